@@ -34,7 +34,7 @@ configfile: "config.yaml"
 
 startup.complete(config, workflow)
 obstacle = startup.results_obstacle(workflow)
-startup.prepare_environment(workflow, images.outside(config["models"], config["data"]))
+startup.prepare_environment(workflow, images.folders_to_bind(config["models"], config["data"]))
 submission.start_without_arrays()
 submission.allow_dashes_in_gpu_names()
 
@@ -44,8 +44,8 @@ startup.report_ignored_stop(config["subset"], names, workflow)
 inputs = InputFiles(config, studies, names, workflow)
 arguments = Arguments(config, studies, names, workflow)
 machine = Machine(config, names, read_cluster(workflow.resource_settings.default_resources or {}))
-drawing = Drawing(config, studies, workflow, startup.has_tex(workflow), startup.is_report())
-if startup.is_report():
+drawing = Drawing(config, studies, workflow, startup.has_tex(workflow), startup.is_report_call())
+if startup.is_report_call():
     config |= drawing.landing()
 drawing.suggest_pdf(config["study"])
 startup.write_plan_facts(config, machine.setting(workflow))

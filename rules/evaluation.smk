@@ -94,7 +94,7 @@ rule cut_evaluation:
     wildcard_constraints:
         model=any_of(names.sampled),
         what=r"base|reach|.+/seed\d+",
-        eval_task=any_of(names.cut_tasks),
+        eval_task=any_of(names.tasks_with_cut_completions),
     container:
         IMAGE["training"]
     params:

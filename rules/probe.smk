@@ -88,7 +88,7 @@ rule cut_probe:
         "results/logs/cut_probe/{model}/{task}/shard{shard}.log",
     wildcard_constraints:
         model=any_of(names.sampled),
-        task=any_of(names.cut_tasks),
+        task=any_of(names.tasks_with_cut_completions),
     container:
         IMAGE["training"]
     params:

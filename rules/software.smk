@@ -8,7 +8,7 @@ localrules:
 rule image:
     input:
         definition="envs/{name}.def",
-        locks=lambda w: [*images.FIRST, images.LOCKS[w.name]],
+        locks=lambda w: [*images.INSTALLERS, images.LOCKS[w.name]],
     output:
         "envs/{name}.sif",
     log:

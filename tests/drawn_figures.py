@@ -22,7 +22,7 @@ def faults(figure) -> list[str]:
         or box.y1 > page.y1 + 1
     ]
     messages += [
-        f"'{first_text.get_text()}' and '{second_text.get_text()}' stand on one another"
+        f"'{first_text.get_text()}' and '{second_text.get_text()}' overlap"
         for (first_text, box), (second_text, other_box) in itertools.combinations(boxes, 2)
         if overlap(first_text, box, second_text, other_box)
     ]
@@ -55,8 +55,8 @@ def tick_labels(axis, side: str) -> list[Text]:
     pairs = zip(getattr(axis, f"get_{side}ticks")(), getattr(axis, f"get_{side}ticklabels")())
     return [
         label
-        for place, label in pairs
-        if low <= place <= high and label.get_visible() and label.get_text().strip()
+        for position, label in pairs
+        if low <= position <= high and label.get_visible() and label.get_text().strip()
     ]
 
 

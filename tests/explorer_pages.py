@@ -27,36 +27,36 @@ BASE_ROW = {
 }
 
 
-class Made:
+class HandMadeStudy:
     """A hand-made study: models answer task `t` (tested on `t` and `u`) and are trained with two
     policies."""
 
     def __init__(self, folder, seeds=(0, 1), policies=("hard", "easy"), tests=("t", "u")):
         self.folder, self.tests = folder, tests
-        plan = {
+        study_config = {
             "title": TITLE,
             "models": ["m"],
             "tasks": ["t"],
             "arms": [{"policy": list(policies), "recipe": ["r"]}],
             "seeds": list(seeds),
         }
-        plan["also_tested_on"] = {"t": list(tests[1:])}
+        study_config["also_tested_on"] = {"t": list(tests[1:])}
         self.config = {
-            "studies": {"s": plan},
+            "studies": {"s": study_config},
             "tasks": {test: {} for test in tests},
             "models": {"m": {"source": {"kind": "hub"}}},
         }
-        self.places = ["m/base"] + [
+        self.model_paths = ["m/base"] + [
             f"m/t/r/{policy}/seed{seed}" for policy in policies for seed in seeds
         ]
 
-    def problems(self, test, rows):
+    def write_problems(self, test, rows):
         files.write_jsonl(self.folder / f"results/tasks/{test}/test.jsonl", rows)
 
-    def evaluation(self, place, test, rows):
+    def write_evaluation(self, model_path, test, rows):
         """Write an evaluation. Rows have step, id, decoding, sample, correct, answered and
         completion, and any other column of the file."""
-        stem = f"results/evaluation/{place}/{test}"
+        stem = f"results/evaluation/{model_path}/{test}"
         files.write_rows(
             self.folder / f"{stem}.csv.gz",
             evaluations.COLUMNS,
@@ -105,7 +105,7 @@ def chromium():
         browser.close()
 
 
-class Watched:
+class WatchedPage:
     """A page that must write nothing to the console and request nothing but files and data."""
 
     def __init__(self, browser):
@@ -122,9 +122,9 @@ class Watched:
     def open(self, url):
         self.page.goto("about:blank")
         self.page.goto(url)
-        self.ready()
+        self.wait_until_ready()
 
-    def ready(self):
+    def wait_until_ready(self):
         """Wait until the page shows what its address selects."""
         address = self.page.evaluate("location.hash")
         self.page.locator(f"html[data-ready={json.dumps(address)}]").wait_for(state="attached")
@@ -132,11 +132,11 @@ class Watched:
     def filter(self, **values):
         for name, value in values.items():
             self.page.locator(f"#filter-{name}").select_option(value)
-            self.ready()
+            self.wait_until_ready()
 
     def press(self, key):
         self.page.keyboard.press(key)
-        self.ready()
+        self.wait_until_ready()
 
     def cells(self, table):
         return [
@@ -150,12 +150,12 @@ class Watched:
 
 @pytest.fixture
 def watched(chromium):
-    watched = Watched(chromium)
+    watched = WatchedPage(chromium)
     yield watched
-    assert watched.messages == [], "the console is empty"
+    assert watched.messages == [], "the page wrote to the console"
     assert [
         url for url in watched.requests if not url.startswith(("file:", "data:", "about:", "blob:"))
-    ] == []
+    ] == [], "the page requested addresses"
     watched.page.close()
 
 
@@ -165,7 +165,7 @@ def study(tmp_path_factory):
     completion; the runs also have an earlier checkpoint."""
     import pandas as pd
 
-    explorer, rng = Made(tmp_path_factory.mktemp("study")), random.Random(5)
+    explorer, rng = HandMadeStudy(tmp_path_factory.mktemp("study")), random.Random(5)
     problems = {
         test: [
             {
@@ -180,10 +180,10 @@ def study(tmp_path_factory):
     }
     rows = []
     for test, test_problems in problems.items():
-        explorer.problems(test, test_problems)
-        for place in explorer.places:
-            place_rows = []
-            for step in [0] if place == "m/base" else [5, 10]:
+        explorer.write_problems(test, test_problems)
+        for model_path in explorer.model_paths:
+            model_rows = []
+            for step in [0] if model_path == "m/base" else [5, 10]:
                 for problem in test_problems:
                     for decoding, sample in [
                         ("sampled", 0),
@@ -196,26 +196,26 @@ def study(tmp_path_factory):
                             rng.random() < (0.3 if step == 0 else 0.6),
                         )
                         word = problem["answer"] if correct else "other"
-                        place_rows.append(
+                        model_rows.append(
                             {
                                 "step": step, "id": problem["id"], "tier": problem["tier"], "decoding": decoding, "sample": sample,
                                 "correct": int(answered and correct), "answered": int(answered),
                                 "truncated": int(not answered and rng.random() < 0.9), "tokens": rng.randrange(5, 60),
-                                "completion": f"{place} step {step} {decoding} {sample} says" + (f" #### {word}" if answered else ""),
+                                "completion": f"{model_path} step {step} {decoding} {sample} says" + (f" #### {word}" if answered else ""),
                             }
                         )  # fmt: skip
-            explorer.evaluation(place, test, place_rows)
-            rows += [row | {"place": place, "test": test} for row in place_rows]
+            explorer.write_evaluation(model_path, test, model_rows)
+            rows += [row | {"model_path": model_path, "test": test} for row in model_rows]
     done = explorer.write()
     assert done.returncode == 0, done.stderr
     table = pd.DataFrame(rows)
     explorer.rows = table[(table.step == 0) | (table.step == 10)].copy()
     base = explorer.rows[explorer.rows.step == 0].set_index(["id", "decoding", "sample"]).correct
-    explorer.rows["before"] = [
+    explorer.rows["base_correct"] = [
         base[key] for key in zip(explorer.rows.id, explorer.rows.decoding, explorer.rows["sample"])
     ]
-    explorer.rows["policy"] = explorer.rows.place.map(
-        lambda place: "base model" if place == "m/base" else place.split("/")[3]
+    explorer.rows["policy"] = explorer.rows.model_path.map(
+        lambda model_path: "base model" if model_path == "m/base" else model_path.split("/")[3]
     )
     return explorer
 
@@ -226,14 +226,16 @@ def percent(flags):
     return f"{share.quantize(Decimal('0.1'), ROUND_HALF_UP)} %"
 
 
-def expected(rows):
+def summary_rows(rows):
     """The rows of the summary table, computed from the evaluation files."""
 
     def line(name, rows):
         runs = rows[rows.policy != "base model"]
-        up, down = runs.correct > runs.before, runs.correct < runs.before
+        up, down = runs.correct > runs.base_correct, runs.correct < runs.base_correct
         pairs = (
-            [percent(runs.before), f"{up.sum():,}", f"{down.sum():,}"] if len(runs) else ["–"] * 3
+            [percent(runs.base_correct), f"{up.sum():,}", f"{down.sum():,}"]
+            if len(runs)
+            else ["–"] * 3
         )
         return [name, f"{len(rows):,}", percent(rows.correct), *pairs, percent(1 - rows.answered), percent(rows.truncated)]  # fmt: skip
 
@@ -242,4 +244,4 @@ def expected(rows):
         for policy in ("base model", "hard", "easy")
         if (rows.policy == policy).any()
     ]
-    return [*lines, line("all that the filters leave", rows)]
+    return [*lines, line("all completions that pass the filters", rows)]

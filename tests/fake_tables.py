@@ -159,14 +159,14 @@ def write(config: dict, study: str, folder) -> None:
         for policy in study.policy_names:
             entry = config["policies"][policy]
             share = entry.get("budget", 1)
-            facts = {
+            description = {
                 "rule": entry["rule"],
                 "budget": entry.get("budget"),
                 "pool": 1100,
                 "prompts": 1100 * share,
                 "seeds": seeds,
             }
-            tables["subsets"].append({"model": model, "task": task, "policy": policy} | facts)
+            tables["subsets"].append({"model": model, "task": task, "policy": policy} | description)
             start = rng.randrange(8)
             tables["difficulty"] += [
                 row | {"group": policy, "problems": 30} for row in pool[start : start + 3]

@@ -82,7 +82,7 @@ def make_world(folder: Path, untrained: Path, overlay=OVERLAY, **texts) -> World
     return world
 
 
-def chosen(world, by="pass_rate"):
+def choose_subset(world, by="pass_rate"):
     """Run `snakemake subset` and read the subset's rows and the JSON beside them."""
     done = world.snakemake("subset", "--configfile", "my.yaml")
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]

@@ -87,7 +87,7 @@ def check(run, undisturbed, attempts: int, state_suffix: str = "") -> None:
     assert_same(results(run.folder, "training"), results(undisturbed.folder, "training"))
     states = [job["State"].split()[0] for job in jobs(run)]
     assert len(states) == attempts and states[-1] == "COMPLETED", states
-    facts = json.loads((run.folder / f"results/training/{RUN}/provenance.json").read_text())
-    assert (facts["resumed_from"] > 0) == (attempts > 1), facts["resumed_from"]
+    record = json.loads((run.folder / f"results/training/{RUN}/provenance.json").read_text())
+    assert (record["resumed_from"] > 0) == (attempts > 1), record["resumed_from"]
     suffixes = [path.suffix for path in run.folder.glob("results/state/*")]
     assert suffixes in ([], [state_suffix]), "a finished run keeps no state"

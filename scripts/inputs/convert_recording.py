@@ -200,7 +200,7 @@ def accuracies(original: str, scores_path: str | None) -> list[dict]:
 
 
 def shares(original: str, rollouts: int | None) -> list[dict]:
-    """The rows of a trajectory. Raise a `UserError` for a share that is no multiple of
+    """The rows of a trajectory. Raise a `UserError` for a share that is not a multiple of
     1/rollouts."""
     if rollouts is None or rollouts < 2:
         raise errors.UserError(
@@ -215,7 +215,7 @@ def shares(original: str, rollouts: int | None) -> list[dict]:
         for epoch, share in enumerate(epoch_shares):
             if not is_share(share) or abs(share * rollouts - round(share * rollouts)) > 1e-6:
                 raise errors.UserError(
-                    f"{original}: prompt '{prompt}', epoch {epoch}: {share!r} is no multiple of 1/{rollouts} from 0 to 1; correct --rollouts"
+                    f"{original}: prompt '{prompt}', epoch {epoch}: {share!r} is not a multiple of 1/{rollouts} from 0 to 1; correct --rollouts"
                     " (`rollouts` in the configuration), or get the file again"
                 )
             rows.append(
@@ -231,7 +231,7 @@ def shares(original: str, rollouts: int | None) -> list[dict]:
 
 
 def read_scores(path: str) -> list[float]:
-    """Published pass rates. Raise a `UserError` for a value that is no share."""
+    """Published pass rates. Raise a `UserError` for a value that is not a share."""
     scores = read_list(path, (int, float), "a pass rate for each question")
     wrong = next((index for index, score in enumerate(scores) if not is_share(score)), None)
     if wrong is not None:

@@ -69,18 +69,18 @@ def fill(mirror_folder: Path, section: str, name: str, entry: dict) -> str:
     `UserError` if a downloaded file differs from the lock."""
     folder = mirror_folder / mirror.folder_of(section, name)
     missing_files = {
-        file: facts
-        for file, facts in entry["files"].items()
-        if not (folder / file).is_file() or files.sha256(folder / file) != facts["sha256"]
+        file: file_entry
+        for file, file_entry in entry["files"].items()
+        if not (folder / file).is_file() or files.sha256(folder / file) != file_entry["sha256"]
     }
     if not missing_files:
         return "complete"
     mirror_folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=mirror_folder, prefix=".download-") as temporary:
         download(section, name, entry.get("commit"), list(missing_files), Path(temporary))
-        for file, facts in missing_files.items():
+        for file, file_entry in missing_files.items():
             path = Path(temporary, file)
-            if not path.is_file() or files.sha256(path) != facts["sha256"]:
+            if not path.is_file() or files.sha256(path) != file_entry["sha256"]:
                 raise UserError(
                     f"{section}/{name}: {file} differs from the lock and is not stored; find this file elsewhere"
                 )

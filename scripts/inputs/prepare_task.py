@@ -74,7 +74,7 @@ def main() -> None:
     for name, policy in args.policies.items():
         if not isinstance(policy, dict) or not policies.is_budget(policy.get("budget")):
             raise errors.UserError(
-                f"--policies: '{name}' is no policy with a budget; expected {{NAME: {{rule: ..., budget: ...}}}}"
+                f"--policies: '{name}' is not a policy with a budget; expected {{NAME: {{rule: ..., budget: ...}}}}"
             )
         policies.check_pool(f"policy '{name}'", policy, args.task, usable)
     files.write_jsonl(args.output, problems)

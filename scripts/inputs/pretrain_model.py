@@ -59,10 +59,10 @@ def main() -> None:
     with files.atomic(args.output) as folder:
         model.save_pretrained(folder)
         tokenizer.save_pretrained(folder)
-        facts = provenance.describe(
+        record = provenance.describe(
             started, model=args.model, settings=settings, loss=round(final_loss, 6)
         )
-        files.write_json(folder / "provenance.json", facts)
+        files.write_json(folder / "provenance.json", record)
         provenance.write_manifest(folder)
     parameters = sum(p.numel() for p in model.parameters())
     print(

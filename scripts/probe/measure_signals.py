@@ -48,7 +48,7 @@ def main() -> None:
     for line, row in enumerate(questions, start=1):
         if "answer" in row:
             raise errors.UserError(
-                f"{args.questions}: line {line}: it has an answer; signals must not use answers: remove it"
+                f"{args.questions}: line {line}: this prompt has an answer, but signals must not use answers; remove the answer"
             )
     by_problem = completions.read(
         args.completions, questions, args.samples and args.samples + args.held_out, args.recorded

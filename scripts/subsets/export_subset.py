@@ -52,7 +52,7 @@ def main() -> None:
     }
     chosen = tasks.read_subset(args.subset, problems, args.problems)
     is_table = spreadsheets.is_table(args.output)
-    facts = read_facts(args.facts)
+    description = read_description(args.facts)
     contents = read_pool([problems[prompt] for prompt in chosen], args.files, is_table)
     rows, lines = [problems[prompt] for prompt in chosen], None
     if contents:
@@ -60,7 +60,7 @@ def main() -> None:
     if args.to_annotate:
         rows, lines = (
             [
-                add_reason(row, args.to_annotate, facts, *reason_fields)
+                add_reason(row, args.to_annotate, description, *reason_fields)
                 for row, *reason_fields in zip(rows, chosen, read_measures(args.subset))
             ],
             None,
@@ -73,10 +73,10 @@ def main() -> None:
     else:
         files.write_text(args.output, "".join(line + "\n" for line in lines))
 
-    measure, mean = chosen_measure(facts)
+    measure, mean = chosen_measure(description)
     column = errors.printable(args.to_annotate)
     print(
-        f"{facts['prompts']} of {facts['pool']} prompts by {json.dumps(facts['policy'])}, mean {measure}"
+        f"{description['prompts']} of {description['pool']} prompts by {json.dumps(description['policy'])}, mean {measure}"
         f" {'unknown, samples are missing' if mean is None else f'{mean:.3f}'}\n"
         f"  ids and {measure}  {args.subset}\n"
         + (
@@ -145,12 +145,17 @@ def original_rows(
     return rows, lines or None
 
 
-def read_facts(path: str) -> dict:
+def read_description(path: str) -> dict:
     """The JSON file that select_subset.py wrote about its choice. Raise a `UserError` for other
     content."""
-    facts = files.read_json(path)
-    policy, numbers = facts.get("policy"), [facts.get(key) for key in ("pool", "prompts")]
-    means = [facts[key] for key in ("mean_pass_rate", "mean") if facts.get(key) is not None]
+    description = files.read_json(path)
+    policy, numbers = (
+        description.get("policy"),
+        [description.get(key) for key in ("pool", "prompts")],
+    )
+    means = [
+        description[key] for key in ("mean_pass_rate", "mean") if description.get(key) is not None
+    ]
     is_valid_policy = (
         isinstance(policy, dict)
         and isinstance(policy.get("rule"), str)
@@ -164,14 +169,14 @@ def read_facts(path: str) -> dict:
         raise errors.UserError(
             f"{path}: expected the JSON file that select_subset.py writes; choose the subset again"
         )
-    return facts
+    return description
 
 
-def chosen_measure(facts: dict) -> tuple[str, float | None]:
+def chosen_measure(description: dict) -> tuple[str, float | None]:
     """(name of the policy's measure, mean of the measure over the chosen prompts). The mean is None
     if a probe that stopped early lacks samples of these prompts."""
-    measure = facts["policy"].get("by", "pass_rate")
-    return measure.replace("_", " "), facts.get("mean_pass_rate", facts.get("mean"))
+    measure = description["policy"].get("by", "pass_rate")
+    return measure.replace("_", " "), description.get("mean_pass_rate", description.get("mean"))
 
 
 def read_measures(path: str) -> list[tuple[str, float | None]]:
@@ -185,15 +190,15 @@ def read_measures(path: str) -> list[tuple[str, float | None]]:
 
 
 def add_reason(
-    row: dict, column: str, facts: dict, prompt: str, measure: tuple[str, float | None]
+    row: dict, column: str, description: dict, prompt: str, measure: tuple[str, float | None]
 ) -> dict:
     """The row with the prompt's id, the reason for the choice, and `column` for the answer (empty
     if the row has no answer)."""
     name, value = measure
     reason = (
-        f"{facts['policy']['rule']}: {name.replace('_', ' ')} {value:.3g}"
+        f"{description['policy']['rule']}: {name.replace('_', ' ')} {value:.3g}"
         if value not in (None, "")
-        else facts["policy"]["rule"]
+        else description["policy"]["rule"]
     )
     return row | {column: row.get(column) or "", "id": prompt, "chosen_because": reason}
 

@@ -103,7 +103,7 @@ def main() -> None:
 
     chosen_rates = [pass_rates[prompt] for prompt in subset.ids]
     is_complete = None not in chosen_rates
-    facts = {
+    description = {
         "policy": args.policy,
         "seed": args.seed,
         "pool": len(pass_rates),
@@ -121,17 +121,17 @@ def main() -> None:
         {"id": prompt, "pass_rate": pass_rates[prompt], "rank": rank}
         for rank, prompt in enumerate(subset.ids, start=1)
     ]
-    files.write_json(Path(args.output).with_suffix(".json"), facts)
+    files.write_json(Path(args.output).with_suffix(".json"), description)
     files.write_rows(args.output, ["id", "pass_rate", "rank"], rows)
     print(
         f"{args.output}: {len(rows)} of {len(pass_rates)} prompts, "
         + (
-            f"mean pass rate {facts['mean_pass_rate']:.3f}, {facts['zero_share']:.0%} never solved, "
+            f"mean pass rate {description['mean_pass_rate']:.3f}, {description['zero_share']:.0%} never solved, "
             if is_complete
             else ""
         )
         + (
-            f"from {facts['probe_samples']} of {facts['probe_samples_in_full']} samples, {facts['certainty']}"
+            f"from {description['probe_samples']} of {description['probe_samples_in_full']} samples, {description['certainty']}"
             if has_bounds
             else f"{subset.tied_chosen} of {subset.tied} tied candidates at the boundary chosen"
         )
@@ -231,7 +231,7 @@ def select_by_signal(args: argparse.Namespace, policy: dict, measure: str) -> No
     except errors.UserError as error:
         raise errors.UserError(f"{path}: {measure or policy['rule']}: {error}") from None
     chosen_values = [values[prompt] for prompt in subset.ids]
-    facts = {
+    description = {
         "policy": args.policy,
         "seed": args.seed,
         "pool": len(signals),
@@ -243,14 +243,14 @@ def select_by_signal(args: argparse.Namespace, policy: dict, measure: str) -> No
         "tied": subset.tied,
         "tied_chosen": subset.tied_chosen,
     }
-    files.write_json(Path(args.output).with_suffix(".json"), facts)
+    files.write_json(Path(args.output).with_suffix(".json"), description)
     rows = [{"id": prompt, "rank": rank} for rank, prompt in enumerate(subset.ids, start=1)]
     if measure:
         rows = [row | {measure: values[row["id"]]} for row in rows]
     files.write_rows(args.output, ["id", *([measure] if measure else []), "rank"], rows)
     print(
-        f"{args.output}: {len(rows)} of {len(signals)} prompts, {facts['labels']} answers to buy"
-        + (f", mean {measure} {facts['mean']:.3f}" if measure else "")
+        f"{args.output}: {len(rows)} of {len(signals)} prompts, {description['labels']} answers to buy"
+        + (f", mean {measure} {description['mean']:.3f}" if measure else "")
     )
 
 
@@ -267,7 +267,7 @@ def read_sample(path: str, pool: dict) -> dict[str, float]:
     )
     if invalid is not None or not sample:
         problem = (
-            f"'{invalid}' is not in the pool, or its pass rate is no share"
+            f"'{invalid}' is not in the pool, or its pass rate is not a number from 0 to 1"
             if sample
             else "it has no rows"
         )
@@ -305,7 +305,7 @@ def select_in_addition(
 
 
 def select_from_bounds(rows: list[dict], policy: dict, seed: int) -> tuple[policies.Subset, dict]:
-    """(subset of full probing, facts for the JSON file), from the counts of a probe that stopped
+    """(subset of full probing, fields of the JSON file), from the counts of a probe that stopped
     early."""
     remedy = "the probe stopped early, for another subset; take `stop` out of the task's probe in the configuration to probe in full"
     planned, confidence = rows[0]["planned"], rows[0]["confidence"]

@@ -118,7 +118,7 @@ def test_cut_completions_equal_those_sampled_under_the_limit(two_limits):
     ]
 
 
-def test_one_sample_of_a_probe_chooses(two_limits):
+def test_a_policy_can_choose_by_one_sample_per_prompt(two_limits):
     world = two_limits
     subset = "results/subsets/tiny/swaps/hard_once/seed0.csv"
     answers = {

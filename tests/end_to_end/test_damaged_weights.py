@@ -38,7 +38,7 @@ def test_an_evaluation_twice_gives_the_same_files(run, tmp_path):
 
 @pytest.mark.parametrize("kind", ["model", "checkpoints"])
 @pytest.mark.parametrize("damage", ["missing", "truncated", "changed"])
-def test_a_damaged_folder_of_weights_is_named(run, tmp_path, kind, damage):
+def test_a_damaged_folder_of_weights_is_reported(run, tmp_path, kind, damage):
     source = {"model": run / "results/models/tiny", "checkpoints": run / "clean/checkpoints"}[kind]
     folder = tmp_path / kind
     shutil.copytree(source, folder)

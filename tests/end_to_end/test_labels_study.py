@@ -114,7 +114,7 @@ def test_another_model_chooses_without_being_trained(study):
     assert not (study.folder / "results/training/small").exists()
 
 
-def test_what_was_chosen_and_what_it_gained_is_tabled_and_drawn(study):
+def test_chosen_prompts_and_gains_are_in_tables_and_figures(study):
     chosen = {
         row["policy"]: row for row in rows(study.folder / "results/summaries/mini/chosen.csv")
     }

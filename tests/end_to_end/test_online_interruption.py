@@ -10,7 +10,7 @@ import yaml
 
 from interruptible_run import KILLS, contents, start, states, wait_for
 
-PROCESS = {"weight": 1.0, "beta": 0.05, "learning_rate": 4.0e-4, "max_grad_norm": 1.0}
+PROCESS_REWARDS = {"weight": 1.0, "beta": 0.05, "learning_rate": 4.0e-4, "max_grad_norm": 1.0}
 ONLINE = {
     "dynamic": {"selector": {"kind": "dynamic", "groups": 2}},
     "skip": {"selector": {"kind": "skip", "groups": 2, "most_steps": 60}},
@@ -27,10 +27,10 @@ ONLINE = {
         }
     },
     "curriculum": {"selector": {"kind": "curriculum"}},
-    "process": {"process": PROCESS},
+    "process": {"process": PROCESS_REWARDS},
     "process_dynamic_adapter": {
         "selector": {"kind": "dynamic", "groups": 2},
-        "process": PROCESS,
+        "process": PROCESS_REWARDS,
         "adapter": {"rank": 4, "alpha": 8, "dropout": 0.0},
     },
 }
@@ -39,17 +39,17 @@ UPDATES = 5 * KILLS + 3
 
 @pytest.fixture(scope="module")
 def folder(finished_world, tmp_path_factory):
-    """A folder with a specification for each kind. Each run samples from the whole pool and writes
-    a checkpoint after every step."""
+    """A folder with a specification for each key of ONLINE. Each run samples from the whole pool
+    and writes a checkpoint after every update."""
     specs_folder = tmp_path_factory.mktemp("online")
     (specs_folder / "results").symlink_to(finished_world.folder / "results")
     spec = yaml.safe_load(
         (specs_folder / "results/training/tiny/swaps/mini/hard/seed0/spec.yaml").read_text()
     )
     rows = (specs_folder / "results/difficulty/tiny/swaps.csv").read_text().splitlines()
-    place = rows[0].split(",").index("id")
+    id_column = rows[0].split(",").index("id")
     (specs_folder / "all.csv").write_text(
-        "id\n" + "".join(f"{row.split(',')[place]}\n" for row in rows[1:])
+        "id\n" + "".join(f"{row.split(',')[id_column]}\n" for row in rows[1:])
     )
     spec |= {"subset": "all.csv"}
     for kind, keys in ONLINE.items():
@@ -59,26 +59,25 @@ def folder(finished_world, tmp_path_factory):
 
 
 @pytest.mark.parametrize("kind", ONLINE)
-def test_killed_at_random_moments_it_ends_the_same(folder, kind):
-    """Each kill comes a random time after the run has begun to write a checkpoint. Every second
-    kill comes as soon as the run begins to write the selector's file or, alternately, the reward
-    model's file."""
+def test_a_training_killed_at_random_moments_writes_the_same_files(folder, kind):
+    """Kills come at most 0.2 s after the run begins to write a checkpoint. Every second kill comes
+    at most 5 ms after the run begins to write one of `saved_files`."""
     spec, rng, name = f"{kind}.yaml", random.Random(kind), f"{kind}-killed"
     assert start(folder, kind, spec=spec).wait() == 0, (folder / f"{kind}.log").read_text()
-    own = ["process.state" if "process" in kind else "groups.state", "selector.json"]
+    saved_files = ["process.state" if "process" in kind else "groups.state", "selector.json"]
     for number in range(KILLS):
         process = start(folder, name, spec=spec)
         before = set(states(folder, name))
 
-        def begun(before=before, number=number):
+        def is_saving(before=before, number=number):
             new = set(states(folder, name)) - before
             return (
-                any(list(path.glob(f"*{own[number // 2 % 2]}*")) for path in new)
+                any(list(path.glob(f"*{saved_files[number // 2 % 2]}*")) for path in new)
                 if number % 2
                 else bool(new)
             )
 
-        wait_for(begun, process)
+        wait_for(is_saving, process)
         time.sleep(rng.uniform(0, 0.005 if number % 2 else 0.2))
         process.send_signal(signal.SIGKILL)
         assert process.wait() == -signal.SIGKILL, "the training ended before it could be killed"

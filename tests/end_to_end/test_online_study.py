@@ -105,7 +105,7 @@ def test_labels_are_those_of_the_prompts_that_were_sampled(study):
     )
 
 
-def test_a_second_round_chooses_by_what_the_model_has_become_and_is_one_run_with_the_first(study):
+def test_a_second_round_chooses_by_the_partly_trained_model_and_continues_the_same_run(study):
     run = study.folder / "results/training/tiny/swaps/small_plain/agreement_in_rounds/seed0"
     first_ids = [
         row["id"]

@@ -79,7 +79,7 @@ def test_every_kind_of_file_is_there_with_its_columns(finished_world):
     assert len(texts) == len(graded)
 
 
-def test_what_snakemake_keeps_of_a_file_is_small(finished_world):
+def test_snakemakes_records_of_files_are_small(finished_world):
     """Snakemake reads a record of every file before each plan."""
     records = [
         path
@@ -123,12 +123,12 @@ def test_every_kind_of_damage_in_finished_results_is_found_at_once(finished):
         assert f"{name}: the content is not what was " in done.stderr
 
 
-def test_the_specification_and_the_provenance_say_what_was_run(finished_world):
+def test_the_specification_and_the_provenance_describe_the_run(finished_world):
     folder = finished_world.folder / "results/training" / RUN
     spec = yaml.safe_load((folder / "spec.yaml").read_text())
-    facts = json.loads((folder / "provenance.json").read_text())
-    assert facts["run"] == spec
-    assert facts["packages"]["trl"] and facts["seconds"] > 0 and facts["completion_tokens"] > 0
+    record = json.loads((folder / "provenance.json").read_text())
+    assert record["run"] == spec
+    assert record["packages"]["trl"] and record["seconds"] > 0 and record["completion_tokens"] > 0
     assert not list((finished_world.folder / "results/state").glob("*")), (
         "a finished run removes its state"
     )
@@ -166,7 +166,7 @@ def test_the_grades_can_be_computed_again_from_the_kept_completions(finished_wor
             assert row[name] == str(int(getattr(grade, name)))
 
 
-def test_summaries_hold_what_the_evaluations_hold(finished_world):
+def test_summaries_equal_a_computation_from_the_evaluations(finished_world):
     results = finished_world.folder / "results"
     graded = rows(results / f"evaluation/{RUN}/swaps.csv.gz")
     last_grades = [

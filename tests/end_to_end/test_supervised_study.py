@@ -54,7 +54,7 @@ def test_a_second_recipe_trains_its_own_runs_and_leaves_those_of_grpo_alone(stud
     assert study.plan() == {}
 
 
-def test_what_a_run_on_worked_solutions_writes(study):
+def test_a_run_on_worked_solutions_writes_its_files(study):
     spec = yaml.safe_load((study.folder / RUN / "spec.yaml").read_text())
     assert (
         spec["solutions"] == "results/tasks/swaps/solutions.jsonl"
@@ -81,10 +81,10 @@ def test_what_a_run_on_worked_solutions_writes(study):
         "truncated_share",
         "kl",
     }
-    facts = json.loads((study.folder / RUN / "provenance.json").read_text())
-    assert facts["completion_tokens"] == 0
+    record = json.loads((study.folder / RUN / "provenance.json").read_text())
+    assert record["completion_tokens"] == 0
     assert (
-        facts["solution_tokens"]
+        record["solution_tokens"]
         == round(sum(3 * float(row["tokens_mean"]) for row in written))
         > 100
     )
@@ -124,7 +124,7 @@ def test_a_study_of_grpo_and_sft_has_every_summary_figure_and_table(study):
     assert (paper / "verified.txt").is_file() and (paper / "figures/accuracy.pdf").is_file()
 
 
-def test_what_runs_spend_and_hold_constant_is_compared_across_objectives(study, tmp_path):
+def test_constants_of_a_study_are_compared_across_objectives(study, tmp_path):
     world = study.copy(tmp_path / "world")
     world.configure(
         lambda config: config["studies"]["mini"].update(held_constant=["updates", "rollouts"])
@@ -170,7 +170,7 @@ def run(study, tmp_path_factory) -> Path:
 
 
 @pytest.mark.parametrize("spec", ["spec", "adapter"])
-def test_told_to_stop_and_started_again_it_ends_with_equal_bytes(run, spec):
+def test_a_training_stopped_by_a_signal_and_restarted_writes_equal_bytes(run, spec):
     name = f"told-{spec}"
     for _ in range(2):
         before = latest(run, name)
@@ -187,14 +187,14 @@ def test_told_to_stop_and_started_again_it_ends_with_equal_bytes(run, spec):
     )
 
 
-def test_the_loss_falls_and_the_log_says_so(run):
+def test_the_loss_falls_in_the_log(run):
     losses = [float(row["loss"]) for row in rows(run / "clean-spec/updates.csv")]
     assert len(losses) == UPDATES and max(losses[-3:]) < 0.8 * losses[0], losses
     assert f"{UPDATES} updates, last loss {losses[-1]:.3f}" in (run / "clean-spec.log").read_text()
 
 
 @with_many_kills
-def test_two_processes_train_as_one(run):
+def test_two_processes_have_the_same_losses_as_one_process(run):
     """Each process has half of an update's texts. Solutions differ in length, and the loss is the
     mean over all tokens."""
     spec = yaml.safe_load((run / "adapter.yaml").read_text())

@@ -390,7 +390,7 @@ def train(learned: World, folder: Path, name: str, **changes) -> list[dict]:
     [{"generation": "vllm"}, {"base": "nf4"}],
     ids=["vllm beside the trainer", "4-bit base"],
 )
-def test_training_with_what_gpus_are_used_for(learned, change, tmp_path):
+def test_recipes_for_gpus_train_on_a_cpu(learned, change, tmp_path):
     """The parts of recipes that need GPUs, on the CPU: vLLM samples rollouts with the weights that
     it receives after every update, and the base model has 4 bits."""
     # so large that outdated weights in vLLM would be noticed

@@ -390,12 +390,12 @@ def lock(folder):
 
 
 def manifest(folder):
-    facts = provenance.check_manifest(folder / "m")
+    content = provenance.check_manifest(folder / "m")
     assert all(
         files.sha256(folder / "m" / name) == entry["sha256"]
-        for name, entry in facts["files"].items()
+        for name, entry in content["files"].items()
     )
-    assert all(".." not in name and not name.startswith("/") for name in facts["files"])
+    assert all(".." not in name and not name.startswith("/") for name in content["files"])
 
 
 def checkpoints(folder):

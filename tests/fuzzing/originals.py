@@ -235,8 +235,8 @@ def answer(folder):
     answers = AnswerFile(folder / "state")
     stored = dict(zip("ab", completions))
     answers.add(stored, usage)
-    back = AnswerFile(folder / "state").read(stored)
-    assert back == stored or any("\ud800" <= letter <= "\udfff" for stored_completion in completions for letter in stored_completion.text)  # fmt: skip
+    read_completions = AnswerFile(folder / "state").read(stored)
+    assert read_completions == stored or any("\ud800" <= letter <= "\udfff" for stored_completion in completions for letter in stored_completion.text)  # fmt: skip
 
 
 def stored_answers(folder):
@@ -295,8 +295,8 @@ def mirrored(folder):
     entry = says_json(plain(folder / "inputs.lock"))["datasets"]["a/b@c"]
     assert commit == entry["commit"]
     assert files.listing(folder / "out/copy") == {
-        name: {key: facts[key] for key in ("bytes", "sha256")}
-        for name, facts in entry["files"].items()
+        name: {key: file_entry[key] for key in ("bytes", "sha256")}
+        for name, file_entry in entry["files"].items()
     }
     assert {path.name for path in folder.iterdir()} == {"mirror", "first", "inputs.lock", "out"}
     assert {path.name for path in (folder / "out").iterdir()} == {"copy"}, "a file outside"

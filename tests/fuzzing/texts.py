@@ -89,9 +89,9 @@ def evaluation(rng, folder):
     path = str(folder / "e.csv.gz")
     with contextlib.redirect_stdout(None):
         evaluations.write(path, rows)
-    back = evaluations.read(path)
-    assert list(back.id) == [row["id"] for row in rows]
-    assert [cell if isinstance(cell, str) else None for cell in back.answer] == [
+    read_rows = evaluations.read(path)
+    assert list(read_rows.id) == [row["id"] for row in rows]
+    assert [cell if isinstance(cell, str) else None for cell in read_rows.answer] == [
         written(row["answer"]) for row in rows
     ]
 
@@ -99,8 +99,8 @@ def evaluation(rng, folder):
 def lines(rng, folder):
     rows = [{"id": hostile(rng, 1), "completion": hostile(rng)} for _ in range(3)]
     files.write_jsonl(folder / "c.jsonl.gz", rows)
-    back = files.read_jsonl(folder / "c.jsonl.gz", {"id": str, "completion": str})
-    assert back == [{key: written(value) for key, value in row.items()} for row in rows]
+    read_rows = files.read_jsonl(folder / "c.jsonl.gz", {"id": str, "completion": str})
+    assert read_rows == [{key: written(value) for key, value in row.items()} for row in rows]
 
 
 def terminal(rng, folder):

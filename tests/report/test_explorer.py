@@ -5,7 +5,7 @@ from urllib.parse import quote
 
 import pytest
 
-from explorer_pages import Watched, expected, percent
+from explorer_pages import WatchedPage, percent, summary_rows
 
 pytestmark = pytest.mark.chromium
 
@@ -18,7 +18,7 @@ def sampled(rows):
 def test_the_numbers_are_those_of_the_evaluation_files(study, watched):
     watched.open(study.url)
     rows = sampled(study.rows)
-    assert watched.cells("#summary") == expected(rows)
+    assert watched.cells("#summary") == summary_rows(rows)
     assert watched.text("#pager b") == "150 problems"
     listed = watched.cells("#problems")
     assert len(listed) == 100
@@ -31,8 +31,8 @@ def test_the_numbers_are_those_of_the_evaluation_files(study, watched):
         )
         rate, up, down = (
             base.correct.mean(),
-            (runs.correct > runs.before).sum(),
-            (runs.correct < runs.before).sum(),
+            (runs.correct > runs.base_correct).sum(),
+            (runs.correct < runs.base_correct).sum(),
         )
         tier = "–" if of.tier.isna().all() else f"{of.tier.iloc[0]:.0f}"
         assert cells[1:] == [
@@ -50,7 +50,7 @@ FILTERS = [
     ({"test": "u"}, lambda r: r.test == "u"),
     ({"policy": "hard"}, lambda r: r.policy == "hard"),
     ({"policy": "(base)"}, lambda r: r.policy == "base model"),
-    ({"seed": "1"}, lambda r: r.place.str.endswith("seed1")),
+    ({"seed": "1"}, lambda r: r.model_path.str.endswith("seed1")),
     ({"tier": "2"}, lambda r: r.tier == 2),
     ({"decoding": "greedy"}, lambda r: r.decoding == "greedy"),
     ({"decoding": "all"}, lambda r: r.id.notna()),
@@ -58,10 +58,10 @@ FILTERS = [
     ({"grade": "wrong"}, lambda r: (r.correct == 0) & (r.answered == 1)),
     ({"grade": "unanswered"}, lambda r: r.answered == 0),
     ({"grade": "truncated"}, lambda r: r.truncated == 1),
-    ({"change": "up"}, lambda r: (r.correct > r.before) & (r.policy != "base model")),
-    ({"change": "down"}, lambda r: (r.correct < r.before) & (r.policy != "base model")),
+    ({"change": "up"}, lambda r: (r.correct > r.base_correct) & (r.policy != "base model")),
+    ({"change": "down"}, lambda r: (r.correct < r.base_correct) & (r.policy != "base model")),
     ({"policy": "easy", "seed": "0", "change": "either", "test": "t", "tier": "1"},
-     lambda r: (r.place == "m/t/r/easy/seed0") & (r.correct != r.before) & (r.test == "t") & (r.tier == 1)),
+     lambda r: (r.model_path == "m/t/r/easy/seed0") & (r.correct != r.base_correct) & (r.test == "t") & (r.tier == 1)),
 ]  # fmt: skip
 
 
@@ -70,18 +70,18 @@ FILTERS = [
     FILTERS,
     ids=lambda value: "+".join(value) if isinstance(value, dict) else "",
 )
-def test_filters_leave_what_they_say(study, watched, values, left):
+def test_filters_show_exactly_the_matching_completions(study, watched, values, left):
     watched.open(study.url)
     watched.filter(**values)
     filtered_rows = study.rows if "decoding" in values else sampled(study.rows)
     rows = filtered_rows[left(filtered_rows)]
-    assert watched.cells("#summary") == expected(rows)
+    assert watched.cells("#summary") == summary_rows(rows)
     assert watched.text("#pager b") == f"{rows.id.nunique()} problem" + "s" * (
         rows.id.nunique() != 1
     )
     watched.page.locator("#clear").click()
-    watched.ready()
-    assert watched.cells("#summary") == expected(sampled(study.rows))
+    watched.wait_until_ready()
+    assert watched.cells("#summary") == summary_rows(sampled(study.rows))
 
 
 def test_pass_rates_filter_and_order(study, watched):
@@ -101,7 +101,7 @@ def test_text_is_found_in_questions_and_in_completions(study, watched):
     watched.open(study.url)
     watched.page.locator("#filter-search").fill("NUMBER 17?")
     watched.page.locator("html[data-ready*=search]").wait_for(state="attached")
-    assert watched.cells("#summary") == expected(
+    assert watched.cells("#summary") == summary_rows(
         sampled(
             study.rows[study.rows.completion.str.len().gt(0) & study.rows.id.str.endswith("-017")]
         )
@@ -109,7 +109,7 @@ def test_text_is_found_in_questions_and_in_completions(study, watched):
     watched.open(
         study.url + "#decoding=all&in=completions&search=" + quote("Hard/SEED1 step 10 greedy")
     )
-    assert watched.cells("#summary") == expected(
+    assert watched.cells("#summary") == summary_rows(
         study.rows[study.rows.completion.str.startswith("m/t/r/hard/seed1 step 10 greedy")]
     )
     watched.open(study.url + "#in=completions&search=" + quote("step 5"))
@@ -122,11 +122,11 @@ def test_a_link_restores_the_selection_and_so_does_the_back_button(study, watche
     watched.open(study.url)
     watched.filter(test="t", policy="hard", change="up")
     watched.page.locator("#problems tbody tr").nth(3).click()
-    watched.ready()
+    watched.wait_until_ready()
     watched.page.locator(".pairs tbody a").last.click()
-    watched.ready()
+    watched.wait_until_ready()
     main_text, address = watched.page.locator("main").inner_text(), watched.page.url
-    second_page = Watched(chromium)
+    second_page = WatchedPage(chromium)
     second_page.open(address)
     assert second_page.page.locator("main").inner_text() == main_text
     assert second_page.page.locator("#filter-change").input_value() == "up"
@@ -138,9 +138,9 @@ def test_a_link_restores_the_selection_and_so_does_the_back_button(study, watche
     row = sampled(study.rows)[
         (study.rows.id == identity)
         & (study.rows.policy == "hard")
-        & (study.rows.correct > study.rows.before)
+        & (study.rows.correct > study.rows.base_correct)
     ].iloc[-1]
-    assert chosen[0] == f"hard, seed {row.place[-1]}" and chosen[1:3] == [
+    assert chosen[0] == f"hard, seed {row.model_path[-1]}" and chosen[1:3] == [
         row.decoding,
         str(row["sample"]),
     ]
@@ -158,15 +158,15 @@ def test_a_link_restores_the_selection_and_so_does_the_back_button(study, watche
     for step in ("row", "open", "change", "policy", "test"):
         assert f"{step}=" in watched.page.url
         watched.page.go_back()
-        watched.ready()
+        watched.wait_until_ready()
         assert f"{step}=" not in watched.page.url
-    assert watched.cells("#summary") == expected(sampled(study.rows))
+    assert watched.cells("#summary") == summary_rows(sampled(study.rows))
 
 
 def test_a_link_to_a_missing_run_or_completion_gives_a_notice(study, watched):
     watched.open(study.url + "#policy=%3Cb%3Enone&test=u&open=m/t/nothing&page=99")
     assert watched.text("#notice") == "The link asks for policy “<b>none”, which is not here."
-    assert watched.cells("#summary") == expected(sampled(study.rows[study.rows.test == "u"]))
+    assert watched.cells("#summary") == summary_rows(sampled(study.rows[study.rows.test == "u"]))
     assert watched.page.locator("#detail").is_hidden()
 
 

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from explorer_pages import Made
+from explorer_pages import HandMadeStudy
 from hardgrpo.data import evaluations
 from hardgrpo.runtime import files
 
@@ -17,7 +17,7 @@ def test_fifty_thousand_completions_are_opened_filtered_and_searched(
     tmp_path, watched, record_property
 ):
     explorer, rng = (
-        Made(tmp_path, seeds=range(10), policies=["hard", "middle", "random", "easy"]),
+        HandMadeStudy(tmp_path, seeds=range(10), policies=["hard", "middle", "random", "easy"]),
         random.Random(1),
     )
     words = [
@@ -34,11 +34,11 @@ def test_fifty_thousand_completions_are_opened_filtered_and_searched(
         "answer",
         "\u202e",
     ] + [str(n) for n in range(200)]
-    places, size = explorer.places, 305
+    model_paths, size = explorer.model_paths, 305
     for test in explorer.tests:
-        explorer.problems(test, [{"id": f"{test}{i}", "question": " ".join(rng.choices(words, k=40)), "answer": "1", "tier": i % 5} for i in range(size)])  # fmt: skip
-        for place in places:
-            step = 0 if place == "m/base" else 30
+        explorer.write_problems(test, [{"id": f"{test}{i}", "question": " ".join(rng.choices(words, k=40)), "answer": "1", "tier": i % 5} for i in range(size)])  # fmt: skip
+        for model_path in model_paths:
+            step = 0 if model_path == "m/base" else 30
             rows = [
                 {
                     "step": step, "id": f"{test}{i}", "decoding": "sampled", "sample": k, "correct": rng.randrange(2), "answered": 1,
@@ -46,16 +46,16 @@ def test_fifty_thousand_completions_are_opened_filtered_and_searched(
                 }
                 for i in range(size) for k in range(2)
             ]  # fmt: skip
-            explorer.evaluation(place, test, rows)
+            explorer.write_evaluation(model_path, test, rows)
     done = explorer.write()
     assert done.returncode == 0, done.stderr
-    total = size * 2 * len(places) * len(explorer.tests)
+    total = size * 2 * len(model_paths) * len(explorer.tests)
     assert total >= 50_000
 
     def seconds(action):
         started = time.perf_counter()
         action()
-        watched.ready()
+        watched.wait_until_ready()
         return time.perf_counter() - started
 
     seconds_by_step = {"open": seconds(lambda: watched.open(explorer.url))}
@@ -88,9 +88,9 @@ def test_fifty_thousand_completions_are_opened_filtered_and_searched(
         (lambda rows: rows.append(rows[0]), "row 3: sample 0 (sampled) of 'a' at step 0 is in the file twice; delete"),
     ],
 )  # fmt: skip
-def test_texts_that_do_not_belong_to_the_grades_are_named(tmp_path, change, words):
-    explorer = Made(tmp_path, seeds=[0], policies=["hard"], tests=["t"])
-    explorer.problems(
+def test_texts_that_do_not_belong_to_the_grades_are_reported(tmp_path, change, words):
+    explorer = HandMadeStudy(tmp_path, seeds=[0], policies=["hard"], tests=["t"])
+    explorer.write_problems(
         "t", [{"id": name, "question": "?", "answer": "x", "tier": 1} for name in "ab"]
     )
     rows = [
@@ -105,8 +105,8 @@ def test_texts_that_do_not_belong_to_the_grades_are_named(tmp_path, change, word
         }
         for name in "ab"
     ]
-    for place in explorer.places:
-        explorer.evaluation(place, "t", rows)
+    for model_path in explorer.model_paths:
+        explorer.write_evaluation(model_path, "t", rows)
     texts = [{key: row[key] for key in [*evaluations.KEY, "completion"]} for row in rows]
     change(texts)
     files.write_jsonl(tmp_path / "results/evaluation/m/base/t.jsonl.gz", texts)
@@ -122,9 +122,9 @@ def test_texts_that_do_not_belong_to_the_grades_are_named(tmp_path, change, word
     ), done.stderr
 
 
-def test_an_id_that_is_no_problem_and_a_missing_file_are_named(tmp_path):
-    explorer = Made(tmp_path, seeds=[0], policies=["hard"], tests=["t"])
-    explorer.problems("t", [{"id": "a", "question": "?", "answer": "x", "tier": 1}])
+def test_an_id_that_is_no_problem_and_a_missing_file_are_reported(tmp_path):
+    explorer = HandMadeStudy(tmp_path, seeds=[0], policies=["hard"], tests=["t"])
+    explorer.write_problems("t", [{"id": "a", "question": "?", "answer": "x", "tier": 1}])
     row = {
         "step": 0,
         "id": "z",
@@ -134,11 +134,11 @@ def test_an_id_that_is_no_problem_and_a_missing_file_are_named(tmp_path):
         "answered": 0,
         "completion": "",
     }
-    explorer.evaluation("m/base", "t", [row])
+    explorer.write_evaluation("m/base", "t", [row])
     assert (
         "t.csv.gz: id 'z' is not in results/tasks/t/test.jsonl; delete" in explorer.write().stderr
     )
-    explorer.evaluation("m/base", "t", [row | {"id": "a"}])
+    explorer.write_evaluation("m/base", "t", [row | {"id": "a"}])
     assert (
         explorer.write().stderr
         == "error: results/evaluation/m/t/r/hard/seed0/t.csv.gz: no such file\n"
@@ -180,7 +180,7 @@ def test_recorded_completions_come_with_their_texts(world, watched):
     assert summary["base model"] == ["16", "62.5 %", "–", "–", "–", "37.5 %", "–"]
     assert summary["all"] == ["20", "100.0 %", "62.5 %", "6", "0", "0.0 %", "20.0 %"]
     watched.page.locator("#problems a").nth(2).click()
-    watched.ready()
+    watched.wait_until_ready()
     assert "p̂ 0.50 (2 of 4 samples" in watched.text("#detail .facts >> nth=0")
     assert "and then" in watched.text("[data-side=base]") and "tokens not recorded" in watched.text(
         "[data-side=base]"
@@ -189,6 +189,6 @@ def test_recorded_completions_come_with_their_texts(world, watched):
         "[data-side=checkpoint]"
     ) and "7 tokens" in watched.text("[data-side=checkpoint]")
     watched.page.locator(".pairs a").nth(4).click()
-    watched.ready()
+    watched.wait_until_ready()
     text = watched.text(".side")
     assert "has no sample 4" in text and "cut off at the limit" in text

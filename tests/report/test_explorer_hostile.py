@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 import pytest
 
-from explorer_pages import TITLE, Made
+from explorer_pages import TITLE, HandMadeStudy
 
 pytestmark = pytest.mark.chromium
 
@@ -39,19 +39,21 @@ HOSTILE = [  # (written, shown)
 def hostile(tmp_path_factory):
     """A study whose texts of models and datasets are all hostile: completions, questions, ids,
     answers, tiers, the title."""
-    explorer = Made(tmp_path_factory.mktemp("hostile"), seeds=[0], policies=["hard"], tests=["t"])
+    explorer = HandMadeStudy(
+        tmp_path_factory.mktemp("hostile"), seeds=[0], policies=["hard"], tests=["t"]
+    )
     texts = [text.replace("\udcff", "") for text, _ in HOSTILE]
     identity = lambda i: f"{i} <script>window.hacked = 1</script>/\u202e#&=%{{{{"
-    explorer.problems(
+    explorer.write_problems(
         "t",
         [
             {"id": identity(i), "question": "Q " + text, "answer": "A " + text, "tier": "<b>\u200b"}
             for i, text in enumerate(texts)
         ],
     )  # fmt: skip
-    for place in explorer.places:
-        explorer.evaluation(
-            place,
+    for model_path in explorer.model_paths:
+        explorer.write_evaluation(
+            model_path,
             "t",
             [
                 {"step": 0, "id": identity(i), "decoding": "sampled", "sample": 0, "correct": 0, "answered": 0, "completion": text}
@@ -111,9 +113,9 @@ def test_direction_ends_where_a_text_ends(hostile, watched):
 
 
 def test_very_long_lines_wrap_and_are_cut_until_asked_for(tmp_path, watched):
-    explorer = Made(tmp_path, seeds=[0], policies=["hard"], tests=["t"])
-    explorer.problems("t", [{"id": "p", "question": "long?", "answer": "x", "tier": 1}])
-    for place in explorer.places:
+    explorer = HandMadeStudy(tmp_path, seeds=[0], policies=["hard"], tests=["t"])
+    explorer.write_problems("t", [{"id": "p", "question": "long?", "answer": "x", "tier": 1}])
+    for model_path in explorer.model_paths:
         row = {
             "step": 0,
             "id": "p",
@@ -123,7 +125,7 @@ def test_very_long_lines_wrap_and_are_cut_until_asked_for(tmp_path, watched):
             "answered": 0,
             "completion": "W" * 1_000_000,
         }
-        explorer.evaluation(place, "t", [row])
+        explorer.write_evaluation(model_path, "t", [row])
     assert explorer.write().returncode == 0
     watched.open(explorer.url + "#open=m/t/p")
     assert len(watched.page.locator("[data-side=base] .text").text_content()) == 20_000

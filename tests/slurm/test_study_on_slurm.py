@@ -19,9 +19,7 @@ def on_slurm(world, slurm):
     slurm.clear()
 
 
-def test_the_miniature_through_slurm_gives_what_this_machine_gives_without_it(
-    on_slurm, finished_world
-):
+def test_the_miniature_gives_the_same_results_with_and_without_slurm(on_slurm, finished_world):
     on_slurm.world.clear()
     assert on_slurm.run() == 0, on_slurm.read_output()
     assert_same(results(on_slurm.folder, "summaries"), results(finished_world.folder, "summaries"))

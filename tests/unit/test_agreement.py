@@ -151,7 +151,7 @@ def shown_lines(computed: list[dict], reference: list[dict], folder: Path) -> li
     return show(table, folder).partition("reference")[2].splitlines()
 
 
-def test_a_row_of_several_models_says_which(tmp_path):
+def test_rows_of_several_models_start_with_the_name_of_the_model(tmp_path):
     computed, reference = (
         rows(gains) + rows(gains, model="another") for gains in ({0: 0.1, 1: 0.2}, {0: 0.1, 1: 0.3})
     )
@@ -207,7 +207,7 @@ def test_a_study_of_several_models_is_shown_with_their_names(tmp_path):
     assert of_random == ["swaps, tiny", "arithmetic, tiny", "arithmetic, misled"]
 
 
-def test_a_committed_table_that_was_damaged_is_named_before_its_numbers_are_shown(tmp_path):
+def test_a_committed_table_that_was_damaged_is_reported_before_its_numbers_are_shown(tmp_path):
     folder = tmp_path / "results/reference/mini"
     shutil.copytree(ROOT / "results/reference/mini", folder)
     content = bytearray((folder / "gains.csv").read_bytes())

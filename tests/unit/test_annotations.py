@@ -95,7 +95,7 @@ def rows_of(data: bytes, delimiter=",") -> list[dict]:
     )
 
 
-# --- written for a spreadsheet
+# --- files for spreadsheets
 
 
 @pytest.mark.parametrize(
@@ -132,8 +132,8 @@ def test_the_file_to_annotate_opens_in_the_spreadsheet_that_opened_the_pool(
     assert text.startswith(
         before + delimiter.join(["id", "question", "answer", "chosen_because"]) + "\n"
     )
-    back = rows_of(text.removeprefix(before).encode(), delimiter)
-    assert [row["question"].removeprefix("'") for row in back] == QUESTIONS
+    exported_rows = rows_of(text.removeprefix(before).encode(), delimiter)
+    assert [row["question"].removeprefix("'") for row in exported_rows] == QUESTIONS
     assert (
         read_annotated(
             tmp_path,
@@ -146,7 +146,7 @@ def test_the_file_to_annotate_opens_in_the_spreadsheet_that_opened_the_pool(
     assert set(answers(tmp_path)) == set("abcd")
 
 
-# --- through spreadsheets
+# --- ids that a spreadsheet changes
 
 
 def as_numbers(cell: str) -> str:
@@ -243,14 +243,14 @@ def test_an_ambiguous_id_is_resolved_by_the_question_or_refused(tmp_path):
 
 
 @pytest.mark.parametrize("identity", ["9", "02-Jan", "1.23457E+11"])
-def test_an_id_that_is_not_there_is_refused_with_what_spreadsheets_do(tmp_path, identity):
+def test_an_unknown_id_is_refused_with_a_hint_at_changes_by_spreadsheets(tmp_path, identity):
     write_annotation_file(
         tmp_path, table(["id", "question"], [("0007", "a"), ("1-2", "b")]).encode()
     )
     done = read_annotated(tmp_path, f"id,answer\n{identity},1\n".encode())
     assert check_refusal(
         done,
-        f"back.csv: row 2: id '{identity}' is not in the pool (P.jsonl); keep the ids",
+        f"back.csv: row 2: id '{identity}' is not in the pool (P.jsonl); do not change the ids",
         "drops leading zeros",
     )
 
@@ -309,7 +309,7 @@ def test_where_a_word_is_the_answer_a_date_may_be_right(tmp_path):
 
 
 @pytest.mark.parametrize("answer", ["1/2", "0.5", "7", "-3", "12", "1,000", "2.5E+10"])
-def test_other_answers_are_taken_as_they_are(tmp_path, answer):
+def test_answers_that_no_spreadsheet_changed_are_read_unchanged(tmp_path, answer):
     write_annotation_file(tmp_path, POOL.encode())
     done = read_annotated(tmp_path, f'id,answer\nb,"{answer}"\n'.encode())
     assert (

@@ -27,7 +27,7 @@ def test_agreement_and_entropy_by_hand():
     assert choices.entropies(codes) == pytest.approx([0.6365141682948128, 0, np.log(4)])
 
 
-def test_each_choice_takes_what_it_says():
+def test_each_choice_contains_the_prompts_that_its_name_describes():
     """Four kinds of prompts, two of each: wrong with equal answers, wrong with different answers,
     half right, right."""
     sure, unsure, half, right = [0] * 8, list(range(8)), [0, 1] * 4, [0] * 8
@@ -62,7 +62,7 @@ def test_each_choice_takes_what_it_says():
         )
 
 
-def test_another_model_chooses_for_this_one():
+def test_one_model_chooses_prompts_for_another_model():
     """The other model ranks the prompts in the same or in the reverse order, and always gives equal
     answers."""
     right = np.repeat(np.linspace(0, 1, 20)[:, None], 10, axis=1) > np.linspace(0.05, 0.95, 10)

@@ -115,7 +115,7 @@ def test_a_subset_of_a_pool_without_answers_has_no_row(tmp_path):
     )
 
 
-def test_the_histogram_has_true_pass_rates_of_what_was_chosen_by_a_signal(tmp_path):
+def test_the_histogram_shows_pass_rates_even_if_a_signal_chose_the_prompts(tmp_path):
     rows = subsets.difficulty(
         [pool(tmp_path, "tiny", ROWS)],
         [write_subset(tmp_path, "tiny", "lowest", ["a", "b"], by="agreement")],

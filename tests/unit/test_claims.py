@@ -133,7 +133,7 @@ def test_too_few_replicates_decide_nothing_and_are_reported():
     assert list_verdicts(DIFFERENCE | {"replicates": 3}, **tables(3, 10)) == [S, S]
 
 
-def test_holm_is_over_the_tasks_of_a_model_and_counts_what_can_be_decided():
+def test_holm_corrects_over_the_tasks_of_a_model_with_a_p_value():
     def p_holm(*rows):
         verdict_rows = judge(
             DIFFERENCE | PRIMARY, differences=[minus("hard", "easy", 0.03, **row) for row in rows]
@@ -184,7 +184,7 @@ def test_a_claim_that_cannot_fail_is_not_supported():
     assert judge(NEW, kinds=[]) == []
 
 
-def test_the_level_of_an_interval_is_where_it_reaches_the_boundary():
+def test_the_p_value_of_a_claim_is_the_level_at_which_the_interval_reaches_the_boundary():
     """p equals that of a t test for an interval over seeds alone, and is below 5 % exactly if the
     interval excludes the boundary."""
     for values in np.random.default_rng(2).normal(0.5, 1, (20, 6)):
@@ -203,7 +203,7 @@ def test_the_level_of_an_interval_is_where_it_reaches_the_boundary():
         assert (verdicts.interval_p(row, 0.8) < 0.05) == (verdict != U)
 
 
-def test_rows_hold_for_new_base_models_or_for_this_one():
+def test_rows_state_whether_they_are_about_new_base_models_or_this_model():
     rows = {
         "differences": [minus("hard", "easy", 0.03)],
         "gains": [row("hard", 0.1, decoding="sampled")],
@@ -341,7 +341,7 @@ def test_a_claim_may_name_the_recipe_of_each_arm():
     assert list_estimates(DIFFERENCE | {"recipe": FIRST}, differences=table) == [0.3]
 
 
-def test_a_difference_at_k_is_that_of_the_largest_k():
+def test_a_difference_at_k_uses_the_largest_k():
     claim = DIFFERENCE | {"test": "difference_at_k"}
     rows = [
         pair("easy", "hard", x, "pass@k", k) for k, x in (("2", -0.1), ("16", -0.2), ("4", -0.3))

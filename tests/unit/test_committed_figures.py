@@ -91,18 +91,18 @@ def outside_shares(figure, axis) -> list[float]:
     return [end for end in ends if not -1e-9 <= end <= 100 + 1e-9]
 
 
-# --- the measures find what they look for
+# --- the checks find faults
 
 
 def test_texts_on_one_another_cut_texts_and_empty_panels_are_found():
-    figure, (left, right) = plt.subplots(1, 2, figsize=(4, 2))
+    figure, (left, right) = plt.subplots(1, 2, figsize=(4, 2), layout="constrained")
     left.plot([0, 1], [0, 1])
     left.text(0.2, 0.5, "first words")
     left.text(0.22, 0.52, "second words")
     figure.text(0.98, 0.5, "words beyond the edge")
     assert drawn_figures.faults(figure) == [
         "'words beyond the edge' is cut off at the edge of the figure",
-        "'first words' and 'second words' stand on one another",
+        "'first words' and 'second words' overlap",
         "panel '' is empty",
     ]
 
@@ -112,7 +112,7 @@ def test_slanted_names_that_run_into_each_other_are_found():
     axis.plot(range(30), range(30))
     look = {"rotation": 30, "ha": "right", "rotation_mode": "anchor", "fontsize": 8}
     axis.set_xticks(range(30), [f"agreement_lowest_{n}" for n in range(30)], **look)
-    assert any("stand on one another" in line for line in drawn_figures.faults(figure))
+    assert any("overlap" in line for line in drawn_figures.faults(figure))
 
 
 # --- colours and intervals

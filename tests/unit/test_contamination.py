@@ -98,7 +98,7 @@ def by_hand(question: str, other_question: str, n: int) -> float:
     return len(runs[0] & runs[1]) / min(map(len, runs))
 
 
-def test_a_changed_number_is_near_and_its_share_is_that_of_a_count_by_hand():
+def test_a_question_with_a_changed_number_is_near_with_the_share_computed_by_hand():
     question = "alpha beta gamma delta epsilon zeta eta theta iota 5 lambda mu nu xi omicron pi rho sigma tau upsilon phi chi psi omega"
     changed_question = question.replace("5", "7")
     (match,) = contamination.find_matches([question], [sentence(1), changed_question])
@@ -272,7 +272,7 @@ def test_the_first_of_equal_questions_stays_in_the_pool_and_says_what_was_left_o
     )
 
 
-def test_a_test_split_keeps_equal_questions_and_says_so(tmp_path):
+def test_a_test_split_keeps_and_reports_equal_questions(tmp_path):
     done = prepare(
         tmp_path,
         [("How many?", "3"), ("how many", "3")],

@@ -69,7 +69,7 @@ def output(folder: Path) -> list[dict]:
 
 
 @pytest.mark.parametrize("template", TEMPLATES)
-def test_completions_and_prompts_of_every_chat_template_are_told_apart(tmp_path, template):
+def test_completions_are_separated_from_prompts_of_every_chat_template(tmp_path, template):
     write(tmp_path, template)
     assert convert(tmp_path, "responses", "--scores", "scores.json").returncode == 0
     thinking = "<think>\n\n</think>\n\n" if template == "qwen" else ""
@@ -178,8 +178,8 @@ def test_files_that_do_not_belong_together_are_refused_in_a_line(tmp_path, harm,
 @pytest.mark.parametrize(
     ("form", "content", "words"),
     [
-        ("shares", {"p": [0.5, 0.3]}, ["prompt 'p', epoch 1: 0.3 is no multiple of 1/8"]),
-        ("shares", {"p": [0.5, 1.5]}, ["prompt 'p', epoch 1: 1.5 is no multiple of 1/8"]),
+        ("shares", {"p": [0.5, 0.3]}, ["prompt 'p', epoch 1: 0.3 is not a multiple of 1/8"]),
+        ("shares", {"p": [0.5, 1.5]}, ["prompt 'p', epoch 1: 1.5 is not a multiple of 1/8"]),
         ("shares", {"p": [None]}, ["prompt 'p', epoch 0"]),
         ("shares", {"p": 0.5}, ["prompt 'p': expected a list of shares"]),
         ("shares", [0.5], ["expected a JSON object, found list"]),
@@ -333,7 +333,7 @@ def test_an_original_is_downloaded_and_compared_with_the_lock(tmp_path, server):
         assert "Traceback" not in done.stderr and not (tmp_path / "out" / name).exists()
 
 
-# --- the real ones
+# --- published files
 
 
 @pytest.mark.recordings

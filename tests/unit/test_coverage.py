@@ -20,7 +20,7 @@ COMPONENTS, COVERED, LEVELS = simulation.read_tables(ROOT / "docs")
 SWAPS = COMPONENTS[COMPONENTS.eval_task == "swaps"]
 
 
-def test_the_text_says_what_the_tables_hold():
+def test_the_text_states_the_numbers_of_the_tables():
     text = (ROOT / "docs/statistics.md").read_text(encoding="utf-8")
     assert simulation.fill_tables(text, COMPONENTS, COVERED, LEVELS) == text, (
         "run scripts/maintenance/simulate_coverage.py"
@@ -28,7 +28,7 @@ def test_the_text_says_what_the_tables_hold():
 
 
 @pytest.mark.slow
-def test_the_committed_tables_are_what_the_program_computes():
+def test_the_committed_tables_equal_a_new_computation():
     """One of the four committed tests with 3 seeds is simulated, with all 1,000 studies and the
     same random seeds."""
     harder = COMPONENTS[COMPONENTS.eval_task == "swaps_hard"]
@@ -114,7 +114,7 @@ def test_the_committed_tables_can_be_drawn_without_simulating(docs, monkeypatch)
         assert (docs / name).read_bytes() == (ROOT / "docs" / name).read_bytes()
 
 
-def test_missing_tables_are_named(docs, monkeypatch):
+def test_missing_tables_are_reported(docs, monkeypatch):
     with pytest.raises(UserError, match="coverage.csv: no such file"):
         run_program(monkeypatch, docs, "--draw")
 
@@ -136,7 +136,7 @@ def test_tests_held_their_level():
     assert (held.level <= within).all(), held
 
 
-def test_a_small_simulation_covers_and_shows_what_does_not():
+def test_a_small_simulation_distinguishes_intervals_that_cover_from_intervals_that_do_not():
     """The simulation has 150 studies. The bounds are wide, but a wrong formula exceeds them."""
     rows = pd.DataFrame(simulation.coverage(SWAPS, 150, seeds_tried=(5,), seed=3))
     of = lambda target, quantity, method: rows[

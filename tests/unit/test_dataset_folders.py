@@ -185,7 +185,7 @@ def test_a_parquet_file_that_declares_images_is_read_as_it_is(folder):
     assert row["question"] == rows[0]["question"] and SECRET not in str(row)
 
 
-def test_archives_and_what_is_no_file_are_refused(folder):
+def test_archives_and_special_files_are_refused(folder):
     with zipfile.ZipFile(folder / "train.csv", "w") as archive:
         archive.writestr("../x.csv", "question,answer\n")
     is_refused(folder, "train.csv: its content is zip")

@@ -20,7 +20,9 @@ def config(layer_types: list[str]) -> Qwen3Config:
     "layer_types", [["full_attention"] * 2, ["sliding_attention", "full_attention"]]
 )
 @pytest.mark.parametrize("prompt_tokens", [1, 2 * decoding.RESERVED_TOKENS])
-def test_the_cache_returns_what_the_cache_of_transformers_returns(layer_types, prompt_tokens):
+def test_the_cache_returns_the_same_tensors_as_the_cache_of_transformers(
+    layer_types, prompt_tokens
+):
     generator = torch.Generator().manual_seed(prompt_tokens)
     caches = decoding.ReservingCache(config(layer_types)), DynamicCache(config=config(layer_types))
     rows, kept_rows = 4, torch.tensor([2, 0, 0])

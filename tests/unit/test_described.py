@@ -35,7 +35,7 @@ def test_all_files_name_the_same_version_licence_and_authors():
     )
 
 
-def test_the_catalogue_finds_what_it_asks_for():
+def test_the_entry_for_the_workflow_catalogue_fits_the_repository():
     usage = yaml.safe_load((ROOT / ".snakemake-workflow-catalog.yml").read_text())["usage"]
     _, profile = usage["mandatory-flags"]["flags"].split()
     assert (ROOT / profile / "config.yaml").is_file()

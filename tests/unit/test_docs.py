@@ -76,7 +76,7 @@ def test_the_program_fills_a_page_whose_numbers_are_old(tmp_path):
     assert findings(tmp_path).split("end of found")[0] == findings(ROOT).split("end of found")[0]
 
 
-def test_a_page_without_its_marks_is_named(tmp_path):
+def test_a_page_without_its_marks_is_reported(tmp_path):
     with pytest.raises(
         write_pages.errors.UserError, match="x.md: expected '<!-- found: made by .*once each"
     ):
@@ -131,7 +131,7 @@ def test_links_lead_to_files_and_headings(page):
 @pytest.mark.parametrize(
     "page", [page for page in PAGES if page.name != "glossary.md"], ids=lambda page: page.name
 )
-def test_pages_say_where_words_are_defined(page):
+def test_pages_link_to_the_glossary(page):
     assert "glossary.md" in page.read_text(encoding="utf-8"), page.name
 
 

@@ -179,7 +179,7 @@ def test_a_crate_holds_the_rules_and_their_functions():
     } <= set(files)
 
 
-def test_a_report_of_a_study_that_was_only_drawn_holds_what_was_drawn():
+def test_a_report_of_committed_results_has_only_the_existing_files():
     write_tables(paths.reference("mini"))
     figure = Path("paper/mini/figures/accuracy.png")
     figure.parent.mkdir(parents=True)

@@ -237,7 +237,7 @@ def test_a_calibration_comes_back_as_it_was_written(tmp_path):
     )
 
 
-def test_other_seeds_are_predicted_from_one(tmp_path):
+def test_other_seeds_are_predicted_from_one_seed(tmp_path):
     for seed, seconds in enumerate([1000, 1100, 800]):
         write_finished_run(
             tmp_path,

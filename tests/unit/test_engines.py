@@ -87,17 +87,19 @@ def test_batches_do_not_matter(tiny, temperature):
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
-def test_a_model_of_weights_that_are_no_numbers_says_nothing(tiny, temperature):
+def test_a_model_with_weights_that_are_nan_gives_an_error(tiny, temperature):
     model = copy.deepcopy(tiny[0])
     with torch.no_grad():
         model.lm_head.weight[3] = float("nan")
-    with pytest.raises(UserError, match="are no numbers .* training has diverged"):
+    with pytest.raises(UserError, match="are not finite .* training has diverged"):
         generate((model, tiny[1]), requests(temperature), 5)
 
 
 def test_arguments_of_the_chat_template_are_none_of_the_tokenizer_s():
-    own = inspect.signature(transformers.PreTrainedTokenizerBase.apply_chat_template).parameters
-    assert set(own) - {"self", "kwargs"} == settings.NOT_OF_A_TEMPLATE
+    tokenizer_arguments = inspect.signature(
+        transformers.PreTrainedTokenizerBase.apply_chat_template
+    ).parameters
+    assert set(tokenizer_arguments) - {"self", "kwargs"} == settings.NOT_OF_A_TEMPLATE
 
 
 @pytest.mark.parametrize(
@@ -169,7 +171,7 @@ def test_the_log_probability_of_a_completion_is_the_mean_that_the_model_gives_it
     }, "log-probabilities were returned without a request"
 
 
-def test_greedy_is_what_transformers_generates(tiny):
+def test_greedy_completions_equal_those_of_transformers(tiny):
     model, tokenizer = tiny
     completions = generate(tiny, requests(0.0, samples=1), 20)
     for question, completion in zip(QUESTIONS, completions):
@@ -186,7 +188,7 @@ def test_greedy_is_what_transformers_generates(tiny):
 
 
 @pytest.mark.parametrize("temperature", [1.0, 0.7])
-def test_rollouts_are_what_transformers_generates_with_the_same_random_numbers(tiny, temperature):
+def test_rollouts_equal_those_of_transformers_with_the_same_random_numbers(tiny, temperature):
     model, tokenizer = tiny
     ids = tokenizer(
         ["a b"] * 4 + [QUESTIONS[0]] * 4 + [QUESTIONS[2]] + ["a b"] * 3,
@@ -363,7 +365,7 @@ def test_a_missing_package_is_an_error(monkeypatch, tmp_path):
         environments.use("no_such_package")
 
 
-def test_the_machine_chooses_the_engine_where_the_model_leaves_it_open(monkeypatch, tmp_path):
+def test_the_engine_depends_on_the_machine_if_the_model_names_none(monkeypatch, tmp_path):
     monkeypatch.setattr(environments, "ROOT", tmp_path)
     monkeypatch.delenv("HARDGRPO_VLLM_PYTHON", raising=False)
     assert (

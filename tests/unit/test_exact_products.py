@@ -101,7 +101,7 @@ def test_this_process_uses_the_kernels_that_every_processor_has(exact):
     assert name() == b"Haswell" and library.scipy_openblas_get_num_threads64_() == 1
 
 
-# --- where it applies ---
+# --- processors and settings with exact products ---
 
 
 @pytest.fixture

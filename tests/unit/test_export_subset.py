@@ -34,13 +34,13 @@ def export(folder, name, content, numbers, output, source=None, change=None):
         ["id", "rank"],
         [{"id": i, "rank": rank} for rank, i in enumerate(ids, start=1)],
     )
-    facts = {
+    description = {
         "policy": {"rule": "all"},
         "pool": len(problems),
         "prompts": len(ids),
         "mean_pass_rate": 0.25,
     }
-    (folder / "S.json").write_text(json.dumps(facts))
+    (folder / "S.json").write_text(json.dumps(description))
     arguments = format_options(
         subset="S.csv", facts="S.json", problems="P.jsonl", files=name, output=output
     )

@@ -197,7 +197,7 @@ def test_facts_change_neither_the_tokens_nor_the_demonstrations_of_other_models(
         ("shuffled_objects_1000", "dd715ad3f7d81025"),
     ],
 )
-def test_the_problems_of_other_tasks_are_what_they_were(task, expected):
+def test_generated_problems_of_existing_tasks_are_unchanged(task, expected):
     source = CONFIG["tasks"][task]["source"]
     assert (
         checksum(

@@ -109,7 +109,7 @@ def test_a_figure_drawn_again_is_the_same_file(tmp_path, monkeypatch):
     assert content[0] == content[1]
 
 
-# --- the rows beside a figure are what is drawn in it
+# --- the CSV file of a figure has the drawn values
 
 
 def widths(axes) -> list[float]:
@@ -312,7 +312,7 @@ def test_the_pipeline_is_drawn_in_the_numbers_of_the_study(tmp_path, monkeypatch
     assert "GRPO" not in set(rows.stage) and "Recorded runs" in set(rows.stage)
 
 
-# --- what cannot be drawn is told
+# --- messages about figures without rows
 
 
 @pytest.mark.parametrize(
@@ -328,7 +328,7 @@ def test_a_table_without_rows_gives_no_figure_and_one_line(figure, tables, tmp_p
     assert not (tmp_path / "figures").exists()
 
 
-def test_a_missing_column_is_named(tmp_path, monkeypatch):
+def test_a_missing_column_is_reported(tmp_path, monkeypatch):
     (tmp_path / "parts.csv").write_text("model,task\nm,t\n")
     with pytest.raises(UserError, match="parts.csv: column 'eval_task' is missing"):
         draw("parts", "mini", tmp_path, tmp_path, monkeypatch)
@@ -424,7 +424,7 @@ def assert_fits(drawn, figure: str) -> None:
         )
 
 
-def test_arms_of_another_length_end_where_they_end():
+def test_the_final_lead_of_an_arm_is_at_the_last_step_of_its_recipe():
     cell = {"model": "m", "task": "t", "eval_task": "t", "problems": 9, "seeds": 3}
     steps = {
         ("hard", "short"): 50,

@@ -162,7 +162,7 @@ def test_a_larger_pool_of_generated_problems_begins_with_the_smaller_one():
 
 
 @given(st.integers(0, 10**6), st.integers(2, 7))
-def test_the_answer_of_shuffled_objects_is_what_following_the_swaps_gives(seed, objects):
+def test_the_answer_of_shuffled_objects_follows_from_the_swaps(seed, objects):
     chain = generated.draw_shuffled_objects(random.Random(seed), [objects])
     answer, letters = follow_swaps(chain.question)
     assert chain.answer == answer
@@ -228,7 +228,7 @@ def test_a_wrong_value_is_carried_through_the_rest(seed):
 
 
 @given(st.sampled_from(["swaps", "arithmetic"]), st.integers(0, 10**6), st.integers(1, 6))
-def test_all_that_is_written_has_tokens_and_comes_back_as_it_was(family, seed, length):
+def test_every_generated_text_is_tokenized_and_decoded_without_loss(family, seed, length):
     from hardgrpo.training.pretraining import build_tokenizer
 
     tokenizer = build_tokenizer()
@@ -253,6 +253,6 @@ def test_all_that_is_written_has_tokens_and_comes_back_as_it_was(family, seed, l
         ({"family": ["swaps"]}, "its source has family '\\['swaps'\\]', expected one of swaps"),
     ],
 )
-def test_a_source_that_lacks_what_its_family_draws_from_is_refused(source, words):
+def test_a_source_without_the_values_of_its_family_is_refused(source, words):
     with pytest.raises(UserError, match=words):
         tasks.generate_problems("t", {"seed": 1, "train": 1, "test": 1} | source, "train")

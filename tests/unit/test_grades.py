@@ -61,7 +61,7 @@ def test_each_kind_of_spelling(kind):
 
 
 @pytest.mark.slow
-def test_grades_are_those_of_the_peers_except_where_a_reason_stands():
+def test_grades_equal_those_of_other_graders_except_with_a_stated_reason():
     """Without a reason, no answer that all peers reject is accepted. No reason is outdated."""
     peers = cases("peers.tsv")
     assert [
@@ -93,7 +93,7 @@ def test_a_number_after_the_marks_may_have_a_currency_sign(completion, answer, e
     assert grades.extracted is None or grades.extracted in completion
 
 
-# --- laws
+# --- properties
 
 VALUES = st.fractions(max_denominator=50, min_value=-(10**6), max_value=10**6)
 WRAPS = [

@@ -133,7 +133,7 @@ def test_long_repetitive_completions_are_graded_quickly(piece):
         assert time.process_time() - started < 20
 
 
-# --- laws
+# --- properties
 
 ANSWERS = (
     st.text(max_size=12)
@@ -161,9 +161,7 @@ def test_a_readable_reference_is_right_when_it_is_stated(grader, answer):
 
 
 @given(st.sampled_from(sorted(GRADERS)), ANSWERS, ANSWERS)
-def test_agreement_is_symmetric_and_holds_between_an_answer_that_is_right_and_itself(
-    grader, left, right
-):
+def test_equality_is_symmetric_and_a_right_answer_equals_itself(grader, left, right):
     assert are_equal(grader, left, right) == are_equal(grader, right, left)
     graded = grade(grader, GRADERS[grader].form % left, left)
     assert not graded.correct or are_equal(grader, graded.extracted, graded.extracted)

@@ -59,7 +59,7 @@ def test_the_first_samples_choose_the_hardest_prompts_and_the_others_measure_the
         seed=0,
         output=tmp_path / "S.csv",
     )
-    facts = json.loads((tmp_path / "S.json").read_text())
+    description = json.loads((tmp_path / "S.json").read_text())
     assert [row["id"] for row in files.read_rows(tmp_path / "S.csv", {"id": str})] == ["a", "d"]
-    assert (facts["mean_pass_rate"], facts["zero_share"]) == (0.25, 0.5)
-    assert (facts["held_out_pass_rate"], facts["held_out_zero_share"]) == (0.5, 0.5)
+    assert (description["mean_pass_rate"], description["zero_share"]) == (0.25, 0.5)
+    assert (description["held_out_pass_rate"], description["held_out_zero_share"]) == (0.5, 0.5)

@@ -105,10 +105,10 @@ def fuzz(cases: int, *arguments: str) -> None:
     ("line", "words"),
     [
         ('{"id": "a", "id": "b"}', "line 1: 'id' occurs twice in an object"),
-        ('{"id": NaN}', "line 1: NaN is no number"),
+        ('{"id": NaN}', "line 1: NaN is not a finite number"),
         ('{"id": ' + "9" * 5000 + "}", "too large for JSON"),
         ('{"id": 1' + "0" * 400 + "}", "too large for JSON"),
-        ('{"id": 1e999}', "line 1: 1e999 is no number"),
+        ('{"id": 1e999}', "line 1: 1e999 is not a finite number"),
         ("[" * 100_000, "too large for JSON"),
         ('{"id": "' + "a\\u001b[31m\\u202e" + '"}', "'id' is str, expected int"),
     ],
@@ -163,12 +163,12 @@ def test_a_byte_order_mark_and_long_cells_are_read(tmp_path):
     ]
 
 
-def test_a_carriage_return_that_a_model_wrote_comes_back(tmp_path):
+def test_a_carriage_return_in_a_completion_is_read_unchanged(tmp_path):
     grade = graders.grade("number_lenient", "\\boxed{1\r2}", "7")
     rows = [evaluations.row(0, {"id": "a\rb"}, "sampled", 0, grade, "")]
     evaluations.write(str(tmp_path / "e.csv.gz"), rows)
-    back = evaluations.read(str(tmp_path / "e.csv.gz"))
-    assert (back.id[0], back.answer[0]) == ("a\rb", "1\r2")
+    read_rows = evaluations.read(str(tmp_path / "e.csv.gz"))
+    assert (read_rows.id[0], read_rows.answer[0]) == ("a\rb", "1\r2")
 
 
 def evaluation_row(**changed) -> dict:
@@ -295,7 +295,7 @@ def test_a_name_that_ends_in_a_line_feed_is_refused():
 
 
 @pytest.mark.parametrize("place", ["", ".", "P.jsonl/out", "x" * 300])
-def test_an_output_that_cannot_be_written_is_named(tmp_path, monkeypatch, place):
+def test_an_output_that_cannot_be_written_is_reported(tmp_path, monkeypatch, place):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "P.jsonl").write_text('{"id": "a", "question": "q", "answer": "1"}\n')
     with pytest.raises(UserError, match="cannot (be written|write)"):
@@ -328,7 +328,7 @@ def test_links_in_the_place_of_outputs_lead_nowhere(tmp_path):
         ("[" * 100_000, "too large"),
     ],
 )
-def test_an_argument_that_is_no_json_is_named(policy, words):
+def test_an_argument_that_is_no_json_is_reported(policy, words):
     with pytest.raises(UserError, match=words):
         run_program(
             "select_subset",

@@ -39,7 +39,7 @@ def test_pass_rates_above_1_and_negative_checkpoints_are_refused(tmp_path):
     assert not (tmp_path / "a.csv").exists()
 
 
-def test_a_parquet_file_with_damaged_text_is_named(tmp_path):
+def test_a_parquet_file_with_damaged_text_is_reported(tmp_path):
     path = tmp_path / "d.parquet"
     assert originals.parquet().count(b"user") > 0
     path.write_bytes(originals.parquet().replace(b"user", b"\xf3ser"))
@@ -104,7 +104,7 @@ def test_stored_answers_that_are_nested_without_end_are_refused(tmp_path):
         AnswerFile(tmp_path).read({"k"})
 
 
-def test_stored_answers_come_back(tmp_path):
+def test_stored_answers_are_read_unchanged(tmp_path):
     completion = Completion("x", 1, "stop", -0.5)
     AnswerFile(tmp_path).add({"k": completion}, Usage(3, 1, frozenset(["m"])))
     answers = AnswerFile(tmp_path)

@@ -242,7 +242,7 @@ def test_checkpoints_that_were_published_empty_are_left_out_with_a_line(monkeypa
         )
 
 
-def test_a_run_of_a_repository_without_checkpoints_needs_a_file_that_says_so():
+def test_a_run_of_a_repository_without_checkpoints_is_reported_as_a_missing_input():
     (path,) = inputs(record_original).recorded_checkpoints(ORIGINAL)
     assert "models.mine.source.recordings.gsm8k.runs.hard" in path and not Path(path).exists()
 

@@ -25,7 +25,7 @@ def test_the_rows_are_those_of_the_sources():
     assert all(row["source"] and row["statement"] for row in ROWS)
 
 
-def test_what_a_row_names_exists_and_a_row_without_a_name_says_why():
+def test_targets_named_by_a_row_exist_and_other_rows_give_a_reason():
     for row in ROWS:
         for name in row["answered_by"].split():
             kind, _, what = name.partition(":")
@@ -33,7 +33,7 @@ def test_what_a_row_names_exists_and_a_row_without_a_name_says_why():
         assert row["answered_by"] or row["limitation"], row["number"]
 
 
-# --- what is built and what is not
+# --- the inventory agrees with the code
 
 SCHEMA = configuration.schema()
 SECTIONS = {

@@ -60,7 +60,7 @@ def test_a_change_of_an_entry_changes_no_entry_that_extends_it(tmp_path):
         ("recipes: {", ["recipes.yaml"]),
     ],
 )
-def test_a_mistake_in_the_catalogue_is_named(tmp_path, recipes, words):
+def test_a_mistake_in_the_catalogue_is_reported(tmp_path, recipes, words):
     with pytest.raises(UserError) as error:
         load.read(write_files(tmp_path, config="study: s\n", config__recipes=recipes))
     assert all(word in str(error.value) for word in words), error.value
@@ -135,7 +135,7 @@ def test_all_mistakes_are_reported_at_once_each_with_its_line(tmp_path, monkeypa
 
 
 @pytest.mark.parametrize("value", [None, {"kind": None}])
-def test_null_is_refused_except_where_it_means_none(value):
+def test_null_is_refused_except_for_keys_with_the_value_none(value):
     config = load.read(ROOT)
     config["recipes"]["mini"]["selector"] = value
     with pytest.raises(UserError, match="recipes.mini.selector"):

@@ -27,7 +27,7 @@ def test_every_package_of_a_lock_has_one_version_and_checksums(name):
 
 
 @pytest.mark.parametrize("name", write_locks.ORDER)
-def test_a_lock_holds_what_is_pinned(name):
+def test_a_lock_has_the_pinned_packages(name):
     locked = {
         package: write_locks.pinned_version(entry)
         for package, entry in write_locks.read_lock(name).items()

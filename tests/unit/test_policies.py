@@ -266,7 +266,7 @@ def test_ties_at_the_boundary_are_counted(pool, budget, seed):
         assert (subset.tied, subset.tied_chosen) == (len(at_edge), len(at_edge & set(subset.ids)))
 
 
-def test_seeds_break_ties_differently_and_the_same_seed_alike():
+def test_different_seeds_break_ties_differently_and_equal_seeds_equally():
     pool = {f"p{i}": 0.0 for i in range(100)}
     ids, repeated_ids, reseeded_ids = (
         policies.select(pool, "hard", seed, budget=0.1).ids for seed in (0, 0, 1)

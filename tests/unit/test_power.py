@@ -26,7 +26,7 @@ def required_seeds(study: str, claims: list[dict] = CLAIMS) -> list[dict]:
     )
 
 
-def test_what_a_design_can_detect_by_hand():
+def test_detectable_effects_equal_a_computation_by_hand():
     config = {
         "studies": {
             "s": {
@@ -147,7 +147,7 @@ def test_seeds_cost_the_runs_of_the_recipe_that_the_claim_names():
 @pytest.mark.parametrize(
     "study", [name for name, study in CONFIG["studies"].items() if "aims_at" in study]
 )
-def test_a_study_finds_what_it_aims_at(study):
+def test_a_study_detects_its_target_effect(study):
     """The design finds its target effect in at least one cell, and the plan names the cell."""
     aims = CONFIG["studies"][study]["aims_at"]
     rows = [row for row in required_seeds(study) if row["aims"]]

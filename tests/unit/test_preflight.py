@@ -252,7 +252,7 @@ def environment(monkeypatch):
     return set_environment
 
 
-def test_the_grant_is_what_was_asked_for(environment):
+def test_granted_gpus_must_equal_the_requested_gpus(environment):
     environment(CUDA_VISIBLE_DEVICES="0,1")
     assert (
         environments.granted_gpus(2) == 2

@@ -32,7 +32,7 @@ RUN_BY_A_TEST = {
     "cut_completions": "test_cut_completions_equal_those_sampled_under_the_limit",
     "draw_ways": "test_the_paper_is_made_and_a_broken_table_stops_it",
     "exact_run": "test_every_stage_writes_the_committed_bytes_on_this_processor",
-    "export_subset": "test_the_chosen_rows_come_back_as_they_were_in_the_order_of_their_rank",
+    "export_subset": "test_chosen_rows_are_exported_unchanged_in_the_order_of_their_rank",
     "fetch_dataset": "test_first_download_writes_the_lock_and_the_second_matches",
     "fetch_model": "test_model_from_the_hub",
     "fetch_original": "test_an_original_is_downloaded_and_compared_with_the_lock",
@@ -48,9 +48,9 @@ RUN_BY_A_TEST = {
     "measure_slurm": "test_the_scheduling_of_jobs_that_do_nothing_is_measured",
     "measure_signals": "test_nonsense_for_the_answers_changes_no_byte_of_the_subset",
     "plan": "test_plans_for_other_machines_and_prices",
-    "probe_early": "test_the_subset_is_byte_for_byte_that_of_full_probing",
+    "probe_early": "test_the_subset_equals_that_of_full_probing_byte_for_byte",
     "prune_checkpoints": "test_an_evaluated_study_keeps_the_last_checkpoints",
-    "read_annotated": "test_rows_with_an_answer_are_taken_in_and_the_others_named",
+    "read_annotated": "test_rows_with_an_answer_become_problems_and_rows_without_are_listed",
     "remove_answers": "test_nonsense_for_the_answers_changes_no_byte_of_the_subset",
     "rounding": "test_two_runs_on_one_machine_round_alike_and_list_every_operation",
     "show_results": "test_figures_tables_and_numbers_are_made_and_the_log_says_what_to_open",
@@ -152,7 +152,7 @@ def test_a_program_that_is_interrupted_while_it_loads_says_nothing(tmp_path):
         "import atexit\natexit.register(lambda: 1 / 0)\nraise MemoryError",
     ],
 )
-def test_a_program_without_memory_to_load_its_libraries_says_so_in_one_line(tmp_path, failure):
+def test_a_program_without_memory_for_its_libraries_gives_a_one_line_error(tmp_path, failure):
     (tmp_path / "yaml.py").write_text(f"{failure}\n")
     command = [sys.executable, path_of("draw_figure"), "--help"]
     paths = {"PYTHONPATH": f"{tmp_path}:{ROOT / 'src'}", user_settings.KEEP_PYTHONPATH: "1"}
@@ -189,9 +189,7 @@ def test_a_program_does_not_use_the_modules_of_another_python(variables, tmp_pat
         (resource.RLIM_INFINITY, "SystemError: error return without"),
     ],
 )
-def test_a_library_in_c_that_fails_without_a_reason_had_no_memory_where_memory_is_limited(
-    limit, words
-):
+def test_a_system_error_without_a_reason_means_no_memory_if_memory_is_limited(limit, words):
     code = """
 from hardgrpo.runtime import errors
 def main(): raise SystemError("error return without exception set")
@@ -209,7 +207,7 @@ errors.run(main)"""
     assert ("Traceback" in done.stderr) == (limit == resource.RLIM_INFINITY), done.stderr
 
 
-def test_a_program_whose_memory_ends_says_so_in_one_line(tmp_path):
+def test_a_program_that_runs_out_of_memory_gives_a_one_line_error(tmp_path):
     """Also if an exit handler of a library fails, which would print its own traceback."""
     code = "import atexit; from hardgrpo.runtime import errors; atexit.register(lambda: bytes(1 << 62)); errors.run(lambda: bytes(1 << 62))"
     environment = os.environ | {"PYTHONPATH": str(ROOT / "src")}

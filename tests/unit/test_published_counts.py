@@ -126,7 +126,7 @@ BAD_CSV = [
 
 
 @pytest.mark.parametrize(("text", "words"), BAD_CSV)
-def test_a_wrong_table_is_named_in_one_line_and_writes_nothing(tmp_path, text, words):
+def test_a_wrong_table_is_reported_in_one_line_and_nothing_is_written(tmp_path, text, words):
     (tmp_path / "p.csv").write_text(text)
     done = run(
         "count_answers",
@@ -158,7 +158,7 @@ def assert_refused(done, *words: str) -> None:
         (["hard"], "row 1: expected `prompt`, a list of messages"),
     ],
 )
-def test_a_wrong_difficulty_is_named_in_one_line(tmp_path, difficulties, words):
+def test_a_wrong_difficulty_is_reported_in_one_line(tmp_path, difficulties, words):
     path = write_parquet(tmp_path / "p.parquet", difficulties)
     done = run(
         "count_answers", kind="probe_sizes", samples=128, files=path, output=tmp_path / "c.csv"
@@ -191,7 +191,7 @@ def test_a_wrong_difficulty_is_named_in_one_line(tmp_path, difficulties, words):
         ),
     ],
 )
-def test_a_parquet_file_of_another_form_is_named(tmp_path, table, words):
+def test_a_parquet_file_of_another_form_is_reported(tmp_path, table, words):
     path = tmp_path / "p.parquet"
     pyarrow.parquet.write_table(pyarrow.table(table), path)
     with pytest.raises(UserError) as error:
@@ -200,7 +200,7 @@ def test_a_parquet_file_of_another_form_is_named(tmp_path, table, words):
 
 
 @pytest.mark.parametrize("content", [b"", b"PAR1", b"qid,initial_pass1\n"])
-def test_a_file_that_is_no_parquet_is_named(tmp_path, content):
+def test_a_file_that_is_no_parquet_is_reported(tmp_path, content):
     (tmp_path / "p.parquet").write_bytes(content)
     with pytest.raises(UserError, match="p.parquet: not a Parquet file"):
         published_counts.convert("probe_sizes", [str(tmp_path / "p.parquet")], 128)
@@ -237,13 +237,16 @@ def count(folder: Path, commit: str = "0123abc", *arguments):
     )
 
 
-def test_a_file_must_equal_that_of_the_lock(tmp_path):
+def test_a_file_that_differs_from_the_lock_is_refused(tmp_path):
     path = write_csv(tmp_path / "numbers.csv", [["a", 0.25, 0.5, 0.75]])
     done = count(tmp_path)
     assert done.returncode == 0, done.stderr
     entry = json.loads((tmp_path / "inputs.lock").read_text())["repositories"]["owner/name@0123abc"]
-    facts = {"bytes": path.stat().st_size, "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
-    assert entry == {"commit": "0123abc", "files": {"data/numbers.csv": facts}}
+    file_entry = {
+        "bytes": path.stat().st_size,
+        "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
+    }
+    assert entry == {"commit": "0123abc", "files": {"data/numbers.csv": file_entry}}
     (tmp_path / "out.csv").unlink()
     assert_refused(
         count(tmp_path, "fffffff"), "has files of commit 0123abc, expected commit fffffff"
@@ -265,7 +268,7 @@ def test_a_file_must_equal_that_of_the_lock(tmp_path):
 @pytest.mark.parametrize(
     "counts", [[40, 10, 20, 10, 20], [5, 45, 20, 10, 20], [10, 10, 60, 10, 10], [48, 4, 0, 0, 48]]
 )
-def test_the_middle_is_that_of_the_policy(counts):
+def test_the_middle_prompts_equal_those_of_policy_middle(counts):
     pass_rates = {f"p{c}-{i}": c / 4 for c, count in enumerate(counts) for i in range(count)}
     shares = np.array(counts) / 100
     ranks = probe_sizes.class_ranks("middle", 4, shares)
@@ -296,7 +299,7 @@ def counts_of(correct: list[int], *after: list[int], samples: int) -> list[dict]
     ]
 
 
-def test_a_file_that_is_too_small_for_the_budget_is_named():
+def test_a_file_that_is_too_small_for_the_budget_is_reported():
     with pytest.raises(
         UserError, match="f: a budget of 0.1 of 3 prompts is less than one prompt; raise the budget"
     ):
@@ -409,7 +412,7 @@ def test_the_interval_over_all_prompts_is_the_projects_own():
     )
 
 
-def test_the_interval_of_a_choice_is_that_of_a_ratio():
+def test_the_interval_of_a_choice_is_the_interval_of_a_ratio():
     """Prompts have 0 or 8 of 8 right answers and are in one class each, so the mean of a class is
     the mean over its prompts."""
     generator = np.random.default_rng(5)
@@ -501,7 +504,7 @@ def test_claims_are_judged_by_their_tests_and_replicates(after, seeds, verdicts)
         ),
     ],
 )
-def test_a_wrong_analysis_is_named(change, words):
+def test_a_wrong_analysis_is_reported(change, words):
     config = project_config.config()
     config["analyses"]["before_after"] |= change
     with pytest.raises(UserError) as error:
@@ -509,7 +512,7 @@ def test_a_wrong_analysis_is_named(change, words):
     assert words in str(error.value)
 
 
-def test_an_analysis_with_the_name_of_a_study_or_that_nobody_knows_is_named():
+def test_an_unknown_analysis_and_an_analysis_with_the_name_of_a_study_are_reported():
     config = project_config.config()
     config["analyses"]["mini"] = config["analyses"]["probing"]
     with pytest.raises(
@@ -525,7 +528,7 @@ def test_an_analysis_with_the_name_of_a_study_or_that_nobody_knows_is_named():
 
 
 @pytest.mark.recordings
-def test_before_and_after_of_a_real_model_is_as_known(recordings_folder):
+def test_gains_of_a_real_model_equal_an_independent_computation(recordings_folder):
     """Expected numbers from an independent computation, by the number of right answers among 8 of
     the 32 samples."""
     path = recordings_folder / "original/unlearnable_set/per_example.csv"

@@ -84,7 +84,7 @@ def test_a_run_on_a_cpu_has_micro_batches_that_fit_into_its_memory(monkeypatch):
 
 
 @given(st.integers(1, 10), st.integers(1, 10))
-def test_a_longer_run_begins_as_a_shorter_one(short, more):
+def test_a_longer_run_begins_with_the_updates_of_a_shorter_run(short, more):
     ids = [f"p{i}" for i in range(20)]
     assert recipes.schedule(ids, short + more, 8, 0)[: short * 8] == recipes.schedule(
         ids, short, 8, 0
@@ -167,7 +167,7 @@ def test_no_value_that_decides_a_result_is_left_to_a_default():
     from transformers import TrainingArguments
     from trl import GRPOConfig
 
-    own = {field.name for field in dataclasses.fields(GRPOConfig)} - {
+    fields_of_grpo = {field.name for field in dataclasses.fields(GRPOConfig)} - {
         field.name for field in dataclasses.fields(TrainingArguments)
     }
     elsewhere = {
@@ -186,7 +186,7 @@ def test_no_value_that_decides_a_result_is_left_to_a_default():
         "ref_model_mixup_alpha", "ref_model_sync_steps",
         "use_adaptive_entropy", "entropy_coef_min", "entropy_coef_max", "entropy_coef_delta", "entropy_target",
     }  # fmt: skip
-    assert own - set(recipes.trainer_arguments(SPEC, "out")) - elsewhere == set()
+    assert fields_of_grpo - set(recipes.trainer_arguments(SPEC, "out")) - elsewhere == set()
 
 
 def hardware_of(model: str, recipe: str) -> recipes.Hardware:
@@ -272,7 +272,7 @@ def values(cell: str) -> set:
     "recipe, state",
     [("as_written", "written"), ("as_released_july", "july"), ("as_released_later", "later")],
 )
-def test_a_recipe_is_what_the_table_of_deviations_says(recipe, state):
+def test_recipes_agree_with_the_table_of_deviations(recipe, state):
     """Every value in the table equals that of the recipe and of the trainer's arguments, and every
     key of a recipe has a row."""
     training = settings.RECIPE_DEFAULTS | CONFIG["recipes"][recipe]
@@ -298,7 +298,7 @@ def test_a_recipe_is_what_the_table_of_deviations_says(recipe, state):
     assert all(row["source"] for row in DEVIATIONS), "each row names where it is from"
 
 
-def test_appendix_b_and_the_released_code_are_what_the_facts_say():
+def test_recipes_equal_appendix_b_and_the_released_code():
     written, released = CONFIG["recipes"]["as_written"], CONFIG["recipes"]["as_released_july"]
     common = {
         "updates": 1000,
@@ -400,7 +400,7 @@ def test_micro_batches_make_up_an_update(share, processes, wanted):
     assert size * steps * processes == share * processes and size <= (wanted or share)
 
 
-def test_what_needs_a_gpu_says_so():
+def test_an_optimiser_that_needs_a_gpu_is_refused_and_recipes_list_their_packages():
     with pytest.raises(UserError, match="paged_adamw_8bit needs a GPU"):
         recipes.check_machine(RECIPE | {"optimiser": "paged_adamw_8bit"}, recipes.Hardware())
     assert recipes.packages(CONFIG["recipes"]["as_released_july"]) == ["bitsandbytes"]
@@ -417,7 +417,7 @@ def test_what_needs_a_gpu_says_so():
         ("model: x", "is missing"),
     ],
 )
-def test_a_wrong_specification_is_named(tmp_path, text, words):
+def test_a_wrong_specification_is_reported(tmp_path, text, words):
     path = tmp_path / "spec.yaml"
     path.write_text(text)
     with pytest.raises(UserError, match=words):
@@ -500,7 +500,7 @@ def test_every_study_fits_the_gpus_of_its_models(study):
     assert not list(memory_shortages(CONFIG, CONFIG["studies"][study]))
 
 
-def test_a_run_that_is_too_large_is_named_where_its_study_is_planned():
+def test_a_run_that_is_too_large_is_reported_when_its_study_is_planned():
     config = copy.deepcopy(CONFIG)
     config["tasks"]["gsm8k"]["completion_tokens"] = 1024
     # the run fits, but an update of twice as many groups does not

@@ -108,7 +108,7 @@ def test_a_gain_is_less_the_base_model_and_pass_at_k_needs_one_right_sample():
     )
 
 
-def test_finishing_is_told_from_correctness():
+def test_finishing_is_separated_from_correctness():
     silent = frame({0: [[0] * 10, [1] * 10]}, answered=0)
     run = frame({10: [[1] * 3, [1] * 3], 20: [[1] * 3, [1] * 3]})
     rows = rows_of([Cell("m", "t", "t", "all", "recorded", [silent], [run], [0])])
@@ -192,9 +192,7 @@ COMMITTED = ROOT / "results/reference/recordings/recorded_runs.csv"
         ("qwen3-14b", 0.8, -1.6, 3.4),
     ],
 )
-def test_hard30_less_all_is_what_an_analysis_apart_from_this_project_found(
-    model, difference, low, high
-):
+def test_hard30_minus_all_equals_an_independent_analysis(model, difference, low, high):
     table = summaries.read(COMMITTED)
     keys = {
         "model": f"{model}-recorded",

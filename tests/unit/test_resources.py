@@ -112,7 +112,7 @@ def test_a_program_receives_its_gpus():
     assert sampling["hardware"](job(model="tiny-seed0")) == "--gpus 0"
 
 
-def test_the_kind_of_gpu_is_that_of_the_cluster_or_that_of_the_plan():
+def test_the_kind_of_gpu_comes_from_the_cluster_or_from_the_plan():
     assert machine({"gpu_name": "nvidia_a100-sxm4-80gb"}).gpu == "a100"
     assert (
         machine({"gpu_name": "big"}).gpu == machine().gpu == project_config.config()["plan"]["gpu"]
@@ -131,7 +131,7 @@ def test_arguments_of_a_training_on_gpus():
     assert resources["mem_mb"](run) > 10_000
 
 
-def test_a_training_on_the_cpu_says_nothing_about_gpus():
+def test_a_training_on_the_cpu_logs_nothing_about_gpus():
     run = job(model="tiny-seed0", recipe="mini", task="swaps", policy="hard", seed="0")
     resources = machine().for_training()
     assert (resources["hardware"](run), resources["gpu_gib"](run), resources["mem_mb"](run)) == (
@@ -177,7 +177,7 @@ def test_a_training_is_warned_before_its_time_limit():
     assert machine().for_training()["slurm_extra"](long_run, 1) == "--signal=TERM@600"
 
 
-def test_a_malformed_calibration_is_named(empty_folder):
+def test_a_malformed_calibration_is_reported(empty_folder):
     (empty_folder / "results").mkdir()
     (empty_folder / "results/calibration.json").write_text("[]")
     with pytest.raises(WorkflowError, match="results/calibration.json"):
@@ -219,7 +219,7 @@ def test_a_plan_of_a_call_without_a_limit_of_gpus_counts_those_of_the_configurat
     assert machine().setting(without_limit)["gpus"] == project_config.config()["plan"]["gpus"]
 
 
-def test_a_request_is_what_the_job_asks_of_slurm():
+def test_a_request_has_the_resources_of_its_job():
     resources = {
         "slurm_partition": "gpu",
         "gpu": 2,

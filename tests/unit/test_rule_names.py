@@ -27,7 +27,7 @@ def test_a_constraint_of_no_names_matches_nothing():
     assert not re.search(any_of([]), "") and not re.search(any_of([]), "hard")
 
 
-def test_every_base_and_every_task_is_made_by_one_kind_of_rule():
+def test_every_base_model_and_every_task_belongs_to_one_group_of_rules():
     groups = [NAMES.recorded, NAMES.trajectories, NAMES.fetched, NAMES.pretrained]
     bases = [base for group in groups for base in group]
     assert len(set(bases)) == len(bases) and {settings.model_of(base) for base in bases} == set(
@@ -35,11 +35,11 @@ def test_every_base_and_every_task_is_made_by_one_kind_of_rule():
     )
     assert sorted(NAMES.sampled) == sorted(NAMES.fetched + NAMES.pretrained)
     assert (
-        sorted(NAMES.sampled_tasks + NAMES.cut_tasks)
+        sorted(NAMES.sampled_tasks + NAMES.tasks_with_cut_completions)
         == sorted(NAMES.tasks)
         == sorted(CONFIG["tasks"])
     )
 
 
-def test_a_model_that_each_replicate_pretrains_is_named_by_its_bases():
+def test_rules_accept_the_base_models_of_replicates_but_not_the_name_of_their_model():
     assert "tiny" not in NAMES.sampled and "tiny-seed0" in NAMES.pretrained

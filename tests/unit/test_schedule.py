@@ -101,7 +101,7 @@ def test_a_schedule_by_hand():
     assert max(j.end for j in jobs) == 300 + 2 * AROUND
 
 
-def test_a_job_with_more_gpus_than_there_are_is_named():
+def test_a_job_with_more_gpus_than_there_are_is_reported():
     with pytest.raises(UserError, match="needs 8 GPUs at once, and the plan has 2"):
         plans.schedule([job(0, 1, gpus=8)], Setting(gpus=2))
 

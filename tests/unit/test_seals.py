@@ -30,7 +30,7 @@ def test_an_unchanged_file_is_read(table):
 
 
 @pytest.mark.parametrize("kind", ["changed", "cut", "longer"])
-def test_a_file_that_was_changed_after_its_seal_is_named(table, kind):
+def test_a_file_that_was_changed_after_its_seal_is_reported(table, kind):
     content = table.read_bytes()
     table.write_bytes(
         {"changed": content.replace(b"2", b"3"), "cut": content[:-1], "longer": content + b"0.5\n"}[
@@ -46,18 +46,18 @@ def test_a_file_that_was_changed_after_its_seal_is_named(table, kind):
         seals.check_folder(table.parent)
 
 
-def test_what_is_written_again_has_a_new_seal(table):
+def test_a_file_that_is_written_again_has_a_new_seal(table):
     files.write_rows(table, ["gain"], [{"gain": 0.5}])
     assert files.read_text(table) == "gain\n0.5\n"
 
 
-def test_what_a_person_changed_is_read_once_its_seal_is_gone(table):
+def test_an_edited_file_is_read_after_its_seal_was_deleted(table):
     table.write_text("gain\n1\n")
     seals.seal_path(table).unlink()
     assert files.read_text(table) == "gain\n1\n"
 
 
-def test_a_damaged_seal_is_named_and_not_its_file(table):
+def test_a_damaged_seal_is_reported_and_not_its_file(table):
     seals.seal_path(table).write_text(
         seals.seal_path(table).read_text().replace(seals.seal_path(table).read_text()[3], "x")
     )
@@ -229,7 +229,7 @@ def test_an_empty_seal_after_a_power_cut_counts_as_no_seal(table, content):
 
 
 @pytest.mark.parametrize("first_bytes", [b"gain\n0.25\n", b"gain\n"])
-def test_what_was_read_while_another_process_wrote_it_or_was_read_wrong_once_is_read_again(
+def test_a_file_is_read_again_after_a_concurrent_write_or_a_wrong_read(
     table, monkeypatch, first_bytes
 ):
     files.write_rows(table, ["gain"], [{"gain": 0.5}])
@@ -255,7 +255,7 @@ def test_a_folder_that_was_emptied_is_filled_again(tmp_path, monkeypatch):
             path.unlink()
 
 
-def test_a_seal_that_cannot_be_read_is_named(table):
+def test_a_seal_that_cannot_be_read_is_reported(table):
     seals.seal_path(table).unlink()
     seals.seal_path(table).mkdir()
     with pytest.raises(UserError, match=r"\.seals/gains\.csv: cannot be read"):
@@ -289,10 +289,10 @@ def test_the_committed_checksums_are_those_of_the_committed_tables(folder):
     )
 
 
-# --- what is not read as text
+# --- checkpoints and stores
 
 
-def test_a_damaged_list_of_checkpoints_is_named(tmp_path, monkeypatch):
+def test_a_damaged_list_of_checkpoints_is_reported(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     folder = tmp_path.relative_to(tmp_path) / "results/training/run/checkpoints"
     with files.atomic(folder) as temporary:
@@ -326,7 +326,7 @@ def test_a_checkpoint_that_was_damaged_while_training_went_on_is_no_result(tmp_p
     assert not (tmp_path / "run").exists()
 
 
-def test_a_damaged_line_of_a_probes_store_does_not_count_nor_do_those_after_it(tmp_path):
+def test_a_damaged_line_of_a_probes_store_and_all_later_lines_are_ignored(tmp_path):
     probe_store = store.Store(tmp_path / "store")
     batches = [[{"id": "a", "sample": sample, "completion": "red"}] for sample in range(3)]
     for batch in batches:

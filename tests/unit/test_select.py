@@ -30,8 +30,8 @@ def test_low_tiers_are_chosen_by_number(tmp_path):
         ("p1", 0.1, 2),
         ("p4", 0.4, 3),
     ]
-    facts = files.read_json(tmp_path / "S.json")
-    assert (facts["pool"], facts["prompts"], facts["tied"]) == (5, 3, 0)
+    description = files.read_json(tmp_path / "S.json")
+    assert (description["pool"], description["prompts"], description["tied"]) == (5, 3, 0)
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_a_policy_that_is_no_object_is_refused(tmp_path):
         ("id,rate\na,0.1\n", "D.csv: column 'pass_rate' is missing"),
     ],
 )
-def test_a_table_of_difficulties_that_is_wrong_is_named_with_its_row(tmp_path, table, words):
+def test_a_table_of_difficulties_that_is_wrong_is_reported_with_its_row(tmp_path, table, words):
     done = select(tmp_path, [], {"rule": "random", "budget": 1}, table)
     assert done.returncode == 1 and done.stderr.count("\n") == 1, done.stderr
     assert done.stderr.startswith(f"error: {words}") and not (tmp_path / "S.csv").exists()

@@ -138,7 +138,7 @@ def test_beta_keeps_the_posterior_of_its_paper():
     assert (a, b) == (6.0, 8.0)
 
 
-def test_skip_leaves_out_what_was_without_a_signal():
+def test_skip_samples_prompts_with_equal_rewards_ever_less_often():
     """Half of the pool is always right and a quarter always wrong. Both are sampled less and less,
     but never stop being sampled."""
     rates = [1.0] * 100 + [0.0] * 50 + [0.5] * 50
@@ -252,7 +252,7 @@ def test_predictions_are_shares_whatever_the_anchor_prompts_gave(shares, seed):
         assert np.allclose(predictions, shares[0])
 
 
-def test_embeddings_that_say_nothing_reverse_no_prediction():
+def test_uninformative_embeddings_do_not_reverse_predictions():
     """The mean of the other anchor prompts is lower if an anchor prompt's own pass rate is higher.
     A fit to these means would predict easy prompts as hard."""
     shares = np.array([0.0, 0.25, 0.5, 0.75, 1.0, 0.25, 0.75, 0.5])

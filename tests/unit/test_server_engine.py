@@ -86,7 +86,7 @@ def fails(process, *words):
     return line
 
 
-# --- the happy path ---
+# --- servers without failures ---
 
 
 def test_a_probe_of_a_server_has_the_form_of_other_probes(study, model_server):
@@ -101,11 +101,11 @@ def test_a_probe_of_a_server_has_the_form_of_other_probes(study, model_server):
     }
     assert len({row["seed"] for row in rows}) == len(rows)
     assert len({row["completion"] for row in rows}) == 3
-    facts = files.read_json(study / "provenance.json")
-    assert facts["completions"] == 24 and facts["completion_tokens"] == 120
+    record = files.read_json(study / "provenance.json")
+    assert record["completions"] == 24 and record["completion_tokens"] == 120
     assert (
-        facts["server"]["answered_by"] == ["org/name-4B"]
-        and facts["server"]["output_tokens"] == 120
+        record["server"]["answered_by"] == ["org/name-4B"]
+        and record["server"]["output_tokens"] == 120
     )
 
 
@@ -184,7 +184,7 @@ def test_an_early_stopped_probe_of_a_server_chooses_the_subset_of_the_full_probe
     assert all(full[row["id"], row["sample"]] == row for row in early)
 
 
-# --- nothing is paid twice ---
+# --- stored answers ---
 
 
 def test_a_finished_probe_is_repeated_without_a_request(study, model_server):
@@ -206,7 +206,9 @@ def test_a_finished_probe_is_repeated_without_a_request(study, model_server):
         {"model": "another"},
     ],
 )
-def test_what_decides_a_completion_is_sampled_again_if_it_changes(study, model_server, change):
+def test_completions_are_sampled_again_if_a_setting_that_determines_them_changes(
+    study, model_server, change
+):
     assert run(study, model_server.url).returncode == 0
     if model := change.pop("model", None):
         provenance.write_manifest(
@@ -216,7 +218,9 @@ def test_what_decides_a_completion_is_sampled_again_if_it_changes(study, model_s
     assert len(model_server.requests) == 2 * PROMPTS
 
 
-def test_more_samples_and_more_prompts_pay_only_for_what_is_new(study, model_server):
+def test_with_more_samples_or_prompts_only_the_additional_samples_are_requested(
+    study, model_server
+):
     assert run(study, model_server.url).returncode == 0
     with open(study / "pool.jsonl", "a") as stream:
         stream.write('{"id": "new", "question": "And the last ball?", "answer": "red"}\n')
@@ -335,7 +339,7 @@ def test_an_interrupted_probe_ends_in_one_line_and_keeps_what_arrived(study, mod
     )
 
 
-# --- what servers do ---
+# --- failures of servers ---
 
 
 @pytest.mark.parametrize(
@@ -455,11 +459,11 @@ def test_answers_are_on_the_disk_when_a_short_call_ends(study, model_server, mon
     assert written_bytes[-1] == path.stat().st_size
 
 
-def test_a_server_that_is_not_there_is_named(study):
+def test_a_server_that_is_not_there_is_reported(study):
     fails(run(study, "http://127.0.0.1:9/v1"), "http://127.0.0.1:9/v1: no connection")
 
 
-def test_what_arrived_before_an_error_is_not_requested_again(study, model_server):
+def test_completions_that_arrived_before_an_error_are_not_requested_again(study, model_server):
     model_server.answer = lambda body, number: (
         completions_of(body) if number < 3 else refusal("no", 403)
     )
@@ -478,7 +482,7 @@ def test_what_arrived_before_an_error_is_not_requested_again(study, model_server
     "'max_tokens' or 'max_completion_tokens' is too large: 200. This model's maximum context length is 192 tokens",
     "the request exceeds the available context size, try increasing it",
 ])  # fmt: skip
-def test_a_prompt_that_does_not_fit_is_named(study, model_server, message):
+def test_a_prompt_that_does_not_fit_is_reported(study, model_server, message):
     status = 500 if "available" in message else 400  # the message of llama.cpp
     model_server.answer = lambda body, number: (
         refusal(message, status) if "ball 3" in str(body) else completions_of(body)
@@ -628,8 +632,8 @@ def test_sampling_stops_before_more_is_spent_than_allowed(study, model_server):
     assert len(model_server.answered) == count
     process = run(study, model_server.url, server=server | {"most_money": 5})
     assert process.returncode == 0 and len(model_server.answered) == PROMPTS
-    facts = files.read_json(study / "provenance.json")["server"]
-    assert facts["money"] == pytest.approx(0.05 * 4 * (PROMPTS - count))
+    record = files.read_json(study / "provenance.json")["server"]
+    assert record["money"] == pytest.approx(0.05 * 4 * (PROMPTS - count))
 
 
 def test_jobs_at_the_same_time_share_the_limit(study, model_server):
@@ -688,7 +692,7 @@ def test_no_key_is_sent_that_the_source_does_not_name(study, model_server):
     assert not any("authorization" in headers for headers in model_server.headers)
 
 
-def test_a_key_that_is_not_set_is_named(study, model_server):
+def test_a_key_that_is_not_set_is_reported(study, model_server):
     fails(run(study, model_server.url, server={"key": "MY_ACCESS"}), "MY_ACCESS")
     assert model_server.requests == []
 
@@ -719,7 +723,7 @@ def test_an_address_with_a_key_is_refused(study, url):
         {"url": "ftp://verysecret"},
     ],
 )
-def test_a_wrong_server_is_named_without_its_secrets(study, model_server, server):
+def test_a_wrong_server_is_reported_without_its_secrets(study, model_server, server):
     assert "verysecret" not in fails(run(study, model_server.url, server=server), "--server")
 
 

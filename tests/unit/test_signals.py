@@ -39,7 +39,7 @@ def test_without_any_answer_the_entropy_is_unknown_and_the_agreement_none():
     assert measured["entropy"] is None and measured["agreement"] == measured["answered_share"] == 0
 
 
-def test_answers_that_mean_the_same_are_one():
+def test_answers_with_equal_meaning_count_as_one_answer():
     assert signals.measure(completion_rows("12", "12.0", "12"), "final_number")["agreement"] == 1
 
 
@@ -70,7 +70,7 @@ def test_the_majority_is_the_most_frequent_answer_and_the_first_of_several():
 
 
 @given(st.lists(st.sampled_from([None, "red", "blue", "pink"]), min_size=1, max_size=12))
-def test_the_majority_is_as_large_as_the_agreement_says(answers):
+def test_the_share_of_majority_rewards_equals_the_agreement(answers):
     texts = [row["completion"] for row in completion_rows(*answers)]
     rewards = signals.majority_rewards(texts, "final_word")
     assert sum(rewards) / len(texts) == pytest.approx(

@@ -119,7 +119,7 @@ def test_requests_beyond_a_limit(request_, count, at_once, words):
     assert bool(lines) == bool(words)
 
 
-def test_what_the_cluster_says_is_asked_for_once_and_an_unknown_qos_is_named(monkeypatch):
+def test_the_limits_of_the_cluster_are_queried_once_and_an_unknown_qos_is_named(monkeypatch):
     answers = {"qos": QUALITIES, "user": "lab\n"}
     monkeypatch.setattr(cluster, "_ask", lambda *command: answers.get(command[3], ASSOCIATIONS))
     monkeypatch.setattr(cluster.getpass, "getuser", lambda: "me")

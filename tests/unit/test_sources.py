@@ -35,7 +35,9 @@ def problem(row, format="columns", columns=None, needs_answer=True, number=0, pa
     st.booleans(),
     st.data(),
 )
-def test_a_table_comes_back_cell_by_cell(tmp_path_factory, header, count, line_end, marked, data):
+def test_every_cell_of_a_table_is_read_unchanged(
+    tmp_path_factory, header, count, line_end, marked, data
+):
     """Cells have quotes, commas and all kinds of line breaks. The file has or lacks the byte order
     mark that Excel writes."""
     table = [{name: data.draw(CELLS) for name in header} for _ in range(count)]
@@ -61,7 +63,7 @@ def test_a_table_comes_back_cell_by_cell(tmp_path_factory, header, count, line_e
         (b"question,answer\nna\xefve,1\n", "not UTF-8 text; save the file as UTF-8"),
     ],
 )
-def test_a_table_that_is_not_one_is_named(tmp_path, text, words):
+def test_a_file_that_is_not_a_table_is_named(tmp_path, text, words):
     path = tmp_path / "mine.csv"
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     with pytest.raises(UserError) as error:
@@ -106,14 +108,14 @@ def test_json_lines_may_be_compressed_and_have_blank_lines(tmp_path):
         ("mine", "question", "unknown kind of file ''"),
     ],
 )
-def test_a_file_that_cannot_be_read_is_named(tmp_path, name, text, words):
+def test_a_file_that_cannot_be_read_is_reported(tmp_path, name, text, words):
     (tmp_path / name).write_text(text)
     with pytest.raises(UserError) as error:
         sources.read_rows(tmp_path / name)
     assert str(error.value).startswith(f"{tmp_path / name}: ") and words in str(error.value)
 
 
-def test_a_file_that_is_not_there_is_named(tmp_path):
+def test_a_file_that_is_not_there_is_reported(tmp_path):
     for name in ("mine.csv", "mine.json", "mine.jsonl", "mine.jsonl.gz"):
         with pytest.raises(UserError, match=f"{name}: no such file"):
             sources.read_rows(tmp_path / name)
@@ -195,7 +197,7 @@ def test_a_dataset_folder_is_read_by_configuration_and_split(folder):
         (None, None, ["expected a file, found a folder", "hub source"]),
     ],
 )
-def test_a_split_that_a_folder_does_not_have_is_named(folder, name, split, words):
+def test_a_split_that_a_folder_does_not_have_is_reported(folder, name, split, words):
     with pytest.raises(UserError) as error:
         sources.read_rows(folder, name, split)
     message = str(error.value)
@@ -219,7 +221,7 @@ def test_a_folder_that_changed_is_read_anew(tmp_path, monkeypatch):
         ]
 
 
-def test_a_folder_without_data_and_a_damaged_one_are_named(folder, tmp_path):
+def test_folders_without_data_and_damaged_folders_are_named(folder, tmp_path):
     (tmp_path / "README.md").write_text("# nothing else")
     with pytest.raises(UserError, match="no split 'train'.*data files"):
         sources.read_rows(tmp_path, None, "train")
@@ -291,7 +293,7 @@ def test_rows_keep_their_numbers_and_nothing_chosen_is_everything():
 
 
 @pytest.mark.parametrize("key", ["only", "except"])
-def test_a_row_beyond_the_last_is_named(key):
+def test_a_row_beyond_the_last_is_reported(key):
     with pytest.raises(
         UserError, match="mine.csv: row 3 is chosen, but there are 3 rows, counted from 0"
     ):
@@ -361,7 +363,7 @@ def test_math_has_its_answer_in_a_column_or_the_last_box_and_a_tier_by_level(row
         ("math", {"problem": "q", "level": 1, "solution": "no box"}, "row 3: the answer is missing"),
     ],
 )  # fmt: skip
-def test_a_row_that_is_not_of_the_format_is_named(format, row, words):
+def test_a_row_that_is_not_of_the_format_is_reported(format, row, words):
     with pytest.raises(UserError) as error:
         problem(row, format, number=2)
     assert str(error.value).startswith("mine.jsonl: ") and words in str(error.value)
@@ -411,7 +413,7 @@ def test_columns_go_by_their_usual_names_or_those_that_the_task_gives():
         ({"question": "q", "answer": {"value": 1}}, {}, "the answer is a dict, expected text"),
     ],
 )  # fmt: skip
-def test_a_row_without_what_it_needs_is_named(row, columns, words):
+def test_a_row_without_a_required_value_is_named(row, columns, words):
     with pytest.raises(UserError) as error:
         problem(row, columns=columns, number=4)
     assert str(error.value).startswith("mine.jsonl: row 5: ") and words in str(error.value)

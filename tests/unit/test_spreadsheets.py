@@ -73,7 +73,7 @@ def test_a_table_is_read_by_its_own_delimiter(tmp_path, delimiter, encoding, lin
 
 
 @pytest.mark.parametrize("name", ["mine.tsv", "mine.csv", "MINE.TSV", "Mine.CSV"])
-def test_a_name_of_any_case_is_that_of_a_table(tmp_path, name):
+def test_the_ending_of_a_table_may_be_in_upper_or_lower_case(tmp_path, name):
     (tmp_path / name).write_bytes(write_text(ROWS, "\t").encode())
     assert sources.read_rows(tmp_path / name) == ROWS
 
@@ -132,7 +132,9 @@ CELLS = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
     st.data(),
 )
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_any_cell_comes_back_whatever_delimits(tmp_path, header, count, delimiter, quoting, data):
+def test_cells_are_read_unchanged_with_every_delimiter(
+    tmp_path, header, count, delimiter, quoting, data
+):
     rows = [{name: data.draw(CELLS) for name in header} for _ in range(count)]
     path = tmp_path / "mine.csv"
     path.write_bytes(write_text(rows, delimiter, quoting=quoting).encode())
@@ -185,7 +187,7 @@ def test_no_column_is_suggested_that_holds_question_and_answer(tmp_path, name, t
     )
 
 
-# --- places of rows, and how many are wrong
+# --- numbers of rows in messages
 
 
 def test_json_lines_may_start_with_a_mark_and_its_rows_are_those_of_an_editor(tmp_path):
@@ -246,7 +248,7 @@ def test_the_number_of_wrong_lines_and_the_first_five_are_reported(tmp_path, pro
         ), message
 
 
-def test_rows_that_are_wrong_in_different_ways_are_told_apart(tmp_path):
+def test_different_errors_in_rows_are_reported_separately(tmp_path):
     (tmp_path / "mine.csv").write_text("id,question,answer\na,,1\nb,q,\nb,r,1\nc,s,2\n")
     message = check_refusal(
         prepare(tmp_path, "mine.csv", unlabelled=False),

@@ -100,7 +100,7 @@ def test_results_without_records_are_explained():
     assert startup.results_obstacle(call()) is None
 
 
-def test_a_link_to_the_results_of_another_clone_is_named():
+def test_a_link_to_the_results_of_another_clone_is_reported():
     write_model()
     Path("results").rename("elsewhere")
     Path("results").symlink_to("elsewhere")
@@ -235,7 +235,7 @@ def test_containers_see_the_folders_of_jobs_beside_those_of_the_user(empty_folde
         "SINGULARITYENV_PYTHONPATH",
     ):
         monkeypatch.setenv(name, "/mine" if name.endswith("BIND") else "")
-    bound_folders = images.outside({}, str(data))
+    bound_folders = images.folders_to_bind({}, str(data))
     startup.prepare_environment(call(deployment_settings=CONTAINERS), bound_folders)
     assert os.environ["APPTAINER_BIND"] == os.environ["SINGULARITY_BIND"] == f"/mine,{data}"
     assert os.environ["APPTAINERENV_PYTHONPATH"] == "/clone/src"
@@ -249,7 +249,7 @@ def test_an_image_has_tex_where_the_machine_has_none():
 # --- plans and jobs ---
 
 
-def test_a_plan_is_made_for_the_call_that_asks_for_it():
+def test_a_plan_has_the_configuration_of_the_call_that_requests_the_plan():
     settings = SimpleNamespace(
         configfiles=["my config.yaml"], config_args=["study=mini", "plan={gpu: h100}"]
     )

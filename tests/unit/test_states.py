@@ -66,7 +66,7 @@ def test_a_state_of_another_arithmetic_is_refused_with_the_reason(state, stored,
 
 @pytest.mark.parametrize("number", [errno.EIO, errno.ESTALE, errno.EACCES, errno.EMFILE])
 @pytest.mark.parametrize("name", ["manifest.json", "model.safetensors"])
-def test_what_cannot_be_read_now_stops_the_run_and_nothing_is_removed(
+def test_an_unreadable_checkpoint_stops_the_run_and_nothing_is_removed(
     state, monkeypatch, capsys, name, number
 ):
     unreadable = states.checkpoint(state, 2) / name
@@ -92,7 +92,7 @@ def test_what_cannot_be_read_now_stops_the_run_and_nothing_is_removed(
     assert states.resume_point(state, 2) == 6 and capsys.readouterr().out == ""
 
 
-def test_what_finished_runs_keep_is_forgotten_for_those_that_snakemake_has_seen_end(state):
+def test_states_of_finished_runs_are_removed_once_snakemake_has_recorded_their_end(state):
     run = Path("results/training/run/provenance.json")
     files.write_json(run, {"state": "abc"})
     states.finish(state, 6, 2, keep=True)
@@ -107,7 +107,7 @@ def test_what_finished_runs_keep_is_forgotten_for_those_that_snakemake_has_seen_
     assert list(state.parent.iterdir()) == [other_state]
 
 
-def test_what_an_earlier_attempt_left_is_replaced(state):
+def test_files_of_an_earlier_attempt_are_replaced(state):
     (state.with_suffix(".finished") / "checkpoint-2").mkdir(parents=True)
     states.finish(state, 6, 2, keep=True)
     with states.hold_lock(state):

@@ -49,7 +49,7 @@ def test_the_split_of_a_recorded_gain():
     assert finishing / (finishing + correctness) == pytest.approx(0.685, abs=5e-4)
 
 
-def test_pure_finishing_and_pure_correctness_are_told_apart():
+def test_pure_finishing_and_pure_correctness_are_distinguished():
     assert statistics.decompose(0.5, 0.4, 1.0, 0.8) == pytest.approx((0.4, 0.0))
     assert statistics.decompose(0.8, 0.4, 0.8, 0.6) == pytest.approx((0.0, 0.2))
     assert statistics.decompose(0.0, 0.0, 0.9, 0.6) == pytest.approx((0.6, 0.0))
@@ -188,7 +188,7 @@ def test_holm_and_mcnemar_by_hand():
         float, st.integers(0, 12), elements=st.floats(0, 1) | st.sampled_from([0.01, 0.5, np.nan])
     )
 )
-def test_holm_is_that_of_statsmodels(p_values):
+def test_holm_p_values_equal_those_of_statsmodels(p_values):
     has_p = ~np.isnan(p_values)
     expected = multitest.multipletests(p_values[has_p], method="holm")[1] if has_p.any() else []
     corrected = statistics.holm(p_values)

@@ -272,7 +272,7 @@ def test_one_seed_has_neither_the_other_target_nor_a_pooled_variance(tmp_path):
     )
 
 
-def test_mcnemar_is_of_single_grades_of_the_same_seed(tmp_path):
+def test_mcnemar_compares_single_grades_of_the_same_seed(tmp_path):
     single = {
         path: {30: {name: grades[:1] for name, grades in steps[30].items()}}
         for path, steps in RUNS.items()
@@ -374,8 +374,8 @@ def parity_rows(monkeypatch, updates, held_constant):
         "read",
         lambda path: SimpleNamespace(completion_tokens=48, training=recipe, subset="seed0.csv"),
     )
-    facts = {"policy": {"rule": "all"}, "pool": 40, "prompts": 40}
-    monkeypatch.setattr(training_logs.files, "read_json", lambda path: facts)
+    description = {"policy": {"rule": "all"}, "pool": 40, "prompts": 40}
+    monkeypatch.setattr(training_logs.files, "read_json", lambda path: description)
     return training_logs.parity(
         updates,
         STUDY
@@ -434,13 +434,13 @@ def test_costs_of_training_are_shown_by_policy(monkeypatch):
 )
 def test_labels_bought_by_hand(policy, reward, labels, monkeypatch):
     prompts = 500 if policy["rule"] == "all" else 50
-    facts = {
+    description = {
         "policy": policy,
         "pool": 500,
         "prompts": prompts,
         "sample": 10 if "calibrated_on" in policy else None,
     }
-    monkeypatch.setattr(training_logs.files, "read_json", lambda path: facts)
+    monkeypatch.setattr(training_logs.files, "read_json", lambda path: description)
     assert (
         training_logs.labels_bought(
             "p/seed0.csv", {"reward": reward}, pd.DataFrame({"prompts": [8] * 100})
@@ -449,7 +449,7 @@ def test_labels_bought_by_hand(policy, reward, labels, monkeypatch):
     )
 
 
-def test_a_run_on_all_prompts_that_ends_before_it_has_come_to_all_needs_the_answers_of_those_that_it_sampled(
+def test_a_short_run_on_all_prompts_needs_only_the_answers_of_the_sampled_prompts(
     monkeypatch,
 ):
     for rule, chosen, labels in (
@@ -459,8 +459,10 @@ def test_a_run_on_all_prompts_that_ends_before_it_has_come_to_all_needs_the_answ
         ("annotated", 50, 50),
         ("hard", 50, 500),
     ):
-        facts = {"policy": {"rule": rule}, "pool": 500, "prompts": chosen}
-        monkeypatch.setattr(training_logs.files, "read_json", lambda path, facts=facts: facts)
+        description = {"policy": {"rule": rule}, "pool": 500, "prompts": chosen}
+        monkeypatch.setattr(
+            training_logs.files, "read_json", lambda path, description=description: description
+        )
         assert (
             training_logs.labels_bought(
                 "p/seed0.csv", {"reward": "correct"}, pd.DataFrame({"prompts": [8, 8, 8]})
@@ -496,13 +498,13 @@ def test_a_run_on_all_prompts_that_ends_before_it_has_come_to_all_needs_the_answ
 )
 def test_labels_bought_while_training_by_hand(policy, recipe, sampled, labels, monkeypatch):
     prompts = 500 if policy["rule"] == "all" else 50
-    facts = {
+    description = {
         "policy": policy,
         "pool": 500,
         "prompts": prompts,
         "sample": 10 if "calibrated_on" in policy else None,
     }
-    monkeypatch.setattr(training_logs.files, "read_json", lambda path: facts)
+    monkeypatch.setattr(training_logs.files, "read_json", lambda path: description)
     log = pd.DataFrame({"labels": sampled})
     assert training_logs.labels_bought("p/seed0.csv", {"reward": "correct"} | recipe, log) == labels
 
@@ -523,7 +525,7 @@ def test_rollouts_of_runs_that_choose_while_training_add_up():
     assert row["kept"] + row["thrown_away"] == row["generated"]
 
 
-def test_what_is_held_constant_and_differs_stops_the_summary_with_both_numbers(monkeypatch):
+def test_a_difference_in_a_constant_of_the_study_stops_the_summary_with_both_numbers(monkeypatch):
     with pytest.raises(UserError) as error:
         parity_rows(monkeypatch, updates_of(3, 3, 3, 2), ["prompts"])
     assert str(error.value) == (

@@ -53,7 +53,7 @@ def spec_of(recipe: str) -> Spec:
     )
 
 
-def test_a_grpo_run_has_the_specification_and_the_hash_that_it_had_before_there_was_another_objective():
+def test_the_specification_and_the_hash_of_a_grpo_run_do_not_depend_on_the_existence_of_other_objectives():
     assert SPEC.digest("a", "b") == "f1daf4c5dc90069c"
     fields = spec_of("mini").fields()
     assert list(fields) == [
@@ -166,7 +166,7 @@ def test_a_row_of_each_format_has_its_worked_solution_in_the_form_that_the_grade
     ]
 
 
-def test_a_row_without_a_solution_is_named(tmp_path):
+def test_a_row_without_a_solution_is_reported(tmp_path):
     with pytest.raises(
         UserError, match=r"rows.jsonl: row 2: no worked solution in column 'worked'; add it"
     ):
@@ -186,9 +186,7 @@ def test_a_row_without_a_solution_is_named(tmp_path):
         )
 
 
-def test_solutions_that_the_grader_finds_wrong_are_named_and_left_out_and_many_are_an_error(
-    tmp_path, capsys
-):
+def test_wrong_solutions_are_reported_and_left_out_and_many_are_an_error(tmp_path, capsys):
     good, bad = (
         {"question": f"{text}?", "answer": "4", "worked": text}
         for text in ("so \\boxed{4}", "so \\boxed{5}")
@@ -245,7 +243,7 @@ def test_no_value_that_decides_a_result_is_left_to_a_default(tmp_path):
 
     spec = dataclasses.replace(SPEC, training=SFT, solutions="solutions.jsonl")
     stated = recipes.supervised_arguments(spec, str(tmp_path), recipes.Hardware(0, 1, 2))
-    own = {field.name for field in dataclasses.fields(SFTConfig)} - {
+    fields_of_sft = {field.name for field in dataclasses.fields(SFTConfig)} - {
         field.name for field in dataclasses.fields(TrainingArguments)
     }
     elsewhere = {
@@ -256,7 +254,7 @@ def test_no_value_that_decides_a_result_is_left_to_a_default(tmp_path):
         "dataset_text_field", "dataset_kwargs", "dataset_num_proc", "truncation_mode",
         "packing_strategy", "eval_packing", "pad_token",
     }  # fmt: skip
-    assert own - set(stated) - elsewhere == set()
+    assert fields_of_sft - set(stated) - elsewhere == set()
     config = SFTConfig(**stated)
     assert (
         config.per_device_train_batch_size,

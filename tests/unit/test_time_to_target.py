@@ -47,7 +47,7 @@ def test_time_to_target_is_measured_in_rollouts_of_plain_grpo_on_the_same_prompt
 
 
 @pytest.mark.slow
-def test_intervals_of_time_to_target_hold_the_truth_about_as_often_as_they_say():
+def test_intervals_of_time_to_target_have_about_their_nominal_coverage():
     """Both curves are linear, and the second has 1.5 times the slope of the first. With ten seeds,
     at least nine of ten intervals contain 2/3."""
     rng, held, tries = np.random.Generator(np.random.PCG64(11)), 0, 120

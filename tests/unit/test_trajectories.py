@@ -40,7 +40,7 @@ def read(tmp_path, text: str):
         (HEAD, "the file has no rows"),
     ],
 )
-def test_a_bad_trajectory_is_named(tmp_path, text, words):
+def test_a_bad_trajectory_is_reported(tmp_path, text, words):
     with pytest.raises(UserError) as error:
         read(tmp_path, text)
     assert str(error.value).startswith(f"{tmp_path}/T.csv: ") and words in str(error.value)
@@ -63,7 +63,7 @@ def test_the_first_epochs_of_each_prompt_are_split_from_the_later_ones_whatever_
         trajectory_files.split(prompts, 3, "T.csv")
 
 
-def test_a_stretch_is_the_same_share_of_the_epochs_of_each_prompt():
+def test_a_stretch_covers_the_same_share_of_epochs_of_every_prompt():
     """One prompt has 20 epochs, the other 13. A group of the second prompt is mixed only in the
     first half."""
     rows = [{"id": "long", "epoch": e, "correct": 4, "rollouts": 4} for e in range(20)]

@@ -132,12 +132,17 @@ def test_nonsense_for_the_answers_changes_no_byte_of_the_subset(name, probe, tmp
 @pytest.mark.parametrize("name", UNLABELLED)
 def test_bought_labels_and_chosen_prompts_are_written_to_the_facts(name, probe, tmp_path):
     choose(probe, tmp_path, name)
-    facts = files.read_json(tmp_path / name / "subset.json")
+    description = files.read_json(tmp_path / name / "subset.json")
     rows = files.read_rows(
         tmp_path / name / "subset.csv", {"id": str, UNLABELLED[name]["by"]: float}
     )
     size = round(200 * UNLABELLED[name]["budget"])
-    assert (facts["pool"], facts["prompts"], facts["labels"], len(rows)) == (200, size, size, size)
+    assert (description["pool"], description["prompts"], description["labels"], len(rows)) == (
+        200,
+        size,
+        size,
+        size,
+    )
     signals = {
         row["id"]: row
         for row in files.read_rows(tmp_path / name / "signals.csv", {"id": str, "agreement": float})
@@ -157,7 +162,7 @@ def test_questions_with_answers_are_refused(probe, tmp_path):
     done = run(
         tmp_path, "measure_signals", *command, grader="final_word", output="s.csv", fails=True
     )
-    assert "line 1: it has an answer" in done.stderr and not (tmp_path / "s.csv").exists()
+    assert "line 1: this prompt has an answer" in done.stderr and not (tmp_path / "s.csv").exists()
 
 
 # --- predicted pass rates

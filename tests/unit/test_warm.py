@@ -149,7 +149,7 @@ sys.exit(2)
     assert process.returncode == 2
 
 
-def test_when_nobody_reads_what_it_prints_last_it_fails_without_a_traceback(start):
+def test_a_program_with_closed_output_fails_without_a_traceback(start):
     process, *_ = start("sys.stdin.read()\nprint('to nobody')")
     process.stdout.close()
     process.stdin.close()

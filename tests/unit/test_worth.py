@@ -68,7 +68,7 @@ COMMITTED = [
 
 
 @pytest.mark.parametrize("study", COMMITTED)
-def test_no_arm_is_worth_it_whose_greedy_accuracy_fell(study):
+def test_an_arm_with_a_loss_of_greedy_accuracy_is_never_worth_its_labels(study):
     design = designs.design(ResolvedStudy.of(CONFIG, study))
     gains = summaries.read_labelled(
         ROOT / paths.reference(study) / "gains.csv", design["first_recipe"]

@@ -108,7 +108,7 @@ def compressed(text, cut):
         ({"completions": b"\xff\xfe\x00"}, ["C.jsonl", "not UTF-8"]),
     ],
 )
-def test_a_bad_file_is_named_with_its_line(tmp_path, kwargs, words):
+def test_a_bad_file_is_reported_with_its_line(tmp_path, kwargs, words):
     done = measure(tmp_path, **kwargs)
     assert done.returncode == 1, done.stdout
     assert done.stderr.startswith("error: ") and done.stderr.count("\n") == 1

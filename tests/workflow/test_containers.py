@@ -31,7 +31,7 @@ def test_a_definition_installs_the_lock_of_its_environment_and_nothing_else(name
     recipe = parsed(name)
     assert re.fullmatch(r"python@sha256:[0-9a-f]{64}", recipe.fromHeader)
     copies = dict(line.split() for line in recipe.files)
-    assert list(copies) == [*images.FIRST, images.LOCKS[name]]
+    assert list(copies) == [*images.INSTALLERS, images.LOCKS[name]]
     installs = [line.split("install ")[1].split() for line in recipe.install if "pip" in line]
     assert [words[-2:] for words in installs] == [["-r", copy] for copy in copies.values()]
     assert all(
@@ -238,7 +238,7 @@ def test_links_out_of_the_folder_are_shown_to_the_container(tmp_path, monkeypatc
     (tmp_path / "clone/results").symlink_to(tmp_path / "scratch")
     monkeypatch.chdir(tmp_path / "clone")
     models = {"mine": {"source": {"kind": "folder", "path": str(tmp_path / "scratch/models")}}}
-    assert images.outside(models, "inside") == [
+    assert images.folders_to_bind(models, "inside") == [
         str(tmp_path / "scratch"),
         str(tmp_path / "scratch/models"),
     ]
@@ -303,7 +303,7 @@ def test_the_sections_of_a_definition_are_executed_in_their_order(
     calls = check(monkeypatch, builder, name)
     definition = check_images.read_definition(name)
     assert definition.base == parsed(name).fromHeader
-    assert list(definition.files) == [*images.FIRST, images.LOCKS[name]]
+    assert list(definition.files) == [*images.INSTALLERS, images.LOCKS[name]]
     scripts = [call[-1] for call in calls if call[0] == "run"]
     in_environment = check_images.in_environment(check_images.TEST_FILE)
     drawn = ["snakemake"] if name == "figures" else []
@@ -320,7 +320,7 @@ def test_the_sections_of_a_definition_are_executed_in_their_order(
 
 
 @pytest.mark.parametrize("section", ["post", "test"])
-def test_a_section_that_fails_is_named_and_leaves_no_archive(
+def test_a_section_that_fails_is_reported_and_leaves_no_archive(
     builder, monkeypatch, tmp_path, section
 ):
     definition = check_images.read_definition("figures")
@@ -359,7 +359,7 @@ def test_the_test_of_an_image_ends_at_its_first_failure(tmp_path, name):
 
 
 @pytest.mark.parametrize("name", images.LOCKS)
-def test_the_environment_of_an_image_is_that_of_its_archive(name):
+def test_the_environment_of_an_image_equals_that_of_its_archive(name):
     exports = check_images.read_exports(check_images.read_definition(name).environment)
     assert exports["PATH"] == "/usr/local/bin:/usr/bin:/bin" and exports["PYTHONNOUSERSITE"] == "1"
     assert exports["PYTHONPATH"] == exports["PYTHONHOME"] == ""

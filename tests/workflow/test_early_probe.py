@@ -20,7 +20,7 @@ from hardgrpo.runtime import files, states
 from hardgrpo.sampling import store
 from hardgrpo.selection import early_stopping, prompt_difficulty
 from interruptible_run import wait_for
-from own_prompts import OVERLAY, SAMPLES, TASK, as_csv, chosen, make_world
+from own_prompts import OVERLAY, SAMPLES, TASK, as_csv, choose_subset, make_world
 
 STOPPING = TASK | {
     "probe": {"samples": SAMPLES, "shards": 1, "seed": 1, "stop": {"confidence": 1, "batch": 8}}
@@ -45,7 +45,7 @@ def worlds(tmp_path_factory, untrained) -> tuple[World, World]:
     )
     early.planned = early.plan("subset", "--configfile", "my.yaml")
     for world in (full, early):
-        world.rows, world.facts = chosen(world)
+        world.rows, world.description = choose_subset(world)
     return full, early
 
 
@@ -58,7 +58,7 @@ def completions(world) -> dict:
     }
 
 
-def test_the_subset_is_byte_for_byte_that_of_full_probing(worlds):
+def test_the_subset_equals_that_of_full_probing_byte_for_byte(worlds):
     full, early = worlds
     assert early.planned["probe_early"] == 1 and "probe" not in early.planned
     for end in (".csv", ".rows.csv"):
@@ -66,10 +66,10 @@ def test_the_subset_is_byte_for_byte_that_of_full_probing(worlds):
             full.folder / (SUBSET + end)
         ).read_bytes()
     assert (
-        early.facts["certainty"] == "exactly the subset that full probing would choose"
-        and early.facts["confidence"] == 1
+        early.description["certainty"] == "exactly the subset that full probing would choose"
+        and early.description["confidence"] == 1
     )
-    same = (
+    equal_keys = (
         "policy",
         "seed",
         "pool",
@@ -78,7 +78,9 @@ def test_the_subset_is_byte_for_byte_that_of_full_probing(worlds):
         "zero_share",
         "boundary_pass_rate",
     )
-    assert [early.facts[key] for key in same] == [full.facts[key] for key in same]
+    assert [early.description[key] for key in equal_keys] == [
+        full.description[key] for key in equal_keys
+    ]
 
 
 def test_its_samples_are_the_first_of_each_prompt_and_fewer(worlds):
@@ -86,8 +88,8 @@ def test_its_samples_are_the_first_of_each_prompt_and_fewer(worlds):
     some, everything = completions(early), completions(full)
     assert (
         len(some)
-        == early.facts["probe_samples"]
-        < early.facts["probe_samples_in_full"]
+        == early.description["probe_samples"]
+        < early.description["probe_samples_in_full"]
         == len(everything)
     )
     assert_samples_of(some, everything)
@@ -240,11 +242,11 @@ def test_with_a_confidence_the_subset_s_file_says_so(tmp_path):
             assert done.returncode == 1 and "the samples do not decide this subset" in done.stderr
             continue
         assert done.returncode == 0, done.stderr
-        facts = files.read_json(tmp_path / "s.json")
-        assert facts["confidence"] == 0.8 and facts["prompts"] == 20
+        description = files.read_json(tmp_path / "s.json")
+        assert description["confidence"] == 0.8 and description["prompts"] == 20
         assert (
             "compared with the subset that full probing would choose, the expected precision and recall are at least 0.8"
-            in facts["certainty"]
+            in description["certainty"]
         )
         lines = files.read_rows(tmp_path / "s.csv", {"id": str, "pass_rate": float, "rank": int})
         short = {row["id"] for row in rows if row["samples"] < 8}
@@ -253,7 +255,11 @@ def test_with_a_confidence_the_subset_s_file_says_so(tmp_path):
             == {row["id"] for row in lines} & short
             != set()
         )
-        assert facts["mean_pass_rate"] is None and facts["zero_share"] is None and len(lines) == 20
+        assert (
+            description["mean_pass_rate"] is None
+            and description["zero_share"] is None
+            and len(lines) == 20
+        )
         problems = [
             {"id": i, "question": f"q {i}", "answer": "1", "tier": None, "source": "s"} for i in ids
         ]
@@ -279,7 +285,12 @@ def test_with_a_confidence_the_subset_s_file_says_so(tmp_path):
             done.stderr
         )
         assert len(files.read_jsonl(tmp_path / "r.jsonl", {"id": str})) == 20
-        assert facts["probe_samples"] == stopper.drawn.sum() < 800 == facts["probe_samples_in_full"]
+        assert (
+            description["probe_samples"]
+            == stopper.drawn.sum()
+            < 800
+            == description["probe_samples_in_full"]
+        )
 
 
 def test_killed_and_taken_up_again_it_ends_the_same(worlds, tmp_path):
@@ -336,11 +347,11 @@ def test_a_second_probe_samples_only_what_is_missing(worlds, tmp_path):
         )
         assert done.returncode == 0, done.stderr
         after, samples = kept_in(tmp_path), SAMPLES - ("--samples" in options)
-        facts = json.loads((tmp_path / "p.json").read_text())
-        assert facts["completions"] == len(after) - len(before) and before.items() <= after.items()
+        record = json.loads((tmp_path / "p.json").read_text())
+        assert record["completions"] == len(after) - len(before) and before.items() <= after.items()
         assert sampled_of(after).items() <= sampled_of(everything).items()
-        sampled += facts["completions"]
-        assert bool(facts["completions"]) or "engine transformers starts" not in done.stdout
+        sampled += record["completions"]
+        assert bool(record["completions"]) or "engine transformers starts" not in done.stdout
         rows = files.read_jsonl(tmp_path / "o.jsonl.gz", {"id": str})
         assert {(row["id"], row["sample"]): row for row in rows} == {
             key: row for key, row in after.items() if key[1] < samples
@@ -378,8 +389,10 @@ def test_the_workflow_tops_up_its_store_for_another_budget_and_confidence(worlds
     done = copy.snakemake("subset", "--configfile", "my.yaml", "other.yaml")
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     after = completions(copy)
-    facts = files.read_json(copy.folder / "results/provenance/probe_early/mine/mine.json")
-    assert facts["completions"] == len(after) - len(before) and facts["resumed_from"] == len(before)
+    record = files.read_json(copy.folder / "results/provenance/probe_early/mine/mine.json")
+    assert record["completions"] == len(after) - len(before) and record["resumed_from"] == len(
+        before
+    )
     assert before.items() <= after.items() and len(after) < len(completions(full))
     assert_samples_of(after, completions(full))
     subset_rows = files.read_rows(copy.folder / (SUBSET + ".csv"), {"id": str, "pass_rate": float})
@@ -388,36 +401,36 @@ def test_the_workflow_tops_up_its_store_for_another_budget_and_confidence(worlds
         assert (row["pass_rate"] is None) == ((row["id"], SAMPLES - 1) not in after)
 
 
-def test_what_decides_a_completion_has_a_store_of_its_own_and_nothing_else_has(worlds):
+def test_each_combination_of_settings_that_determine_a_completion_has_its_own_store(worlds):
     folder = worlds[1].folder
-    same = {
+    settings = {
         "model": str(folder / "results/models/mine"),
         "problems": str(folder / "results/tasks/mine/train.jsonl"),
         "state": "s",
     }
-    same |= {
+    settings |= {
         "prompt": "{question}",
         "completion_tokens": 12,
         "seed": 1,
         "engine": "transformers",
         "chat": {},
     }
-    differ = {
+    other_settings = {
         "prompt": "{question} ",
         "completion_tokens": 13,
         "seed": 2,
         "engine": "vllm",
         "chat": {"enable_thinking": False},
     }
-    differ |= {"problems": str(folder / "results/models/mine/config.json")}
-    store_folder = store.probe_folder(argparse.Namespace(**same))
+    other_settings |= {"problems": str(folder / "results/models/mine/config.json")}
+    store_folder = store.probe_folder(argparse.Namespace(**settings))
     assert (
         len(
             {
                 store_folder,
                 *(
-                    store.probe_folder(argparse.Namespace(**same | {key: differ[key]}))
-                    for key in differ
+                    store.probe_folder(argparse.Namespace(**settings | {key: other_settings[key]}))
+                    for key in other_settings
                 ),
             }
         )
@@ -431,10 +444,10 @@ def test_what_decides_a_completion_has_a_store_of_its_own_and_nothing_else_has(w
         "batch": 1,
         "gpus": 1,
     }
-    assert store.probe_folder(argparse.Namespace(**same | changed_arguments)) == store_folder
+    assert store.probe_folder(argparse.Namespace(**settings | changed_arguments)) == store_folder
 
 
-def test_a_second_process_on_the_same_store_is_turned_away(worlds, tmp_path):
+def test_a_second_process_on_the_same_store_is_refused(worlds, tmp_path):
     shutil.copytree(worlds[1].folder / "results/state", tmp_path / "state")
     folder = stores(tmp_path)[0].parent
     with states.hold_lock(folder):

@@ -296,7 +296,7 @@ def test_a_folder_for_environments_that_cannot_be_used_is_refused_before_anythin
     assert (clone.folder / ".venv").is_dir() and change_times(clone.folder) == before
 
 
-def test_a_package_that_vanished_from_the_index_is_named_with_a_remedy(tmp_path, wheels):
+def test_a_package_that_vanished_from_the_index_is_reported_with_a_remedy(tmp_path, wheels):
     clone = Clone(tmp_path / "clone", wheels)
     lock = clone.folder / "envs/training.lock"
     lock.write_text(f"tests_packages==3.0 --hash=sha256:{'0' * 64}\n")
@@ -322,7 +322,7 @@ def test_a_package_that_vanished_from_the_index_is_named_with_a_remedy(tmp_path,
 
 @pytest.mark.parametrize("version", [(3, 10, 4), (3, 15, 0)])
 @pytest.mark.parametrize("usable", ["python3.12", None])
-def test_another_python_is_named_before_anything_is_made(tmp_path, wheels, version, usable):
+def test_another_python_is_reported_before_anything_is_made(tmp_path, wheels, version, usable):
     clone, folder = Clone(tmp_path / "clone", wheels), tmp_path / "bin"
     folder.mkdir()
     for name in ("python3.11", "python3.12", "python3.13"):

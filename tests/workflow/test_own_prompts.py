@@ -21,7 +21,7 @@ from own_prompts import (
     TASK,
     as_csv,
     check_order,
-    chosen,
+    choose_subset,
     make_world,
     read_answers,
 )
@@ -50,14 +50,14 @@ def answered(tmp_path_factory, untrained) -> World:
         tmp_path_factory.mktemp("answered"), untrained, prompts_csv="\ufeff" + as_csv(TABLE)
     )
     world.planned = world.plan("subset", "--configfile", "my.yaml")
-    world.rows, world.facts = chosen(world)
+    world.rows, world.description = choose_subset(world)
     return world
 
 
 # --- with answers
 
 
-def test_only_what_the_subset_needs_is_planned_and_made(answered):
+def test_only_files_that_the_subset_needs_are_planned_and_made(answered):
     assert answered.planned == {
         "fetch_model": 1, "prepare_task": 1, "compare_pool": 1, "fit_prompts": 1, "probe": 2, "measure_difficulty": 1, "select_subset": 1, "export_subset": 1, "subset": 1,
     }  # fmt: skip
@@ -113,28 +113,28 @@ def test_the_pass_rates_are_those_of_the_probe(answered):
     check_order(answered.rows, rates)
 
 
-def test_the_chosen_rows_come_back_as_they_were_in_the_order_of_their_rank(answered):
+def test_chosen_rows_are_exported_unchanged_in_the_order_of_their_rank(answered):
     text = (answered.folder / "results/subsets/mine/mine/half/seed3.rows.csv").read_bytes().decode()
-    back = list(csv.DictReader(io.StringIO(text, newline="")))
+    exported_rows = list(csv.DictReader(io.StringIO(text, newline="")))
     by_name = {row["name"]: row for row in TABLE}
-    assert back == [by_name[row["id"]] for row in answered.rows]
+    assert exported_rows == [by_name[row["id"]] for row in answered.rows]
     assert text.startswith("name,level,my prompt,note,gold\n") and "\ufeff" not in text
-    assert any("\n" in row["my prompt"] + row["note"] for row in back) and any(
-        '"' in row["note"] for row in back
+    assert any("\n" in row["my prompt"] + row["note"] for row in exported_rows) and any(
+        '"' in row["note"] for row in exported_rows
     )
 
 
 def test_facts_about_the_chosen_prompts_are_printed_and_written(answered):
-    facts = answered.facts
-    assert (facts["policy"], facts["seed"]) == ({"rule": "hard", "budget": 0.5}, 3)
-    assert (facts["pool"], facts["prompts"]) == (20, 10)
+    description = answered.description
+    assert (description["policy"], description["seed"]) == ({"rule": "hard", "budget": 0.5}, 3)
+    assert (description["pool"], description["prompts"]) == (20, 10)
     rates = [row["pass_rate"] for row in answered.rows]
     assert (
-        facts["mean_pass_rate"] == pytest.approx(sum(rates) / 10)
-        and facts["boundary_pass_rate"] == rates[-1]
+        description["mean_pass_rate"] == pytest.approx(sum(rates) / 10)
+        and description["boundary_pass_rate"] == rates[-1]
     )
     assert (
-        f"10 of 20 prompts by {json.dumps(facts['policy'])}, mean pass rate {sum(rates) / 10:.3f}"
+        f"10 of 20 prompts by {json.dumps(description['policy'])}, mean pass rate {sum(rates) / 10:.3f}"
         in answered.output
     )
     assert "results/subsets/mine/mine/half/seed3.rows.csv" in answered.output
@@ -252,7 +252,7 @@ def test_a_wrong_overlay_names_the_files_and_the_place(tmp_path, untrained):
     ]
 
 
-def test_prompts_that_are_not_there_are_named(tmp_path, untrained):
+def test_prompts_that_are_not_there_are_reported(tmp_path, untrained):
     world = make_world(tmp_path, untrained)
     done = world.snakemake("subset", "--configfile", "my.yaml")
     output = done.stdout + done.stderr

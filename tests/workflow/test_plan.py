@@ -267,7 +267,7 @@ def test_calibration_moves_the_plan_and_the_walltimes(finished):
     )
 
 
-def test_a_broken_calibration_is_named(finished):
+def test_a_broken_calibration_is_reported(finished):
     (finished.folder / "results/calibration.json").write_text("{}")
     assert (
         "results/calibration.json: not a calibration; delete it"

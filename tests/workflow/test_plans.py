@@ -257,7 +257,7 @@ def test_nothing_is_left_to_do_after_a_run(finished):
     assert finished.plan() == {}
 
 
-def test_a_comment_in_what_samples_or_trains_runs_nothing_expensive_again(finished):
+def test_a_new_comment_in_a_program_that_samples_or_trains_reruns_nothing_expensive(finished):
     for name in (
         "training/train_grpo",
         "probe/probe",

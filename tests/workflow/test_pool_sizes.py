@@ -185,7 +185,7 @@ def test_a_malformed_list_of_files_is_refused(planned, names, expected):
     check_refusal(done, "tasks.mine.source.train", expected)
 
 
-# --- pools whose size only preparing tells
+# --- pools whose size is known only after the preparation
 
 
 def test_an_answer_that_the_grader_cannot_read_makes_the_pool_smaller(world):
@@ -246,7 +246,7 @@ def test_a_chosen_subset_is_not_kept_for_a_budget_that_the_pool_cannot_fill(worl
     )
 
 
-def test_chosen_rows_of_several_files_come_back_as_they_stand_in_theirs(world):
+def test_chosen_rows_of_several_files_are_exported_unchanged(world):
     """The choice is random, so the unlabelled pool needs no model."""
     (world.folder / "data").mkdir()
     (world.folder / "data/a.csv").write_text("question;level\r\nä1;1\r\nä2;2\r\n")

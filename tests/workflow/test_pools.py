@@ -13,7 +13,7 @@ import project_config
 from conftest import path_of
 from hardgrpo.runtime import files, provenance
 from hardgrpo.study.spec import Spec
-from own_prompts import OVERLAY, TASK, as_csv, chosen, make_world
+from own_prompts import OVERLAY, TASK, as_csv, choose_subset, make_world
 
 POOL = [
     {
@@ -77,7 +77,7 @@ def test_one_shared_question_is_refused_unless_the_task_says_report(tmp_path, un
     refuse(world, "1 of 7 test questions of 'mine'", "'t9' ('n3')", "tasks.mine.contamination")
     overlay["tasks"]["mine"]["contamination"] = "report"
     (world.folder / "my.yaml").write_text(yaml.safe_dump(overlay))
-    rows, _ = chosen(world)
+    rows, _ = choose_subset(world)
     assert len(rows) == 10
     assert (
         json.loads((world.folder / "results/tasks/mine/contamination.mine.json").read_text())[
@@ -95,11 +95,11 @@ def test_another_test_of_the_same_pool_samples_nothing_again(tmp_path, untrained
     world = make_world(
         tmp_path, untrained, overlay_with(), prompts_csv=as_csv(POOL), test_csv=as_csv(TEST)
     )
-    chosen(world)
+    choose_subset(world)
     (world.folder / "my.yaml").write_text(yaml.safe_dump(overlay_with(source={"test": "test.csv"})))
     planned = world.plan("subset", "--configfile", "my.yaml")
     assert planned == {"prepare_task": 1, "compare_splits": 1, "subset": 1}
-    chosen(world)
+    choose_subset(world)
     assert world.plan("subset", "--configfile", "my.yaml") == {}
 
 
@@ -108,8 +108,10 @@ def test_the_same_question_is_never_chosen_twice(tmp_path, untrained):
     world = make_world(tmp_path, untrained, overlay_with(), prompts_csv=as_csv(pool))
     overlay = overlay_with() | {"policies": {"half": {"rule": "hard", "budget": {"prompts": 20}}}}
     (world.folder / "my.yaml").write_text(yaml.safe_dump(overlay))
-    rows, facts = chosen(world)
-    assert {row["id"] for row in rows} == {row["name"] for row in POOL} and facts["pool"] == 20
+    rows, description = choose_subset(world)
+    assert {row["id"] for row in rows} == {row["name"] for row in POOL} and description[
+        "pool"
+    ] == 20
 
 
 def pool_with(long: int, of: int) -> list[dict]:
@@ -144,8 +146,8 @@ def test_a_prompt_in_a_hundred_that_is_too_long_is_left_out_and_named(tmp_path, 
         | ({} if by == "pass_rate" else {"by": by})
     }
     world = make_world(tmp_path, untrained, overlay, prompts_csv=as_csv(pool_with(1, 100)))
-    rows, facts = chosen(world, by=by)
-    assert "n0" not in {row["id"] for row in rows} and facts["pool"] == 99
+    rows, description = choose_subset(world, by=by)
+    assert "n0" not in {row["id"] for row in rows} and description["pool"] == 99
     log = (world.folder / "results/logs/fit_prompts/mine/mine.train.log").read_text()
     assert "1 of 100 prompts are too long" in log and "'n0'" in log
 

@@ -66,7 +66,7 @@ def test_an_analysis_runs_from_its_files_to_its_page(published, study, figure, t
     assert "has no runs, so there is no crate" in refused.stdout + refused.stderr
 
 
-def test_a_file_that_differs_from_the_lock_or_has_other_shares_is_named(published):
+def test_a_file_that_differs_from_the_lock_or_has_other_shares_is_reported(published):
     path = published.folder / "data/mine/p.csv"
     text = path.read_text()
     path.write_text(text.replace("boundary", "other", 1))

@@ -163,7 +163,7 @@ def test_prepared_problems_are_not_prepared_again(prepared):
     )
 
 
-# --- data that changed
+# --- changes of pinned data
 
 
 @pytest.fixture

@@ -128,7 +128,7 @@ def read_table(config) -> None:
 
 
 @pytest.mark.recordings
-def test_the_real_run_gives_the_known_numbers(world):
+def test_the_real_run_has_the_expected_numbers(world):
     """The expected numbers come from an independent computation over the 44 epochs that every
     prompt has."""
     data = Path(RECORDINGS).resolve() / "trajectories/qwen2.5-math-1.5b.csv.gz"

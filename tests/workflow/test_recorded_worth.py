@@ -194,13 +194,13 @@ def change_row(number, **fields):
         ([row | {"answer": "x y z ?"} for row in ROWS], without(ROWS, "answer"), "before.jsonl: no grader reads the answers, such as 'x y z ?'"),
     ],
 )  # fmt: skip
-def test_a_wrong_recording_is_named(read_recordings, before, after, words):
+def test_a_wrong_recording_is_reported(read_recordings, before, after, words):
     with pytest.raises(UserError) as error:
         read_recordings(before, after)
     assert str(error.value).startswith(words), error.value
 
 
-def test_wrong_columns_and_files_of_answers_are_named(read_recordings):
+def test_wrong_columns_and_files_of_answers_are_reported(read_recordings):
     with pytest.raises(
         UserError, match="before.jsonl: no column 'c'; the columns are id, question"
     ):

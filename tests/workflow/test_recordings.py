@@ -180,7 +180,7 @@ def test_originals_that_are_not_there_are_downloaded_and_figures_need_none(world
         ({"tokens": [1, 2, 3]}, "row 3: 'tokens' must be a list, one for each of 2 completions"),
     ],
 )
-def test_a_bad_recording_is_named(tmp_path, row, words):
+def test_a_bad_recording_is_reported(tmp_path, row, words):
     from hardgrpo.data import completions
 
     rows = [{"question": q, "completions": ["a", "b"]} for q in QUESTIONS]
@@ -335,7 +335,7 @@ def test_a_wrong_repository_is_refused_before_anything_runs(world, change, words
     ), output[-2000:]
 
 
-# --- the real ones
+# --- published recordings
 
 
 @pytest.mark.recordings
@@ -380,7 +380,7 @@ def test_graded_as_released_the_pass_rates_are_the_published_ones(tmp_path, spli
 
 
 @pytest.mark.recordings
-def test_the_study_of_the_real_recordings_gives_the_known_numbers(world):
+def test_the_study_of_the_real_recordings_has_the_expected_numbers(world):
     if not (Path(RECORDINGS) / "original/grpo_difficulty").is_dir():
         pytest.skip("HARDGRPO_DATA has no original/grpo_difficulty")
     done = world.snakemake("--config", "study=recordings", f"data={Path(RECORDINGS).resolve()}")

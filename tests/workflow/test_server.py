@@ -1,5 +1,5 @@
-"""`snakemake subset` and evaluations with a model behind a server, and configurations that are not
-possible with a server."""
+"""`snakemake subset` and evaluations with a model behind a server, and mistakes in the
+configuration of such a model."""
 
 import copy
 
@@ -68,10 +68,12 @@ def snakemake(world, *arguments):
     return world.snakemake(*arguments, "--configfile", "my.yaml", env={"MY_ACCESS": SECRET})
 
 
-def test_a_subset_is_chosen_by_a_server_and_costs_are_announced(served_world, model_server):
+def test_a_subset_is_chosen_with_samples_from_a_server_and_the_plan_states_their_cost(
+    served_world, model_server
+):
     plan = snakemake(served_world, "-n", "subset")
     assert plan.returncode == 0, plan.stdout + plan.stderr
-    assert "at most 10 requests" in plan.stdout + plan.stderr  # one line for each of two shards
+    assert "at most 10 requests" in plan.stdout + plan.stderr  # of each of the two probe jobs
     assert "2,500 sampled tokens, costing at most 0.01" in plan.stdout + plan.stderr
     done = snakemake(served_world, "subset")
     assert done.returncode == 0, done.stdout + done.stderr
@@ -91,7 +93,7 @@ def test_a_subset_is_chosen_by_a_server_and_costs_are_announced(served_world, mo
         and "verysecret" not in done.stdout + done.stderr
     )
 
-    # A change of the address, the limits or the price samples nothing again.
+    # After a change of the address or the limits, no job runs again.
     url = model_server.url.replace("127.0.0.1", "localhost")
     write_config(
         served_world,
@@ -103,7 +105,7 @@ def test_a_subset_is_chosen_by_a_server_and_costs_are_announced(served_world, mo
         done.stdout + done.stderr
     )
 
-    # The rows for a trainer are made from the same choice.
+    # Another output format is written from the existing subset, without a request.
     model_server.requests.clear()
     write_config(served_world, url, lambda config: config["subset"].update(format="verl"))
     assert snakemake(served_world, "subset").returncode == 0 and model_server.requests == []
@@ -112,7 +114,7 @@ def test_a_subset_is_chosen_by_a_server_and_costs_are_announced(served_world, mo
     )
     assert [info["id"] for info in rows_of_trainer["extra_info"]] == [row["id"] for row in rows]
 
-    # More samples pay only for those that are new.
+    # With more samples per prompt, only the additional samples are requested.
     model_server.requests.clear()
     write_config(
         served_world, url, lambda config: config["tasks"]["balls"]["probe"].update(samples=7)
@@ -167,7 +169,7 @@ def train(config):
     [
         (train, "studies.mine.models: 'served' is behind a server, so there are no weights to train"),
         (without_answers, "subset.format: the prompts of 'balls' have no answers to train on"),
-        (lambda config: config["models"]["served"].update(engine="vllm"), "models.served.engine: the server decides it"),
+        (lambda config: config["models"]["served"].update(engine="vllm"), "models.served.engine: the server decides the engine"),
         (lambda config: config["models"]["served"]["source"].update(key=SECRET), "models.served.source.key: the value should match"),
         (lambda config: config["models"]["served"]["source"].update(key="gsk_verysecret"), "source.key: the value should match"),
         (lambda config: config["models"]["served"]["source"].update(api_key=SECRET), "unknown key 'api_key'"),
@@ -177,7 +179,7 @@ def train(config):
         (lambda config: config["models"]["served"]["source"].update(concurrency=0), "source.concurrency: 0 should be"),
     ],
 )  # fmt: skip
-def test_a_configuration_that_no_server_can_serve_is_refused_without_its_secrets(
+def test_an_invalid_configuration_of_a_server_is_refused_by_a_message_without_secrets(
     served_world, model_server, change, words
 ):
     write_config(served_world, model_server.url, change)
@@ -190,12 +192,12 @@ def test_a_configuration_that_no_server_can_serve_is_refused_without_its_secrets
 
 
 def replay(rows):
-    """A server that answers with the completions that the model's weights gave for the same
+    """A function for `model_server.answer`: it returns the completions in `rows`, by their
     seeds."""
-    place = {row["seed"] % SEEDS: number for number, row in enumerate(rows)}
+    index_of_seed = {row["seed"] % SEEDS: number for number, row in enumerate(rows)}
 
     def answer(body, number):
-        first = place[body["seed"]]
+        first = index_of_seed[body["seed"]]
         answer, choices = completions_of(body), []
         for index, row in enumerate(rows[first : first + body.get("n", 1)]):
             tokens = [{"token": "", "logprob": -0.5}] * row["tokens"]
@@ -213,7 +215,7 @@ def replay(rows):
     return answer
 
 
-def test_the_subset_of_a_server_is_byte_for_byte_that_of_the_weights(
+def test_the_subset_of_a_server_equals_that_of_the_weights_byte_for_byte(
     tmp_path, untrained, model_server
 ):
     served = {"source": {"kind": "server", "url": model_server.url, "model": "org/mine"}}
@@ -229,7 +231,7 @@ def test_the_subset_of_a_server_is_byte_for_byte_that_of_the_weights(
         folder = world.folder / f"results/subsets/{model}/mine/half"
         return {path.name: path.read_bytes() for path in folder.glob("seed3.*")}
 
-    of_weights = choose("mine")
+    files_of_weights = choose("mine")
     shards = sorted((world.folder / "results/probe/mine/mine").glob("*.gz"))
     rows = [row for path in shards for row in files.read_jsonl(path, {"id": str, "seed": int})]
     rates = files.read_rows(world.folder / "results/difficulty/mine/mine.csv", {"pass_rate": float})
@@ -237,20 +239,20 @@ def test_the_subset_of_a_server_is_byte_for_byte_that_of_the_weights(
         "all pass rates are equal, so the subset would depend only on the seed"
     )
     model_server.answer = replay(rows)
-    of_server = choose("served")
-    assert of_server.keys() == of_weights.keys()
-    assert {"seed3.csv", "seed3.rows.csv", "seed3.json"} <= of_server.keys()
-    for name, content in of_weights.items():
-        assert of_server[name] == content, name
+    files_of_server = choose("served")
+    assert files_of_server.keys() == files_of_weights.keys()
+    assert {"seed3.csv", "seed3.rows.csv", "seed3.json"} <= files_of_server.keys()
+    for name, content in files_of_weights.items():
+        assert files_of_server[name] == content, name
     difficulty = [
         (world.folder / f"results/difficulty/{model}/mine.csv").read_bytes()
         for model in ("mine", "served")
     ]
     assert difficulty[0] == difficulty[1]
 
-    # Early stopping takes the completions that the server has given, and chooses the same prompts.
+    # Early stopping reuses the server's completions, and chooses the same prompts.
     model_server.requests.clear()
     early = choose("served", shards=1, stop={"confidence": 1, "batch": 8})
     assert model_server.requests == []
     for name in ("seed3.csv", "seed3.rows.csv"):
-        assert early[name] == of_weights[name], name
+        assert early[name] == files_of_weights[name], name

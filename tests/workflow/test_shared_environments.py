@@ -137,7 +137,7 @@ def test_a_lock_of_environments_is_never_emptied(clone):
 
 
 @pytest.mark.slow
-def test_others_cannot_write_to_what_make_makes_under_any_umask(clone):
+def test_environments_made_by_make_are_not_writable_by_others_under_any_umask(clone):
     before = os.umask(0)
     try:
         done = clone.make(PIP_FIND_LINKS="", PIP_EXTRA_INDEX_URL="")

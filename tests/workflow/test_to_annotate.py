@@ -1,5 +1,5 @@
-"""Unlabelled prompts: choosing which to annotate, the answers of an annotator, training on them,
-and whether the training was worth it."""
+"""Unlabelled prompts: choosing which to annotate, reading the annotator's answers, training on the
+annotated prompts, and the report of whether the training was worth its cost."""
 
 import collections
 import contextlib
@@ -20,7 +20,7 @@ from command_line import format_options
 from conftest import World, path_of
 from hardgrpo.runtime import files
 from interruptible_run import KILLS, contents, wait_for, with_many_kills
-from own_prompts import OVERLAY, SAMPLES, TASK, check_order, chosen, make_world, read_answers
+from own_prompts import OVERLAY, SAMPLES, TASK, check_order, choose_subset, make_world, read_answers
 
 SOURCE = {
     "kind": "files", "train": "prompts.jsonl", "test": "test.jsonl",
@@ -30,87 +30,96 @@ SOURCE = {
 
 
 @pytest.fixture(scope="module")
-def unanswered(tmp_path_factory, untrained) -> World:
+def unlabelled_world(tmp_path_factory, untrained) -> World:
     """JSON Lines without answers. The policy chooses by agreement."""
     template = '{"name" :"n%d",  "my prompt": "%s %d", "\\u006eote": [1, {"a": null}]}'
     lines = [
         template % (i, ["plain", "caf\\u00e9", "naïve", 'Say \\"x\\"\\n'][i % 4], i)
         for i in range(20)
     ]
-    tested = [{"name": f"t{i}", "my prompt": f"new {i}", "gold": "red"} for i in range(6)]
+    test_problems = [{"name": f"t{i}", "my prompt": f"new {i}", "gold": "red"} for i in range(6)]
     overlay = OVERLAY | {"tasks": {"mine": TASK | {"source": SOURCE, "labelled": False}}}
     overlay["policies"] = {"half": {"rule": "lowest", "by": "agreement", "budget": {"prompts": 10}}}
     world = make_world(
-        tmp_path_factory.mktemp("unanswered"),
+        tmp_path_factory.mktemp("unlabelled"),
         untrained,
         overlay,
         prompts_jsonl="\n" + "\n".join(lines) + "\n",
-        test_jsonl="\n".join(map(json.dumps, tested)),
+        test_jsonl="\n".join(map(json.dumps, test_problems)),
     )
     world.lines = lines
-    world.rows, world.facts = chosen(world, by="agreement")
+    world.rows, world.description = choose_subset(world, by="agreement")
     return world
 
 
-def test_the_agreement_is_the_share_of_the_most_frequent_answer(unanswered):
+def test_the_agreement_is_the_share_of_the_most_frequent_answer(unlabelled_world):
     shares = {
         name: max(
             collections.Counter(answer for answer in problem_answers if answer).values(), default=0
         )
         / SAMPLES
-        for name, problem_answers in read_answers(unanswered).items()
+        for name, problem_answers in read_answers(unlabelled_world).items()
     }
     measured = files.read_rows(
-        unanswered.folder / "results/signals/mine/mine.csv", {"id": str, "agreement": float}
+        unlabelled_world.folder / "results/signals/mine/mine.csv", {"id": str, "agreement": float}
     )
     assert {row["id"]: row["agreement"] for row in measured} == shares
-    assert not (unanswered.folder / "results/difficulty").exists(), (
+    assert not (unlabelled_world.folder / "results/difficulty").exists(), (
         "pass rates of prompts without answers must be unknown"
     )
-    check_order(unanswered.rows, shares, by="agreement")
+    check_order(unlabelled_world.rows, shares, by="agreement")
 
 
-def test_the_signal_and_the_labels_of_a_choice_without_answers_are_reported(unanswered):
-    assert unanswered.facts["policy"]["by"] == "agreement" and unanswered.facts["labels"] == 10
-    assert "mean agreement" in unanswered.output and "pass rate" not in unanswered.output
+def test_the_signal_and_the_labels_of_a_choice_without_answers_are_reported(unlabelled_world):
+    assert (
+        unlabelled_world.description["policy"]["by"] == "agreement"
+        and unlabelled_world.description["labels"] == 10
+    )
+    assert (
+        "mean agreement" in unlabelled_world.output and "pass rate" not in unlabelled_world.output
+    )
     assert (
         "to annotate, column 'gold'  results/subsets/mine/mine/half/seed3.to_annotate.jsonl"
-        in unanswered.output
+        in unlabelled_world.output
     )
 
 
-def test_the_chosen_lines_come_back_with_room_for_an_answer_and_the_reason(unanswered):
-    back = files.read_jsonl(
-        unanswered.folder / "results/subsets/mine/mine/half/seed3.to_annotate.jsonl", {}
+def test_chosen_rows_are_exported_with_an_empty_answer_and_the_reason_of_the_choice(
+    unlabelled_world,
+):
+    exported_rows = files.read_jsonl(
+        unlabelled_world.folder / "results/subsets/mine/mine/half/seed3.to_annotate.jsonl", {}
     )
-    by_name = {json.loads(line)["name"]: json.loads(line) for line in unanswered.lines}
-    assert [row.pop("chosen_because") for row in back] == [
-        f"lowest: agreement {row['agreement']:.3g}" for row in unanswered.rows
+    by_name = {json.loads(line)["name"]: json.loads(line) for line in unlabelled_world.lines}
+    assert [row.pop("chosen_because") for row in exported_rows] == [
+        f"lowest: agreement {row['agreement']:.3g}" for row in unlabelled_world.rows
     ]
-    assert back == [by_name[row["id"]] | {"gold": "", "id": row["id"]} for row in unanswered.rows]
+    assert exported_rows == [
+        by_name[row["id"]] | {"gold": "", "id": row["id"]} for row in unlabelled_world.rows
+    ]
 
 
-def test_a_random_choice_needs_neither_answers_nor_samples(unanswered):
+def test_a_random_choice_needs_neither_answers_nor_samples(unlabelled_world):
     random = {
         "policies": {"any": {"rule": "random", "budget": {"prompts": 3}}},
         "subset": {"policy": "any"},
     }
-    (unanswered.folder / "random.yaml").write_text(yaml.safe_dump(random))
+    (unlabelled_world.folder / "random.yaml").write_text(yaml.safe_dump(random))
     arguments = ("subset", "--configfile", "my.yaml", "random.yaml")
-    assert unanswered.plan(*arguments) == {
+    assert unlabelled_world.plan(*arguments) == {
         "remove_answers": 1,
         "select_subset": 1,
         "export_subset": 1,
         "subset": 1,
     }
-    done = unanswered.snakemake(*arguments)
+    done = unlabelled_world.snakemake(*arguments)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    back = files.read_jsonl(
-        unanswered.folder / "results/subsets/mine/mine/any/seed3.to_annotate.jsonl", {}
+    exported_rows = files.read_jsonl(
+        unlabelled_world.folder / "results/subsets/mine/mine/any/seed3.to_annotate.jsonl", {}
     )
-    assert len(back) == 3 and {(row["gold"], row["chosen_because"]) for row in back} == {
-        ("", "random")
-    }
+    assert len(exported_rows) == 3 and {
+        (row["gold"], row["chosen_because"]) for row in exported_rows
+    } == {("", "random")}
 
 
 @pytest.mark.parametrize(
@@ -124,11 +133,13 @@ def test_a_random_choice_needs_neither_answers_nor_samples(unanswered):
         ({"rule": "low_tiers", "highest_tier": 1}, "tiers"),
     ],
 )
-def test_a_policy_that_needs_answers_is_refused_where_there_are_none(unanswered, policy, needs):
-    (unanswered.folder / "needs.yaml").write_text(
+def test_a_policy_that_needs_answers_is_refused_on_a_pool_without_answers(
+    unlabelled_world, policy, needs
+):
+    (unlabelled_world.folder / "needs.yaml").write_text(
         yaml.safe_dump({"policies": {"one": policy}, "subset": {"policy": "one"}})
     )
-    done = unanswered.snakemake("-n", "subset", "--configfile", "my.yaml", "needs.yaml")
+    done = unlabelled_world.snakemake("-n", "subset", "--configfile", "my.yaml", "needs.yaml")
     output = done.stdout + done.stderr
     assert done.returncode != 0 and "Traceback" not in output
     assert (
@@ -137,7 +148,7 @@ def test_a_policy_that_needs_answers_is_refused_where_there_are_none(unanswered,
     )
 
 
-def test_training_on_prompts_without_answers_is_refused_before_anything_is_done(unanswered):
+def test_training_on_prompts_without_answers_is_refused_before_the_first_job(unlabelled_world):
     study = {
         "title": "Mine",
         "models": ["mine"],
@@ -145,10 +156,10 @@ def test_training_on_prompts_without_answers_is_refused_before_anything_is_done(
         "arms": [{"policy": ["half"], "recipe": ["mini"]}],
         "seeds": [0],
     }
-    (unanswered.folder / "study.yaml").write_text(
+    (unlabelled_world.folder / "study.yaml").write_text(
         yaml.safe_dump({"study": "own", "studies": {"own": study}})
     )
-    done = unanswered.snakemake("-n", "--configfile", "my.yaml", "study.yaml")
+    done = unlabelled_world.snakemake("-n", "--configfile", "my.yaml", "study.yaml")
     output = done.stdout + done.stderr
     assert done.returncode != 0 and "Traceback" not in output
     (line,) = [line for line in output.splitlines() if "has no reference answers" in line]
@@ -158,7 +169,7 @@ def test_training_on_prompts_without_answers_is_refused_before_anything_is_done(
     )
 
 
-# --- what a person fills in
+# --- reading the annotated file
 
 POOL = [{"id": f"p{i}", "question": f"q{i}", "answer": None, "tier": None} for i in range(4)]
 
@@ -173,7 +184,7 @@ def read_annotated(folder, rows, header=("id", "question", "answer")):
     return fork_server.run(path_of("read_annotated"), [*arguments, "--output", "out.jsonl"], folder)
 
 
-def test_rows_with_an_answer_are_taken_in_and_the_others_named(tmp_path):
+def test_rows_with_an_answer_become_problems_and_rows_without_are_listed(tmp_path):
     done = read_annotated(
         tmp_path, [("p2", "", "7"), ("p0", "q0", " "), ("p1", "changed", " 1,000 "), ("p3", "", "")]
     )
@@ -195,7 +206,7 @@ def test_rows_with_an_answer_are_taken_in_and_the_others_named(tmp_path):
         (
             [("p0", "", "1"), ("px", "", "2")],
             None,
-            "A.csv: row 3: id 'px' is not in the pool (P.jsonl); keep the ids",
+            "A.csv: row 3: id 'px' is not in the pool (P.jsonl); do not change the ids",
         ),
         ([("p0", "", "1"), ("p0", "", "")], None, "A.csv: row 3: id 'p0' occurs twice; keep one"),
         (
@@ -216,7 +227,7 @@ def test_rows_with_an_answer_are_taken_in_and_the_others_named(tmp_path):
         ([("p0", "", "1")], ("name", "question", "answer"), "A.csv: row 2: no column 'id'"),
     ],
 )
-def test_the_fault_of_a_filled_in_file_is_reported_in_one_line(tmp_path, rows, header, message):
+def test_a_mistake_in_the_annotated_file_is_reported_in_one_line(tmp_path, rows, header, message):
     done = read_annotated(tmp_path, rows, header or ("id", "question", "answer"))
     assert (
         done.returncode == 1
@@ -226,11 +237,12 @@ def test_the_fault_of_a_filled_in_file_is_reported_in_one_line(tmp_path, rows, h
     assert not (tmp_path / "out.jsonl").exists()
 
 
-# --- and what comes of it
+# --- training on the annotated prompts
 
 
 def fill_in(world, answers):
-    """The file of rows to annotate with these answers, as an annotator would return it."""
+    """Write `answers` into the file of rows to annotate, as an annotator would, save the file under
+    another name, and return the ids of all rows."""
     rows = files.read_jsonl(
         world.folder / "results/subsets/mine/mine/half/seed3.to_annotate.jsonl", {"id": str}
     )
@@ -242,13 +254,11 @@ def fill_in(world, answers):
 
 
 @pytest.fixture(scope="module")
-def annotated(unanswered, tmp_path_factory) -> World:
+def annotated_world(unlabelled_world, tmp_path_factory) -> World:
     """The pool with answers for all chosen rows but one, and the study that trains on them."""
-    world = unanswered.copy(tmp_path_factory.mktemp("annotated") / "world")
-    world.ids = files.read_rows(
-        world.folder / "results/subsets/mine/mine/half/seed3.csv", {"id": str}
-    )
-    world.ids = [row["id"] for row in world.ids]
+    world = unlabelled_world.copy(tmp_path_factory.mktemp("annotated") / "world")
+    subset = files.read_rows(world.folder / "results/subsets/mine/mine/half/seed3.csv", {"id": str})
+    world.ids = [row["id"] for row in subset]
     fill_in(world, dict.fromkeys(world.ids[1:], "red"))
     study = {
         "title": "Mine",
@@ -276,55 +286,62 @@ def run(world) -> str:
     return done.stdout + done.stderr
 
 
-def test_it_trains_on_what_was_annotated_and_says_whether_it_was_worth_it(annotated):
-    assert f"1 rows have no answer and are left out: {annotated.ids[0]}" in annotated.output
-    subset = files.read_rows(
-        annotated.folder / "results/subsets/mine/mine/annotated/seed0.csv", {"id": str}
+def test_a_study_trains_on_annotated_prompts_and_reports_whether_training_was_worth_it(
+    annotated_world,
+):
+    assert (
+        f"1 rows have no answer and are left out: {annotated_world.ids[0]}"
+        in annotated_world.output
     )
-    assert [row["id"] for row in subset] == annotated.ids[1:]
+    subset = files.read_rows(
+        annotated_world.folder / "results/subsets/mine/mine/annotated/seed0.csv", {"id": str}
+    )
+    assert [row["id"] for row in subset] == annotated_world.ids[1:]
     spent = files.read_rows(
-        annotated.folder / "results/summaries/own/spent.csv", {"labels": float, "prompts": float}
+        annotated_world.folder / "results/summaries/own/spent.csv",
+        {"labels": float, "prompts": float},
     )
     assert [row["labels"] for row in spent] == [9]
-    page = (annotated.folder / "paper/own/worth.html").read_text()
+    page = (annotated_world.folder / "paper/own/worth.html").read_text()
     (gain,) = list(
         files.read_rows(
-            annotated.folder / "results/summaries/own/gains.csv", {"gain": float, "decoding": str}
+            annotated_world.folder / "results/summaries/own/gains.csv",
+            {"gain": float, "decoding": str},
         )
     )
     assert (
         f"{100 * gain['gain']:+.1f}".replace("-", "\N{MINUS SIGN}").replace("+0.0", "0.0") in page
     )
     assert "<td>annotated</td>" in page and "<td>9</td>" in page and "1 run of each arm" in page
-    assert "0 failed" in (annotated.folder / "paper/own/verified.txt").read_text()
+    assert "0 failed" in (annotated_world.folder / "paper/own/verified.txt").read_text()
 
 
-def test_a_changed_answer_trains_again_and_nothing_else_does(annotated, tmp_path):
-    world = annotated.copy(tmp_path / "world")
+def test_only_a_changed_answer_triggers_training_again(annotated_world, tmp_path):
+    world = annotated_world.copy(tmp_path / "world")
     assert world.plan("--configfile", "my.yaml", "study.yaml") == {}
-    fill_in(world, dict.fromkeys(annotated.ids[1:], "red") | {annotated.ids[3]: "blue"})
+    fill_in(world, dict.fromkeys(annotated_world.ids[1:], "red") | {annotated_world.ids[3]: "blue"})
     output = run(world)
     assert "rule train_grpo" in output or "Train mine on annotated" in output
     assert not any(
         words in output
         for words in ("Probe mine", "Evaluate mine on mine (base)", "Measure label-free signals")
     )
-    facts = [
+    record = [
         json.loads(
             (
                 trained_world.folder
                 / "results/training/mine/mine/mini/annotated/seed0/provenance.json"
             ).read_text()
         )
-        for trained_world in (annotated, world)
+        for trained_world in (annotated_world, world)
     ]
-    assert facts[0] != facts[1]
+    assert record[0] != record[1]
 
 
-def test_a_labelled_policy_on_such_a_task_is_refused(annotated):
+def test_a_policy_that_needs_all_answers_is_refused_for_an_annotated_task(annotated_world):
     overlay = {"studies": {"own": {"arms": [{"policy": "random", "recipe": "mini"}]}}}
-    (annotated.folder / "labelled.yaml").write_text(yaml.safe_dump(overlay))
-    done = annotated.snakemake("-n", "--configfile", "my.yaml", "study.yaml", "labelled.yaml")
+    (annotated_world.folder / "labelled.yaml").write_text(yaml.safe_dump(overlay))
+    done = annotated_world.snakemake("-n", "--configfile", "my.yaml", "study.yaml", "labelled.yaml")
     output = done.stdout + done.stderr
     assert done.returncode != 0 and "Traceback" not in output
     assert (
@@ -333,10 +350,10 @@ def test_a_labelled_policy_on_such_a_task_is_refused(annotated):
     )
 
 
-# --- killed on the way
+# --- interruptions
 
 
-def killed_in(world, rule: str, *arguments: str) -> None:
+def kill_during(world, rule: str, *arguments: str) -> None:
     """Start Snakemake, kill all its processes as soon as a job of the rule has begun, and unlock
     the folder."""
     logs = world.folder / "results/logs" / rule
@@ -350,7 +367,7 @@ def killed_in(world, rule: str, *arguments: str) -> None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
     assert process.wait() == -signal.SIGKILL, (
-        f"it was done before {rule} began: {(world.folder / 'killed.log').read_text()}"
+        f"Snakemake ended before {rule} began: {(world.folder / 'killed.log').read_text()}"
     )
     assert world.snakemake("--unlock", *arguments).returncode == 0
 
@@ -368,7 +385,7 @@ def result_checksums(world) -> dict[str, str]:
         "results/summaries",
     ):
         for name, checksum in contents(world.folder / folder).items():
-            # the choice of another test
+            # /any/ has the subset of test_a_random_choice_needs_neither_answers_nor_samples
             if Path(name).name not in ("spent.csv", "pruned.json") and "/any/" not in name:
                 checksums[f"{folder}/{name}"] = checksum
     return checksums
@@ -387,19 +404,21 @@ TRAINING = (
 
 
 @with_many_kills
-def test_killed_in_each_stage_it_goes_on_and_ends_with_the_same_files(annotated, tmp_path):
-    world = annotated.copy(tmp_path / "world")
-    expected = result_checksums(annotated)
+def test_a_study_killed_in_each_stage_resumes_and_writes_the_same_files(annotated_world, tmp_path):
+    world = annotated_world.copy(tmp_path / "world")
+    expected = result_checksums(annotated_world)
     for name in ("results", ".snakemake", "paper/own"):
         shutil.rmtree(world.folder / name)
-    shutil.copytree(annotated.folder / "results/published", world.folder / "results/published")
+    shutil.copytree(
+        annotated_world.folder / "results/published", world.folder / "results/published"
+    )
     for rule in CHOOSING if KILLS >= 10 else CHOOSING[::3]:
-        killed_in(world, rule, "subset", "--configfile", "my.yaml")
+        kill_during(world, rule, "subset", "--configfile", "my.yaml")
     done = world.snakemake("subset", "--configfile", "my.yaml")
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    fill_in(world, dict.fromkeys(annotated.ids[1:], "red"))
+    fill_in(world, dict.fromkeys(annotated_world.ids[1:], "red"))
     for rule in TRAINING if KILLS >= 10 else TRAINING[::3]:
-        killed_in(world, rule, "--configfile", "my.yaml", "study.yaml")
+        kill_during(world, rule, "--configfile", "my.yaml", "study.yaml")
     run(world)
     assert result_checksums(world) == expected and len(expected) > 15
     assert (world.folder / "paper/own/worth.html").stat().st_size > 1000

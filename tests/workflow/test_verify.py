@@ -148,7 +148,7 @@ def test_changed_numbers_fail_with_table_row_and_number(world):
     assert not (world.folder / PAPER).exists()
 
 
-def test_a_missing_table_is_named(world):
+def test_a_missing_table_is_reported(world):
     judge(world)
     (world.folder / REFERENCE / "parts.csv").unlink()
     status, output = verify_program(world)

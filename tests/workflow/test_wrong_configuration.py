@@ -135,7 +135,7 @@ def break_(path, value):
         ),
         (
             break_("recipes/mini/learning_rate", float("nan")),
-            ["recipes.mini.learning_rate: nan is no number"],
+            ["recipes.mini.learning_rate: nan is not a finite number"],
         ),
         (
             break_("studies/mini/arms/0/recipe", ["mini", "mini"]),
@@ -143,7 +143,7 @@ def break_(path, value):
         ),
         (
             break_("recipes/mini/temperature", float("inf")),
-            ["recipes.mini.temperature: inf is no number"],
+            ["recipes.mini.temperature: inf is not a finite number"],
         ),
         (
             break_("studies/mini/seeds", [0, 2**32]),
@@ -171,11 +171,11 @@ def break_(path, value):
         ),
         (
             break_("models/tiny/chat", {1: 1, "x": {None: 2}}),
-            ["models.tiny.chat", "the key 1 is no text"],
+            ["models.tiny.chat", "the key 1 is not text"],
         ),
         (
             break_("models/tiny/chat", {"x": {True: 2}}),
-            ["models.tiny.chat.x", "the key True is no text"],
+            ["models.tiny.chat.x", "the key True is not text"],
         ),
         (break_("plan/price", 10**400), ["plan.price", "more than 18 digits"]),
         (

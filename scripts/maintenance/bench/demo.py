@@ -55,7 +55,7 @@ def seconds_by_stage(clone: Path) -> dict[str, float]:
             record = json.loads(path.read_text(encoding="utf-8"))
             log, rule = str(record["log"]), record["rule"]
             seconds = float(record["endtime"]) - float(record["starttime"])
-        # a record of another version of Snakemake, or a file that is no record of a job
+        # a record of another version of Snakemake, or a file that is not a record of a job
         except (OSError, ValueError, KeyError, TypeError):
             continue
         seed = re.search(r"seed(\d+)", log)  # study mini_reference has more seeds

@@ -4,9 +4,9 @@ prompts, lengths and optimiser.
 scripts/training/train_grpo.py and TRL's script each retrain a run of the finished miniature for a
 few updates, in alternating pairs. A step's seconds are TRL's `step_time` in both programs
 (sampling, reward, forward and backward pass, without the optimiser). The first step does not count.
-Both programs have the workflow's environment variables and the same settings. The cases are:
-without and with a KL term, all completions at once and in micro-batches, and one case in which
-TRL's script also has its default of gradient checkpointing.
+Both programs have the workflow's environment variables and the same settings. There are four cases:
+without a KL term, with a KL term, in micro-batches instead of all completions at once, and with
+gradient checkpointing (the default of TRL's script) in TRL's script alone.
 """
 
 import benchmarks
@@ -47,7 +47,7 @@ def run(options) -> list[dict]:
             name = f"step, beta {beta:g}" + (
                 f", micro-batches of {micro_batch}" if micro_batch else ""
             )
-            setting = "with its gradient checkpointing" if checkpointing else "told the same"
+            setting = "with its gradient checkpointing" if checkpointing else "the same settings"
             name, repeats = f"{name}; TRL's script, {setting}", max(1, options.repeats // 2)
             rows.append(
                 compare(

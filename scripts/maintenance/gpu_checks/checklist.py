@@ -87,12 +87,12 @@ def check_sampling(bench: Workbench) -> dict:
         {"v1_runner": {"VLLM_USE_V2_MODEL_RUNNER": "0"}} if bench.gpus else {}
     )
     for name, env in environments_by_name.items():
-        rows, facts = bench.probe(f"probe_{name}", bench.setting.small, **env)
+        rows, record = bench.probe(f"probe_{name}", bench.setting.small, **env)
         rows_by_key[name] = {(row["id"], row["sample"]): row for row in rows}
         numbers[f"{name}_tokens_per_second"] = round(
-            facts["completion_tokens"] / facts["work_seconds"], 1
+            record["completion_tokens"] / record["work_seconds"], 1
         )
-        numbers[f"{name}_start_seconds"] = round(facts["seconds"] - facts["work_seconds"], 1)
+        numbers[f"{name}_start_seconds"] = round(record["seconds"] - record["work_seconds"], 1)
         numbers[f"{name}_log_probability"] = statistics.fmean(
             row["log_probability"] for row in rows
         )
@@ -120,7 +120,7 @@ def check_training(bench: Workbench) -> dict:
     numbers = run_numbers(run) | {
         "base_before": checksum(bench, bench.setting.small, recipe["base"])
     }
-    numbers["base_after"] = run.facts["base_sha256"]
+    numbers["base_after"] = run.record["base_sha256"]
     expect(
         numbers["base_before"] == numbers["base_after"],
         "the base under the adapter has changed",
@@ -172,7 +172,7 @@ def check_interruption(bench: Workbench) -> dict:
         bench,
         "killed",
         bench.setting.small,
-        uninterrupted.facts["run"]["training"],
+        uninterrupted.record["run"]["training"],
         least_updates=4,
     )
     numbers |= {
@@ -180,12 +180,12 @@ def check_interruption(bench: Workbench) -> dict:
         "next_loss_of_the_uninterrupted_run": uninterrupted.updates[4]["loss"],
     }
     expect(
-        run.facts["base_sha256"] == uninterrupted.facts["base_sha256"],
+        run.record["base_sha256"] == uninterrupted.record["base_sha256"],
         "the resumed run has another base model",
         numbers,
     )
     return numbers | stop_run(
-        bench, "stopped", bench.setting.small, uninterrupted.facts["run"]["training"]
+        bench, "stopped", bench.setting.small, uninterrupted.record["run"]["training"]
     )
 
 
@@ -358,8 +358,8 @@ def compare_engines(bench: Workbench) -> dict:
     heads = bench.config["models"][bench.setting.small]["shape"]["heads"]
     if heads % 2:  # vLLM refuses such a model
         return {"engine_on_two": f"left out: {heads} attention heads cannot be halved"}
-    rows, facts = bench.probe("probe_two", bench.setting.small, gpus=2)
-    speed = round(facts["completion_tokens"] / facts["work_seconds"], 1)
+    rows, record = bench.probe("probe_two", bench.setting.small, gpus=2)
+    speed = round(record["completion_tokens"] / record["work_seconds"], 1)
     numbers = {"two_tokens_per_second": speed}
     single_rows, _ = bench.probe("probe_one", bench.setting.small)
     difference = abs(
@@ -379,10 +379,10 @@ def run_numbers(run: Run) -> dict:
     first_update, last_update = run.updates[0], run.updates[-1]
     numbers = {
         "peak_gib": run.peak_gib,
-        "update_gib": run.facts.get("gpu_gib"),
-        "seconds": run.facts["seconds"],
+        "update_gib": run.record.get("gpu_gib"),
+        "seconds": run.record["seconds"],
     }
-    numbers |= {"update_seconds": run.facts["update_seconds"], "first_kl": first_update["kl"]}
+    numbers |= {"update_seconds": run.record["update_seconds"], "first_kl": first_update["kl"]}
     for name in ("logp_difference_mean", "importance_ratio_mean", "masked_share"):
         if name in first_update:
             numbers |= {f"first_{name}": first_update[name], f"last_{name}": last_update[name]}
@@ -437,9 +437,9 @@ def kill_and_resume(
             f"{least_updates} updates were saved",
         )
     run = bench.train(name, model, recipe, fresh=False, **options)
-    numbers = {"resumed_from": run.facts["resumed_from"]}
+    numbers = {"resumed_from": run.record["resumed_from"]}
     expect(
-        run.facts["resumed_from"] >= least_updates,
+        run.record["resumed_from"] >= least_updates,
         "the killed run did not continue from its state",
         numbers,
     )
@@ -510,7 +510,7 @@ def score_adapter(bench: Workbench, model: str, folder: Path) -> dict:
     gaps = [mean_difference(by_vllm[name], scores[name]) for name in by_vllm]
     return {
         "scores_differ": max(gaps),
-        "adapter_changes": mean_difference(scores["base"], scores["changed"]),
+        "adapter_changes": mean_difference(scores["base"], scores["base_under_adapter"]),
     }
 
 

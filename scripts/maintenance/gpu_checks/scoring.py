@@ -10,8 +10,8 @@ and adds random numbers to its matrices B, so that the adapter changes completio
 greedy completions with vLLM, with the base model and with the adapter, and writes the
 log-probabilities of their tokens. `score` computes log-probabilities with transformers and writes
 them to SAMPLED.json.scores: `base`, the base model's completions under the base model; `adapter`,
-the adapter's completions under the adapter; `changed`, the base model's completions under the
-adapter.
+the adapter's completions under the adapter; `base_under_adapter`, the base model's completions
+under the adapter.
 """
 
 from hardgrpo.runtime import environments, errors, files
@@ -42,19 +42,19 @@ def add_noise(folder: str, output: str) -> None:
     shutil.copytree(folder, output, dirs_exist_ok=True)
     path, generator = Path(output) / "adapter_model.safetensors", torch.Generator().manual_seed(0)
     weights = load_file(path)
-    changed = {
+    noisy_weights = {
         name: value + torch.randn(value.shape, generator=generator) * 0.03
         for name, value in weights.items()
         if ".lora_B" in name
     }
     path.unlink()  # may be a link to the file of the run
-    save_file(weights | changed, path)
+    save_file(weights | noisy_weights, path)
 
 
 def sample(job_path: str, completions_path: str) -> None:
-    """Write {completions: [the base model's, the adapter's]}, with [token ids, log-probabilities]
-    for each prompt. The job is {model, adapter, prompts (token ids), tokens (completion limit),
-    gpus}."""
+    """Write {completions: [rows of the base model, rows of the adapter]}; a row is [token ids,
+    log-probabilities] of a prompt's completion. The job is {model, adapter, prompts (token ids),
+    tokens (completion limit), gpus}."""
     job = files.read_json(job_path)
     environments.use("vllm", gpus=job["gpus"])
     from hardgrpo.sampling import vllm_engine
@@ -119,7 +119,7 @@ def score(job_path: str, completions_path: str) -> None:
         scores |= (
             {
                 "adapter": log_probabilities_of(model, completions[1]),
-                "changed": log_probabilities_of(model, completions[0]),
+                "base_under_adapter": log_probabilities_of(model, completions[0]),
             }
             if adapter
             else {"base": log_probabilities_of(model, completions[0])}

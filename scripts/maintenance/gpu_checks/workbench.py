@@ -377,9 +377,9 @@ class Workbench:
         folder = self.folder / name
         if not (folder / "provenance.json").exists():
             raise UserError(f"{folder} is missing; start with the check that makes it: --from 3")
-        facts = files.read_json(folder / "provenance.json")
-        columns = dict.fromkeys(["step", *outputs.update_columns(facts["run"]["training"])], float)
-        return Run(folder, files.read_rows(folder / "updates.csv", columns), facts, peak_gib)
+        record = files.read_json(folder / "provenance.json")
+        columns = dict.fromkeys(["step", *outputs.update_columns(record["run"]["training"])], float)
+        return Run(folder, files.read_rows(folder / "updates.csv", columns), record, peak_gib)
 
     def wait_until(
         self, process: subprocess.Popen, condition: Callable[[], bool], event: str
@@ -403,7 +403,7 @@ class Run:
 
     folder: Path
     updates: list[dict[str, float]]
-    facts: dict
+    record: dict
     peak_gib: float | None
 
     def checkpoint(self, step: int) -> Path:

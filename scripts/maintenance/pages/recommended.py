@@ -31,7 +31,7 @@ from pathlib import Path
 
 import pandas as pd
 
-CASES = 2  # a recommended way was better in at least so many
+CASES = 2  # minimum number of cases in which a recommended way was better
 SITUATIONS = {
     "none": "No prompt is labelled",
     "sample": "A small sample can be labelled first",

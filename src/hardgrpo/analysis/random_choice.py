@@ -15,7 +15,7 @@ BETTER, WORSE, OPEN = "better", "worse", "no difference shown"
 
 
 def verdict(difference: float, p: float) -> str:
-    """`p` is corrected for the comparisons of the case."""
+    """BETTER, WORSE or OPEN. `p` is corrected for the comparisons of the case."""
     return OPEN if not p < LEVEL else BETTER if difference > 0 else WORSE
 
 

@@ -31,16 +31,18 @@ def subsets(subset_files: list[str]) -> list[dict]:
     rows = []
     for path in subset_files:
         base, task, policy = paths.choice_of(path)
-        facts = json.loads(files.read_text(path))
-        budget = facts["policy"].get("budget")
+        description = json.loads(files.read_text(path))
+        budget = description["policy"].get("budget")
         rows.append(
-            facts
+            description
             | {
                 "model": settings.model_of(base),
                 "task": task,
                 "policy": policy,
-                "rule": facts["policy"]["rule"],
-                "budget": facts["prompts"] / facts["pool"] if isinstance(budget, dict) else budget,
+                "rule": description["policy"]["rule"],
+                "budget": description["prompts"] / description["pool"]
+                if isinstance(budget, dict)
+                else budget,
             }
         )
     if not rows:

@@ -149,13 +149,18 @@ def parity(updates: dict[Run, pd.DataFrame], study: dict) -> list[dict]:
 def labels_bought(subset: str, recipe: dict, log: pd.DataFrame) -> int:
     """Number of labels that a run bought (`policies.labels`). All chosen prompts are annotated,
     except with a selector or rule `all`: then only the sampled prompts are annotated."""
-    facts, sampled = files.read_json(Path(subset).with_suffix(".json")), None
+    description, sampled = files.read_json(Path(subset).with_suffix(".json")), None
     if recipe.get("selector"):
         sampled = int(log.labels.sum())
-    elif facts["policy"]["rule"] == "all":  # a short run does not sample the whole pool
-        sampled = min(facts["prompts"], int(log.prompts.sum()))
+    elif description["policy"]["rule"] == "all":  # a short run does not sample the whole pool
+        sampled = min(description["prompts"], int(log.prompts.sum()))
     return policies.labels(
-        facts["policy"], recipe, facts["pool"], facts.get("sample", 0), facts["prompts"], sampled
+        description["policy"],
+        recipe,
+        description["pool"],
+        description.get("sample", 0),
+        description["prompts"],
+        sampled,
     )
 
 

@@ -104,8 +104,10 @@ def read_subsets(
     for path in subset_paths:
         *pair, policy = paths.choice_of(path)
         if pair == [model, prompts]:
-            facts = json.loads(files.read_text(path))
-            subsets.setdefault(policy, []).append((facts["seed"], read_ids(path), facts["policy"]))
+            description = json.loads(files.read_text(path))
+            subsets.setdefault(policy, []).append(
+                (description["seed"], read_ids(path), description["policy"])
+            )
     return subsets
 
 

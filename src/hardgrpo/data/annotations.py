@@ -119,7 +119,7 @@ class Matching:
             return text
         if not candidates:
             problem = f"id '{text}' is not in the pool ({self.pool})"
-            remedy = "keep the ids of the rows to annotate"
+            remedy = "do not change the ids of the rows to annotate"
             if self.of_table and any(map(str.isdigit, text)):
                 remedy += ". A spreadsheet drops leading zeros, rounds long numbers and converts ids like 1-2 to dates: format the column as text"
             raise RowError(path, place, problem, remedy)

@@ -84,7 +84,7 @@ def read_lock(lock: str | Path) -> dict[str, dict[str, dict]]:
                 "'files' is missing or empty",
                 remedy,
             )
-            for file, facts in entry["files"].items():
+            for file, file_entry in entry["files"].items():
                 _expect(
                     not links.is_outside(file),
                     f"{place}: {file}",
@@ -92,9 +92,9 @@ def read_lock(lock: str | Path) -> dict[str, dict[str, dict]]:
                     remedy,
                 )
                 is_valid = (
-                    isinstance(facts, dict)
-                    and _is_count(facts.get("bytes"))
-                    and _is_sha256(facts.get("sha256"))
+                    isinstance(file_entry, dict)
+                    and _is_count(file_entry.get("bytes"))
+                    and _is_sha256(file_entry.get("sha256"))
                 )
                 _expect(is_valid, f"{place}: {file}", "expected bytes and sha256", remedy)
     return content
@@ -146,10 +146,10 @@ def check_original(
     Raise a `UserError` also if the lock has the repository only at another commit, because a local
     file does not show its commit.
     """
-    facts = {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+    file_entry = {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
     entry = repository_entry(source)
     repositories = read_lock(lock).get("repositories", {})
-    if repositories.get(entry, {}).get("files", {}).get(name) == facts:
+    if repositories.get(entry, {}).get("files", {}).get(name) == file_entry:
         return "as locked"
     with _exclusive(Path(lock)):
         lock_content = read_lock(lock)
@@ -166,15 +166,15 @@ def check_original(
             )
         new_entry = {"commit": source["commit"], "files": {}}
         locked_files = repositories.setdefault(entry, new_entry)["files"]
-        locked_facts = locked_files.get(name)
-        if locked_facts not in (None, facts) and not update:
+        locked_entry = locked_files.get(name)
+        if locked_entry not in (None, file_entry) and not update:
             raise UserError(
-                f"{place}: is not what {lock} says of {name} of {source['repository']}: found {_file_text(facts)}, expected {_file_text(locked_facts)}; delete the file and"
+                f"{place}: is not what {lock} says of {name} of {source['repository']}: found {_file_text(file_entry)}, expected {_file_text(locked_entry)}; delete the file and"
                 " download it again (if you want the change, run with --update-inputs; in the workflow: --config update_inputs=true)"
             )
-        locked_files[name] = facts
+        locked_files[name] = file_entry
         files.write_json(lock, lock_content, sort_keys=True)
-    return "new in the lock" if locked_facts is None else "replaced in the lock"
+    return "new in the lock" if locked_entry is None else "replaced in the lock"
 
 
 def add_repository_arguments(parser) -> None:
@@ -392,7 +392,7 @@ def _hub_errors(kind: str, name: str, revision: str, accept: str) -> Iterator[No
         ) from None
     except (errors.FileMetadataError, OSError) as error:
         # Errors with an errno come from the system (disk, permissions), all others from broken
-        # downloads or a server that is no hub.
+        # downloads or a server that is not a hub.
         if isinstance(error, OSError) and error.errno is not None:
             raise
         raise DownloadError(

@@ -27,7 +27,7 @@ from hardgrpo.runtime import files, links
 from hardgrpo.runtime.errors import UserError
 
 VARIABLE = "HARDGRPO_MIRROR"
-SECONDS = 60  # longest time without an answer
+TIMEOUT_SECONDS = 60  # longest time without an answer
 CHUNK = 2**20  # bytes
 
 
@@ -45,87 +45,94 @@ def folder_of(section: str, name: str) -> str:
 
 
 def download(
-    first: Callable[[], str | None],
+    download_original: Callable[[], str | None],
     lock: str | Path,
     section: str,
     name: str,
     folder: Path,
-    chosen: list[str] | None = None,
+    file_names: list[str] | None = None,
 ) -> str | None:
-    """Download files with `first`, or, if `first` raises a `DownloadError` and a mirror is named,
-    copy them from the mirror into `folder`.
+    """Download files with `download_original`, or, if this function raises a `DownloadError` and a
+    mirror is named, copy them from the mirror into `folder`.
 
-    `section` and `name` identify the entry in the lock; `chosen` are the names of the files to copy
-    (None: all files of the entry). Return the value of `first`, or the commit in the lock. Raise a
-    `DownloadError` about both places if the mirror lacks a file.
+    `section` and `name` identify the entry in the lock; `file_names` are the files to copy (None:
+    all files of the entry). Return the value of `download_original`, or the commit in the lock.
+    Raise a `DownloadError` about both places if the mirror lacks a file.
     """
     try:
-        return first()
+        return download_original()
     except DownloadError as error:
         mirror = os.environ.get(VARIABLE, "").strip()
         if not mirror:
             raise
         entry = inputs.read_lock(lock).get(section, {}).get(name)
-        listed = {} if entry is None else entry["files"]
-        unlisted = [file for file in chosen or [] if file not in listed]
+        lock_entries = {} if entry is None else entry["files"]
+        unlisted = [file for file in file_names or [] if file not in lock_entries]
         if entry is None or unlisted:
             raise DownloadError(
                 f"{error}; the mirror {mirror} is not read, because {lock} has no checksum of {', '.join([name, *unlisted[:1]])}"
             ) from None
         shutil.rmtree(folder, ignore_errors=True)  # files of the incomplete download
-        for file in chosen or listed:
+        for file in file_names or lock_entries:
             try:
-                _copy(mirror, f"{folder_of(section, name)}/{file}", listed[file], folder / file)
+                _copy(
+                    mirror, f"{folder_of(section, name)}/{file}", lock_entries[file], folder / file
+                )
             except UserError as problem:
                 raise DownloadError(f"{error}; {problem}") from None
         print(f"{error}; taken from the mirror {mirror}", file=sys.stderr)
         return entry.get("commit")
 
 
-def _copy(mirror: str, name: str, facts: dict, path: Path) -> None:
+def _copy(mirror: str, name: str, lock_entry: dict, path: Path) -> None:
     """Copy a file from a mirror to `path`. Raise a `UserError` if the file is missing, or if its size
-    or checksum differs from `facts`."""
-    place = f"mirror {mirror}"
+    or checksum differs from `lock_entry`."""
+    mirror_name = f"mirror {mirror}"
     if links.is_outside(name):
-        raise UserError(f"{place}: '{name}' of inputs.lock would be outside of its folder")
+        raise UserError(
+            f"{mirror_name}: path '{name}' in inputs.lock leads out of the mirror; correct inputs.lock"
+        )
     path.parent.mkdir(parents=True, exist_ok=True)
     if mirror.startswith(("https://", "http://")):
         address = f"{mirror.rstrip('/')}/{urllib.parse.quote(name)}"
         try:
-            download_address(address, path, facts["bytes"])
+            download_address(address, path, lock_entry["bytes"])
         except AddressError as error:
             raise UserError(
-                f"{place}: no file '{name}' ({error}); add the file there, or correct {VARIABLE}"
+                f"{mirror_name}: no file '{name}' ({error}); add the file there, or correct {VARIABLE}"
             ) from None
     else:
         source = Path(mirror).expanduser() / name
         if not source.is_file():
             raise UserError(
-                f"{place}: no file '{name}'; copy the file there, or correct {VARIABLE}"
+                f"{mirror_name}: no file '{name}'; copy the file there, or correct {VARIABLE}"
             )
-        # A file of another size may be huge, so the copy stays empty and is refused below.
-        if source.stat().st_size == facts["bytes"]:
+        # A file of another size may be huge, so it is not copied; the check below refuses the copy.
+        if source.stat().st_size == lock_entry["bytes"]:
             shutil.copyfile(source, path)
         else:
             path.write_bytes(b"")
-    if path.stat().st_size != facts["bytes"] or files.sha256(path) != facts["sha256"]:
+    if path.stat().st_size != lock_entry["bytes"] or files.sha256(path) != lock_entry["sha256"]:
         raise UserError(
-            f"{place}: '{name}' has another size or checksum than inputs.lock (expected {facts['bytes']} bytes with sha256"
-            f" {facts['sha256']}); replace the file there"
+            f"{mirror_name}: '{name}' has another size or checksum than inputs.lock (expected {lock_entry['bytes']} bytes with sha256"
+            f" {lock_entry['sha256']}); replace the file there"
         )
 
 
-def download_address(address: str, path: Path, largest: int) -> None:
+def download_address(address: str, path: Path, max_bytes: int) -> None:
     """Download the content of an http address into a file. Raise an `AddressError` if the download is
-    incomplete, or if the content has more than `largest` bytes."""
+    incomplete, or if the content has more than `max_bytes` bytes."""
     try:
-        with urllib.request.urlopen(address, timeout=SECONDS) as answer, path.open("wb") as stream:
+        with (
+            urllib.request.urlopen(address, timeout=TIMEOUT_SECONDS) as answer,
+            path.open("wb") as stream,
+        ):
             length = answer.headers.get("Content-Length")
             size = 0
             while chunk := answer.read(CHUNK):
                 size += len(chunk)
-                if size > largest:
-                    raise AddressError(f"more than {largest:,} bytes")
+                if size > max_bytes:
+                    raise AddressError(f"more than {max_bytes:,} bytes")
                 stream.write(chunk)
     except urllib.error.HTTPError as error:
         raise AddressError(f"status {error.code}", error.code) from None

@@ -92,8 +92,8 @@ READERS: dict[str, Callable[[str, int], list[dict]]] = {  # by the kind of an an
 
 
 def count_of(share: float | None, samples: int) -> int | None:
-    """The number of right answers among `samples` whose share, rounded, is `share`; None if there
-    is no such number."""
+    """The number of right answers among `samples` answers, from their rounded `share`; None if no
+    number fits the share."""
     if share is None or not -ROUNDING <= share <= 1 + ROUNDING:
         return None
     count = round(share * samples)

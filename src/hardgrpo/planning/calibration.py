@@ -70,16 +70,16 @@ def read_finished_jobs(results: str, config: dict) -> list[FinishedJob]:
 
 def _read_finished_job(path: Path, job: ResolvedJob) -> FinishedJob | None:
     try:
-        facts = files.read_json(path)
-        gpus = facts.get("machine", {}).get("gpus", 0)
-        work_seconds = facts.get("work_seconds", facts.get("update_seconds"))
-        if facts.get("resumed_from"):
+        record = files.read_json(path)
+        gpus = record.get("machine", {}).get("gpus", 0)
+        work_seconds = record.get("work_seconds", record.get("update_seconds"))
+        if record.get("resumed_from"):
             return None
-        tokens = facts.get("solution_tokens", facts.get("completion_tokens"))
-        if not all(map(_is_amount, (facts["seconds"], work_seconds or 0, tokens or 0))):
+        tokens = record.get("solution_tokens", record.get("completion_tokens"))
+        if not all(map(_is_amount, (record["seconds"], work_seconds or 0, tokens or 0))):
             return None
         return FinishedJob(
-            job, "gpu" if gpus else "cpu", float(facts["seconds"]), work_seconds, tokens
+            job, "gpu" if gpus else "cpu", float(record["seconds"]), work_seconds, tokens
         )
     except (UserError, ValueError, KeyError, TypeError, AttributeError, OverflowError):
         return None

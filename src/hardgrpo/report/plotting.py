@@ -105,8 +105,8 @@ def looks(settings: dict[str, dict]) -> dict[str, dict]:
 def shift_dashes(family: str, dashes: str) -> str:
     """An entry of DASHES, counted from the entry after the family's own dashes. The first mark of
     `further_marks` thus differs from the family's own dashes."""
-    own = DASHES.index(FAMILIES[family][2])
-    return DASHES[(own + 1 + DASHES.index(dashes)) % len(DASHES)]
+    family_index = DASHES.index(FAMILIES[family][2])
+    return DASHES[(family_index + 1 + DASHES.index(dashes)) % len(DASHES)]
 
 
 def further_marks() -> Iterator[tuple[str, str]]:

@@ -419,11 +419,12 @@ FIGURES = {
     "leads": Figure(
         ["leads", "lead_regressions"], "What explains the gains", "Which measures correlate with the lead",
         r"The lead of \texttt{hard} over the other policies against measures of the base model. A point is a base model. Where each policy is a"
-        r" row, it shows the slope of the least-squares line with its 95\,\% interval.",
+        r" row, the row shows the slope of the least-squares line with its 95\,\% interval.",
         "The lead of *hard* over each other policy after training, against measures of the base model: its accuracy on the test, its greedy"
         " minus its sampled accuracy, and the shares of the pool that its probe never solves and sometimes solves. A point is a replicate with"
         " its own base model, or a model that was not pretrained here. Lines are least squares; the table lead_regressions has their intervals."
-        " Lines are drawn through ten points or more. Over more than eight policies, rows show the slopes of the lines with 95 % intervals.",
+        " Lines are drawn through ten points or more. With more than eight policies, the figure has a row for each policy, with the slope of its line"
+        " and the 95 % interval, instead of points.",
         when=conditions.has_leads,
         may_be_empty=["lead_regressions"],
     ),

@@ -76,6 +76,6 @@ def _read_line(line: str, sums: str | Path) -> tuple[str, str]:
     match = LINE.fullmatch(line)
     if match is None or ".." in Path(match[2]).parts:
         raise UserError(
-            f"{sums}: {line[:80]!r} is no checksum of a file below results/; get the file from git again"
+            f"{sums}: {line[:80]!r} is not a checksum of a file below results/; get the file from git again"
         )
     return match[1], match[2]

@@ -6,7 +6,7 @@ import os
 from hardgrpo.runtime.errors import UserError
 
 LOCKS = {"training": "envs/gpu.lock", "figures": "envs/figures.lock"}
-FIRST = ("envs/pip.lock", "envs/build.lock")  # installed before an image's own lock
+INSTALLERS = ("envs/pip.lock", "envs/build.lock")  # installed before an image's own lock
 PATHS = {name: f"envs/{name}.sif" for name in LOCKS}
 
 
@@ -20,7 +20,7 @@ def check() -> None:
             )
 
 
-def outside(models: dict, data: str) -> list[str]:
+def folders_to_bind(models: dict, data: str) -> list[str]:
     """The folders outside the current folder that jobs read or write, which a container must bind.
     `models` is the section of the configuration, `data` the folder of local input files."""
     sources = [model["source"] for model in models.values()]

@@ -35,7 +35,7 @@ def parse_json(
         return entries
 
     def refuse_constant(constant: str):
-        raise refusal(f"{constant} is no number")
+        raise refusal(f"{constant} is not a finite number")
 
     def finite_float(digits: str) -> float:
         value = float(digits)

@@ -31,11 +31,11 @@ PRUNED = "pruned.json"  # the name of a checkpoint's manifest after its weights 
 ROOT = Path(__file__).parents[3]
 
 
-def describe(started: float, **facts) -> dict:
-    """`facts` with commit, code hash, package versions, hardware and times of this process.
+def describe(started: float, **fields) -> dict:
+    """`fields` with commit, code hash, package versions, hardware and times of this process.
     `started`: start of the process in Unix seconds."""
     return {
-        **facts,
+        **fields,
         **version_of_code(),
         "code_sha256": code_hash(),
         "packages": {
@@ -55,8 +55,8 @@ def version_of_code() -> dict:
     """The commit of this clone, and whether tracked files differ from the commit; None where unknown.
 
     Both are unknown if git is not installed or refuses the folder (another user owns it), or if
-    this folder is no clone. In a copy of this project within another repository, git does not track
-    this file, so that repository's commit is not reported.
+    this folder is not a clone. In a copy of this project within another repository, git does not
+    track this file, so that repository's commit is not reported.
     """
     tracked = _git("ls-files", "--error-unmatch", "--", str(Path(__file__).resolve()))
     changes = _git("status", "--porcelain", "--untracked-files=no", "--", ".") if tracked else None
@@ -76,18 +76,18 @@ def code_hash() -> str:
     return digest.hexdigest()
 
 
-def write_manifest(folder: str | Path, **facts) -> None:
-    """Write the manifest of a finished folder: sizes and checksums of its files, and `facts`. A folder
-    with a manifest is complete, because the manifest is written last."""
+def write_manifest(folder: str | Path, **fields) -> None:
+    """Write the manifest of a finished folder: sizes and checksums of its files, and `fields`. A
+    folder with a manifest is complete, because the manifest is written last."""
     folder = Path(folder)
     entries = files.listing(folder)
     entries.pop("manifest.json", None)
-    write_listing(folder, entries, **facts)
+    write_listing(folder, entries, **fields)
 
 
-def write_listing(folder: Path, entries: dict[str, dict], **facts) -> None:
-    """Write a manifest with `entries` ({name: {"bytes", "sha256"}}) and `facts`."""
-    files.write_json(folder / "manifest.json", {**facts, "files": entries})
+def write_listing(folder: Path, entries: dict[str, dict], **fields) -> None:
+    """Write a manifest with `entries` ({name: {"bytes", "sha256"}}) and `fields`."""
+    files.write_json(folder / "manifest.json", {**fields, "files": entries})
 
 
 def check_manifest(folder: str | Path, part_of: str | Path | None = None) -> dict:
@@ -130,11 +130,11 @@ def read_manifest(path: Path, remedy: str) -> dict:
 
 def _is_listed(entry: tuple) -> bool:
     """Whether an entry of a manifest names a file within its folder, with size and checksum."""
-    name, facts = entry
+    name, file_entry = entry
     has_facts = (
-        isinstance(facts, dict)
-        and type(facts.get("bytes")) is int
-        and isinstance(facts.get("sha256"), str)
+        isinstance(file_entry, dict)
+        and type(file_entry.get("bytes")) is int
+        and isinstance(file_entry.get("sha256"), str)
     )
     is_inside = bool(PurePosixPath(name).parts) and not links.is_outside(name) and "\0" not in name
     return has_facts and is_inside

@@ -112,8 +112,8 @@ def thin(state: Path, checkpoint_every: int) -> None:
 
 def _keep_model(folder: Path, *further_patterns: str) -> None:
     """Remove all files of a checkpoint except the model, and files that match further patterns."""
-    facts = files.read_json(folder / "manifest.json")
-    entries, patterns = facts.pop("files"), (*MODEL_FILES, *further_patterns)
+    manifest = files.read_json(folder / "manifest.json")
+    entries, patterns = manifest.pop("files"), (*MODEL_FILES, *further_patterns)
     model_entries = {
         name: entry
         for name, entry in entries.items()
@@ -122,7 +122,7 @@ def _keep_model(folder: Path, *further_patterns: str) -> None:
     # The manifest is written first, so that it is valid at every moment. The next call removes
     # files that a kill leaves behind.
     if model_entries != entries:
-        provenance.write_listing(folder, model_entries, **facts)
+        provenance.write_listing(folder, model_entries, **manifest)
     names = {*model_entries, "manifest.json"}
     for path in folder.rglob("*"):
         file = path.parent.parent / path.name if seals.is_seal(path) else path

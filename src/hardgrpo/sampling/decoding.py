@@ -107,7 +107,7 @@ def decode(
         scores = output.logits[:, -1]
         if not scores.amax(dim=-1).isfinite().all():  # single entries may be minus infinity
             raise UserError(
-                f"the scores of {type(model).__name__} are no numbers (NaN or infinity): its weights are damaged, or training has diverged;"
+                f"the scores of {type(model).__name__} are not finite (NaN or infinity): its weights are damaged, or training has diverged;"
                 " lower the recipe's learning_rate, or take other weights"
             )
         if step == 0 and len(unique_prompts) < rows:

@@ -131,7 +131,7 @@ def sample(
 
         return server_engine.sample(
             folder, args.address, completion_requests, args.completion_tokens, args.chat, args.state, parts,
-            on_batch=progress.advance, on_ready=progress.ready, on_end=lambda facts: setattr(args, "server_facts", facts),
+            on_batch=progress.advance, on_ready=progress.ready, on_end=lambda record: setattr(args, "server_facts", record),
         )  # fmt: skip
     from hardgrpo.sampling import engines  # imports torch, which `start` must precede
 
@@ -165,7 +165,7 @@ def write_provenance(
     engine."""
     if not args.provenance:
         return
-    facts = provenance.describe(
+    record = provenance.describe(
         args.started,
         machine={"gpus": args.gpus, "engine": args.engine},
         completions=completions,
@@ -173,4 +173,4 @@ def write_provenance(
         work_seconds=round(progress.seconds, 3),
     )
     fields |= {"server": args.server_facts} if hasattr(args, "server_facts") else {}
-    files.write_json(args.provenance, facts | fields)
+    files.write_json(args.provenance, record | fields)

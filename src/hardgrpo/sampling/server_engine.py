@@ -134,7 +134,7 @@ class Address:
             )
         if not (value.isascii() and value.isprintable()):
             raise UserError(
-                f"{self.url}: the value of {self.key} is no key: it has characters that no header may have; correct it"
+                f"{self.url}: the value of {self.key} cannot be a key, because it has characters that an HTTP header must not have; correct the value"
             )
         return value
 

@@ -356,7 +356,7 @@ def matched_order(target: TargetSubset) -> list[int]:
     )
 
 
-# --- what to draw next ---
+# --- the choice of the next samples ---
 
 
 class Stopper:

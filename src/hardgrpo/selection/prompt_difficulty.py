@@ -3,7 +3,7 @@
 from hardgrpo.data import steps
 from hardgrpo.grading import graders
 
-# empty if unknown
+# columns of counts; None if the count is unknown
 GRADE_COUNTS = ("correct", "answered", "strict", "lenient", "undecided", "sound")
 COLUMNS = [
     "id",

@@ -167,14 +167,14 @@ def _unusable(value, *place: str) -> Iterator[tuple[str, str]]:
             if isinstance(value, dict) and not isinstance(name, str):
                 yield (
                     ".".join(place) or "top level",
-                    f"the key {name!r} is no text; write it in quotes",
+                    f"the key {name!r} is not text; write it in quotes",
                 )
             yield from _unusable(name, *place)
             yield from _unusable(entry, *place, str(name))
     elif isinstance(value, int) and abs(value) > LARGEST_NUMBER:
         yield ".".join(place), "a number of more than 18 digits"
     elif isinstance(value, float) and not math.isfinite(value):
-        yield ".".join(place), f"{value} is no number"
+        yield ".".join(place), f"{value} is not a finite number"
     elif isinstance(value, str) and re.search("[\0\ud800-\udfff]", value):
         yield ".".join(place), f"{value!r} contains a character that files and programs refuse"
     elif not isinstance(value, str | int | float | None):  # YAML has dates, sets and binary data

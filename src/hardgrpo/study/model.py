@@ -464,6 +464,6 @@ class Model(Strict):
         if isinstance(self.source, Server):
             for key in ("engine", "precision", "shape", "gpus"):
                 if getattr(self, key) is not None:
-                    yield key, "the server decides it; remove the key"
+                    yield key, f"the server decides the {key}; remove the key"
             if self.chat and self.source.endpoint == "completions":
                 yield "chat", "endpoint completions applies no chat template; remove one of the two"

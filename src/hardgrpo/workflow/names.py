@@ -73,7 +73,9 @@ class Names:
         self.fetched = [base for base in self.sampled if not has_kind(base, "pretrain")]
         self.tasks = list(tasks)
         self.sampled_tasks = [name for name, task in tasks.items() if "cut_from" not in task]
-        self.cut_tasks = [name for name, task in tasks.items() if "cut_from" in task]
+        self.tasks_with_cut_completions = [
+            name for name, task in tasks.items() if "cut_from" in task
+        ]
         self.policies_in_rounds = [
             name for name, policy in config["policies"].items() if settings.has_rounds(policy)
         ]

@@ -62,13 +62,13 @@ def report_ignored_stop(subset: dict, names: Names, workflow) -> None:
 def results_obstacle(workflow) -> str | None:
     """The reason why existing results cannot be used unchanged, with a remedy, or None. The reason
     is also logged as a warning."""
-    obstacle = _explain_results() if workflow.is_main_process else None
+    obstacle = _missing_records() if workflow.is_main_process else None
     if obstacle:
         logger.warning(obstacle)
     return obstacle
 
 
-def _explain_results() -> str | None:
+def _missing_records() -> str | None:
     """The reason why Snakemake has no records of the jobs that made the results, with a remedy.
     None if there are records or no results."""
     is_recorded = any(
@@ -80,13 +80,13 @@ def _explain_results() -> str | None:
         path for path in (Path("results"), *Path("results").iterdir()) if path.is_symlink()
     ]:
         reason = (
-            f"{links[0]} is a link to {links[0].resolve()}, and Snakemake has no record here of how the files there were made. Never run"
-            " two clones on it at a time: they do not see each other's locks"
+            f"{links[0]} is a link to {links[0].resolve()}, and this clone's .snakemake has no record of how the files in that folder were made."
+            " Never run two clones on that folder at a time: clones do not see each other's locks"
         )
     else:
         reason = (
             "Snakemake has no record of how results/ was made, because results/ was copied from elsewhere or .snakemake was removed:"
-            " it may run every job again, and would not see that settings differ"
+            " Snakemake may run every job again, and cannot tell whether the results were made with other settings"
         )
     return (
         f"{reason}. To keep the runs, call .venv/bin/snakemake --touch --profile laptop --config study=NAME for each study that was run."
@@ -109,7 +109,8 @@ def has_tex(workflow) -> bool:
     return has_containers(workflow) or any(map(shutil.which, ("latexmk", "tectonic")))
 
 
-def is_report() -> bool:
+def is_report_call() -> bool:
+    """Whether Snakemake is called with `--report`, and so runs no job."""
     return any(argument.split("=")[0] == "--report" for argument in sys.argv)
 
 
@@ -154,21 +155,21 @@ def _prepend(variable: str, folder: str) -> None:
 
 
 def write_plan_facts(config: dict, setting: dict) -> None:
-    """Write the configuration and the machine (`setting`) to a file for scripts/plan/plan.py, if
-    plan.py started this dry-run."""
+    """Write the configuration and the description of the machine (`Machine.setting`) to a file for
+    scripts/plan/plan.py, if plan.py started this dry-run."""
     if facts_file := os.getenv("HARDGRPO_PLAN_FACTS"):
         Path(facts_file).write_text(json.dumps({"config": config, "setting": setting}))
 
 
 def plan_arguments(workflow, setting: dict) -> str:
-    """Arguments of scripts/plan/plan.py that plan the jobs of this call of Snakemake on its
-    machine."""
-    call = workflow.config_settings
+    """Arguments with which scripts/plan/plan.py plans the jobs of this call of Snakemake, on the
+    machine that `setting` (`Machine.setting`) describes."""
+    options = workflow.config_settings
     words = ["--profile", "laptop", "--setting", json.dumps(setting)]
-    for name in call.configfiles:
+    for name in options.configfiles:
         words += ["--configfile", str(name)]
-    if call.config_args:
-        words += ["--config", *call.config_args]
+    if options.config_args:
+        words += ["--config", *options.config_args]
     return shlex.join(words)
 
 
@@ -214,18 +215,18 @@ def _check_cluster(jobs: list, workflow) -> None:
 
 def _check_pools(policies: dict, tasks: dict, jobs: list) -> None:
     """Raise a `UserError` if a pool from an earlier call is too small for a subset of this call."""
-    preparing = {job.wildcards.task for job in jobs if job.rule.name == "prepare_task"}
-    choosing = [
+    tasks_to_prepare = {job.wildcards.task for job in jobs if job.rule.name == "prepare_task"}
+    subsets = [
         job.wildcards
         for job in jobs
         if job.rule.name == "select_subset" and job.wildcards.task in tasks
     ]
-    prepared = [
+    subsets_of_prepared_pools = [
         (wildcards.policy, wildcards.task)
-        for wildcards in choosing
-        if wildcards.task not in preparing
+        for wildcards in subsets
+        if wildcards.task not in tasks_to_prepare
     ]
-    pool_sizes.check_prepared(policies, tasks, prepared)
+    pool_sizes.check_prepared(policies, tasks, subsets_of_prepared_pools)
 
 
 def lift_job_rate_limit(workflow) -> None:

@@ -1,5 +1,6 @@
 """The lead of `hard` over each other policy against properties of the base model. A point is a base
-model. For many policies, rows show the slopes."""
+model. With more than `plotting.MOST_ARMS` policies, a row for each policy shows only the slope of
+the lead against the property."""
 
 import textwrap
 
@@ -11,7 +12,7 @@ from hardgrpo.analysis.hard_leads import LEADING, PREDICTORS
 from hardgrpo.analysis.summaries import own_test_rows
 from hardgrpo.report import arm_rows, plotting
 
-LEAST_POINTS = 10  # a line is drawn through at least so many points
+LEAST_POINTS = 10  # with fewer points, no line is drawn
 COLUMNS = ["model", "task", "predictor", "policy", "recipe", "minus", *interval("slope"), "points"]
 
 
@@ -26,8 +27,8 @@ def draw(leads, lead_regressions):
 
 
 def draw_points(frame: pd.DataFrame):
-    """A panel for each task and each predictor that differs between base models. A line is drawn
-    through LEAST_POINTS points or more."""
+    """A panel for each task and each predictor that differs between base models. With fewer
+    than LEAST_POINTS points, no line is drawn."""
     rivals = list(dict.fromkeys(frame.minus))
     panels = [
         (task, predictor)
@@ -40,10 +41,10 @@ def draw_points(frame: pd.DataFrame):
     figure, grid = plotting.panels(len(tasks) * columns, height=2.0, columns=columns, sharey=False)
     axes = []  # a row of panels for each task
     for number, task in enumerate(tasks):
-        places = grid[number * columns : (number + 1) * columns]
+        row_axes = grid[number * columns : (number + 1) * columns]
         count = sum(task == name for name, _ in panels)
-        axes += places[:count]
-        for axis in places[count:]:
+        axes += row_axes[:count]
+        for axis in row_axes[count:]:
             axis.remove()
     for axis, (task, predictor) in zip(axes, panels):
         group = frame[frame.task == task]
@@ -83,6 +84,6 @@ def draw_slopes(slopes: pd.DataFrame):
         name = plotting.panel_title(model, task, task, models)
         plotting.title(axis, name, PREDICTORS[predictor], f"{int(group.points.max())} base models")
     figure.supxlabel(
-        f"change of the lead of {LEADING} per point of the measure (points)", fontsize=8
+        f"slope of the lead of {LEADING} (points per point of the measure)", fontsize=8
     )
     return figure, slopes[COLUMNS]

@@ -19,7 +19,7 @@ PANELS = [
     ("learnable", 100, "learnable share of groups (%)"),
     ("tokens", 1, "mean completion length\nafter training (tokens)"),
 ]
-LEAST_POINTS = 10  # a line is drawn through at least so many points
+LEAST_POINTS = 10  # with fewer points, no line is drawn
 # a panel with a smaller spread of x is left out, because it would show rounding alone
 LEAST_SPREAD = {"learnable": 0.01, "tokens": 1.0}
 COLUMNS = ["drawn", "panel", *RUNS, *interval("x"), *interval("gain")]

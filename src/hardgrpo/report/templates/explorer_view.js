@@ -50,7 +50,7 @@ function showSummary(policies) {
     line(policy === BASE ? "base model" : policy, sum).dataset.policy = policy;
     for (const key in total) total[key] += sum[key];
   }
-  line("all that the filters leave", total).className = "total";
+  line("all completions that pass the filters", total).className = "total";
 }
 
 function showList(state, entries) {
