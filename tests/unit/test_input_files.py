@@ -64,7 +64,7 @@ def test_a_probe_that_stops_early_is_one_file():
 
 
 def test_a_cut_task_takes_the_completions_and_the_prompts_of_the_longer_task():
-    cut = job(model="tiny-seed0", task="swaps_once", eval_task="swaps_once", shard="0", what="base")
+    cut = job(model="tiny-seed0", task="swaps_once", eval_task="swaps_once", shard="0", run="base")
     assert inputs().longer_probe(cut) == "results/probe/tiny-seed0/swaps/shard0.jsonl.gz"
     assert inputs().longer_grades(cut) == "results/evaluation/tiny-seed0/base/swaps.csv.gz"
     assert inputs().longer_completions(cut) == "results/evaluation/tiny-seed0/base/swaps.jsonl.gz"

@@ -209,7 +209,7 @@ def test_an_old_file_that_names_no_rules_has_those_of_its_architecture(tmp_path,
 
 def test_unknown_rules_of_a_tokenizer_are_refused(tmp_path):
     with pytest.raises(
-        UserError, match="package p: its tokenizer cuts texts by rules 'no-such-rules'"
+        UserError, match="package p: its pre-tokenizer 'no-such-rules' is not supported"
     ):
         unpack(tmp_path, build_qwen2(tied=True), rules="no-such-rules")
 

@@ -244,7 +244,7 @@ def break_(path, value):
         ),
         (
             break_("policies/nearest_half/rounds", 2),
-            ["policies.nearest_half.rounds", "takes no 'rounds' by pass_rate"],
+            ["policies.nearest_half.rounds", "with by: pass_rate does not use 'rounds'"],
         ),
         (
             break_("policies/agreement_in_rounds/rounds", 3),
@@ -304,7 +304,7 @@ def break_(path, value):
         ),
         (
             break_("policies/hard/budget", {"money": 100, "label_price": 2}),
-            ["policies.hard.budget", "needs the answers of the whole pool before it chooses", "by"],
+            ["policies.hard.budget", "needs the reference answers of the whole pool before it chooses", "by"],
         ),
         (
             break_("studies/mini/arms/0/policy", ["hard_by_tight"]),
@@ -320,7 +320,7 @@ def break_(path, value):
         ),
         (
             break_("tasks/facts/source/length", [1]),
-            ["tasks.facts.source.length", "facts takes no 'length'; remove it"],
+            ["tasks.facts.source.length", "facts does not use 'length'; remove it"],
         ),
         (
             break_("tasks/facts", None),
@@ -527,7 +527,7 @@ def break_(path, value):
         (break_("policies/hard/budget", 0), ["policies.hard.budget", "(0, 1]"]),
         (break_("policies/hard/budget", 1.5), ["policies.hard.budget", "(0, 1]"]),
         (break_("policies/hard/budget", None), ["policies.hard", "needs 'budget'"]),
-        (break_("policies/all/budget", 0.5), ["policies.all.budget", "takes no 'budget'"]),
+        (break_("policies/all/budget", 0.5), ["policies.all.budget", "does not use 'budget'"]),
         (
             break_("tasks/swaps/probe/samples", 10.0),
             ["tasks.swaps.probe.samples", "10.0 should be a valid integer"],

@@ -183,7 +183,7 @@ class Arguments(Entries):
 
     def annotation_column(self, wildcards: Wildcards) -> str:
         """The argument that adds an empty column for the answer, named as in the pool's file."""
-        if wildcards.what == "rows":
+        if wildcards.content == "rows":
             return ""
         return f"--to-annotate {shlex.quote(self.answer_column(wildcards))}"
 
