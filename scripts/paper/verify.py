@@ -125,4 +125,4 @@ class Arguments:
 
 
 if __name__ == "__main__":
-    warm.run(main, starts=False)
+    warm.run(main, may_start=False)

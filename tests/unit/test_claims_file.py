@@ -66,7 +66,11 @@ def test_a_study_that_trains_both_arms_of_a_claim_compares_them(published_claims
                 arm=arm,
                 seeds=[0],
                 compared_with=[
-                    partner for pair in arm_pairs if arm in pair for partner in pair if partner != arm
+                    partner
+                    for pair in arm_pairs
+                    if arm in pair
+                    for partner in pair
+                    if partner != arm
                 ],
             )
             for arm in arms
@@ -85,7 +89,9 @@ def test_a_study_that_trains_both_arms_of_a_claim_compares_them(published_claims
                 assert pair in compared, f"{study}: {claim['id']}"
 
 
-def test_each_paper_has_one_primary_claim_and_no_two_claims_have_the_same_estimate(published_claims):
+def test_each_paper_has_one_primary_claim_and_no_two_claims_have_the_same_estimate(
+    published_claims,
+):
     primary = {claim["paper"]: claim for claim in published_claims if claim.get("primary")}
     assert {paper: (claim["id"], claim["replicates"]) for paper, claim in primary.items()} == {
         "HE": ("hard_over_random", 10), "LDS": ("no_new_solving", 10), "here": ("no_labels_over_random", 10),
@@ -104,7 +110,9 @@ def test_each_paper_has_one_primary_claim_and_no_two_claims_have_the_same_estima
         estimates.add(estimate)
 
 
-def test_the_published_order_is_tested_on_gsm8k_and_no_claim_of_lds_uses_policy_easy(published_claims):
+def test_the_published_order_is_tested_on_gsm8k_and_no_claim_of_lds_uses_policy_easy(
+    published_claims,
+):
     by_id = {claim["id"]: claim for claim in published_claims}
     assert by_id["order_as_published"]["only"] == {"task": ["gsm8k"]}
     assert not any(

@@ -25,7 +25,9 @@ def select(pool, rule, seed, **kwargs):
 
 
 @given(POOLS, st.sampled_from(["hard", "easy", "random"]), BUDGETS, SEEDS)
-def test_a_subset_has_the_size_of_the_budget_rounded_down_and_no_duplicates(pool, rule, budget, seed):
+def test_a_subset_has_the_size_of_the_budget_rounded_down_and_no_duplicates(
+    pool, rule, budget, seed
+):
     subset = select(pool, rule, seed, budget=budget)
     size = policies.subset_size(budget, len(pool))
     assert size <= budget * len(pool) + 1e-6 < size + 1 + 1e-6
@@ -248,7 +250,9 @@ def test_a_rule_by_tier_does_not_depend_on_the_order_of_the_pool(rule):
 
 @given(POOLS, st.sampled_from(["hard", "easy", "random", "middle"]), st.floats(0.1, 0.5), SEEDS)
 def test_a_subset_does_not_depend_on_the_order_of_the_pool(pool, rule, budget, seed):
-    backwards = dict(reversed(pool.items()))  # `select` returns None in both orders if there is no subset
+    backwards = dict(
+        reversed(pool.items())
+    )  # `select` returns None in both orders if there is no subset
     assert select(pool, rule, seed, budget=budget) == select(backwards, rule, seed, budget=budget)
 
 
@@ -291,7 +295,9 @@ def test_each_rule_chooses_the_expected_prompts_of_a_small_pool():
     st.integers(1, 40),
     st.sampled_from(["hard", "easy", "random", "lowest", "nearest_half"]),
 )
-def test_a_share_a_number_and_money_for_equally_many_prompts_choose_the_same_subset(pool, size, rule):
+def test_a_share_a_number_and_money_for_equally_many_prompts_choose_the_same_subset(
+    pool, size, rule
+):
     size = min(size, pool)
     rates = {str(i): (i * 7 % 11) / 11 for i in range(pool)}
     budgets = [size / pool, {"prompts": size}, {"money": 0.3 * size, "label_price": 0.3}]

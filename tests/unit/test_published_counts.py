@@ -149,7 +149,10 @@ def assert_refused(done, *words: str) -> None:
 @pytest.mark.parametrize(
     ("difficulties", "words"),
     [
-        ([50, 33.3, 0], "row 2: difficulty is 33.3; expected a percentage that is a multiple of 100/128"),
+        (
+            [50, 33.3, 0],
+            "row 2: difficulty is 33.3; expected a percentage that is a multiple of 100/128",
+        ),
         ([101], "row 1: difficulty is 101"),
         ([-3.125], "row 1: difficulty is -3.125"),
         ([float("nan")], "row 1: difficulty is nan"),

@@ -199,7 +199,7 @@ def test_an_empty_variable_adds_no_current_folder():
 @pytest.mark.parametrize(
     ("attributes", "before", "after"),
     [
-        ({}, "", warm.place()),
+        ({}, "", warm.socket_path()),
         ({}, "/shared/socket", "/shared/socket"),
         ({}, warm.OFF, warm.OFF),
         ({"local_exec": False}, "", warm.OFF),  # jobs run on other nodes

@@ -31,7 +31,7 @@ def main():
     exec(sys.argv[1], globals())
 
 if __name__ == "__main__":
-    warm.run(main, starts="DOES_WITHOUT" not in os.environ)
+    warm.run(main, may_start="DOES_WITHOUT" not in os.environ)
 """
 COUNT = """
 got = []

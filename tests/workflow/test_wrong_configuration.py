@@ -304,7 +304,11 @@ def break_(path, value):
         ),
         (
             break_("policies/hard/budget", {"money": 100, "label_price": 2}),
-            ["policies.hard.budget", "needs the reference answers of the whole pool before it chooses", "by"],
+            [
+                "policies.hard.budget",
+                "needs the reference answers of the whole pool before it chooses",
+                "by",
+            ],
         ),
         (
             break_("studies/mini/arms/0/policy", ["hard_by_tight"]),

@@ -53,10 +53,10 @@ def time_to_target(cells: list[Cell], updates: dict[Run, pd.DataFrame], study: d
     rollouts of the baseline. `share` is empty if the arm never reaches the target. An arm has no
     row if the baseline's final accuracy is not above the accuracy of its base model.
 
-    `share_low` and `share_high` are the ends of a 95 % percentile bootstrap interval over seeds (Efron 1979):
-    DRAWS resamples, with the same seeds for both arms. Both are empty with fewer than LEAST_SEEDS
-    seeds. Either is empty if the percentile is a draw that never reaches the target. `reached` is
-    the share of draws that reach the target.
+    `share_low` and `share_high` are the ends of a 95 % percentile bootstrap interval over seeds
+    (Efron 1979): DRAWS resamples, with the same seeds for both arms. Both are empty with fewer than
+    LEAST_SEEDS seeds. Either is empty if the percentile is a draw that never reaches the target.
+    `reached` is the share of draws that reach the target.
     """
     own_cells = {
         (cell.model, cell.task, *cell.arm): cell for cell in cells if cell.task == cell.eval_task
@@ -81,7 +81,9 @@ def time_to_target(cells: list[Cell], updates: dict[Run, pd.DataFrame], study: d
         seeds = len(cell.seeds)
         rng = np.random.Generator(np.random.PCG64(SEED))
         draws = rng.integers(seeds, size=(DRAWS, seeds))
-        share, divisor = _share(mean_rollouts, curves.mean(axis=0), baseline_mean_rollouts, baseline_curves.mean(axis=0))
+        share, divisor = _share(
+            mean_rollouts, curves.mean(axis=0), baseline_mean_rollouts, baseline_curves.mean(axis=0)
+        )
         if divisor == 0:
             continue
         shares = np.array(
@@ -103,7 +105,10 @@ def time_to_target(cells: list[Cell], updates: dict[Run, pd.DataFrame], study: d
         rows.append(
             cell.keys
             | minus_columns(baseline)
-            | {"target": baseline_curves[:, -1].mean(), "minus_share": divisor / baseline_mean_rollouts[-1]}
+            | {
+                "target": baseline_curves[:, -1].mean(),
+                "minus_share": divisor / baseline_mean_rollouts[-1],
+            }
             | {
                 name: value if np.isfinite(value) else None
                 for name, value in (("share", share), ("share_low", low), ("share_high", high))
@@ -121,22 +126,29 @@ def _curve(cell: Cell, logs: list[pd.DataFrame]) -> tuple[list[float], np.ndarra
         float(np.mean([log.rollouts.iloc[:step].sum() for log in logs])) for step in steps
     ]
     bases = np.broadcast_to(cell.base_rates().mean(axis=1), (len(cell.seeds),))
-    return mean_rollouts, np.column_stack([bases] + [cell.rates(step).mean(axis=1) for step in steps])
+    return mean_rollouts, np.column_stack(
+        [bases] + [cell.rates(step).mean(axis=1) for step in steps]
+    )
 
 
 def _share(
-    mean_rollouts: list[float], curve: np.ndarray, baseline_mean_rollouts: list[float], baseline_curve: np.ndarray
+    mean_rollouts: list[float],
+    curve: np.ndarray,
+    baseline_mean_rollouts: list[float],
+    baseline_curve: np.ndarray,
 ) -> tuple[float, float]:
     """(share, divisor): `divisor` is the number of rollouts at which `baseline_curve` first reaches
     its final accuracy. `share` is the number at which `curve` first reaches the same accuracy,
     divided by `divisor`; infinite if `curve` never reaches this accuracy or if `divisor` is 0."""
     divisor = first_reached(baseline_mean_rollouts, baseline_curve, baseline_curve[-1])
-    return (first_reached(mean_rollouts, curve, baseline_curve[-1]) / divisor if divisor else np.inf), divisor
+    return (
+        first_reached(mean_rollouts, curve, baseline_curve[-1]) / divisor if divisor else np.inf
+    ), divisor
 
 
 def first_reached(mean_rollouts: list[float], curve: np.ndarray, target: float) -> float:
-    """The number of rollouts at which a curve, linear between the points at `mean_rollouts`, first reaches the
-    target; infinite if never."""
+    """The number of rollouts at which a curve, linear between the points at `mean_rollouts`, first
+    reaches the target; infinite if never."""
     for index, accuracy in enumerate(curve):
         if accuracy >= target - 1e-12:
             if index == 0:

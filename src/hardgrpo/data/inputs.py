@@ -268,8 +268,8 @@ def _file_text(file: dict | None) -> str:
 
 @contextlib.contextmanager
 def _exclusive(lock: Path) -> Iterator[None]:
-    """Keep other processes from changing the lock during the block. The flock is on a file beside the
-    lock, because each write replaces the lock."""
+    """Keep other processes from changing the lock during the block. The flock is on a file beside
+    the lock, because each write replaces the lock."""
     lock.parent.mkdir(parents=True, exist_ok=True)
     busy_file = lock.with_name(f".{lock.name}.busy")
     while True:
@@ -302,8 +302,8 @@ def be_quiet() -> None:
 def find(kind: str, name: str, revision: str, terms: str = "") -> tuple[str, list[str]]:
     """(commit, names of all files) of a hub's repository; `kind` is "dataset" or "model".
 
-    `terms`: what a user must accept if the repository is gated, for the error message. Raise a `UserError`
-    if the hub cannot answer.
+    `terms`: what a user must accept if the repository is gated, for the error message. Raise a
+    `UserError` if the hub cannot answer.
     """
     from huggingface_hub import HfApi
 
@@ -344,7 +344,8 @@ def download(
 
 @contextlib.contextmanager
 def _hub_errors(kind: str, name: str, revision: str, terms: str) -> Iterator[None]:
-    """Turn failures of the hub, its library and the network into a `DownloadError` with a remedy."""
+    """Turn failures of the hub, its library and the network into a `DownloadError` with a
+    remedy."""
     import httpx2
     from huggingface_hub import constants, errors, get_token
 

@@ -3,8 +3,8 @@ file has its own reader.
 
 A table of counts has one row per prompt: `file` (the name of the file that the prompt is from),
 `id`, `samples`, and `correct`, the number of right answers of the base model. If results after
-training are published, `correct_1`, `correct_2`, ... are the numbers of right answers after training
-with each seed. The table does not contain the texts of prompts.
+training are published, `correct_1`, `correct_2`, ... are the numbers of right answers after
+training with each seed. The table does not contain the texts of prompts.
 """
 
 import hashlib
@@ -132,8 +132,8 @@ def read(path: str | Path) -> list[dict]:
 
 
 def check(path: str | Path, counts: list[dict], analysis: dict) -> None:
-    """Raise a `UserError` if a table of counts does not fit an analysis: no rows, a different number
-    of samples, or no counts after training."""
+    """Raise a `UserError` if a table of counts does not fit an analysis: no rows, a different
+    number of samples, or no counts after training."""
     remedy = "make the file again with the analysis's files and `samples`"
     if not counts:
         raise UserError(f"{path}: the file has no rows; {remedy}")

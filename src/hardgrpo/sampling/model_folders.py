@@ -1,5 +1,5 @@
-"""Load configuration, tokenizer and weights of a model folder, and apply its chat template. No other
-module loads them itself.
+"""Load configuration, tokenizer and weights of a model folder, and apply its chat template. No
+other module loads them itself.
 
 Model folders are untrusted. Every error that their files cause in a library becomes a `UserError`,
 and file sizes are checked before loading. A chat template is a program, and a tokenizer.json can
@@ -170,8 +170,8 @@ def _iterate_entries(settings: object) -> Iterator[tuple[str, object]]:
 
 
 def token_ids(tokenizer, conversations: list[Conversation], chat: dict) -> list[list[int]]:
-    """Token ids of each conversation, up to the start of the answer. `chat` are arguments of the chat
-    template.
+    """Token ids of each conversation, up to the start of the answer. `chat` are arguments of the
+    chat template.
 
     Raise a `UserError` if the template or the tokenizer fails, does not end, or returns no or too
     many tokens.
@@ -206,8 +206,8 @@ def render_conversation(tokenizer, conversation: Conversation, source: str) -> s
 def _apply_in_child(
     apply: Callable[[Conversation], bytes], source: str, conversations: list[Conversation]
 ) -> list[bytes]:
-    """The return value of `apply` for each conversation, computed in a child process. Raise a `UserError` if the
-    child process fails or does not end."""
+    """The return value of `apply` for each conversation, computed in a child process. Raise a
+    `UserError` if the child process fails or does not end."""
     characters = sum(
         len(message["content"]) for conversation in conversations for message in conversation
     )

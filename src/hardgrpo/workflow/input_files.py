@@ -91,7 +91,8 @@ class InputFiles(Entries):
         return f"{self.config['data']}/{source['file']}"
 
     def questions_to_choose_from(self, wildcards: Wildcards) -> str:
-        """The questions of the pool, without answers, from the task whose probe decides the subset."""
+        """The questions of the pool, without answers, from the task whose probe decides the
+        subset."""
         return pools.questions(*self._models_and_tasks, *self._deciding_probe(wildcards))
 
     def pass_rates(self, wildcards: Wildcards) -> str:
