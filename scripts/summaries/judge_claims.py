@@ -2,9 +2,9 @@
 study's numbers.
 
     python scripts/summaries/judge_claims.py --tables results/reference/mini/*.csv \\
-        --claims paper/claims.yaml --published results/published \\ --conditions '{"first_recipe":
-        "mini", "tasks": {"swaps": {"completion_tokens": 48, "problems": "swaps"}, ...}, "weaker":
-        ["arithmetic"], "own_bases": ["tiny"]}' \\ --output paper/mini
+        --claims paper/claims.yaml --published results/published \\
+        --conditions '{"first_recipe": "mini", "tasks": {"swaps": {"completion_tokens": 48, "problems": "swaps"}, ...}, "weaker": ["arithmetic"], "own_bases": ["tiny"]}' \\
+        --output paper/mini
 
 The program reads summary tables alone, so that a new or changed claim needs no new training run.
 --conditions is the value of claim_conditions.conditions as JSON.
