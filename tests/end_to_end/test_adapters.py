@@ -116,7 +116,7 @@ def test_a_checkpoint_is_an_adapter_and_small(clean, folder):
     )
 
 
-def test_killed_and_started_again_it_ends_with_the_same_adapters(folder, clean):
+def test_a_killed_and_restarted_training_writes_the_same_adapters(folder, clean):
     for kills in range(3):
         process = subprocess.Popen(
             ["nice", "-n", "19", *command("killed")],
@@ -145,7 +145,7 @@ def two(folder) -> Path:
 
 
 @with_many_kills
-def test_two_processes_told_to_stop_do_so_after_the_same_update(folder, two):
+def test_two_processes_that_receive_a_signal_stop_after_the_same_update(folder, two):
     """The test signals the launching process. A second call resumes from the saved state."""
     with open(folder / "stopped.log", "w") as log:
         process = subprocess.Popen(

@@ -40,7 +40,7 @@ def test_the_same_run_twice_gives_the_same_files(run):
 
 
 @pytest.mark.parametrize("part", range(KILLS // 5 or 1))
-def test_killed_at_random_moments_it_ends_the_same(run, part):
+def test_a_training_killed_at_random_moments_writes_the_same_files(run, part):
     """Each kill comes a random time after the training has begun to write a new checkpoint."""
     rng, name = random.Random(part), f"random{part}"
     for _ in range(min(5, KILLS)):
@@ -54,7 +54,7 @@ def test_killed_at_random_moments_it_ends_the_same(run, part):
     assert contents(run / name) == contents(run / "clean")
 
 
-def test_killed_without_a_signal_it_loses_no_more_than_since_the_last_save(run):
+def test_a_killed_training_loses_only_the_updates_since_the_last_save(run):
     """`scancel` ends a training like this if an update takes longer than Slurm waits. States are
     also saved between scheduled checkpoints."""
     name, often = "timed", ("--save-minutes", "0")
@@ -71,7 +71,7 @@ def test_killed_without_a_signal_it_loses_no_more_than_since_the_last_save(run):
 
 
 @pytest.mark.parametrize("moment", [".checkpoints.tmp", "checkpoints", "updates.csv"][:KILLS])
-def test_killed_while_its_results_are_put_in_place_it_ends_the_same(run, moment):
+def test_a_training_killed_while_its_results_are_put_in_place_writes_the_same_files(run, moment):
     name = f"late{moment}"
     process = start(run, name)
     wait_for(lambda: (run / name / moment).exists(), process)
@@ -115,7 +115,7 @@ def count_reports(log: Path) -> int:
 
 
 @pytest.mark.parametrize("then_killed", [False, True], ids=["saves", "killed while it saves"])
-def test_told_to_stop_at_random_moments_it_ends_the_same(run, then_killed):
+def test_a_training_stopped_by_signals_at_random_moments_writes_the_same_files(run, then_killed):
     """The test sends SIGTERM several times between two scheduled checkpoints, and sends it twice,
     as Slurm and a user may do."""
     rng, name = random.Random(then_killed), f"told{then_killed}"
@@ -169,7 +169,7 @@ def test_told_to_stop_at_random_moments_it_ends_the_same(run, then_killed):
         assert json.loads((run / name / "provenance.json").read_text())["resumed_from"] > 0
 
 
-def test_told_to_stop_while_it_loads_it_stops_at_once(run):
+def test_a_training_stopped_by_a_signal_while_loading_stops_immediately(run):
     process = start(run, "loading")
     wait_for(lambda: list((run / "loading.state").glob("*/lock")), process)
     process.send_signal(signal.SIGTERM)
@@ -180,7 +180,7 @@ def test_told_to_stop_while_it_loads_it_stops_at_once(run):
     assert (run / "loading.log").read_text().count("\n") == 1
 
 
-def test_told_to_stop_it_saves_although_nobody_reads_what_it_says(run):
+def test_a_training_stopped_by_a_signal_saves_even_if_its_output_is_closed(run):
     """Slurm's signal also ends the `tee` that reads the job's output."""
     process = start(run, "unread", stdout=subprocess.PIPE)
     wait_for(lambda: states(run, "unread"), process)
@@ -204,7 +204,7 @@ def test_a_reader_that_is_gone_does_not_stop_a_training(run):
     assert "24 updates, last reward" in (run / "alone.log").read_text()
 
 
-def test_where_the_newest_checkpoint_is_damaged_it_goes_on_from_the_one_before(run):
+def test_a_training_with_a_damaged_newest_checkpoint_resumes_from_the_previous_checkpoint(run):
     name = "fallback"
     process = start(run, name)
     wait_for(lambda: len(complete_checkpoints(run, name)) >= 6, process)
@@ -219,7 +219,7 @@ def test_where_the_newest_checkpoint_is_damaged_it_goes_on_from_the_one_before(r
     assert contents(run / name) == contents(run / "clean")
 
 
-def test_a_whole_job_told_to_stop_saves_and_its_retry_goes_on(finished):
+def test_a_job_stopped_by_a_signal_saves_and_its_retry_resumes(finished):
     """As Slurm does, the test signals all processes of a job: Snakemake, the shell, the program and
     `tee`."""
     finished.configure(
@@ -279,7 +279,7 @@ def test_an_output_that_is_removed_after_the_run_is_written_again_without_traini
     )
 
 
-def test_a_disk_that_fills_up_is_one_clear_line_and_loses_nothing(run):
+def test_a_full_disk_gives_a_one_line_error_and_the_next_call_completes_the_run(run):
     """A limit on the size of files simulates the full disk: the write of the weights fails before
     its end."""
     name = "full"

@@ -59,7 +59,7 @@ def folder(finished_world, tmp_path_factory):
 
 
 @pytest.mark.parametrize("kind", ONLINE)
-def test_killed_at_random_moments_it_ends_the_same(folder, kind):
+def test_a_training_killed_at_random_moments_writes_the_same_files(folder, kind):
     """Each kill comes a random time after the run has begun to write a checkpoint. Every second
     kill comes as soon as the run begins to write the selector's file or, alternately, the reward
     model's file."""

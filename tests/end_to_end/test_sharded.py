@@ -168,7 +168,7 @@ def test_arithmetic_in_bf16_sums_gradients_and_gives_log_probabilities_in_float3
 
 
 @with_many_kills
-def test_killed_and_started_again_it_ends_with_the_same_weights(place, sharded):
+def test_a_killed_and_restarted_training_writes_the_same_weights(place, sharded):
     with open(place.folder / "log", "w") as log:
         command = ["nice", "-n", "19", *place.command("killed"), *TWO]
         process = subprocess.Popen(

@@ -41,7 +41,9 @@ def study(finished_world, tmp_path_factory):
     return world
 
 
-def test_a_second_recipe_trains_its_own_runs_and_leaves_those_of_grpo_alone(study, finished_world):
+def test_a_second_recipe_trains_its_own_runs_and_leaves_the_runs_of_grpo_unchanged(
+    study, finished_world
+):
     assert (
         study.planned["write_solutions"],
         study.planned["train_grpo"],
@@ -170,7 +172,7 @@ def run(study, tmp_path_factory) -> Path:
 
 
 @pytest.mark.parametrize("spec", ["spec", "adapter"])
-def test_told_to_stop_and_started_again_it_ends_with_equal_bytes(run, spec):
+def test_a_training_stopped_by_a_signal_and_restarted_writes_equal_bytes(run, spec):
     name = f"told-{spec}"
     for _ in range(2):
         before = latest(run, name)
@@ -187,14 +189,14 @@ def test_told_to_stop_and_started_again_it_ends_with_equal_bytes(run, spec):
     )
 
 
-def test_the_loss_falls_and_the_log_says_so(run):
+def test_the_loss_falls_in_the_log(run):
     losses = [float(row["loss"]) for row in rows(run / "clean-spec/updates.csv")]
     assert len(losses) == UPDATES and max(losses[-3:]) < 0.8 * losses[0], losses
     assert f"{UPDATES} updates, last loss {losses[-1]:.3f}" in (run / "clean-spec.log").read_text()
 
 
 @with_many_kills
-def test_two_processes_train_as_one(run):
+def test_two_processes_have_the_same_losses_as_one_process(run):
     """Each process has half of an update's texts. Solutions differ in length, and the loss is the
     mean over all tokens."""
     spec = yaml.safe_load((run / "adapter.yaml").read_text())

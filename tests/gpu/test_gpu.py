@@ -146,7 +146,7 @@ def test_an_adapter_is_trained(place, engine, trained):
     )
 
 
-def test_killed_and_started_again_it_goes_on(place, engine, trained):
+def test_a_killed_and_restarted_training_resumes(place, engine, trained):
     """With transformers all files are equal; vLLM draws other random numbers."""
     name = f"{engine}-resumed"
     command = [

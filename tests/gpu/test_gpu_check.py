@@ -131,7 +131,7 @@ def test_the_checks_pass_on_this_machine_s_gpus():
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
 
 
-def test_a_failed_program_is_reported_by_its_error_and_not_by_what_libraries_say_after_it(
+def test_a_failed_program_is_reported_by_its_error_and_not_by_later_messages_of_libraries(
     tmp_path, monkeypatch
 ):
     """NCCL prints a warning at the end of every process that has used vLLM."""

@@ -19,9 +19,7 @@ def on_slurm(world, slurm):
     slurm.clear()
 
 
-def test_the_miniature_through_slurm_gives_what_this_machine_gives_without_it(
-    on_slurm, finished_world
-):
+def test_the_miniature_gives_the_same_results_with_and_without_slurm(on_slurm, finished_world):
     on_slurm.world.clear()
     assert on_slurm.run() == 0, on_slurm.read_output()
     assert_same(results(on_slurm.folder, "summaries"), results(finished_world.folder, "summaries"))
@@ -76,7 +74,7 @@ def test_requests_that_the_cluster_cannot_fulfil_are_reported_before_anything_is
     assert not list((on_slurm.folder / "results/tasks").glob("*")), "a job ran locally"
 
 
-def test_without_slurm_one_line_says_so(on_slurm, tmp_path):
+def test_a_missing_slurm_gives_a_one_line_error(on_slurm, tmp_path):
     tools = tmp_path / "bin"
     tools.mkdir()
     for tool in ("bash", "sh", "which", "uname"):

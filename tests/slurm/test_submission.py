@@ -124,7 +124,7 @@ def test_a_submission_that_slurm_refuses_for_now_is_no_failed_attempt(run, slurm
     )
 
 
-def test_ctrl_c_while_a_job_waits_does_not_submit_it(run, slurm, limits):
+def test_ctrl_c_while_a_job_waits_prevents_its_submission(run, slurm, limits):
     submit_sleeping_jobs(slurm, 2)
     limits("user", "root", "MaxSubmitJobs=2")
     snakemake = run.start(PROBE)

@@ -151,7 +151,7 @@ def shown_lines(computed: list[dict], reference: list[dict], folder: Path) -> li
     return show(table, folder).partition("reference")[2].splitlines()
 
 
-def test_a_row_of_several_models_says_which(tmp_path):
+def test_rows_of_several_models_start_with_the_name_of_the_model(tmp_path):
     computed, reference = (
         rows(gains) + rows(gains, model="another") for gains in ({0: 0.1, 1: 0.2}, {0: 0.1, 1: 0.3})
     )

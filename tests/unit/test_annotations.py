@@ -107,7 +107,9 @@ def rows_of(data: bytes, delimiter=",") -> list[dict]:
         ("id,question\na,plain\n".encode("utf-16"), True),
     ],
 )
-def test_a_mark_is_written_where_the_pool_has_one_or_the_text_is_not_ascii(tmp_path, text, marked):
+def test_a_byte_order_mark_is_written_if_the_pool_has_a_mark_or_the_text_is_not_ascii(
+    tmp_path, text, marked
+):
     assert write_annotation_file(tmp_path, text).startswith("\ufeff".encode()) == marked
 
 
@@ -243,7 +245,7 @@ def test_an_ambiguous_id_is_resolved_by_the_question_or_refused(tmp_path):
 
 
 @pytest.mark.parametrize("identity", ["9", "02-Jan", "1.23457E+11"])
-def test_an_id_that_is_not_there_is_refused_with_what_spreadsheets_do(tmp_path, identity):
+def test_an_unknown_id_is_refused_with_a_hint_at_changes_by_spreadsheets(tmp_path, identity):
     write_annotation_file(
         tmp_path, table(["id", "question"], [("0007", "a"), ("1-2", "b")]).encode()
     )

@@ -84,7 +84,7 @@ def base_of(model) -> dict[str, torch.Tensor]:
 
 
 @pytest.mark.parametrize("base", ["bf16", "fp32"])
-def test_the_base_stays_as_it_was_and_the_engine_gets_it_with_the_adapter_added(
+def test_the_base_stays_unchanged_and_the_engine_gets_the_base_with_the_adapter_merged(
     tiny, tmp_path, monkeypatch, base
 ):
     """TRL adds the adapter to the base's own weights for each sync and subtracts it again; in bf16

@@ -69,7 +69,7 @@ def output(folder: Path) -> list[dict]:
 
 
 @pytest.mark.parametrize("template", TEMPLATES)
-def test_completions_and_prompts_of_every_chat_template_are_told_apart(tmp_path, template):
+def test_completions_are_separated_from_prompts_of_every_chat_template(tmp_path, template):
     write(tmp_path, template)
     assert convert(tmp_path, "responses", "--scores", "scores.json").returncode == 0
     thinking = "<think>\n\n</think>\n\n" if template == "qwen" else ""
@@ -346,7 +346,7 @@ def test_an_original_is_downloaded_and_compared_with_the_lock(tmp_path, server):
         ("models/bbeh-shuffleobj_8gen_1000steps_{}_difficulty30/checkpoints/checkpoint-300/test_responses.json", "test", "trained_on_hard30/checkpoint-300"),
     ],
 )  # fmt: skip
-def test_the_real_completions_are_those_of_an_earlier_conversion(
+def test_the_real_completions_equal_those_of_an_earlier_conversion(
     tmp_path, original, questions, recording
 ):
     folder = Path(RECORDINGS).resolve() / "original/grpo_difficulty/bbeh/shuffleobj"

@@ -20,7 +20,7 @@ COMPONENTS, COVERED, LEVELS = simulation.read_tables(ROOT / "docs")
 SWAPS = COMPONENTS[COMPONENTS.eval_task == "swaps"]
 
 
-def test_the_text_says_what_the_tables_hold():
+def test_the_text_states_the_numbers_of_the_tables():
     text = (ROOT / "docs/statistics.md").read_text(encoding="utf-8")
     assert simulation.fill_tables(text, COMPONENTS, COVERED, LEVELS) == text, (
         "run scripts/maintenance/simulate_coverage.py"
@@ -136,7 +136,7 @@ def test_tests_held_their_level():
     assert (held.level <= within).all(), held
 
 
-def test_a_small_simulation_covers_and_shows_what_does_not():
+def test_a_small_simulation_distinguishes_intervals_that_cover_from_intervals_that_do_not():
     """The simulation has 150 studies. The bounds are wide, but a wrong formula exceeds them."""
     rows = pd.DataFrame(simulation.coverage(SWAPS, 150, seeds_tried=(5,), seed=3))
     of = lambda target, quantity, method: rows[
@@ -208,7 +208,7 @@ def cells_like(base, runs):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("design", [variance.SHARED, variance.OWN])
-def test_components_are_estimated_back_from_a_study_that_was_made_with_them(design):
+def test_variance_components_are_recovered_from_a_simulated_study(design):
     row = next(SWAPS.itertuples())._replace(problems=3000, design=design)
     arms = len(row.policies.split()) + 1
     parts = {
@@ -238,7 +238,7 @@ def test_components_are_estimated_back_from_a_study_that_was_made_with_them(desi
 
 
 @pytest.mark.slow
-def test_intervals_cover_where_each_replicate_has_its_own_base():
+def test_intervals_cover_if_each_replicate_has_its_own_base():
     """150 studies, so the bounds are wide. The policies inherit half of a base model's random
     effect."""
     row = SWAPS.assign(design=variance.OWN)

@@ -35,7 +35,7 @@ def test_all_files_name_the_same_version_licence_and_authors():
     )
 
 
-def test_the_catalogue_finds_what_it_asks_for():
+def test_the_entry_for_the_workflow_catalogue_fits_the_repository():
     usage = yaml.safe_load((ROOT / ".snakemake-workflow-catalog.yml").read_text())["usage"]
     _, profile = usage["mandatory-flags"]["flags"].split()
     assert (ROOT / profile / "config.yaml").is_file()
@@ -62,7 +62,7 @@ def test_a_form_has_what_the_host_asks_for(path):
     )
 
 
-def test_actions_are_pinned_by_commit_and_ci_is_the_one_of_the_project():
+def test_actions_are_pinned_by_commit_and_run_the_ci_script_of_the_project():
     text = (ROOT / ".github/workflows/tests.yml").read_text()
     actions = re.findall(r"uses: (.*)", text)
     assert actions and all(

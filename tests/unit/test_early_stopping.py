@@ -76,7 +76,7 @@ def probe(outcomes, choices, batch, **options) -> early_stopping.Stopper:
 @pytest.mark.slow
 @given(pools(), st.lists(st.tuples(POLICIES, SEEDS), min_size=1, max_size=3), st.integers(1, 40))
 @settings(max_examples=300)
-def test_the_subset_is_that_of_full_probing_ties_included(outcomes, asked, batch):
+def test_the_subset_equals_that_of_full_probing_including_ties(outcomes, asked, batch):
     stopper = probe(outcomes, asked, batch)
     for policy, seed in asked:
         chosen, expected = stopped(outcomes, policy, seed, stopper), full(outcomes, policy, seed)
@@ -84,7 +84,7 @@ def test_the_subset_is_that_of_full_probing_ties_included(outcomes, asked, batch
 
 
 @given(pools(), st.lists(st.tuples(POLICIES, SEEDS), min_size=1, max_size=2), st.integers(1, 40))
-def test_with_the_chosen_prompts_in_full_their_order_is_that_of_full_probing_too(
+def test_with_all_samples_of_the_chosen_prompts_the_order_equals_that_of_full_probing(
     outcomes, asked, batch
 ):
     stopper = probe(outcomes, asked, batch, completes_subset=True)
@@ -96,7 +96,9 @@ def test_with_the_chosen_prompts_in_full_their_order_is_that_of_full_probing_too
 
 @given(pools(prompts=4, samples=3), POLICIES, SEEDS, st.data())
 @settings(max_examples=200)
-def test_a_subset_is_proven_when_every_way_to_go_on_gives_it(outcomes, policy, seed, data):
+def test_a_subset_is_decided_if_every_continuation_of_the_probe_gives_the_subset(
+    outcomes, policy, seed, data
+):
     prompts, samples = outcomes.shape
     drawn = np.array([data.draw(st.integers(0, samples)) for _ in range(prompts)])
     correct = np.array([int(row[:count].sum()) for row, count in zip(outcomes, drawn)])
@@ -140,7 +142,7 @@ def test_the_oracle_is_the_cheapest_of_all_proofs(outcomes, policy, seed):
 
 @pytest.mark.slow
 @given(pools(), POLICIES, SEEDS, st.integers(1, 40))
-def test_nothing_beats_the_oracle_and_a_threshold_needs_no_more_than_it(
+def test_no_rule_needs_fewer_samples_than_the_oracle_and_a_threshold_needs_as_many(
     outcomes, policy, seed, batch
 ):
     target = want_of(outcomes, policy, seed)
@@ -222,7 +224,7 @@ CONFIDENT = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("shape", "samples", "policy"), CONFIDENT, ids=json.dumps)
-def test_with_a_confidence_precision_and_recall_are_at_least_about_it_and_it_costs_no_more(
+def test_with_a_confidence_precision_and_recall_are_about_the_confidence_or_higher_without_more_samples(
     shape, samples, policy
 ):
     """Pools of 200 prompts whose pass rates follow Beta(shape, shape), sampled as the program

@@ -86,7 +86,7 @@ def test_batches_do_not_matter(tiny, temperature):
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
-def test_a_model_of_weights_that_are_no_numbers_says_nothing(tiny, temperature):
+def test_a_model_with_weights_that_are_nan_gives_an_error(tiny, temperature):
     model = copy.deepcopy(tiny[0])
     with torch.no_grad():
         model.lm_head.weight[3] = float("nan")
@@ -336,7 +336,7 @@ def test_a_missing_package_is_an_error(monkeypatch, tmp_path):
         environments.use("no_such_package")
 
 
-def test_the_machine_chooses_the_engine_where_the_model_leaves_it_open(monkeypatch, tmp_path):
+def test_the_engine_depends_on_the_machine_if_the_model_names_none(monkeypatch, tmp_path):
     monkeypatch.setattr(environments, "ROOT", tmp_path)
     monkeypatch.delenv("HARDGRPO_VLLM_PYTHON", raising=False)
     assert (
@@ -361,7 +361,7 @@ def test_the_machine_chooses_the_engine_where_the_model_leaves_it_open(monkeypat
     assert environments.choose_engine("auto", 0) == "vllm"
 
 
-def test_a_build_for_gpus_is_not_chosen_without_one(monkeypatch, tmp_path):
+def test_a_build_for_gpus_is_not_chosen_on_a_machine_without_a_gpu(monkeypatch, tmp_path):
     """In the container image, jobs without GPUs also see this build."""
     monkeypatch.setattr(environments, "ROOT", tmp_path)
     monkeypatch.delenv("HARDGRPO_VLLM_PYTHON", raising=False)

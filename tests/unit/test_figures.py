@@ -368,7 +368,7 @@ def test_every_figure_fits_its_page(study, tables, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("study", CONFIG["analyses"])
-def test_figures_of_published_numbers_fit_their_page_and_are_drawn_again_alike(
+def test_figures_of_published_numbers_fit_their_page_and_are_reproducible(
     study, tmp_path, monkeypatch
 ):
     for figure in registry.figures_of(ResolvedStudy.of(CONFIG, study)):
@@ -424,7 +424,7 @@ def assert_fits(drawn, figure: str) -> None:
         )
 
 
-def test_arms_of_another_length_end_where_they_end():
+def test_the_final_lead_of_an_arm_is_at_the_last_step_of_its_recipe():
     cell = {"model": "m", "task": "t", "eval_task": "t", "problems": 9, "seeds": 3}
     steps = {
         ("hard", "short"): 50,

@@ -61,7 +61,7 @@ def test_each_kind_of_spelling(kind):
 
 
 @pytest.mark.slow
-def test_grades_are_those_of_the_peers_except_where_a_reason_stands():
+def test_grades_equal_those_of_other_graders_except_with_a_stated_reason():
     """Without a reason, no answer that all peers reject is accepted. No reason is outdated."""
     peers = cases("peers.tsv")
     assert [
@@ -168,7 +168,7 @@ def repeating_decimals(value: Fraction) -> str:
 
 
 @given(VALUES, st.data())
-def test_every_spelling_of_a_number_is_that_number_and_no_other(value, data):
+def test_every_spelling_of_a_number_equals_that_number_and_no_other_number(value, data):
     spelling = data.draw(st.sampled_from([*forms(value), repeating_decimals(value)]))
     assert read_number(spelling) == value
     for grader in ("number_lenient", "math"):

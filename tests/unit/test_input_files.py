@@ -117,7 +117,7 @@ def small_pool(config: dict) -> None:
     config["policies"]["hard"]["budget"] = {"prompts": 50}
 
 
-def test_a_pool_that_is_too_small_is_an_input_that_says_so():
+def test_a_pool_that_is_too_small_is_reported_as_a_missing_input():
     (problem,) = inputs(small_pool).measures(job(**RUN)).values()
     assert problem.startswith("config.yaml: policies.hard.budget") and "50" in problem
 
@@ -215,7 +215,7 @@ def pin(**sizes: int) -> None:
     Path("inputs.lock").write_text(json.dumps({"repositories": {f"someone/runs@{COMMIT}": entry}}))
 
 
-def test_checkpoints_of_a_repository_are_those_of_the_lock_and_of_the_local_folder():
+def test_checkpoints_of_a_repository_are_found_in_the_lock_and_in_the_local_folder():
     pin(s1000=5, s200=5)
     write_file("data/runs/runs_M/checkpoint-30/test.json")
     write_file("data/runs/runs_M/checkpoint-0/test.json")
@@ -242,7 +242,7 @@ def test_checkpoints_that_were_published_empty_are_left_out_with_a_line(monkeypa
         )
 
 
-def test_a_run_of_a_repository_without_checkpoints_needs_a_file_that_says_so():
+def test_a_run_of_a_repository_without_checkpoints_is_reported_as_a_missing_input():
     (path,) = inputs(record_original).recorded_checkpoints(ORIGINAL)
     assert "models.mine.source.recordings.gsm8k.runs.hard" in path and not Path(path).exists()
 

@@ -20,12 +20,12 @@ KNOWN = {kind: set(WITH_CLAIMS[kinds]) for kind, kinds in {
 ROWS = list(csv.DictReader((ROOT / "results/published/inventory.csv").open(encoding="utf-8")))
 
 
-def test_the_rows_are_those_of_the_sources():
+def test_the_rows_are_numbered_and_have_a_source_and_a_statement():
     assert [int(row["number"]) for row in ROWS] == list(range(1, 52))
     assert all(row["source"] and row["statement"] for row in ROWS)
 
 
-def test_what_a_row_names_exists_and_a_row_without_a_name_says_why():
+def test_targets_named_by_a_row_exist_and_other_rows_give_a_reason():
     for row in ROWS:
         for name in row["answered_by"].split():
             kind, _, what = name.partition(":")

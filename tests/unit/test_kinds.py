@@ -121,7 +121,7 @@ def test_each_replicate_is_compared_with_its_own_base(tmp_path):
     assert base["accuracy"] == 0.5 and base["seeds"] == 2
 
 
-def test_new_solving_is_the_gain_where_the_own_base_never_was_right(tmp_path):
+def test_new_solving_is_the_gain_on_problems_that_the_replicates_own_base_never_solved(tmp_path):
     rows = {row["policy"]: row for row in gain_kinds.kinds(world(tmp_path)) if row["tier"] is None}
     assert rows["hard"]["out_of_reach"] == 0.5 and rows["hard"]["reach_samples"] == 3
     assert rows["hard"]["new_solving"] == pytest.approx((0.5 + 1) / 4), (

@@ -208,7 +208,7 @@ def test_low_tiers_matched_has_the_size_of_low_tiers_and_only_the_seed_and_the_s
     assert set(swapped.ids) == set(matched.ids)
 
 
-def test_low_tiers_matched_draws_anew_with_each_seed():
+def test_low_tiers_matched_draws_a_different_subset_with_each_seed():
     pool, tiers = {f"p{i}": 0.5 for i in range(100)}, {f"p{i}": i % 5 for i in range(100)}
     draws = {
         frozenset(policies.select(pool, "low_tiers_matched", seed, highest_tier=1, tiers=tiers).ids)
@@ -270,7 +270,7 @@ def test_ties_at_the_boundary_are_counted(pool, budget, seed):
         assert (subset.tied, subset.tied_chosen) == (len(at_edge), len(at_edge & set(subset.ids)))
 
 
-def test_seeds_break_ties_differently_and_the_same_seed_alike():
+def test_different_seeds_break_ties_differently_and_equal_seeds_equally():
     pool = {f"p{i}": 0.0 for i in range(100)}
     ids, repeated_ids, reseeded_ids = (
         policies.select(pool, "hard", seed, budget=0.1).ids for seed in (0, 0, 1)

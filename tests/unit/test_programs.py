@@ -30,7 +30,7 @@ RUN_BY_A_TEST = {
     "convert_recording": "test_a_study_of_published_files_runs_from_the_originals",
     "count_answers": "test_shares_become_numbers_of_right_answers_and_a_repeated_question_counts_once",
     "cut_completions": "test_cut_completions_equal_those_sampled_under_the_limit",
-    "draw_ways": "test_the_paper_is_made_and_a_broken_table_stops_it",
+    "draw_ways": "test_the_paper_is_made_and_a_broken_table_is_an_error",
     "exact_run": "test_every_stage_writes_the_committed_bytes_on_this_processor",
     "export_subset": "test_the_chosen_rows_come_back_as_they_were_in_the_order_of_their_rank",
     "fetch_dataset": "test_first_download_writes_the_lock_and_the_second_matches",
@@ -48,19 +48,19 @@ RUN_BY_A_TEST = {
     "measure_slurm": "test_the_scheduling_of_jobs_that_do_nothing_is_measured",
     "measure_signals": "test_nonsense_for_the_answers_changes_no_byte_of_the_subset",
     "plan": "test_plans_for_other_machines_and_prices",
-    "probe_early": "test_the_subset_is_byte_for_byte_that_of_full_probing",
+    "probe_early": "test_the_subset_equals_that_of_full_probing_byte_for_byte",
     "prune_checkpoints": "test_an_evaluated_study_keeps_the_last_checkpoints",
     "read_annotated": "test_rows_with_an_answer_are_taken_in_and_the_others_named",
     "remove_answers": "test_nonsense_for_the_answers_changes_no_byte_of_the_subset",
-    "rounding": "test_two_runs_on_one_machine_round_alike_and_list_every_operation",
+    "rounding": "test_two_runs_on_one_machine_round_equally_and_list_every_operation",
     "show_results": "test_figures_tables_and_numbers_are_made_and_the_log_says_what_to_open",
     "simulate_coverage": "test_the_program_simulates_draws_and_writes",
     "summarize_counts": "test_an_analysis_runs_from_its_files_to_its_page",
     "write_answers": "test_an_analysis_runs_from_its_files_to_its_page",
-    "write_crate": "test_a_crate_is_what_its_profile_requires",
+    "write_crate": "test_a_crate_fulfils_its_profile",
     "write_findings": "test_the_paper_is_written_without_torch",
     "write_locks": "test_locks_written_again_are_the_same",
-    "write_solutions": "test_a_second_recipe_trains_its_own_runs_and_leaves_those_of_grpo_alone",
+    "write_solutions": "test_a_second_recipe_trains_its_own_runs_and_leaves_the_runs_of_grpo_unchanged",
 }
 # Programs that write the repository's generated files from other files of the repository. This test
 # runs all of them except write_locks, which needs the package index.
@@ -130,7 +130,7 @@ def test_programs_that_generate_committed_files_write_the_committed_bytes(progra
     ] == []
 
 
-def test_a_program_that_is_interrupted_while_it_loads_says_nothing(tmp_path):
+def test_a_program_that_is_interrupted_while_loading_prints_nothing(tmp_path):
     """Python would print the place in the imports."""
     command = [sys.executable, path_of("draw_figure"), "--help"]
     slow = tmp_path / "yaml.py"
@@ -152,7 +152,7 @@ def test_a_program_that_is_interrupted_while_it_loads_says_nothing(tmp_path):
         "import atexit\natexit.register(lambda: 1 / 0)\nraise MemoryError",
     ],
 )
-def test_a_program_without_memory_to_load_its_libraries_says_so_in_one_line(tmp_path, failure):
+def test_a_program_without_memory_for_its_libraries_gives_a_one_line_error(tmp_path, failure):
     (tmp_path / "yaml.py").write_text(f"{failure}\n")
     command = [sys.executable, path_of("draw_figure"), "--help"]
     paths = {"PYTHONPATH": f"{tmp_path}:{ROOT / 'src'}", user_settings.KEEP_PYTHONPATH: "1"}
@@ -209,7 +209,7 @@ errors.run(main)"""
     assert ("Traceback" in done.stderr) == (limit == resource.RLIM_INFINITY), done.stderr
 
 
-def test_a_program_whose_memory_ends_says_so_in_one_line(tmp_path):
+def test_a_program_that_runs_out_of_memory_gives_a_one_line_error(tmp_path):
     """Also if an exit handler of a library fails, which would print its own traceback."""
     code = "import atexit; from hardgrpo.runtime import errors; atexit.register(lambda: bytes(1 << 62)); errors.run(lambda: bytes(1 << 62))"
     environment = os.environ | {"PYTHONPATH": str(ROOT / "src")}

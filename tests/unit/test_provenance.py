@@ -65,7 +65,7 @@ def test_a_clone_with_and_without_changes(clone, tmp_path):
     assert record_version(clone) == (True, True)
 
 
-def test_where_git_cannot_tell_it_is_unknown(clone, tmp_path):
+def test_the_version_is_unknown_if_git_fails(clone, tmp_path):
     (tmp_path / "bin").mkdir()
     assert record_version(clone, PATH=str(tmp_path / "bin")) == (False, None), "no git"
     (tmp_path / "bin/git").write_text(REFUSES)

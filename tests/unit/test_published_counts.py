@@ -240,7 +240,7 @@ def count(folder: Path, commit: str = "0123abc", *arguments):
     )
 
 
-def test_a_file_must_equal_that_of_the_lock(tmp_path):
+def test_a_file_that_differs_from_the_lock_is_refused(tmp_path):
     path = write_csv(tmp_path / "numbers.csv", [["a", 0.25, 0.5, 0.75]])
     done = count(tmp_path)
     assert done.returncode == 0, done.stderr
@@ -268,7 +268,7 @@ def test_a_file_must_equal_that_of_the_lock(tmp_path):
 @pytest.mark.parametrize(
     "counts", [[40, 10, 20, 10, 20], [5, 45, 20, 10, 20], [10, 10, 60, 10, 10], [48, 4, 0, 0, 48]]
 )
-def test_the_middle_is_that_of_the_policy(counts):
+def test_the_middle_prompts_equal_those_of_policy_middle(counts):
     pass_rates = {f"p{c}-{i}": c / 4 for c, count in enumerate(counts) for i in range(count)}
     shares = np.array(counts) / 100
     ranks = probe_sizes.class_ranks("middle", 4, shares)
@@ -412,7 +412,7 @@ def test_the_interval_over_all_prompts_is_the_projects_own():
     )
 
 
-def test_the_interval_of_a_choice_is_that_of_a_ratio():
+def test_the_interval_of_a_choice_is_the_interval_of_a_ratio():
     """Prompts have 0 or 8 of 8 right answers and are in one class each, so the mean of a class is
     the mean over its prompts."""
     generator = np.random.default_rng(5)

@@ -85,7 +85,7 @@ def test_held_out_samples_are_sampled_but_do_not_choose():
     assert arguments(hold_out).probed_samples(gsm8k) == 8
 
 
-def test_a_cut_probe_names_both_numbers_of_samples_where_they_differ():
+def test_a_cut_probe_states_both_numbers_of_samples_if_the_numbers_differ():
     fewer = lambda config: config["tasks"]["swaps_once"]["probe"].update(samples=2)
     samples = project_config.config()["tasks"]["swaps"]["probe"]["samples"]
     assert arguments(fewer).fewer_samples(job(task="swaps_once")) == f" --samples 2 --of {samples}"
@@ -153,7 +153,7 @@ def test_a_chat_template_with_quotes_reaches_the_program_unchanged():
     assert words[0] == "--engine" and json.loads(words[3]) == {"system": value}
 
 
-def test_a_test_with_a_greedy_completion_says_so():
+def test_a_test_with_a_greedy_completion_passes_the_greedy_option():
     words = arguments().test(job(eval_task="gsm8k"))
     assert words == "--samples 4 --greedy --seed 2 --completion-tokens 250"
     sampled = lambda config: config["tasks"]["gsm8k"]["test"].update(greedy=False)

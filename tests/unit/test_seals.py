@@ -107,7 +107,7 @@ def test_only_what_the_workflow_makes_is_sealed(tmp_path, monkeypatch):
     ]
 
 
-def test_seals_within_a_checkpoint_are_no_part_of_it(tmp_path, monkeypatch):
+def test_seals_within_a_checkpoint_do_not_belong_to_the_checkpoint(tmp_path, monkeypatch):
     """Removing all seals, or copying a state without hidden folders, damages no checkpoint. After
     pruning, only the manifest has a seal."""
     monkeypatch.chdir(tmp_path)
@@ -178,9 +178,7 @@ def test_ctrl_c_just_after_the_rename_leaves_no_old_seal(table, monkeypatch):
     )
 
 
-def test_a_kill_just_after_the_rename_leaves_a_seal_that_no_later_write_takes_for_its_own(
-    table, monkeypatch
-):
+def test_a_later_write_ignores_the_seal_that_a_kill_after_the_rename_left(table, monkeypatch):
     seals.seal_path(table).rename(seals.seal_path(table).with_name(f".{table.name}.before"))
     table.write_text("gain\n0.5\n")
     with monkeypatch.context() as patched, pytest.raises(OSError, match="No space left"):
@@ -229,7 +227,7 @@ def test_an_empty_seal_after_a_power_cut_counts_as_no_seal(table, content):
 
 
 @pytest.mark.parametrize("first_bytes", [b"gain\n0.25\n", b"gain\n"])
-def test_what_was_read_while_another_process_wrote_it_or_was_read_wrong_once_is_read_again(
+def test_a_file_is_read_again_after_a_concurrent_write_or_a_wrong_read(
     table, monkeypatch, first_bytes
 ):
     files.write_rows(table, ["gain"], [{"gain": 0.5}])
@@ -283,7 +281,7 @@ def test_committed_results_have_committed_checksums_and_no_seals(table):
 @pytest.mark.parametrize(
     "folder", write_pages.committed_folders(ROOT), ids=lambda folder: folder.name
 )
-def test_the_committed_checksums_are_those_of_the_committed_tables(folder):
+def test_the_committed_checksums_match_the_committed_tables(folder):
     assert (folder / seals.CHECKSUM_FILE).read_text() == seals.checksum_lines(folder), (
         "run scripts/maintenance/write_pages.py"
     )
@@ -326,7 +324,7 @@ def test_a_checkpoint_that_was_damaged_while_training_went_on_is_no_result(tmp_p
     assert not (tmp_path / "run").exists()
 
 
-def test_a_damaged_line_of_a_probes_store_does_not_count_nor_do_those_after_it(tmp_path):
+def test_a_damaged_line_of_a_probes_store_and_all_later_lines_are_ignored(tmp_path):
     probe_store = store.Store(tmp_path / "store")
     batches = [[{"id": "a", "sample": sample, "completion": "red"}] for sample in range(3)]
     for batch in batches:

@@ -384,7 +384,7 @@ def test_passwords_of_addresses_are_in_no_message(monkeypatch, name, password):
         ("HF_TOKEN", "PASS/W0RD+", "PASS/W0RD+"),
     ],
 )
-def test_a_secret_is_in_no_message_however_it_is_written(monkeypatch, name, value, secret):
+def test_no_spelling_of_a_secret_is_in_a_message(monkeypatch, name, value, secret):
     monkeypatch.setenv(name, value)
     account = f"me:{secret}" if "@" in value else secret
     header = base64.b64encode(account.encode()).decode()

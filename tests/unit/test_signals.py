@@ -34,12 +34,12 @@ def test_signals_by_hand():
     assert with_tokens["mean_tokens"] == 5
 
 
-def test_without_any_answer_the_entropy_is_unknown_and_the_agreement_none():
+def test_without_answers_the_entropy_is_unknown_and_the_agreement_is_zero():
     measured = signals.measure(completion_rows(None, None), "final_word")
     assert measured["entropy"] is None and measured["agreement"] == measured["answered_share"] == 0
 
 
-def test_answers_that_mean_the_same_are_one():
+def test_answers_with_equal_meaning_count_as_one_answer():
     assert signals.measure(completion_rows("12", "12.0", "12"), "final_number")["agreement"] == 1
 
 

@@ -59,7 +59,7 @@ def test_the_qos_is_stronger_than_the_association_and_the_user_than_the_account(
     assert effective("lab", "fast", "gpu", "of_gpu")["user", "gres/gpu"] == (4, "QOS of_gpu")
 
 
-def test_the_qos_of_a_job_that_names_none():
+def test_each_account_has_its_default_qos():
     assert ACCOUNTING.default_qos == {"lab": "fast", "other": "normal", "third": "normal"}
 
 
@@ -119,7 +119,7 @@ def test_requests_beyond_a_limit(request_, count, at_once, words):
     assert bool(lines) == bool(words)
 
 
-def test_what_the_cluster_says_is_asked_for_once_and_an_unknown_qos_is_named(monkeypatch):
+def test_the_limits_of_the_cluster_are_queried_once_and_an_unknown_qos_is_named(monkeypatch):
     answers = {"qos": QUALITIES, "user": "lab\n"}
     monkeypatch.setattr(cluster, "_ask", lambda *command: answers.get(command[3], ASSOCIATIONS))
     monkeypatch.setattr(cluster.getpass, "getuser", lambda: "me")

@@ -61,7 +61,7 @@ def test_a_table_comes_back_cell_by_cell(tmp_path_factory, header, count, line_e
         (b"question,answer\nna\xefve,1\n", "not UTF-8 text; save the file as UTF-8"),
     ],
 )
-def test_a_table_that_is_not_one_is_named(tmp_path, text, words):
+def test_a_file_that_is_not_a_table_is_named(tmp_path, text, words):
     path = tmp_path / "mine.csv"
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     with pytest.raises(UserError) as error:
@@ -204,7 +204,7 @@ def test_a_split_that_a_folder_does_not_have_is_named(folder, name, split, words
         assert word in message
 
 
-def test_a_folder_that_changed_is_read_anew(tmp_path, monkeypatch):
+def test_a_changed_folder_is_read_again(tmp_path, monkeypatch):
     import datasets
 
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
@@ -219,7 +219,7 @@ def test_a_folder_that_changed_is_read_anew(tmp_path, monkeypatch):
         ]
 
 
-def test_a_folder_without_data_and_a_damaged_one_are_named(folder, tmp_path):
+def test_folders_without_data_and_damaged_folders_are_named(folder, tmp_path):
     (tmp_path / "README.md").write_text("# nothing else")
     with pytest.raises(UserError, match="no split 'train'.*data files"):
         sources.read_rows(tmp_path, None, "train")
@@ -243,7 +243,7 @@ def test_only_and_except_of_one_list_divide_the_rows(count, data):
 
 
 @given(st.integers(1, 40), st.integers(1, 6))
-def test_every_nth_row_from_each_first_one_divides_the_rows(count, every):
+def test_every_nth_row_from_each_first_row_divides_the_rows(count, every):
     rows = [{"question": f"q{n}"} for n in range(count)]
     parts = [
         sources.choose_rows(rows, {"every": every, "first": first}, "f") for first in range(every)
@@ -411,13 +411,13 @@ def test_columns_go_by_their_usual_names_or_those_that_the_task_gives():
         ({"question": "q", "answer": {"value": 1}}, {}, "the answer is a dict, expected text"),
     ],
 )  # fmt: skip
-def test_a_row_without_what_it_needs_is_named(row, columns, words):
+def test_a_row_without_a_required_value_is_named(row, columns, words):
     with pytest.raises(UserError) as error:
         problem(row, columns=columns, number=4)
     assert str(error.value).startswith("mine.jsonl: row 5: ") and words in str(error.value)
 
 
-def test_rows_of_a_table_are_counted_as_a_spreadsheet_counts_them():
+def test_rows_of_a_table_are_numbered_as_in_a_spreadsheet():
     for number, row in ((0, 2), (6, 8)):
         with pytest.raises(UserError, match=f"mine.csv: row {row}: the question is empty"):
             problem({"question": "", "answer": "a"}, number=number, path="mine.csv")
@@ -437,7 +437,7 @@ def test_every_way_that_math_boxes_an_answer_is_read(solution, answer):
     assert sources.as_problem(row, 0, "math", {}, True, "f")["answer"] == answer
 
 
-def test_a_folder_of_ones_own_may_have_a_manifest_of_its_own(tmp_path):
+def test_a_users_folder_may_contain_its_own_manifest(tmp_path):
     (tmp_path / "data").mkdir()
     (tmp_path / "data/train.csv").write_text("question,answer\n1 + 1,2\n")
     (tmp_path / "manifest.json").write_text('{"made": "by hand"}')

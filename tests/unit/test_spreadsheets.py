@@ -73,7 +73,7 @@ def test_a_table_is_read_by_its_own_delimiter(tmp_path, delimiter, encoding, lin
 
 
 @pytest.mark.parametrize("name", ["mine.tsv", "mine.csv", "MINE.TSV", "Mine.CSV"])
-def test_a_name_of_any_case_is_that_of_a_table(tmp_path, name):
+def test_the_ending_of_a_table_may_be_in_upper_or_lower_case(tmp_path, name):
     (tmp_path / name).write_bytes(write_text(ROWS, "\t").encode())
     assert sources.read_rows(tmp_path / name) == ROWS
 
@@ -110,7 +110,7 @@ def test_a_line_of_excel_that_another_spreadsheet_saved_as_a_row_is_skipped(tmp_
         ("question;answer\n", ["question", "answer"]),
     ],
 )
-def test_only_the_header_says_what_delimits(tmp_path, text, header):
+def test_only_the_header_determines_the_delimiter(tmp_path, text, header):
     path = tmp_path / "mine.csv"
     path.write_text(text)
     if header:
@@ -188,7 +188,9 @@ def test_no_column_is_suggested_that_holds_question_and_answer(tmp_path, name, t
 # --- places of rows, and how many are wrong
 
 
-def test_json_lines_may_start_with_a_mark_and_its_rows_are_those_of_an_editor(tmp_path):
+def test_json_lines_may_start_with_a_byte_order_mark_and_rows_are_numbered_as_in_an_editor(
+    tmp_path,
+):
     text = '\ufeff\n{"question": "a"}\n\n\n{"question": "b"}\n   \n{"question": " "}\n'
     (tmp_path / "mine.jsonl").write_text(text)
     assert sources.read(tmp_path / "mine.jsonl").places == ["row 2", "row 5", "row 7"]
@@ -246,7 +248,7 @@ def test_the_number_of_wrong_lines_and_the_first_five_are_reported(tmp_path, pro
         ), message
 
 
-def test_rows_that_are_wrong_in_different_ways_are_told_apart(tmp_path):
+def test_different_errors_in_rows_are_reported_separately(tmp_path):
     (tmp_path / "mine.csv").write_text("id,question,answer\na,,1\nb,q,\nb,r,1\nc,s,2\n")
     message = check_refusal(
         prepare(tmp_path, "mine.csv", unlabelled=False),
@@ -391,7 +393,9 @@ def test_rows_without_an_id_are_numbered_over_all_files(tmp_path):
         ("", ["b.csv: no rows"]),
     ],
 )
-def test_a_fault_in_one_of_several_files_is_reported_with_that_file(tmp_path, second, words):
+def test_an_error_in_one_of_several_files_is_reported_with_the_name_of_the_file(
+    tmp_path, second, words
+):
     (tmp_path / "a.csv").write_text("id,question,answer\na1,q1,1\na2,q2,2\n")
     (tmp_path / "b.csv").write_text(second)
     check_refusal(prepare(tmp_path, "a.csv", "b.csv", unlabelled=False), *words)

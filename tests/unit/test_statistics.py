@@ -49,13 +49,13 @@ def test_the_split_of_a_recorded_gain():
     assert finishing / (finishing + correctness) == pytest.approx(0.685, abs=5e-4)
 
 
-def test_pure_finishing_and_pure_correctness_are_told_apart():
+def test_pure_finishing_and_pure_correctness_are_distinguished():
     assert statistics.decompose(0.5, 0.4, 1.0, 0.8) == pytest.approx((0.4, 0.0))
     assert statistics.decompose(0.8, 0.4, 0.8, 0.6) == pytest.approx((0.0, 0.2))
     assert statistics.decompose(0.0, 0.0, 0.9, 0.6) == pytest.approx((0.6, 0.0))
 
 
-def test_pass_at_k_is_the_share_of_draws_that_hold_a_right_one():
+def test_pass_at_k_is_the_share_of_draws_with_a_right_sample():
     for n in range(1, 7):
         for c in range(n + 1):
             for k in range(1, n + 1):
@@ -132,7 +132,7 @@ TRUE_GAIN = true_gain()
         elements=st.integers(-4, 4).map(lambda x: x / 4),
     )
 )
-def test_p_is_below_5_per_cent_where_the_interval_excludes_zero(values):
+def test_p_is_below_5_per_cent_if_the_interval_excludes_zero(values):
     components, interval = statistics.components(values), statistics.mean_interval(values)
     p = statistics.p_value(components)
     assert 0 <= p <= 1
@@ -156,7 +156,7 @@ def test_p_by_hand():
     assert np.isnan(statistics.p_value(statistics.components(np.ones((3, 1)))))
 
 
-def test_components_of_many_studies_are_those_of_each():
+def test_the_components_of_many_studies_equal_those_of_each_study():
     values = np.random.default_rng(3).random((4, 2, 3, 7))
     many = statistics.components(values)
     for i, j in itertools.product(range(4), range(2)):
@@ -188,7 +188,7 @@ def test_holm_and_mcnemar_by_hand():
         float, st.integers(0, 12), elements=st.floats(0, 1) | st.sampled_from([0.01, 0.5, np.nan])
     )
 )
-def test_holm_is_that_of_statsmodels(p_values):
+def test_holm_p_values_equal_those_of_statsmodels(p_values):
     has_p = ~np.isnan(p_values)
     expected = multitest.multipletests(p_values[has_p], method="holm")[1] if has_p.any() else []
     corrected = statistics.holm(p_values)

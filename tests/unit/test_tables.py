@@ -24,7 +24,7 @@ CONFIG = project_config.config()
 ALL_TABLES = {**registry.SUMMARIES, **registry.JUDGED}
 
 
-def test_every_entry_is_made_of_what_there_is_and_its_function_takes_it():
+def test_every_entry_uses_existing_tables_and_its_function_accepts_the_tables():
     for name, entry in registry.SUMMARIES.items():
         assert set(entry.of) <= {*registry.SUMMARIES, *registry.INPUTS}, name
         function = getattr(importlib.import_module(f"hardgrpo.analysis.{entry.module}"), name)
@@ -76,7 +76,7 @@ def test_the_paper_places_and_refers_to_entries_only():
 # --- cells
 
 
-def test_a_cell_says_the_same_in_latex_and_html():
+def test_a_cell_has_the_same_text_in_latex_and_html():
     for cell, tex, page in [
         ("a_b & 5 %", r"a\_b \& 5 \%", "a_b &amp; 5 %"),
         (("base pass@", K), "base pass@$k$", "base pass@<i>k</i>"),
@@ -115,7 +115,7 @@ def test_a_share_in_points(share, points, signed, change):
     assert formats.with_interval(share, float("nan"), 0.1) == points
 
 
-def test_a_table_says_once_what_is_the_same_everywhere_and_a_page_says_it_in_each_row():
+def test_constant_columns_are_in_the_caption_of_a_table_and_in_each_row_of_a_page():
     columns = [Column("model", ["m_1", "m_1"], note="model {}"), numbers("x", ["+1", "2"])]
     text = latex.table(columns)
     assert r"Model m\_1." in text and "model &" not in text and text.count("\\\\") >= 4
@@ -130,7 +130,7 @@ def test_a_table_says_once_what_is_the_same_everywhere_and_a_page_says_it_in_eac
     assert plain(("base pass@", K)) == "base pass@k"
 
 
-def test_best_and_second_are_marked_only_where_they_are_resolved():
+def test_best_and_second_are_marked_only_if_their_differences_are_significant():
     gains = pd.DataFrame(
         [
             {

@@ -192,7 +192,7 @@ def problems_of(data, source, task="mine", split="train"):
     return tasks.prepare(task, source, split, paths)
 
 
-def test_parts_follow_each_other_and_every_problem_knows_where_it_comes_from(data):
+def test_parts_are_concatenated_and_every_problem_records_its_origin(data):
     source = MATHS | {
         "train": [part("two.jsonl", name="algebra"), part("one.jsonl", {"only": [9, 0]})],
         "problems": 8,
@@ -256,7 +256,7 @@ def test_another_number_of_rows_is_refused_with_both_numbers(data):
     )
 
 
-def test_the_lock_holds_a_dataset_to_what_it_was_the_first_time(data):
+def test_problems_that_differ_from_the_lock_are_refused(data):
     source = MATHS | {"train": [part("one.jsonl")]}
     assert prepare(data, source, "one.jsonl", lock="inputs.lock").returncode == 0
     lock, first_problems = (data / "inputs.lock").read_text(), (data / "P.jsonl").read_text()
@@ -337,7 +337,7 @@ def test_up_to_one_in_a_hundred_unreadable_answers_are_left_out_and_more_are_ref
     ) == bool(unreadable)
 
 
-def test_one_unreadable_answer_in_a_hundred_is_left_out_and_one_in_ninety_nine_is_not():
+def test_one_unreadable_answer_in_a_hundred_is_left_out_and_one_in_ninety_nine_is_refused():
     for hundreds in (1, 2, 3, 7):
         bad = range(hundreds)
         assert (
@@ -438,7 +438,7 @@ def test_a_question_may_hold_braces_and_the_template_may_have_it_twice():
     assert tasks.messages("Q: {question}", "1?") == [{"role": "user", "content": "Q: 1?"}]
 
 
-def test_a_warning_shows_what_it_quotes(capsys):
+def test_control_characters_in_a_warning_are_visible(capsys):
     problems = [{"id": f"p{n}", "question": "q", "answer": str(n)} for n in range(200)]
     problems[5] |= {"id": "p5\x1b[2J", "answer": "\x1b]0;pwned\x07 \u202e"}
     assert len(tasks.readable_problems(problems, "number_lenient", "P.jsonl")) == 199

@@ -161,7 +161,7 @@ def long_at_first(completions, trainer_state, **_):
     ],
     ids=str,
 )
-def test_an_update_in_one_piece_is_that_of_trl(both, changes):
+def test_an_update_without_micro_batches_equals_that_of_trl(both, changes):
     trl, project = both(long, **changes)
     assert (
         project.completions == trl.completions
@@ -178,7 +178,7 @@ def test_an_update_in_one_piece_is_that_of_trl(both, changes):
 @pytest.mark.parametrize("reward", [long, long_for_half])
 @pytest.mark.parametrize("loss", ["dapo", "grpo", "dr_grpo", "bnpo", "cispo"])
 @pytest.mark.parametrize("beta", [0.0, 0.04])
-def test_in_micro_batches_the_gradient_is_that_of_trl(both, reward, loss, beta):
+def test_the_gradient_of_micro_batches_equals_that_of_trl(both, reward, loss, beta):
     trl, project = both(reward, 2, loss=loss, beta=beta, updates=2, learning_rate=1e-12)
     assert (
         project.completions == trl.completions
@@ -210,7 +210,7 @@ def test_an_update_without_any_advantage_moves_the_weights_as_in_trl(both):
 
 
 @pytest.mark.parametrize("gradient", [float("nan"), float("inf")])
-def test_an_update_whose_gradient_is_no_number_ends_the_run_before_it_is_saved(gradient):
+def test_an_update_with_a_gradient_that_is_nan_ends_the_run_before_it_is_saved(gradient):
     with pytest.raises(
         UserError,
         match="update 3 has a gradient of .* training has diverged; lower the recipe's learning_rate",

@@ -58,7 +58,7 @@ def completions(world) -> dict:
     }
 
 
-def test_the_subset_is_byte_for_byte_that_of_full_probing(worlds):
+def test_the_subset_equals_that_of_full_probing_byte_for_byte(worlds):
     full, early = worlds
     assert early.planned["probe_early"] == 1 and "probe" not in early.planned
     for end in (".csv", ".rows.csv"):
@@ -202,7 +202,7 @@ def program(folder, *options) -> list[str]:
     ]  # fmt: skip
 
 
-def test_with_a_confidence_the_subset_s_file_says_so(tmp_path):
+def test_the_file_of_a_subset_states_the_confidence(tmp_path):
     rng = np.random.default_rng(0)
     outcomes = rng.random((100, 8)) < rng.random((100, 1))
     policy, ids = {"rule": "hard", "budget": 0.2}, [f"n{i}" for i in range(100)]
@@ -282,7 +282,7 @@ def test_with_a_confidence_the_subset_s_file_says_so(tmp_path):
         assert facts["probe_samples"] == stopper.drawn.sum() < 800 == facts["probe_samples_in_full"]
 
 
-def test_killed_and_taken_up_again_it_ends_the_same(worlds, tmp_path):
+def test_a_killed_and_resumed_early_probe_writes_the_same_files(worlds, tmp_path):
     full, early = worlds
     command = program(tmp_path)
     kills = 0
@@ -388,7 +388,7 @@ def test_the_workflow_tops_up_its_store_for_another_budget_and_confidence(worlds
         assert (row["pass_rate"] is None) == ((row["id"], SAMPLES - 1) not in after)
 
 
-def test_what_decides_a_completion_has_a_store_of_its_own_and_nothing_else_has(worlds):
+def test_each_combination_of_settings_that_determine_a_completion_has_its_own_store(worlds):
     folder = worlds[1].folder
     same = {
         "model": str(folder / "results/models/mine"),

@@ -213,7 +213,7 @@ def replay(rows):
     return answer
 
 
-def test_the_subset_of_a_server_is_byte_for_byte_that_of_the_weights(
+def test_the_subset_of_a_server_equals_that_of_the_weights_byte_for_byte(
     tmp_path, untrained, model_server
 ):
     served = {"source": {"kind": "server", "url": model_server.url, "model": "org/mine"}}

@@ -124,7 +124,9 @@ def test_a_random_choice_needs_neither_answers_nor_samples(unanswered):
         ({"rule": "low_tiers", "highest_tier": 1}, "tiers"),
     ],
 )
-def test_a_policy_that_needs_answers_is_refused_where_there_are_none(unanswered, policy, needs):
+def test_a_policy_that_needs_answers_is_refused_on_a_pool_without_answers(
+    unanswered, policy, needs
+):
     (unanswered.folder / "needs.yaml").write_text(
         yaml.safe_dump({"policies": {"one": policy}, "subset": {"policy": "one"}})
     )
@@ -276,7 +278,7 @@ def run(world) -> str:
     return done.stdout + done.stderr
 
 
-def test_it_trains_on_what_was_annotated_and_says_whether_it_was_worth_it(annotated):
+def test_a_study_trains_on_annotated_prompts_and_reports_whether_training_was_worth_it(annotated):
     assert f"1 rows have no answer and are left out: {annotated.ids[0]}" in annotated.output
     subset = files.read_rows(
         annotated.folder / "results/subsets/mine/mine/annotated/seed0.csv", {"id": str}
@@ -299,7 +301,7 @@ def test_it_trains_on_what_was_annotated_and_says_whether_it_was_worth_it(annota
     assert "0 failed" in (annotated.folder / "paper/own/verified.txt").read_text()
 
 
-def test_a_changed_answer_trains_again_and_nothing_else_does(annotated, tmp_path):
+def test_only_a_changed_answer_triggers_training_again(annotated, tmp_path):
     world = annotated.copy(tmp_path / "world")
     assert world.plan("--configfile", "my.yaml", "study.yaml") == {}
     fill_in(world, dict.fromkeys(annotated.ids[1:], "red") | {annotated.ids[3]: "blue"})
@@ -387,7 +389,7 @@ TRAINING = (
 
 
 @with_many_kills
-def test_killed_in_each_stage_it_goes_on_and_ends_with_the_same_files(annotated, tmp_path):
+def test_a_study_killed_in_each_stage_resumes_and_writes_the_same_files(annotated, tmp_path):
     world = annotated.copy(tmp_path / "world")
     expected = result_checksums(annotated)
     for name in ("results", ".snakemake", "paper/own"):

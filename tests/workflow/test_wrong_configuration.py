@@ -627,7 +627,7 @@ def test_a_wrong_configuration_names_file_and_place(change, words):
         assert word in message, message
 
 
-def test_models_that_learned_different_tasks_share_a_study_if_each_has_arms_of_its_own():
+def test_models_that_learned_different_tasks_share_a_study_if_each_model_has_its_own_arms():
     config = copy.deepcopy(CONFIG)
     arms = [
         {"policy": "hard", "recipe": "mini", "models": "tiny", "tasks": ["swaps", "arithmetic"]},
@@ -642,7 +642,7 @@ def test_models_that_learned_different_tasks_share_a_study_if_each_has_arms_of_i
         checks.check(config, "config.yaml")
 
 
-def test_the_configuration_as_it_is_is_right():
+def test_the_committed_configuration_is_valid():
     checks.check(copy.deepcopy(CONFIG), "config.yaml")
 
 
@@ -666,7 +666,7 @@ def test_every_key_of_the_schema_is_described():
     assert undescribed == []
 
 
-def test_snakemake_stops_with_one_line_and_leaves_results_alone(finished):
+def test_snakemake_gives_a_one_line_error_and_changes_no_results(finished):
     before = {
         path: path.stat().st_mtime_ns
         for path in (finished.folder / "results").rglob("*")
