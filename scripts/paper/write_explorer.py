@@ -4,7 +4,7 @@ archive.
     python scripts/paper/write_explorer.py --study mini --config '{...}' \\
         --graders '{"swaps": "final_word"}' --output paper/mini/explorer.html
 
---config is the part of the configuration that decides the study's files (paths.of_study), as JSON.
+--config is the part of the configuration that determines the study's files (paths.study_part), as JSON.
 --graders maps each test to the grader that extracts the answers for the page. The grades come from
 the evaluation files.
 """

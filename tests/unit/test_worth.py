@@ -54,7 +54,7 @@ def arms(study: str) -> dict[tuple, dict]:
     prices = designs.prices(resolved_study, CONFIG["plan"]["price"], CONFIG["subset"]["policy"])
     tables = files.Tables.below(ROOT / paths.reference(study))
     tables = summaries.read_all(tables, registry.columns(*registry.WORTH), design["first_recipe"])
-    groups = worth.of_models_and_tasks(design["policy_settings"], **tables, prices=prices)
+    groups = worth.entries_by_model_and_task(design["policy_settings"], **tables, prices=prices)
     return {
         (group["model"], group["task"], arm["name"]): arm
         for group in groups

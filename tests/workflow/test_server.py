@@ -167,7 +167,7 @@ def train(config):
     [
         (train, "studies.mine.models: 'served' is behind a server, so there are no weights to train"),
         (without_answers, "subset.format: the prompts of 'balls' have no answers to train on"),
-        (lambda config: config["models"]["served"].update(engine="vllm"), "models.served.engine: the server decides it"),
+        (lambda config: config["models"]["served"].update(engine="vllm"), "models.served.engine: the server determines engine"),
         (lambda config: config["models"]["served"]["source"].update(key=SECRET), "models.served.source.key: the value should match"),
         (lambda config: config["models"]["served"]["source"].update(key="gsk_verysecret"), "source.key: the value should match"),
         (lambda config: config["models"]["served"]["source"].update(api_key=SECRET), "unknown key 'api_key'"),

@@ -111,7 +111,7 @@ def break_(path, value):
         ),
         (
             break_("tasks/swaps/test/reach", {"samples": 64, "seed": 2}),
-            ["tasks.swaps.test.reach.seed", "is that of the test", "give another"],
+            ["tasks.swaps.test.reach.seed", "equals the seed of the test", "give another"],
         ),
         (
             break_("models/tiny-seed3", {"source": CONFIG["models"]["tiny"]["source"]}),

@@ -162,7 +162,7 @@ def load_cells(study: ResolvedStudy) -> list[Cell]:
             bases = list(dict.fromkeys(run.base for run in replicates))
             base_evaluations = {
                 kind: [read(f"{base}/{kind}", test) for base in bases]
-                for kind in paths.of_base(study, model, test)
+                for kind in paths.base_sample_sets(study, model, test)
             }
             cells.append(
                 Cell(

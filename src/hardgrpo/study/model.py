@@ -460,6 +460,6 @@ class Model(Strict):
         if isinstance(self.source, Server):
             for key in ("engine", "shape", "gpus"):
                 if getattr(self, key) is not None:
-                    yield key, "the server decides it; remove the key"
+                    yield key, f"the server determines {key}; remove the key"
             if self.chat and self.source.endpoint == "completions":
                 yield "chat", "endpoint completions applies no chat template; remove one of the two"

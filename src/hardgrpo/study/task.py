@@ -289,7 +289,7 @@ class Test(Strict):
         if self.reach and self.reach.seed == self.seed:
             yield (
                 "reach.seed",
-                "is that of the test, so the reach samples would be the completions that measure gains; give another seed",
+                "equals the seed of the test, so the reach samples would be the completions that measure gains; give another seed",
             )
 
 
