@@ -3,9 +3,9 @@
     python scripts/summaries/summarize.py --study mini --config '{...}' \\
         --output results/summaries/mini
 
---config is the part of the configuration that determines the study's files (paths.study_part), as JSON.
-Intervals are 95 % intervals for new problems and new seeds, unless a column's name says otherwise;
-see src/hardgrpo/analysis/statistics.py. src/hardgrpo/report/registry.py lists the tables.
+--config is the part of the configuration that determines the study's files (paths.study_part), as
+JSON. Intervals are 95 % intervals for new problems and new seeds, unless a column's name says
+otherwise; see src/hardgrpo/analysis/statistics.py. src/hardgrpo/report/registry.py lists the tables.
 """
 
 from hardgrpo.report import registry
