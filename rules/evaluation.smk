@@ -87,13 +87,13 @@ rule cut_evaluation:
         model="results/models/{model}/manifest.json",
         problems="results/tasks/{eval_task}/test.jsonl",
     output:
-        graded="results/evaluation/{model}/{what}/{eval_task}.csv.gz",
-        completions="results/evaluation/{model}/{what}/{eval_task}.jsonl.gz",
+        graded="results/evaluation/{model}/{run}/{eval_task}.csv.gz",
+        completions="results/evaluation/{model}/{run}/{eval_task}.jsonl.gz",
     log:
-        "results/logs/cut_evaluation/{model}/{what}/{eval_task}.log",
+        "results/logs/cut_evaluation/{model}/{run}/{eval_task}.log",
     wildcard_constraints:
         model=any_of(names.sampled),
-        what=r"base|reach|.+/seed\d+",
+        run=r"base|reach|.+/seed\d+",
         eval_task=any_of(names.tasks_with_cut_completions),
     container:
         IMAGE["training"]
@@ -101,7 +101,7 @@ rule cut_evaluation:
         tokens=lambda w: config["tasks"][w.eval_task]["completion_tokens"],
         grader=lambda w: config["tasks"][w.eval_task]["grader"],
     message:
-        "Cut the completions of {wildcards.model}/{wildcards.what} at the limit of {wildcards.eval_task} and grade them"
+        "Cut the completions of {wildcards.model}/{wildcards.run} at the limit of {wildcards.eval_task} and grade them"
     shell:
         "python scripts/probe/cut_completions.py --model results/models/{wildcards.model} --completions {input.completions}"
         " --graded {input.graded} --problems {input.problems} --grader {params.grader} --completion-tokens {params.tokens}"

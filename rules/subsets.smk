@@ -20,18 +20,18 @@ rule select_subset:
         IMAGE["figures"]
     params:
         policy=arguments.policy,
-        measured=arguments.named_inputs,
+        measures=arguments.named_inputs,
     message:
         "Choose subset {wildcards.policy} of {wildcards.task} for {wildcards.model}, seed {wildcards.seed}"
     shell:
-        "python scripts/subsets/select_subset.py {params.measured} --policy {params.policy:q} --seed {wildcards.seed}"
+        "python scripts/subsets/select_subset.py {params.measures} --policy {params.policy:q} --seed {wildcards.seed}"
         " --output {output.subset} > {log} 2>&1"
 
 
 # For policies with `by: predicted`: draw the prompts that are annotated before the policy chooses.
 rule annotate_sample:
     input:
-        questions=inputs.deciding_questions,
+        questions=inputs.questions_to_choose_from,
         difficulty=inputs.pass_rates,
     output:
         "results/subsets/{model}/{task}/{policy}/seed{seed}.sample.csv",
@@ -54,11 +54,11 @@ rule export_subset:
         facts="results/subsets/{model}/{task}/{policy}/seed{seed}.json",
         problems="results/tasks/{task}/train.jsonl",
     output:
-        "results/subsets/{model}/{task}/{policy}/seed{seed}.{what}.{kind}",
+        "results/subsets/{model}/{task}/{policy}/seed{seed}.{content}.{kind}",
     log:
-        "results/logs/export_subset/{model}/{task}/{policy}/seed{seed}.{what}.{kind}.log",
+        "results/logs/export_subset/{model}/{task}/{policy}/seed{seed}.{content}.{kind}.log",
     wildcard_constraints:
-        what="rows|to_annotate",
+        content="rows|to_annotate",
         kind="csv|tsv|jsonl",
     container:
         IMAGE["training"]
@@ -67,7 +67,7 @@ rule export_subset:
         answer=arguments.annotation_column,
         code=arguments.code("subsets/export_subset.py"),
     message:
-        "Write the rows of subset {wildcards.policy} of {wildcards.task}"
+        "Write the chosen rows of the data of {wildcards.task}: subset {wildcards.policy}"
     shell:
         "python scripts/subsets/export_subset.py --subset {input.subset} --facts {input.facts} --problems {input.problems}"
         " --files {params.files:q} {params.answer} --output {output} 2>> {log} | tee -a {log}"

@@ -37,7 +37,7 @@ for number, handler in (
         signal.signal(number, handler)
 
 # All workers and their worlds share one server.
-os.environ.setdefault(warm.SOCKET, warm.place())
+os.environ.setdefault(warm.SOCKET, warm.socket_path())
 # Set these variables as Snakemake does for its jobs, so that programs that a test starts directly
 # also use this server. A second thread would only wait.
 os.environ |= environments.ALLOCATOR | dict.fromkeys(

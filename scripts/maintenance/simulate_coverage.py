@@ -141,21 +141,21 @@ def intervals(
     }
 
     uniform = lambda n: np.full(n, 1 / n)
-    of_problems = rng.multinomial(problems, uniform(problems), draws) / problems  # (draws, N)
+    problem_weights = rng.multinomial(problems, uniform(problems), draws) / problems  # (draws, N)
     # (R, draws, S)
-    of_seeds = rng.multinomial(seeds, uniform(seeds), (replications, draws)) / seeds
+    seed_weights = rng.multinomial(seeds, uniform(seeds), (replications, draws)) / seeds
     by_seed = values.mean(axis=-1)
     # (R, S, draws): each seed's mean over resampled problems
-    resampled_means = values @ of_problems.T
+    resampled_means = values @ problem_weights.T
     drawn_seeds = rng.integers(0, seeds, (replications, draws, seeds))
     drawn_resamples = rng.integers(0, draws, (replications, draws, seeds))
     bootstraps = {
-        "bootstrap over problems": values.mean(axis=1) @ of_problems.T,
-        "bootstrap over seeds": (of_seeds * by_seed[:, None]).sum(axis=-1),
+        "bootstrap over problems": values.mean(axis=1) @ problem_weights.T,
+        "bootstrap over seeds": (seed_weights * by_seed[:, None]).sum(axis=-1),
         "hierarchical bootstrap": resampled_means[
             np.arange(replications)[:, None, None], drawn_seeds, drawn_resamples
         ].mean(axis=-1),
-        "pigeonhole bootstrap": (of_seeds * resampled_means.transpose(0, 2, 1)).sum(axis=-1),
+        "pigeonhole bootstrap": (seed_weights * resampled_means.transpose(0, 2, 1)).sum(axis=-1),
     }
     return ends | {
         name: tuple(np.percentile(bootstrap, (2.5, 97.5), axis=1))

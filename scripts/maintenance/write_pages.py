@@ -50,7 +50,7 @@ BLOCKS: dict[tuple[str, str], Callable[[Path, dict], str]] = {
         after=published_numbers.choices_after(root, config),
     ),
     ("docs/which-prompts.md", "recommended"): recommended.page,
-    ("docs/which-prompts.md", "samples"): published_numbers.samples,
+    ("docs/which-prompts.md", "samples"): published_numbers.samples_section,
     ("docs/configuration.md", "reference"): lambda root, config: configuration.reference(config),
     ("docs/reproduce.md", "studies"): studies.table,
     ("docs/costs.md", "spent"): costs.spent,

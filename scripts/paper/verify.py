@@ -6,7 +6,7 @@ pytest and write a report.
         --conditions '{...}' --graders '{"swaps": "final_word"}' --claims paper/claims.yaml \\
         --published results/published --output paper/mini/verified.txt
 
---config is the value of paths.of_study as JSON. --graders maps each test to its grader. The checks
+--config is the value of paths.study_part as JSON. --graders maps each test to its grader. The checks
 of the summaries always run. The checks against raw files (evaluations, completions, training logs)
 run if the files exist; the report lists skipped checks. After a failed check, the program writes no
 report, so that the workflow makes no paper.
@@ -125,4 +125,4 @@ class Arguments:
 
 
 if __name__ == "__main__":
-    warm.run(main, starts=False)
+    warm.run(main, may_start=False)

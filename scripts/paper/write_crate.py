@@ -41,7 +41,7 @@ DESCRIPTIONS = {
     TRAINER: "Trains one run",
 }
 RUN_FILES = {
-    "spec.yaml": "Everything that decides the result",
+    "spec.yaml": "Everything that determines the result",
     "updates.csv": "Its training log",
     "provenance.json": "What made it",
 }

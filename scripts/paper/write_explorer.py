@@ -4,9 +4,9 @@ archive.
     python scripts/paper/write_explorer.py --study mini --config '{...}' \\
         --graders '{"swaps": "final_word"}' --output paper/mini/explorer.html
 
---config is the part of the configuration that decides the study's files (paths.of_study), as JSON.
---graders maps each test to the grader that extracts the answers for the page. The grades come from
-the evaluation files.
+--config is the part of the configuration that determines the study's files (paths.study_part), as
+JSON. --graders maps each test to the grader that extracts the answers for the page. The grades come
+from the evaluation files.
 """
 
 from hardgrpo.grading import graders

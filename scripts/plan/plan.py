@@ -323,7 +323,7 @@ def format_plan(plan: dict) -> str:
     )
     lines += [
         "",
-        f"Wall time on {place}: {plan_page.span(totals['wall_hours'])}; with unlimited {'GPUs' if totals['gpu_hours'] else 'jobs' if setting['cluster'] else 'cores'} {plan_page.span(totals['critical_path_hours'])} (the critical path)",
+        f"Wall time on {place}: {plan_page.format_duration(totals['wall_hours'])}; with unlimited {'GPUs' if totals['gpu_hours'] else 'jobs' if setting['cluster'] else 'cores'} {plan_page.format_duration(totals['critical_path_hours'])} (the critical path)",
         *(
             [f"Cost at {setting['price']:g} a GPU-hour: {totals['cost']:,.0f}"]
             if totals["gpu_hours"]
@@ -333,7 +333,7 @@ def format_plan(plan: dict) -> str:
         "",
         "Critical path:",
         *(
-            f"  {plan_page.span(job['seconds'] / 3600):>9}  {job['name']}"
+            f"  {plan_page.format_duration(job['seconds'] / 3600):>9}  {job['name']}"
             for job in plan["critical_path"]
         ),
         "",

@@ -41,7 +41,7 @@ def main() -> None:
         "--stop-for",
         required=True,
         type=files.as_list,
-        help="JSON list of policies, each with a `seed` that decides ties",
+        help="JSON list of policies, each with a `seed` that breaks ties",
     )
     parser.add_argument(
         "--confidence",

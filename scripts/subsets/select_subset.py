@@ -79,7 +79,9 @@ def main() -> None:
         type=files.as_object,
         help="a policy of the configuration, as JSON",
     )
-    parser.add_argument("--seed", type=int, required=True, help="decides ties and random choices")
+    parser.add_argument(
+        "--seed", type=int, required=True, help="random seed for ties and random choices"
+    )
     parser.add_argument("--output", required=True, help="CSV file; the JSON file has the same stem")
     args = parser.parse_args()
 

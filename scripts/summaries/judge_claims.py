@@ -56,4 +56,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    warm.run(main, starts=False)
+    warm.run(main, may_start=False)

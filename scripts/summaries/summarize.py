@@ -3,9 +3,9 @@
     python scripts/summaries/summarize.py --study mini --config '{...}' \\
         --output results/summaries/mini
 
---config is the part of the configuration that decides the study's files (paths.of_study), as JSON.
-Intervals are 95 % intervals for new problems and new seeds, unless a column's name says otherwise;
-see src/hardgrpo/analysis/statistics.py. src/hardgrpo/report/registry.py lists the tables.
+--config is the part of the configuration that determines the study's files (paths.study_part), as
+JSON. Intervals are 95 % intervals for new problems and new seeds, unless a column's name says
+otherwise; see src/hardgrpo/analysis/statistics.py. src/hardgrpo/report/registry.py lists the tables.
 """
 
 from hardgrpo.report import registry
@@ -79,4 +79,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    warm.run(main, starts=False)
+    warm.run(main, may_start=False)

@@ -35,10 +35,13 @@ def main() -> None:
 
 
 def rounded(rows: list[dict]) -> list[dict]:
-    """The rows with floats rounded to ten significant digits and nine decimals. Ten digits alone
-    would differ between machines for differences of nearly equal numbers."""
+    """The rows with floats rounded to ten significant digits and nine decimals. The difference of
+    two nearly equal numbers has fewer exact digits, so ten of its digits may differ between
+    machines.
+    """
     return [
         {
+            # + 0.0 turns -0.0 into 0.0
             key: round(value, 9) + 0.0 if isinstance(value, float) else value
             for key, value in row.items()
         }

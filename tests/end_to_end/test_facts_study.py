@@ -1,5 +1,5 @@
-"""A study of a task of facts, with and without a task with tiers, from pretraining to the paper's
-tables, which are verified."""
+"""Studies of a task of facts, with and without a second task whose problems have tiers: from
+pretraining to the verification of the paper's tables."""
 
 import pytest
 

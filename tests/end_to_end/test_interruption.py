@@ -279,7 +279,7 @@ def test_an_output_that_is_removed_after_the_run_is_written_again_without_traini
     )
 
 
-def test_a_disk_that_fills_up_is_one_clear_line_and_loses_nothing(run):
+def test_a_full_disk_gives_a_one_line_error_and_the_next_call_completes_the_run(run):
     """A limit on the size of files simulates the full disk: the write of the weights fails before
     its end."""
     name = "full"

@@ -138,7 +138,7 @@ def test_labels_can_be_held_constant(study, tmp_path):
     )
 
 
-def test_majority_rewards_are_those_of_the_group(study):
+def test_majority_rewards_differ_from_correctness_if_a_majority_answer_is_wrong(study):
     run = study.folder / "results/training/tiny/swaps/mini_majority/random/seed0"
     updates = rows(run / "updates.csv")
     assert any(float(row["reward_mean"]) != float(row["correct_share"]) for row in updates), (

@@ -82,7 +82,7 @@ def url(kind, learned):
         yield address
 
 
-def test_pass_rates_and_log_probabilities_are_those_of_the_weights(kind, url, learned):
+def test_pass_rates_and_log_probabilities_equal_those_computed_from_the_weights(kind, url, learned):
     """The server of llama-cpp-python ignores n, which the program reports, and returns no
     log-probabilities of chats."""
     facts, rows = probe_through_server(learned.folder, url, kind)

@@ -55,7 +55,7 @@ def with_inputs(world) -> World:
     return world
 
 
-def test_a_study_is_made_without_a_network_and_asks_for_none(with_inputs, tmp_path):
+def test_a_study_runs_without_a_network_and_opens_no_connection(with_inputs, tmp_path):
     env, calls = record_connections(tmp_path / "recorder")
     with_inputs.configure(
         lambda config: config["studies"]["mini"].update(arms=[{"policy": "hard", "recipe": "mini"}])

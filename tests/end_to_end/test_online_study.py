@@ -83,7 +83,7 @@ def test_every_rollout_is_accounted_for_and_traced_to_its_steps(study):
     )
 
 
-def test_labels_are_those_of_the_prompts_that_were_sampled(study):
+def test_labels_are_counted_for_the_sampled_prompts_only(study):
     table = rows(study.folder / "results/summaries/mini/spent.csv")
     spent = {row["recipe"]: float(row["labels"]) for row in table if row["policy"] == "all"}
     assert spent["small_easy_first"] == POOL, (
@@ -179,7 +179,7 @@ def test_every_selector_is_run_here():
     assert kinds == set(online_selectors.KINDS)
 
 
-def test_a_pool_without_a_mixed_group_ends_with_one_line(study, tmp_path):
+def test_a_pool_without_a_mixed_group_gives_a_one_line_error(study, tmp_path):
     world = study.copy(tmp_path / "world")
 
     def ask(config):

@@ -41,7 +41,9 @@ def study(finished_world, tmp_path_factory):
     return world
 
 
-def test_a_second_recipe_trains_its_own_runs_and_leaves_those_of_grpo_alone(study, finished_world):
+def test_a_second_recipe_trains_its_own_runs_and_leaves_the_runs_of_grpo_unchanged(
+    study, finished_world
+):
     assert (
         study.planned["write_solutions"],
         study.planned["train_grpo"],

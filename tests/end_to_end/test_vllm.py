@@ -198,7 +198,7 @@ def vllm_server(learned):
         process.wait()
 
 
-def test_pass_rates_and_log_probabilities_through_a_server_are_those_of_the_weights(
+def test_pass_rates_and_log_probabilities_from_a_server_equal_those_computed_from_the_weights(
     learned, vllm_server
 ):
     facts, rows = probe_through_server(learned.folder, vllm_server)
@@ -469,7 +469,7 @@ def test_an_interrupted_training_on_4_bits_writes_the_same_adapters(learned, tmp
     assert {weights.dtype for weights in adapter.values()} == {torch.float32}
 
 
-def test_an_engine_that_is_done_leaves_no_worker(learned):
+def test_a_closed_engine_leaves_no_worker_process(learned):
     """A worker would keep a GPU's memory, which the engine of the next checkpoint needs."""
     command = [
         VLLM,

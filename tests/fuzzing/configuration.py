@@ -91,7 +91,7 @@ def planned(config: dict, folder: Path) -> None:
             isinstance(path, str) and path and path.isprintable() and ".." not in path.split("/")
             for path in planned_files
         ), planned_files
-        json.dumps([paths.of_study(study), claim_conditions.conditions(study)])
+        json.dumps([paths.study_part(study), claim_conditions.conditions(study)])
         for fact in (
             conditions.tests,
             conditions.budget_lines,

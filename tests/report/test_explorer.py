@@ -15,7 +15,7 @@ def sampled(rows):
     return rows[rows.decoding == "sampled"]
 
 
-def test_the_numbers_are_those_of_the_evaluation_files(study, watched):
+def test_the_numbers_equal_those_of_the_evaluation_files(study, watched):
     watched.open(study.url)
     rows = sampled(study.rows)
     assert watched.cells("#summary") == summary_rows(rows)
@@ -247,7 +247,7 @@ def test_words_are_compared_in_their_order(study, watched):
         assert watched.page.evaluate(compare, [first_text, second_text]) == differing
 
 
-def test_a_link_to_a_greedy_completion_shows_it(study, watched):
+def test_a_link_to_a_greedy_completion_shows_the_completion(study, watched):
     row = quote("t/r/hard/0/greedy/0", safe="")
     watched.open(study.url + f"#open={quote('m/t/t-000', safe='')}&row={row}")
     assert "· greedy ·" in watched.text("[data-side=checkpoint]")

@@ -154,7 +154,7 @@ def listener():
         server.shutdown()
 
 
-def test_the_policy_forbids_programs_and_requests(study, chromium, listener):
+def test_the_content_security_policy_forbids_scripts_and_requests(study, chromium, listener):
     """Even if a text became markup, the browser would not run the text or load an address in it."""
     address, requests = listener
     directives = [

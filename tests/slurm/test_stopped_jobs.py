@@ -35,7 +35,7 @@ def test_a_job_that_is_cancelled(slurm_run, undisturbed, slurm):
     check(slurm_run, undisturbed, attempts=2)
 
 
-def test_a_job_that_makes_room_for_a_more_urgent_one(slurm_run, undisturbed, slurm):
+def test_a_job_preempted_by_a_more_urgent_job_resumes(slurm_run, undisturbed, slurm):
     snakemake = slurm_run.start(TARGET)
     under_way(slurm_run)
     urgent = slurm.call(

@@ -107,7 +107,9 @@ def rows_of(data: bytes, delimiter=",") -> list[dict]:
         ("id,question\na,plain\n".encode("utf-16"), True),
     ],
 )
-def test_a_mark_is_written_where_the_pool_has_one_or_the_text_is_not_ascii(tmp_path, text, marked):
+def test_a_byte_order_mark_is_written_if_the_pool_has_a_mark_or_the_text_is_not_ascii(
+    tmp_path, text, marked
+):
     assert write_annotation_file(tmp_path, text).startswith("\ufeff".encode()) == marked
 
 

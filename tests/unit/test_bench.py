@@ -54,7 +54,7 @@ def test_a_row_says_whether_its_target_is_met(measured, baseline, target, met):
         (6.0, None, "s", "ours <= 3", 0.5, "6, at most 3 s"),
     ],
 )
-def test_the_figure_shows_how_much_better_than_its_target_a_row_is(
+def test_the_figure_shows_the_ratio_of_each_row_to_its_target(
     measured, baseline, unit, target, times, label
 ):
     assert bench.compare_with_target(

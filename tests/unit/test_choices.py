@@ -90,7 +90,7 @@ def test_one_model_chooses_prompts_for_another_model():
     )
 
 
-def test_by_the_samples_that_chose_them_the_hardest_look_harder():
+def test_hard_prompts_have_lower_pass_rates_in_the_samples_that_chose_them():
     """Every prompt has a pass rate of one half, so on other samples the hardest tenth has the same
     pass rate as all prompts."""
     right = np.random.default_rng(1).random((200, 8)) < 0.5
@@ -206,7 +206,7 @@ def test_the_recordings_of_two_models_must_match(tmp_path):
         (lambda rows: rows[0].pop("answer"), "line 1: 'answer' is missing"),
     ],
 )
-def test_a_wrong_recording_is_reported_and_leaves_nothing(tmp_path, change, words):
+def test_a_wrong_recording_is_reported_and_writes_no_file(tmp_path, change, words):
     rows = [
         {"question": f"q{n}", "answer": "red", "completions": ["#### red"] * 6} for n in range(20)
     ]
@@ -248,7 +248,7 @@ def test_the_recordings_give_the_numbers_measured_before(
 
 
 @pytest.mark.recordings
-def test_each_recorded_model_chooses_for_the_other(tmp_path):
+def test_each_of_two_recorded_models_chooses_for_the_other_model(tmp_path):
     recording_4b, recording_8b = (
         Path(RECORDINGS) / f"recordings/shuffled_objects_seven/qwen3-{size}b/train.jsonl"
         for size in (4, 8)

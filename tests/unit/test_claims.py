@@ -90,7 +90,7 @@ def test_a_primary_difference_is_decided_by_its_interval(middle, verdict):
     assert list_verdicts(DIFFERENCE, differences=[minus("hard", "easy", middle)]) == [verdict]
 
 
-def test_a_claim_that_is_not_primary_is_descriptive_whatever_its_interval_is():
+def test_a_claim_that_is_not_primary_is_descriptive_for_every_interval():
     (verdict_row,) = judge(
         DIFFERENCE, differences=[minus("hard", "easy", 0.3, p_holm=0.001, **SMALL)]
     )
@@ -375,7 +375,7 @@ def test_ahead_asks_for_the_first_checkpoint_from_a_share_of_the_updates_on():
     ) == []
 
 
-def test_a_smaller_lead_is_of_a_weaker_model_on_one_task():
+def test_a_smaller_lead_subtracts_the_lead_of_a_weaker_model_on_the_same_task():
     claim = DIFFERENCE | {"test": "smaller_lead"}
     lead = lambda model, task, x: minus("hard", "easy", x, model=model, task=task)
     rows = [lead("m", "tight", 0.3), lead("n", "tight", 0.1), lead("m", "weak", 0.2)]
@@ -425,7 +425,7 @@ def test_a_learnable_share_has_no_test_set_and_counts_updates():
     )
 
 
-def test_gains_and_the_largest_of_them():
+def test_claims_about_a_gain_and_about_the_largest_gain():
     gains = [row("hard", x, decoding="sampled", task=t) for x, t in zip((0.03, 0.5, -0.1), TASKS)]
     assert list_estimates({"test": "gain", "policy": "hard"}, gains=gains) == [0.03, 0.5, -0.1]
     (verdict_row,) = judge({"test": "largest_gain", "policy": "hard"}, gains=gains)
@@ -459,7 +459,7 @@ def test_tiers_are_compared_in_points_and_in_log_odds():
     )
 
 
-def test_parts_are_of_the_last_checkpoint_of_one_policy():
+def test_parts_use_the_last_checkpoint_of_one_policy():
     name = "finishing_minus_correctness"
     rows = [
         row("hard", 0.4, name=name, step=30),
@@ -520,7 +520,7 @@ def test_base_accuracy_against_gain_needs_several_models():
     assert judge(claim, gains=rows("aaaaa")) == []
 
 
-def test_ahead_counts_the_updates_of_the_arms_that_it_compares():
+def test_ahead_counts_the_updates_of_the_compared_arms():
     claim = DIFFERENCE | {"test": "ahead", "share": 0.3}
     gains = [row(p, 0.1, decoding="sampled", step=100) for p in ("hard", "easy")] + [
         row("all", 0.1, decoding="sampled", step=20)

@@ -1,5 +1,5 @@
-"""The file of claims: its accepted content, and what a study's configuration says about the
-claims."""
+"""The file of claims: its accepted content, and the settings of a study that decide which rows a
+claim is about."""
 
 from types import SimpleNamespace
 
@@ -51,22 +51,26 @@ def test_the_claims_are_about_policies_models_and_tasks_that_exist(published_cla
             <= CONFIG["tasks"].keys()
         )
     assert {claim["test"] for claim in published_claims} == claims.TESTS.keys(), (
-        "no test without a claim"
+        "every test has a claim"
     )
 
 
 def test_a_study_that_trains_both_arms_of_a_claim_compares_them(published_claims):
-    for study, plan in CONFIG["studies"].items():
+    for study, entry in CONFIG["studies"].items():
         arms = list(
             dict.fromkeys((run.policy, run.recipe) for run in ResolvedStudy.of(CONFIG, study).runs)
         )
-        also = settings.also_compared(plan)
+        arm_pairs = settings.also_compared(entry)
         cells_of_study = [
             SimpleNamespace(
                 arm=arm,
                 seeds=[0],
                 compared_with=[
-                    partner for pair in also if arm in pair for partner in pair if partner != arm
+                    partner
+                    for pair in arm_pairs
+                    if arm in pair
+                    for partner in pair
+                    if partner != arm
                 ],
             )
             for arm in arms
@@ -75,7 +79,7 @@ def test_a_study_that_trains_both_arms_of_a_claim_compares_them(published_claims
             frozenset((cell.arm, other_cell.arm))
             for cell, other_cell in cells.pairs(cells_of_study)
         }
-        first_recipe = settings.first_recipe(plan)
+        first_recipe = settings.first_recipe(entry)
         for claim in published_claims:
             pair = frozenset(
                 (claim.get(policy), claim.get(recipe, first_recipe))
@@ -85,7 +89,9 @@ def test_a_study_that_trains_both_arms_of_a_claim_compares_them(published_claims
                 assert pair in compared, f"{study}: {claim['id']}"
 
 
-def test_each_paper_has_one_primary_claim_and_no_estimate_is_there_twice(published_claims):
+def test_each_paper_has_one_primary_claim_and_no_two_claims_have_the_same_estimate(
+    published_claims,
+):
     primary = {claim["paper"]: claim for claim in published_claims if claim.get("primary")}
     assert {paper: (claim["id"], claim["replicates"]) for paper, claim in primary.items()} == {
         "HE": ("hard_over_random", 10), "LDS": ("no_new_solving", 10), "here": ("no_labels_over_random", 10),
@@ -104,7 +110,9 @@ def test_each_paper_has_one_primary_claim_and_no_estimate_is_there_twice(publish
         estimates.add(estimate)
 
 
-def test_claims_test_what_they_name(published_claims):
+def test_the_published_order_is_tested_on_gsm8k_and_no_claim_of_lds_uses_policy_easy(
+    published_claims,
+):
     by_id = {claim["id"]: claim for claim in published_claims}
     assert by_id["order_as_published"]["only"] == {"task": ["gsm8k"]}
     assert not any(
@@ -177,7 +185,7 @@ def test_a_second_primary_claim_of_a_paper_is_refused(tmp_path):
         claims.read(tmp_path / "claims.yaml")
 
 
-def test_a_file_that_is_no_list_of_claims_is_reported(tmp_path):
+def test_a_file_without_a_list_of_claims_is_reported(tmp_path):
     for text in ("", "a: [", "[1]"):
         (tmp_path / "claims.yaml").write_text(text)
         with pytest.raises(UserError, match=r"claims\.yaml:"):
@@ -199,9 +207,9 @@ def test_conditions_say_which_tasks_share_problems():
     ]
 
 
-def test_conditions_say_which_models_have_own_bases():
-    """The population of a row is new base models if each seed pretrains one, otherwise this
-    model."""
+def test_conditions_list_the_models_that_pretrain_a_base_for_each_seed():
+    """Results generalise to new base models if each seed pretrains its own base model. Otherwise
+    they are about this model."""
     with_seed = lambda seed: (
         CONFIG
         | {

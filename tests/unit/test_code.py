@@ -63,7 +63,7 @@ def test_imports_are_followed_wherever_they_stand_and_so_are_files_that_a_module
     assert names == sorted(REACHED)
 
 
-def test_the_checksum_changes_with_each_of_these_files_and_with_no_other(project):
+def test_the_checksum_changes_with_each_file_of_the_program_and_with_no_other_file(project):
     before = code.checksum(project / "program.py")
     for path in sorted(path for path in project.rglob("*.*") if path.is_file()):
         text = path.read_text()
@@ -120,7 +120,7 @@ def test_no_import_is_missed_that_python_sees():
         } <= code.dependencies(path), path
 
 
-def test_a_figure_follows_its_own_module_and_the_style_of_figures():
+def test_the_checksum_of_a_figure_covers_its_own_module_and_the_style_of_figures():
     module = code.SOURCE / "hardgrpo/report/figures/accuracy.py"
     followed = {path.name for path in code.files_of(SCRIPTS / "figures/draw_figure.py", module)}
     assert {

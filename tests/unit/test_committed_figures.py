@@ -65,7 +65,7 @@ def test_a_committed_figure_can_be_read(study, figure):
         assert not outside_shares(drawn, axis), "the interval of a share leaves 0 to 100 %"
 
 
-def test_published_numbers_beside_those_of_the_recordings_can_be_read():
+def test_published_numbers_beside_numbers_of_the_recordings_can_be_read():
     study = ResolvedStudy.of(CONFIG, "recordings")
     plotting.use_policies(policy_settings("recordings"))
     compared = importlib.import_module("hardgrpo.report.figures.compared")
@@ -118,7 +118,7 @@ def test_slanted_names_that_run_into_each_other_are_found():
 # --- colours and intervals
 
 
-def test_every_rule_has_a_hue_of_its_own_family():
+def test_every_rule_has_a_hue_of_its_family():
     assert set(plotting.FAMILY) == set(policies.RULES)
     assert len({color for color, *_ in plotting.FAMILIES.values()}) == len(plotting.FAMILIES)
 
@@ -166,7 +166,7 @@ def test_an_interval_of_a_share_stays_within_0_and_100_and_is_else_as_in_the_tab
     assert np.isnan(plotting.limit_share(share, share - half, share + half)[0][5])
 
 
-def test_arms_of_one_hue_stand_together_and_like_panels_share_their_rows():
+def test_arms_of_one_hue_are_adjacent_and_panels_of_the_same_kind_share_their_rows():
     plotting.use_policies(policy_settings("mini_labels"))
     names = ["hard", "random", "hard_5", "random_5"]
     frame = pd.DataFrame({"arm": names, "policy": names})

@@ -117,7 +117,7 @@ def test_a_long_question_is_compared_by_longer_runs():
     )
 
 
-def test_a_short_question_in_a_longer_one_is_near_from_both_sides():
+def test_a_short_question_within_a_longer_question_is_near_in_both_directions():
     question, around = sentence(1), f"{sentence(2, 60)} {sentence(1)} {sentence(3, 19)}"
     assert contamination.find_matches([question], [around])[0].share == 1.0
     assert contamination.find_matches([around], [question])[0].share == 1.0
@@ -199,7 +199,7 @@ def test_a_test_question_of_the_pool_is_refused_and_named(tmp_path):
     assert "'t2' ('p4')" in done.stdout, "the log lists all of them"
 
 
-def test_where_the_task_says_report_they_are_counted_and_listed(tmp_path):
+def test_contaminated_questions_are_counted_and_listed_if_the_task_says_report(tmp_path):
     test = [
         problem("t0", sentence(100)),
         problem("t1", sentence(3).upper() + "?"),
@@ -245,7 +245,7 @@ def prepare(folder, rows: list[tuple[str, str]], *options: str, split: str = "tr
     return fork_server.run(path_of("prepare_task"), arguments, folder)
 
 
-def test_the_first_of_equal_questions_stays_in_the_pool_and_says_what_was_left_out(tmp_path):
+def test_the_first_of_equal_questions_stays_in_the_pool_and_the_others_are_reported(tmp_path):
     rows = [("How many?", "3"), ("What else?", "5"), ("how  many", "3.0"), ("HOW MANY?", "3")]
     done = prepare(tmp_path, rows, "--grader", "number_lenient")
     assert done.returncode == 0, done.stderr

@@ -346,7 +346,7 @@ def test_an_original_is_downloaded_and_compared_with_the_lock(tmp_path, server):
         ("models/bbeh-shuffleobj_8gen_1000steps_{}_difficulty30/checkpoints/checkpoint-300/test_responses.json", "test", "trained_on_hard30/checkpoint-300"),
     ],
 )  # fmt: skip
-def test_the_real_completions_are_those_of_an_earlier_conversion(
+def test_the_real_completions_equal_those_of_an_earlier_conversion(
     tmp_path, original, questions, recording
 ):
     folder = Path(RECORDINGS).resolve() / "original/grpo_difficulty/bbeh/shuffleobj"

@@ -208,7 +208,7 @@ def cells_like(base, runs):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("design", [variance.SHARED, variance.OWN])
-def test_components_are_estimated_back_from_a_study_that_was_made_with_them(design):
+def test_variance_components_are_recovered_from_a_simulated_study(design):
     row = next(SWAPS.itertuples())._replace(problems=3000, design=design)
     arms = len(row.policies.split()) + 1
     parts = {
@@ -238,7 +238,7 @@ def test_components_are_estimated_back_from_a_study_that_was_made_with_them(desi
 
 
 @pytest.mark.slow
-def test_intervals_cover_where_each_replicate_has_its_own_base():
+def test_intervals_cover_if_each_replicate_has_its_own_base():
     """150 studies, so the bounds are wide. The policies inherit half of a base model's random
     effect."""
     row = SWAPS.assign(design=variance.OWN)

@@ -51,7 +51,7 @@ def pack(folder, *tables) -> subprocess.CompletedProcess:
     return fork_server.run(path_of("write_crate"), arguments, folder)
 
 
-def test_a_crate_is_what_its_profile_requires(clone):
+def test_a_crate_fulfils_its_profile(clone):
     tables = sorted(
         str(path.relative_to(clone)) for path in (clone / "results/reference/mini").glob("*.csv")
     )

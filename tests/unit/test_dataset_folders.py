@@ -69,7 +69,7 @@ PATHS += [
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 @pytest.mark.parametrize("before", ["", "---x: 1{end}", "pretty_name: a{end}"])
 @pytest.mark.parametrize("path", PATHS)
-def test_a_card_is_split_from_its_text_as_the_library_does(folder, path, before, end):
+def test_a_card_is_separated_from_its_text_as_in_the_library(folder, path, before, end):
     text = CARD.format(
         end=end, before=before.format(end=end), path=path.format(above=folder.parent)
     )
@@ -173,7 +173,7 @@ def test_columns_of_plain_kinds_are_converted(folder):
     assert sources.read_rows(folder, split="train") == [{"question": "mine", "answer": "1"}]
 
 
-def test_a_parquet_file_that_declares_images_is_read_as_it_is(folder):
+def test_images_declared_by_a_parquet_file_are_not_decoded(folder):
     """The schema in the file declares the images, not the card. The library would open the path."""
     import datasets
 

@@ -62,7 +62,7 @@ def test_a_form_has_what_the_host_asks_for(path):
     )
 
 
-def test_actions_are_pinned_by_commit_and_ci_is_the_one_of_the_project():
+def test_actions_are_pinned_by_commit_and_run_the_ci_script_of_the_project():
     text = (ROOT / ".github/workflows/tests.yml").read_text()
     actions = re.findall(r"uses: (.*)", text)
     assert actions and all(

@@ -48,7 +48,7 @@ def test_generated_parts_are_what_the_program_writes(name, written):
 
 
 @pytest.mark.slow
-def test_the_program_fills_a_page_whose_numbers_are_old(tmp_path):
+def test_the_program_updates_a_page_with_outdated_numbers(tmp_path):
     for name in (
         "README.md",
         "config.yaml",
@@ -159,7 +159,7 @@ def test_the_readme_leads_to_every_page():
     assert [page.name for page in PAGES[1:] if page.resolve() not in pages] == []
 
 
-def test_no_module_imports_itself_through_others():
+def test_no_module_imports_itself_indirectly():
     # a cycle raises an error that names the cycle
     graphlib.TopologicalSorter(imports.modules(ROOT)).prepare()
 

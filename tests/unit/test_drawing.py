@@ -161,7 +161,7 @@ def test_a_study_is_compared_with_its_reference_where_both_exist():
     assert paths.agreement("mini") in drawing(targets=()).show_results_command("mini")
 
 
-def test_the_files_of_runs_are_compared_where_their_checksums_are_committed():
+def test_the_files_of_runs_are_compared_if_their_checksums_are_committed():
     wildcards = SimpleNamespace(study="mini")
     assert drawing().run_files(wildcards) == []
     committed = Path(paths.reference("mini"), "run_files.sha256")

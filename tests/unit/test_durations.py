@@ -78,7 +78,7 @@ def test_a_run_counted_by_hand():
     )
 
 
-def test_the_state_of_weights_that_gpus_share_holds_them_twice():
+def test_a_saved_state_of_sharded_weights_holds_the_weights_twice():
     shape, recipe = CONFIG["models"]["qwen3-4b"]["shape"], CONFIG["recipes"]["as_written_full"]
     (kept_bytes, alone), (_, shared) = (
         durations.training_bytes(shape, recipe, 1000, gpus) for gpus in (1, 2)
@@ -224,7 +224,7 @@ def test_calibration_follows_what_was_measured_from_the_narrowest_group_to_the_w
     ) == durations.estimate(ResolvedJob.of(CONFIG, cpu), "h100")
 
 
-def test_a_calibration_comes_back_as_it_was_written(tmp_path):
+def test_a_written_calibration_is_read_back_unchanged(tmp_path):
     write_finished_run(
         tmp_path, "qwen3-14b/gsm8k/as_written/hard/seed0", 30_100, 30_000, 25_600_000
     )
@@ -315,7 +315,7 @@ def test_each_job_of_a_run_in_two_rounds_keeps_half_of_its_checkpoints():
     assert two_rounds.kept_bytes == one_round.kept_bytes / 2 > 0
 
 
-def test_an_update_of_a_published_model_on_a_cpu_is_planned_as_it_was_measured():
+def test_the_planned_time_of_an_update_of_a_published_model_on_a_cpu_agrees_with_the_measurement():
     """32 rollouts of Qwen2.5-Coder-0.5B-Instruct with at most 200 tokens took 440 CPU-seconds of
     one core with AVX-512 (about 150 to sample 5,718 tokens, 290 to train on them). A core without
     AVX-512 takes longer."""

@@ -142,7 +142,7 @@ def test_the_oracle_is_the_cheapest_of_all_proofs(outcomes, policy, seed):
 
 @pytest.mark.slow
 @given(pools(), POLICIES, SEEDS, st.integers(1, 40))
-def test_nothing_beats_the_oracle_and_a_threshold_needs_no_more_than_it(
+def test_no_rule_needs_fewer_samples_than_the_oracle_and_a_threshold_needs_as_many(
     outcomes, policy, seed, batch
 ):
     target = want_of(outcomes, policy, seed)

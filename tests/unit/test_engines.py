@@ -390,7 +390,7 @@ def test_the_engine_depends_on_the_machine_if_the_model_names_none(monkeypatch, 
     assert environments.choose_engine("auto", 0) == "vllm"
 
 
-def test_a_build_for_gpus_is_not_chosen_without_one(monkeypatch, tmp_path):
+def test_a_build_for_gpus_is_not_chosen_on_a_machine_without_a_gpu(monkeypatch, tmp_path):
     """In the container image, jobs without GPUs also see this build."""
     monkeypatch.setattr(environments, "ROOT", tmp_path)
     monkeypatch.delenv("HARDGRPO_VLLM_PYTHON", raising=False)

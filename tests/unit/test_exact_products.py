@@ -38,7 +38,7 @@ def close(product: torch.Tensor, expected: np.ndarray) -> bool:
 @pytest.mark.parametrize(
     "rows, inner, columns", [(200, 96, 288), (1, 96, 7), (5, 1, 3), (0, 4, 3), (3, 0, 2)]
 )
-def test_products_are_those_of_double_precision_within_rounding(exact, rows, inner, columns):
+def test_products_equal_those_in_double_precision_within_rounding(exact, rows, inner, columns):
     a, b, bias = draw(rows, inner), draw(columns, inner).T, draw(columns)
     expected = a.double().numpy() @ b.double().numpy()
     assert close(a @ b, expected)

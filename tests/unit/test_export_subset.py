@@ -60,7 +60,7 @@ CELLS = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
 @hypothesis.settings(
     max_examples=15, suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture]
 )
-def test_any_cell_comes_back_as_it_was(tmp_path, rows):
+def test_any_cell_is_exported_unchanged(tmp_path, rows):
     buffer = io.StringIO(newline="")
     writer = csv.DictWriter(buffer, list(rows[0]), quoting=csv.QUOTE_ALL)
     writer.writeheader()
@@ -75,7 +75,7 @@ def test_any_cell_comes_back_as_it_was(tmp_path, rows):
 
 
 @pytest.mark.parametrize("name", ["mine.jsonl", "mine.jsonl.gz"])
-def test_lines_come_back_with_their_ends_and_half_characters(tmp_path, name):
+def test_lines_are_exported_unchanged_with_line_ends_and_lone_surrogates(tmp_path, name):
     lines = [
         '{"question":"a"}\r',
         '{ "question": "b\\ud83d" }',
@@ -110,7 +110,7 @@ def test_other_sources_give_problems_as_json_lines(tmp_path, name):
 
 
 @pytest.mark.parametrize("change", ["question\na\n", "question\nb\na\n"])
-def test_a_file_that_is_not_the_one_that_was_prepared_is_refused(tmp_path, change):
+def test_a_file_that_differs_from_the_prepared_file_is_refused(tmp_path, change):
     done, _ = export(tmp_path, "mine.csv", "question\na\nb\n", [1], "out.csv", change=change)
     assert (
         done.returncode == 1

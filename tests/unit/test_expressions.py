@@ -130,7 +130,7 @@ def test_whatever_is_written_comparing_raises_nothing(left, right):
 
 
 @pytest.mark.recordings
-def test_every_answer_of_math_is_read_and_not_taken_for_another():
+def test_every_answer_of_math_is_read_and_distinguished_from_other_answers():
     with open(f"{RECORDINGS}/math500/test.jsonl", encoding="utf-8") as stream:
         answers = list(dict.fromkeys(json.loads(line)["answer"] for line in stream))
     assert all(parses(answer) and equal(answer, answer) for answer in answers)

@@ -54,7 +54,7 @@ def ask_what_hangs(pairs):
         assert equal("x^2+2x+1", "(x+1)^2")
 
 
-def test_a_comparison_that_hangs_is_undecided_and_the_next_one_is_answered(impatient):
+def test_a_comparison_that_hangs_is_undecided_and_the_next_comparison_is_answered(impatient):
     ask_what_hangs(HOSTILE)
 
 

@@ -91,7 +91,7 @@ def test_the_answer_does_not_follow_from_the_words_of_the_question():
     )
 
 
-def test_a_fact_is_known_by_its_own_probability_which_the_base_decides():
+def test_bases_know_different_facts_with_the_configured_probabilities():
     rows = problems()
     by_base = [
         [
@@ -228,7 +228,7 @@ def one_thread():
 
 
 @pytest.mark.slow
-def test_a_small_model_learns_what_it_is_shown(one_thread):
+def test_a_small_model_learns_its_demonstrations(one_thread):
     """Forty facts, in seconds: facts that were demonstrated correctly become probable, facts that
     were demonstrated wrongly do not."""
     import torch

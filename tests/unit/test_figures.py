@@ -368,7 +368,7 @@ def test_every_figure_fits_its_page(study, tables, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("study", CONFIG["analyses"])
-def test_figures_of_published_numbers_fit_their_page_and_are_drawn_again_alike(
+def test_figures_of_published_numbers_fit_their_page_and_are_reproducible(
     study, tmp_path, monkeypatch
 ):
     for figure in registry.figures_of(ResolvedStudy.of(CONFIG, study)):

@@ -32,7 +32,7 @@ def test_an_interval_without_width_is_not_shown():
     assert change_interval(0.031, None, None) == "+3.1"
 
 
-def test_half_a_tenth_is_rounded_alike_by_numpy_and_python():
+def test_half_a_tenth_is_rounded_equally_by_numpy_and_python():
     """NumPy rounds 0.0095 (0.95 points) to 1.0, Python to 0.9. A text and a table once printed
     different gains for one row."""
     for share in (n / 20_000 for n in range(-2_000, 2_000)):

@@ -75,7 +75,7 @@ def test_out_of_distribution_chains_are_longer_than_any_that_grpo_trains_on():
             )
 
 
-def test_the_same_seed_gives_the_same_problems_and_another_seed_others():
+def test_the_same_seed_gives_the_same_problems_and_another_seed_gives_other_problems():
     source = GENERATED["swaps"]["source"] | {"train": 20}
     problems = tasks.generate_problems("swaps", source, "train")
     assert problems == tasks.generate_problems("swaps", source, "train")
@@ -155,7 +155,7 @@ def test_shuffled_objects_are_deterministic_disjoint_and_of_every_number_of_obje
     assert {problem["answer"] for problem in train} == {f"({letter})" for letter in "ABCDEFG"}
 
 
-def test_a_larger_pool_of_generated_problems_begins_with_the_smaller_one():
+def test_a_larger_pool_of_generated_problems_begins_with_the_smaller_pool():
     assert (
         generate_shuffled_objects([3], 40, 10)[0][:20] == generate_shuffled_objects([3], 20, 10)[0]
     )
@@ -180,7 +180,7 @@ def test_the_answer_of_shuffled_objects_follows_from_the_swaps(seed, objects):
 
 
 @given(st.sampled_from(["swaps", "arithmetic"]), st.integers(0, 10**6), st.integers(1, 6))
-def test_a_worked_solution_without_slips_is_right_and_one_with_slips_still_answers(
+def test_a_worked_solution_without_slips_is_right_and_a_solution_with_slips_still_states_an_answer(
     family, seed, length
 ):
     chain, rng = draw(family, seed, [length])

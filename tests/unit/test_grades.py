@@ -168,7 +168,7 @@ def repeating_decimals(value: Fraction) -> str:
 
 
 @given(VALUES, st.data())
-def test_every_spelling_of_a_number_is_that_number_and_no_other(value, data):
+def test_every_spelling_of_a_number_equals_that_number_and_no_other_number(value, data):
     spelling = data.draw(st.sampled_from([*forms(value), repeating_decimals(value)]))
     assert read_number(spelling) == value
     for grader in ("number_lenient", "math"):

@@ -154,7 +154,7 @@ def test_strict_implies_lenient_implies_readable_implies_answered(grader, stated
 
 
 @given(st.sampled_from(sorted(GRADERS)), ANSWERS)
-def test_a_readable_reference_is_right_when_it_is_stated(grader, answer):
+def test_a_completion_that_states_the_reference_is_right(grader, answer):
     if accepts_reference(grader, answer):
         chosen = GRADERS[grader]
         assert grade(grader, "so " + chosen.form % chosen.reference(answer), answer).correct
@@ -227,7 +227,7 @@ def test_references_that_cannot_be_stated_are_not_readable(grader, answer, expec
     assert accepts_reference(grader, answer) == expected
 
 
-def test_the_numeric_subset_has_answers_that_are_one_number():
+def test_every_answer_of_the_numeric_subset_is_a_single_number():
     assert all(
         map(
             is_number,

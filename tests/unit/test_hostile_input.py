@@ -66,7 +66,7 @@ class Parsed(Exception):
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_every_call_is_accepted_by_its_program_before_it_is_made_hostile(name, monkeypatch):
+def test_every_call_is_valid_before_its_mutation(name, monkeypatch):
     """Otherwise the parser would refuse every case, and every refusal counts as a good end."""
     parse = argparse.ArgumentParser.parse_args
 

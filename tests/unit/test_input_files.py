@@ -64,7 +64,7 @@ def test_a_probe_that_stops_early_is_one_file():
 
 
 def test_a_cut_task_takes_the_completions_and_the_prompts_of_the_longer_task():
-    cut = job(model="tiny-seed0", task="swaps_once", eval_task="swaps_once", shard="0", what="base")
+    cut = job(model="tiny-seed0", task="swaps_once", eval_task="swaps_once", shard="0", run="base")
     assert inputs().longer_probe(cut) == "results/probe/tiny-seed0/swaps/shard0.jsonl.gz"
     assert inputs().longer_grades(cut) == "results/evaluation/tiny-seed0/base/swaps.csv.gz"
     assert inputs().longer_completions(cut) == "results/evaluation/tiny-seed0/base/swaps.jsonl.gz"
@@ -117,7 +117,7 @@ def small_pool(config: dict) -> None:
     config["policies"]["hard"]["budget"] = {"prompts": 50}
 
 
-def test_a_pool_that_is_too_small_is_an_input_that_says_so():
+def test_a_pool_that_is_too_small_is_reported_as_a_missing_input():
     (problem,) = inputs(small_pool).measures(job(**RUN)).values()
     assert problem.startswith("config.yaml: policies.hard.budget") and "50" in problem
 
@@ -215,7 +215,7 @@ def pin(**sizes: int) -> None:
     Path("inputs.lock").write_text(json.dumps({"repositories": {f"someone/runs@{COMMIT}": entry}}))
 
 
-def test_checkpoints_of_a_repository_are_those_of_the_lock_and_of_the_local_folder():
+def test_checkpoints_of_a_repository_are_found_in_the_lock_and_in_the_local_folder():
     pin(s1000=5, s200=5)
     write_file("data/runs/runs_M/checkpoint-30/test.json")
     write_file("data/runs/runs_M/checkpoint-0/test.json")

@@ -20,7 +20,7 @@ KNOWN = {kind: set(WITH_CLAIMS[kinds]) for kind, kinds in {
 ROWS = list(csv.DictReader((ROOT / "results/published/inventory.csv").open(encoding="utf-8")))
 
 
-def test_the_rows_are_those_of_the_sources():
+def test_the_rows_are_numbered_and_have_a_source_and_a_statement():
     assert [int(row["number"]) for row in ROWS] == list(range(1, 52))
     assert all(row["source"] and row["statement"] for row in ROWS)
 

@@ -39,7 +39,7 @@ def test_a_lock_has_the_pinned_packages(name):
     assert pinned and pinned.items() <= locked.items(), "run make locks"
 
 
-def test_locks_agree_where_one_environment_holds_them():
+def test_locks_that_share_an_environment_agree():
     locked = {
         name: {
             package: write_locks.pinned_version(entry)

@@ -1,4 +1,4 @@
-"""How firmly a model chooses the results of arithmetic steps."""
+"""Tests of measure_margins: the probabilities of the results of arithmetic steps."""
 
 import csv
 import shutil
@@ -33,7 +33,7 @@ def save_model(folder, seed: int):
     return str(folder)
 
 
-def test_probabilities_are_those_of_the_texts(tmp_path):
+def test_the_probability_of_a_result_equals_that_of_its_tokens(tmp_path):
     folder = save_model(tmp_path / "model", 0)
     measurements = list(
         measure_margins.measure(folder, [{"question": question} for question in QUESTIONS])
@@ -50,7 +50,7 @@ def test_probabilities_are_those_of_the_texts(tmp_path):
             with torch.inference_mode():
                 log_probabilities = model(ids).logits[0].double().log_softmax(-1)
             tokens = range(start, ids.shape[1])
-            expected = sum(log_probabilities[at - 1, ids[0, at]] for at in tokens).exp()
+            expected = sum(log_probabilities[place - 1, ids[0, place]] for place in tokens).exp()
             assert len(tokens) == 2 and probabilities[result] == pytest.approx(
                 float(expected), rel=1e-4
             )

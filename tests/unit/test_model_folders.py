@@ -63,7 +63,7 @@ def change_template(folder, text: str) -> None:
     (folder / "chat_template.jinja").write_text(text)
 
 
-def test_an_intact_model_is_loaded_and_its_prompts_are_those_of_the_library(folder):
+def test_an_intact_model_is_loaded_and_its_prompts_equal_those_of_the_library(folder):
     engines.load(str(folder))
     tokenizer = engines.load_tokenizer(str(folder))
     prompts = [
@@ -109,7 +109,7 @@ LOOPS = "{% for a in range(99999) %}{% for b in range(99999) %}{% for c in range
         "{{ messages[0]['content'] ~ 'abc ' * 200000 }}",
     ],
 )
-def test_a_hostile_chat_template_ends_in_one_line(folder, template):
+def test_a_hostile_chat_template_gives_a_one_line_error(folder, template):
     change_template(folder, template)
     with pytest.raises(UserError) as error:
         engines.tokenize(engines.load_tokenizer(str(folder)), REQUESTS, {})
@@ -141,7 +141,7 @@ def replacements(times: int, **changes) -> dict:
         {"pre_tokenizer": None, "normalizer": 5},
     ],
 )
-def test_a_malformed_tokenizer_or_one_that_makes_texts_long_is_refused(folder, settings):
+def test_a_tokenizer_that_is_malformed_or_lengthens_texts_is_refused(folder, settings):
     change(folder, "tokenizer.json", **settings)
     with pytest.raises(UserError) as error:
         engines.tokenize(engines.load_tokenizer(str(folder)), REQUESTS, {})
@@ -229,7 +229,7 @@ def test_files_larger_than_those_of_any_model_are_refused_before_they_are_read(f
         {"layer_types": ["full_attention"] * 5},
     ],
 )
-def test_hostile_settings_end_in_one_line(folder, settings):
+def test_hostile_settings_give_a_one_line_error(folder, settings):
     change(folder, "config.json", **settings)
     try:
         engines.load(str(folder))
@@ -257,7 +257,7 @@ def header(**tensors) -> bytes:
         b"PK\x03\x04",
     ],
 )
-def test_damaged_weights_end_in_one_line_wherever_they_are_loaded(folder, content):
+def test_damaged_weights_give_a_one_line_error_in_every_program_that_loads_weights(folder, content):
     (folder / "model.safetensors").write_bytes(content)
     for load in (
         engines.load,
@@ -316,7 +316,7 @@ def test_a_package_that_asks_for_more_layers_than_it_has_weights_is_refused(tmp_
 
 
 @pytest.mark.parametrize("kind", [0, 4, 8, 9])  # types of the entries: bytes, numbers, texts, lists
-def test_a_list_that_is_longer_than_its_file_ends_in_one_line(tmp_path, kind):
+def test_a_list_that_is_longer_than_its_file_gives_a_one_line_error(tmp_path, kind):
     """The library would try to read 2^60 entries."""
     name = b"tokenizer.ggml.tokens"
     header = (
@@ -340,7 +340,7 @@ def test_a_list_that_is_longer_than_its_file_ends_in_one_line(tmp_path, kind):
 
 @pytest.mark.parametrize("change_of", ["settings", "link", "fifo"])
 @pytest.mark.parametrize("moment", ["choose_files", "check_settings"])
-def test_a_model_that_changes_while_it_is_checked_is_checked_as_it_is_copied(
+def test_a_model_that_changes_during_the_check_is_checked_as_copied(
     folder, tmp_path_factory, monkeypatch, change_of, moment
 ):
     """Another account may own the folder, and replaces a file after each check."""

@@ -142,7 +142,7 @@ def test_with_all_that_is_needed_the_programs_go_on(gpu_node):
 @pytest.mark.parametrize(
     ("visible", "expected"), [(None, "0"), ("2", "2"), ("3,1", "3"), ("GPU-5f,GPU-6a", "GPU-5f")]
 )
-def test_a_training_on_one_gpu_sees_one_before_cuda_starts(gpu_node, visible, expected):
+def test_a_training_on_one_gpu_hides_the_other_gpus_before_cuda_starts(gpu_node, visible, expected):
     """If the program set the variable later, the trainer would find several GPUs and end with an
     error."""
     gpu_node.train(**({"CUDA_VISIBLE_DEVICES": visible} if visible else {}))

@@ -256,7 +256,7 @@ def test_tokens_are_counted_if_usage_is_none(sample, usage):
     assert sample.facts["input_tokens"] > 0
 
 
-def test_usage_of_one_choice_alone_is_completed_by_the_log_probabilities(sample):
+def test_usage_reported_for_a_single_choice_is_completed_from_the_log_probabilities(sample):
     """llama.cpp counts only the tokens of the first choice."""
     usage = {"prompt_tokens": 9, "completion_tokens": 5}
     completions = sample(lambda body, number: completions_of(body, usage=usage))
@@ -384,7 +384,7 @@ def test_the_error_names_the_models_of_a_server_without_the_configured_model(
     fails(lambda body, number: answer, "org/name-4B", "its models are org/other-7B, tiny")
 
 
-def test_a_server_whose_only_model_is_another_one_gets_no_request(fails, model_server):
+def test_a_server_without_the_configured_model_gets_no_request(fails, model_server):
     """llama-cpp-python answers with its only model under every name, and repeats the requested
     name."""
     model_server.models, model_server.owner = ["/models/another-7B.gguf"], "me"
@@ -576,7 +576,7 @@ def test_a_parameter_is_found_in_a_long_refusal(sample):
     sample(strict("seed", answer=lambda name: refusal("x " * 400 + f"{name} unknown")))
 
 
-def test_temperature_one_is_left_out_if_the_server_refuses_it(sample, is_normal):
+def test_temperature_1_is_left_out_if_the_server_refuses_the_parameter(sample, is_normal):
     words = "Unsupported value: 'temperature' does not support 1.0 with this model."
     is_normal(
         lambda body, number: (

@@ -217,7 +217,7 @@ def test_an_update_takes_exactly_the_groups_that_have_a_signal(training):
     assert len(run.passes) == total(run, "trained")
 
 
-def test_a_pool_without_a_signal_ends_with_one_line(training):
+def test_a_pool_whose_groups_have_equal_rewards_gives_a_one_line_error(training):
     with pytest.raises(
         UserError,
         match=r"dynamic: 12 prompts were tried in 3 sampling steps, and only 0 of the 4 groups",

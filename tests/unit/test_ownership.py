@@ -107,7 +107,7 @@ def test_what_belongs_to_another_account_is_refused_unless_the_account_is_named(
     assert ownership.problem(link / "hosts").startswith(f"{link} belongs to account")
 
 
-def test_a_private_folder_is_closed_to_others(folder):
+def test_a_private_folder_is_accessible_to_its_owner_only(folder):
     folder.chmod(0o755)
     assert ownership.problem(folder, private=True) == f"{folder} is open to other accounts"
     folder.chmod(0o700)
@@ -139,7 +139,7 @@ def test_in_a_container_no_environment_of_another_account_of_the_host_is_taken_o
     assert ownership.problem(folder, owners=[NOBODY]) is None  # ENVIRONMENTS_OWNER=nobody
 
 
-def test_the_program_needs_no_package_and_says_what_to_do(folder):
+def test_the_program_runs_without_packages_and_prints_a_remedy(folder):
     def call(*arguments) -> subprocess.CompletedProcess:
         command = [sys.executable, "-I", ROOT / "src/hardgrpo/runtime/ownership.py", *arguments]
         return subprocess.run(command, env={}, capture_output=True, text=True, check=False)

@@ -113,7 +113,7 @@ def test_the_same_policy_trained_on_two_tasks_is_paired_on_a_test():
     assert has_interval_of(*rows.values(), trained_on_t.rates(30) - trained_on_u.rates(30))
 
 
-def test_a_paired_interval_is_narrower_than_an_unpaired_one_if_problems_differ_in_difficulty():
+def test_a_paired_interval_is_narrower_than_an_unpaired_interval_if_problems_differ_in_difficulty():
     """Problems differ much in difficulty and policies differ little, so pairing reduces the
     noise."""
     base = np.array([0.25, 0.25, 0.5, 0.5, 1.0, 1.0])

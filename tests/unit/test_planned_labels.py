@@ -53,13 +53,13 @@ def test_labels_follow_from_policy_recipe_and_pool(policy, recipe, pool, bought)
 
 
 @pytest.mark.parametrize(("kind", "bought"), [("dynamic", 400), ("beta", 400), ("curriculum", 400)])
-def test_a_run_that_chooses_while_it_trains_buys_no_more_than_it_samples(kind, bought):
+def test_a_run_with_a_selector_needs_labels_of_sampled_prompts_only(kind, bought):
     online = GRPO | {"selector": {"kind": kind}, "updates": 50, "prompts_per_update": 8}
     assert label_counts.label_count({"rule": "all"}, online, 500) == bought
     assert label_counts.label_count({"rule": "random", "budget": 0.1}, online, 500) == 50
 
 
-def test_a_plan_says_what_each_arm_of_a_study_buys():
+def test_a_plan_lists_the_number_of_labels_of_each_arm():
     rows = {
         (row["task"], row["arm"]): row["labels"]
         for row in label_counts.planned_labels(ResolvedStudy.of(CONFIG, "mini_labels"))

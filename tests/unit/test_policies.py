@@ -25,7 +25,9 @@ def select(pool, rule, seed, **kwargs):
 
 
 @given(POOLS, st.sampled_from(["hard", "easy", "random"]), BUDGETS, SEEDS)
-def test_a_budget_gives_its_floor_without_duplicates(pool, rule, budget, seed):
+def test_a_subset_has_the_size_of_the_budget_rounded_down_and_no_duplicates(
+    pool, rule, budget, seed
+):
     subset = select(pool, rule, seed, budget=budget)
     size = policies.subset_size(budget, len(pool))
     assert size <= budget * len(pool) + 1e-6 < size + 1 + 1e-6
@@ -37,7 +39,7 @@ def test_a_budget_gives_its_floor_without_duplicates(pool, rule, budget, seed):
 
 
 @given(POOLS, st.floats(0.01, 0.5), SEEDS)
-def test_hard_and_easy_are_disjoint_when_the_pool_holds_both(pool, budget, seed):
+def test_hard_and_easy_are_disjoint_up_to_half_of_the_pool(pool, budget, seed):
     hard, easy = (select(pool, rule, seed, budget=budget) for rule in ("hard", "easy"))
     assert (hard is None) == (easy is None) == (policies.subset_size(budget, len(pool)) == 0)
     if hard:
@@ -45,7 +47,7 @@ def test_hard_and_easy_are_disjoint_when_the_pool_holds_both(pool, budget, seed)
 
 
 @given(POOLS, BUDGETS, SEEDS)
-def test_no_prompt_left_out_is_harder_than_one_in_hard(pool, budget, seed):
+def test_hard_takes_the_lowest_and_easy_the_highest_pass_rates(pool, budget, seed):
     for rule, sign in (("hard", 1), ("easy", -1)):
         subset = select(pool, rule, seed, budget=budget)
         left_out = [sign * pool[i] for i in pool if subset and i not in subset.ids]
@@ -72,8 +74,8 @@ def test_middle_lies_within_the_quartiles_and_nearest_to_the_median(pool, budget
 
 
 @given(POOLS, BUDGETS, SEEDS)
-def test_the_released_code_breaks_ties_by_the_order_of_the_dataset(pool, budget, seed):
-    """The subset equals that of stable sorts in the released code, for every seed."""
+def test_rules_of_the_released_code_break_ties_by_the_order_of_the_dataset(pool, budget, seed):
+    """HE's released code sorts the dataset with stable sorts, without a seed."""
     ids, size = list(pool), policies.subset_size(budget, len(pool))
     by_rate = sorted(ids, key=pool.get)
     start = (len(ids) - size) // 2
@@ -91,7 +93,7 @@ def test_the_released_code_breaks_ties_by_the_order_of_the_dataset(pool, budget,
             )
 
 
-def test_the_random_choice_of_the_released_code_is_that_of_datasets():
+def test_random_42_equals_a_shuffle_of_the_library_datasets_with_seed_42():
     datasets = pytest.importorskip("datasets")
     pool = {f"p{i}": 0.5 for i in range(125)}
     shuffled_ids = datasets.Dataset.from_dict({"id": list(pool)}).shuffle(seed=42)["id"][:12]
@@ -99,7 +101,7 @@ def test_the_random_choice_of_the_released_code_is_that_of_datasets():
 
 
 @given(POOLS, BUDGETS, SEEDS)
-def test_nearest_half_leaves_no_nearer_prompt_out(pool, budget, seed):
+def test_nearest_half_takes_the_pass_rates_nearest_to_one_half(pool, budget, seed):
     subset, distance = (
         select(pool, "nearest_half", seed, budget=budget),
         lambda i: abs(pool[i] - 0.5),
@@ -110,7 +112,7 @@ def test_nearest_half_leaves_no_nearer_prompt_out(pool, budget, seed):
         assert max(map(distance, subset.ids)) <= min(left_out) + 1e-12
 
 
-def test_nearest_half_breaks_ties_on_both_sides_of_it_by_the_seed():
+def test_nearest_half_breaks_ties_between_rates_below_and_above_one_half_by_the_seed():
     pool = {f"{side}{i}": side for side in (0.4, 0.6) for i in range(20)} | {"far": 0.0}
     subsets = [policies.select(pool, "nearest_half", seed, budget=0.5) for seed in (0, 1)]
     assert all(0 < sum(pool[i] == 0.4 for i in subset.ids) < 20 for subset in subsets)
@@ -206,7 +208,7 @@ def test_low_tiers_matched_has_the_size_of_low_tiers_and_only_the_seed_and_the_s
     assert set(swapped.ids) == set(matched.ids)
 
 
-def test_low_tiers_matched_draws_anew_with_each_seed():
+def test_low_tiers_matched_draws_a_different_subset_with_each_seed():
     pool, tiers = {f"p{i}": 0.5 for i in range(100)}, {f"p{i}": i % 5 for i in range(100)}
     draws = {
         frozenset(policies.select(pool, "low_tiers_matched", seed, highest_tier=1, tiers=tiers).ids)
@@ -224,7 +226,7 @@ def test_low_tiers_matched_draws_anew_with_each_seed():
         (
             {"a": None, "b": None},
             3,
-            "the problems have no tiers; choose a task that has, or another rule",
+            "the problems have no tiers; choose a task with tiers, or another rule",
         ),
         (None, 3, "the problems have no tiers"),
         ({"a": 4, "b": None}, 3, "would be empty .no tier is 3 or lower"),
@@ -248,7 +250,9 @@ def test_a_rule_by_tier_does_not_depend_on_the_order_of_the_pool(rule):
 
 @given(POOLS, st.sampled_from(["hard", "easy", "random", "middle"]), st.floats(0.1, 0.5), SEEDS)
 def test_a_subset_does_not_depend_on_the_order_of_the_pool(pool, rule, budget, seed):
-    backwards = dict(reversed(pool.items()))  # if a pool has no subset, it has none in either order
+    backwards = dict(
+        reversed(pool.items())
+    )  # `select` returns None in both orders if there is no subset
     assert select(pool, rule, seed, budget=budget) == select(backwards, rule, seed, budget=budget)
 
 
@@ -275,7 +279,7 @@ def test_different_seeds_break_ties_differently_and_equal_seeds_equally():
     assert set(ids) != set(reseeded_ids)
 
 
-def test_a_worked_example():
+def test_each_rule_chooses_the_expected_prompts_of_a_small_pool():
     pool = {"a": 0.0, "b": 0.0, "c": 0.2, "d": 0.5, "e": 0.8, "f": 1.0, "g": 1.0, "h": 1.0}
     assert set(policies.select(pool, "hard", 0, budget=0.25).ids) == {"a", "b"}
     assert policies.select(pool, "hard_solvable", 0, budget=0.25).ids == ["c", "d"]
@@ -291,7 +295,9 @@ def test_a_worked_example():
     st.integers(1, 40),
     st.sampled_from(["hard", "easy", "random", "lowest", "nearest_half"]),
 )
-def test_a_share_a_number_and_money_that_pay_for_as_many_prompts_choose_the_same(pool, size, rule):
+def test_a_share_a_number_and_money_for_equally_many_prompts_choose_the_same_subset(
+    pool, size, rule
+):
     size = min(size, pool)
     rates = {str(i): (i * 7 % 11) / 11 for i in range(pool)}
     budgets = [size / pool, {"prompts": size}, {"money": 0.3 * size, "label_price": 0.3}]
@@ -348,7 +354,7 @@ def test_an_empty_subset_says_which_way_to_move_the_threshold(rule, threshold, r
 
 
 @pytest.mark.parametrize("rule", ["hard", "easy", "middle", "random", "random_42", "nearest_half"])
-def test_too_few_measured_prompts_are_refused_by_every_rule_with_a_budget(rule):
+def test_every_rule_with_a_budget_refuses_too_few_measured_prompts(rule):
     """Prompts without a measure count towards the size of the pool, so a budget can exceed the
     number of prompts with a measure."""
     rates = {f"p{i}": 0.5 if i < 3 else None for i in range(10)}

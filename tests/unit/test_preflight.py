@@ -193,7 +193,7 @@ def test_no_partition_and_no_default():
     )
 
 
-def test_accounts_are_compared_where_the_cluster_tells_them():
+def test_accounts_are_checked_if_the_cluster_lists_accounts():
     request = Request("train", account="Lab_A")
     assert problems(request, accounts={"lab_a", "lab_b"}) == problems(request, accounts=None) == []
     (line,) = problems(request, accounts={"lab_b"})
@@ -218,7 +218,7 @@ def test_accounts_are_compared_where_the_cluster_tells_them():
         ("h100", "Graphics Device", True),
     ],
 )
-def test_the_kind_of_gpu_is_compared_where_its_name_says_one(
+def test_the_kind_of_gpu_is_checked_if_the_resource_names_a_kind(
     requested, device, matches, monkeypatch
 ):
     import torch
@@ -286,7 +286,7 @@ def test_granted_gpus_must_equal_the_requested_gpus(environment):
         ("", 0),
     ],
 )
-def test_gpus_are_counted_as_cuda_shows_them(entries, count, environment):
+def test_gpus_are_counted_from_cuda_visible_devices(entries, count, environment):
     """Slurm gives MIG slices of a GPU by their UUIDs, and gives a job without GPUs the entry
     NoDevFiles."""
     assert environments.visible_gpus(entries) == count

@@ -85,7 +85,7 @@ def test_rules_choose_their_classes_in_order_and_split_ties_evenly():
 
 
 @pytest.mark.parametrize("rule", ["hard", "hard_solvable", "nearest_half", "easy"])
-def test_rules_choose_as_many_of_each_rank_as_the_policies_do(rule):
+def test_rules_choose_the_same_number_of_each_rank_as_the_policies(rule):
     counts = np.array([40, 10, 20, 10, 20])  # prompts with 0 to 4 of 4 completions correct
     pass_rates = {f"p{c}-{i}": c / 4 for c, count in enumerate(counts) for i in range(count)}
     ranks = probe_sizes.RULES[rule](np.arange(5), 4)
@@ -98,7 +98,7 @@ def test_rules_choose_as_many_of_each_rank_as_the_policies_do(rule):
             assert 100 * shares[ranks == rank].sum() == pytest.approx(chosen[ranks == rank].sum())
 
 
-def test_the_sufficient_probe_is_the_smallest_that_no_larger_one_beats_by_more_than_a_point():
+def test_the_sufficient_probe_is_the_smallest_probe_within_one_point_of_every_larger_probe():
     rows = [
         {"rule": "hard", "samples": k, "mixed": mixed}
         for k, mixed in ((1, 0.5), (2, 0.58), (4, 0.585), (8, 0.5))

@@ -30,7 +30,7 @@ RUN_BY_A_TEST = {
     "convert_recording": "test_a_study_of_published_files_runs_from_the_originals",
     "count_answers": "test_shares_become_numbers_of_right_answers_and_a_repeated_question_counts_once",
     "cut_completions": "test_cut_completions_equal_those_sampled_under_the_limit",
-    "draw_ways": "test_the_paper_is_made_and_a_broken_table_stops_it",
+    "draw_ways": "test_the_paper_is_made_and_a_broken_table_is_an_error",
     "exact_run": "test_every_stage_writes_the_committed_bytes_on_this_processor",
     "export_subset": "test_chosen_rows_are_exported_unchanged_in_the_order_of_their_rank",
     "fetch_dataset": "test_first_download_writes_the_lock_and_the_second_matches",
@@ -52,15 +52,15 @@ RUN_BY_A_TEST = {
     "prune_checkpoints": "test_an_evaluated_study_keeps_the_last_checkpoints",
     "read_annotated": "test_rows_with_an_answer_become_problems_and_rows_without_are_listed",
     "remove_answers": "test_nonsense_for_the_answers_changes_no_byte_of_the_subset",
-    "rounding": "test_two_runs_on_one_machine_round_alike_and_list_every_operation",
+    "rounding": "test_two_runs_on_one_machine_round_equally_and_list_every_operation",
     "show_results": "test_figures_tables_and_numbers_are_made_and_the_log_says_what_to_open",
     "simulate_coverage": "test_the_program_simulates_draws_and_writes",
     "summarize_counts": "test_an_analysis_runs_from_its_files_to_its_page",
     "write_answers": "test_an_analysis_runs_from_its_files_to_its_page",
-    "write_crate": "test_a_crate_is_what_its_profile_requires",
+    "write_crate": "test_a_crate_fulfils_its_profile",
     "write_findings": "test_the_paper_is_written_without_torch",
     "write_locks": "test_locks_written_again_are_the_same",
-    "write_solutions": "test_a_second_recipe_trains_its_own_runs_and_leaves_those_of_grpo_alone",
+    "write_solutions": "test_a_second_recipe_trains_its_own_runs_and_leaves_the_runs_of_grpo_unchanged",
 }
 # Programs that write the repository's generated files from other files of the repository. This test
 # runs all of them except write_locks, which needs the package index.
@@ -130,7 +130,7 @@ def test_programs_that_generate_committed_files_write_the_committed_bytes(progra
     ] == []
 
 
-def test_a_program_that_is_interrupted_while_it_loads_says_nothing(tmp_path):
+def test_a_program_that_is_interrupted_while_loading_prints_nothing(tmp_path):
     """Python would print the place in the imports."""
     command = [sys.executable, path_of("draw_figure"), "--help"]
     slow = tmp_path / "yaml.py"

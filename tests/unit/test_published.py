@@ -229,7 +229,7 @@ def test_the_base_model_and_transfer_between_tasks_are_compared():
     )
 
 
-def test_averages_over_models_are_compared_with_those_of_the_blog_post():
+def test_averages_over_models_are_compared_with_the_averages_of_the_blog_post():
     """The blog post states 85 and 82 % on average and a relative lead of 14.3 %: means over the
     models that have all policies."""
     accuracy = [

@@ -91,11 +91,11 @@ def test_every_number_of_right_answers_is_read_from_its_rounded_share(samples):
 BAD_CSV = [
     (
         "qid,initial_pass1,pass1_seed1\n1,0.05,0\n",
-        "row 2: column 'initial_pass1' is 0.05; expected a share, a multiple of 1/32",
+        "row 2: column 'initial_pass1' is 0.05; expected a share that is a multiple of 1/32",
     ),
     (
         "qid,initial_pass1,pass1_seed1\n1,0.5,0.51\n",
-        "row 2: column 'pass1_seed1' is 0.51; expected a share, a multiple of 1/32",
+        "row 2: column 'pass1_seed1' is 0.51; expected a share that is a multiple of 1/32",
     ),
     ("qid,initial_pass1,pass1_seed1\n1,0.5,1.5\n", "row 2: column 'pass1_seed1' is 1.5"),
     ("qid,initial_pass1,pass1_seed1\n1,0.5,-0.5\n", "row 2: column 'pass1_seed1' is -0.5"),
@@ -149,7 +149,10 @@ def assert_refused(done, *words: str) -> None:
 @pytest.mark.parametrize(
     ("difficulties", "words"),
     [
-        ([50, 33.3, 0], "row 2: difficulty is 33.3; expected per cent, a multiple of 100/128"),
+        (
+            [50, 33.3, 0],
+            "row 2: difficulty is 33.3; expected a percentage that is a multiple of 100/128",
+        ),
         ([101], "row 1: difficulty is 101"),
         ([-3.125], "row 1: difficulty is -3.125"),
         ([float("nan")], "row 1: difficulty is nan"),

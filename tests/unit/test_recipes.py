@@ -114,7 +114,7 @@ def test_every_update_has_its_share_of_prompts_that_were_not_chosen(
     )
 
 
-def test_a_policy_that_chose_all_leaves_no_rest():
+def test_a_policy_that_chose_all_prompts_has_no_complement():
     with pytest.raises(UserError, match="lower the policy's budget"):
         recipes.schedule_with_unlabelled(
             ["a"], [], {"updates": 1, "prompts_per_update": 2, "majority_share": 0.5}, 0
@@ -154,7 +154,7 @@ def test_the_trainer_gets_the_settings_that_the_paper_states():
     assert arguments["warmup_steps"] == 3 and arguments["shuffle_dataset"] is False
 
 
-def test_the_arguments_are_ones_that_trl_knows(tmp_path):
+def test_the_arguments_are_accepted_by_trl(tmp_path):
     from trl import GRPOConfig
 
     config = GRPOConfig(**recipes.trainer_arguments(SPEC, str(tmp_path)))
@@ -424,7 +424,7 @@ def test_a_wrong_specification_is_reported(tmp_path, text, words):
         Spec.read(str(path))
 
 
-def test_clipping_ranges_and_ratios_are_those_of_the_recipe():
+def test_clipping_ranges_and_ratios_follow_the_recipe():
     plain = recipes.trainer_arguments(SPEC, "out")
     assert (plain["epsilon"], plain["epsilon_high"], plain["importance_sampling_level"]) == (
         0.2,
@@ -453,7 +453,7 @@ def test_clipping_ranges_and_ratios_are_those_of_the_recipe():
     ("keys", "name"),
     [({"selector": {"kind": "beta"}}, "selector"), ({"process": {"weight": 1.0}}, "process")],
 )
-def test_choosing_while_training_is_one_process(keys, name):
+def test_a_selector_requires_a_single_process(keys, name):
     with pytest.raises(
         UserError,
         match=f"recipe: {name}: such a run is one process, on at most one GPU; use an adapter",
@@ -462,7 +462,7 @@ def test_choosing_while_training_is_one_process(keys, name):
     recipes.check_machine(SPEC.training | keys, recipes.Hardware(1, 1))
 
 
-def test_a_selector_and_process_rewards_take_one_gpu_of_a_model_that_has_more():
+def test_a_selector_and_process_rewards_use_one_gpu_even_if_the_model_has_more():
     config = copy.deepcopy(CONFIG)
     config["models"]["qwen3-4b"]["gpus"]["adapter"]["count"] = 2
     counts = {

@@ -138,7 +138,7 @@ def test_runs_that_two_studies_share_count_once():
     )
 
 
-def test_the_page_says_what_to_do_without_labels_and_with_all(monkeypatch, tmp_path):
+def test_the_page_recommends_policies_without_labels_and_with_all_labels(monkeypatch, tmp_path):
     cases = table(
         ("unsure", "random", 0.04, 0.001),
         ("unsure_5", "random_5", 0.06, 0.001),
@@ -166,7 +166,7 @@ def test_the_page_says_what_to_do_without_labels_and_with_all(monkeypatch, tmp_p
     assert "choose at random: none of `" in recommended.page(tmp_path, CONFIG)
 
 
-def test_the_picture_says_what_the_rule_recommends_and_counts_each_verdict():
+def test_the_figure_shows_the_recommendation_and_counts_each_verdict():
     """The picture in README.md shows every case, including leads outside the axis."""
     config, root = project_config.config(), ROOT
     cases = recommended.every_case(root, config)

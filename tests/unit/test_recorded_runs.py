@@ -94,7 +94,7 @@ def test_a_subset_is_compared_with_all_prompts_at_each_checkpoint_and_over_the_l
             )
 
 
-def test_a_gain_is_less_the_base_model_and_pass_at_k_needs_one_right_sample():
+def test_a_gain_subtracts_the_base_model_and_pass_at_k_needs_one_right_sample():
     run = cell("all", 3, base())
     rows = rows_of([run])
     gain = rows["all", "base", "task", "all", "accuracy", "60"]
@@ -120,7 +120,7 @@ def test_without_several_samples_of_the_base_model_no_question_is_called_hard():
     assert {key[3] for key in rows_of([cell("all", 4, base(samples=1))])} == {"all"}
 
 
-def test_a_lenient_grade_is_shown_where_it_differs():
+def test_a_lenient_grade_is_shown_if_it_differs_from_the_strict_grade():
     assert {key[2] for key in rows_of([cell("all", 5, base())])} == {"task"}
     rows = rows_of([cell("all", 5, base(), lenient=1)])
     assert {key[5] for key in rows if key[2] == "lenient"} == {"last_5"}

@@ -89,7 +89,7 @@ def test_a_job_with_gpus_requests_their_kind_and_partition():
     assert place == "2 nvidia_h100 in partition gpu"
 
 
-def test_a_job_without_gpus_requests_no_kind_of_them():
+def test_a_job_without_gpus_requests_no_kind_of_gpu():
     values = evaluate(machine(CLUSTER).for_gpus(lambda wildcards: 0), job())
     place = values.pop("place")
     assert values == {"gpu": 0, "slurm_partition": "cpu", "constraint": "ib"}
@@ -194,7 +194,7 @@ def call(gpu=None, nodes=None):
     )
 
 
-def test_a_plan_counts_the_gpus_of_this_machine_or_those_of_the_cluster():
+def test_a_plan_counts_the_gpus_of_this_machine_or_of_the_cluster():
     planned = project_config.config()["plan"]["gpus"]
     assert machine().setting(call(gpu=1)) == {
         "gpu": machine().gpu,
@@ -212,7 +212,7 @@ def test_a_plan_counts_the_gpus_of_this_machine_or_those_of_the_cluster():
     json.dumps(machine().setting(call(gpu=1)))
 
 
-def test_a_plan_of_a_call_without_a_limit_of_gpus_counts_those_of_the_configuration():
+def test_a_plan_without_a_limit_of_gpus_counts_the_gpus_of_the_configuration():
     """Without --profile laptop, the resource has no value."""
     without_limit = call()
     without_limit.global_resources["gpu"] = SimpleNamespace(value=None)

@@ -9,7 +9,7 @@ from conftest import path_of
 
 
 @pytest.mark.slow
-def test_two_runs_on_one_machine_round_alike_and_list_every_operation():
+def test_two_runs_on_one_machine_round_equally_and_list_every_operation():
     output, second_output = (
         subprocess.run(
             [sys.executable, path_of("rounding")], capture_output=True, text=True, check=True

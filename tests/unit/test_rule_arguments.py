@@ -176,12 +176,12 @@ def test_the_column_to_fill_in_is_named_as_in_the_pools_file():
         columns={"answer": "the answer"}
     )
     assert shlex.split(
-        arguments(rename).annotation_column(job(task="swaps", what="to_annotate"))
+        arguments(rename).annotation_column(job(task="swaps", content="to_annotate"))
     ) == [
         "--to-annotate",
         "the answer",
     ]
-    assert arguments().annotation_column(job(task="swaps", what="rows")) == ""
+    assert arguments().annotation_column(job(task="swaps", content="rows")) == ""
 
 
 def test_only_recordings_are_measured_again_when_the_program_changes():

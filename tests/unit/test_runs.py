@@ -198,7 +198,7 @@ def test_the_choices_of_both_rounds_are_summarised_together():
 @pytest.mark.parametrize("name", CONFIG["studies"])
 def test_a_program_that_gets_a_part_of_the_configuration_has_the_same_study(name):
     study = study_of(name)
-    same_study = ResolvedStudy.of(json.loads(json.dumps(paths.of_study(study))), name)
+    same_study = ResolvedStudy.of(json.loads(json.dumps(paths.study_part(study))), name)
     assert same_study.runs == study.runs and same_study.probed_pools == study.probed_pools
     assert paths.results(same_study) == paths.results(study)
     assert paths.recorded_probes(same_study) == paths.recorded_probes(study)

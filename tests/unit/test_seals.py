@@ -107,7 +107,7 @@ def test_only_what_the_workflow_makes_is_sealed(tmp_path, monkeypatch):
     ]
 
 
-def test_seals_within_a_checkpoint_are_no_part_of_it(tmp_path, monkeypatch):
+def test_seals_within_a_checkpoint_do_not_belong_to_the_checkpoint(tmp_path, monkeypatch):
     """Removing all seals, or copying a state without hidden folders, damages no checkpoint. After
     pruning, only the manifest has a seal."""
     monkeypatch.chdir(tmp_path)
@@ -178,9 +178,7 @@ def test_ctrl_c_just_after_the_rename_leaves_no_old_seal(table, monkeypatch):
     )
 
 
-def test_a_kill_just_after_the_rename_leaves_a_seal_that_no_later_write_takes_for_its_own(
-    table, monkeypatch
-):
+def test_a_later_write_ignores_the_seal_that_a_kill_after_the_rename_left(table, monkeypatch):
     seals.seal_path(table).rename(seals.seal_path(table).with_name(f".{table.name}.before"))
     table.write_text("gain\n0.5\n")
     with monkeypatch.context() as patched, pytest.raises(OSError, match="No space left"):
@@ -283,7 +281,7 @@ def test_committed_results_have_committed_checksums_and_no_seals(table):
 @pytest.mark.parametrize(
     "folder", write_pages.committed_folders(ROOT), ids=lambda folder: folder.name
 )
-def test_the_committed_checksums_are_those_of_the_committed_tables(folder):
+def test_the_committed_checksums_match_the_committed_tables(folder):
     assert (folder / seals.CHECKSUM_FILE).read_text() == seals.checksum_lines(folder), (
         "run scripts/maintenance/write_pages.py"
     )

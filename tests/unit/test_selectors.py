@@ -76,7 +76,7 @@ def make_selector(kind: str, rates=SPREAD, seed: int = 0, steps: int = 40, **key
 
 
 @pytest.mark.parametrize("kind", online_selectors.KINDS)
-def test_a_selector_that_is_restored_goes_on_as_if_it_had_never_stopped(kind):
+def test_a_restored_selector_continues_like_an_uninterrupted_selector(kind):
     restored, rng = make_selector(kind), random.Random(1)
     for step in range(1, 31):
         if step in (4, 9, 16, 23):  # through a file, as in a checkpoint
@@ -273,7 +273,7 @@ def test_uninformative_embeddings_do_not_reverse_predictions():
         {"reference": 3, "every": 1},
     ],
 )
-def test_the_tokens_trained_on_are_those_of_the_groups_that_train(chosen):
+def test_the_trained_share_equals_the_share_of_groups_in_updates(chosen):
     keys = chosen | {"kind": "targeted", "buffer": 8}
     selector = make_selector("targeted", steps=60, **chosen)
     drawn = simulate(selector, SPREAD, 60)
@@ -333,7 +333,7 @@ def test_more_anchor_prompts_than_prompts_are_refused_in_one_line():
         make_selector("targeted", [0.5] * 5)
 
 
-def test_defaults_are_those_of_the_papers():
+def test_defaults_equal_those_of_the_papers():
     assert selector_settings.with_defaults(recipe("dynamic")) == {
         "kind": "dynamic",
         "groups": ROOM,

@@ -315,7 +315,9 @@ def test_a_damaged_line_of_the_store_is_sampled_again(study, model_server):
     assert run(study, model_server.url).returncode == 0 and model_server.requests == []
 
 
-def test_an_interrupted_probe_ends_in_one_line_and_keeps_what_arrived(study, model_server):
+def test_an_interrupted_probe_gives_a_one_line_error_and_keeps_the_received_completions(
+    study, model_server
+):
     def answer(body, number):
         time.sleep(0 if number < 2 else 30)
         return completions_of(body)
@@ -361,7 +363,9 @@ def test_a_failed_request_is_sent_again(study, model_server, failure):
 
 
 @pytest.mark.parametrize("form", ["seconds", "date"])
-def test_the_server_is_left_alone_for_as_long_as_it_says(study, model_server, form):
+def test_no_request_is_sent_during_the_waiting_time_that_the_server_states(
+    study, model_server, form
+):
     times = []
 
     def answer(body, number):

@@ -34,7 +34,7 @@ def test_signals_by_hand():
     assert with_tokens["mean_tokens"] == 5
 
 
-def test_without_any_answer_the_entropy_is_unknown_and_the_agreement_none():
+def test_without_answers_the_entropy_is_unknown_and_the_agreement_is_zero():
     measured = signals.measure(completion_rows(None, None), "final_word")
     assert measured["entropy"] is None and measured["agreement"] == measured["answered_share"] == 0
 

@@ -59,7 +59,7 @@ def test_the_qos_is_stronger_than_the_association_and_the_user_than_the_account(
     assert effective("lab", "fast", "gpu", "of_gpu")["user", "gres/gpu"] == (4, "QOS of_gpu")
 
 
-def test_the_qos_of_a_job_that_names_none():
+def test_each_account_has_its_default_qos():
     assert ACCOUNTING.default_qos == {"lab": "fast", "other": "normal", "third": "normal"}
 
 

@@ -206,7 +206,7 @@ def test_a_split_that_a_folder_does_not_have_is_reported(folder, name, split, wo
         assert word in message
 
 
-def test_a_folder_that_changed_is_read_anew(tmp_path, monkeypatch):
+def test_a_changed_folder_is_read_again(tmp_path, monkeypatch):
     import datasets
 
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
@@ -245,7 +245,7 @@ def test_only_and_except_of_one_list_divide_the_rows(count, data):
 
 
 @given(st.integers(1, 40), st.integers(1, 6))
-def test_every_nth_row_from_each_first_one_divides_the_rows(count, every):
+def test_every_nth_row_from_each_first_row_divides_the_rows(count, every):
     rows = [{"question": f"q{n}"} for n in range(count)]
     parts = [
         sources.choose_rows(rows, {"every": every, "first": first}, "f") for first in range(every)
@@ -419,7 +419,7 @@ def test_a_row_without_a_required_value_is_named(row, columns, words):
     assert str(error.value).startswith("mine.jsonl: row 5: ") and words in str(error.value)
 
 
-def test_rows_of_a_table_are_counted_as_a_spreadsheet_counts_them():
+def test_rows_of_a_table_are_numbered_as_in_a_spreadsheet():
     for number, row in ((0, 2), (6, 8)):
         with pytest.raises(UserError, match=f"mine.csv: row {row}: the question is empty"):
             problem({"question": "", "answer": "a"}, number=number, path="mine.csv")
@@ -439,7 +439,7 @@ def test_every_way_that_math_boxes_an_answer_is_read(solution, answer):
     assert sources.as_problem(row, 0, "math", {}, True, "f")["answer"] == answer
 
 
-def test_a_folder_of_ones_own_may_have_a_manifest_of_its_own(tmp_path):
+def test_a_users_folder_may_contain_its_own_manifest(tmp_path):
     (tmp_path / "data").mkdir()
     (tmp_path / "data/train.csv").write_text("question,answer\n1 + 1,2\n")
     (tmp_path / "manifest.json").write_text('{"made": "by hand"}')

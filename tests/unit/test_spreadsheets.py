@@ -110,7 +110,7 @@ def test_a_line_of_excel_that_another_spreadsheet_saved_as_a_row_is_skipped(tmp_
         ("question;answer\n", ["question", "answer"]),
     ],
 )
-def test_only_the_header_says_what_delimits(tmp_path, text, header):
+def test_only_the_header_determines_the_delimiter(tmp_path, text, header):
     path = tmp_path / "mine.csv"
     path.write_text(text)
     if header:
@@ -190,7 +190,9 @@ def test_no_column_is_suggested_that_holds_question_and_answer(tmp_path, name, t
 # --- numbers of rows in messages
 
 
-def test_json_lines_may_start_with_a_mark_and_its_rows_are_those_of_an_editor(tmp_path):
+def test_json_lines_may_start_with_a_byte_order_mark_and_rows_are_numbered_as_in_an_editor(
+    tmp_path,
+):
     text = '\ufeff\n{"question": "a"}\n\n\n{"question": "b"}\n   \n{"question": " "}\n'
     (tmp_path / "mine.jsonl").write_text(text)
     assert sources.read(tmp_path / "mine.jsonl").places == ["row 2", "row 5", "row 7"]
@@ -393,7 +395,9 @@ def test_rows_without_an_id_are_numbered_over_all_files(tmp_path):
         ("", ["b.csv: no rows"]),
     ],
 )
-def test_a_fault_in_one_of_several_files_is_reported_with_that_file(tmp_path, second, words):
+def test_an_error_in_one_of_several_files_is_reported_with_the_name_of_the_file(
+    tmp_path, second, words
+):
     (tmp_path / "a.csv").write_text("id,question,answer\na1,q1,1\na2,q2,2\n")
     (tmp_path / "b.csv").write_text(second)
     check_refusal(prepare(tmp_path, "a.csv", "b.csv", unlabelled=False), *words)

@@ -177,7 +177,7 @@ def test_programs_run_with_this_python_and_this_clones_package():
     assert os.environ["PYTHONPATH"].split(os.pathsep) == ["/clone/src", "/mine"]
 
 
-def test_where_there_is_slurm_its_commands_are_those_of_this_clone(empty_folder):
+def test_on_a_cluster_the_slurm_commands_of_this_clone_come_first_in_path(empty_folder):
     (empty_folder / "sbatch").touch(mode=0o755)
     os.environ["PATH"] = str(empty_folder)
     startup.prepare_environment(call())
@@ -199,7 +199,7 @@ def test_an_empty_variable_adds_no_current_folder():
 @pytest.mark.parametrize(
     ("attributes", "before", "after"),
     [
-        ({}, "", warm.place()),
+        ({}, "", warm.socket_path()),
         ({}, "/shared/socket", "/shared/socket"),
         ({}, warm.OFF, warm.OFF),
         ({"local_exec": False}, "", warm.OFF),  # jobs run on other nodes
@@ -225,7 +225,7 @@ def test_the_server_of_loaded_libraries_is_for_jobs_on_this_machine(
     assert os.environ[warm.SOCKET] == after
 
 
-def test_containers_see_the_folders_of_jobs_beside_those_of_the_user(empty_folder, monkeypatch):
+def test_containers_see_the_folders_of_jobs_and_of_the_user(empty_folder, monkeypatch):
     data = empty_folder.parent / f"{empty_folder.name}_data"
     data.mkdir()
     for name in (
@@ -241,7 +241,7 @@ def test_containers_see_the_folders_of_jobs_beside_those_of_the_user(empty_folde
     assert os.environ["APPTAINERENV_PYTHONPATH"] == "/clone/src"
 
 
-def test_an_image_has_tex_where_the_machine_has_none():
+def test_jobs_in_images_have_tex_even_if_the_machine_has_none():
     os.environ["PATH"] = "/nowhere"
     assert not startup.has_tex(call()) and startup.has_tex(call(deployment_settings=CONTAINERS))
 

@@ -192,7 +192,9 @@ def innocent():
 @pytest.mark.parametrize(
     "text", ["process {innocent} on {here}", "process {innocent} on {here}, Slurm job 7"]
 )
-def test_a_process_that_got_the_number_of_an_ended_one_is_not_signalled(tmp_path, innocent, text):
+def test_a_process_with_the_reused_id_of_an_ended_process_is_not_signalled(
+    tmp_path, innocent, text
+):
     """A run was killed, its process id is used again, and another process holds its lock."""
     (tmp_path / "lock").write_text(text.format(innocent=innocent.pid, here=HERE))
     with open(tmp_path / "lock") as stream:

@@ -55,7 +55,7 @@ def test_pure_finishing_and_pure_correctness_are_distinguished():
     assert statistics.decompose(0.0, 0.0, 0.9, 0.6) == pytest.approx((0.6, 0.0))
 
 
-def test_pass_at_k_is_the_share_of_draws_that_hold_a_right_one():
+def test_pass_at_k_is_the_share_of_draws_with_a_right_sample():
     for n in range(1, 7):
         for c in range(n + 1):
             for k in range(1, n + 1):
@@ -132,7 +132,7 @@ TRUE_GAIN = true_gain()
         elements=st.integers(-4, 4).map(lambda x: x / 4),
     )
 )
-def test_p_is_below_5_per_cent_where_the_interval_excludes_zero(values):
+def test_p_is_below_5_per_cent_if_the_interval_excludes_zero(values):
     components, interval = statistics.components(values), statistics.mean_interval(values)
     p = statistics.p_value(components)
     assert 0 <= p <= 1
@@ -156,7 +156,7 @@ def test_p_by_hand():
     assert np.isnan(statistics.p_value(statistics.components(np.ones((3, 1)))))
 
 
-def test_components_of_many_studies_are_those_of_each():
+def test_the_components_of_many_studies_equal_those_of_each_study():
     values = np.random.default_rng(3).random((4, 2, 3, 7))
     many = statistics.components(values)
     for i, j in itertools.product(range(4), range(2)):

@@ -153,7 +153,7 @@ def test_the_interval_of_a_tier_is_over_its_problems_only(tmp_path):
     assert row["accuracy_high"] - row["accuracy"] == pytest.approx(half, rel=1e-9)
 
 
-def test_tiers_that_are_words_stand_behind_numbers_and_problems_without_one_are_left_out(tmp_path):
+def test_tiers_that_are_words_follow_numbers_and_problems_without_a_tier_are_left_out(tmp_path):
     rows = accuracies.tiers(cells(tmp_path, tiers={"a": "hard", "b": 2, "c": "easy"}))
     assert [row["tier"] for row in rows if row["policy"] == "all"] == ["2", "easy", "hard"]
     assert {row["problems"] for row in rows} == {1} and all(
@@ -552,7 +552,7 @@ def test_wall_time_is_read_from_beside_the_updates_and_may_be_gone(tmp_path, mon
     )
 
 
-def test_gain_against_learnable_share_length_and_both(tmp_path):
+def test_the_gain_is_regressed_on_the_learnable_share_the_length_and_both(tmp_path):
     policies = ["a", "b", "c", "d", "e", "f"]
     learned, tokens = [0.1, 0.3, 0.2, 0.6, 0.5, 0.4], [50.0, 45, 48, 30, 41, 33]
     key = lambda policy, test="t": {

@@ -66,7 +66,7 @@ def test_the_specification_and_the_hash_of_a_grpo_run_do_not_depend_on_the_exist
     )
 
 
-def test_a_run_on_worked_solutions_names_them_and_its_hash_follows(tmp_path):
+def test_worked_solutions_are_part_of_the_specification_and_the_hash(tmp_path):
     fields = spec_of("mini_sft").fields()
     assert fields["solutions"] == "results/tasks/swaps/solutions.jsonl"
     spec = Spec(**fields)
@@ -225,7 +225,7 @@ def test_generated_problems_have_their_shortest_solution_without_slips(family, g
         assert "has" not in text.split(), "nothing is restated"
 
 
-def test_a_family_without_demonstrations_says_so():
+def test_a_family_without_demonstrations_is_refused():
     with pytest.raises(UserError, match="task t: family shuffled_objects has no worked solutions"):
         solutions.worked_solutions(
             "t", SOURCE | {"family": "shuffled_objects"}, [], "choice_letter"

@@ -130,7 +130,7 @@ def test_constant_columns_are_in_the_caption_of_a_table_and_in_each_row_of_a_pag
     assert plain(("base pass@", K)) == "base pass@k"
 
 
-def test_best_and_second_are_marked_only_where_they_are_resolved():
+def test_best_and_second_are_marked_only_if_their_differences_are_significant():
     gains = pd.DataFrame(
         [
             {

@@ -337,7 +337,7 @@ def test_up_to_one_in_a_hundred_unreadable_answers_are_left_out_and_more_are_ref
     ) == bool(unreadable)
 
 
-def test_one_unreadable_answer_in_a_hundred_is_left_out_and_one_in_ninety_nine_is_not():
+def test_one_unreadable_answer_in_a_hundred_is_left_out_and_one_in_ninety_nine_is_refused():
     for hundreds in (1, 2, 3, 7):
         bad = range(hundreds)
         assert (

@@ -46,7 +46,7 @@ def test_a_bad_trajectory_is_reported(tmp_path, text, words):
     assert str(error.value).startswith(f"{tmp_path}/T.csv: ") and words in str(error.value)
 
 
-def test_the_first_epochs_of_each_prompt_are_split_from_the_later_ones_whatever_their_numbers_and_order(
+def test_the_first_epochs_of_each_prompt_are_separated_from_later_epochs_in_any_numbering_and_order(
     tmp_path,
 ):
     prompts = read(tmp_path, HEAD + "a,5,1,8\na,0,2,8\na,2,3,8\nb,1,4,8\nb,3,5,8\nb,7,6,8\n")
@@ -88,7 +88,7 @@ def test_a_stretch_covers_the_same_share_of_epochs_of_every_prompt():
     )
 
 
-def test_a_prompt_counts_by_the_share_of_seeds_that_chose_it():
+def test_a_prompt_is_weighted_by_the_share_of_seeds_that_chose_the_prompt():
     assert trajectory_groups.selection_shares([["a", "b"], ["b", "c"]]).to_dict() == {
         "a": 0.5,
         "b": 1.0,

@@ -203,7 +203,7 @@ def test_a_sample_that_separates_the_pool_still_gives_finite_predictions():
 
 
 @pytest.mark.parametrize("rate, word", [(0.0, "wrong"), (1.0, "right")])
-def test_a_sample_of_one_class_tells_nothing_and_says_so(rate, word):
+def test_a_sample_of_one_class_is_reported_as_uninformative(rate, word):
     with pytest.raises(UserError, match=f"the 2 prompts that were annotated are all {word}"):
         predicted.predict_pass_rates(known_signals(9), {"p1": rate, "p2": rate})
 

@@ -31,7 +31,7 @@ def main():
     exec(sys.argv[1], globals())
 
 if __name__ == "__main__":
-    warm.run(main, starts="DOES_WITHOUT" not in os.environ)
+    warm.run(main, may_start="DOES_WITHOUT" not in os.environ)
 """
 COUNT = """
 got = []
@@ -124,7 +124,7 @@ def start(world, request):
     return start
 
 
-def test_streams_arguments_folder_and_environment_are_those_of_the_program(start, world):
+def test_a_fork_has_the_streams_arguments_folder_and_environment_of_the_program(start, world):
     code = """
 print(sys.argv[0], os.getcwd(), os.environ["OMP_NUM_THREADS"], os.environ.get("HARDGRPO_WARM") or None, sys.stdin.read())
 print("to stderr", file=sys.stderr)
@@ -210,7 +210,7 @@ def test_a_program_that_is_killed_does_not_go_on(start):
     assert gone(real)
 
 
-def test_the_code_beside_a_program_is_read_anew(start, world):
+def test_each_program_reads_the_current_code_of_its_clone(start, world):
     for value in ("one", "another"):
         (world.folder / "beside.py").write_text(f"value = {value!r}")
         process, *_ = start("import beside; print(beside.value)")
@@ -240,7 +240,7 @@ def test_other_threads_need_another_process(world):
     assert finish(second_process)[0] == "2\n" and first_process.wait() == 0
 
 
-def test_where_the_process_is_killed_the_program_says_so_and_the_next_one_starts_another(tmp_path):
+def test_a_program_reports_a_killed_server_and_the_next_program_starts_a_new_server(tmp_path):
     world = World(tmp_path, TORCH_ALONE)
     process, _, real, parent = world.start("time.sleep(3600)")
     parent.kill()
@@ -313,7 +313,7 @@ def test_a_signal_after_the_server_has_died_is_no_traceback():
     warm._forward_signal(client, signal.SIGTERM)
 
 
-def test_streams_of_a_program_that_dies_while_it_asks_are_closed(world):
+def test_streams_of_a_program_that_dies_during_its_request_are_closed(world):
     import socket
 
     world.start("pass")[0].wait()  # the server still runs

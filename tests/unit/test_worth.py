@@ -41,7 +41,7 @@ def row(gain=(0.02, 0.01, 0.03), greedy=(nan, nan, nan), lead=(nan, nan)) -> Sim
         ({"lead": (0.01, 0.01), "greedy": (-0.11, -0.15, -0.07)}, worth.GREEDY_FELL),
     ],
 )
-def test_yes_needs_a_gain_no_fall_of_greedy_accuracy_and_a_lead_where_there_is_a_random_choice(
+def test_the_verdict_yes_needs_a_gain_no_fall_of_greedy_accuracy_and_a_lead_over_random_if_available(
     numbers, verdict
 ):
     assert worth.worth_it(row(**numbers)) == verdict
@@ -54,7 +54,7 @@ def arms(study: str) -> dict[tuple, dict]:
     prices = designs.prices(resolved_study, CONFIG["plan"]["price"], CONFIG["subset"]["policy"])
     tables = files.Tables.below(ROOT / paths.reference(study))
     tables = summaries.read_all(tables, registry.columns(*registry.WORTH), design["first_recipe"])
-    groups = worth.of_models_and_tasks(design["policy_settings"], **tables, prices=prices)
+    groups = worth.entries_by_model_and_task(design["policy_settings"], **tables, prices=prices)
     return {
         (group["model"], group["task"], arm["name"]): arm
         for group in groups
@@ -89,7 +89,7 @@ def test_the_committed_studies_have_arms_of_every_verdict_that_differs_from_a_ga
     assert {worth.YES, worth.GREEDY_FELL, worth.NOT_BETTER, worth.WORSE_THAN_RANDOM} <= verdicts
 
 
-def test_one_comparison_has_one_verdict():
+def test_the_page_of_worth_and_the_table_of_choices_give_the_same_verdict():
     """The page says yes only to arms that docs/which-prompts.csv calls better than a random
     choice."""
     cases = pd.read_csv(ROOT / "docs/which-prompts.csv")

@@ -161,7 +161,7 @@ def test_everything_is_drawn_in_the_image_for_figures_and_so_without_torch(
     assert (paper / "figures/accuracy.png").exists()
 
 
-def test_going_over_to_containers_computes_nothing_anew(finished, stand_in, monkeypatch):
+def test_switching_to_containers_reruns_no_job(finished, stand_in, monkeypatch):
     monkeypatch.setenv("PATH", stand_in.env["PATH"])
     make_images(finished)
     assert finished.plan("--sdm", "apptainer") == {}
@@ -214,7 +214,7 @@ def build(world: World, **env: str) -> subprocess.CompletedProcess:
     )
 
 
-def test_building_without_a_runtime_says_how_to_go_on(world, tmp_path):
+def test_building_without_a_runtime_gives_an_error_with_a_remedy(world, tmp_path):
     (tmp_path / "empty").mkdir()
     done = build(world, PATH=str(tmp_path / "empty"))
     assert done.returncode == 1 and done.stderr.count("\n") == 1

@@ -125,7 +125,7 @@ def test_a_dataset_without_a_locked_file_is_refused(work, dataset):
     assert_refused(work.dataset(), "main/train[1].jsonl: found no such file", sha)
 
 
-def test_download_that_is_killed_leaves_nothing_and_is_repeated(work, dataset):
+def test_a_killed_download_leaves_no_file_and_is_repeated(work, dataset):
     (dataset / "main/test.jsonl").write_text('{"question": "?", "answer": "1"}\n' * 10000)
     work.hub.stall = "main/test.jsonl"
     arguments = ["--dataset", DATASET, "--revision", REVISION]

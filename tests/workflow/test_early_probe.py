@@ -204,7 +204,7 @@ def program(folder, *options) -> list[str]:
     ]  # fmt: skip
 
 
-def test_with_a_confidence_the_subset_s_file_says_so(tmp_path):
+def test_the_file_of_a_subset_states_the_confidence(tmp_path):
     rng = np.random.default_rng(0)
     outcomes = rng.random((100, 8)) < rng.random((100, 1))
     policy, ids = {"rule": "hard", "budget": 0.2}, [f"n{i}" for i in range(100)]
@@ -293,7 +293,7 @@ def test_with_a_confidence_the_subset_s_file_says_so(tmp_path):
         )
 
 
-def test_killed_and_taken_up_again_it_ends_the_same(worlds, tmp_path):
+def test_a_killed_and_resumed_early_probe_writes_the_same_files(worlds, tmp_path):
     full, early = worlds
     command = program(tmp_path)
     kills = 0

@@ -61,7 +61,7 @@ def arguments_of(command: str) -> list[str]:
 # --- numbers
 
 
-def test_every_number_is_that_of_the_row_it_names(design):
+def test_every_number_equals_the_cell_that_its_name_refers_to(design):
     tables = findings.Committed(ROOT, design)
     rows = findings.macros(tables, ENTRIES["numbers"])
     assert len(rows) == len(ENTRIES["numbers"]) > 100
@@ -175,7 +175,7 @@ BREAKS = {  # {what happened: (sentence, table, rows, new cells)}
 
 
 @pytest.mark.parametrize("name", BREAKS)
-def test_a_table_that_contradicts_a_sentence_stops_and_names_both(name, committed, design):
+def test_a_table_that_contradicts_a_sentence_is_an_error_that_names_both(name, committed, design):
     label, table, rows, cells = BREAKS[name]
     line = change(committed, table, rows, **cells)
     entries = {label: ENTRIES["claims"][label]}
@@ -245,7 +245,7 @@ def test_the_paper_needs_no_study_and_no_run(world):
 
 
 @pytest.mark.tex
-def test_the_paper_is_made_and_a_broken_table_stops_it(tmp_path):
+def test_the_paper_is_made_and_a_broken_table_is_an_error(tmp_path):
     world = World(tmp_path / "world")
     done = world.snakemake("paper")
     assert done.returncode == 0, done.stdout + done.stderr

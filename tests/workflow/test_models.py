@@ -207,7 +207,7 @@ def test_model_from_a_folder(work, model, tmp_path):
 HUB_KEYS = {"repository": MODEL, "revision": REVISION, "licence": "MIT"}
 
 
-def test_weights_in_one_piece(work, model):
+def test_weights_in_a_single_file(work, model):
     (model / "model.safetensors").write_bytes(b"all")
     assert_done(work.model())
     assert {name for name in names(work.out) if "safetensors" in name} == {"model.safetensors"}

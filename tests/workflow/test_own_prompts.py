@@ -92,7 +92,7 @@ def test_only_files_that_the_subset_needs_are_planned_and_made(answered):
     assert answered.plan("subset", "--configfile", "my.yaml") == {}
 
 
-def test_the_pass_rates_are_those_of_the_probe(answered):
+def test_the_pass_rates_equal_those_of_the_probe(answered):
     answers = read_answers(answered)
     expected = {row["name"]: row["gold"].strip(".").lower() for row in TABLE}
     rates = {
@@ -140,7 +140,7 @@ def test_facts_about_the_chosen_prompts_are_printed_and_written(answered):
     assert "results/subsets/mine/mine/half/seed3.rows.csv" in answered.output
 
 
-def test_other_answers_are_measured_and_chosen_from_anew(answered, tmp_path):
+def test_changed_answers_plan_a_new_measurement_and_a_new_subset(answered, tmp_path):
     copy = answered.copy(tmp_path / "world")
     changed = as_csv([row | {"gold": "red"} for row in TABLE])
     (copy.folder / "my data/prompts.csv").write_bytes(changed.encode())

@@ -140,7 +140,7 @@ def unpack(tmp_path, model, **settings):
 
 @pytest.mark.parametrize("tied", [True, False])
 @pytest.mark.parametrize("quantised", [False, True])
-def test_weights_and_biases_of_qwen2_are_those_of_the_file(tmp_path, tied, quantised):
+def test_weights_and_biases_of_qwen2_equal_those_of_the_file(tmp_path, tied, quantised):
     from hardgrpo.sampling import model_folders
 
     original = build_qwen2(tied=tied)
@@ -200,7 +200,7 @@ def test_the_tokenizer_of_qwen2_follows_qwens_rules(tmp_path):
 
 
 @pytest.mark.parametrize("rules", [None, "default"])
-def test_an_old_file_that_names_no_rules_has_those_of_its_architecture(tmp_path, rules):
+def test_an_old_file_without_a_pre_tokenizer_gets_that_of_its_architecture(tmp_path, rules):
     from tokenizers import Tokenizer
 
     folder = unpack(tmp_path, build_qwen2(tied=True), rules=rules)
@@ -209,7 +209,7 @@ def test_an_old_file_that_names_no_rules_has_those_of_its_architecture(tmp_path,
 
 def test_unknown_rules_of_a_tokenizer_are_refused(tmp_path):
     with pytest.raises(
-        UserError, match="package p: its tokenizer cuts texts by rules 'no-such-rules'"
+        UserError, match="package p: its pre-tokenizer 'no-such-rules' is not supported"
     ):
         unpack(tmp_path, build_qwen2(tied=True), rules="no-such-rules")
 

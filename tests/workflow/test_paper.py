@@ -48,7 +48,7 @@ def written(request, tmp_path_factory):
     return world, request.param
 
 
-def test_every_number_is_that_of_the_row_it_names(written):
+def test_every_number_equals_the_cell_that_its_name_refers_to(written):
     world, study = written
     rows = origins(world, study)
     assert len(rows) > 50 and len({row["key"] for row in rows}) == len(rows)

@@ -275,7 +275,7 @@ def test_a_broken_calibration_is_reported(finished):
     )
 
 
-def test_calibration_without_finished_jobs_says_so(world):
+def test_calibration_without_finished_jobs_is_refused(world):
     done = subprocess.run(
         [sys.executable, "scripts/plan/calibrate.py"],
         cwd=world.folder,
@@ -319,5 +319,5 @@ def test_the_page_opens_in_a_browser_without_errors_or_requests(paper):
     assert not messages and [url for url in urls if not url.startswith(("file:", "data:"))] == []
 
 
-def test_snakemake_plan_leaves_no_trace_in_other_targets(world):
+def test_snakemake_plan_does_not_affect_other_targets(world):
     assert "plan" not in world.plan("--config", "study=mini")

@@ -169,7 +169,7 @@ def test_a_cluster_and_a_laptop_plan_the_same_jobs(world):
         "trajectories",
     ],
 )
-def test_a_study_draws_the_figures_that_it_has_something_for(world, study):
+def test_a_study_draws_the_figures_that_its_tables_allow(world, study):
     drawn = {
         rule.removeprefix("plot_")
         for rule in world.plan("figures", "--config", f"study={study}")
@@ -283,12 +283,12 @@ def test_an_edit_of_one_plotting_program_plans_that_figure_and_the_paper(finishe
     }
 
 
-def test_an_edit_of_the_statistics_plans_the_summary_and_what_is_drawn_from_it(finished):
+def test_an_edit_of_the_statistics_plans_the_summaries_and_their_figures_and_tables(finished):
     finished.edit("src/hardgrpo/analysis/statistics.py", lambda text: text + "\n# a remark\n")
     assert set(jobs(finished.plan())) == {"summarize"} | JUDGING | DRAWING - {"compile_supplement"}
 
 
-def test_another_policy_plans_its_own_runs_and_what_is_drawn_from_them(finished):
+def test_a_new_policy_plans_its_own_runs_and_the_figures_and_tables_of_these_runs(finished):
     finished.configure(
         lambda config: config["studies"]["mini"]["arms"].append(
             {"policy": "easy", "recipe": "mini"}

@@ -79,7 +79,7 @@ def test_no_question_stands_in_train_and_test(prepared, task):
     )
 
 
-def test_the_problems_are_those_of_the_committed_lock(prepared):
+def test_the_problems_match_the_committed_lock(prepared):
     assert (prepared.folder / "inputs.lock").read_bytes() == (ROOT / "inputs.lock").read_bytes()
     locked = json.loads((ROOT / "inputs.lock").read_text())["problems"]
     assert {f"{task}/{split}" for task, split in SPLITS} <= set(locked)

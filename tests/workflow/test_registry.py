@@ -85,7 +85,7 @@ def test_an_added_table_and_figure_appear_in_summaries_paper_and_report(finished
 
 
 @pytest.mark.parametrize("figure", ["parts", "tiers"])
-def test_a_figure_follows_its_own_module_alone(finished, figure):
+def test_a_figure_depends_on_its_own_module_only(finished, figure):
     finished.edit(
         f"src/hardgrpo/report/figures/{figure}.py", lambda text: text + "\n# another look\n"
     )

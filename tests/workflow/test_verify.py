@@ -167,7 +167,7 @@ def verify_program(world, tables: str = REFERENCE) -> tuple[int, str]:
     """Run the command of the rule directly, so that no other rule reads the changed file first."""
     (world.folder / PAPER).unlink(missing_ok=True)
     config = load.read(world.folder)
-    part = paths.of_study(ResolvedStudy.of(config, "mini"))
+    part = paths.study_part(ResolvedStudy.of(config, "mini"))
     graders = {task: config["tasks"][task]["grader"] for task in part["tasks"]}
     command = [
         sys.executable,

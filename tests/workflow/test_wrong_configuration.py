@@ -111,7 +111,7 @@ def break_(path, value):
         ),
         (
             break_("tasks/swaps/test/reach", {"samples": 64, "seed": 2}),
-            ["tasks.swaps.test.reach.seed", "is that of the test", "give another"],
+            ["tasks.swaps.test.reach.seed", "equals the seed of the test", "give another"],
         ),
         (
             break_("models/tiny-seed3", {"source": CONFIG["models"]["tiny"]["source"]}),
@@ -244,7 +244,7 @@ def break_(path, value):
         ),
         (
             break_("policies/nearest_half/rounds", 2),
-            ["policies.nearest_half.rounds", "takes no 'rounds' by pass_rate"],
+            ["policies.nearest_half.rounds", "with by: pass_rate does not use 'rounds'"],
         ),
         (
             break_("policies/agreement_in_rounds/rounds", 3),
@@ -304,7 +304,11 @@ def break_(path, value):
         ),
         (
             break_("policies/hard/budget", {"money": 100, "label_price": 2}),
-            ["policies.hard.budget", "needs the answers of the whole pool before it chooses", "by"],
+            [
+                "policies.hard.budget",
+                "needs the reference answers of the whole pool before it chooses",
+                "by",
+            ],
         ),
         (
             break_("studies/mini/arms/0/policy", ["hard_by_tight"]),
@@ -320,7 +324,7 @@ def break_(path, value):
         ),
         (
             break_("tasks/facts/source/length", [1]),
-            ["tasks.facts.source.length", "facts takes no 'length'; remove it"],
+            ["tasks.facts.source.length", "facts does not use 'length'; remove it"],
         ),
         (
             break_("tasks/facts", None),
@@ -527,7 +531,7 @@ def break_(path, value):
         (break_("policies/hard/budget", 0), ["policies.hard.budget", "(0, 1]"]),
         (break_("policies/hard/budget", 1.5), ["policies.hard.budget", "(0, 1]"]),
         (break_("policies/hard/budget", None), ["policies.hard", "needs 'budget'"]),
-        (break_("policies/all/budget", 0.5), ["policies.all.budget", "takes no 'budget'"]),
+        (break_("policies/all/budget", 0.5), ["policies.all.budget", "does not use 'budget'"]),
         (
             break_("tasks/swaps/probe/samples", 10.0),
             ["tasks.swaps.probe.samples", "10.0 should be a valid integer"],
@@ -623,7 +627,7 @@ def test_a_wrong_configuration_names_file_and_place(change, words):
         assert word in message, message
 
 
-def test_models_that_learned_different_tasks_share_a_study_if_each_has_arms_of_its_own():
+def test_models_that_learned_different_tasks_share_a_study_if_each_model_has_its_own_arms():
     config = copy.deepcopy(CONFIG)
     arms = [
         {"policy": "hard", "recipe": "mini", "models": "tiny", "tasks": ["swaps", "arithmetic"]},
@@ -638,7 +642,7 @@ def test_models_that_learned_different_tasks_share_a_study_if_each_has_arms_of_i
         checks.check(config, "config.yaml")
 
 
-def test_the_configuration_as_it_is_is_right():
+def test_the_committed_configuration_is_valid():
     checks.check(copy.deepcopy(CONFIG), "config.yaml")
 
 
@@ -662,7 +666,7 @@ def test_every_key_of_the_schema_is_described():
     assert undescribed == []
 
 
-def test_snakemake_stops_with_one_line_and_leaves_results_alone(finished):
+def test_snakemake_gives_a_one_line_error_and_changes_no_results(finished):
     before = {
         path: path.stat().st_mtime_ns
         for path in (finished.folder / "results").rglob("*")

@@ -1,5 +1,5 @@
-"""docs/published-numbers.md, and the samples per prompt in docs/which-prompts.md: analyses of
-published numbers of right answers."""
+"""docs/published-numbers.md, and the section on samples per prompt in docs/which-prompts.md:
+results of the analyses of published numbers of right answers."""
 
 from hardgrpo.report import answers, registry
 from hardgrpo.runtime import files
@@ -12,7 +12,7 @@ PROBING, BEFORE_AFTER = "probing", "before_after"
 
 
 def page(root: Path, config: dict) -> str:
-    """The answers of all analyses with committed tables."""
+    """The page docs/published-numbers.md: the results of all analyses with committed tables."""
     analyses = {
         name: analysis
         for name, analysis in config["analyses"].items()
@@ -29,13 +29,13 @@ def page(root: Path, config: dict) -> str:
 
 
 def choices_after(root: Path, config: dict) -> dict[str, dict]:
-    """{rule: row of table `choices_after`} of the study before_after."""
+    """{rule: row of table `choices_after`} of the analysis before_after."""
     analysis = config["analyses"][BEFORE_AFTER]
     return tables(root, BEFORE_AFTER, analysis)["choices_after"].set_index("rule").to_dict("index")
 
 
-def samples(root: Path, config: dict) -> str:
-    """The section of docs/which-prompts.md on the number of samples per prompt."""
+def samples_section(root: Path, config: dict) -> str:
+    """The section of docs/which-prompts.md on the number of samples per prompt, in Markdown."""
     analysis = config["analyses"][PROBING]
     return templates.fill(
         "samples",
@@ -46,4 +46,5 @@ def samples(root: Path, config: dict) -> str:
 
 
 def tables(root: Path, name: str, analysis: dict) -> dict:
+    """{name: committed summary table} of an analysis."""
     return answers.read_tables(analysis, files.Tables.below(root / paths.reference(name)))

@@ -261,7 +261,7 @@ def recorded_contrasts(table: pd.DataFrame) -> pd.DataFrame:
     """Accuracy of recorded runs minus the accuracy of other runs: means of the last five
     checkpoints, on all and on hard questions, by the task's grader.
 
-    Published accuracies are left out where there are completions.
+    Published accuracies are left out if there are completions.
     """
     keys, last = recorded.KEYS[:5], recorded.last_checkpoints(table)
     last["shown"] = [estimate(row, "difference") for row in last.itertuples()]

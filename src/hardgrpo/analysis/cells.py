@@ -23,7 +23,8 @@ class Cell:
     """All replicates of a (model, task, policy, recipe) on a test set.
 
     `bases` are the evaluations of the base models: one for each of `runs`, or a single evaluation
-    if all runs share a base model.
+    if all runs share a base model. Shapes of arrays: S replicates (seeds), N problems, m
+    completions per problem.
     """
 
     model: str
@@ -61,13 +62,13 @@ class Cell:
         return self._rates(self.bases, 0, column, decoding)
 
     def rates(self, step: int, column: str = "correct", decoding: str = "sampled") -> np.ndarray:
-        """(S, N) mean of a column by replicate and problem, ids sorted. Raise a `UserError` if base
-        and run differ in problems."""
+        """(S, N) mean of a column by replicate and problem, ids sorted. Raise a `UserError` if the
+        base model and a run were tested on different problems."""
         return self._rates(self.runs, step, column, decoding)
 
-    def split_rates(self, step: int) -> list[np.ndarray]:
-        """Arguments of `statistics.decompose`: answered and correct of the base models, answered
-        and correct of the runs at a step."""
+    def decomposition_rates(self, step: int) -> list[np.ndarray]:
+        """The arguments of `statistics.decompose`: for the base models and for the runs at a step,
+        the rates (S, N) of answered and of correct completions."""
         columns = ("answered", "correct")
         return [*map(self.base_rates, columns), *(self.rates(step, column) for column in columns)]
 
@@ -85,8 +86,8 @@ class Cell:
         return np.stack([rates.to_numpy() for rates in problem_rates])
 
     def grades(self, step: int, decoding: str = "sampled") -> np.ndarray | None:
-        """(S, N, m) grades 0/1 of single completions (step 0: of the base models); None if problems
-        or runs differ in m."""
+        """(S, N, m) grades 0/1 of single completions (step 0: of the base models); None if the
+        problems or replicates have different numbers m."""
         grades = [
             evaluations.by_sample(frame, step, decoding)
             for frame in (self.runs if step else self.bases)
@@ -115,7 +116,7 @@ class Cell:
         share a base model.
 
         A sample solves a problem if its answer is correct and, where steps can be checked, sound:
-        problems with few possible answers are solved by guessing.
+        problems with few possible answers can be solved by guessing.
         """
         correct, sound = (
             self._rates(self.reach, 0, column, "sampled") for column in ("correct", "sound")
@@ -159,9 +160,9 @@ def load_cells(study: ResolvedStudy) -> list[Cell]:
         )
         for test in study.eval_tasks(task, model):
             bases = list(dict.fromkeys(run.base for run in replicates))
-            of_bases = {
+            base_evaluations = {
                 kind: [read(f"{base}/{kind}", test) for base in bases]
-                for kind in paths.of_base(study, model, test)
+                for kind in paths.base_sample_sets(study, model, test)
             }
             cells.append(
                 Cell(
@@ -170,10 +171,10 @@ def load_cells(study: ResolvedStudy) -> list[Cell]:
                     test,
                     policy,
                     recipe,
-                    of_bases["base"],
+                    base_evaluations["base"],
                     [read(run.path, test) for run in replicates],
                     [run.seed for run in replicates],
-                    reach=of_bases.get("reach"),
+                    reach=base_evaluations.get("reach"),
                     is_first_recipe=settings.is_first_recipe(study.entry, recipe),
                     compared_with=partners,
                 )
@@ -189,8 +190,8 @@ def load_cells(study: ResolvedStudy) -> list[Cell]:
 
 
 def families(cells: list[Cell]) -> list[list[Cell]]:
-    """Groups of cells with the same model, task and test, in the study's order. Comparisons stay
-    within a group."""
+    """Groups of cells with the same model, task and test, sorted by these names. Within a group,
+    the cells are in the study's order. Only cells of one group are compared."""
     keys = lambda cell: (cell.model, cell.task, cell.eval_task)
     return [
         sorted(group, key=cells.index)

@@ -16,7 +16,7 @@ def parts(cells: list[Cell]) -> list[dict]:
     correctness."""
     rows = []
     for cell in cells:
-        rates = cell.split_rates(cell.last_step)
+        rates = cell.decomposition_rates(cell.last_step)
         finishing, correctness = statistics.decompose_by_problem(*rates)
         rows.append(
             cell.keys

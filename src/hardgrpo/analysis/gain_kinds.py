@@ -27,7 +27,7 @@ def kinds(cells: list[Cell]) -> list[dict]:
     for cell in cells:
         if cell.reach is None:
             continue
-        rates = cell.split_rates(cell.last_step)
+        rates = cell.decomposition_rates(cell.last_step)
         shape = rates[2].shape
         out_of_reach = np.broadcast_to(cell.out_of_reach(), shape)
         greedy = None

@@ -43,20 +43,20 @@ def rollouts(updates: dict[Run, pd.DataFrame]) -> list[dict]:
 
 
 def time_to_target(cells: list[Cell], updates: dict[Run, pd.DataFrame], study: dict) -> list[dict]:
-    """The rollouts until an arm reaches the `target`: the final accuracy of the study's first
-    recipe on the same prompts.
+    """The rollouts until an arm reaches the `target`: the final accuracy of the baseline, which is
+    the arm with the same policy and the study's first recipe.
 
     An arm's curve is the mean over seeds, linear between checkpoints. `share` is the number of
     rollouts at which the arm's curve first reaches the target, divided by the number of rollouts at
-    which the first recipe's curve first reaches the target. (Noise may let both curves reach the
-    target early.) `minus_share` is the divisor as a share of all rollouts of the first recipe.
-    `share` is empty if the arm never reaches the target. An arm has no row if the first recipe
-    starts at or above its final accuracy.
+    which the baseline's curve first reaches the target. The baseline's curve may reach the target
+    before its end, because curves are noisy. `minus_share` is the divisor as a share of all
+    rollouts of the baseline. `share` is empty if the arm never reaches the target. An arm has no
+    row if the baseline's final accuracy is not above the accuracy of its base model.
 
-    `share_low` and `share_high` are a 95 % percentile bootstrap interval over seeds (Efron 1979):
-    DRAWS resamples, with the same seeds for both arms. Both are empty with fewer than LEAST_SEEDS
-    seeds. Either is empty if the percentile is a draw that never reaches the target. `reached` is
-    the share of draws that reach the target.
+    `share_low` and `share_high` are the ends of a 95 % percentile bootstrap interval over seeds
+    (Efron 1979): DRAWS resamples, with the same seeds for both arms. Both are empty with fewer than
+    LEAST_SEEDS seeds. Either is empty if the percentile is a draw that never reaches the target.
+    `reached` is the share of draws that reach the target.
     """
     own_cells = {
         (cell.model, cell.task, *cell.arm): cell for cell in cells if cell.task == cell.eval_task
@@ -65,32 +65,34 @@ def time_to_target(cells: list[Cell], updates: dict[Run, pd.DataFrame], study: d
     rows = []
     for key, cell in own_cells.items():
         runs = runs_by_arm.get(key, [])
-        plain = own_cells.get((*key[:3], settings.first_recipe(study)))
+        baseline = own_cells.get((*key[:3], settings.first_recipe(study)))
         if (
             not runs
-            or plain is None
-            or plain is cell
-            or plain.seeds != cell.seeds
+            or baseline is None
+            or baseline is cell
+            or baseline.seeds != cell.seeds
             or any(updates[run].kept.isna().any() for run in runs)
         ):
             continue
-        spent, curves = _curve(cell, [updates[run] for run in runs])
-        plain_spent, plain_curves = _curve(
-            plain, [updates[run] for run in runs_by_arm[*key[:2], *plain.arm]]
+        mean_rollouts, curves = _curve(cell, [updates[run] for run in runs])
+        baseline_mean_rollouts, baseline_curves = _curve(
+            baseline, [updates[run] for run in runs_by_arm[*key[:2], *baseline.arm]]
         )
         seeds = len(cell.seeds)
         rng = np.random.Generator(np.random.PCG64(SEED))
         draws = rng.integers(seeds, size=(DRAWS, seeds))
-        share, divisor = _share(spent, curves.mean(axis=0), plain_spent, plain_curves.mean(axis=0))
+        share, divisor = _share(
+            mean_rollouts, curves.mean(axis=0), baseline_mean_rollouts, baseline_curves.mean(axis=0)
+        )
         if divisor == 0:
             continue
         shares = np.array(
             [
                 _share(
-                    spent,
+                    mean_rollouts,
                     curves[indices].mean(axis=0),
-                    plain_spent,
-                    plain_curves[indices].mean(axis=0),
+                    baseline_mean_rollouts,
+                    baseline_curves[indices].mean(axis=0),
                 )[0]
                 for indices in draws
             ]
@@ -102,8 +104,11 @@ def time_to_target(cells: list[Cell], updates: dict[Run, pd.DataFrame], study: d
         )
         rows.append(
             cell.keys
-            | minus_columns(plain)
-            | {"target": plain_curves[:, -1].mean(), "minus_share": divisor / plain_spent[-1]}
+            | minus_columns(baseline)
+            | {
+                "target": baseline_curves[:, -1].mean(),
+                "minus_share": divisor / baseline_mean_rollouts[-1],
+            }
             | {
                 name: value if np.isfinite(value) else None
                 for name, value in (("share", share), ("share_low", low), ("share_high", high))
@@ -114,35 +119,42 @@ def time_to_target(cells: list[Cell], updates: dict[Run, pd.DataFrame], study: d
 
 
 def _curve(cell: Cell, logs: list[pd.DataFrame]) -> tuple[list[float], np.ndarray]:
-    """(mean rollouts over seeds until step 0 and each checkpoint, accuracies (seeds, 1 +
+    """(rollouts until step 0 and until each checkpoint, means over seeds; accuracies (seeds, 1 +
     checkpoints))."""
     steps = cell.steps()
-    spent = [0.0] + [
+    mean_rollouts = [0.0] + [
         float(np.mean([log.rollouts.iloc[:step].sum() for log in logs])) for step in steps
     ]
     bases = np.broadcast_to(cell.base_rates().mean(axis=1), (len(cell.seeds),))
-    return spent, np.column_stack([bases] + [cell.rates(step).mean(axis=1) for step in steps])
+    return mean_rollouts, np.column_stack(
+        [bases] + [cell.rates(step).mean(axis=1) for step in steps]
+    )
 
 
 def _share(
-    spent: list[float], curve: np.ndarray, plain_spent: list[float], plain_curve: np.ndarray
+    mean_rollouts: list[float],
+    curve: np.ndarray,
+    baseline_mean_rollouts: list[float],
+    baseline_curve: np.ndarray,
 ) -> tuple[float, float]:
-    """(share, divisor): `divisor` is the number of rollouts at which `plain_curve` first reaches
+    """(share, divisor): `divisor` is the number of rollouts at which `baseline_curve` first reaches
     its final accuracy. `share` is the number at which `curve` first reaches the same accuracy,
     divided by `divisor`; infinite if `curve` never reaches this accuracy or if `divisor` is 0."""
-    divisor = first_reached(plain_spent, plain_curve, plain_curve[-1])
-    return (first_reached(spent, curve, plain_curve[-1]) / divisor if divisor else np.inf), divisor
+    divisor = first_reached(baseline_mean_rollouts, baseline_curve, baseline_curve[-1])
+    return (
+        first_reached(mean_rollouts, curve, baseline_curve[-1]) / divisor if divisor else np.inf
+    ), divisor
 
 
-def first_reached(spent: list[float], curve: np.ndarray, target: float) -> float:
-    """The number of rollouts at which a curve, linear between the points `spent`, first reaches the
-    target; infinite if never."""
+def first_reached(mean_rollouts: list[float], curve: np.ndarray, target: float) -> float:
+    """The number of rollouts at which a curve, linear between the points at `mean_rollouts`, first
+    reaches the target; infinite if never."""
     for index, accuracy in enumerate(curve):
         if accuracy >= target - 1e-12:
             if index == 0:
-                return spent[0]
+                return mean_rollouts[0]
             accuracy_before = curve[index - 1]
-            return spent[index - 1] + (spent[index] - spent[index - 1]) * (
+            return mean_rollouts[index - 1] + (mean_rollouts[index] - mean_rollouts[index - 1]) * (
                 target - accuracy_before
             ) / (accuracy - accuracy_before)
     return np.inf

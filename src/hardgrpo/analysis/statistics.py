@@ -61,11 +61,11 @@ def components(values: np.ndarray) -> Components:
     seeds, problems = values.shape[-2:]
     mean = values.mean(axis=(-2, -1))
     undefined = np.full_like(mean, np.nan)
-    of_seeds, of_problems = values.mean(axis=-1), values.mean(axis=-2)
-    over_problems = of_problems.var(axis=-1, ddof=1) / problems if problems > 1 else undefined
+    seed_means, problem_means = values.mean(axis=-1), values.mean(axis=-2)
+    over_problems = problem_means.var(axis=-1, ddof=1) / problems if problems > 1 else undefined
     if seeds == 1:
         return Components(mean, undefined, over_problems, seeds, problems)
-    over_seeds = of_seeds.var(axis=-1, ddof=1) / seeds
+    over_seeds = seed_means.var(axis=-1, ddof=1) / seeds
     if problems == 1:
         return Components(mean, over_seeds, undefined, seeds, problems)
     # Residual sum of squares = total - between seeds - between problems, without an array of
@@ -90,11 +90,11 @@ def half_width(parts: Components, over_seeds=None, df: float | None = None) -> n
     With one seed, the interval is over problems only, for *this* run, and the caller must say so.
     The term over problems uses a t quantile because a test set may have only 15 problems.
     """
-    of_problems = _t(parts.problems - 1) ** 2 * parts.over_problems
+    problems_term = _t(parts.problems - 1) ** 2 * parts.over_problems
     if parts.seeds == 1:
-        return np.sqrt(of_problems)
+        return np.sqrt(problems_term)
     over_seeds, df = (parts.over_seeds, parts.seeds - 1) if over_seeds is None else (over_seeds, df)
-    return np.sqrt(_t(df) ** 2 * over_seeds + of_problems)
+    return np.sqrt(_t(df) ** 2 * over_seeds + problems_term)
 
 
 def _t(df: float) -> float:
@@ -156,10 +156,10 @@ def shared_noise(values: np.ndarray) -> np.ndarray:
         return np.full(values.shape[:-3], np.nan)
     centred = values - values.mean(axis=-1, keepdims=True)
     # variance of the sum over seeds = sum of variances + 2 x sum of covariances
-    of_sums = (centred.sum(axis=-3) ** 2).sum(axis=(-2, -1))
-    of_seeds = (centred**2).sum(axis=(-3, -2, -1))
+    variance_of_sums = (centred.sum(axis=-3) ** 2).sum(axis=(-2, -1))
+    sum_of_variances = (centred**2).sum(axis=(-3, -2, -1))
     return (
-        np.maximum(of_sums - of_seeds, 0.0)
+        np.maximum(variance_of_sums - sum_of_variances, 0.0)
         / (seeds * (seeds - 1))
         / (samples - 1)
         / samples

@@ -31,13 +31,13 @@ def read(
     grader cannot read.
     """
     content = sources.read(path)
-    of_table = content.form is not None
-    rows = [_cells(row, of_table) for row in content.rows]
-    matching = Matching(problems, [row["id"] for row in rows if "id" in row], of_table, pool)
+    is_table = content.form is not None
+    rows = [_cells(row, is_table) for row in content.rows]
+    matching = Matching(problems, [row["id"] for row in rows if "id" in row], is_table, pool)
     annotations, row_errors, doubtful_texts = Annotations(), [], []
     for row, place in zip(rows, content.places):
         try:
-            _check_columns(path, place, row, column, of_table)
+            _check_columns(path, place, row, column, is_table)
             identity, answer = matching.id_of(path, place, row), row[column].strip()
             if identity in annotations.answers or identity in annotations.unanswered:
                 raise RowError(path, place, f"id '{identity}' occurs twice", "keep one of its rows")
@@ -46,11 +46,11 @@ def read(
                 continue
             if problem := _answer_problem(answer, grader, content.form):
                 raise RowError(path, place, *problem)
-            if of_table and _is_doubtful(answer, content.form):
+            if is_table and _is_doubtful(answer, content.form):
                 doubtful_texts.append(f"'{answer[:30]}' ({place})")
             annotations.answers[identity] = answer
         except RowError as error:
-            if not (of_table and spreadsheets.is_blank(row.values())):
+            if not (is_table and spreadsheets.is_blank(row.values())):
                 row_errors.append(error)
     refuse_rows(row_errors)
     if not annotations.answers:
@@ -66,14 +66,14 @@ def read(
     return annotations
 
 
-def _cells(row: dict, of_table: bool) -> dict[str, str]:
+def _cells(row: dict, is_table: bool) -> dict[str, str]:
     cells = {name: "" if value is None else str(value) for name, value in row.items()}
-    if not of_table:
+    if not is_table:
         return cells
     return {name: spreadsheets.unescape_formulas(cell) for name, cell in cells.items()}
 
 
-def _check_columns(path: str, place: str, row: dict, column: str, of_table: bool) -> None:
+def _check_columns(path: str, place: str, row: dict, column: str, is_table: bool) -> None:
     """Raise an error if a needed column is missing: about the file if it is a table, in which rows
     share a header, else about the row."""
     missing_column = next((name for name in ("id", column) if name not in row), None)
@@ -81,7 +81,7 @@ def _check_columns(path: str, place: str, row: dict, column: str, of_table: bool
         return
     problem = f"no column '{missing_column}'"
     remedy = f"found {', '.join(row)}. Keep the columns of the rows to annotate"
-    if of_table:
+    if is_table:
         raise UserError(f"{path}: {place}: {problem}; {remedy}")
     raise RowError(path, place, problem, remedy)
 
@@ -90,16 +90,16 @@ class Matching:
     """Matches rows to problems. A spreadsheet may have changed ids that look like numbers: 0007
     becomes 7."""
 
-    def __init__(self, problems: list[dict], ids: list[str], of_table: bool, pool: str | Path):
+    def __init__(self, problems: list[dict], ids: list[str], is_table: bool, pool: str | Path):
         self.questions = {
             problem["id"]: _normalize_spaces(problem["question"]) for problem in problems
         }
-        intact = not of_table or any(
+        intact = not is_table or any(
             identity in self.questions and spreadsheets.WOULD_CHANGE.fullmatch(identity)
             for identity in ids
         )
         self.ids = None if intact else spreadsheets.Ids(self.questions)
-        self.of_table, self.pool = of_table, pool
+        self.is_table, self.pool = is_table, pool
         self.changed: list[str] = []
 
     def id_of(self, path: str, place: str, row: dict[str, str]) -> str:
@@ -120,7 +120,7 @@ class Matching:
         if not candidates:
             problem = f"id '{text}' is not in the pool ({self.pool})"
             remedy = "do not change the ids of the rows to annotate"
-            if self.of_table and any(map(str.isdigit, text)):
+            if self.is_table and any(map(str.isdigit, text)):
                 remedy += ". A spreadsheet drops leading zeros, rounds long numbers and converts ids like 1-2 to dates: format the column as text"
             raise RowError(path, place, problem, remedy)
         if candidates != [text]:

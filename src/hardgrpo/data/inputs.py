@@ -268,8 +268,8 @@ def _file_text(file: dict | None) -> str:
 
 @contextlib.contextmanager
 def _exclusive(lock: Path) -> Iterator[None]:
-    """Keep other processes from changing the lock during the block. The flock is on a file beside the
-    lock, because each write replaces the lock."""
+    """Keep other processes from changing the lock during the block. The flock is on a file beside
+    the lock, because each write replaces the lock."""
     lock.parent.mkdir(parents=True, exist_ok=True)
     busy_file = lock.with_name(f".{lock.name}.busy")
     while True:
@@ -299,15 +299,15 @@ def be_quiet() -> None:
         os.environ.setdefault("TQDM_DISABLE", "1")
 
 
-def find(kind: str, name: str, revision: str, accept: str = "") -> tuple[str, list[str]]:
+def find(kind: str, name: str, revision: str, terms: str = "") -> tuple[str, list[str]]:
     """(commit, names of all files) of a hub's repository; `kind` is "dataset" or "model".
 
-    `accept` names the terms that a user must accept if the repository is gated. Raise a `UserError`
-    if the hub cannot answer.
+    `terms`: what a user must accept if the repository is gated, for the error message. Raise a
+    `UserError` if the hub cannot answer.
     """
     from huggingface_hub import HfApi
 
-    with _hub_errors(kind, name, revision, accept):
+    with _hub_errors(kind, name, revision, terms):
         info = HfApi().repo_info(name, repo_type=kind, revision=revision, timeout=30)
         names = [sibling.rfilename for sibling in info.siblings or []]
         # the commit becomes a part of paths, so its form is checked
@@ -319,7 +319,7 @@ def find(kind: str, name: str, revision: str, accept: str = "") -> tuple[str, li
 
 
 def download(
-    kind: str, name: str, commit: str, names: list[str], folder: str | Path, accept: str = ""
+    kind: str, name: str, commit: str, names: list[str], folder: str | Path, terms: str = ""
 ) -> None:
     """Download files of a repository into `folder`, under the same names. Raise a `UserError` if a
     download fails."""
@@ -331,7 +331,7 @@ def download(
             f"{kind} {name}: its file '{outside_name}' would be written outside of its folder; choose another {kind}"
         )
     patterns = [glob.escape(file) for file in names]
-    with _hub_errors(kind, name, commit, accept):
+    with _hub_errors(kind, name, commit, terms):
         snapshot_download(
             name, repo_type=kind, revision=commit, allow_patterns=patterns, local_dir=folder
         )
@@ -343,8 +343,9 @@ def download(
 
 
 @contextlib.contextmanager
-def _hub_errors(kind: str, name: str, revision: str, accept: str) -> Iterator[None]:
-    """Turn failures of the hub, its library and the network into a `DownloadError` with a remedy."""
+def _hub_errors(kind: str, name: str, revision: str, terms: str) -> Iterator[None]:
+    """Turn failures of the hub, its library and the network into a `DownloadError` with a
+    remedy."""
     import httpx2
     from huggingface_hub import constants, errors, get_token
 
@@ -352,7 +353,7 @@ def _hub_errors(kind: str, name: str, revision: str, accept: str) -> Iterator[No
     try:
         yield
     except errors.GatedRepoError:
-        raise _gated(name, accept, get_token()) from None
+        raise _gated(name, terms, get_token()) from None
     except errors.RevisionNotFoundError:
         raise DownloadError(
             f"{kind} {name}: {hub} has no revision '{revision}'; look up the commit on its page there; {MIRRORS}"
@@ -381,8 +382,8 @@ def _hub_errors(kind: str, name: str, revision: str, accept: str) -> Iterator[No
         ) from None
     except errors.HfHubHTTPError as error:
         status = error.response.status_code
-        if status in (401, 403) and accept:
-            raise _gated(name, accept, get_token()) from None
+        if status in (401, 403) and terms:
+            raise _gated(name, terms, get_token()) from None
         if status in (401, 403):
             raise DownloadError(
                 f"{kind} {name}: {hub} refused access (status {status}); set HF_TOKEN to a read token that is still valid"
@@ -405,13 +406,13 @@ def _hub_errors(kind: str, name: str, revision: str, accept: str) -> Iterator[No
         ) from None
 
 
-def _gated(name: str, accept: str, token: str | None) -> DownloadError:
-    accept = accept or "the licence at its page on the hub"
+def _gated(name: str, terms: str, token: str | None) -> DownloadError:
+    terms = terms or "the licence at its page on the hub"
     if token is None:
         return DownloadError(
-            f"{name} is gated: accept {accept} with your account, create a read token there, set HF_TOKEN to it and run again"
+            f"{name} is gated: accept {terms} with your account, create a read token there, set HF_TOKEN to it and run again"
         )
     return DownloadError(
-        f"{name} is gated, and the account behind your token has no access: accept {accept} with that account, wait until it is"
+        f"{name} is gated, and the account behind your token has no access: accept {terms} with that account, wait until it is"
         " granted (some are granted by hand), or set HF_TOKEN to a token of an account that has it, and run again"
     )

@@ -3,8 +3,8 @@ file has its own reader.
 
 A table of counts has one row per prompt: `file` (the name of the file that the prompt is from),
 `id`, `samples`, and `correct`, the number of right answers of the base model. If results after
-training are published, `correct_1`, `correct_2`, ... are the numbers of right answers after training
-with each seed. The table does not contain the texts of prompts.
+training are published, `correct_1`, `correct_2`, ... are the numbers of right answers after
+training with each seed. The table does not contain the texts of prompts.
 """
 
 import hashlib
@@ -23,8 +23,8 @@ ROUNDING = 6e-5  # published shares have at least four decimals
 
 def read_adarft(path: str, samples: int) -> list[dict]:
     """Counts of a Parquet file in AdaRFT's form: the question is the text of `prompt`,
-    `extra_info.difficulty` the share of wrong answers in per cent. If a question is repeated, its
-    first row counts."""
+    `extra_info.difficulty` the share of wrong answers in per cent. If a question is repeated, only
+    its first row is used."""
     counts, row_errors = {}, []
     for number, row in enumerate(_read_parquet(path, ["prompt", "extra_info"]), start=1):
         try:
@@ -37,7 +37,7 @@ def read_adarft(path: str, samples: int) -> list[dict]:
         correct = count_of(share, samples)
         if correct is None:
             problem = f"difficulty is {row['extra_info']['difficulty']:g}"
-            remedy = f"expected per cent, a multiple of 100/{samples}"
+            remedy = f"expected a percentage that is a multiple of 100/{samples}"
             row_errors.append(RowError(path, f"row {number}", problem, remedy))
             continue
         identity = hashlib.sha256(question.encode("utf-8", "replace")).hexdigest()[:16]
@@ -77,7 +77,7 @@ def read_unlearnable_set(path: str, samples: int) -> list[dict]:
         elif wrong_column:
             value = "empty" if row[wrong_column] is None else f"{row[wrong_column]:g}"
             problem = f"column '{wrong_column}' is {value}"
-            remedy = f"expected a share, a multiple of 1/{samples}"
+            remedy = f"expected a share that is a multiple of 1/{samples}"
             row_errors.append(RowError(path, f"row {number}", problem, remedy))
         places.setdefault(row["qid"], number)
         counts.append(count)
@@ -115,10 +115,10 @@ def read(path: str | Path) -> list[dict]:
     """The rows of a table of counts. Raise a `UserError` for a missing column, a cell without a
     number, or more right answers than samples."""
     header, _ = files.read_cells(path)
-    after = {column: int for column in header if re.fullmatch("correct_[0-9]+", column)}
-    rows, row_errors = files.read_rows(path, COUNTS | after), []
+    seed_columns = {column: int for column in header if re.fullmatch("correct_[0-9]+", column)}
+    rows, row_errors = files.read_rows(path, COUNTS | seed_columns), []
     for number, row in enumerate(rows, start=2):
-        for column in ("correct", *after):
+        for column in ("correct", *seed_columns):
             if (
                 row["samples"] is None
                 or row[column] is None
@@ -132,8 +132,8 @@ def read(path: str | Path) -> list[dict]:
 
 
 def check(path: str | Path, counts: list[dict], analysis: dict) -> None:
-    """Raise a `UserError` if a table of counts does not fit an analysis: no rows, another number of
-    samples, or no counts after training."""
+    """Raise a `UserError` if a table of counts does not fit an analysis: no rows, a different
+    number of samples, or no counts after training."""
     remedy = "make the file again with the analysis's files and `samples`"
     if not counts:
         raise UserError(f"{path}: the file has no rows; {remedy}")
@@ -146,7 +146,7 @@ def check(path: str | Path, counts: list[dict], analysis: dict) -> None:
     has_seeds = any(name.startswith("correct_") for name in counts[0])
     if analysis["kind"] == "before_after" and not has_seeds:
         raise UserError(
-            f"{path}: no column correct_1, ... of right answers after training; {remedy}"
+            f"{path}: no column correct_1, the number of right answers after training; {remedy}"
         )
 
 

@@ -258,13 +258,13 @@ def _no_column(row: dict, key: str, names: dict, path: str | Path, place: str) -
     The remedy suggests an unused column, but not a table's only column, which may be a whole header
     with an unknown delimiter.
     """
-    of_table = spreadsheets.is_table(path)
+    is_table = spreadsheets.is_table(path)
     unused_columns = [
         str(name) for name in row if name not in names.values() and PLAIN_NAME.fullmatch(str(name))
     ]
-    example = unused_columns[0] if unused_columns and not (of_table and len(row) == 1) else "NAME"
+    example = unused_columns[0] if unused_columns and not (is_table and len(row) == 1) else "NAME"
     problem = f"no column '{names[key]}' for the {key}"
     remedy = f"found {', '.join(map(str, row))}. Name it in the task's source, e.g. columns: {{{key}: {example}}}"
-    if of_table:
+    if is_table:
         return UserError(f"{path}: {place}: {problem}; {remedy}")
     return RowError(path, place, problem, remedy)

@@ -5,18 +5,21 @@ from pathlib import Path
 
 import jinja2
 
+from hardgrpo.planning import plans
+
 TEMPLATES = Path(__file__).parent
-COLOURS = {  # the palette of Okabe and Ito
+COLOURS = {  # by stage of a study, from the palette of Okabe and Ito
     "pretraining": "#CC79A7",
     "probing": "#56B4E9",
     "training": "#0072B2",
     "evaluation": "#E69F00",
-    "light": "#999999",
+    plans.LIGHT: "#999999",
 }
-WIDTH, ROW, LEFT, TOP = 1080, 16, 92, 24  # sizes of the chart in CSS pixels
+# the chart in CSS pixels: its width, the height of a row, and the margins of the bars
+WIDTH, ROW, LEFT, TOP = 1080, 16, 92, 24
 # rows for jobs without a GPU; if more jobs run at once, bars overlap
 CPU_ROWS, CPU_ROWS_BESIDE_GPUS = 24, 2
-LABEL = 60  # the smallest width of a bar that shows its model
+MIN_LABELLED_WIDTH = 60  # the smallest width of a bar that shows its model, in CSS pixels
 
 
 def page(plan: dict, lanes: list[list[int]]) -> str:
@@ -27,7 +30,7 @@ def page(plan: dict, lanes: list[list[int]]) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"span": span, "count": count}
+    environment.filters |= {"duration": format_duration, "count_text": format_count}
     return environment.get_template("plan.html").render(
         plan=plan, chart=chart(plan, lanes), colours=COLOURS
     )
@@ -68,12 +71,12 @@ def chart(plan: dict, lanes: list[list[int]]) -> dict:
     return {
         "bars": bars,
         "names": [{"text": text, "y": TOP + row * ROW + ROW - 5} for row, text in enumerate(names)],
-        "ticks": [{"text": span(hour), "x": LEFT + hour * scale} for hour in ticks(end)],
+        "ticks": [{"text": format_duration(hour), "x": LEFT + hour * scale} for hour in ticks(end)],
         "width": WIDTH,
         "height": TOP + rows * ROW + 8,
         "row": ROW,
         "left": LEFT,
-        "label": LABEL,
+        "min_labelled_width": MIN_LABELLED_WIDTH,
     }
 
 
@@ -86,7 +89,7 @@ def ticks(end: float) -> list[float]:
     return [step * i for i in range(int(end / step) + 1)]
 
 
-def span(hours: float) -> str:
+def format_duration(hours: float) -> str:
     """A duration in words: seconds, minutes, hours or days."""
     if hours == 0:
         return "0"
@@ -97,7 +100,7 @@ def span(hours: float) -> str:
     return f"{hours:.3g} h" if hours < 48 else f"{hours / 24:.3g} d"
 
 
-def count(value: float) -> str:
+def format_count(value: float) -> str:
     """A number with the suffix k, M or B."""
     for size, unit in ((1e9, "B"), (1e6, "M"), (1e3, "k")):
         if value >= size:

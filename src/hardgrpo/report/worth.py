@@ -30,13 +30,13 @@ UNKNOWN_WORTH = "cannot be said"
 def page(study: dict, tables: dict[str, pd.DataFrame], prices: dict) -> str:
     """The page of a study. `study` comes from designs.design, `tables` are those of registry.WORTH,
     `prices` come from designs.prices."""
-    groups = of_models_and_tasks(study["policy_settings"], **tables, prices=prices)
+    groups = entries_by_model_and_task(study["policy_settings"], **tables, prices=prices)
     return web.template("worth.html").render(
         title=study["title"], own_bases=study["own_bases"], groups=groups
     )
 
 
-def of_models_and_tasks(
+def entries_by_model_and_task(
     policies: dict[str, dict],
     gains: pd.DataFrame,
     parts: pd.DataFrame,

@@ -103,7 +103,7 @@ def _problems(request: Request, partitions: list[Partition], accounts: set[str] 
         yield "slurm_partition", 0, text
     for name in names:
         if name in partitions_by_name and not partitions_by_name[name].open:
-            text = f"'{name}' takes no jobs at present; wait, or name another in slurm/config.yaml"
+            text = f"'{name}' takes no jobs at present; wait, or name another partition in slurm/config.yaml"
             yield "slurm_partition", 0, text
     if unknown_names:
         return

@@ -49,7 +49,7 @@ def has_avx2() -> bool:
 
 
 def prepare_exact() -> None:
-    """Set the variables of `EXACT` where the processor has these kernels. Call this function before
+    """Set the variables of `EXACT` if the processor has these kernels. Call this function before
     torch and NumPy are loaded."""
     if STARTED_AGAIN not in os.environ and has_avx2():
         os.environ.update(EXACT)

@@ -190,7 +190,7 @@ def show_traceback(kind: type, error: BaseException, trace) -> None:
 
 UNUSABLE, CHOOSE_ANOTHER = (
     "the model, its tokenizer or chat template cannot be used",
-    "fetch it again, or choose another",
+    "fetch the model again, or choose another model",
 )
 
 

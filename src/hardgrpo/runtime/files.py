@@ -373,7 +373,9 @@ def check_cells(
     """Raise a `UserError` for repeated column names and rows shorter or longer than the header."""
     repeated_name = first_repeated(header)
     if repeated_name is not None:
-        raise UserError(f"{path}: column '{repeated_name}' occurs twice in the header; rename one")
+        raise UserError(
+            f"{path}: column '{repeated_name}' occurs twice in the header; rename one of the columns"
+        )
     remedy = "correct the row, or make the file again if it was truncated"
     refuse_rows(
         [

@@ -138,7 +138,7 @@ def main() -> None:
     try:
         owners = [pwd.getpwnam(args.owner).pw_uid] if args.owner else []
     except KeyError:
-        sys.exit(f"error: there is no account '{args.owner}'; name one of this machine")
+        sys.exit(f"error: there is no account '{args.owner}'; name an account of this machine")
     for path in args.paths:
         if reason := problem(path, owners):
             sys.exit(f"error: {reason}, so {path} cannot be trusted; {args.remedy}")

@@ -15,8 +15,8 @@ import re
 import subprocess
 import sys
 
-# The options of pip that are kept, by their long names.
-SOURCES = {
+# pip's options that affect downloads, by their long names
+DOWNLOAD_OPTIONS = {
     "index-url", "extra-index-url", "find-links", "no-index", "trusted-host", "cert", "client-cert",
     "proxy", "keyring-provider", "timeout", "default-timeout", "retries", "resume-retries", "cache-dir",
     "no-cache-dir", "use-deprecated", "use-feature",
@@ -25,17 +25,19 @@ SOURCES = {
 
 def environment(command: str) -> dict[str, str]:
     """The environment for pip's `command` (install, download): this process's variables, but only
-    options of SOURCES as PIP_* variables."""
+    options of DOWNLOAD_OPTIONS as PIP_* variables."""
     variables = {name: value for name, value in os.environ.items() if not name.startswith("PIP_")}
     settings = {"disable-pip-version-check": "1", "config-file": os.devnull}
     listing = config_list(variables)
     for section in ("global", command):  # the command's section takes precedence
         settings |= {
-            name: value for place, name, value in listing if place == section and name in SOURCES
+            name: value
+            for place, name, value in listing
+            if place == section and name in DOWNLOAD_OPTIONS
         }
     for name, value in os.environ.items():
         option = name.removeprefix("PIP_").lower().replace("_", "-")
-        if name.startswith("PIP_") and option in SOURCES and value:
+        if name.startswith("PIP_") and option in DOWNLOAD_OPTIONS and value:
             settings[option] = value
     return variables | {
         f"PIP_{name.upper().replace('-', '_')}": " ".join(value.split())
@@ -58,10 +60,10 @@ def config_list(variables: dict[str, str]) -> list[tuple[str, str, str]]:
 
 
 def run_pip(arguments: list[str]) -> int:
-    """Run pip, and after its messages print what to do about each package that it did not find.
+    """Run pip. After pip's own messages, print what to do about each package that pip did not find.
     Return pip's exit status."""
     command = [sys.executable, "-I", "-m", "pip", *arguments]
-    missing: dict[str, bool] = {}  # {requirement: whether the index has other versions}
+    missing: dict[str, bool] = {}  # {requirement: has_other_versions}
     has_versions = False
     with subprocess.Popen(
         command, env=environment(arguments[0]), stderr=subprocess.PIPE, text=True
@@ -72,18 +74,19 @@ def run_pip(arguments: list[str]) -> int:
                 has_versions = "(from versions: none)" not in line
             if match := re.search(r"No matching distribution found for (\S+)", line):
                 missing[match[1]] = has_versions
-    for requirement, has_others in missing.items():
-        print(missing_package(requirement, has_others), file=sys.stderr)
+    for requirement, has_other_versions in missing.items():
+        print(missing_package(requirement, has_other_versions), file=sys.stderr)
     return process.returncode
 
 
-def missing_package(requirement: str, has_others: bool) -> str:
-    """What to do about a package that pip does not find; `has_others`: pip finds other versions."""
+def missing_package(requirement: str, has_other_versions: bool) -> str:
+    """The error message about a package that pip does not find. `has_other_versions`: whether pip
+    finds other versions of the package."""
     python = ".".join(map(str, sys.version_info[:2]))
     system = f"Python {python} on {platform.system()} ({platform.machine()})"
     problem = (
         f"pip finds other versions, but no file of this version for {system}"
-        if has_others
+        if has_other_versions
         else f"pip finds no file of this package for {system}: the index does not have it, or cannot be reached (pip config list)"
     )
     return (

@@ -60,7 +60,7 @@ def _steps(state: Path) -> list[int]:
 
 
 def resume_point(state: Path, checkpoint_every: int, arithmetic: str | None = None) -> int:
-    """The number of updates in the checkpoint to resume from (0: start anew).
+    """The number of updates in the checkpoint to resume from (0: start from the base model).
 
     Training resumes from the newest complete checkpoint that has a training state and whose earlier
     scheduled checkpoints all exist. Incomplete and later checkpoints are removed; training will
@@ -83,7 +83,7 @@ def resume_point(state: Path, checkpoint_every: int, arithmetic: str | None = No
             raise UserError(
                 f"{checkpoint(state, step)}: another version of this program, which computes this recipe differently, saved this state"
                 f" (here: {arithmetic or 'as the first version'}; there: {manifest.get('arithmetic') or 'as the first version'}); delete"
-                f" {state} to train the run anew, or continue it with that version"
+                f" {state} to train the run from the beginning, or continue the run with that version"
             )
         if step > scheduled + checkpoint_every:
             break

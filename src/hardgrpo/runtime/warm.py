@@ -11,8 +11,8 @@ the current code of its own clone.
 A program sends its arguments, environment, folder and streams to the server, forwards signals to
 the forked process, and exits with the status of that process. Without a server, the program does
 the work itself. Programs that need GPUs never use the server: CUDA fails in a process whose parent
-has looked for a GPU, and the libraries may do so on import. A program imports heavy libraries
-inside its `main`, so that only the process that does the work imports them.
+has looked for a GPU, and the libraries may look for GPUs on import. A program imports heavy
+libraries inside its `main`, so that only the process that does the work imports them.
 """
 
 import argparse
@@ -64,21 +64,23 @@ FORWARDED_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 KILL_WITH_PARENT = 1  # PR_SET_PDEATHSIG of prctl(2)
 
 
-def place() -> str:
-    """The value of HARDGRPO_WARM for programs of this process, which is Snakemake."""
+def socket_path() -> str:
+    """The path of the server's socket, for HARDGRPO_WARM. This process is Snakemake."""
     return f"{tempfile.gettempdir()}/hardgrpo-{os.getuid()}/{os.getpid()}"
 
 
-def run(main: Callable[[], None], starts: bool = True) -> None:
+def run(main: Callable[[], None], may_start: bool = True) -> None:
     """Run `errors.run(main)` in a fork of the server, which is started if necessary.
 
-    With `starts` False and no running server, run `main` in this process: a program that needs no
-    torch ends before a server could start.
+    Without `may_start`, no server is started: if none is running, run `main` in this process. A
+    program that needs no torch ends before a server could start.
     """
     environments.prepare_exact()
     path = os.environ.pop(SOCKET, None)  # child processes (torchrun) do not use the server
     connection = (
-        connect(Path(path), starts) if path not in (None, OFF) and not wants_own_process() else None
+        connect(Path(path), may_start)
+        if path not in (None, OFF) and not wants_own_process()
+        else None
     )
     if connection is None:
         errors.run(main)
@@ -98,8 +100,8 @@ def library_paths(paths: list[str]) -> list[str]:
 
 
 def wants_own_process() -> bool:
-    """Whether this program's arguments request GPUs, or a model behind a server, which needs no
-    torch."""
+    """Whether this program must not run in a fork: its arguments request GPUs, or an inference
+    server samples the completions, so that the program needs no torch."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--gpus", default="0")
     parser.add_argument("--engine")
@@ -107,9 +109,9 @@ def wants_own_process() -> bool:
     return arguments.gpus != "0" or arguments.engine == "server"
 
 
-def connect(path: Path, starts: bool = True) -> socket.socket | None:
-    """A connection to the server; None without a server. If no server is running and `starts` is
-    True, start a server."""
+def connect(path: Path, may_start: bool = True) -> socket.socket | None:
+    """A connection to the server; None without a server. If no server is running, start
+    one if `may_start` is set."""
     modules = os.pathsep.join(library_paths(os.getenv("PYTHONPATH", "").split(os.pathsep)))
     # the environment that `start` gives to the server
     server_environment = os.environ | environments.OFFLINE | {"PYTHONPATH": modules}
@@ -129,7 +131,7 @@ def connect(path: Path, starts: bool = True) -> socket.socket | None:
         with open(path.parent / "lock", "w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)  # several programs may start at the same time
             if connection.connect_ex(str(path)):
-                if not starts:
+                if not may_start:
                     return None
                 path.unlink(missing_ok=True)
                 start(path)
@@ -180,16 +182,16 @@ def hand_over(connection: socket.socket) -> int:
     try:
         socket.send_fds(connection, [b"%8d" % len(text)], [0, 1, 2])
         connection.sendall(text)
-        answer = connection.makefile().readline()
+        reply = connection.makefile().readline()
     except ConnectionError:  # the server was killed
-        answer = ""
-    if not answer:
+        reply = ""
+    if not reply:
         print(
             "error: the process that this program ran in was killed; start the same command again",
             file=sys.stderr,
         )
         return 1
-    return int(answer)
+    return int(reply)
 
 
 def _forward_signal(connection: socket.socket, number: int) -> None:
@@ -201,11 +203,13 @@ def serve(path: Path, ready_pipe: int) -> None:
     """Listen at `path` and fork for each connection, until Snakemake has ended. `ready_pipe` is
     closed once the server listens.
 
-    Returns only in the forked processes, which then run the program of the connection.
+    Returns in each forked process, which then runs the program of the connection, and in the server
+    after Snakemake has ended.
     """
-    # A terminal also signals the programs, which forward the signal. Signals are blocked before
-    # libraries start threads that could receive them. If they were ignored instead, signals to a
-    # process that has just been forked would be lost.
+    # Ctrl-C in a terminal must not end the server: it signals the programs, too, and they forward
+    # the signal to their forks. Signals are blocked, not ignored, because a new fork would lose a
+    # signal that it ignores; and before the import, so that threads of the libraries inherit the
+    # block.
     signal.pthread_sigmask(signal.SIG_BLOCK, FORWARDED_SIGNALS)
     exec(LIBRARIES, {})
     gc.freeze()  # keeps garbage collection from writing to memory that forks share
@@ -266,7 +270,7 @@ def serve(path: Path, ready_pipe: int) -> None:
 
 
 def _receive(connection: socket.socket, length: int) -> bytes:
-    """`length` bytes, or fewer if the connection ends. A single `recv` may return only a part."""
+    """`length` bytes, or fewer if the connection ends. A single `recv` may return fewer bytes."""
     data = b""
     while len(data) < length and (part := connection.recv(length - len(data))):
         data += part
@@ -274,8 +278,8 @@ def _receive(connection: socket.socket, length: int) -> bytes:
 
 
 class WatchedProcess:
-    """A process that may end: on Linux watched with a pidfd, which detects zombies and reused process
-    ids, elsewhere with signal 0."""
+    """A process that may end: on Linux watched with a pidfd, which detects zombies and reused
+    process ids, elsewhere with signal 0."""
 
     def __init__(self, process: int):
         self.process, self.files = process, []
@@ -304,7 +308,9 @@ def become(
 ) -> None:
     """Turn this forked process into the program: set process group, priority, signals, streams,
     folder, environment, arguments and modules."""
-    os.setpgid(0, 0)  # a terminal's signals then arrive once, through the program
+    # A terminal's signals go to the program, which forwards them. Outside of the program's process
+    # group, this process does not receive them a second time.
+    os.setpgid(0, 0)
     os.nice(max(0, niceness - os.nice(0)))
     # Linux only: end with the server, which reports the exit status
     with contextlib.suppress(AttributeError):
@@ -350,15 +356,15 @@ class QuickExit:
 
 
 def main() -> None:
-    ending = QuickExit()
+    quick_exit = QuickExit()
     serve(Path(sys.argv[1]), int(sys.argv[2]))
-    if sys.argv[0] == __file__:
+    if sys.argv[0] == __file__:  # the server itself: `become` replaces sys.argv in a fork
         return
     try:
         runpy.run_path(sys.argv[0], run_name="__main__")
-        ending.status = 0
+        quick_exit.status = 0
     except SystemExit as end:  # a code that is neither a number nor None is an error message
-        ending.status = end.code if isinstance(end.code, int) else int(end.code is not None)
+        quick_exit.status = end.code if isinstance(end.code, int) else int(end.code is not None)
         raise
 
 

@@ -126,7 +126,7 @@ def end_tokens(folder: str, tokenizer) -> list[int]:
             token_ids += setting if isinstance(setting, list) else [setting]
     if any(type(token) is not int for token in token_ids if token is not None):
         raise UserError(
-            f"{folder}: eos_token_id is {token_ids}, expected numbers of tokens; fetch the model again, or choose another"
+            f"{folder}: eos_token_id is {token_ids}, expected numbers of tokens; fetch the model again, or choose another model"
         )
     end_token_ids = sorted({token for token in token_ids if token is not None})
     if not end_token_ids:

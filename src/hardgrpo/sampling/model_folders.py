@@ -1,5 +1,5 @@
-"""Load configuration, tokenizer and weights of a model folder, and apply its chat template. No other
-module loads them itself.
+"""Load configuration, tokenizer and weights of a model folder, and apply its chat template. No
+other module loads them itself.
 
 Model folders are untrusted. Every error that their files cause in a library becomes a `UserError`,
 and file sizes are checked before loading. A chat template is a program, and a tokenizer.json can
@@ -111,7 +111,7 @@ def check_layers(folder: Path) -> None:
     for path in folder.glob("*.safetensors"):
         with errors.while_loading(folder), safe_open(path, framework="pt") as stream:
             tensors += len(stream.keys())
-    if not tensors:  # weights in another format
+    if not tensors:  # the weights are not in safetensors files
         return
     config = files.read_json(
         folder / "config.json", f"{folder}: config.json", "fetch the model again"
@@ -170,8 +170,8 @@ def _iterate_entries(settings: object) -> Iterator[tuple[str, object]]:
 
 
 def token_ids(tokenizer, conversations: list[Conversation], chat: dict) -> list[list[int]]:
-    """Token ids of each conversation, up to the start of the answer. `chat` are arguments of the chat
-    template.
+    """Token ids of each conversation, up to the start of the answer. `chat` are arguments of the
+    chat template.
 
     Raise a `UserError` if the template or the tokenizer fails, does not end, or returns no or too
     many tokens.
@@ -206,8 +206,8 @@ def render_conversation(tokenizer, conversation: Conversation, source: str) -> s
 def _apply_in_child(
     apply: Callable[[Conversation], bytes], source: str, conversations: list[Conversation]
 ) -> list[bytes]:
-    """The value of `apply` for each conversation, from a child process. Raise a `UserError` if the
-    child process fails or does not end."""
+    """The return value of `apply` for each conversation, computed in a child process. Raise a
+    `UserError` if the child process fails or does not end."""
     characters = sum(
         len(message["content"]) for conversation in conversations for message in conversation
     )
@@ -215,7 +215,8 @@ def _apply_in_child(
     context = multiprocessing.get_context("fork")  # the child inherits the loaded tokenizer
     receiver, sender = context.Pipe(duplex=False)
     child = context.Process(target=_send, args=(sender, apply, conversations, seconds), daemon=True)
-    # Python 3.12 warns of a fork in a program with threads, but the child uses no thread's lock.
+    # Python 3.12 warns of a fork in a program with threads, because the child could wait forever
+    # for a lock that another thread held. This child needs no such lock.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         child.start()
@@ -229,7 +230,7 @@ def _apply_in_child(
             replies.append(message[1:])
     except EOFError:
         raise UserError(
-            f"{source}: chat template and tokenizer did not end for {len(conversations)} prompts in {seconds:.0f} seconds of processor time"
+            f"{source}: chat template and tokenizer did not finish {len(conversations)} prompts within {seconds:.0f} seconds of processor time"
             f" and {MEMORY_BYTES >> 30} GiB of memory; choose another model"
         ) from None
     finally:

@@ -29,7 +29,7 @@ def build_parser(description: str) -> argparse.ArgumentParser:
         "--engine",
         default="transformers",
         choices=["transformers", "vllm", "auto", "server"],
-        help="auto: vLLM where it is installed; server: the model's folder has only a manifest, and the model answers at --server",
+        help="auto: vLLM if it is installed; server: the model's folder has only a manifest, and the model answers at --server",
     )
     parser.add_argument(
         "--precision",

@@ -1,7 +1,7 @@
 """Sample from a model behind a server with OpenAI's interface: vLLM, SGLang, llama.cpp, Ollama or a
 hosted service.
 
-The samples of a prompt are requested together where the server takes `n`. Optional parameters that
+The samples of a prompt are requested together if the server takes `n`. Optional parameters that
 the server refuses are left out of all further requests. An answer is stored as it arrives
 (`answers.py`), and a stored completion is never requested again, so a stopped program continues
 where it stopped. Each request has its own seed. Samples can be repeated only if the server takes
@@ -626,8 +626,8 @@ def group_requests(
     requests: list[Request], keys: list[str]
 ) -> Iterator[tuple[list[str], list[Request]]]:
     """Yield (keys, requests) of consecutive samples of one prompt, at most MOST_SAMPLES."""
-    alike = lambda pair: (pair[1].messages, pair[1].temperature, pair[1].log_probability)
-    for (_, temperature, _), group in itertools.groupby(zip(keys, requests), alike):
+    sampling_key = lambda pair: (pair[1].messages, pair[1].temperature, pair[1].log_probability)
+    for (_, temperature, _), group in itertools.groupby(zip(keys, requests), sampling_key):
         while batch := list(itertools.islice(group, MOST_SAMPLES if temperature else 1)):
             yield [key for key, _ in batch], [request for _, request in batch]
 

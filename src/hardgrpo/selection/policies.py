@@ -143,7 +143,7 @@ def select(
     pool = Pool(measures, seed, size, budget, threshold, highest_tier, tiers or {})
     if "highest_tier" in needs and all(pool.tiers.get(prompt) is None for prompt in measures):
         raise UserError(
-            f"policy rule {rule}: the problems have no tiers; choose a task that has, or another rule"
+            f"policy rule {rule}: the problems have no tiers; choose a task with tiers, or another rule"
         )
     if "budget" in needs and not size:
         raise small_budget_error(rule, budget, len(pass_rates))

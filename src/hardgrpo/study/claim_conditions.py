@@ -11,7 +11,7 @@ def conditions(study: ResolvedStudy) -> dict:
     with the same problems have the same name under `problems`. `weaker`: tasks and models with the
     weaker signal. `own_bases`: models for which each replicate pretrains its own base.
     """
-    tests = paths.of_study(study)["tasks"]
+    tests = paths.study_part(study)["tasks"]
     sources = {task: study.tasks[task]["source"] for task in tests}
     first_with_source = lambda source: next(task for task in sources if sources[task] == source)
     return {

@@ -192,7 +192,7 @@ def choice_of(path: str) -> tuple[str, str, str]:
     return parts[-4], parts[-3], parts[-2]
 
 
-def of_base(study: ResolvedStudy, model: str, test: str) -> tuple[str, ...]:
+def base_sample_sets(study: ResolvedStudy, model: str, test: str) -> tuple[str, ...]:
     """The names of the sets of completions of a base model on a test: `base`, and `reach` if the
     model's reach is measured."""
     return ("base", "reach") if has_reach(study, model, test) else ("base",)
@@ -214,7 +214,7 @@ def agreement(study: str) -> str:
     return f"results/agreement/{study}.csv"
 
 
-def of_study(study: ResolvedStudy) -> dict:
+def study_part(study: ResolvedStudy) -> dict:
     """The part of the configuration that determines the files of a study, from which
     `ResolvedStudy.of` makes the same study without settings of training."""
     tasks = study.tasks
@@ -278,7 +278,7 @@ def evaluations(study: ResolvedStudy) -> list[str]:
     base_evaluations = [
         evaluation(f"{base}/{sample_set}", test)
         for model, base, test in study.tests_of_bases
-        for sample_set in of_base(study, model, test)
+        for sample_set in base_sample_sets(study, model, test)
     ]
     run_evaluations = [evaluation(run.path, test) for run, test in study.tests_of_runs]
     return base_evaluations + run_evaluations
@@ -433,7 +433,7 @@ def texts(study: ResolvedStudy) -> list[str]:
     return (
         grades
         + [completions(name) for name in grades]
-        + [problems(test, "test") for test in of_study(study)["tasks"]]
+        + [problems(test, "test") for test in study_part(study)["tasks"]]
     )
 
 

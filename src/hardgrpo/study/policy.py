@@ -34,7 +34,7 @@ class Policy(Strict):
 
     budget: Annotated[float, Field(gt=0, le=1)] | NumberOfPrompts | Money | None = None
     """The size of the subset: a share of the pool in (0, 1]; {prompts: 50}; or {money: 100,
-    label_price: 2}, only for policies that choose without the answers of the whole pool."""
+    label_price: 2}, only for policies that choose without the reference answers of the whole pool."""
 
     threshold: Annotated[float, Field(gt=0, le=1)] | None = None
     """A prompt counts as wrong if its pass rate is below this threshold."""
@@ -54,8 +54,8 @@ class Policy(Strict):
         ]
         | None
     ) = None
-    """The measure by which lowest, highest and nearest_half (default: pass_rate) choose.
-    predicted is the pass rate that a model predicts from signals, fitted on the prompts of
+    """The measure by which the rules lowest, highest and nearest_half choose. The default is
+    pass_rate. predicted is the pass rate that a model predicts from signals, fitted on the prompts of
     calibrated_on. agreement, entropy, answered_share, mean_tokens and log_probability are
     signals, measured from the samples alone (src/hardgrpo/selection/signals.py)."""
 
@@ -89,7 +89,8 @@ class Policy(Strict):
             {"rounds"} if by in policies.SIGNALS else set()
         )
         for key in sorted(keys - allowed):
-            yield key, f"rule '{self.rule}' takes no '{key}'{f' by {by}' if by else ''}; remove it"
+            choice = f"rule '{self.rule}'" + (f" with by: {by}" if by else "")
+            yield key, f"{choice} does not use '{key}'; remove it"
         if by == "predicted" and self.calibrated_on is None:
             yield "", "by: predicted needs 'calibrated_on'; add it, e.g. calibrated_on: 0.02"
         for key in ("probed_on", "probed_by"):
@@ -104,8 +105,8 @@ class Policy(Strict):
         ):
             yield (
                 "budget",
-                "this policy needs the answers of the whole pool before it chooses, so money for the chosen prompts buys nothing; choose `by` a"
-                " measure that needs none, or give a share or a number of prompts",
+                "this policy needs the reference answers of the whole pool before it chooses, so a budget in money cannot limit the number of"
+                " labels; choose `by` a measure that needs no labels, or give a share or a number of prompts",
             )
         if (
             by == "predicted"
@@ -114,7 +115,7 @@ class Policy(Strict):
         ):
             yield (
                 "calibrated_on",
-                f"{self.calibrated_on} leaves nothing of the budget to choose; lower it",
+                f"{self.calibrated_on} is not below the budget ({self.budget}), so no budget is left for the choice; lower calibrated_on",
             )
         if self.rule == "nearest_half" and by not in policies.SHARES:
             yield (

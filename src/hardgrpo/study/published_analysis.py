@@ -121,7 +121,7 @@ class Analysis(Strict):
         if self.kind == "before_after" and len(self.source.files) != 1:
             yield (
                 "source.files",
-                f"kind before_after reads one file, found {len(self.source.files)}; name one",
+                f"kind before_after reads one file, found {len(self.source.files)}; name one file",
             )
         if self.claims and self.kind != "before_after":
             yield "claims", f"kind {self.kind} has no claims; remove them"

@@ -33,7 +33,7 @@ class ResolvedStudy:
     @classmethod
     def of(cls, config: dict, name: str) -> Self:
         """A study of a checked configuration, or of the part of a configuration that
-        `paths.of_study` returns. Raise a `UserError` for an unknown name."""
+        `paths.study_part` returns. Raise a `UserError` for an unknown name."""
         analyses = config.get("analyses", {})
         if name not in analyses and name not in config["studies"]:
             raise UserError(f"no study '{name}'; config/studies has {', '.join(config['studies'])}")

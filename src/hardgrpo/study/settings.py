@@ -314,8 +314,8 @@ def engine(model: dict) -> str:
 
 
 def weights_source(model: dict) -> dict:
-    """The part of a model's source that decides its completions: for a server, all except address,
-    key, price and limits."""
+    """The part of a model's source that determines its completions: for a server, all except
+    address, key, price and limits."""
     source = model["source"]
     return (
         {key: source[key] for key in ("kind", "model", "endpoint") if key in source}

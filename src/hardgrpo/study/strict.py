@@ -38,7 +38,7 @@ class Strict(BaseModel):
         if not isinstance(values, dict):
             return values
         problems = [
-            (str(key), "there is no value; give one, or leave the key out")
+            (str(key), "the value is missing; add a value, or remove the key")
             for key, value in values.items()
             if value is None and key not in cls.nullable
         ]

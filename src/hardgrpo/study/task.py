@@ -45,7 +45,7 @@ class Generated(Strict):
             if self.family in families and getattr(self, key) is None:
                 yield "", f"family {self.family} needs '{key}'; add it, e.g. {key}: [3, 4, 5]"
             elif self.family in generated.LOOKED_UP and getattr(self, key) is not None:
-                yield key, f"family {self.family} takes no '{key}'; remove it"
+                yield key, f"family {self.family} does not use '{key}'; remove it"
         if self.family == "facts" and self.train + self.test > generated.FACTS:
             yield (
                 "",
@@ -289,7 +289,7 @@ class Test(Strict):
         if self.reach and self.reach.seed == self.seed:
             yield (
                 "reach.seed",
-                "is that of the test, so the reach samples would be the completions that measure gains; give another seed",
+                "equals the seed of the test, so the reach samples would be the completions that measure gains; give another seed",
             )
 
 

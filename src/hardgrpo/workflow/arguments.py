@@ -45,11 +45,11 @@ class Arguments(Entries):
     # --- problems and models ---
 
     def source(self, wildcards: Wildcards) -> str:
-        """The part of a task's source that decides the problems of a split."""
+        """The part of a task's source that determines the problems of a split."""
         return as_json(settings.source_of_split(self._task(wildcards), wildcards.split))
 
     def solution_source(self, wildcards: Wildcards) -> str:
-        """The part of a task's source that decides the worked solutions of the pool."""
+        """The part of a task's source that determines the worked solutions of the pool."""
         return as_json(
             settings.source_of_split(self._task(wildcards), "train", with_solutions=True)
         )
@@ -185,7 +185,7 @@ class Arguments(Entries):
 
     def annotation_column(self, wildcards: Wildcards) -> str:
         """The argument that adds an empty column for the answer, named as in the pool's file."""
-        if wildcards.what == "rows":
+        if wildcards.content == "rows":
             return ""
         return f"--to-annotate {shlex.quote(self.answer_column(wildcards))}"
 
@@ -238,8 +238,8 @@ class Arguments(Entries):
     # --- summaries and papers ---
 
     def study(self, wildcards: Wildcards) -> str:
-        """The part of the configuration that decides a study's files."""
-        return as_json(paths.of_study(self._study(wildcards)))
+        """The part of the configuration that determines a study's files."""
+        return as_json(paths.study_part(self._study(wildcards)))
 
     def design(self, wildcards: Wildcards) -> str:
         return as_json(designs.design(self._study(wildcards)))
@@ -287,7 +287,7 @@ class Arguments(Entries):
 
     def graders(self, wildcards: Wildcards) -> str:
         """{task: grader} of the tests of a study."""
-        tests = paths.of_study(self._study(wildcards))["tasks"]
+        tests = paths.study_part(self._study(wildcards))["tasks"]
         return as_json({test: self.config["tasks"][test]["grader"] for test in tests})
 
     def prices(self, wildcards: Wildcards) -> str:

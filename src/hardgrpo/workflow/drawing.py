@@ -38,9 +38,9 @@ def tables_of_entries(entries: Mapping) -> dict[str, None]:
 
 
 class Drawing:
-    """The drawings of the resolved studies of a configuration. `workflow` is Snakemake's object of
-    this name in a Snakefile. `has_tex`: whether jobs have TeX. `is_report`: whether Snakemake is
-    called with `--report`."""
+    """Inputs and targets of the rules that make summaries, figures, tables, papers and crates.
+    `workflow` is Snakemake's object of this name in a Snakefile. `has_tex`: whether jobs have TeX.
+    `is_report`: whether Snakemake is called with `--report`."""
 
     def __init__(
         self,

@@ -90,8 +90,9 @@ class InputFiles(Entries):
             return paths.converted_trajectory(wildcards.model)
         return f"{self.config['data']}/{source['file']}"
 
-    def deciding_questions(self, wildcards: Wildcards) -> str:
-        """The pool whose probe decides a subset, without its answers."""
+    def questions_to_choose_from(self, wildcards: Wildcards) -> str:
+        """The questions of the pool, without answers, from the task whose probe decides the
+        subset."""
         return pools.questions(*self._models_and_tasks, *self._deciding_probe(wildcards))
 
     def pass_rates(self, wildcards: Wildcards) -> str:
@@ -170,7 +171,7 @@ class InputFiles(Entries):
     def longer_grades(self, wildcards: Wildcards) -> str:
         """The graded completions from which a task's graded completions are cut."""
         task = self._test_task(wildcards)["cut_from"]
-        return paths.evaluation(f"{wildcards.model}/{wildcards.what}", task)
+        return paths.evaluation(f"{wildcards.model}/{wildcards.run}", task)
 
     def longer_completions(self, wildcards: Wildcards) -> str:
         """The texts of the completions from which a task's completions are cut."""

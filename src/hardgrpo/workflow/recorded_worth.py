@@ -304,7 +304,7 @@ def find_grader(problems: list[dict], before: Recording, after: Recording) -> st
         candidates.append("final_number")
     if not candidates:
         raise UserError(
-            f"{before.path}: no grader reads the answers, such as {answers[0][:60]!r}; name one with --grader"
+            f"{before.path}: no grader reads the answers, such as {answers[0][:60]!r}; name a grader with --grader"
         )
     texts = [
         (recording.records[key].completions[0], answer)

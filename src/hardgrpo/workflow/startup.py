@@ -125,7 +125,9 @@ def prepare_environment(workflow, bound_folders: Collection[str] = ()) -> None:
         os.environ.setdefault(name, value)
     if os.getenv(warm.SOCKET) != warm.OFF:
         runs_jobs = workflow.local_exec and workflow.is_main_process
-        os.environ[warm.SOCKET] = os.getenv(warm.SOCKET, warm.place()) if runs_jobs else warm.OFF
+        os.environ[warm.SOCKET] = (
+            os.getenv(warm.SOCKET, warm.socket_path()) if runs_jobs else warm.OFF
+        )
     # Programs import the package of this clone, even if their environment (a container, or one that
     # several clones share) has the package of another clone.
     source = os.path.join(workflow.basedir, "src")

@@ -57,8 +57,10 @@ def transfer(gains: pd.DataFrame, differences: pd.DataFrame):
 def gain_column(frame: pd.DataFrame, differences: pd.DataFrame) -> Column:
     cells = []
     for rank, row in zip(ranks(frame, differences), frame.itertuples()):
-        gain, ends = signed(row.gain), interval(row.gain_low, row.gain_high)
-        cells.append((Marked(gain, rank) if rank else gain, f" {ends}"))
+        gain = signed(row.gain)
+        cells.append(
+            (Marked(gain, rank) if rank else gain, f" {interval(row.gain_low, row.gain_high)}")
+        )
     return numbers(with_95(in_points("gain")), cells)
 
 
@@ -117,8 +119,8 @@ def single_samples(mcnemar: pd.DataFrame):
     return frame, [
         *key_columns(frame, "model", "task", "eval_task", "decoding", "arm"),
         text(frame, "minus_arm", "minus"),
-        number(frame, "only_this", "this alone", integer),
-        number(frame, "only_other", "other alone", integer),
+        number(frame, "only_this", "only this run", integer),
+        number(frame, "only_other", "only other run", integer),
         number(frame, "difference", in_points("difference"), signed),
         *p_columns(frame),
         problems(frame),
