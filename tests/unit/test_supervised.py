@@ -96,7 +96,7 @@ def with_study(change) -> dict:
         (lambda c: c["recipes"]["mini"].pop("group_size"), "recipes.mini: 'group_size' is missing, which GRPO needs"),
         (
             lambda c: c["studies"]["paper"]["arms"][0].update(recipe="sft"),
-            "studies.paper.tasks: task 'shuffled_objects' has no worked solutions, which recipe 'sft' trains on.*other `tasks`",
+            "studies.paper.tasks: task 'shuffled_objects' has no worked solutions, which recipe 'sft' trains on.*leave the task out of the `tasks`",
         ),
         (lambda c: c["studies"]["truncation"].update(arms=[{"policy": "hard", "recipe": "sft"}], tasks=["shuffled_objects_1000"], also_tested_on={}), "no worked solutions"),
     ],

@@ -205,7 +205,7 @@ def break_(path, value):
             ),
             [
                 "recipes.mini_dynamic.selector.groups",
-                "3 sampling steps of 8 prompts cannot fill it",
+                "3 sampling steps of 8 prompts cannot sample 48 groups",
             ],
         ),
         (
@@ -284,7 +284,7 @@ def break_(path, value):
             [
                 "studies.mini_labels.arms",
                 "'half_by_small' is probed by 'wordy', which has not learned task 'swaps'",
-                "give its arm other `tasks`",
+                "leave the task out of the `tasks` of the policy's arm",
             ],
         ),
         (
@@ -308,7 +308,7 @@ def break_(path, value):
         ),
         (
             break_("studies/mini/arms/0/policy", ["hard_by_tight"]),
-            ["studies.mini.arms", "whose problems are not those of 'arithmetic'"],
+            ["studies.mini.arms", "which has other problems than 'arithmetic'"],
         ),
         (
             break_("tasks/facts/source/train", 600),
@@ -382,7 +382,7 @@ def break_(path, value):
             break_("studies/mini/also_tested_on", {"arithmetic": ["facts"]}),
             [
                 "studies.mini.also_tested_on",
-                "model 'steady' was never shown the facts of task 'facts'",
+                "model 'steady' has not learned the facts of task 'facts'",
                 "demonstrations",
             ],
         ),
@@ -534,7 +534,7 @@ def break_(path, value):
         ),
         (
             break_("tasks/swaps/probe/shards", 2000),
-            ["tasks.swaps.probe.shards", "2000 shards for 500 problems"],
+            ["tasks.swaps.probe.shards", "2000 shards, but only 500 problems"],
         ),
         (
             break_("tasks/swaps_hard/completion_tokens", 500),

@@ -192,7 +192,7 @@ def generate_problems(task: str, source: dict, wanted_split: str) -> list[dict]:
                         f"task {task}: cannot draw {source[split]} different {split} problems; "
                         + (
                             "ask for fewer"
-                            if source["family"] in generated.LOOKED_UP
+                            if source["family"] in generated.MEMORISED
                             else "allow more lengths or objects"
                         )
                     )

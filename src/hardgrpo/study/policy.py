@@ -114,7 +114,7 @@ class Policy(Strict):
         ):
             yield (
                 "calibrated_on",
-                f"{self.calibrated_on} leaves nothing of the budget to choose; lower it",
+                f"{self.calibrated_on} leaves nothing of the budget to choose; lower calibrated_on",
             )
         if self.rule == "nearest_half" and by not in policies.SHARES:
             yield (
