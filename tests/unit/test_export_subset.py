@@ -17,17 +17,17 @@ from hardgrpo.data import tasks
 from hardgrpo.runtime import files
 
 
-def export(folder, name, content, numbers, output, source=None, change=None):
-    """Prepare a pool from a file, choose some of its rows as the subset, and run
-    export_subset.py."""
+def export(folder, name, content, numbers, output, source=None, changed=None):
+    """Prepare a pool from a file with `content`, choose the rows `numbers` as the subset, and run
+    export_subset.py. `changed`: the content of the file when the subset is exported."""
     (folder / name).write_bytes(
         gzip.compress(content.encode()) if name.endswith(".gz") else content.encode()
     )
     source = source or {"kind": "files"}
     problems = tasks.prepare("mine", source, "train", [str(folder / name)], labelled=False)
     files.write_jsonl(folder / "P.jsonl", problems)
-    if change is not None:
-        (folder / name).write_bytes(change.encode())
+    if changed is not None:
+        (folder / name).write_bytes(changed.encode())
     ids = [problems[number]["id"] for number in numbers]
     files.write_rows(
         folder / "S.csv",
@@ -60,7 +60,7 @@ CELLS = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
 @hypothesis.settings(
     max_examples=15, suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture]
 )
-def test_any_cell_comes_back_as_it_was(tmp_path, rows):
+def test_cells_of_a_table_are_exported_unchanged(tmp_path, rows):
     buffer = io.StringIO(newline="")
     writer = csv.DictWriter(buffer, list(rows[0]), quoting=csv.QUOTE_ALL)
     writer.writeheader()
@@ -75,7 +75,7 @@ def test_any_cell_comes_back_as_it_was(tmp_path, rows):
 
 
 @pytest.mark.parametrize("name", ["mine.jsonl", "mine.jsonl.gz"])
-def test_lines_come_back_with_their_ends_and_half_characters(tmp_path, name):
+def test_lines_keep_their_carriage_returns_and_lone_surrogates(tmp_path, name):
     lines = [
         '{"question":"a"}\r',
         '{ "question": "b\\ud83d" }',
@@ -90,9 +90,8 @@ def test_lines_come_back_with_their_ends_and_half_characters(tmp_path, name):
 
 
 @pytest.mark.parametrize("name", ["mine.csv", "mine.json"])
-def test_other_sources_give_problems_as_json_lines(tmp_path, name):
-    """The sources are a table that is one part of a task with a hub's dataset, and a file in
-    BIG-Bench-Hard's JSON."""
+def test_subsets_of_datasets_are_exported_as_json_lines(tmp_path, name):
+    """The files are a CSV file of a dataset from the hub, and a file in BIG-Bench Hard's JSON."""
     part = {"dataset": "a/b", "revision": "0" * 40, "split": "train", "local": name}
     if name == "mine.csv":
         source, content = {"kind": "hub", "train": [part]}, "question,answer\na,1\nb,2\n"
@@ -109,9 +108,9 @@ def test_other_sources_give_problems_as_json_lines(tmp_path, name):
     )
 
 
-@pytest.mark.parametrize("change", ["question\na\n", "question\nb\na\n"])
-def test_a_file_that_is_not_the_one_that_was_prepared_is_refused(tmp_path, change):
-    done, _ = export(tmp_path, "mine.csv", "question\na\nb\n", [1], "out.csv", change=change)
+@pytest.mark.parametrize("changed", ["question\na\n", "question\nb\na\n"])
+def test_a_file_that_changed_after_its_preparation_is_refused(tmp_path, changed):
+    done, _ = export(tmp_path, "mine.csv", "question\na\nb\n", [1], "out.csv", changed=changed)
     assert (
         done.returncode == 1
         and done.stderr.count("\n") == 1

@@ -157,7 +157,7 @@ def test_strict_implies_lenient_implies_readable_implies_answered(grader, stated
 def test_a_readable_reference_is_right_when_it_is_stated(grader, answer):
     if accepts_reference(grader, answer):
         chosen = GRADERS[grader]
-        assert grade(grader, "so " + chosen.form % chosen.reference(answer), answer).correct
+        assert grade(grader, "so " + chosen.form % chosen.normalise(answer), answer).correct
 
 
 @given(st.sampled_from(sorted(GRADERS)), ANSWERS, ANSWERS)

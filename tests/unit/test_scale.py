@@ -19,7 +19,9 @@ def rows_of(path) -> list[dict]:
 
 
 @pytest.mark.slow
-def test_the_scale_of_plans_is_measured(monkeypatch, tmp_path):
+def test_a_measurement_replaces_the_row_with_the_same_label_and_number_of_runs(
+    monkeypatch, tmp_path
+):
     monkeypatch.setattr(measure_scale, "STUDY", "mini")
     output = tmp_path / "scale.csv"
     output.write_text(
@@ -38,7 +40,7 @@ def test_the_scale_of_plans_is_measured(monkeypatch, tmp_path):
     assert float(row["processor_seconds"]) > 0 and int(row["memory_mb"]) > 50
 
 
-def test_a_commit_that_is_unknown_is_named():
+def test_an_error_names_the_unknown_commit():
     with (
         pytest.raises(UserError, match="nowhere: .*name a commit"),
         measure_scale.commit_copy("nowhere"),

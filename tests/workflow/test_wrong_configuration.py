@@ -205,7 +205,7 @@ def break_(path, value):
             ),
             [
                 "recipes.mini_dynamic.selector.groups",
-                "3 sampling steps of 8 prompts cannot sample 48 groups",
+                "3 sampling steps of 8 prompts cannot sample 40 groups",
             ],
         ),
         (

@@ -62,7 +62,7 @@ def is_same_answer(grader: str | None, answer: str | None, other_answer: str | N
     if grader is None:
         return False
     rules = graders.GRADERS[grader]
-    return bool(rules.lenient(rules.reference(answer), rules.reference(other_answer)))
+    return bool(rules.lenient(rules.normalise(answer), rules.normalise(other_answer)))
 
 
 def problems_with_rows(

@@ -102,7 +102,10 @@ class Study(Strict):
                 )
         for task, tests in (self.also_tested_on or {}).items():
             if task not in self.tasks:
-                yield "also_tested_on", f"'{task}' is not a task of this study; add it to the study's tasks"
+                yield (
+                    "also_tested_on",
+                    f"'{task}' is not a task of this study; add it to the study's tasks",
+                )
             other_tests = [test for test in tests if isinstance(test, OtherTest)]
             for model in [model for test in other_tests for model in as_list(test.models)]:
                 if model not in self.models:
