@@ -21,7 +21,7 @@ from slurm_training import (
 pytestmark = pytest.mark.slurm
 
 
-def test_a_controller_that_is_gone_for_40_seconds(slurm_run, undisturbed, slurm):
+def test_a_job_survives_a_controller_that_is_gone_for_40_seconds(slurm_run, undisturbed, slurm):
     snakemake = slurm_run.start(TARGET)
     wait_for_checkpoint(slurm_run)
     slurm.kill("slurmctld")

@@ -186,7 +186,7 @@ def test_agreement_is_symmetric_and_holds_between_an_answer_that_is_right_and_it
         ("math_strict", r"\frac12", r"\frac{1}{2}", False),
     ],
 )
-def test_agreement(grader, left, right, expected):
+def test_agreement_is_symmetric_and_as_expected(grader, left, right, expected):
     assert are_equal(grader, left, right) == are_equal(grader, right, left) == expected
 
 

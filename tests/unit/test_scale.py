@@ -2,7 +2,6 @@
 committed table."""
 
 import csv
-import inspect
 import sys
 
 import pytest
@@ -10,7 +9,6 @@ import pytest
 import measure_scale
 from conftest import ROOT
 from hardgrpo.runtime.errors import UserError
-from hardgrpo.workflow.failures import raises_workflow_error
 
 
 def rows_of(path) -> list[dict]:
@@ -58,12 +56,3 @@ def test_the_page_of_costs_has_the_numbers_of_the_table():
             f" {row['processor_seconds']} | {int(row['memory_mb']):,} |"
         )
         assert cells in page, cells
-
-
-def test_functions_that_raise_errors_of_the_workflow_have_the_signature_of_the_function():
-    def function(wildcards, attempt: int = 1) -> int:
-        return attempt
-
-    wrapped = raises_workflow_error(function)
-    assert inspect.signature(wrapped) == inspect.signature(function)
-    assert wrapped({}, attempt=3) == 3

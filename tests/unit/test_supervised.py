@@ -227,7 +227,7 @@ def test_generated_problems_have_their_shortest_solution_without_slips(family, g
         assert "has" not in text.split(), "nothing is restated"
 
 
-def test_a_family_without_demonstrations_says_so():
+def test_a_family_without_worked_solutions_is_refused():
     with pytest.raises(UserError, match="task t: family shuffled_objects has no worked solutions"):
         solutions.worked_solutions(
             "t", SOURCE | {"family": "shuffled_objects"}, [], "choice_letter"

@@ -163,7 +163,7 @@ def test_unknown_repository_revision_and_name(work, dataset, model):
     assert not work.out.exists() and not work.lock.exists() and not work.leftovers()
 
 
-def test_hub_down_and_offline(work, dataset, model):
+def test_an_unreachable_hub_and_offline_mode_are_errors_with_a_remedy(work, dataset, model):
     remedy = "where the internet can be reached"
     assert_refused(work.dataset(HF_HUB_OFFLINE="1"), DATASET, "HF_HUB_OFFLINE", remedy)
     assert_refused(
