@@ -107,7 +107,7 @@ def test_texts_that_do_not_belong_to_the_grades_are_named(tmp_path, change, word
     ]
     for place in explorer.places:
         explorer.evaluation(place, "t", rows)
-    texts = [{key: row[key] for key in [*evaluations.KEY, "completion"]} for row in rows]
+    texts = [{key: row[key] for key in [*evaluations.KEY_COLUMNS, "completion"]} for row in rows]
     change(texts)
     files.write_jsonl(tmp_path / "results/evaluation/m/base/t.jsonl.gz", texts)
     done = explorer.write()

@@ -14,7 +14,7 @@ CLAIMS = claims.read(ROOT / "paper/claims.yaml") + [
     claim for analysis in CONFIG["analyses"].values() for claim in analysis.get("claims", [])
 ]
 WITH_CLAIMS = CONFIG | {"claims": {claim["id"] for claim in CLAIMS}}
-KNOWN = {kind: set(WITH_CLAIMS[kinds]) for kind, kinds in {
+NAMES_BY_KIND = {kind: set(WITH_CLAIMS[kinds]) for kind, kinds in {
     "study": "studies", "analysis": "analyses", "task": "tasks", "model": "models", "policy": "policies", "recipe": "recipes", "claim": "claims",
 }.items()} | {"figure": set(registry.FIGURES), "table": set(registry.TABLES), "rule": {"probe"}}  # fmt: skip
 ROWS = list(csv.DictReader((ROOT / "results/published/inventory.csv").open(encoding="utf-8")))
@@ -29,7 +29,7 @@ def test_what_a_row_names_exists_and_a_row_without_a_name_says_why():
     for row in ROWS:
         for name in row["answered_by"].split():
             kind, _, what = name.partition(":")
-            assert what in KNOWN[kind], (row["number"], name)
+            assert what in NAMES_BY_KIND[kind], (row["number"], name)
         assert row["answered_by"] or row["limitation"], row["number"]
 
 

@@ -74,7 +74,7 @@ def test_every_number_is_that_of_the_row_it_names(design):
         if row["show"] == "count of rows":
             assert row["text"] == str(len(cells))
             continue
-        suffixes, format_value = findings.SHOWN[row["show"]]
+        suffixes, format_value = findings.FORMATS[row["show"]]
         for cell in cells:
             values = [
                 findings.as_number(cell.get(f"{row['column']}{end}", cell.get(end.strip("_"))))
