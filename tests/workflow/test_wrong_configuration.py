@@ -107,7 +107,7 @@ def break_(path, value):
         ),
         (
             break_("tasks/swaps_once/probe/seed", 7),
-            ["tasks.swaps_once.probe.seed", "whose probe it takes"],
+            ["tasks.swaps_once.probe.seed", "whose probe this task uses"],
         ),
         (
             break_("tasks/swaps/test/reach", {"samples": 64, "seed": 2}),
@@ -482,7 +482,7 @@ def break_(path, value):
             break_("models/qwen2.5-coder-0.5b-instruct/source/package", ["a", "a"]),
             ["models.qwen2.5-coder-0.5b-instruct.source.package", "is listed twice"],
         ),
-        (break_("tasks/gsm8k_concise/test", None), ["tasks.gsm8k_concise", "a study tests on it"]),
+        (break_("tasks/gsm8k_concise/test", None), ["tasks.gsm8k_concise", "a study tests on this task"]),
         (
             break_("tasks/gsm8k_concise/labelled", False),
             [
