@@ -482,7 +482,10 @@ def break_(path, value):
             break_("models/qwen2.5-coder-0.5b-instruct/source/package", ["a", "a"]),
             ["models.qwen2.5-coder-0.5b-instruct.source.package", "is listed twice"],
         ),
-        (break_("tasks/gsm8k_concise/test", None), ["tasks.gsm8k_concise", "a study tests on this task"]),
+        (
+            break_("tasks/gsm8k_concise/test", None),
+            ["tasks.gsm8k_concise", "a study tests on this task"],
+        ),
         (
             break_("tasks/gsm8k_concise/labelled", False),
             [
