@@ -510,7 +510,7 @@ class OnSlurm:
         return (self.folder / "snakemake.out").read_text(errors="replace")
 
 
-def until(condition, seconds: float = 600, what: str = "it"):
+def until(condition, seconds: float = 600, what: str = "the expected event"):
     """Call `condition` until it returns a true value. Return this value."""
     end = time.monotonic() + seconds
     while not (result := condition()):

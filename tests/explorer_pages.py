@@ -66,7 +66,7 @@ class HandMadeStudy:
             ],
         )
         lines = [
-            json.dumps({key: row[key] for key in [*evaluations.KEY, "completion"]}) + "\n"
+            json.dumps({key: row[key] for key in [*evaluations.KEY_COLUMNS, "completion"]}) + "\n"
             for row in rows
         ]
         # In these tests U+DCxx stands for a byte that is not UTF-8 (surrogateescape).

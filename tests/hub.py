@@ -33,7 +33,7 @@ class Hub:
         self.repositories: dict[tuple[str, str], Repository] = {}
         self.requests: list[tuple[str, str]] = []  # (method, path) of each request
         self.broken = False  # if True, every answer has status 500
-        # The download of this file stops half-way until the hub is closed.
+        # the hub sends half of this file, then nothing until the hub is closed
         self.stall: str | None = None
         self.stalled, self.closing = threading.Event(), threading.Event()
 
@@ -59,7 +59,7 @@ class Hub:
         }
         return environment | hub_settings | ({"HF_TOKEN": token} if token else {})
 
-    def asked_for(self, file: str) -> bool:
+    def has_request_for(self, file: str) -> bool:
         return any(path.endswith(f"/{file}") for _, path in self.requests)
 
     def __enter__(self) -> "Hub":
@@ -137,7 +137,7 @@ def answer(hub: Hub, request: http.server.BaseHTTPRequestHandler) -> None:
     data = (repository.folder / file).read_bytes()
     headers = {"ETag": f'"{hashlib.sha1(data).hexdigest()}"', "X-Repo-Commit": repository.commit}
     if request.command == "GET" and file == hub.stall:
-        start(request, 200, headers | {"Content-Length": str(len(data))})
+        send_headers(request, 200, headers | {"Content-Length": str(len(data))})
         request.wfile.write(data[: len(data) // 2])
         request.wfile.flush()
         hub.stalled.set()
@@ -153,16 +153,18 @@ def describe(folder: Path, name: str) -> dict:
 
 def send(request, content, headers: dict | None = None) -> None:
     data = content if isinstance(content, bytes) else json.dumps(content).encode()
-    start(request, 200, (headers or {}) | {"Content-Length": str(len(data))})
+    send_headers(request, 200, (headers or {}) | {"Content-Length": str(len(data))})
     if request.command == "GET":
         request.wfile.write(data)
 
 
 def refuse(request, status: int, code: str | None) -> None:
-    start(request, status, {"Content-Length": "0"} | ({"X-Error-Code": code} if code else {}))
+    send_headers(
+        request, status, {"Content-Length": "0"} | ({"X-Error-Code": code} if code else {})
+    )
 
 
-def start(request, status: int, headers: dict) -> None:
+def send_headers(request, status: int, headers: dict) -> None:
     request.send_response(status)
     for name, value in headers.items():
         request.send_header(name, value)

@@ -66,7 +66,7 @@ def log(run) -> str:
     return path.read_text(errors="replace") if path.exists() else ""
 
 
-def under_way(run) -> str:
+def wait_for_checkpoint(run) -> str:
     """Wait until the training has written its first checkpoint. Return the id of its job."""
     until(
         lambda: list(run.folder.glob("results/state/*/checkpoint-40")), what="the first checkpoint"
@@ -75,15 +75,15 @@ def under_way(run) -> str:
     return job
 
 
-def process(run) -> int:
-    """The training process, found by the process id in its lock."""
+def process_id(run) -> int:
+    """The id of the training process, read from the lock of the run's state."""
     (lock,) = run.folder.glob("results/state/*/lock")
     return int(re.match(r"process (\d+)", lock.read_text())[1])
 
 
-def check(run, undisturbed, attempts: int, state_suffix: str = "") -> None:
-    """Assert that the files equal those of the undisturbed run, and that the last attempt
-    resumed."""
+def assert_same_as_undisturbed(run, undisturbed, attempts: int, state_suffix: str = "") -> None:
+    """Assert that the files equal those of the undisturbed run, that there were `attempts` jobs, and
+    that the last of several attempts resumed."""
     assert_same(results(run.folder, "training"), results(undisturbed.folder, "training"))
     states = [job["State"].split()[0] for job in jobs(run)]
     assert len(states) == attempts and states[-1] == "COMPLETED", states

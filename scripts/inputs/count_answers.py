@@ -3,7 +3,7 @@
     python scripts/inputs/count_answers.py --kind before_after --files per_example.csv \\
         --samples 32 --output results/counts/before_after.csv
 
---kind names the form of the files: see READERS in src/hardgrpo/data/published_counts.py. With
+--kind names the format of the files: see READERS in src/hardgrpo/data/published_counts.py. With
 --repository, --commit and --names, the files are compared with the lock.
 """
 

@@ -4,10 +4,10 @@ Face folder.
     python scripts/inputs/pretrain_model.py --model tiny --settings settings.json \\
         --output results/models/tiny
 
-`settings.json` is the model's `source` in the configuration, with source and prompt of the task
-added to each demonstration. No demonstration has a question of the files of --exclude (the splits
-of the tasks). The workflow does not exclude facts, because a model memorises only demonstrated
-facts.
+`settings.json` is the model's `source` in the configuration; each entry of its `demonstrations` also
+holds the `source` and the `prompt` of the demonstrated task. Questions in the files of --exclude
+(the splits of the tasks) are not demonstrated. The workflow excludes no facts, because a model
+cannot answer a fact that was not demonstrated.
 """
 
 from hardgrpo.data import tasks
@@ -27,7 +27,7 @@ def main() -> None:
         "--exclude",
         nargs="*",
         default=[],
-        help="problem files whose questions are not demonstrated",
+        help="problem files; demonstrations contain none of their questions",
     )
     parser.add_argument("--output", required=True, help="folder to write")
     args = parser.parse_args()

@@ -320,7 +320,7 @@ def _batches(replications: int, size: int = 100) -> list[int]:
 
 FOR_BOTH = ["t over seeds", "naive binomial", "bootstrap over problems", "bootstrap over seeds"]
 FOR_BOTH += ["hierarchical bootstrap", "pigeonhole bootstrap"]
-SHOWN = {  # target: methods
+METHODS = {  # target: methods
     "B": [REPORTED["B"], "1.96 for the problems", "Satterthwaite", *FOR_BOTH],
     "A": [REPORTED["A"], "the base's noise alone", *FOR_BOTH],
 }
@@ -417,7 +417,7 @@ def draw(coverage_table: pd.DataFrame, path: str) -> None:
     for axis, (target, quantity) in zip(
         axes, [(target, quantity) for target in "BA" for quantity in ("gain", "difference")]
     ):
-        methods = SHOWN[target][::-1]
+        methods = METHODS[target][::-1]
         axis.axvspan(93, 98, color="0.85", zorder=0)
         for seeds, (marker, colour) in shades.items():
             selection = coverage_table[

@@ -139,7 +139,7 @@ def read_lengths(args: argparse.Namespace, rows: list[dict]) -> list[tuple[int, 
             )
         if row["id"] not in problems:
             raise errors.UserError(
-                f"{args.completions}: row {line}: problem '{row['id']}' is not in {args.problems}; make it again"
+                f"{args.completions}: row {line}: problem '{row['id']}' is not in {args.problems}; sample the completions again"
             )
         lengths.append((int(length[0]), "length" if length[1] else "stop"))
     if lengths_by_key:

@@ -1,13 +1,12 @@
-"""Split the trajectory of a training run: pass rates of the first epochs, to choose subsets, and
-the later epochs.
+"""Split the trajectory of a training run into the pass rates of its first epochs, by which subsets
+are chosen, and its later epochs, by which subsets are judged.
 
     python scripts/probe/import_trajectory.py --trajectory qwen2.5-math-1.5b.csv.gz \\
         --chosen-from 3 --difficulty results/difficulty/M/P.csv \\
         --later results/trajectories/M/P.csv
 
 The trajectory is a CSV file (id, epoch, correct, rollouts), optionally gzipped. A prompt's pass
-rate is the share of correct rollouts in the prompt's first epochs. No epoch is in both outputs, so
-that no rollout is used both to choose and to judge a subset.
+rate is the share of correct rollouts in the prompt's first epochs. No epoch is in both outputs.
 """
 
 from hardgrpo.data import trajectory_files
@@ -26,7 +25,7 @@ def main() -> None:
         "--chosen-from",
         required=True,
         type=int,
-        help="number of first epochs of each prompt that give the pass rate",
+        help="number of first epochs of each prompt from which its pass rate is computed",
     )
     parser.add_argument("--difficulty", required=True)
     parser.add_argument("--later", required=True)
@@ -59,7 +58,7 @@ def main() -> None:
     print(
         f"{args.difficulty}: {len(rows)} prompts, mean pass rate {mean:.3f} in the first {args.chosen_from} epochs, {unsolved} never solved"
     )
-    print(f"{args.later}: {sum(map(len, later.values()))} groups of later epochs")
+    print(f"{args.later}: {sum(map(len, later.values()))} rows of later epochs")
 
 
 if __name__ == "__main__":

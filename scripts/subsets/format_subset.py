@@ -1,4 +1,4 @@
-"""Write the chosen prompts in the form that a trainer reads: TRL, verl, or prime-rl with verifiers.
+"""Write the chosen prompts in the format that a trainer reads: TRL, verl, or prime-rl with verifiers.
 
     python scripts/subsets/format_subset.py --subset results/subsets/M/T/hard/seed0.csv \\
         --problems results/tasks/T/train.jsonl --prompt '{question}' --task T --format trl \\

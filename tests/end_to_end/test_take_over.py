@@ -102,14 +102,14 @@ def test_a_run_that_its_holder_finishes_meanwhile_is_not_trained_again(run, held
     )
 
 
-def test_a_holder_that_does_not_let_go_is_an_error(run, held):
+def test_a_lock_that_is_not_released_in_time_is_an_error(run, held):
     held("stubborn", f"process SELF on {os.uname().nodename}", "pass")
     done = take_over(run, "stubborn", "--take-over-minutes", "0.01")
     assert done.returncode == 1 and "did not release this run within 0.01 minutes" in done.stderr
     assert done.stderr.count("\n") == 1
 
 
-def test_a_holder_elsewhere_that_slurm_does_not_know_is_an_error(run, held):
+def test_a_lock_of_another_host_without_a_slurm_job_is_an_error(run, held):
     held("far", "process 1 on elsewhere", "pass")
     done = take_over(run, "far")
     assert (

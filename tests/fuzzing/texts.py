@@ -52,7 +52,7 @@ def grades(grader: str) -> Callable:
         assert not (grade.correct or grade.strict or grade.lenient), f"right: {text[:200]!r}"
         assert grade.strict <= grade.lenient <= grade.readable <= grade.answered
         stated = (
-            text + "\n" + graders.GRADERS[grader].form % graders.GRADERS[grader].reference(answer)
+            text + "\n" + graders.GRADERS[grader].form % graders.GRADERS[grader].normalise(answer)
         )
         assert graders.grade(grader, stated, answer).correct, f"wrong after {text[-200:]!r}"
 

@@ -107,7 +107,7 @@ def test_texts_that_do_not_belong_to_the_grades_are_reported(tmp_path, change, w
     ]
     for model_path in explorer.model_paths:
         explorer.write_evaluation(model_path, "t", rows)
-    texts = [{key: row[key] for key in [*evaluations.KEY, "completion"]} for row in rows]
+    texts = [{key: row[key] for key in [*evaluations.KEY_COLUMNS, "completion"]} for row in rows]
     change(texts)
     files.write_jsonl(tmp_path / "results/evaluation/m/base/t.jsonl.gz", texts)
     done = explorer.write()

@@ -97,7 +97,7 @@ def test_hostile_text_is_shown_and_nothing_else(hostile, watched):
     assert watched.text("#pager b") == "1 problem"
 
 
-def test_direction_ends_where_a_text_ends(hostile, watched):
+def test_a_right_to_left_override_does_not_affect_the_next_text(hostile, watched):
     """A text after a completion with an open right-to-left override has the same position as
     without the override."""
     watched.open(hostile.url + "#open=" + quote("m/t/" + hostile.identity(8), safe=""))

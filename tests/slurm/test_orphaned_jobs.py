@@ -1,4 +1,4 @@
-"""A training on Slurm whose node or Snakemake ends before the training's job ends."""
+"""A training on Slurm whose node fails, or whose Snakemake stops, while the job runs."""
 
 import os
 import signal
@@ -6,51 +6,63 @@ import signal
 import pytest
 
 from conftest import until
-from slurm_training import TARGET, check, jobs, log, process, state_of_first, under_way
+from slurm_training import (
+    TARGET,
+    assert_same_as_undisturbed,
+    jobs,
+    log,
+    process_id,
+    state_of_first,
+    wait_for_checkpoint,
+)
 
 pytestmark = pytest.mark.slurm
 
 
-def test_a_node_that_fails(slurm_run, undisturbed, slurm):
+def test_a_job_of_a_failed_node_resumes_on_the_other_node(slurm_run, undisturbed, slurm):
     """The node's slurmd dies, but the job's processes continue. The job is submitted again to the
     other node, and takes over the training."""
     snakemake = slurm_run.start(TARGET)
-    under_way(slurm_run)
+    wait_for_checkpoint(slurm_run)
     node = until(lambda: jobs(slurm_run) and jobs(slurm_run)[0]["NodeList"])
     # the job must not finish before Slurm notices the failure
-    os.kill(process(slurm_run), signal.SIGSTOP)
-    orphan = process(slurm_run)
+    os.kill(process_id(slurm_run), signal.SIGSTOP)
+    orphan = process_id(slurm_run)
     slurm.kill(node)
     try:
-        until(lambda: "NODE_FAIL" in state_of_first(slurm_run), what="Slurm's notice")
+        until(
+            lambda: "NODE_FAIL" in state_of_first(slurm_run), what="Slurm's report of the failure"
+        )
         os.kill(orphan, signal.SIGCONT)
         assert slurm_run.finish(snakemake) == 0, slurm_run.read_output()
     finally:
         slurm.start_node(node)
     assert jobs(slurm_run)[1]["NodeList"] != node
-    check(slurm_run, undisturbed, attempts=2)
+    assert_same_as_undisturbed(slurm_run, undisturbed, attempts=2)
 
 
-def test_ctrl_c_cancels_the_jobs_and_the_next_start_goes_on(slurm_run, undisturbed, slurm):
+def test_ctrl_c_cancels_the_job_and_the_next_snakemake_resumes_it(slurm_run, undisturbed, slurm):
     snakemake = slurm_run.start(TARGET)
-    under_way(slurm_run)
+    wait_for_checkpoint(slurm_run)
     snakemake.send_signal(signal.SIGINT)
     assert slurm_run.finish(snakemake) != 0
     until(lambda: not slurm.running(), what="the end of the job")
     assert jobs(slurm_run)[0]["State"].startswith("CANCELLED")
     assert slurm_run.run(TARGET) == 0, slurm_run.read_output()
-    check(slurm_run, undisturbed, attempts=2)
+    assert_same_as_undisturbed(slurm_run, undisturbed, attempts=2)
 
 
-def test_a_killed_snakemake_and_its_orphan(slurm_run, undisturbed, slurm):
+def test_a_second_job_stops_and_resumes_the_job_of_a_killed_snakemake(
+    slurm_run, undisturbed, slurm
+):
     """The job continues without a Snakemake. After --unlock, the next Snakemake submits its own
     job, which asks the orphaned job to save its state and stop."""
     snakemake = slurm_run.start(TARGET)
-    under_way(slurm_run)
+    wait_for_checkpoint(slurm_run)
     os.killpg(snakemake.pid, signal.SIGKILL)
     # the job must not finish before the second job starts
-    os.kill(process(slurm_run), signal.SIGSTOP)
-    orphan = process(slurm_run)
+    os.kill(process_id(slurm_run), signal.SIGSTOP)
+    orphan = process_id(slurm_run)
     assert slurm_run.run(TARGET) != 0 and "--unlock" in slurm_run.read_output()
     assert slurm_run.run("--unlock") == 0
     second_snakemake = slurm_run.start(TARGET)
@@ -59,18 +71,20 @@ def test_a_killed_snakemake_and_its_orphan(slurm_run, undisturbed, slurm):
     os.kill(orphan, signal.SIGCONT)
     assert slurm_run.finish(second_snakemake) == 0, slurm_run.read_output()
     assert sorted(job["State"] for job in jobs(slurm_run)) == ["COMPLETED", "FAILED"]
-    check(slurm_run, undisturbed, attempts=2)
+    assert_same_as_undisturbed(slurm_run, undisturbed, attempts=2)
 
 
-def test_a_job_that_finishes_after_its_snakemake_was_killed(slurm_run, undisturbed, slurm):
+def test_files_of_a_job_that_ends_after_its_snakemake_was_killed_are_accepted(
+    slurm_run, undisturbed, slurm
+):
     """The Snakemake within the job has marked the files as complete, so the next Snakemake accepts
     them."""
     snakemake = slurm_run.start(TARGET)
-    under_way(slurm_run)
+    wait_for_checkpoint(slurm_run)
     os.killpg(snakemake.pid, signal.SIGKILL)
     until(lambda: not slurm.running(), what="the end of the job")
     assert (slurm_run.folder / TARGET).exists()
     assert slurm_run.run("--unlock") == 0
     assert slurm_run.run(TARGET) == 0, slurm_run.read_output()
-    # a Snakemake that runs a job removes this
-    check(slurm_run, undisturbed, attempts=1, state_suffix=".finished")
+    # the folder *.finished remains: only a Snakemake that runs a job removes it
+    assert_same_as_undisturbed(slurm_run, undisturbed, attempts=1, state_suffix=".finished")

@@ -9,35 +9,42 @@ import time
 import pytest
 
 from conftest import until
-from slurm_training import TARGET, check, jobs, process, state_of_first, under_way
+from slurm_training import (
+    TARGET,
+    assert_same_as_undisturbed,
+    jobs,
+    process_id,
+    state_of_first,
+    wait_for_checkpoint,
+)
 
 pytestmark = pytest.mark.slurm
 
 
-def test_a_controller_that_is_gone_for_40_seconds(slurm_run, undisturbed, slurm):
+def test_a_job_survives_a_controller_that_is_gone_for_40_seconds(slurm_run, undisturbed, slurm):
     snakemake = slurm_run.start(TARGET)
-    under_way(slurm_run)
+    wait_for_checkpoint(slurm_run)
     slurm.kill("slurmctld")
     time.sleep(40)
     assert snakemake.poll() is None
     slurm.start_controller()
     assert slurm_run.finish(snakemake) == 0, slurm_run.read_output()
-    check(slurm_run, undisturbed, attempts=1)
+    assert_same_as_undisturbed(slurm_run, undisturbed, attempts=1)
 
 
 def test_a_job_that_is_cancelled(slurm_run, undisturbed, slurm):
     snakemake = slurm_run.start(TARGET)
-    slurm.call("scancel", under_way(slurm_run))
+    slurm.call("scancel", wait_for_checkpoint(slurm_run))
     assert slurm_run.finish(snakemake) == 0, slurm_run.read_output()
     assert (
         "SIGTERM: training stops after this update and saves its state" in slurm_run.read_output()
     )
-    check(slurm_run, undisturbed, attempts=2)
+    assert_same_as_undisturbed(slurm_run, undisturbed, attempts=2)
 
 
 def test_a_job_preempted_by_a_more_urgent_job_resumes(slurm_run, undisturbed, slurm):
     snakemake = slurm_run.start(TARGET)
-    under_way(slurm_run)
+    wait_for_checkpoint(slurm_run)
     urgent = slurm.call(
         "sbatch",
         "--parsable",
@@ -55,7 +62,7 @@ def test_a_job_preempted_by_a_more_urgent_job_resumes(slurm_run, undisturbed, sl
     slurm.call("scancel", urgent.strip())
     assert slurm_run.finish(snakemake) == 0, slurm_run.read_output()
     assert re.search(r"stopped by SIGTERM after update \d+ of", slurm_run.read_output())
-    check(slurm_run, undisturbed, attempts=2)
+    assert_same_as_undisturbed(slurm_run, undisturbed, attempts=2)
 
 
 def test_the_time_limit(slurm_run, undisturbed, slurm):
@@ -67,12 +74,12 @@ def test_the_time_limit(slurm_run, undisturbed, slurm):
         "train_grpo:runtime=1 if attempt == 1 else 10",
         "train_grpo:slurm_extra=''",
     )
-    under_way(slurm_run)
-    os.kill(process(slurm_run), signal.SIGSTOP)
+    wait_for_checkpoint(slurm_run)
+    os.kill(process_id(slurm_run), signal.SIGSTOP)
     assert slurm_run.finish(snakemake) == 0, slurm_run.read_output()
     assert jobs(slurm_run)[0]["State"] == "TIMEOUT"
     assert re.search(r"stopped by SIGTERM after update \d+ of", slurm_run.read_output())
-    check(slurm_run, undisturbed, attempts=2)
+    assert_same_as_undisturbed(slurm_run, undisturbed, attempts=2)
 
 
 def test_the_warning_before_the_time_limit(slurm_run, undisturbed, slurm):
@@ -83,16 +90,16 @@ def test_the_warning_before_the_time_limit(slurm_run, undisturbed, slurm):
     snakemake = slurm_run.start(
         TARGET, "--set-resources", "train_grpo:runtime=3 if attempt == 1 else 10", warned
     )
-    under_way(slurm_run)
-    os.kill(process(slurm_run), signal.SIGSTOP)
-    program = process(slurm_run)
+    wait_for_checkpoint(slurm_run)
+    os.kill(process_id(slurm_run), signal.SIGSTOP)
+    program = process_id(slurm_run)
     until(lambda: warned_or_gone(program), what="the warning")
     if os.path.exists(f"/proc/{program}"):
         os.kill(program, signal.SIGCONT)
     assert slurm_run.finish(snakemake) == 0, slurm_run.read_output()
     assert jobs(slurm_run)[0]["State"] == "FAILED", "the job ended at its time limit (TIMEOUT)"
     assert re.search(r"stopped by SIGTERM after update \d+ of", slurm_run.read_output())
-    check(slurm_run, undisturbed, attempts=2)
+    assert_same_as_undisturbed(slurm_run, undisturbed, attempts=2)
 
 
 def warned_or_gone(pid: int) -> bool:

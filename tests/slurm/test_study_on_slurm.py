@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 from conftest import OnSlurm, assert_same, results, shrink
-from slurm_training import TARGET, check, jobs, log
+from slurm_training import TARGET, assert_same_as_undisturbed, jobs, log
 
 pytestmark = pytest.mark.slurm
 
@@ -101,7 +101,7 @@ def test_a_full_disk(slurm_run, undisturbed, slurm):
         assert "Traceback" not in log(slurm_run)
         subprocess.run(["mount", "-o", "remount,size=100M", state], check=True)
         assert slurm_run.run(TARGET) == 0, slurm_run.read_output()
-        check(slurm_run, undisturbed, attempts=2)
+        assert_same_as_undisturbed(slurm_run, undisturbed, attempts=2)
     finally:
         slurm.clear()
         subprocess.run(["umount", "-l", state], check=True)

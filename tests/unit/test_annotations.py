@@ -300,7 +300,7 @@ def test_an_answer_that_a_spreadsheet_has_changed_is_refused(tmp_path, grader, a
     )
 
 
-def test_where_a_word_is_the_answer_a_date_may_be_right(tmp_path):
+def test_dates_are_accepted_as_answers_that_are_words(tmp_path):
     write_annotation_file(tmp_path, POOL.encode())
     done = read_annotated(tmp_path, b"id,answer\nb,01-Feb\n", grader="final_word")
     assert done.returncode == 0 and answers(tmp_path) == {"b": "01-Feb"}

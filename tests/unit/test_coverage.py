@@ -86,13 +86,13 @@ def test_the_program_simulates_draws_and_writes(docs, monkeypatch):
         figure.axes, [("B", "gain"), ("B", "difference"), ("A", "gain"), ("A", "difference")]
     ):
         assert axis.get_title() == f"{quantity}s, target {target}"
-        names = simulation.SHOWN[target][::-1]
+        names = simulation.METHODS[target][::-1]
         if quantity == "gain":  # this panel has the labels of the panel beside it
             assert [label.get_text() for label in axis.get_yticklabels()] == list(names)
         rows = covered[
             (covered.target == target)
             & (covered.quantity == quantity)
-            & covered.method.isin(simulation.SHOWN[target])
+            & covered.method.isin(simulation.METHODS[target])
         ]
         drawn = {
             (line.get_label(), names[round(height)], round(share, 6))

@@ -53,7 +53,7 @@ def test_the_entry_for_the_workflow_catalogue_fits_the_repository():
 @pytest.mark.parametrize(
     "path", sorted((ROOT / ".github/ISSUE_TEMPLATE").glob("[!c]*.yml")), ids=lambda path: path.stem
 )
-def test_a_form_has_what_the_host_asks_for(path):
+def test_an_issue_form_has_the_keys_that_github_requires(path):
     form = yaml.safe_load(path.read_text())
     assert form["name"] and form["description"]
     identifiers = [field["id"] for field in form["body"]]

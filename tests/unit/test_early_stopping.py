@@ -142,7 +142,7 @@ def test_the_oracle_is_the_cheapest_of_all_proofs(outcomes, policy, seed):
 
 @pytest.mark.slow
 @given(pools(), POLICIES, SEEDS, st.integers(1, 40))
-def test_no_rule_needs_fewer_samples_than_the_oracle_and_a_threshold_needs_as_many(
+def test_no_probe_needs_fewer_samples_than_the_oracle_and_a_threshold_as_many(
     outcomes, policy, seed, batch
 ):
     target = want_of(outcomes, policy, seed)
@@ -154,7 +154,7 @@ def test_no_rule_needs_fewer_samples_than_the_oracle_and_a_threshold_needs_as_ma
 
 @pytest.mark.slow
 @given(pools(), POLICIES, SEEDS, st.integers(1, 9))
-def test_what_is_drawn_next_follows_from_the_counts_alone(outcomes, policy, seed, batch):
+def test_the_next_draw_depends_only_on_the_counts(outcomes, policy, seed, batch):
     target = want_of(outcomes, policy, seed)
     first = early_stopping.Stopper([target], batch)
     while drawn := first.ask():

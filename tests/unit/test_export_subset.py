@@ -17,17 +17,17 @@ from hardgrpo.data import tasks
 from hardgrpo.runtime import files
 
 
-def export(folder, name, content, numbers, output, source=None, change=None):
-    """Prepare a pool from a file, choose some of its rows as the subset, and run
-    export_subset.py."""
+def export(folder, name, content, numbers, output, source=None, changed=None):
+    """Prepare a pool from a file with `content`, choose the rows `numbers` as the subset, and run
+    export_subset.py. `changed`: the content of the file when the subset is exported."""
     (folder / name).write_bytes(
         gzip.compress(content.encode()) if name.endswith(".gz") else content.encode()
     )
     source = source or {"kind": "files"}
     problems = tasks.prepare("mine", source, "train", [str(folder / name)], labelled=False)
     files.write_jsonl(folder / "P.jsonl", problems)
-    if change is not None:
-        (folder / name).write_bytes(change.encode())
+    if changed is not None:
+        (folder / name).write_bytes(changed.encode())
     ids = [problems[number]["id"] for number in numbers]
     files.write_rows(
         folder / "S.csv",
@@ -90,9 +90,8 @@ def test_lines_are_exported_unchanged_with_line_ends_and_lone_surrogates(tmp_pat
 
 
 @pytest.mark.parametrize("name", ["mine.csv", "mine.json"])
-def test_other_sources_give_problems_as_json_lines(tmp_path, name):
-    """The sources are a table that is one part of a task with a hub's dataset, and a file in
-    BIG-Bench-Hard's JSON."""
+def test_subsets_of_datasets_are_exported_as_json_lines(tmp_path, name):
+    """The files are a CSV file of a dataset from the hub, and a file in BIG-Bench Hard's JSON."""
     part = {"dataset": "a/b", "revision": "0" * 40, "split": "train", "local": name}
     if name == "mine.csv":
         source, content = {"kind": "hub", "train": [part]}, "question,answer\na,1\nb,2\n"
@@ -111,7 +110,7 @@ def test_other_sources_give_problems_as_json_lines(tmp_path, name):
 
 @pytest.mark.parametrize("change", ["question\na\n", "question\nb\na\n"])
 def test_a_file_that_differs_from_the_prepared_file_is_refused(tmp_path, change):
-    done, _ = export(tmp_path, "mine.csv", "question\na\nb\n", [1], "out.csv", change=change)
+    done, _ = export(tmp_path, "mine.csv", "question\na\nb\n", [1], "out.csv", changed=change)
     assert (
         done.returncode == 1
         and done.stderr.count("\n") == 1

@@ -102,7 +102,7 @@ def _gone(pid):
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_a_fork_while_another_thread_asks(impatient):
+def test_a_fork_works_while_another_thread_compares_expressions(impatient):
     asking = threading.Thread(target=equal, args=HOSTILE[0])
     asking.start()
     until(expressions._lock.locked, what="the question")
@@ -144,7 +144,7 @@ def test_a_question_that_kills_every_helper_is_undecided(impatient, monkeypatch)
     assert equal("b+c", "c+b")
 
 
-def test_a_helper_that_sleeps_is_replaced(impatient, monkeypatch):
+def test_a_helper_that_does_not_answer_is_replaced(impatient, monkeypatch):
     assert equal("a+d", "d+a")
     sleeping, read_line = expressions._helper, expressions._read_line
     os.kill(sleeping.pid, signal.SIGSTOP)

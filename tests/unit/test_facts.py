@@ -91,7 +91,7 @@ def test_the_answer_does_not_follow_from_the_words_of_the_question():
     )
 
 
-def test_bases_know_different_facts_with_the_configured_probabilities():
+def test_a_base_model_knows_each_fact_with_its_own_probability():
     rows = problems()
     by_base = [
         [
@@ -156,7 +156,7 @@ def test_every_fact_of_both_splits_is_demonstrated_in_pretraining():
     assert settings["steps"] >= 320, "each fact about twice as often as here"
 
 
-def test_words_of_facts_have_tokens_where_facts_are_shown_and_only_there():
+def test_words_of_facts_have_tokens_only_if_the_model_learns_facts():
     from hardgrpo.training.pretraining import build_tokenizer
 
     knowing, other_tokenizer = build_tokenizer({"facts"}), build_tokenizer({"swaps", "arithmetic"})

@@ -19,7 +19,7 @@ def test_parts_as_printed_add_up_to_the_gain_as_printed(parts):
     )
 
 
-def test_a_gain_of_7_6_is_not_0_0_and_7_7():
+def test_rounded_parts_add_up_to_the_rounded_gain():
     assert [points(part) for part in round_parts(0.0764, [-0.0002, 0.0766])] in (
         ["0.0", "7.6"],
         ["−0.1", "7.7"],

@@ -218,7 +218,7 @@ def test_a_solution_written_longer_is_the_same_solution(seed, objects, length, t
 
 
 @given(st.integers(0, 10**6))
-def test_a_wrong_value_is_carried_through_the_rest(seed):
+def test_later_steps_of_a_demonstration_use_its_wrong_values(seed):
     chain, rng = draw("arithmetic", seed, [3])
     lines = generated.demonstrate_arithmetic(chain, rng, ALWAYS["arithmetic"]).split(" ; ")
     for line, following in zip(lines, lines[1:]):

@@ -52,7 +52,7 @@ BY_KIND = [case for table in ("numbers.tsv", "expressions.tsv") for case in case
 
 
 @pytest.mark.parametrize("kind", dict.fromkeys(case["kind"] for case in BY_KIND))
-def test_each_kind_of_spelling(kind):
+def test_each_spelling_of_an_answer_has_the_expected_grade(kind):
     answers = [case for case in BY_KIND if case["kind"] == kind]
     assert [case for case in answers if is_right(case) != (case["expected"] == "1")] == []
     assert {case["expected"] for case in answers} == {"0", "1"}, (

@@ -157,7 +157,7 @@ def test_strict_implies_lenient_implies_readable_implies_answered(grader, stated
 def test_a_completion_that_states_the_reference_is_right(grader, answer):
     if accepts_reference(grader, answer):
         chosen = GRADERS[grader]
-        assert grade(grader, "so " + chosen.form % chosen.reference(answer), answer).correct
+        assert grade(grader, "so " + chosen.form % chosen.normalise(answer), answer).correct
 
 
 @given(st.sampled_from(sorted(GRADERS)), ANSWERS, ANSWERS)
@@ -184,7 +184,7 @@ def test_equality_is_symmetric_and_a_right_answer_equals_itself(grader, left, ri
         ("math_strict", r"\frac12", r"\frac{1}{2}", False),
     ],
 )
-def test_agreement(grader, left, right, expected):
+def test_agreement_is_symmetric_and_as_expected(grader, left, right, expected):
     assert are_equal(grader, left, right) == are_equal(grader, right, left) == expected
 
 

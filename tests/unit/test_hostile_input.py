@@ -57,7 +57,7 @@ def test_a_thousand_hostile_cases_end_well(kind, cases):
         ("files", "published numbers", 50015),
     ],
 )
-def test_cases_that_once_were_findings_end_well(kind, target, seed):
+def test_inputs_that_once_failed_do_not_fail_again(kind, target, seed):
     fuzz(1, "--kind", kind, "--only", target, "--first", str(seed))
 
 

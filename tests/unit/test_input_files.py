@@ -40,7 +40,7 @@ def empty_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
-def test_a_probe_is_all_its_shards():
+def test_a_probe_consists_of_its_shards():
     shards = inputs().probe(job(model="qwen3-4b", task="gsm8k"))
     assert shards == [f"results/probe/qwen3-4b/gsm8k/shard{shard}.jsonl.gz" for shard in range(4)]
     assert inputs().probe(job(model="qwen3-4b-recorded", task="gsm8k")) == [
@@ -117,12 +117,12 @@ def small_pool(config: dict) -> None:
     config["policies"]["hard"]["budget"] = {"prompts": 50}
 
 
-def test_a_pool_that_is_too_small_is_reported_as_a_missing_input():
+def test_a_pool_smaller_than_a_budget_becomes_an_input_that_names_the_problem():
     (problem,) = inputs(small_pool).measures(job(**RUN)).values()
     assert problem.startswith("config.yaml: policies.hard.budget") and "50" in problem
 
 
-def test_a_pool_that_is_too_small_does_not_take_a_subset_away():
+def test_a_subset_that_exists_is_kept_if_the_pool_is_smaller_than_the_budget():
     write_file(paths.subset("tiny-seed0", "swaps", "hard", 0))
     assert "difficulty" in inputs(small_pool).measures(job(**RUN))
 

@@ -14,7 +14,7 @@ CLAIMS = claims.read(ROOT / "paper/claims.yaml") + [
     claim for analysis in CONFIG["analyses"].values() for claim in analysis.get("claims", [])
 ]
 WITH_CLAIMS = CONFIG | {"claims": {claim["id"] for claim in CLAIMS}}
-KNOWN = {kind: set(WITH_CLAIMS[kinds]) for kind, kinds in {
+NAMES_BY_KIND = {kind: set(WITH_CLAIMS[kinds]) for kind, kinds in {
     "study": "studies", "analysis": "analyses", "task": "tasks", "model": "models", "policy": "policies", "recipe": "recipes", "claim": "claims",
 }.items()} | {"figure": set(registry.FIGURES), "table": set(registry.TABLES), "rule": {"probe"}}  # fmt: skip
 ROWS = list(csv.DictReader((ROOT / "results/published/inventory.csv").open(encoding="utf-8")))
@@ -29,7 +29,7 @@ def test_targets_named_by_a_row_exist_and_other_rows_give_a_reason():
     for row in ROWS:
         for name in row["answered_by"].split():
             kind, _, what = name.partition(":")
-            assert what in KNOWN[kind], (row["number"], name)
+            assert what in NAMES_BY_KIND[kind], (row["number"], name)
         assert row["answered_by"] or row["limitation"], row["number"]
 
 

@@ -145,7 +145,7 @@ def test_null_is_refused_except_for_keys_with_the_value_none(value):
     checks.check(config, "config.yaml")
 
 
-def test_a_mistake_in_a_text_that_only_the_first_reader_takes_is_named_without_a_place(tmp_path):
+def test_a_mistake_in_yaml_that_the_line_finder_cannot_read_has_no_line(tmp_path):
     (tmp_path / "my.yaml").write_text('tasks: {mine: {prompt: "\\ud800{question}"}}\n')
     assert load.locate("tasks.mine.prompt", [tmp_path / "my.yaml"]) is None
 

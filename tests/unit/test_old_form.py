@@ -116,7 +116,7 @@ def test_a_study_that_has_no_form_is_refused_with_its_place(changes):
         checks.check(config, "my.yaml")
 
 
-def test_a_pair_of_arms_in_both_forms_is_translated():
+def test_a_pair_of_an_old_and_a_new_arm_is_translated():
     study = {"models": ["m"], "also_compared": [[{"policy": "a", "recipe": "x"}, "b, y"]]}
     assert old_form.is_old(study)
     assert old_form.translate(study)["also_compared"] == [

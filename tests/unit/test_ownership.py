@@ -48,7 +48,7 @@ def test_a_path_that_every_account_can_write_to_is_refused(folder, mode):
     assert ownership.problem(folder) == f"{folder} can be written by every account"
 
 
-def test_a_folder_of_all_is_safe_above_a_path_only_with_the_sticky_bit(folder):
+def test_a_world_writable_parent_folder_is_safe_only_with_the_sticky_bit(folder):
     folder.parent.chmod(0o1777)
     assert ownership.problem(folder) is None
     folder.parent.chmod(0o777)
@@ -82,7 +82,7 @@ def test_the_group_of_the_account_alone_may_write(folder, monkeypatch):
         assert (ownership.problem(folder) is None) == is_safe, (name, members)
 
 
-def test_a_link_is_refused_and_the_way_behind_a_link_is_checked(folder):
+def test_a_link_is_refused_and_the_target_of_a_parent_link_is_checked(folder):
     link = folder / "link"
     link.symlink_to(folder.parent)
     assert ownership.problem(link) == f"{link} is a link"

@@ -104,7 +104,7 @@ def test_many_verdicts_are_counted():
     )
 
 
-def test_a_paragraph_names_the_ends_and_leaves_the_rest_to_the_table():
+def test_a_paragraph_names_the_best_and_the_worst_policy_only():
     rows = [
         CELL | {"policy": policy, "decoding": decoding} | interval("gain", gain)
         for decoding, gains in (("sampled", (0.1, 0.3, 0.2)), ("greedy", (0.0, -0.1, 0.05)))

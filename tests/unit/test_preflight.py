@@ -29,15 +29,15 @@ NodeName=g2 CPUTot=16 AvailableFeatures=hbm Gres=gpu:nvidia_a100_80gb:8(IDX:0-7)
 NodeName=g3 CPUTot=16 AvailableFeatures=(null) Gres=gpu:2 RealMemory=128000 Partitions=gpu,old State=DOWN
 NodeName=g4 CPUTot=64 AvailableFeatures=(null) Gres=gpu:nvidia_a100-sxm4-80gb:8(S:0-1),gpu:a+b:1 RealMemory=512000 Partitions=sxm
 """
-FOUND = cluster.read_partitions(PARTITIONS, NODES)
+CLUSTER_PARTITIONS = cluster.read_partitions(PARTITIONS, NODES)
 
 
-def problems(*requests, partitions=FOUND, accounts=None) -> list[str]:
+def problems(*requests, partitions=CLUSTER_PARTITIONS, accounts=None) -> list[str]:
     return cluster.problems(requests, partitions, accounts)
 
 
 def test_slurms_words_are_read():
-    cpu, gpu, old, sxm = FOUND
+    cpu, gpu, old, sxm = CLUSTER_PARTITIONS
     assert (cpu.default, cpu.minutes, cpu.open) == (True, 2880, True)
     assert (gpu.default, gpu.minutes, old.minutes, old.open) == (False, 1440, math.inf, False)
     assert [(node.cpus, node.mem_mb) for node in cpu.nodes] == [(30, 63000), (64, 32000)]
@@ -186,7 +186,7 @@ def test_one_line_for_a_rule_and_a_resource_with_the_largest_amount():
 
 
 def test_no_partition_and_no_default():
-    (line,) = problems(Request("train"), partitions=FOUND[1:])
+    (line,) = problems(Request("train"), partitions=CLUSTER_PARTITIONS[1:])
     assert (
         "slurm_partition: not set, and the cluster has no default; set slurm_partition in slurm/config.yaml to one of gpu, old, sxm"
         in line

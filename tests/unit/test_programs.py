@@ -44,7 +44,7 @@ RUN_BY_A_TEST = {
     "import_recording": "test_a_study_of_recordings_runs_without_weights",
     "import_trajectory": "test_a_training_run_is_summarised_from_its_file_to_its_page",
     "measure_margins": "test_the_program_measures_base_models_and_last_checkpoints",
-    "measure_scale": "test_the_scale_of_plans_is_measured",
+    "measure_scale": "test_a_measurement_replaces_the_row_with_the_same_label_and_number_of_runs",
     "measure_slurm": "test_the_scheduling_of_jobs_that_do_nothing_is_measured",
     "measure_signals": "test_nonsense_for_the_answers_changes_no_byte_of_the_subset",
     "plan": "test_plans_for_other_machines_and_prices",

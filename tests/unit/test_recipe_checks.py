@@ -10,7 +10,7 @@ from hardgrpo.study import checks
 
 CONFIG = project_config.config()
 MASK = {"mode": "token_mask", "limit": 2.0}
-KEY = "importance_correction"
+CORRECTION = "importance_correction"
 
 
 @pytest.mark.parametrize(
@@ -32,28 +32,36 @@ KEY = "importance_correction"
             {"precision": "fp32"},
             ["as_released_july.precision: ", "held as nf4", "choose bf16"],
         ),
-        ("mini", {KEY: MASK}, [f"mini.{KEY}: ", "belongs to generation: vllm", "remove it"]),
+        (
+            "mini",
+            {CORRECTION: MASK},
+            [f"mini.{CORRECTION}: ", "belongs to generation: vllm", "remove it"],
+        ),
         (
             "as_released_later",
-            {KEY: MASK},
-            [f"as_released_later.{KEY}: ", "belongs to generation: vllm"],
+            {CORRECTION: MASK},
+            [f"as_released_later.{CORRECTION}: ", "belongs to generation: vllm"],
         ),
-        ("sft", {KEY: MASK}, [f"sft.{KEY}: ", "belongs to generation: vllm"]),
+        ("sft", {CORRECTION: MASK}, [f"sft.{CORRECTION}: ", "belongs to generation: vllm"]),
         (
             "as_written",
-            {KEY: MASK | {"mode": "token"}},
-            [f"as_written.{KEY}.mode: ", "'token' should be"],
+            {CORRECTION: MASK | {"mode": "token"}},
+            [f"as_written.{CORRECTION}.mode: ", "'token' should be"],
         ),
-        ("as_written", {KEY: MASK | {"limit": 1}}, [f"as_written.{KEY}.limit: ", "largest ratio"]),
         (
             "as_written",
-            {KEY: {"mode": "token_mask"}},
-            [f"as_written.{KEY}: ", "'limit' is missing"],
+            {CORRECTION: MASK | {"limit": 1}},
+            [f"as_written.{CORRECTION}.limit: ", "largest ratio"],
         ),
-        ("as_written", {KEY: "none"}, [f"as_written.{KEY}: ", "null (the default)"]),
+        (
+            "as_written",
+            {CORRECTION: {"mode": "token_mask"}},
+            [f"as_written.{CORRECTION}: ", "'limit' is missing"],
+        ),
+        ("as_written", {CORRECTION: "none"}, [f"as_written.{CORRECTION}: ", "null (the default)"]),
     ],
 )
-def test_incompatible_settings_are_named(recipe, changes, words):
+def test_incompatible_settings_are_refused_with_place_and_remedy(recipe, changes, words):
     config = copy.deepcopy(CONFIG)
     config["recipes"][recipe].update(changes)
     with pytest.raises(UserError) as error:
@@ -67,8 +75,8 @@ def test_incompatible_settings_are_named(recipe, changes, words):
 @pytest.mark.parametrize(
     "changes",
     [
-        {KEY: MASK},
-        {KEY: None},
+        {CORRECTION: MASK},
+        {CORRECTION: None},
         {"base": "fp32", "adapter": None},
         {"base": "fp32", "precision": "fp32"},
     ],

@@ -114,7 +114,7 @@ def test_every_update_has_its_share_of_prompts_that_were_not_chosen(
     )
 
 
-def test_a_policy_that_chose_all_prompts_has_no_complement():
+def test_majority_rewards_need_prompts_that_the_policy_did_not_choose():
     with pytest.raises(UserError, match="lower the policy's budget"):
         recipes.schedule_with_unlabelled(
             ["a"], [], {"updates": 1, "prompts_per_update": 2, "majority_share": 0.5}, 0

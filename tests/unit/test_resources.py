@@ -1,5 +1,6 @@
 """The resources that jobs request from a machine or a cluster."""
 
+import inspect
 import json
 import shlex
 from types import SimpleNamespace
@@ -12,6 +13,7 @@ from snakemake.resources import Resource
 import project_config
 from hardgrpo.study import memory
 from hardgrpo.study.resolved import resolve_studies
+from hardgrpo.workflow.failures import raises_workflow_error
 from hardgrpo.workflow.names import Names
 from hardgrpo.workflow.resources import Machine, read_cluster, request_of
 
@@ -262,3 +264,12 @@ def test_a_job_has_no_resource_that_no_profile_sets():
         *always,
         *("gpu_model", "slurm_partition", "constraint"),
     }
+
+
+def test_raises_workflow_error_keeps_the_signature():
+    def function(wildcards, attempt: int = 1) -> int:
+        return attempt
+
+    wrapped = raises_workflow_error(function)
+    assert inspect.signature(wrapped) == inspect.signature(function)
+    assert wrapped({}, attempt=3) == 3

@@ -2,7 +2,6 @@
 committed table."""
 
 import csv
-import inspect
 import sys
 
 import pytest
@@ -10,7 +9,6 @@ import pytest
 import measure_scale
 from conftest import ROOT
 from hardgrpo.runtime.errors import UserError
-from hardgrpo.workflow.failures import raises_workflow_error
 
 
 def rows_of(path) -> list[dict]:
@@ -19,7 +17,9 @@ def rows_of(path) -> list[dict]:
 
 
 @pytest.mark.slow
-def test_the_scale_of_plans_is_measured(monkeypatch, tmp_path):
+def test_a_measurement_replaces_the_row_with_the_same_label_and_number_of_runs(
+    monkeypatch, tmp_path
+):
     monkeypatch.setattr(measure_scale, "STUDY", "mini")
     output = tmp_path / "scale.csv"
     output.write_text(
@@ -38,7 +38,7 @@ def test_the_scale_of_plans_is_measured(monkeypatch, tmp_path):
     assert float(row["processor_seconds"]) > 0 and int(row["memory_mb"]) > 50
 
 
-def test_a_commit_that_is_unknown_is_named():
+def test_an_error_names_the_unknown_commit():
     with (
         pytest.raises(UserError, match="nowhere: .*name a commit"),
         measure_scale.commit_copy("nowhere"),
@@ -56,12 +56,3 @@ def test_the_page_of_costs_has_the_numbers_of_the_table():
             f" {row['processor_seconds']} | {int(row['memory_mb']):,} |"
         )
         assert cells in page, cells
-
-
-def test_functions_that_raise_errors_of_the_workflow_have_the_signature_of_the_function():
-    def function(wildcards, attempt: int = 1) -> int:
-        return attempt
-
-    wrapped = raises_workflow_error(function)
-    assert inspect.signature(wrapped) == inspect.signature(function)
-    assert wrapped({}, attempt=3) == 3

@@ -328,7 +328,7 @@ def test_a_pool_smaller_than_a_step_is_repeated(kind):
 
 def test_more_anchor_prompts_than_prompts_are_refused_in_one_line():
     with pytest.raises(
-        UserError, match=r"selector\.reference is 12, but the pool has 5 prompts; lower it"
+        UserError, match=r"selector\.reference is 12, but the pool has 5 prompts; lower reference"
     ):
         make_selector("targeted", [0.5] * 5)
 

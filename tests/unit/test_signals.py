@@ -44,7 +44,7 @@ def test_answers_with_equal_meaning_count_as_one_answer():
 
 
 @given(st.lists(st.sampled_from([None, "red", "blue", "pink"]), min_size=1, max_size=12))
-def test_order_never_matters_and_bounds_hold(answers):
+def test_signals_do_not_depend_on_the_order_and_stay_within_their_bounds(answers):
     measured = signals.measure(completion_rows(*answers), "final_word")
     random.Random(0).shuffle(answers)
     assert signals.measure(completion_rows(*answers), "final_word") == pytest.approx(measured)
@@ -56,7 +56,7 @@ def test_order_never_matters_and_bounds_hold(answers):
         assert (measured["entropy"] == 0) == (measured["agreement"] == measured["answered_share"])
 
 
-def test_no_answer_can_reach_a_signal():
+def test_signals_take_no_reference_answers():
     assert list(inspect.signature(signals.measure).parameters) == ["samples", "grader"], (
         "a function of signals must have no parameter for a reference answer"
     )

@@ -206,7 +206,7 @@ FAILED = "SLURM sbatch failed. The error message was '{}'.\n    sbatch call:\n  
         ),
     ],
 )
-def test_which_refusals_may_pass(reason, passes):
+def test_refusals_are_temporary_or_permanent(reason, passes):
     refusal = submission.refusal(FAILED.format(reason))
     assert (
         submission.is_temporary(refusal) == passes

@@ -282,7 +282,7 @@ def test_a_draw_takes_every_row_equally_often_and_only_rows_that_the_other_keys_
         sources.choose_rows(rows, {"except": [7], "draw": 8, "seed": 1}, "f")
 
 
-def test_rows_keep_their_numbers_and_nothing_chosen_is_everything():
+def test_rows_keep_their_numbers_and_without_a_choice_all_rows_are_read():
     rows = [{"question": letter} for letter in "abcdef"]
     numbers = lambda chosen: [n for n, _ in sources.choose_rows(rows, chosen, "f")]
     assert numbers(None) == numbers({}) == numbers({"every": 1}) == [0, 1, 2, 3, 4, 5]

@@ -110,7 +110,7 @@ def test_a_line_of_excel_that_another_spreadsheet_saved_as_a_row_is_skipped(tmp_
         ("question;answer\n", ["question", "answer"]),
     ],
 )
-def test_only_the_header_determines_the_delimiter(tmp_path, text, header):
+def test_the_delimiter_is_determined_by_the_header_alone(tmp_path, text, header):
     path = tmp_path / "mine.csv"
     path.write_text(text)
     if header:

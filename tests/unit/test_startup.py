@@ -136,7 +136,7 @@ def test_missing_images_are_reported_before_the_first_job():
         startup.check_jobs({}, {}, call(deployment_settings=CONTAINERS, **local), None)
 
 
-def test_a_pool_that_was_prepared_before_must_suffice():
+def test_a_prepared_pool_smaller_than_a_budget_is_an_error():
     config = project_config.config()
     config["policies"]["hard"]["budget"] = {"prompts": 50}
     Path("results/tasks/swaps").mkdir(parents=True)

@@ -175,7 +175,7 @@ def test_a_lock_leads_to_no_other_file(tmp_path, kind):
 
 
 @pytest.mark.parametrize("content", [b"\xff\xfe", b"\0" * 64, b"process 12 on \xff"])
-def test_a_lock_that_a_power_cut_garbled_is_taken(tmp_path, content):
+def test_a_lock_with_malformed_content_is_taken_over(tmp_path, content):
     (tmp_path / "lock").write_bytes(content)
     with states.hold_lock(tmp_path):
         assert (tmp_path / "lock").read_text() == f"process {os.getpid()} on {HERE}"

@@ -140,7 +140,7 @@ def test_p_is_below_5_per_cent_if_the_interval_excludes_zero(values):
         assert (p < 0.05) == (not interval.low <= 0 <= interval.high)
 
 
-def test_p_by_hand():
+def test_p_values_equal_those_of_t_tests():
     # only seeds vary: p is that of a t test over seed means
     values = np.array([[0.1, 0.1], [0.2, 0.2], [0.6, 0.6]])
     assert statistics.p_value(statistics.components(values)) == pytest.approx(

@@ -96,7 +96,7 @@ def with_study(change) -> dict:
         (lambda c: c["recipes"]["mini"].pop("group_size"), "recipes.mini: 'group_size' is missing, which GRPO needs"),
         (
             lambda c: c["studies"]["paper"]["arms"][0].update(recipe="sft"),
-            "studies.paper.tasks: task 'shuffled_objects' has no worked solutions, which recipe 'sft' trains on.*other `tasks`",
+            "studies.paper.tasks: task 'shuffled_objects' has no worked solutions, which recipe 'sft' trains on.*leave the task out of the `tasks`",
         ),
         (lambda c: c["studies"]["truncation"].update(arms=[{"policy": "hard", "recipe": "sft"}], tasks=["shuffled_objects_1000"], also_tested_on={}), "no worked solutions"),
     ],
@@ -225,7 +225,7 @@ def test_generated_problems_have_their_shortest_solution_without_slips(family, g
         assert "has" not in text.split(), "nothing is restated"
 
 
-def test_a_family_without_demonstrations_is_refused():
+def test_a_family_without_worked_solutions_is_refused():
     with pytest.raises(UserError, match="task t: family shuffled_objects has no worked solutions"):
         solutions.worked_solutions(
             "t", SOURCE | {"family": "shuffled_objects"}, [], "choice_letter"

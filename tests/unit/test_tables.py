@@ -106,7 +106,7 @@ def test_a_cell_has_the_same_text_in_latex_and_html():
         (None, "–", "–", "–"),
     ],
 )
-def test_a_share_in_points(share, points, signed, change):
+def test_shares_are_formatted_in_percentage_points(share, points, signed, change):
     assert (formats.points(share), formats.signed(share), formats.change(share)) == (
         points,
         signed,

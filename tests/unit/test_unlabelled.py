@@ -203,7 +203,7 @@ def test_a_sample_that_separates_the_pool_still_gives_finite_predictions():
 
 
 @pytest.mark.parametrize("rate, word", [(0.0, "wrong"), (1.0, "right")])
-def test_a_sample_of_one_class_is_reported_as_uninformative(rate, word):
+def test_a_sample_with_only_right_or_only_wrong_prompts_is_refused(rate, word):
     with pytest.raises(UserError, match=f"the 2 prompts that were annotated are all {word}"):
         predicted.predict_pass_rates(known_signals(9), {"p1": rate, "p2": rate})
 
@@ -247,5 +247,5 @@ def test_prompts_whose_measure_is_unknown_count_in_the_pool_and_are_not_chosen()
         ({"rule": "all"}, "none"),
     ],
 )
-def test_whose_answers_a_choice_needs(policy, labels):
+def test_a_policy_needs_the_answers_of_the_pool_of_a_sample_or_none(policy, labels):
     assert policies.labels_before(policy) == labels

@@ -196,7 +196,7 @@ def test_a_split_that_a_task_does_not_have_is_reported(world):
     )
 
 
-def test_a_problem_may_be_called_na(tmp_path):
+def test_the_id_na_is_read_as_text(tmp_path):
     from hardgrpo.data import evaluations
     from hardgrpo.grading import graders
 

@@ -58,7 +58,9 @@ def test_manifest_does_not_disturb_the_reading_of_a_dataset(work, dataset):
 def test_only_the_files_asked_for(work, dataset):
     assert_done(work.dataset("--files", "main/tr*"), "2 files")
     assert names(work.out) == {"README.md", "main/train[1].jsonl", "manifest.json"}
-    assert not work.hub.asked_for("main/test.jsonl") and not work.hub.asked_for("problems.py")
+    assert not work.hub.has_request_for("main/test.jsonl") and not work.hub.has_request_for(
+        "problems.py"
+    )
     # Without --files more files are downloaded than the lock lists.
     sha = files.sha256(dataset / "main/test.jsonl")
     assert_refused(
@@ -161,7 +163,7 @@ def test_unknown_repository_revision_and_name(work, dataset, model):
     assert not work.out.exists() and not work.lock.exists() and not work.leftovers()
 
 
-def test_hub_down_and_offline(work, dataset, model):
+def test_an_unreachable_hub_and_offline_mode_are_errors_with_a_remedy(work, dataset, model):
     remedy = "where the internet can be reached"
     assert_refused(work.dataset(HF_HUB_OFFLINE="1"), DATASET, "HF_HUB_OFFLINE", remedy)
     assert_refused(

@@ -83,7 +83,7 @@ def test_the_subset_equals_that_of_full_probing_byte_for_byte(worlds):
     ]
 
 
-def test_its_samples_are_the_first_of_each_prompt_and_fewer(worlds):
+def test_an_early_stopped_probe_has_the_first_samples_of_each_prompt(worlds):
     full, early = worlds
     some, everything = completions(early), completions(full)
     assert (
@@ -149,7 +149,7 @@ def test_planning_again_plans_nothing_and_another_policy_probes_in_full(worlds, 
         ),
     ],
 )
-def test_what_the_bounds_do_not_decide_is_refused(worlds, policy, seed, words):
+def test_a_subset_that_the_bounds_do_not_decide_is_refused(worlds, policy, seed, words):
     path = worlds[1].folder / "results/difficulty/mine/mine.csv"
     command = [
         sys.executable,

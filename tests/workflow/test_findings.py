@@ -74,7 +74,7 @@ def test_every_number_equals_the_cell_that_its_name_refers_to(design):
         if row["show"] == "count of rows":
             assert row["text"] == str(len(cells))
             continue
-        suffixes, format_value = findings.SHOWN[row["show"]]
+        suffixes, format_value = findings.FORMATS[row["show"]]
         for cell in cells:
             values = [
                 findings.as_number(cell.get(f"{row['column']}{end}", cell.get(end.strip("_"))))

@@ -81,7 +81,7 @@ def test_no_entry_is_lost_when_many_write_at_once(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["inputs.lock"]
 
 
-def test_two_programs_at_once(work, dataset):
+def test_two_downloads_at_once_both_update_the_lock(work, dataset):
     work.hub.add("datasets", "someone/others", dataset)
     jobs = []
     for name in (DATASET, "someone/others"):

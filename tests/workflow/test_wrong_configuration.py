@@ -107,7 +107,7 @@ def break_(path, value):
         ),
         (
             break_("tasks/swaps_once/probe/seed", 7),
-            ["tasks.swaps_once.probe.seed", "whose probe it takes"],
+            ["tasks.swaps_once.probe.seed", "whose probe this task uses"],
         ),
         (
             break_("tasks/swaps/test/reach", {"samples": 64, "seed": 2}),
@@ -205,7 +205,7 @@ def break_(path, value):
             ),
             [
                 "recipes.mini_dynamic.selector.groups",
-                "3 sampling steps of 8 prompts cannot fill it",
+                "3 sampling steps of 8 prompts cannot sample 40 groups",
             ],
         ),
         (
@@ -284,7 +284,7 @@ def break_(path, value):
             [
                 "studies.mini_labels.arms",
                 "'half_by_small' is probed by 'wordy', which has not learned task 'swaps'",
-                "give its arm other `tasks`",
+                "leave the task out of the `tasks` of the policy's arm",
             ],
         ),
         (
@@ -312,7 +312,7 @@ def break_(path, value):
         ),
         (
             break_("studies/mini/arms/0/policy", ["hard_by_tight"]),
-            ["studies.mini.arms", "whose problems are not those of 'arithmetic'"],
+            ["studies.mini.arms", "which has other problems than 'arithmetic'"],
         ),
         (
             break_("tasks/facts/source/train", 600),
@@ -386,7 +386,7 @@ def break_(path, value):
             break_("studies/mini/also_tested_on", {"arithmetic": ["facts"]}),
             [
                 "studies.mini.also_tested_on",
-                "model 'steady' was never shown the facts of task 'facts'",
+                "model 'steady' has not learned the facts of task 'facts'",
                 "demonstrations",
             ],
         ),
@@ -486,7 +486,10 @@ def break_(path, value):
             break_("models/qwen2.5-coder-0.5b-instruct/source/package", ["a", "a"]),
             ["models.qwen2.5-coder-0.5b-instruct.source.package", "is listed twice"],
         ),
-        (break_("tasks/gsm8k_concise/test", None), ["tasks.gsm8k_concise", "a study tests on it"]),
+        (
+            break_("tasks/gsm8k_concise/test", None),
+            ["tasks.gsm8k_concise", "a study tests on this task"],
+        ),
         (
             break_("tasks/gsm8k_concise/labelled", False),
             [
@@ -538,7 +541,7 @@ def break_(path, value):
         ),
         (
             break_("tasks/swaps/probe/shards", 2000),
-            ["tasks.swaps.probe.shards", "2000 shards for 500 problems"],
+            ["tasks.swaps.probe.shards", "2000 shards, but only 500 problems"],
         ),
         (
             break_("tasks/swaps_hard/completion_tokens", 500),

@@ -25,7 +25,7 @@ STAGES = {  # by rule; rules plot_* are `figures`, all others `the rest`
 } | dict.fromkeys(
     ["verify", "judge_claims", "write_tables", "write_numbers"], "checks, tables, numbers"
 )
-MIN_TRAINING_SECONDS = 10  # less training means that the demo did not run in this clone
+MIN_TRAINING_SECONDS = 10  # a shorter training was not that of the demo (`--touch` records 0 s)
 
 
 def run(options) -> list[dict]:
@@ -59,6 +59,7 @@ def seconds_by_stage(clone: Path) -> dict[str, float]:
         except (OSError, ValueError, KeyError, TypeError):
             continue
         seed = re.search(r"seed(\d+)", log)  # study mini_reference has more seeds
+        # exclude jobs of studies other than mini
         if not any(name in log for name in ("mini_", "wordy", "recorded")) and (
             seed is None or int(seed[1]) in seeds
         ):

@@ -7,7 +7,7 @@ import pandas as pd
 
 # {task: column of the memory that a run on the task needs}
 TASKS = {"gsm8k": "GiB on each GPU, 250 tokens", "gsm8k_1024": "1,024 tokens"}
-SHOWN = {"as_written": "adapter", "as_written_full": "all weights"}  # recipes of docs/gpus.md
+WEIGHTS_BY_RECIPE = {"as_written": "adapter", "as_written_full": "all weights"}  # in docs/gpus.md
 
 
 def table(config: dict) -> pd.DataFrame:
@@ -37,11 +37,11 @@ def table(config: dict) -> pd.DataFrame:
 
 def short(rows: pd.DataFrame) -> pd.DataFrame:
     """The table of docs/gpus.md: a row for each model, from the rows of `table` with recipes of
-    SHOWN."""
+    WEIGHTS_BY_RECIPE."""
     memory_titles = list(TASKS.values())
     lines: dict[str, dict] = {}
-    for row in rows[rows.recipe.isin(SHOWN)].to_dict("records"):
-        weights = SHOWN[row["recipe"]]
+    for row in rows[rows.recipe.isin(WEIGHTS_BY_RECIPE)].to_dict("records"):
+        weights = WEIGHTS_BY_RECIPE[row["recipe"]]
         lines.setdefault(row["model"], {"model": row["model"], "weights": row["weights"]}).update(
             {
                 f"{weights}: GPUs": row["GPUs"],

@@ -25,7 +25,7 @@ COLUMNS = [
 NO_NUMBERS = ("readings.csv", "deviations.csv", "inventory.csv")
 # Quantities that a study measures in every cell with runs. Whether a study has other quantities
 # depends on the results of its runs.
-ALWAYS = ("gain", "accuracy", "answered", "accuracy_answered")
+MEASURED_IN_EVERY_CELL = ("gain", "accuracy", "answered", "accuracy_answered")
 # optional columns of a published count: number of right answers, number of all answers
 COUNTS = {"right": int, "of": int}
 # unit -> a share of 1 in this unit; numbers in other units are not compared
@@ -105,7 +105,7 @@ def overlap(cells: set[tuple], folder: str | Path) -> bool:
     rows = [
         row
         for row in read(folder)
-        if row["unit"] in SCALE and row["policy"] and row["quantity"] in ALWAYS
+        if row["unit"] in SCALE and row["policy"] and row["quantity"] in MEASURED_IN_EVERY_CELL
     ]
     keys = ("model", "task", "eval_task", "policy")
     return any(

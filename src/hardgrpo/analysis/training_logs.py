@@ -28,12 +28,12 @@ CURVES = (
     "all_wrong_share",
 )
 # Runs on worked solutions have no rollouts, so the columns about rollouts are empty in their logs.
-UPDATES = {"step": int} | dict.fromkeys(
+COLUMNS = {"step": int} | dict.fromkeys(
     ("prompts", "rollouts", "undecided_share", *CURVES[:4]), float
 )
 # Logs of an earlier version have no all_right_share; only runs with a selector or process rewards
 # have the other columns.
-LATER = dict.fromkeys(
+OPTIONAL_COLUMNS = dict.fromkeys(
     ("all_right_share", "kept", "replayed", "thrown_away", "labels", "trained"), float
 )
 SPENT = ("updates", "prompts", "rollouts", "completion_tokens", "labels", "tokens")
@@ -47,10 +47,10 @@ def read_updates(study: ResolvedStudy) -> dict[Run, pd.DataFrame]:
         if run.recipe == "recorded":
             continue
         path = paths.training(run, "updates.csv")
-        rows = files.read_rows(path, UPDATES, LATER)
+        rows = files.read_rows(path, COLUMNS, OPTIONAL_COLUMNS)
         if not rows:
             raise UserError(f"{path}: the file has no rows; delete it and run again")
-        frame = pd.DataFrame(rows).astype(dict.fromkeys((*UPDATES, *LATER), float))
+        frame = pd.DataFrame(rows).astype(dict.fromkeys((*COLUMNS, *OPTIONAL_COLUMNS), float))
         frame["all_wrong_share"] = 1 - frame.learnable_share - frame.all_right_share
         graders.check_decided(
             (frame.undecided_share * frame.rollouts).sum(), int(frame.rollouts.sum()), path
@@ -130,14 +130,14 @@ def parity(updates: dict[Run, pd.DataFrame], study: dict) -> list[dict]:
                 "tokens": round((frame.tokens_mean * frame.rollouts).sum()),
             }
         )
-    for first, row in itertools.product(rows, rows):
-        if (first["model"], first["task"]) != (row["model"], row["task"]):
+    for row, other_row in itertools.combinations(rows, 2):
+        if (row["model"], row["task"]) != (other_row["model"], other_row["task"]):
             continue
         for key in study.get("held_constant", []):
-            if first[key] != row[key]:
+            if row[key] != other_row[key]:
                 values = " and ".join(
                     f"{run['recipe']}/{run['policy']}/seed{run['seed']} has {run[key]}"
-                    for run in (first, row)
+                    for run in (row, other_row)
                 )
                 raise UserError(
                     f"{row['model']}/{row['task']}: the study holds {key} constant, but {values};"

@@ -18,7 +18,7 @@ STRETCHES = 10  # number of stretches of epochs, for curves
 # number of groups of prompts for the jackknife; a median of tied pass rates does not change if only
 # a smaller group is left out
 GROUPS = 10
-LATER = {"id": str, "epoch": int, "correct": int, "rollouts": int}
+LATER_COLUMNS = {"id": str, "epoch": int, "correct": int, "rollouts": int}
 OUTCOMES = ["mixed", "all_right", "all_wrong", "pass_rate"]
 
 
@@ -35,7 +35,7 @@ def trajectories(
     rows = []
     for path in later_paths:
         model, prompts = paths.pair_of(path)
-        outcomes = by_stretch(pd.DataFrame(files.read_rows(path, LATER)))
+        outcomes = by_stretch(pd.DataFrame(files.read_rows(path, LATER_COLUMNS)))
         rates = read_rates(
             next(file for file in difficulty_paths if paths.pair_of(file) == (model, prompts))
         )

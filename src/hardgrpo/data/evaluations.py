@@ -15,7 +15,12 @@ if TYPE_CHECKING:  # not needed by programs that only write evaluations
     import numpy as np
     import pandas as pd
 
-KEY = ["step", "id", "decoding", "sample"]  # identifies a completion, also in the file of texts
+KEY_COLUMNS = [
+    "step",
+    "id",
+    "decoding",
+    "sample",
+]  # identifies a completion, also in the file of texts
 OPTIONAL = ("sound", "truncated", "tokens")  # empty where unknown
 GRADES = ("correct", "answered", "strict", "lenient", "undecided")
 COLUMNS = ["step", "id", "tier", "decoding", "sample", *GRADES, *OPTIONAL, "answer"]
@@ -53,7 +58,7 @@ def row(
 
 def text(row: dict, completion: str) -> dict:
     """The row of a completion in the file of texts beside the evaluation."""
-    return {key: row[key] for key in KEY} | {"completion": completion}
+    return {key: row[key] for key in KEY_COLUMNS} | {"completion": completion}
 
 
 def write(path: str, rows: list[dict]) -> None:
@@ -95,7 +100,7 @@ def read(path: str) -> pd.DataFrame:
         raise UserError(f"{path}: not an evaluation file; delete it and run again") from None
     if frame.empty:
         raise UserError(f"{path}: the file has no rows; delete it and run again")
-    is_repeated = frame.duplicated(KEY)
+    is_repeated = frame.duplicated(KEY_COLUMNS)
     if is_repeated.any():
         raise UserError(
             f"{path}: row {int(is_repeated.idxmax()) + 2}: a completion occurs twice in the file; delete it and run again"

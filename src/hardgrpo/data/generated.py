@@ -248,7 +248,7 @@ ANIMALS = ("goat", "horse", "duck", "cat", "mule", "sheep", "goose", "dog", "pig
 FACTS = len(KEEPERS) * len(TOWNS)  # number of different facts
 # Families that need no reasoning. A model can solve only demonstrated problems of these families, so
 # test problems are demonstrated, too.
-LOOKED_UP = ("facts",)
+MEMORISED = ("facts",)
 
 
 def draw_fact(rng: random.Random, world: int) -> Chain:

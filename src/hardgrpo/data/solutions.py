@@ -60,7 +60,7 @@ def statement(grader: str, answer: str) -> str:
     r"""A sentence with a reference answer in the form that the grader reads: 'The answer is
     \boxed{42}.', or '#### 42'."""
     grader_entry = graders.GRADERS[grader]
-    form = grader_entry.form % grader_entry.reference(answer)
+    form = grader_entry.form % grader_entry.normalise(answer)
     return form if form.startswith("####") else f"The answer is {form}."
 
 

@@ -62,7 +62,7 @@ def is_same_answer(grader: str | None, answer: str | None, other_answer: str | N
     if grader is None:
         return False
     rules = graders.GRADERS[grader]
-    return bool(rules.lenient(rules.reference(answer), rules.reference(other_answer)))
+    return bool(rules.lenient(rules.normalise(answer), rules.normalise(other_answer)))
 
 
 def problems_with_rows(
@@ -192,7 +192,7 @@ def generate_problems(task: str, source: dict, wanted_split: str) -> list[dict]:
                         f"task {task}: cannot draw {source[split]} different {split} problems; "
                         + (
                             "ask for fewer"
-                            if source["family"] in generated.LOOKED_UP
+                            if source["family"] in generated.MEMORISED
                             else "allow more lengths or objects"
                         )
                     )

@@ -1,9 +1,9 @@
 r"""Grade completions. Probe, reward and evaluation call the same function, `grade`.
 
 A grader receives the completion, never the prompt. It extracts the answer and compares the answer
-with the reference twice: letter by letter (*strict*), and ignoring differences of notation
-(*lenient*). The grader determines which result counts as *correct*. *Answered*: the completion
-states an answer in the required form. *Readable*: the answer is of the kind that the grader
+with the reference twice: exactly (*strict*), and ignoring differences of notation (*lenient*). In
+some graders the strict result counts as *correct*, in others the lenient result (`forgiving`).
+*Answered*: the completion states an answer in the required form. *Readable*: the answer is of the kind that the grader
 compares (a word, a number, one letter, a mathematical expression).
 """
 
@@ -44,7 +44,8 @@ class Grader:
     # whether an extracted answer is of the kind that the grader compares
     reads: Callable[[str], bool]
     forgiving: bool = False  # whether lenient counts as correct
-    reference: Callable[[str], str] = str.strip  # rewrites the data's answer before the comparison
+    # rewrites the reference answer of the data before the comparison
+    normalise: Callable[[str], str] = str.strip
 
 
 def grade(grader: str, completion: str, answer: str) -> Grade:
@@ -55,7 +56,7 @@ def grade(grader: str, completion: str, answer: str) -> Grade:
         return Grade(
             None, answered=False, correct=False, strict=False, lenient=False, readable=False
         )
-    strict, lenient = _compare(rule, rule.reference(answer), extracted)
+    strict, lenient = _compare(rule, rule.normalise(answer), extracted)
     return Grade(
         extracted,
         answered=True,
@@ -90,7 +91,7 @@ def _compare(rule: Grader, reference: str, extracted: str) -> tuple[bool, bool |
 def accepts_reference(grader: str, answer: str) -> bool:
     """Whether the grader accepts a completion that states this reference answer."""
     rule = GRADERS[grader]
-    reference = rule.reference(answer)
+    reference = rule.normalise(answer)
     result = grade(grader, rule.form % reference, answer)
     return result.correct and result.extracted == reference and rule.reads(reference)
 
@@ -161,7 +162,7 @@ def same_word(reference: str, extracted: str) -> bool:
 
 
 LETTER_ALONE = re.compile(r"\(?([A-Za-z])\)?[.:]?")
-LETTER_IN_BRACKETS = re.compile(r"[(\[]?(.*?)[)\]]?", re.DOTALL)
+OPTIONAL_BRACKETS = re.compile(r"[(\[]?(.*?)[)\]]?", re.DOTALL)
 
 
 def same_letter(reference: str, extracted: str) -> bool:
@@ -179,7 +180,7 @@ def _letter(text: str) -> str | None:
     if len(text) > quantities.LONGEST_NUMBER:
         return None
     if not (letter := LETTER_ALONE.fullmatch(text)):
-        inner = LETTER_IN_BRACKETS.fullmatch(quantities.remove_marks(quantities.to_latex(text)))
+        inner = OPTIONAL_BRACKETS.fullmatch(quantities.remove_marks(quantities.to_latex(text)))
         letter = inner and LETTER_ALONE.fullmatch(quantities.remove_marks(inner[1]))
     return letter[1].upper() if letter else None
 
@@ -190,18 +191,18 @@ def same_characters(reference: str, extracted: str) -> bool:
     return same_word("".join(reference.split()), "".join(extracted.split()))
 
 
-LATEX_IN_BRACKETS = re.compile(r"\\(?:text|left|right|mathrm)\b|[\\$\s]")
+IGNORED_BESIDE_BRACKETS = re.compile(r"\\(?:text|left|right|mathrm)\b|[\\$\s]")
 
 
 def same_brackets(reference: str, extracted: str) -> bool:
     r"""Whether both are the same sequence of brackets. White space and LaTeX are ignored: '] }',
     ']}' and '\]\}' are equal."""
-    return LATEX_IN_BRACKETS.sub("", reference) == LATEX_IN_BRACKETS.sub("", extracted)
+    return IGNORED_BESIDE_BRACKETS.sub("", reference) == IGNORED_BESIDE_BRACKETS.sub("", extracted)
 
 
 def are_brackets(extracted: str) -> bool:
     """Whether an answer consists only of brackets."""
-    return bool(re.fullmatch(r"[][(){}<>]+", LATEX_IN_BRACKETS.sub("", extracted)))
+    return bool(re.fullmatch(r"[][(){}<>]+", IGNORED_BESIDE_BRACKETS.sub("", extracted)))
 
 
 def same_integer(reference: str, extracted: str) -> bool:
@@ -235,7 +236,7 @@ def normalise_integer(answer: str) -> str:
 MARKS, BOX = ("#### %s", word_after_marks), (r"\boxed{%s}", last_box)
 WORD = Grader(*MARKS, same_text, same_word, reads=bool)
 LETTER = Grader(*BOX, same_text, same_letter, reads=is_letter)
-NUMBER = Grader(*BOX, same_integer, same_number, reads=reads_number, reference=normalise_integer)
+NUMBER = Grader(*BOX, same_integer, same_number, reads=reads_number, normalise=normalise_integer)
 MATH = Grader(*BOX, expressions.same_text, expressions.equal, reads=expressions.parses)
 
 GRADERS: dict[str, Grader] = {

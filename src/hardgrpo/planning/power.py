@@ -28,8 +28,8 @@ def detectable_effects(study: ResolvedStudy) -> list[dict]:
 
     `gain` is a gain of one policy. `difference` is a difference of two policies, corrected for all
     pairs that the study compares on a test. `primary` is the difference of a primary claim about
-    two policies, corrected for the number of the study's tasks. The effects are for new problems
-    and new seeds; with a single seed, for the runs of this seed.
+    two policies, corrected for the number of the study's tasks. The effects generalise to new
+    problems and new seeds; with a single seed, to new problems only.
     """
     comparisons_by_quantity = {
         "gain": 1,
@@ -48,8 +48,8 @@ def detectable_effects(study: ResolvedStudy) -> list[dict]:
             "samples": samples,
         }
         for quantity, comparisons in comparisons_by_quantity.items():
-            runs = 1 if quantity == "gain" else 2
-            row[quantity] = smallest_effect(problems, samples, seeds, runs, comparisons)
+            arms = 1 if quantity == "gain" else 2
+            row[quantity] = smallest_effect(problems, samples, seeds, arms, comparisons)
         rows.append(row)
     return rows
 
@@ -69,19 +69,20 @@ def pairs_compared(study: ResolvedStudy) -> int:
     also_compared = [set(pair) for pair in settings.also_compared(study.entry)]
     is_compared = lambda pair: set(pair) in also_compared or settings.share_policy_or_recipe(*pair)
     return max(
-        (sum(map(is_compared, combinations(arms_of_cell, 2))) for arms_of_cell in arms.values()),
+        (sum(map(is_compared, combinations(task_arms, 2))) for task_arms in arms.values()),
         default=0,
     )
 
 
 def smallest_effect(
-    problems: int, samples: int, seeds: int, runs: int, comparisons: int = 1
+    problems: int, samples: int, seeds: int, arms: int, comparisons: int = 1
 ) -> float:
     """The smallest effect (a share) that a test of `problems` problems with `samples` completions
-    each detects with power 80 %: a gain (`runs` 1) or a paired difference (`runs` 2)."""
-    sampling = runs * COMPLETION_VARIANCE / samples / problems / seeds
-    over_seeds = runs * SEED_SD**2 / seeds + sampling
-    over_problems = PROBLEM_VARIANCE[runs] / problems + (sampling if seeds == 1 else 0.0)
+    each detects with power 80 %: the gain of one arm (`arms` 1), or the paired difference of two
+    arms (`arms` 2)."""
+    sampling = arms * COMPLETION_VARIANCE / samples / problems / seeds
+    over_seeds = arms * SEED_SD**2 / seeds + sampling
+    over_problems = PROBLEM_VARIANCE[arms] / problems + (sampling if seeds == 1 else 0.0)
     return statistics.smallest_detectable(over_seeds, over_problems, seeds, comparisons)
 
 
@@ -101,8 +102,8 @@ def required_seeds(
     the study's seeds detect. `takes` is the smallest number of seeds, at least 2, that detects the
     published difference with power 80 %; None if it exceeds MOST_SEEDS. `gpu_hours` is the cost of
     the two policies' runs with `takes` seeds on GPUs of kind `gpu`. `aims`: whether the study's
-    `aims_at` names the claim. `readings` comes from `published.read_readings`; `data` is the folder
-    of local input files. Primary claims are corrected for the number of the study's tasks.
+    `aims_at` names the claim. `readings` holds pairs (published task, corresponding task of this
+    project); `data` is the folder of local input files. Primary claims are corrected for the number of the study's tasks.
     """
     rows = []
     for claim in claims:

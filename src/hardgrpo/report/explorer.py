@@ -100,8 +100,8 @@ def read_rows(path: str, last_step_only: bool) -> pd.DataFrame:
                 f"{source}: row {line}: {_describe_key(key)} is in the file twice; {REMEDY}"
             )
         texts[key] = row["completion"]
-    keys = list(graded[evaluations.KEY].itertuples(index=False, name=None))
-    for key, is_duplicate in zip(keys, graded.duplicated(evaluations.KEY)):
+    keys = list(graded[evaluations.KEY_COLUMNS].itertuples(index=False, name=None))
+    for key, is_duplicate in zip(keys, graded.duplicated(evaluations.KEY_COLUMNS)):
         if is_duplicate:
             raise UserError(f"{path}: {_describe_key(key)} is in the file twice; {REMEDY}")
         if key not in texts:

@@ -21,7 +21,7 @@ DESIGN = "design"  # key of numbers that come from the configuration
 FINDINGS = "paper/findings.yaml"
 
 # {`show` of a number: (suffixes of its columns, function of their values)}
-SHOWN = {
+FORMATS = {
     "gain": (("", "_low", "_high"), formats.signed_interval),
     "share": (("", "_low", "_high"), formats.with_interval),
     "points": (("",), formats.points),
@@ -144,7 +144,7 @@ def define(tables: Committed, name: str, entry: dict) -> dict:
     if "count" in entry:
         return dict(zip(ORIGIN, (name, formats.integer(len(frame)), *origin, "", "count of rows")))
     column = entry["column"]
-    suffixes, format_values = SHOWN[entry["show"]]
+    suffixes, format_values = FORMATS[entry["show"]]
     if column not in frame:
         raise UserError(f"{place}: {tables.path(entry['table'])} has no column {column}")
     if "at" in entry:  # the row with the least or the largest value

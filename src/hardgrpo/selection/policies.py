@@ -445,7 +445,7 @@ def sample_size(share: float, pool: int) -> int:
 
 def spent_budget_message(budget: float | dict, sample: int) -> str:
     """The error message for a budget that is spent on annotations before the choice."""
-    return f"the budget, {format_budget(budget)}, is spent on the {sample} prompts that were annotated before; raise it, or lower calibrated_on"
+    return f"the budget, {format_budget(budget)}, is spent on the {sample} prompts that were annotated before; raise the budget, or lower calibrated_on"
 
 
 def format_budget(budget: float | dict) -> str:

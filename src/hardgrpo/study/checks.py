@@ -90,7 +90,7 @@ def _mistakes_between_objects(config: dict) -> Iterator[tuple[str, str]]:
 def _cut_task_mistakes(
     place: str, task: dict, source_task: dict | None
 ) -> Iterator[tuple[str, str]]:
-    """Yield the reasons why a task cannot cut the completions of `source_task`."""
+    """Report the reasons why a task cannot cut the completions of `source_task`."""
     name = task["cut_from"]
     if source_task is None or "cut_from" in source_task:
         yield (
@@ -102,14 +102,14 @@ def _cut_task_mistakes(
         if task.get(key) != source_task.get(key):
             yield (
                 f"{place}.{key}",
-                f"differs from that of '{name}', whose completions it cuts; make them equal",
+                f"differs from that of '{name}', whose completions this task cuts; use the same value",
             )
     probe, source_probe = task["probe"], source_task["probe"]
     for key in sorted((set(probe) | set(source_probe)) - {"samples"}):
         if probe.get(key) != source_probe.get(key):
             yield (
                 f"{place}.probe.{key}",
-                f"differs from that of '{name}', whose probe it takes; make them equal",
+                f"differs from that of '{name}', whose probe this task uses; use the same value",
             )
     if probe["samples"] > source_probe["samples"]:
         yield (
@@ -129,7 +129,7 @@ def _cut_task_mistakes(
 
 
 def _pretraining_mistakes(place: str, source: dict, tasks: dict) -> Iterator[tuple[str, str]]:
-    """Yield unknown tasks, demonstrations that a task's family does not have, and a second task of
+    """Report unknown tasks, demonstrations that a task's family does not have, and a second task of
     facts."""
     yield from unknown_names(f"{place}.demonstrations", "tasks", source["demonstrations"], tasks)
     families = {
@@ -152,7 +152,7 @@ def _pretraining_mistakes(place: str, source: dict, tasks: dict) -> Iterator[tup
 def _demonstration_mistakes(
     place: str, demonstrations: dict, family: str | None
 ) -> Iterator[tuple[str, str]]:
-    """Yield keys that the demonstrated task's family needs or does not have."""
+    """Report keys that the demonstrated task's family needs or does not have."""
     if family not in DEMONSTRATIONS:
         yield (
             place,
@@ -187,7 +187,7 @@ def _recording_mistakes(place: str, source: dict, tasks: dict) -> Iterator[tuple
 
 
 def _recorded_problems_mistakes(task: str, source: dict, models: dict) -> Iterator[tuple[str, str]]:
-    """Yield splits of a task whose recording does not exist."""
+    """Report splits of a task whose recording does not exist."""
     for split in ("train", "test"):
         if split not in source:
             continue
@@ -224,7 +224,7 @@ SOURCE_CHECKS = {
 def _subset_mistakes(
     subset: dict, models: dict, tasks: dict, all_policies: dict
 ) -> Iterator[tuple[str, str]]:
-    """Yield the reasons why the subset cannot be chosen."""
+    """Report the reasons why the subset cannot be chosen."""
     for section, entries in (("models", models), ("tasks", tasks), ("policies", all_policies)):
         yield from unknown_names(
             f"subset.{SINGULAR[section]}", section, [subset[SINGULAR[section]]], entries

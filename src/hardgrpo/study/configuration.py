@@ -36,7 +36,7 @@ class ChosenSubset(Strict):
     """Random seed, which breaks ties between equal pass rates and determines random choices."""
 
     format: Literal["trl", "verl", "prime-rl"] | None = None
-    """Also write the chosen prompts in the form that this trainer reads. The prompts need answers: for a task without
+    """Also write the chosen prompts in the format that this trainer reads. The prompts need answers: for a task without
     labels, name the file of answers as `annotated` and choose policy `annotated`."""
 
 

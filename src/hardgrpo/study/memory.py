@@ -289,5 +289,5 @@ def shortage(
         )
     vllm_need = vllm_memory(shape, PROMPT_TOKENS + completion_tokens)
     if need["vllm"] and need["vllm"] < vllm_need:
-        return f"vllm_memory gives vLLM {need['vllm']:.0f} GiB for {name}, and it needs {vllm_need:.0f} for weights and cache; raise it"
+        return f"vllm_memory gives vLLM {need['vllm']:.0f} GiB for {name}, but vLLM needs {vllm_need:.0f} for weights and cache; raise vllm_memory"
     return None

@@ -282,11 +282,11 @@ class Recording(Strict):
 
 
 class Repository(Strict):
-    """A GitHub repository, as the origin of files in the form of their authors."""
+    """A GitHub repository, as the origin of files in the format of their authors."""
 
     repository: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+$")] | None = None
-    """A GitHub repository (owner/name) that has the files, in the form of their authors. Without
-    this key, the files are below `data`, in the form of this project."""
+    """A GitHub repository (owner/name) that has the files, in the format of their authors. Without
+    this key, the files are below `data`, in the format of this project."""
 
     commit: Commit | None = None
     """Required with `repository`: the full commit hash (40 hexadecimal digits)."""

@@ -10,7 +10,7 @@ from hardgrpo.study.resolved import ResolvedStudy, withheld_splits
 PUBLISHED = "results/published"  # the folder of published numbers, which no rule makes
 CALIBRATION = "results/calibration.json"  # calibration of the cost model
 GPU_CHECK = "results/gpu-check"
-CHOICES = "results/choose"  # configurations of `hardgrpo`, and recordings in the project's form
+CHOICES = "results/choose"  # configurations of `hardgrpo`, and recordings in the project's format
 # a run in the paths of rules; `model` is the name of its base
 RUN = "{model}/{task}/{recipe}/{policy}/seed{seed}"
 RUN_FOLDER = f"results/training/{RUN}"
@@ -251,7 +251,7 @@ def _keep(entry: dict, keys: Iterable[str]) -> dict:
 
 
 def inputs(study: ResolvedStudy, studies: Collection[ResolvedStudy]) -> list[str]:
-    """The files for which a study needs the internet: downloaded models, and problems in the form
+    """The files for which a study needs the internet: downloaded models, and problems in the format
     that the programs read. `studies` are all studies of the configuration, whose tests must not be
     among a pretrained model's demonstrations."""
     models = [
@@ -404,7 +404,7 @@ def chosen_rows(choice: dict, models: dict, tasks: dict) -> str:
 
 
 def trainer_rows(choice: dict, models: dict) -> list[str]:
-    """The subset that `snakemake subset` chooses, in the form of the trainer that `subset.format`
+    """The subset that `snakemake subset` chooses, in the format of the trainer that `subset.format`
     names; empty without the key."""
     if "format" not in choice:
         return []

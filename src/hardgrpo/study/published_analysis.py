@@ -80,7 +80,7 @@ class Analysis(Strict):
     """The question that the analysis answers, for the list of studies."""
 
     kind: Literal["probe_sizes", "before_after"]
-    """What is computed, and the form of the files. probe_sizes: how chosen prompts behave, by the number of samples per
+    """What is computed, and the format of the files. probe_sizes: how chosen prompts behave, by the number of samples per
     prompt by which they are chosen (Parquet files in AdaRFT's form). before_after: pass rates before and after training, by the pass rate before (a CSV
     file with initial_pass1 and pass1_seed1, pass1_seed2, ...)."""
 

@@ -303,7 +303,7 @@ class Recipe(Strict):
             )
 
     def _objective_contradictions(self) -> Iterator[tuple[str, str]]:
-        """Yield keys that the objective needs and the recipe lacks, and keys that the objective
+        """Report keys that the objective needs and the recipe lacks, and keys that the objective
         does not use."""
         if self.is_supervised:
             for key in (*settings.GRPO_KEYS, "selector", "process"):
@@ -364,14 +364,14 @@ class Recipe(Strict):
         ):
             yield (
                 "selector.groups",
-                f"{selector['most_steps']} sampling steps of {prompts} prompts cannot fill it; lower it, or raise most_steps",
+                f"{selector['most_steps']} sampling steps of {prompts} prompts cannot sample {selector['groups']} groups; lower groups, or raise most_steps",
             )
         if selector["kind"] == "targeted":
             if selector["reference"] >= prompts * selector["every"]:
                 yield (
                     "selector.reference",
                     f"{selector['every']} sampling steps of {prompts} prompts leave nothing to train on beside {selector['reference']} anchor"
-                    " prompts; lower it, or raise every",
+                    " prompts; lower reference, or raise every",
                 )
             if (
                 selector["replay"]

@@ -211,7 +211,7 @@ def withheld_splits(
     base_model = settings.model_of(base)
     demonstrations = models[base_model]["source"]["demonstrations"]
     families = {tasks[name]["source"]["family"] for name in demonstrations} - set(
-        generated.LOOKED_UP
+        generated.MEMORISED
     )
     used_tasks = set(demonstrations)
     for study in studies:

@@ -195,7 +195,7 @@ def has_tiers(task: dict) -> bool:
     tiers, but are not read here."""
     source = task["source"]
     if source["kind"] == "generated":
-        return source["family"] not in generated.LOOKED_UP
+        return source["family"] not in generated.MEMORISED
     return source.get("format") in ("gsm8k", "choices", "math")
 
 

@@ -102,7 +102,10 @@ class Study(Strict):
                 )
         for task, tests in (self.also_tested_on or {}).items():
             if task not in self.tasks:
-                yield "also_tested_on", f"'{task}' is not a task of this study; add it to its tasks"
+                yield (
+                    "also_tested_on",
+                    f"'{task}' is not a task of this study; add it to the study's tasks",
+                )
             other_tests = [test for test in tests if isinstance(test, OtherTest)]
             for model in [model for test in other_tests for model in as_list(test.models)]:
                 if model not in self.models:
@@ -120,7 +123,7 @@ class Study(Strict):
 
 
 def _arm_contradictions(study: dict) -> Iterator[tuple[str, str]]:
-    """Yield models and tasks of arms that are not in the study, models and tasks of the study
+    """Report models and tasks of arms that are not in the study, models and tasks of the study
     without an arm, and the first run that belongs to two arms."""
     for number, arm in enumerate(study["arms"]):
         for kind in ("models", "tasks"):

@@ -1,8 +1,8 @@
-"""Check a study against its models, tasks, policies and recipes. The class `Study` refuses
-contradictions between a study's own keys.
+"""Check a study against its models, tasks, policies and recipes. Contradictions between a study's
+own keys are found by the class `hardgrpo.study.study.Study`.
 
-A check yields (place, what is wrong and what to do). The arguments of a check are the study's
-place, the study, and the sections of the configuration that `CHECKS` lists for the check.
+Each check yields its mistakes as (place, what is wrong and what to do). The arguments of a check
+are the study's place, the study, and the sections of the configuration that `CHECKS` lists.
 """
 
 import difflib
@@ -41,8 +41,7 @@ SINGULAR = {
 
 
 def unknown_names(place: str, section: str, names: Collection[str], entries: dict) -> Mistakes:
-    """Yield the names that a section of the configuration does not have. `entries` are the entries
-    of the section."""
+    """Report names that are not in `entries`, the entries of a section of the configuration."""
     for name in names:
         if name not in entries:
             similar = difflib.get_close_matches(str(name), entries, n=1)
@@ -54,8 +53,8 @@ def unknown_names(place: str, section: str, names: Collection[str], entries: dic
 
 
 def study_mistakes(config: dict, name: str) -> Mistakes:
-    """Yield every mistake between a study and the objects that it names. If a model or all tasks
-    are unknown, only the names are checked."""
+    """Report every mistake of a study in combination with the models, tasks, policies and recipes
+    that the study names. If a model or all tasks are unknown, only the names are checked."""
     study, place = config["studies"][name], f"studies.{name}"
     yield from _missing_entries(place, study, config)
     if (
@@ -127,8 +126,8 @@ def _without_unknown_names(study: dict, config: dict) -> dict:
 
 
 def _combinations(study: dict, *kinds: str) -> Iterator[tuple[str, ...]]:
-    """Yield the combinations of names of some kinds (`model`, `task`, `policy`, `recipe`) that an
-    arm has."""
+    """Yield the combinations of names that occur in an arm, with one name for each of `kinds`
+    (`model`, `task`, `policy`, `recipe`)."""
     names = {
         "model": study["models"],
         "task": study["tasks"],
@@ -149,14 +148,14 @@ def _probe_mismatches(place: str, study: dict, policies: dict, tasks: dict) -> M
         if probed_on in tasks and sampled_task(tasks, probed_on) != sampled_task(tasks, task):
             yield (
                 f"{place}.arms",
-                f"policy '{policy}' is probed on '{probed_on}', whose problems are not those of '{task}'; give its arm `tasks` without"
-                f" '{task}', or name a task with the same cut_from",
+                f"policy '{policy}' is probed on '{probed_on}', which has other problems than '{task}'; leave '{task}' out of the `tasks`"
+                " of the policy's arm, or let probed_on name a task with the same cut_from",
             )
 
 
 def _missing_probes(place: str, study: dict, policies: dict, tasks: dict, models: dict) -> Mistakes:
-    """Yield policies whose `probed_by` names a model that cannot probe a task of the study."""
-    remedy = "give its arm other `tasks`, or name another model"
+    """Report policies whose `probed_by` names a model that cannot probe a task of the study."""
+    remedy = "leave the task out of the `tasks` of the policy's arm, or name another model"
     for policy, task in _combinations(study, "policy", "task"):
         model = policies[policy].get("probed_by")
         source = models[model]["source"] if model in models else {"kind": "unknown"}
@@ -190,21 +189,21 @@ def _missing_recipes(place: str, study: dict) -> Mistakes:
 
 
 def _missing_solutions(place: str, study: dict, tasks: dict, recipes: dict) -> Mistakes:
-    """Yield tasks without worked solutions on which a recipe with objective: sft trains."""
+    """Report tasks without worked solutions on which a recipe with objective: sft trains."""
     for recipe, task in _combinations(study, "recipe", "task"):
         if is_supervised(recipes[recipe]) and not has_solutions(tasks[task]):
             yield (
                 f"{place}.tasks",
-                f"task '{task}' has no worked solutions, which recipe '{recipe}' trains on (objective: sft); give its arm other `tasks`, or"
-                " name a column with solutions in the task's source (columns: {solution: NAME})",
+                f"task '{task}' has no worked solutions, which recipe '{recipe}' trains on (objective: sft); leave the task out of the"
+                " `tasks` of the recipe's arm, or name a column with solutions in the task's source (columns: {solution: NAME})",
             )
 
 
 def _missing_measures(
     place: str, study: dict, tasks: dict, policies: dict, recipes: dict
 ) -> Mistakes:
-    """Yield recipes with a curriculum whose measure a task or a policy of the study does not
-    have."""
+    """Report curricula that sort by tier or pass rate where the chosen prompts have no tiers or no
+    pass rates."""
     selectors = {name: recipes[name].get("selector") or {} for name in recipes_of(study)}
     measures = {
         name: selector.get("by", "tier")
@@ -215,8 +214,8 @@ def _missing_measures(
         if measures.get(recipe) == "pass_rate" and not is_labelled(tasks[task]):
             yield (
                 f"{place}.tasks",
-                f"task '{task}' is not labelled, so its prompts have no pass rates by which recipe '{recipe}' could sort; give its arm"
-                " other `tasks`, or sort by tier",
+                f"task '{task}' is not labelled, so its prompts have no pass rates by which recipe '{recipe}' could sort; leave the task"
+                " out of the `tasks` of the recipe's arm, or sort by tier",
             )
         if (
             measures.get(recipe) == "tier"
@@ -225,7 +224,8 @@ def _missing_measures(
         ):
             yield (
                 f"{place}.tasks",
-                f"task '{task}' has no tiers, by which recipe '{recipe}' sorts; give its arm other `tasks`, or sort by pass_rate",
+                f"task '{task}' has no tiers, by which recipe '{recipe}' sorts; leave the task out of the `tasks` of the recipe's arm, or"
+                " sort by pass_rate",
             )
     for recipe, policy in _combinations(study, "recipe", "policy"):
         if (
@@ -240,7 +240,7 @@ def _missing_measures(
 
 
 def _obstacles_to_rounds(place: str, study: dict, policies: dict, recipes: dict) -> Mistakes:
-    """Yield arms whose policy annotates in two rounds and whose recipe cannot train in two
+    """Report arms whose policy annotates in two rounds and whose recipe cannot train in two
     rounds."""
     for policy, recipe in _combinations(study, "policy", "recipe"):
         if "rounds" in policies[policy] and (obstacle := _obstacle_to_rounds(recipes[recipe])):
@@ -258,14 +258,14 @@ def _obstacle_to_rounds(recipe: dict) -> str | None:
     if recipe.get("beta", 0) > 0:
         return f"has beta {recipe['beta']}: its KL term would compare the second round to the half-trained model, not to the base"
     if majority_share(recipe) or is_online(recipe):
-        return "has a majority_share, a selector or process rewards, whose state a second round would not have"
+        return "has a majority_share, a selector or process rewards, whose state is not passed on to a second round"
     if recipe["updates"] % (2 * recipe["checkpoint_every"]):
         return f"has {recipe['updates']} updates, and half of this number is not a multiple of checkpoint_every ({recipe['checkpoint_every']})"
     return None
 
 
 def _missing_answers(place: str, study: dict, tasks: dict, policies: dict) -> Mistakes:
-    """Yield tasks that cannot be trained on, and policies that do not fit a task's labels."""
+    """Report tasks that cannot be trained on, and policies that do not fit a task's labels."""
     for task in study["tasks"]:
         if not has_train(tasks[task]):
             yield (
@@ -293,49 +293,49 @@ def _missing_answers(place: str, study: dict, tasks: dict, policies: dict) -> Mi
             )
 
 
-def _missing_abilities(place: str, study: dict, tasks: dict, models: dict) -> Mistakes:
-    """Yield tasks that a model has not learned, completions longer than its context, and missing
-    tests and shapes."""
+def _unsuitable_models(place: str, study: dict, tasks: dict, models: dict) -> Mistakes:
+    """Report tasks that a model has not learned, completion limits beyond a model's context, tests
+    without a test split, and models for GPUs without a shape."""
     for model, task in _combinations(study, "model", "task"):
         source = models[model]["source"]
         is_pretrained = source["kind"] == "pretrain"
         if is_pretrained and sampled_task(tasks, task) not in source["demonstrations"]:
             yield (
                 f"{place}.tasks",
-                f"model '{model}' has not learned task '{task}'; add it to models.{model}.source.demonstrations",
+                f"model '{model}' has not learned task '{task}'; add the task to models.{model}.source.demonstrations",
             )
         for test in eval_tasks(study, task, model):
             if not (tasks[test].get("test") and tasks[test]["source"].get("test")):
                 yield (
                     f"tasks.{test}",
-                    "a study tests on it, so it needs a test split in its source and `test`; add them",
+                    "a study tests on this task; add a test split (key `test` of its source) and the key `test` of the task",
                 )
-            is_of_facts = tasks[test]["source"].get("family") in generated.LOOKED_UP
+            is_memorised = tasks[test]["source"].get("family") in generated.MEMORISED
             if (
                 is_pretrained
                 and test != task
-                and is_of_facts
+                and is_memorised
                 and sampled_task(tasks, test) not in source["demonstrations"]
             ):
                 yield (
                     f"{place}.also_tested_on",
-                    f"model '{model}' was never shown the facts of task '{test}'; add it to models.{model}.source.demonstrations",
+                    f"model '{model}' has not learned the facts of task '{test}'; add the task to models.{model}.source.demonstrations",
                 )
             if is_pretrained and tasks[test]["completion_tokens"] >= source["context_tokens"]:
                 yield (
                     f"tasks.{test}.completion_tokens",
-                    f"model '{model}' has a context of {source['context_tokens']} tokens for prompt and completion; lower it",
+                    f"model '{model}' has a context of {source['context_tokens']} tokens for prompt and completion; lower completion_tokens",
                 )
     for model in study["models"]:
         if "gpus" in models[model] and "shape" not in models[model]:
             yield (
                 f"models.{model}.shape",
-                "a model for GPUs needs its shape, from which memory is estimated; add it",
+                "a model for GPUs needs its shape, from which its memory is estimated; add the key `shape`",
             )
 
 
 def _shared_problems(place: str, study: dict, tasks: dict) -> Mistakes:
-    """Yield tasks whose train split has problems of a test."""
+    """Report tasks whose train split contains problems of a test split."""
     for task in study["tasks"]:
         for test in dict.fromkeys(
             test for model in study["models"] for test in eval_tasks(study, task, model)
@@ -343,12 +343,12 @@ def _shared_problems(place: str, study: dict, tasks: dict) -> Mistakes:
             if part := pools.shared_part(tasks[task], tasks[test]):
                 yield (
                     f"{place}.tasks",
-                    f"'{task}' would be trained and '{test}' tested on the same problems ({part}); give the test a split of its own",
+                    f"the train split of '{task}' and the test split of '{test}' have the same problems ({part}); name another test split",
                 )
 
 
 def memory_shortages(study: dict, models: dict, recipes: dict, tasks: dict) -> Mistakes:
-    """Yield runs that do not fit the GPUs of their model."""
+    """Report runs that do not fit the GPUs of their model."""
     for model, recipe, task in _combinations(study, "model", "recipe", "task"):
         shape, training = models[model].get("shape"), recipes[recipe]
         if shape is None or "gpus" not in models[model]:
@@ -359,7 +359,7 @@ def memory_shortages(study: dict, models: dict, recipes: dict, tasks: dict) -> M
             yield f"models.{model}.gpus.{'adapter' if training.get('adapter') else 'full'}", problem
 
 
-# --- recorded models, and tests of models of both kinds ---
+# --- recorded models; `_missing_tests` also checks models with weights ---
 
 
 def _missing_recordings(place: str, study: dict, tasks: dict, models: dict) -> Mistakes:
@@ -378,7 +378,7 @@ def _missing_recordings(place: str, study: dict, tasks: dict, models: dict) -> M
                 f"no model of the study has recordings of '{task}'; remove the task, or add recordings",
             )
     if len(study["seeds"]) != 1:
-        yield f"{place}.seeds", "recorded completions have one seed; expected one"
+        yield f"{place}.seeds", "recorded completions have no seeds; expected a list of one number"
     if study.get("also_tested_on"):
         yield (
             f"{place}.also_tested_on",
@@ -387,7 +387,7 @@ def _missing_recordings(place: str, study: dict, tasks: dict, models: dict) -> M
 
 
 def _missing_tests(place: str, study: dict, tasks: dict) -> Mistakes:
-    """Yield a study without tasks, and further tests whose task has no test split."""
+    """Report a study without tasks, and entries of `also_tested_on` without a test split."""
     if not study["tasks"]:
         yield (
             f"{place}.tasks",
@@ -406,8 +406,8 @@ def _missing_tests(place: str, study: dict, tasks: dict) -> Mistakes:
 
 
 def _trajectory_mistakes(place: str, study: dict, policies: dict) -> Mistakes:
-    """Yield tasks and runs of a study of trajectories, and policies that need more than pass
-    rates."""
+    """Report keys about tasks and runs, which a study of trajectories does not have, and policies
+    that need more than pass rates."""
     for key in ("tasks", "also_tested_on", "weaker_signal", "held_constant"):
         if study.get(key):
             yield (
@@ -423,8 +423,11 @@ def _trajectory_mistakes(place: str, study: dict, policies: dict) -> Mistakes:
             )
     for name in policies_of(study):
         policy = policies[name]
-        needs_answers_alone = not is_by_tier(policy["rule"]) and policy["rule"] != "annotated"
-        is_by_rates = needs_answers_alone and policy.get("by", "pass_rate") == "pass_rate"
+        is_by_rates = (
+            not is_by_tier(policy["rule"])
+            and policy["rule"] != "annotated"
+            and policy.get("by", "pass_rate") == "pass_rate"
+        )
         if not is_by_rates or not {"probed_on", "probed_by"}.isdisjoint(policy):
             yield (
                 f"{place}.arms",
@@ -443,7 +446,7 @@ CHECKS = {  # kind of the study's models -> (check, sections of the configuratio
         (_missing_measures, ["tasks", "policies", "recipes"]),
         (_obstacles_to_rounds, ["policies", "recipes"]),
         (_missing_answers, ["tasks", "policies"]),
-        (_missing_abilities, ["tasks", "models"]),
+        (_unsuitable_models, ["tasks", "models"]),
         (_shared_problems, ["tasks"]),
         (_missing_tests, ["tasks"]),
     ],

@@ -44,7 +44,7 @@ class Generated(Strict):
         ):
             if self.family in families and getattr(self, key) is None:
                 yield "", f"family {self.family} needs '{key}'; add it, e.g. {key}: [3, 4, 5]"
-            elif self.family in generated.LOOKED_UP and getattr(self, key) is not None:
+            elif self.family in generated.MEMORISED and getattr(self, key) is not None:
                 yield key, f"family {self.family} does not use '{key}'; remove it"
         if self.family == "facts" and self.train + self.test > generated.FACTS:
             yield (
@@ -350,5 +350,5 @@ class Task(Strict):
         if isinstance(self.source, Generated) and self.probe.shards > max(1, self.source.train):
             yield (
                 "probe.shards",
-                f"{self.probe.shards} shards for {self.source.train} problems; lower it",
+                f"{self.probe.shards} shards, but only {self.source.train} problems; use at most as many shards as problems",
             )

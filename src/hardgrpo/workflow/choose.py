@@ -49,12 +49,14 @@ def add_command(commands) -> None:
         help="limit of a completion (default: %(default)s)",
     )
     choose.add_argument(
-        "--question", metavar="COLUMN", help="column of prompts (default: by its name)"
+        "--question",
+        metavar="COLUMN",
+        help="column of prompts (default: a column with a usual name)",
     )
     choose.add_argument(
         "--answer",
         metavar="COLUMN",
-        help="column of answers (default: by its name, if there is one)",
+        help="column of answers (default: a column with a usual name, if there is one)",
     )
     choose.add_argument(
         "--grader", choices=list(graders.GRADERS), help="default: the first that reads the answers"

@@ -227,7 +227,7 @@ class InputFiles(Entries):
         }
 
     def _recorded_part(self, model: str, task: str, part: str) -> str:
-        """The file of a recording's completions, in the form of this project."""
+        """The file of a recording's completions, in the format of this project."""
         if "repository" in self._source(model):
             return paths.recording(model, task, part)
         return f"{self.config['data']}/{self._recording(model, task)[part]}"

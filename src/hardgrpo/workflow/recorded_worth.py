@@ -30,8 +30,7 @@ COMPLETION_COLUMNS = (
 )
 TOKENS_COLUMNS = ("tokens", "completion_tokens", "output_tokens")
 FINISH_COLUMNS = ("finish_reasons", "finish_reason")
-FORM = "expected JSON Lines, CSV or TSV"
-GRADED = 400  # completions by which graders are compared
+GRADER_SAMPLE = 400  # number of completions from which the grader is chosen
 RUN, STEP = "after", 1  # policy and step of the recorded run
 
 
@@ -89,7 +88,9 @@ def add_command(commands) -> None:
         ("completion", "completions: a text, or a list of texts"),
     ):
         worth.add_argument(
-            f"--{name}", metavar="COLUMN", help=f"column of {what} (default: by its name)"
+            f"--{name}",
+            metavar="COLUMN",
+            help=f"column of {what} (default: a column with a usual name)",
         )
     worth.add_argument(
         "--completion-tokens",
@@ -106,7 +107,7 @@ def add_command(commands) -> None:
 
 def run(args: argparse.Namespace) -> None:
     before, after = read(args.before, args), read(args.after, args)
-    compare(before, after)
+    check_comparable(before, after)
     problems = find_problems(before, after, args)
     grader = args.grader or find_grader(problems, before, after)
     stems = [Path(path).name.partition(".")[0] for path in (args.before, args.after)]
@@ -116,7 +117,7 @@ def run(args: argparse.Namespace) -> None:
         f"{len(problems)} prompts, {samples} completions of each before and after, grader {grader}",
         flush=True,
     )
-    config = describe(name, grader, samples, args.completion_tokens, stems)
+    config = build_config(name, grader, samples, args.completion_tokens, stems)
     path, _ = own_files.write_configuration(config, name)
     for recording, file in ((before, "before.jsonl"), (after, f"after-{STEP}.jsonl")):
         rows = [as_row(problem, recording) for problem in problems]
@@ -130,8 +131,8 @@ def run(args: argparse.Namespace) -> None:
 
 
 def read(path: str, args: argparse.Namespace) -> Recording:
-    """A recording: a prompt in each row with a list of completions, or a completion in each row.
-    Raise a `UserError` if the prompts have different numbers of completions."""
+    """The recording in a file whose rows hold one prompt and one completion, or one prompt and all
+    its completions. Raise a `UserError` if the prompts have different numbers of completions."""
     rows = read_rows(path)
     columns = find_columns(path, columns_of(rows.rows), args)
     recording = Recording(path, {}, {}, {})
@@ -154,7 +155,7 @@ def read(path: str, args: argparse.Namespace) -> Recording:
 
 
 def find_columns(path: str, columns: list[str], args: argparse.Namespace) -> Columns:
-    """The columns of a recording. Raise a `UserError` if there is none of completions or of ids."""
+    """The columns of a recording. Raise a `UserError` if no column holds completions or ids."""
     completion = find_column(path, columns, args.completion, COMPLETION_COLUMNS)
     question = find_column(path, columns, args.question, own_files.QUESTION_COLUMNS)
     identity = find_column(path, columns, args.id, ID_COLUMNS) or question
@@ -192,7 +193,7 @@ def add_row(recording: Recording, columns: Columns, place: str, row: dict) -> No
         )
     record = recording.records.setdefault(key, Record([], [], []))
     record.completions += texts
-    record.tokens += numbers_of(row.get(columns.tokens), len(texts))
+    record.tokens += token_counts(row.get(columns.tokens), len(texts))
     record.finish_reasons += [
         str(reason) for reason in as_list(row.get(columns.finish)) if reason not in (None, "")
     ]
@@ -209,7 +210,7 @@ def add_row(recording: Recording, columns: Columns, place: str, row: dict) -> No
 
 def read_rows(path: str) -> sources.Rows:
     if not Path(path).is_file():
-        raise UserError(f"{path}: no such file; {FORM}")
+        raise UserError(f"{path}: no such file; expected JSON Lines, CSV or TSV")
     return sources.read(path)
 
 
@@ -221,14 +222,15 @@ def text_of(value: object) -> str:
     return "" if value is None else str(value).strip()
 
 
-def numbers_of(value: object, number: int) -> list[int]:
-    """The numbers of tokens in a cell; [] unless the cell holds `number` whole numbers."""
+def token_counts(value: object, completions: int) -> list[int]:
+    """The numbers of tokens in a cell; [] unless the cell holds a whole number for each of its
+    row's `completions`."""
     texts = [str(entry) for entry in as_list(value)]
-    is_complete = len(texts) == number and all(map(str.isdecimal, texts))
+    is_complete = len(texts) == completions and all(map(str.isdecimal, texts))
     return [int(text) for text in texts] if is_complete else []
 
 
-def compare(before: Recording, after: Recording) -> None:
+def check_comparable(before: Recording, after: Recording) -> None:
     """Raise a `UserError` unless both recordings have the same prompts and numbers of
     completions."""
     for recording, reference in ((after, before), (before, after)):
@@ -306,13 +308,13 @@ def find_grader(problems: list[dict], before: Recording, after: Recording) -> st
         raise UserError(
             f"{before.path}: no grader reads the answers, such as {answers[0][:60]!r}; name a grader with --grader"
         )
-    texts = [
+    pairs = [
         (recording.records[key].completions[0], answer)
         for recording in (before, after)
         for key, answer in zip(before.records, answers)
-    ][:: max(1, 2 * len(answers) // GRADED)]
+    ][:: max(1, 2 * len(answers) // GRADER_SAMPLE)]
     answered = {
-        name: sum(graders.grade(name, *pair).answered for pair in texts) for name in candidates
+        name: sum(graders.grade(name, *pair).answered for pair in pairs) for name in candidates
     }
     grader = max(candidates, key=answered.get)
     if not answered[grader]:
@@ -320,20 +322,20 @@ def find_grader(problems: list[dict], before: Recording, after: Recording) -> st
             dict.fromkeys(graders.GRADERS[name].form % "ANSWER" for name in candidates)
         )
         raise UserError(
-            f"{before.path}: no completion states its answer in a form that is known, expected {forms}; name a grader with --grader"
+            f"{before.path}: no completion states an answer in a form that a grader knows; expected {forms}; name a grader with --grader"
         )
     return grader
 
 
 def as_row(problem: dict, recording: Recording) -> dict:
-    """A row of a recording in this project's form."""
+    """A row of a recording in this project's format."""
     record = recording.records[problem["id"]]
     row = problem | {"completions": record.completions}
     row |= {"tokens": record.tokens} if record.tokens else {}
     return row | ({"finish_reasons": record.finish_reasons} if record.finish_reasons else {})
 
 
-def describe(name: str, grader: str, samples: int, limit: int, stems: list[str]) -> dict:
+def build_config(name: str, grader: str, samples: int, limit: int, stems: list[str]) -> dict:
     """The configuration of a study whose only run is recorded."""
     recordings = {"base": "before.jsonl", "runs": {RUN: "after-{step}.jsonl"}}
     return {

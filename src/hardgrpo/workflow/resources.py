@@ -37,9 +37,9 @@ def read_cluster(default_resources) -> dict[str, str]:
     """The cluster's entries in a profile's default-resources, as text. Raise a `WorkflowError` if
     one is invalid.
 
-    Snakemake evaluates default-resources as Python, in which the partition `open` is a function.
-    This function therefore quotes the entries in `default_resources`, also for the Snakemake of
-    each job.
+    Snakemake evaluates default-resources as Python expressions: a partition named `open` would
+    become Python's function `open`. This function therefore replaces each entry of
+    `default_resources` by a quoted string. Snakemake passes the quoted strings to its jobs.
     """
     entries = {}
     for name in set(default_resources) & set(CLUSTER_ENTRIES):
@@ -55,20 +55,21 @@ def read_cluster(default_resources) -> dict[str, str]:
 
 
 def request_of(job, qos: str | None) -> cluster.Request:
-    """The resources that a job of Snakemake requests. `qos` is the profile's."""
-    value = job.resources.get
+    """The resources that a Snakemake job requests. `qos` is the profile's QOS, for jobs without one
+    of their own."""
+    resource = job.resources.get
     return cluster.Request(
         job.rule.name,
-        partition=value("slurm_partition"),
-        gpus=value("gpu") or 0,
-        gpu_name=value("gpu_model"),
-        mem_mb=value("mem_mb") or 0,
-        cpus=value("cpus_per_task") or job.threads,
-        minutes=value("runtime") or 0,
-        constraint=value("constraint"),
-        account=value("slurm_account"),
-        qos=value("qos") or qos,
-        extra=value("slurm_extra"),
+        partition=resource("slurm_partition"),
+        gpus=resource("gpu") or 0,
+        gpu_name=resource("gpu_model"),
+        mem_mb=resource("mem_mb") or 0,
+        cpus=resource("cpus_per_task") or job.threads,
+        minutes=resource("runtime") or 0,
+        constraint=resource("constraint"),
+        account=resource("slurm_account"),
+        qos=resource("qos") or qos,
+        extra=resource("slurm_extra"),
     )
 
 
@@ -86,10 +87,10 @@ class Machine(Entries):
         self.gpu = durations.gpu_kind(cluster_entries.get("gpu_name", "")) or config["plan"]["gpu"]
 
     def setting(self, workflow) -> dict:
-        """The machine on which a call of Snakemake runs its jobs, as the fields of
+        """The hardware that this call of Snakemake may use, as the fields of
         `hardgrpo.planning.plans.Setting`."""
         limits, gpus = workflow.resource_settings, workflow.global_resources.get("gpu")
-        gpus = None if gpus is None else gpus.value  # a call without the profile limits no GPUs
+        gpus = None if gpus is None else gpus.value  # None: no profile limits the number of GPUs
         on_cluster = limits.nodes is not None
         return {
             "gpu": self.gpu,
@@ -108,19 +109,23 @@ class Machine(Entries):
         Snakemake requests zero GPUs of that kind.
         """
 
-        def entry(for_gpus: str, for_cpus: str = "") -> Callable[[Wildcards], str | None]:
+        def entry(gpu_key: str, default_key: str = "") -> Callable[[Wildcards], str | None]:
             return lambda wildcards: (
-                (self.cluster.get(for_gpus) if count(wildcards) else None)
-                or self.cluster.get(for_cpus)
+                (self.cluster.get(gpu_key) if count(wildcards) else None)
+                or self.cluster.get(default_key)
             )
 
-        keys = {
+        keys_by_resource = {
             "gpu_model": ("gpu_name",),
             "slurm_partition": ("gpu_partition", "slurm_partition"),
             "constraint": ("gpu_constraint", "constraint"),
         }
         # Snakemake calls each function for each job; resources that are never set would waste calls
-        entries = {name: entry(*of) for name, of in keys.items() if any(map(self.cluster.get, of))}
+        entries = {
+            resource: entry(*keys)
+            for resource, keys in keys_by_resource.items()
+            if any(map(self.cluster.get, keys))
+        }
         return entries | {
             "gpu": count,
             "cpus_per_task": lambda wildcards: 4 * count(wildcards) or None,
@@ -189,8 +194,8 @@ class Machine(Entries):
         return settings.gpus(self._model(wildcards), "sampling")["count"]
 
     def _sampling_arguments(self, wildcards: Wildcards) -> str:
-        """Arguments of a program that samples: its GPUs, or the address of a server. As a resource,
-        a changed address triggers no rerun."""
+        """Arguments of a program that samples: its GPUs, or the address of a server. They are a
+        resource, because Snakemake does not rerun a job when a resource changes."""
         model = self._model(wildcards)
         if settings.is_served(model):
             return f"--server {shlex.quote(json.dumps(settings.server(model)))}"
@@ -218,7 +223,7 @@ class Machine(Entries):
 
     def for_training(self) -> dict[str, Callable]:
         """Resources of a rule that trains a model. `hardware` holds the program's arguments about
-        the machine: they are a resource, because they must trigger no rerun."""
+        the machine; as in `_sampling_arguments`, changing them triggers no rerun."""
         return self.for_gpus(self._training_gpus) | {
             "gpu_gib": self._training_gpu_memory,
             "mem_mb": self._training_memory,
@@ -227,14 +232,14 @@ class Machine(Entries):
             "hardware": self._training_arguments,
         }
 
-    def _training_entry(self, wildcards: Wildcards) -> dict:
+    def _training_gpu_settings(self, wildcards: Wildcards) -> dict:
         return settings.training_gpus(self._model(wildcards), self._recipe(wildcards))
 
     def _training_gpus(self, wildcards: Wildcards) -> int:
-        return self._training_entry(wildcards)["count"]
+        return self._training_gpu_settings(wildcards)["count"]
 
     def _training_gpu_memory(self, wildcards: Wildcards) -> int:
-        """The estimated need of a run on each GPU in GiB; 0 on a CPU."""
+        """The estimated memory in GiB that a run needs on each GPU; 0 on a CPU."""
         if not self._training_gpus(wildcards):
             return 0
         need = memory.run_memory(
@@ -260,7 +265,7 @@ class Machine(Entries):
         return " ".join(filter(None, [self.cluster.get("slurm_extra"), f"--signal=TERM@{seconds}"]))
 
     def _training_arguments(self, wildcards: Wildcards) -> str:
-        gpus = self._training_entry(wildcards)
+        gpus = self._training_gpu_settings(wildcards)
         arguments = self._gpu_arguments(gpus["count"])
         if not gpus["count"]:
             return arguments
