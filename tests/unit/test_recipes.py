@@ -221,7 +221,7 @@ def test_every_recipe_configures_a_trainer_for_every_model(model, recipe, tmp_pa
     assert updates == training["prompts_per_update"] * training["group_size"], (
         "completions of an update"
     )
-    assert arguments["use_vllm"] == (not recipe.startswith("as_released"))
+    assert arguments["use_vllm"] == (not recipe.startswith(("as_released", "small")))
     assert arguments["vllm_enable_sleep_mode"] == (hardware.vllm_sleep and arguments["use_vllm"])
     assert arguments["bf16"] and arguments["gradient_checkpointing"] and not arguments["use_cpu"]
     monkeypatch.setenv("WORLD_SIZE", "1")

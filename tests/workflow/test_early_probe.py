@@ -413,6 +413,7 @@ def test_each_combination_of_settings_that_determine_a_completion_has_its_own_st
         "completion_tokens": 12,
         "seed": 1,
         "engine": "transformers",
+        "precision": "fp32",
         "chat": {},
     }
     other_settings = {
@@ -420,6 +421,7 @@ def test_each_combination_of_settings_that_determine_a_completion_has_its_own_st
         "completion_tokens": 13,
         "seed": 2,
         "engine": "vllm",
+        "precision": "bf16",
         "chat": {"enable_thinking": False},
     }
     other_settings |= {"problems": str(folder / "results/models/mine/config.json")}
@@ -434,7 +436,7 @@ def test_each_combination_of_settings_that_determine_a_completion_has_its_own_st
                 ),
             }
         )
-        == 7
+        == 8
     )
     changed_arguments = {
         "grader": "math",
