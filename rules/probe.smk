@@ -155,7 +155,7 @@ use rule measure_difficulty as measure_difficulty_with_prompt with:
     params:
         samples="--recorded --grade-prompt-too",
     message:
-        "Grade {wildcards.model} on {wildcards.task} like the released code: prompt and completion together"
+        "Grade prompts and completions of {wildcards.model} on {wildcards.task} together, as the code released with HE does"
 
 
 # Label-free policies choose only by these signals, which are computed without reference answers.

@@ -41,9 +41,9 @@ DESCRIPTIONS = {
     TRAINER: "Trains one run",
 }
 RUN_FILES = {
-    "spec.yaml": "Everything that determines the result",
-    "updates.csv": "Its training log",
-    "provenance.json": "What made it",
+    "spec.yaml": "Specification: everything that determines the result of the run",
+    "updates.csv": "Training log of the run",
+    "provenance.json": "Commit, versions of packages, machine and times of the run",
 }
 Entity = dict[str, object]
 

@@ -113,7 +113,7 @@ def test_the_base_stays_unchanged_and_the_engine_gets_the_base_with_the_adapter_
                 sent[plain], expected.to(dtype), rtol=2**-8 if base == "bf16" else 1e-6, atol=1e-8
             )
             moved += not torch.equal(sent[plain], untouched[plain])
-    assert moved == 14, "the adapter of every linear map has moved"
+    assert moved == 14, "some adapted layers are sent as the base has them"
     assert not [
         weights
         for weights in trainer.model.parameters()
@@ -213,8 +213,8 @@ def test_adapters_on_4_bit_weights_are_trained_in_float32_also_after_a_resume(
 
 @pytest.fixture
 def first_update(tiny, tmp_path, monkeypatch):
-    """The log of one update, and the lengths of its completions. vLLM reports each token's
-    log-probability too low by `less`."""
+    """The log of one update, and the lengths of its completions. The stand-in for vLLM reports
+    each token's log-probability too low by `difference`."""
 
     def update(difference: float, correction: dict | None) -> tuple[dict, list[int]]:
         StandIn.install(monkeypatch, offset=-difference)
@@ -277,7 +277,7 @@ def test_no_gradient_is_clipped_in_an_update_that_follows_its_sampling(tiny, tmp
     assert [update["clip_ratio/region_mean"] for update in updates] == [0.0] * 4
     assert all(update["grad_norm"] for update in updates)
     assert all(update[outputs.LOGP_DIFFERENCE] > 0 for update in updates), (
-        "the difference to vLLM is measured all the same"
+        "an update reports no difference between the log-probabilities of vLLM and of the trainer"
     )
 
 

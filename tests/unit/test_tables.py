@@ -1,5 +1,5 @@
 """The paper's tables: entries of the registry fit their functions, LaTeX and HTML have the same
-content, and the best values are marked only if they are resolved."""
+content, and a best value is marked only if no difference to the next value includes zero."""
 
 import importlib
 import inspect
@@ -57,7 +57,7 @@ def test_every_entry_uses_existing_tables_and_its_function_accepts_the_tables():
 def test_every_summary_table_is_used():
     used = {name for entries in (registry.SUMMARIES, registry.JUDGED, registry.TABLES, registry.FIGURES) for entry in entries.values()
             for name in entry.of}  # fmt: skip
-    # these tables are also used by the agreement with the reference
+    # people read these tables, and the agreement with the reference compares them
     read_by_people = {"decomposition_runs", "recorded_rates"}
     assert registry.SUMMARIES.keys() - used - set(registry.NUMBERED) == read_by_people
 

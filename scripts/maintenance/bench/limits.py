@@ -184,8 +184,8 @@ def probe(folder: Path, model: str, engine: str, spec: Spec, gpus: int) -> tuple
 
 
 def train(folder: Path, model: str, spec: Path, gpus: int) -> tuple[float, int, float]:
-    """(mean seconds, completions, mean tokens of a completion) of a step by
-    scripts/training/train_grpo.py, without the first step."""
+    """(mean seconds, completions, mean tokens of a completion) of the steps of
+    scripts/training/train_grpo.py, except the first step."""
     changes = {"base": "bf16", "precision": "bf16"} if gpus else {}
     short_spec = benchmarks.write_spec(
         spec, folder / "spec.yaml", UPDATES, changes, model_folder=str(ROOT / model)

@@ -53,9 +53,9 @@ def compare_forked(repeats: int) -> dict:
     with benchmarks.scratch() as folder:
         command = [sys.executable, f"{folder}/program.py"]
         Path(command[1]).write_text(NEEDS_ALL)
-        # This process stands in for Snakemake: the server ends when the process ends.
-        snakemake = subprocess.Popen(["sleep", "600"])
-        environment = {warm.SOCKET: f"{folder}/sockets/{snakemake.pid}", "OMP_NUM_THREADS": "1"}
+        # `sleep` stands in for Snakemake: the server that forks programs ends when it ends.
+        sleep = subprocess.Popen(["sleep", "600"])
+        environment = {warm.SOCKET: f"{folder}/sockets/{sleep.pid}", "OMP_NUM_THREADS": "1"}
         try:
             benchmarks.run(command, **environment)  # starts the server
             wall = lambda environment: lambda: benchmarks.run(command, **environment)[0]
@@ -64,8 +64,8 @@ def compare_forked(repeats: int) -> dict:
                 name, "s", wall(environment), wall(environment | {warm.SOCKET: warm.OFF}), repeats
             )
         finally:
-            snakemake.kill()
-            snakemake.wait()
+            sleep.kill()
+            sleep.wait()
 
 
 def loads_torch(command: list[str]) -> int:

@@ -41,7 +41,7 @@ class ReservingLayer(DynamicLayer):
             self.lazy_initialization(key_states, value_states)
         start = self.get_seq_length()
         end = start + key_states.shape[-2]
-        # other methods replace the views by copies, such as `batch_select_indices`
+        # other methods, such as `batch_select_indices`, replace the views by copies
         is_view = self.memory is not None and self.keys.data_ptr() == self.memory[0].data_ptr()
         if not is_view or end > self.memory[0].shape[-2]:
             self.memory = tuple(

@@ -49,7 +49,7 @@ class TargetSubset:
     counts_wrong: bool
     order: np.ndarray  # prompts in tie-break order
     rank: np.ndarray  # rank of each prompt in `order`
-    min_count: int  # members are prompts before the cut or threshold with at least this count
+    min_count: int  # smallest count of a member: 1 for the rule hard_solvable, else 0
     size: int | None  # number of members before the cut; None for a rule with a threshold
     max_count: int | None  # largest count before the threshold; None for a rule with a rank
 
@@ -169,8 +169,9 @@ def cheapest_proof(
     """Number (draws, prompts) of further samples of each prompt in the cheapest proof, given the
     outcomes of the remaining samples.
 
-    `correct` and `drawn` have the shape (prompts,). `remaining` (draws, prompts, K) holds at [...,
-    s] whether sample drawn + s, if it is below K, is right.
+    `correct` and `drawn` have the shape (prompts,). `remaining` (draws, prompts, K) tells
+    in remaining[draw, prompt, s] whether the prompt's sample number drawn[prompt] + s is right.
+    Entries whose sample number would be K or larger are ignored.
     """
     draws, prompts, samples = remaining.shape
     start = target.bounds(correct, drawn)[0].astype(np.int16)
@@ -205,12 +206,14 @@ def cheapest_proof(
 
 
 def _sums_at_cuts(values: np.ndarray, target: TargetSubset) -> np.ndarray:
-    """Sums over the pool at every cut, with the shape (draws, levels 0 to K, rank limits 0 to
-    prompts).
+    """The sum over all prompts for every cut, with the shape (draws, levels 0 to K, rank limits 0
+    to prompts).
 
-    `values` (draws, K + 2, prompts) holds each prompt's value at levels -1 to K. The prompts before
-    the cut (level, rank limit) are prompts with a count of at most `level` whose rank by tie-break
-    is below the limit, and all prompts with a count of at most `level` - 1.
+    The prompts before the cut (level, rank limit) are prompts with a count of at most `level` whose
+    rank by tie-break is below the limit, and all prompts with a count of at most `level` - 1. So
+    prompts with a rank below the limit contribute their value at `level`, all other prompts their
+    value at `level` - 1. `values` (draws, K + 2, prompts) holds each prompt's value at levels -1 to
+    K.
     """
     draws, levels, prompts = values.shape
     sums = np.zeros((draws, levels, prompts + 1), dtype=np.int64)
@@ -243,14 +246,14 @@ def oracle_samples(
 
 
 def priorities(target: TargetSubset, correct: np.ndarray, drawn: np.ndarray) -> np.ndarray:
-    """FORCED, LEADING or 0 for each prompt (prompts,): whether the bounds alone show that a proof
-    needs the prompt's next sample.
+    """Priority (prompts,) of each prompt's next sample: FORCED if the bounds alone show that every
+    proof needs the sample, LEADING if they suggest it, else 0.
 
     For a rule with a threshold, undecided prompts are forced. For a rule with a rank, the cut lies
     between the `size`-th lowest `low` and the (`size` + 1)-th lowest `high`. A prompt is forced if
     it is among the first `size` prompts by `low` but not by `high`. If no prompt is forced, the
     first `size` prompts are the same by `low` and by `high`. Of these prompts, a prompt is leading
-    if its `high` reaches the `low` of the next prompt.
+    if its `high` is at least the (`size` + 1)-th lowest `low`.
     """
     low, high = target.bounds(correct, drawn)
     if target.size is None:
@@ -266,13 +269,13 @@ def priorities(target: TargetSubset, correct: np.ndarray, drawn: np.ndarray) -> 
     )
     low, high = low * prompt_count + target.rank, high * prompt_count + target.rank
     order = np.argsort(low)
-    leading = np.zeros(prompt_count, dtype=bool)
-    leading[order[: target.size]] = drawn[order[: target.size]] < target.samples
-    is_forced = leading & (high >= np.partition(high, target.size)[target.size])
+    is_first = np.zeros(prompt_count, dtype=bool)
+    is_first[order[: target.size]] = drawn[order[: target.size]] < target.samples
+    is_forced = is_first & (high >= np.partition(high, target.size)[target.size])
     return (
         FORCED * is_forced
         if is_forced.any()
-        else LEADING * (leading & (high >= low[order[target.size]]))
+        else LEADING * (is_first & (high >= low[order[target.size]]))
     )
 
 
@@ -364,7 +367,7 @@ class Stopper:
     stopper.ask(): ... stopper.tell(...)`.
 
     A pool may have several targets (policies, seeds). With `completes_subset`, the prompts of a
-    certain subset also get their remaining samples, so that their pass rates and order are those of
+    subset that is certain also get their remaining samples, so that their pass rates and order are those of
     full probing. The prompts of a guess (confidence below 1) do not, because these samples would
     change the guess and cost more than early stopping saves.
     """
@@ -412,9 +415,9 @@ class Stopper:
                 f"a subset is open, but no sample would help to decide it: {policies_of_targets}"
             )
         needs = need_shares[prompt, step]
-        # Samples with equal priorities are ordered by tie-break, so that a batch completes a few
-        # prompts instead of starting many: one sample per prompt does not show the distribution of
-        # pass rates, which a guess needs.
+        # Samples with equal priorities are ordered by step, then by tie-break, so that successive
+        # batches complete the same few prompts. A guess needs complete prompts, because one sample
+        # per prompt does not show how pass rates are distributed.
         order = np.lexsort(
             (open_targets[0].rank[prompt] if open_targets else prompt, step, -needs)
         )[: self.batch]

@@ -54,8 +54,8 @@ def check_anchor_count(settings: dict, prompts: int) -> None:
     """Raise a `UserError` if `targeted` needs more anchor prompts than the pool has prompts."""
     if settings["reference"] > prompts:
         raise UserError(
-            f"recipe: selector.reference is {settings['reference']}, but the pool has {prompts} prompts; lower reference, or choose more prompts"
-            " prompts with the policy"
+            f"recipe: selector.reference is {settings['reference']}, but the pool has {prompts} prompts; lower reference, or let the"
+            " policy choose more prompts"
         )
 
 
@@ -343,10 +343,10 @@ def calibrate(
     predictions (k,) gives w and c. Difference: in arXiv 2506.05316 a trained network computes w and
     c from the mean and standard deviation of the anchor prompts' pass rates.
 
-    The result is the anchor prompts' mean pass rate if all their pass rates or all leave-one-out
-    predictions are equal, or if w is not positive, which shows that the anchor prompts do not
-    predict each other: a leave-one-out prediction is then close to the mean of the other anchor
-    prompts, which is higher if the omitted prompt has a lower pass rate.
+    The result is the anchor prompts' mean pass rate in three cases: all their pass rates are equal,
+    all leave-one-out predictions are equal, or w is not positive. If the anchor prompts do not
+    predict each other, w is negative: each leave-one-out prediction is close to the mean of the
+    other prompts, and this mean is high if the pass rate of the omitted prompt is low.
     """
     if np.ptp(anchor_rates) == 0 or np.ptp(leave_one_out) == 0:
         return np.full(len(predicted), anchor_rates.mean())

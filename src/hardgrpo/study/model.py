@@ -182,9 +182,9 @@ class Demonstrations(Strict):
     below 1, most of these probabilities are near 0 or 1."""
 
     misconception: Share | None = None
-    """Required for facts: the share of a fact's wrong demonstrations that give one wrong answer, which is drawn for
-    each fact; the remaining wrong demonstrations give any wrong answer. Optional for arithmetic: the probability that
-    a tripling is worked as a doubling, so that wrong completions of the model agree."""
+    """Required for facts: for each fact one wrong answer is drawn, and this share of the fact's wrong demonstrations
+    gives that answer; the others give any wrong answer. Optional for arithmetic: the probability that a tripling is
+    worked as a doubling, so that wrong completions of the model agree."""
 
 
 class Pretrained(Strict):
@@ -265,8 +265,8 @@ class Recording(Strict):
         dict[Name, Annotated[str, Field(pattern=r"^([^{}]|\{model\})*\{step\}([^{}]|\{model\})*$")]]
         | None
     ) = None
-    """For each policy (or any name), the files of checkpoints' completions on the test split;
-    {step} is the number of updates."""
+    """Keys: names of recorded runs, usually of their policies. Values: the files of the checkpoints' completions on the
+    test split, with {step} for the number of updates."""
 
     questions: FilesOfSplits | None = None
     """Required with `repository`: the files of the questions, in the order of the completions (JSON Lines with question
@@ -277,8 +277,8 @@ class Recording(Strict):
     in the order of the questions."""
 
     published: dict[Name, str] | None = None
-    """Only with `repository`: for each policy (or any name), the file of accuracies published by
-    checkpoint. The run needs no completions."""
+    """Only with `repository`. Keys: names of recorded runs. Values: the files with the published accuracy of each
+    checkpoint. Such a run needs no completions."""
 
 
 class Repository(Strict):
@@ -292,8 +292,8 @@ class Repository(Strict):
     """Required with `repository`: the full commit hash (40 hexadecimal digits)."""
 
     local: str | None = None
-    """A folder below `data` with files of the repository (for a trajectory also the file
-    itself), which are not downloaded."""
+    """A folder below `data` that has the repository's files, so that they are not downloaded. For a trajectory, this
+    may also be the path of the file."""
 
     def contradictions(self) -> Iterator[tuple[str, str]]:
         if (self.repository is None) != (self.commit is None):
@@ -370,7 +370,8 @@ class Trajectory(Repository):
     same name."""
 
     chosen_from: Count
-    """Number of first epochs by whose pass rates policies choose; later epochs are summarised."""
+    """Policies choose by the pass rates in this number of first epochs. Later epochs are
+    summarised."""
 
     def contradictions(self) -> Iterator[tuple[str, str]]:
         yield from super().contradictions()

@@ -32,10 +32,10 @@ replacements.replace(grpo_trainer, "prepare_fsdp", processes.shard_reference)
 
 @replacements.check_overrides
 class Trainer(GRPOTrainer):
-    """`applies_correction`: whether the loss weights vLLM's rollouts by importance ratios (the
-    recipe's importance_correction)."""
+    """`applies_correction`: whether the loss multiplies the rollouts of vLLM by importance ratios
+    (the recipe's importance_correction)."""
 
-    # whether updates train on rollouts that were sampled before an earlier update
+    # whether an update may train on rollouts that were sampled with older weights than the current
     is_off_policy = False
     has_sent_weights = False  # whether vLLM has the weights of `_weights_for_vllm`
 
@@ -44,7 +44,8 @@ class Trainer(GRPOTrainer):
         self.applies_correction = applies_correction
         base_weights.train_in_float32(self.model)
         rank = self.accelerator.process_index
-        # vLLM has seeded all generators with the rank, TRL with the sum of seed and rank
+        # Seed again: vLLM has replaced the seed by the rank, and TRL's seeds (seed + rank) of
+        # different runs may be equal.
         if self.use_vllm or rank:
             set_seed(processes.process_seed(self.args.seed, rank))
         if self.use_vllm and is_peft_model(self.model):
@@ -101,8 +102,8 @@ class Trainer(GRPOTrainer):
             ) as model,
             torch.no_grad(),
         ):
-            # Call the base model, as PEFT's `generate` does: accelerate has wrapped the adapter's
-            # `forward` in autocast.
+            # Call PEFT's inner model, which contains the adapter's layers, as PEFT's `generate`
+            # does: accelerate has wrapped the outer `forward` in autocast.
             model = model.get_base_model() if hasattr(model, "get_base_model") else model
             outputs = decoding.decode(
                 model,
@@ -174,8 +175,8 @@ def has_active_dropout(model) -> bool:
 
 
 def regroup(batches: list[dict]) -> list[dict]:
-    """Redistribute the rows of all micro-batches: first rows with a nonzero advantage, then the
-    others, longest first."""
+    """Redistribute the rows of all micro-batches: rows with a nonzero advantage come before the
+    others. In both parts, longer rows come first."""
     rows = {
         name: torch.cat([batch[name] for batch in batches]) if has_rows(value) else value
         for name, value in batches[0].items()

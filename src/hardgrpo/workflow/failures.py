@@ -23,5 +23,6 @@ def raises_workflow_error(function: Callable[P, T]) -> Callable[P, T]:
         except UserError as error:
             raise WorkflowError(str(error)) from None
 
-    run.__signature__ = inspect.signature(function)  # Snakemake reads the signature once per job
+    # stored, because Snakemake asks for the signature in every job
+    run.__signature__ = inspect.signature(function)
     return run

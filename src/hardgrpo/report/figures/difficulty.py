@@ -1,5 +1,5 @@
-"""Pass rates of the base model on the pool, and on the prompts that each policy chooses. Many
-policies are rows."""
+"""Pass rates of the base model on the pool, and on the prompts that each policy chooses: a
+line for each policy, or a row of discs if there are more than `plotting.MOST_ARMS` policies."""
 
 import pandas as pd
 
@@ -9,7 +9,7 @@ COLUMNS = ["model", "task", "group", "pass_rate", "problems"]
 
 
 def draw(difficulty):
-    """In the drawn rows, `share` is `problems` divided by the problems of the group."""
+    """The figure and its data, in which `share` is `problems` divided by the sum over the group."""
     # Counts of a subset of 12 problems would be invisible beside those of a pool of 1,000.
     sums = difficulty.groupby(["model", "task", "group"]).problems.transform("sum")
     shares = difficulty.assign(share=difficulty.problems / sums)
