@@ -118,7 +118,7 @@ def test_recordings_without_prompts_or_of_the_base_model_alone_give_difficulties
     rows = [json.loads(line) for line in (data / "base.jsonl").read_text().splitlines()]
     for row in rows:
         del row["prompt"], row["published_pass_rate"]
-    rows[0]["completions"] += ["\\ud83d", right(0)]
+    rows[0]["completions"] += ["\ud83d", right(0)]
     rows[1] |= {"tokens": None}
     (data / "base.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     (data / "hard-100.jsonl").rename(data / "hard-0100.jsonl")
