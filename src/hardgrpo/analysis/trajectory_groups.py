@@ -15,8 +15,8 @@ from hardgrpo.selection import policies
 from hardgrpo.study import paths
 
 STRETCHES = 10  # number of stretches of epochs, for curves
-# number of groups of prompts for the jackknife; a median of tied pass rates does not change if only
-# a smaller group is left out
+# Number of groups of prompts, each of which the jackknife leaves out once. The groups must be large,
+# because leaving out a few prompts often does not change a median of tied pass rates.
 GROUPS = 10
 LATER_COLUMNS = {"id": str, "epoch": int, "correct": int, "rollouts": int}
 OUTCOMES = ["mixed", "all_right", "all_wrong", "pass_rate"]

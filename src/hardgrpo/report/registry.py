@@ -46,7 +46,7 @@ INPUTS = {
 
 @dataclass(frozen=True)
 class Summary:
-    """A summary table. With fixed columns, a table without rows has a header, too."""
+    """A summary table. Its columns are listed here, so that a table without rows also has a header."""
 
     module: str
     of: list[str]

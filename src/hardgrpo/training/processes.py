@@ -27,9 +27,9 @@ FSDP_VARIABLES = {
     "FSDP_OFFLOAD_PARAMS": "false",
     "FSDP_ACTIVATION_CHECKPOINTING": "false",  # the trainer's gradient checkpointing does this
 }
-# Longest time that a process waits for the others. The others wait while the first process checks
-# all checkpoints before it resumes a run, and while it hashes a saved state, which may have hundreds
-# of GB. NCCL's default is ten minutes.
+# Longest time that processes wait for each other. All processes wait for the first process while it
+# checks all checkpoints before it resumes a run, and while it hashes a saved state, which may have
+# hundreds of GB. NCCL's default is ten minutes.
 TIMEOUT = datetime.timedelta(hours=3)
 
 
