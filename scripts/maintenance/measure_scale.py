@@ -5,8 +5,8 @@
 
 The program plans study `paper` in a copy of a commit's files without results, with the smallest
 number of seeds that gives at least these runs. It replaces the rows of --output that have the same
-label and number of runs, and keeps the other rows. Processor time, unlike elapsed time, does not depend on other processes. The memory is
-the peak of a single process.
+label and number of runs, and keeps the other rows. Processor time, unlike elapsed time, does not
+depend on other processes. The memory is the peak of a single process.
 """
 
 import benchmarks

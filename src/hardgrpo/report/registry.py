@@ -46,7 +46,7 @@ INPUTS = {
 
 @dataclass(frozen=True)
 class Summary:
-    """A summary table. Its columns are listed here, so that a table without rows also has a header."""
+    """A summary table. `columns` lists its columns, so that a table without rows has a header."""
 
     module: str
     of: list[str]

@@ -73,7 +73,8 @@ def original_folder(source: dict) -> str:
 
 
 def recording(model: str, task: str, part: str) -> str:
-    """Converted completions: `part` is `probe`, `base`, or POLICY/checkpoint-STEP."""
+    """Recorded completions in the project's format. `part` is `probe`, `base`, or
+    POLICY/checkpoint-STEP."""
     return f"results/recordings/{model}/{task}/{part}.jsonl.gz"
 
 

@@ -18,8 +18,8 @@ class DynamicSelector(Strict):
     """The method of selection."""
 
     groups: Count | None = None
-    """Number of groups in an update. The default is prompts_per_update. In DAPO, a sampling step has
-    three times as many prompts as an update has groups."""
+    """Number of groups in an update. The default is prompts_per_update. In DAPO, a sampling step
+    has three times as many prompts as an update has groups."""
 
     most_steps: Count | None = None
     """The run stops with an error after this number of consecutive sampling steps without an
@@ -65,7 +65,8 @@ class BetaSelector(Strict):
     """The method of selection."""
 
     discount: Share | None = None
-    """Factor of a prompt's earlier observations when its next group is observed. The default is 0.5."""
+    """Factor by which each new group of a prompt reduces the weight of the prompt's earlier groups.
+    The default is 0.5."""
 
     target: Share | None = None
     """Target pass rate. The default is 0.5."""
@@ -118,8 +119,8 @@ Selector = Annotated[
 
 class Process(Strict):
     """PRIME (arXiv 2502.01456): a reward model, initially a copy of the base model, is trained on
-    the outcomes together with the model, and rewards every token:
-    src/hardgrpo/training/process_rewards.py. The paper's values: weight 1, beta 0.05, a learning
+    the outcomes together with the model, and rewards every token
+    (src/hardgrpo/training/process_rewards.py). The paper's values: weight 1, beta 0.05, a learning
     rate twice the model's, max_grad_norm 1."""
 
     weight: Annotated[float, Field(ge=0)]

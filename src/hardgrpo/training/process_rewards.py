@@ -21,8 +21,8 @@ advantages. The paper also samples until an update is full of prompts with a pas
 Here, the recipe's `selector` can apply such a filter.
 
 The reward model has no modules of its own: during the reward model's passes, the modules of the
-trained model use the reward model's weights. For a model with an adapter, only the adapter's weights are
-exchanged, and the reference is the model without its adapter.
+trained model use the reward model's weights. For a model with an adapter, only the adapter's
+weights are exchanged, and the reference is the model without its adapter.
 """
 
 import contextlib

@@ -90,7 +90,8 @@ def sharding_arguments(bf16: bool) -> dict:
 def shard_reference(model, accelerator):
     """Shard the weights of a reference policy over the processes, layer by layer. TRL's
     `prepare_fsdp` shards all weights as one group, so that each process would hold two complete
-    copies in bf16 during a forward pass, a received and a computed copy."""
+    copies in bf16 during a forward pass: the received shards, and the weights assembled from
+    them."""
     from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
     plugin = accelerator.state.fsdp_plugin

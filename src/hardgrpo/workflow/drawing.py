@@ -95,9 +95,9 @@ class Drawing:
     def _folder(self, study: str) -> str:
         """Folder of the summary tables for a study's figures and paper.
 
-        A call of Snakemake that runs a study draws the tables that it computes. The targets `figures` and `supplement` draw the
-        tables that `draw` in the configuration names. If these are missing, the result is a
-        message, which Snakemake reports as a missing file.
+        A call of Snakemake that runs a study draws the tables that it computes. The targets
+        `figures` and `supplement` draw the tables that `draw` in the configuration names. If these
+        are missing, the result is a message, which Snakemake reports as a missing file.
         """
         computed, reference = paths.computed(study), paths.reference(study)
         if not self.is_drawing_only():
