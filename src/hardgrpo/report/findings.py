@@ -30,7 +30,7 @@ FORMATS = {
     "p": (("",), formats.probability),
     "text": (("",), str),
 }
-# {suffix of an interval's end: its column in tables whose rows have one estimate}
+# {suffix of an interval's end: the column of this end in tables with one estimate per row}
 ENDS = {"": "", "_low": "low", "_high": "high"}
 ORIGIN = ["macro", "text", "file", "lines", "column", "show"]
 
