@@ -38,7 +38,7 @@ def main() -> None:
     parser.add_argument(
         "--update-inputs",
         action="store_true",
-        help="replace the lock's entry by the downloaded files",
+        help="replace the lock's entry by an entry of the downloaded files",
     )
     args = parser.parse_args()
 

@@ -3,10 +3,10 @@
     python scripts/maintenance/measure_scale.py --runs 100 1000 10000 --label now --output docs/scale.csv
     python scripts/maintenance/measure_scale.py --commit f63bc585 --label before --output docs/scale.csv
 
-The program plans study `paper` with the number of seeds that gives these runs, in a copy of a
-commit's files without results. It replaces the rows of --output that have the label, and keeps the
-other rows. Processor time, unlike elapsed time, does not depend on other processes. The memory is
-the peak of a single process.
+The program plans study `paper` in a copy of a commit's files without results, with the smallest
+number of seeds that gives at least these runs. It replaces the rows of --output that have the same
+label and number of runs, and keeps the other rows. Processor time, unlike elapsed time, does not
+depend on other processes. The memory is the peak of a single process.
 """
 
 import benchmarks
@@ -44,7 +44,7 @@ def main() -> None:
         type=int,
         nargs="+",
         default=[100, 1_000, 10_000],
-        help="minimum numbers of runs, a plan for each (default: %(default)s)",
+        help="minimum numbers of runs; each is planned separately (default: %(default)s)",
     )
     parser.add_argument(
         "--commit", default="HEAD", help="commit whose files are measured (default: %(default)s)"

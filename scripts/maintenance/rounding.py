@@ -4,8 +4,8 @@
     python scripts/maintenance/rounding.py --exact    # as small models are computed
     qemu-x86_64 -cpu Haswell .venv/bin/python scripts/maintenance/rounding.py --exact
 
-Each line holds an operation and the checksum of its result. docs/reproduce.md lists the lines that
-differ between processors.
+Each line holds an operation and the checksum of its result. docs/reproduce.md says which
+computations of a study are equal on different processors.
 """
 
 from hardgrpo.runtime import environments, errors, exact_products

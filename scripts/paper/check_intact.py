@@ -77,8 +77,9 @@ def raise_unless_missing(error: OSError) -> None:
 
 
 def lists_checkpoints(manifest: Path) -> bool:
-    """Whether a manifest lists a run's checkpoints. Such a manifest has a seal instead of the
-    checksums that the manifest of a folder of weights lists."""
+    """Whether a manifest lists the checkpoints of a run. Such a manifest contains no checksums of
+    files and is checked by its seal. The manifest of a folder of weights contains checksums of the
+    folder's files."""
     with contextlib.suppress(OSError, ValueError):
         content = json.loads(manifest.read_bytes())
         return isinstance(content, dict) and "steps" in content

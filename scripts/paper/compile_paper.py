@@ -1,8 +1,9 @@
 """Compile the paper over all studies, or the supplement of a study, with latexmk or tectonic.
 
-    python scripts/paper/compile_paper.py --text paper/main.tex --material findings --output
-    paper/paper.pdf python scripts/paper/compile_paper.py --text paper/supplement.tex --material
-    mini \\ --output paper/mini/supplement.pdf
+    python scripts/paper/compile_paper.py --text paper/main.tex --material findings \\
+        --output paper/paper.pdf
+    python scripts/paper/compile_paper.py --text paper/supplement.tex --material mini \\
+        --output paper/mini/supplement.pdf
 
 The text finds its numbers, figures and tables in the folder that the macro \\study names
 (--material). The values of \\authors, \\repository and \\commit come from CITATION.cff and git;
@@ -121,8 +122,8 @@ def origin(citation: str, material: str) -> str:
 
 
 def find_flaws(log: str, name: str = "main.tex") -> list[str]:
-    """The warnings of TeX's log that match FLAWS, each after the last file that TeX read before
-    it."""
+    """The warnings of TeX's log that match FLAWS. Each starts with the name of the last file that
+    TeX read before the warning."""
     flaws, file = [], name
     for line in re.findall(rf"{FLAWS}|[\w./-]+\.(?:tex|pdf|png)\b", log, re.MULTILINE):
         if re.match(FLAWS, line):

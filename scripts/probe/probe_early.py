@@ -11,9 +11,9 @@ A completion has the same seed as in probe.py, and the samples of a prompt are d
 their numbers, so the completions of a prompt are the first completions of full probing. The program
 samples in batches and grades each batch. The next batch contains the samples that are most needed
 to decide the subset (src/hardgrpo/selection/early_stopping.py). At the end, the remaining samples
-of the chosen prompts are drawn. With several subsets, the program samples until all subsets are
-decided. One job samples the complete pool, because the samples that a prompt needs depend on all
-other prompts.
+of the chosen prompts are drawn, unless --confidence is below 1. With several subsets, the program
+samples until all subsets are decided. One job samples the complete pool, because the samples that a
+prompt needs depend on all other prompts.
 
 Every batch is stored in a folder under --state. The folder's name ends in a checksum of everything
 that determines a completion (model, problems, prompt, seed, token limit, engine, chat). A killed

@@ -18,7 +18,7 @@ COLUMNS = ["kind", "name", "number", "shows", "made_from", "function", "columns"
 
 
 def made_from(root: Path, config: dict) -> pd.DataFrame:
-    """A row for each table of the paper, figure and summary table."""
+    """A row for each table of the paper, each figure and each summary table."""
     numbers = numbered(root, config)
     lines = []
     for name, table in registry.TABLES.items():

@@ -39,7 +39,7 @@ def graded(path: Path) -> list[dict]:
 
 
 def rates(rows: list[dict], step: str, decoding: str, column: str = "correct") -> dict[str, float]:
-    """Mean over the samples of each problem at one step."""
+    """{problem: mean of `column` over the problem's samples} at one step."""
     by_problem = defaultdict(list)
     for row in rows:
         if row["step"] == step and row["decoding"] == decoding:
@@ -112,7 +112,8 @@ def test_gains_again(tables, raw):
 
 
 def test_intervals_again(tables, raw):
-    """Intervals of gains, computed again from the graded completions by the formula, sum by sum."""
+    """Intervals of gains, computed again from the graded completions, with each sum of the formula
+    written out."""
     failures = []
     for *cell, group in raw:
         for number, row in enumerate(tables["gains"]):

@@ -61,8 +61,8 @@ def signed_interval(share: float, low: float | None, high: float | None) -> str:
 
 
 def hundredths(value: float, low: float | None = None, high: float | None = None) -> str:
-    """'0.61 [0.20, 0.80]', not in points, with the sign of a value that is not rounded to zero.
-    Without an interval, only the value."""
+    """'0.61 [0.20, 0.80]': the unit is 1, not points. A negative value that rounds to zero has no
+    sign. Without an interval, only the value."""
     ends = f" [{_hundredths(low)}, {_hundredths(high)}]" if is_known(low, high) else ""
     return _hundredths(value) + ends
 

@@ -21,7 +21,7 @@ PREDICTORS = {  # {column: words}
     "zero_share": "pool never solved",
     "mixed_share": "pool solved sometimes",
 }
-# of a recorded model without completions of the pool
+# columns of a recorded model without completions of the pool
 UNPROBED = {"zero_share": np.nan, "mixed_share": np.nan}
 
 
@@ -69,8 +69,9 @@ def _pool(path: str) -> dict:
 
 def lead_by_model(cells: list[Cell]) -> list[dict]:
     """Whether the lead of `hard` over a policy depends on the model: the smallest and the largest
-    lead of a model (`least`, `most`), the standard deviation of the leads beyond chance over seeds
-    (`spread`), and p of Welch's analysis of variance for equal leads.
+    lead of a model (`least`, `most`), the standard deviation of the models' leads without the part
+    that chance over seeds explains (`spread`), and p of Welch's analysis of variance for equal
+    leads.
 
     A model's lead is the mean over its seeds. `seeds` is the smallest number of seeds of any model.
     `spread` is estimated by the method of moments: spread^2 is the variance of the leads minus the

@@ -15,8 +15,8 @@ from hardgrpo.selection import policies
 from hardgrpo.study import paths
 
 STRETCHES = 10  # number of stretches of epochs, for curves
-# number of groups of prompts for the jackknife; a median of tied pass rates does not change if only
-# a smaller group is left out
+# Number of groups of prompts; the jackknife leaves out each group once. The groups must be large,
+# because leaving out a few prompts often does not change a median of tied pass rates.
 GROUPS = 10
 LATER_COLUMNS = {"id": str, "epoch": int, "correct": int, "rollouts": int}
 OUTCOMES = ["mixed", "all_right", "all_wrong", "pass_rate"]
@@ -25,8 +25,8 @@ OUTCOMES = ["mixed", "all_right", "all_wrong", "pass_rate"]
 def trajectories(
     later_paths: list[str], difficulty_paths: list[str], subset_paths: list[str]
 ) -> list[dict]:
-    """Mean outcomes of the chosen prompts by policy, over all later epochs (`stretch` is empty) and
-    over each stretch of epochs.
+    """Mean outcomes of the chosen prompts by policy, in the later epochs of a run, by which no
+    prompt was chosen: over all later epochs (`stretch` is empty) and over each stretch of them.
 
     The outcomes of a prompt are means over the prompt's epochs. A prompt's weight is the share of
     seeds that chose the prompt, so that ties are averaged over seeds. Intervals are by

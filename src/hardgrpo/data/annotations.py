@@ -74,8 +74,8 @@ def _cells(row: dict, is_table: bool) -> dict[str, str]:
 
 
 def _check_columns(path: str, place: str, row: dict, column: str, is_table: bool) -> None:
-    """Raise an error if a needed column is missing: about the file if it is a table, in which rows
-    share a header, else about the row."""
+    """Raise an error if a needed column is missing: a `UserError` for a table, in which all rows
+    share a header, else a `RowError`, which concerns only this row."""
     missing_column = next((name for name in ("id", column) if name not in row), None)
     if missing_column is None:
         return

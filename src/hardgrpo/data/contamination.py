@@ -2,10 +2,10 @@
 split.
 
 Two questions are *equal* if they have the same words, numbers and symbols, ignoring case, spaces
-and punctuation. They are *near* if they are not equal, but share NEAR_SHARE of the n-grams (runs of
-n words) of the shorter question. n is 8, as in open-r1 (scripts/decontaminate.py), and 13 for
-questions of more than LONG_QUESTION_WORDS words. An n-gram that many questions contain is
-boilerplate of the task and does not count as shared.
+and punctuation. They are *near* if they are not equal, but at least NEAR_SHARE of the n-grams (runs
+of n words) of the shorter question are shared. n is 8, as in open-r1 (scripts/decontaminate.py),
+and 13 for questions of more than LONG_QUESTION_WORDS words. An n-gram that many questions contain
+is boilerplate of the task and does not count as shared.
 """
 
 import re

@@ -161,8 +161,7 @@ def _last_box(solution: str) -> str | None:
 
 
 def _gsm8k_solution(row: dict, statement: str) -> str:
-    """The solution without calculator annotations <<48/2=24>>, and the answer as the grader's form
-    states it."""
+    """The solution without calculator annotations <<48/2=24>>, followed by `statement`."""
     steps, _, _ = row["answer"].rpartition("####")
     return f"{re.sub(r'<<[^<>]*>>', '', steps).strip()}\n{statement}"
 

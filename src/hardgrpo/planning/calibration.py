@@ -55,8 +55,9 @@ class FinishedJob:
 
 
 def read_finished_jobs(results: str, config: dict) -> list[FinishedJob]:
-    """All finished jobs below a folder of results whose objects are in `config`, except jobs with
-    an unreadable provenance and resumed jobs, which record only the seconds of their last part."""
+    """All finished jobs below the folder `results`, except three kinds: jobs whose model, task,
+    test, recipe or policy is not in `config`, jobs with an unreadable provenance, and resumed jobs, which
+    record only the seconds of their last part."""
     finished_jobs = []
     for rule, pattern in PROVENANCE.items():
         wildcard_pattern = re.compile(re.sub(r"{(\w+)}", r"(?P<\1>[^/]+)", pattern))

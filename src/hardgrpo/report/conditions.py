@@ -45,8 +45,8 @@ def has_tiers(study: ResolvedStudy) -> bool:
 
 
 def has_several_tiers(task: dict) -> bool:
-    """Whether the test problems of one task have several tiers (see `has_tiers`). A dataset of
-    choices is one tier: its number of objects."""
+    """Whether the test problems of one task have several tiers (see `has_tiers`). In one dataset of
+    format `choices`, all problems have the same tier, the number of objects."""
     source = task["source"]
     is_one_tier = source.get("format") == "choices" and len(source.get("test", ())) == 1
     return settings.has_tiers(task) and not is_one_tier
@@ -91,8 +91,8 @@ def budget_lines(study: ResolvedStudy) -> dict[str, str]:
 
 def has_labels(study: ResolvedStudy) -> bool:
     """Whether runs differ in the labels that they need (of the whole pool, of the chosen prompts,
-    or none). False if a run chooses prompts while it trains: figure `rollouts` then shows the
-    labels."""
+    or none), and a policy chooses by another measure than the pass rate. False if a run chooses
+    prompts while it trains, because figure `rollouts` then shows the labels."""
     needs = {
         (
             policies.labels_before(study.policies[run.policy]),

@@ -30,7 +30,7 @@ FORMATS = {
     "p": (("",), formats.probability),
     "text": (("",), str),
 }
-# {suffix of an interval's end: its column in tables whose rows have one estimate}
+# {suffix of an interval's end: the column of this end in tables with one estimate per row}
 ENDS = {"": "", "_low": "low", "_high": "high"}
 ORIGIN = ["macro", "text", "file", "lines", "column", "show"]
 
@@ -188,8 +188,9 @@ def claim_lines(text: str) -> dict[str, int]:
 
 
 def check(tables: Committed, conditions: dict[str, list[dict]], text: str, name: str) -> int:
-    """The number of conditions. Raise a `UserError` if the tables do not fulfil a condition, or if
-    a marked sentence has none. `text` is the paper's text, `name` its file."""
+    """The number of conditions. Raise a `UserError` if the tables do not fulfil a condition, if a
+    marked sentence has no condition, or if a claim has no marked sentence. `text` is the paper's
+    text, `name` its file."""
     lines = claim_lines(text)
     if missing := sorted(lines.keys() - conditions.keys()):
         raise UserError(
@@ -209,8 +210,8 @@ def check(tables: Committed, conditions: dict[str, list[dict]], text: str, name:
 
 
 def check_entry(tables: Committed, entry: dict, place: str) -> None:
-    """Raise a `UserError` unless every row of an entry fulfils its condition, or with the keys
-    `share` or `count` (least, most) as many rows as they state."""
+    """Raise a `UserError` unless enough rows of an entry fulfil its conditions: all rows or, with
+    the key `share` or `count` (least, most), a share or number of rows between these limits."""
     table = entry["table"]
     frame = tables.rows(entry, place)
     tested = [name for name in CONDITIONS if name in entry]

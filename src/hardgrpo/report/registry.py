@@ -46,7 +46,7 @@ INPUTS = {
 
 @dataclass(frozen=True)
 class Summary:
-    """A summary table. With fixed columns, a table without rows has a header, too."""
+    """A summary table. `columns` lists its columns, so that a table without rows has a header."""
 
     module: str
     of: list[str]

@@ -1,8 +1,8 @@
 """Checksums of run files that are equal on every x86-64 processor with AVX2 (`exact_products`). The
 checksum of a compressed file covers its content, because libraries compress differently.
 
-Files are listed in the order of the stages, so the first different file belongs to the first
-different stage.
+Files are listed in the order of the stages, so the first file that differs belongs to the first
+stage with other results.
 """
 
 import contextlib
@@ -42,8 +42,8 @@ def lines(folder: Path) -> str:
 
 def compare(sums: str | Path, folder: Path = Path()) -> str:
     """`EQUAL` if every file in the list `sums` exists below `folder` with the listed checksum,
-    otherwise a message with the number of files that are missing or differ, and the first of them. Files that are not listed are not compared. Raise a `UserError` if the list cannot be
-    read."""
+    otherwise a message with the number of files that are missing or differ, and the first of them.
+    Files that are not listed are not compared. Raise a `UserError` if the list cannot be read."""
     entries = [_read_line(line, sums) for line in files.read_text(sums).splitlines()]
     if not entries:
         raise UserError(

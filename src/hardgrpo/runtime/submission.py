@@ -16,7 +16,8 @@ from types import SimpleNamespace
 # answer.
 TEMPORARY = (
     r"(?:Max|Grp)SubmitJob",
-    # This message names no limit. If another limit is violated, its name precedes the message.
+    # Slurm writes the name of a permanent limit before this message. A message without a name
+    # may be about the number of jobs in the queue, so the refusal counts as temporary.
     r"^Batch job submission failed: Job violates accounting/QOS policy",
     "temporarily unable to accept job",
     "Resource temporarily unavailable",

@@ -20,9 +20,9 @@ CHOICES = (
     "entropy highest",
     "random",
 )
-# choices by the completions of another model
+# {choice by the completions of another model: the same choice by the model's own completions}
 BY_OTHER_MODEL = {f"{choice}, by the other": choice for choice in CHOICES[:5]}
-# the other choices need only the answers of the chosen prompts
+# choices that need the answers of the whole pool; others need only those of the chosen prompts
 NEEDS_POOL_LABELS = ("hardest", "nearest ½")
 COLUMNS = ["choice", "labels", "prompts"]
 MEASURES = (

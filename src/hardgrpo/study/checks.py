@@ -1,5 +1,5 @@
-"""Check the configuration: values that the classes refuse, and mistakes between objects, such as a
-reference to an unknown name."""
+"""Check the configuration: values that the classes of its objects refuse, and mistakes that concern
+several objects, such as a reference to an unknown name."""
 
 import os
 from collections.abc import Collection, Iterator

@@ -10,7 +10,8 @@ from hardgrpo.study.resolved import ResolvedStudy, withheld_splits
 PUBLISHED = "results/published"  # the folder of published numbers, which no rule makes
 CALIBRATION = "results/calibration.json"  # calibration of the cost model
 GPU_CHECK = "results/gpu-check"
-CHOICES = "results/choose"  # configurations of `hardgrpo`, and recordings in the project's format
+# configurations that the command `hardgrpo` writes, and recordings in the project's format
+CHOICES = "results/choose"
 # a run in the paths of rules; `model` is the name of its base
 RUN = "{model}/{task}/{recipe}/{policy}/seed{seed}"
 RUN_FOLDER = f"results/training/{RUN}"
@@ -72,7 +73,8 @@ def original_folder(source: dict) -> str:
 
 
 def recording(model: str, task: str, part: str) -> str:
-    """Converted completions: `part` is `probe`, `base`, or POLICY/checkpoint-STEP."""
+    """Recorded completions in the project's format. `part` is `probe`, `base`, or
+    POLICY/checkpoint-STEP."""
     return f"results/recordings/{model}/{task}/{part}.jsonl.gz"
 
 

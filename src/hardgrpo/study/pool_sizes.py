@@ -17,7 +17,8 @@ from hardgrpo.study import paths, settings
 from hardgrpo.study.resolved import ResolvedStudy
 from hardgrpo.study.settings import Split
 
-# largest share of a pool's answers that may be left out, see tasks.readable_problems
+# largest share of a pool's problems that may be left out because the grader cannot read their
+# answers, see tasks.readable_problems
 UNREADABLE_SHARE = 0.01
 
 

@@ -18,12 +18,12 @@ class DynamicSelector(Strict):
     """The method of selection."""
 
     groups: Count | None = None
-    """Number of groups in an update. The default is prompts_per_update; DAPO samples three times
-    as many prompts in a step."""
+    """Number of groups in an update. The default is prompts_per_update. In DAPO, a sampling step
+    has three times as many prompts as an update has groups."""
 
     most_steps: Count | None = None
-    """Consecutive sampling steps without an update after which the run stops with an error. The
-    default is DAPO's 10."""
+    """The run stops with an error after this number of consecutive sampling steps without an
+    update. The default is DAPO's 10."""
 
 
 class SkipSelector(Strict):
@@ -40,8 +40,9 @@ class SkipSelector(Strict):
     """As for dynamic."""
 
     explore: Share | None = None
-    """Initial probability of sampling a prompt after one group that was all right or all wrong;
-    after n such groups, its n-th power. The default is 0.5."""
+    """Initial probability of sampling a prompt whose last group was all right or all wrong. After n
+    such groups in a row, the prompt is sampled with the n-th power of this probability. The default
+    is 0.5."""
 
     step: Share | None = None
     """Change of the probability `explore` after a sampling step. The default is 0.01."""
@@ -64,7 +65,8 @@ class BetaSelector(Strict):
     """The method of selection."""
 
     discount: Share | None = None
-    """Weight of the observations before a prompt's last group. The default is 0.5."""
+    """Factor by which each new group of a prompt reduces the weight of the prompt's earlier groups.
+    The default is 0.5."""
 
     target: Share | None = None
     """Target pass rate. The default is 0.5."""
@@ -117,8 +119,8 @@ Selector = Annotated[
 
 class Process(Strict):
     """PRIME (arXiv 2502.01456): a reward model, initially a copy of the base model, is trained on
-    the outcomes together with the model, and rewards every token:
-    src/hardgrpo/training/process_rewards.py. The paper's values: weight 1, beta 0.05, a learning
+    the outcomes together with the model, and rewards every token
+    (src/hardgrpo/training/process_rewards.py). The paper's values: weight 1, beta 0.05, a learning
     rate twice the model's, max_grad_norm 1."""
 
     weight: Annotated[float, Field(ge=0)]
@@ -148,8 +150,9 @@ class Adapter(Strict):
 
 class ImportanceCorrection(Strict):
     mode: Literal["token_truncate", "token_mask", "sequence_truncate", "sequence_mask"]
-    """token or sequence: the ratio of a token or of the whole sequence. truncate or mask: a
-    ratio above the limit becomes the limit or 0."""
+    """token: each token has a ratio of its own. sequence: all tokens have the ratio of the whole
+    sequence. truncate: a ratio above the limit becomes the limit. mask: a ratio above the limit
+    becomes 0."""
 
     limit: Annotated[float, Field(gt=1)]
     """The largest ratio."""
@@ -179,12 +182,12 @@ class Recipe(Strict):
 
     reward: Literal["correct", "finished", "majority"] | None = None
     """Required for GRPO. correct: 1 for a right answer, else 0. finished: 1 for any answer that
-    the grader can read. majority: 1 for the answer that most completions of the group give,
-    without reference answers."""
+    the grader can read. majority: 1 for the most frequent answer of the group, without
+    reference answers."""
 
     majority_share: Annotated[float, Field(gt=0, lt=1)] | None = None
-    """Share of each update's prompts, rounded to whole prompts, that are taken from outside the
-    subset and rewarded by majority vote, so that no more labels are bought."""
+    """This share of each update's prompts, rounded to whole prompts, is taken from outside the
+    subset. Their rollouts are rewarded by majority vote, which needs no labels."""
 
     advantage: Literal["centred", "standardised"] | None = None
     """Required for GRPO. centred: the reward minus the group's mean. standardised: the centred reward divided by the

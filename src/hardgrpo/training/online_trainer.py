@@ -159,8 +159,8 @@ class OnlineTrainer(Trainer):
         self, new_groups: list[rollout_groups.Group], most_groups: int
     ) -> list[rollout_groups.Group]:
         """Draw up to `most_groups` groups of earlier steps from the buffer, then add this step's
-        mixed groups to the buffer. The drawn groups and this step's groups together divide evenly
-        into the step's micro-batches."""
+        mixed groups to the buffer. The rollouts of the drawn groups and of this step's groups
+        together divide evenly into the step's micro-batches."""
         if not most_groups:
             return []
         seed = online_selectors.derive_seed(self.args.seed, "replay", self.state.global_step + 1)

@@ -1,5 +1,5 @@
 """PRIME (Cui et al., arXiv 2502.01456): a reward for every token, from an implicit reward model
-trained with the policy.
+that is trained together with the model.
 
 The reward model starts as a copy of the base model. The reward of token t is r_t = beta *
 log(pi_process / pi_reference), where pi_process is the token's probability under the reward model
@@ -7,8 +7,8 @@ and pi_reference its probability under the base model. Cross-entropy trains sigm
 predict whether the answer is right.
 
 The advantage of token t is the recipe's outcome advantage plus `weight` times the sum over s >= t
-of (r_s - b), where b is the mean token reward of the group's other rollouts, averaged over these
-rollouts: equation 5 with a discount of 1. (The paper's outcome advantage is leave-one-out:
+of (r_s - b): equation 5 with a discount of 1. Each other rollout of the group has a mean token
+reward, and b is the average of these means. (The paper's outcome advantage is leave-one-out:
 `centred`, times group size / (group size - 1).)
 
 As in the released code (verl, recipe/prime), a sampling step first trains the reward model and then
@@ -20,9 +20,9 @@ subtracts the mean over all rollouts of the group, times n / (n - 1), and standa
 advantages. The paper also samples until an update is full of prompts with a pass rate of .2 to .8.
 Here, the recipe's `selector` can apply such a filter.
 
-The reward model has no modules of its own: during the reward model's passes, the policy's modules
-use the reward model's weights. For a model with an adapter, only the adapter's weights are
-exchanged, and the reference is the model without its adapter.
+The reward model has no modules of its own: during the reward model's passes, the modules of the
+trained model use the reward model's weights. For a model with an adapter, only the adapter's
+weights are exchanged, and the reference is the model without its adapter.
 """
 
 import contextlib

@@ -27,9 +27,9 @@ FSDP_VARIABLES = {
     "FSDP_OFFLOAD_PARAMS": "false",
     "FSDP_ACTIVATION_CHECKPOINTING": "false",  # the trainer's gradient checkpointing does this
 }
-# Longest time that a process waits for the others. The others wait while the first process checks
-# all checkpoints before it resumes a run, and while it hashes a saved state, which may have hundreds
-# of GB. NCCL's default is ten minutes.
+# Longest time that processes wait for each other. All processes wait for the first process while it
+# checks all checkpoints before it resumes a run, and while it hashes a saved state, which may have
+# hundreds of GB. NCCL's default is ten minutes.
 TIMEOUT = datetime.timedelta(hours=3)
 
 
@@ -90,7 +90,8 @@ def sharding_arguments(bf16: bool) -> dict:
 def shard_reference(model, accelerator):
     """Shard the weights of a reference policy over the processes, layer by layer. TRL's
     `prepare_fsdp` shards all weights as one group, so that each process would hold two complete
-    copies in bf16 during a forward pass, a received and a computed copy."""
+    copies in bf16 during a forward pass: the received shards, and the weights assembled from
+    them."""
     from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
     plugin = accelerator.state.fsdp_plugin

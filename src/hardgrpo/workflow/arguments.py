@@ -162,7 +162,7 @@ class Arguments(Entries):
         return " ".join(f"--{name} {shlex.quote(path)}" for name, path in input.items())
 
     def policy(self, wildcards: Wildcards) -> str:
-        """The policy that chooses a subset, or the first of two rounds."""
+        """The policy that chooses a subset. With two rounds: the policy of the first round."""
         return as_json(self._first_policy(wildcards.policy))
 
     def second_policy(self, wildcards: Wildcards) -> str:

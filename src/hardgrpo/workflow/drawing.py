@@ -95,9 +95,9 @@ class Drawing:
     def _folder(self, study: str) -> str:
         """Folder of the summary tables for a study's figures and paper.
 
-        A run draws the tables that it computes. The targets `figures` and `supplement` draw the
-        tables that `draw` in the configuration names. If these are missing, the result is a
-        message, which Snakemake reports as a missing file.
+        A call of Snakemake that runs a study draws the tables that it computes. The targets
+        `figures` and `supplement` draw the tables that `draw` in the configuration names. If these
+        are missing, the result is a message, which Snakemake reports as a missing file.
         """
         computed, reference = paths.computed(study), paths.reference(study)
         if not self.is_drawing_only():
@@ -154,7 +154,7 @@ class Drawing:
         return self._all_summaries(wildcards.study)
 
     def configured_summaries(self, wildcards: Wildcards) -> list[str]:
-        """The configured study's tables. They are inputs of the targets `figures` and `paper`,
+        """The configured study's tables. They are inputs of the targets `figures` and `supplement`,
         because Snakemake reports no missing input of a figure that already exists."""
         return self._all_summaries(self.config["study"])
 

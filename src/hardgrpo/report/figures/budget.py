@@ -1,5 +1,5 @@
-"""Gain against the share of the pool that is trained on: a bar for each share, the shares of one
-way of choosing together, with 95 % intervals."""
+"""Gain by the share of the pool that is trained on: a bar for each policy with its 95 % interval.
+Bars of policies that differ only in the budget are next to each other."""
 
 import pandas as pd
 
@@ -14,9 +14,10 @@ COLUMNS += ["problems", "seeds"]
 
 
 def draw(gains, subsets, lines):
-    """`lines` maps each policy to its line: policies that differ only in the budget share a line.
-    In the drawn rows, `share` is prompts / pool. `line` also names the recipe if it is not the
-    study's first; bars with equal line and share have the name of their arm."""
+    """The figure and its data. `lines` maps each policy to its line: policies that differ only in
+    the budget share a line. In the data, `share` is prompts / pool, and `line` also names the
+    recipe if it is not the study's first. If two bars would have the same line and share, `line` of
+    the second bar is the name of its arm."""
     gains = own_test_samples(gains).drop(columns=["eval_task", "decoding"])
     points = gains.merge(
         subsets[[*KEYS, *SIZES]], on=KEYS
