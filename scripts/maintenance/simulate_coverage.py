@@ -109,8 +109,8 @@ def intervals(
 
     `values` are the means of `grades` (R, S, N, m) over samples, minus the means of
     `reference_grades`. `noise` is the variance from sampling noise that seeds share
-    (statistics.shared_noise). `base_noise` is the same variance if completions had independent
-    random numbers (statistics.independent_base_noise).
+    (statistics.shared_noise). `base_noise` is what this variance would be if completions had
+    independent random numbers (statistics.independent_base_noise).
     """
     replications, seeds, problems = values.shape
     components = statistics.components(values)
