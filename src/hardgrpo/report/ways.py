@@ -12,7 +12,7 @@ COLORS = {
     random_choice.OPEN: "0.6",
     random_choice.WORSE: "#D55E00",
 }
-# {value of the column `needs`: labels that must be known before the choice}, from the fewest
+# {value of the column `needs`: labels that must be known before the choice}, fewest labels first
 NEEDS = {
     "none": "no label",
     "sample": "a small labelled sample",
