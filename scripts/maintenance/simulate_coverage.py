@@ -263,8 +263,8 @@ def levels(
                     ],
                     axis=1,
                 )
-                # With Holm's correction, at least one hypothesis is rejected if the smallest p times
-                # the number of comparisons is below 5 %.
+                # With Holm's correction, at least one hypothesis is rejected if the smallest p
+                # times the number of comparisons is below 5 %.
                 rejections.setdefault("paired, one comparison", []).append((p < 0.05).mean(axis=1))
                 rejections.setdefault(f"paired, any of {len(pairs)}, Holm", []).append(
                     p.min(axis=1) * len(pairs) < 0.05
