@@ -2,7 +2,7 @@
 # make test     the project's tests, on two cores (WORKERS=4: on four)
 # make check    quick tests only: units and dry-runs
 # make figures  redraw figures and tables from the committed summaries, without torch (STUDY=mini_reference: of another study)
-# make chaos    a small study under 200 random faults (FAULTS=50: 50): it survives or reports each fault; takes hours
+# make chaos    a small study under 200 random faults (FAULTS=50: 50 faults), each of which it must survive or report; takes hours
 # make lint     ruff, snakefmt, snakemake --lint
 # make fuzz     12,000 hostile files, configurations, arguments and completions (CASES=100000: more); report: results/fuzz.txt
 # make bench    benchmarks, each compared with a baseline on this machine; table, CSV file and figure in results/bench
@@ -114,7 +114,7 @@ locks: .venv/development.ready
 audit: .venv-audit/audit.ready
 	.venv-audit/bin/python scripts/maintenance/audit_locks.py
 
-# An environment is rebuilt when its lock changes or ENVIRONMENTS changes; then `moved` forces the rebuild with a phony prerequisite.
+# An environment is rebuilt when its lock changes. It is also rebuilt when ENVIRONMENTS changes: `moved` then adds a phony prerequisite.
 moved = $(shell test "$$(dirname "$$(readlink $(1))")" = "$(or $(abspath $(ENVIRONMENTS)),.)" || echo again)
 .PHONY: again
 
@@ -146,7 +146,7 @@ install = { echo "packages of envs/$(2).lock"; $(pip) --use-pep517 --require-has
 
 # $(call environment,FOLDER,LOCK) makes an environment with the pip of pip.lock, and installs this clone's package in it. With ENVIRONMENTS,
 # FOLDER becomes a link to an environment that all clones with this lock share: one clone makes the environment while other clones wait
-# (flock). An account that can change the environment can run programs as every user of it, so `owned` refuses an environment that an untrusted
+# (flock). An account that can change the environment can run programs as every user of the environment, so `owned` refuses an environment that an untrusted
 # account may have made. No clone's package is installed in a shared environment; the workflow sets PYTHONPATH. Without ENVIRONMENTS a folder
 # replaces an existing link, and the target of the link stays.
 define environment

@@ -32,7 +32,7 @@ def main() -> None:
         "--contamination",
         choices=["refuse", "report"],
         default="refuse",
-        help="what to do with equal questions",
+        help="what to do if test questions equal questions of the pool (default: %(default)s)",
     )
     parser.add_argument(
         "--output", required=True, help="CSV file; the JSON file is written beside it"
@@ -51,7 +51,8 @@ def main() -> None:
 
 
 def compare_pool(task: str, pool: list[dict]) -> tuple[list[dict], dict]:
-    """(rows of repeated and near questions of the pool, counts)."""
+    """(rows of the pool's repeated questions and of its questions that match an earlier question
+    of the pool, counts)."""
     rows = [
         as_row("train", repeated, "train", problem["id"], "repeated", 1.0)
         for problem in pool
@@ -78,8 +79,8 @@ def compare_pool(task: str, pool: list[dict]) -> tuple[list[dict], dict]:
 def compare_test(
     args: argparse.Namespace, pool: list[dict], problems: list[dict]
 ) -> tuple[list[dict], dict]:
-    """(rows of a test's questions that are also in the pool or repeated in the test, counts). Raise
-    a `UserError` for refused questions."""
+    """(rows of the test questions that match a question of the pool or an earlier question of the
+    test, counts). Raise a `UserError` if test questions that are also in the pool are refused."""
     questions, pool_questions = (
         [problem["question"] for problem in split] for split in (problems, pool)
     )

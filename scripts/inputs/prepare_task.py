@@ -37,7 +37,8 @@ def main() -> None:
         help="files or dataset folders of the split's parts, in order",
     )
     parser.add_argument(
-        "--grader", help="grader of the task; fail if it cannot read more than 1 %% of the answers"
+        "--grader",
+        help="grader of the task; fail if more than 1 %% of the answers are unreadable for it",
     )
     parser.add_argument("--unlabelled", action="store_true", help="the problems need no answers")
     parser.add_argument(

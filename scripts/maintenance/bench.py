@@ -34,7 +34,7 @@ def main() -> None:
         choices=NAMES,
         default=NAMES,
         metavar="NAME",
-        help=f"of {', '.join(NAMES)}",
+        help=f"benchmarks to run (default: all): {', '.join(NAMES)}",
     )
     parser.add_argument(
         "--repeats", type=int, default=5, help="pairs of measurements (default: %(default)s)"

@@ -109,8 +109,8 @@ def intervals(
 
     `values` are the means of `grades` (R, S, N, m) over samples, minus the means of
     `reference_grades`. `noise` is the variance from sampling noise that seeds share
-    (statistics.shared_noise). `base_noise` is the same variance if completions had independent
-    random numbers (statistics.independent_base_noise).
+    (statistics.shared_noise). `base_noise` is what this variance would be if completions had
+    independent random numbers (statistics.independent_base_noise).
     """
     replications, seeds, problems = values.shape
     components = statistics.components(values)
@@ -263,8 +263,8 @@ def levels(
                     ],
                     axis=1,
                 )
-                # Holm rejects a hypothesis if the smallest p times the number of comparisons is
-                # below 5 %.
+                # With Holm's correction, at least one hypothesis is rejected if the smallest p
+                # times the number of comparisons is below 5 %.
                 rejections.setdefault("paired, one comparison", []).append((p < 0.05).mean(axis=1))
                 rejections.setdefault(f"paired, any of {len(pairs)}, Holm", []).append(
                     p.min(axis=1) * len(pairs) < 0.05

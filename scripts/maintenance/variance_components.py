@@ -150,8 +150,8 @@ def matrix_of(text: str) -> np.ndarray:
 def latent(
     first_grades: np.ndarray, second_grades: np.ndarray, is_same_arm: bool = False
 ) -> tuple[float, float]:
-    """(latent correlation of two arms' grades (N, m) at different sample numbers, the same at equal
-    numbers; nan if `is_same_arm`)."""
+    """(latent correlation of two arms' grades (N, m) at different sample numbers, the latent
+    correlation at equal sample numbers). The second is nan if `is_same_arm`."""
     samples = first_grades.shape[1]
     same_sample = (first_grades * second_grades).sum(axis=1)
     different_samples = (
@@ -164,9 +164,9 @@ def latent(
 
 
 def _correlation(joint_probability: float, p: float, q: float) -> float:
-    """The correlation of two standard normal variables that exceed their thresholds with
-    probabilities p and q, and together with `joint_probability`. The result is limited to 0 to
-    0.98."""
+    """The correlation of two standard normal variables, limited to the range from 0 to 0.98. The
+    variables exceed their thresholds with the probabilities p and q; both exceed them with the
+    probability `joint_probability`."""
     a, b = stats.norm.ppf([p, q])
 
     def excess(r):

@@ -6,7 +6,8 @@
 P.jsonl has one problem per line (id, answer; optionally tier). C.jsonl or C.jsonl.gz has one
 completion per line (id, sample, completion; tokens and finish_reason if known). With
 --grade-prompt-too the grader receives the prompt and the completion together, as in HE's released
-code. Each line then needs a `prompt`, and the program lists the problems whose pass rate changes.
+code. Each line then needs a `prompt` (not with --recorded), and the program lists the problems
+whose pass rate changes.
 """
 
 from hardgrpo.data import completions, tasks
@@ -29,7 +30,7 @@ def main() -> None:
     parser.add_argument(
         "--samples",
         type=int,
-        help="expected completions per problem (default: equally many for all)",
+        help="expected completions per problem (default: the same number for all problems)",
     )
     parser.add_argument(
         "--held-out",
@@ -40,7 +41,7 @@ def main() -> None:
     parser.add_argument(
         "--recorded",
         action="store_true",
-        help="completions from elsewhere: counts per problem may differ, prompts may be missing",
+        help="completions from elsewhere: counts may differ by problem, lines may lack prompts",
     )
     parser.add_argument(
         "--stopped",

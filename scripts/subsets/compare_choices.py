@@ -49,7 +49,7 @@ def main() -> None:
         "--draws",
         type=int,
         default=400,
-        help="random splits, and bootstrap samples of the intervals (default: %(default)s)",
+        help="number of random splits and of bootstrap samples (default: %(default)s)",
     )
     parser.add_argument("--output", required=True, help="CSV file")
     args = parser.parse_args()

@@ -1,5 +1,5 @@
 """Compare probe sizes on measured difficulties: the properties of the prompts that each rule by
-pass rates chooses from K completions.
+pass rates chooses after K completions of every prompt.
 
     python scripts/subsets/compare_probe_sizes.py --difficulty D.csv --output probe_sizes.csv
 

@@ -5,7 +5,7 @@
         --output results/subsets/M/T/hard/seed0.trl.jsonl
 
 Rows are sorted by rank in the subset. Each row has the user's message, which is the task's prompt
-with the question, and the reference answer. The forms are described in docs/own-prompts.md.
+with the question, and the reference answer. docs/own-prompts.md describes the formats.
 """
 
 from hardgrpo.data import tasks

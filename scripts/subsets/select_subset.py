@@ -307,8 +307,8 @@ def select_in_addition(
 
 
 def select_from_bounds(rows: list[dict], policy: dict, seed: int) -> tuple[policies.Subset, dict]:
-    """(subset of full probing, fields of the JSON file), from the counts of a probe that stopped
-    early."""
+    """(subset, fields of the JSON file about the probe), from the counts of a probe that stopped
+    early. The subset is the one that full probing would choose, or an estimate of that subset."""
     remedy = "the probe stopped early, for another subset; take `stop` out of the task's probe in the configuration to probe in full"
     planned, confidence = rows[0]["planned"], rows[0]["confidence"]
     for number, row in enumerate(rows, start=2):

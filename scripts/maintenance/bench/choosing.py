@@ -3,9 +3,9 @@ sampling step, and a whole sampling step with a selector.
 
 The selector's work (choosing prompts, receiving rewards, writing its state) is measured for a pool
 of 10,000 prompts, relative to the seconds of an update of the miniature's model. The ratio is
-smaller for larger models. Sampling steps with a selector and plain updates are trained in
-alternating pairs, on the miniature's whole pool. A step with process rewards also trains the reward
-model. Embedding the pool, which `targeted` does once per run, has its own row.
+smaller for larger models. Whole sampling steps with a selector and updates of plain GRPO are timed
+in alternating pairs, in runs on the miniature's whole pool. A step with process rewards also trains
+the reward model. Embedding the pool, which `targeted` does once per run, has its own row.
 """
 
 import benchmarks

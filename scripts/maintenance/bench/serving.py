@@ -184,7 +184,8 @@ def measure_throughput(options, python: str, model_folder: Path, pool: Path) -> 
 
 
 def start_vllm(python: str, model_folder: Path, url: str, log) -> subprocess.Popen:
-    """Start vLLM's server. With chunked prefill, a request with a seed stops vLLM 0.30 on a CPU."""
+    """Start vLLM's server, without chunked prefill: with it, a request that has a seed stops vLLM
+    0.30 on a CPU."""
     arguments = [
         "--model",
         str(model_folder),

@@ -96,8 +96,8 @@ def _tiers(cell: Cell, minus_cell: Cell) -> Iterator[tuple[str, str, np.ndarray]
 
 
 def _tests(cells: list[Cell]) -> Iterator[tuple]:
-    """Yield (cell, cell to subtract, "test", test, values (S, N)) for further tests with the own
-    test's problems."""
+    """Yield (cell, cell to subtract, "test", test, values (S, N)) for each further test that has
+    the same problems as the task's own test."""
     for family, further_family in itertools.permutations(families(cells), 2):
         own_cell, further_cell = family[0], further_family[0]
         if own_cell.eval_task != own_cell.task or (own_cell.model, own_cell.task) != (

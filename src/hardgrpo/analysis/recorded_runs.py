@@ -21,7 +21,7 @@ from hardgrpo.data import evaluations, recorded_accuracies
 
 LAST_CHECKPOINTS = 5  # number of last checkpoints over which a mean is computed
 HARD_PASS_RATE = 0.3  # highest pass rate of a hard question, as in HE's released code
-# smallest number of samples per question of the base model that identifies hard questions
+# Hard questions are identified only if the base model has at least this many samples per question.
 FEWEST_SAMPLES = 5
 PUBLISHED_QUESTIONS = {100: "all", 30: "hard"}  # percentage in the authors' file -> questions
 

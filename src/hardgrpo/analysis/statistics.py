@@ -5,8 +5,9 @@ Values are accuracies by seed and problem, gains, or paired differences, as shar
 squared half-width of an interval is the sum of the squared half-widths of a t interval over seeds
 and a t interval over problems (Banerjee 1960), with the two-way correction of Cameron, Gelbach and
 Miller (2011). The reported intervals are for *target B*, new problems and new seeds. *Target A* is
-these problems and new seeds. docs/statistics.md compares these intervals with bootstrap and
-binomial intervals. Functions of arrays `(..., S, N)` accept many studies at once, for simulations.
+the study's own problems and new seeds. docs/statistics.md compares these intervals with bootstrap
+and binomial intervals. Functions of arrays `(..., S, N)` accept many studies at once, for
+simulations.
 """
 
 from dataclasses import dataclass
@@ -125,8 +126,8 @@ def contrast_interval(minuend: np.ndarray, subtrahend: np.ndarray) -> Estimate:
 
 
 def fixed_problems_interval(values: np.ndarray, shared: float) -> Estimate:
-    """Mean of `values` (S, N) with its 95 % interval for target A: these problems, new seeds; nan
-    with one seed.
+    """Mean of `values` (S, N) with its 95 % interval for target A: the same problems, new seeds;
+    nan with one seed.
 
     h^2 = t^2(.975, S-1) Vs + 1.96^2 Vn. `shared` (Vn) is the variance from noise that all seeds
     share (see `shared_noise`). Vs does not include this variance.
@@ -271,8 +272,8 @@ def detectable_factor(seeds: int, comparisons: int = 1) -> float:
 def smallest_detectable(
     over_seeds: float, over_problems: float, seeds: int, comparisons: int = 1
 ) -> float:
-    """The smallest effect that the design finds with power 80 % at a two-sided 5 % (minimum
-    detectable effect, Bloom 1995).
+    """The smallest effect that a two-sided test at 5 % finds with power 80 % in this design
+    (minimum detectable effect, Bloom 1995).
 
     The effect is sqrt(factor^2 over_seeds + normal^2 over_problems), in the unit of the estimate.
     With one seed, the effect is over problems only, for this run. The level of 5 % is divided by

@@ -174,7 +174,7 @@ def keeps_token_count(tokenizer, text: str, tokens: int, finish_reason: str) -> 
     """Whether tokenizing the text again gives the number of sampled tokens.
 
     A model can sample other tokens for a word than its tokenizer makes of the word. `truncate` then
-    truncates some tokens early or late.
+    cuts the text a few tokens before or after the limit.
     """
     return len(_ids(tokenizer, text)) == tokens - (finish_reason == "stop")
 

@@ -12,7 +12,7 @@ COLORS = {
     random_choice.OPEN: "0.6",
     random_choice.WORSE: "#D55E00",
 }
-# {value of the column `needs`: labels that must be known before the choice}, from the fewest
+# {value of the column `needs`: labels that must be known before the choice}, fewest labels first
 NEEDS = {
     "none": "no label",
     "sample": "a small labelled sample",
@@ -125,7 +125,8 @@ def set_places(figure, axes: list) -> None:
     """Set the size of the figure and the places of the panels, so that all rows are ROW inches
     high, with space for words and counts beside the panels."""
     heights = [ROW * (axis.get_ylim()[1] - axis.get_ylim()[0]) for axis in axes]
-    # inches: title and heading; ticks, label and heading; ticks and label
+    # inches: `top` for the title and a heading, `between` for ticks, axis label and heading, and
+    # `bottom` for ticks and axis label
     top, between, bottom = 0.3 if len(axes) == 1 else 0.55, 0.85, 0.45
     figure_height = top + sum(heights) + between * (len(axes) - 1) + bottom
     figure.set_size_inches(plotting.WIDE, figure_height)

@@ -1,9 +1,9 @@
 """The state of an unfinished training: a folder of checkpoints, locked by one process at a time.
 
 A checkpoint is complete once its manifest is written; incomplete checkpoints are ignored. Scheduled
-checkpoints (every `checkpoint_every` updates) are exported at the end of training; training only
-resumes from the others. The newest two complete checkpoints keep all files that training needs (the
-second is a fallback). Older scheduled checkpoints keep only the model.
+checkpoints (every `checkpoint_every` updates) are exported at the end of training; all others exist
+only to resume training. The newest two complete checkpoints, scheduled or not, keep all files that
+resuming needs (the second is a fallback). Older scheduled checkpoints keep only the model.
 """
 
 import contextlib
@@ -111,7 +111,8 @@ def thin(state: Path, checkpoint_every: int) -> None:
 
 
 def _keep_model(folder: Path, *further_patterns: str) -> None:
-    """Remove all files of a checkpoint except the model, and files that match further patterns."""
+    """Remove all files of a checkpoint except its model files and the files that match
+    `further_patterns`."""
     manifest = files.read_json(folder / "manifest.json")
     entries, patterns = manifest.pop("files"), (*MODEL_FILES, *further_patterns)
     model_entries = {

@@ -81,7 +81,7 @@ def design(study: ResolvedStudy) -> dict:
             name: settings.recipe_differences(study.recipes[name], recipe)
             for name in study.recipe_names[1:]
         },
-        # epochs; empty unless models are trajectories
+        # numbers of first epochs that choose; empty unless models are trajectories
         "chosen_from": sorted({source["chosen_from"] for source in trajectories}),
         "origins": [source["origin"] for source in trajectories],
     }

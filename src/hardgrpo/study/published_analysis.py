@@ -80,9 +80,10 @@ class Analysis(Strict):
     """The question that the analysis answers, for the list of studies."""
 
     kind: Literal["probe_sizes", "before_after"]
-    """What is computed, and the format of the files. probe_sizes: how chosen prompts behave, by the number of samples per
-    prompt by which they are chosen (Parquet files in AdaRFT's form). before_after: pass rates before and after training, by the pass rate before (a CSV
-    file with initial_pass1 and pass1_seed1, pass1_seed2, ...)."""
+    """What is computed, and the format of the files. probe_sizes: how the chosen prompts behave,
+    for each number of samples per prompt that chooses them (Parquet files in AdaRFT's form).
+    before_after: pass rates before and after training, by the pass rate before (a CSV file with
+    initial_pass1 and pass1_seed1, pass1_seed2, ...)."""
 
     model: Name
     """The name of the model, for tables and figures."""
@@ -97,8 +98,8 @@ class Analysis(Strict):
     """Samples per prompt behind each published pass rate. Each pass rate must be a multiple of 1/samples."""
 
     probe: Count
-    """Number of samples per prompt that choose (probe_sizes: every number from 1 to `probe`).
-    The remaining samples measure the chosen prompts."""
+    """Number of samples per prompt by which prompts are chosen (probe_sizes: every number from 1 to
+    `probe`). The remaining samples measure the chosen prompts."""
 
     group: Annotated[int, Field(ge=2)]
     """Completions in a group of GRPO."""

@@ -20,7 +20,7 @@ BUCKET_BATCHES = 16
 
 
 def build_tokenizer(families: Collection[str] = ()) -> PreTrainedTokenizerFast:
-    """A tokenizer with a token for each word and digit of these families of problems; decoding
+    """A tokenizer with a token for each word and digit of the problems of `families`; decoding
     restores the exact text."""
     words = [f"\u2581{word}" for word in generated.vocabulary(families)] + list(".,?:")
     digits = [f"{space}{digit}" for space in ("", "\u2581") for digit in range(10)]
@@ -46,8 +46,8 @@ def build_tokenizer(families: Collection[str] = ()) -> PreTrainedTokenizerFast:
 
 
 def build_model(settings: dict, tokenizer: PreTrainedTokenizerFast) -> Qwen3ForCausalLM:
-    """A Qwen3 model with random weights. `settings` is a model's `pretrain` in the
-    configuration."""
+    """A Qwen3 model with random weights. `settings` are the model's pretraining
+    settings (`settings.pretraining`)."""
     torch.manual_seed(settings["seed"])
     return Qwen3ForCausalLM(
         Qwen3Config(

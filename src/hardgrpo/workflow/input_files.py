@@ -197,9 +197,9 @@ class InputFiles(Entries):
         return list(self.recorded_steps(wildcards).values())
 
     def recorded_steps(self, wildcards: Wildcards) -> dict[int | str, str]:
-        """{step: file} of the recorded checkpoints of a run. Without recorded checkpoints, a path
-        that does not exist, and no error, because committed summaries can be drawn without
-        recordings."""
+        """{step: file} of the recorded checkpoints of a run. If there are none, return a single
+        entry whose file does not exist instead of raising an error, because committed summaries can
+        be drawn without recordings."""
         model, task, policy = wildcards.model, wildcards.task, wildcards.policy
         if "repository" in self._source(model):
             steps = self.original_checkpoints(model, task, policy)
@@ -259,8 +259,8 @@ class InputFiles(Entries):
         return questions | ({"scores": scores[split]} if split in scores else {})
 
     def converted(self, name: str) -> list[str]:
-        """The files of a study that are converted from files of other authors. An analysis converts
-        nothing: the files of the authors."""
+        """The files of a study that are converted from files of other authors. For an analysis,
+        which converts nothing, the files of the authors themselves."""
         study = self.studies[name]
         if study.is_analysis:
             return self.originals(Wildcards(fromdict={"study": name}))
@@ -346,8 +346,8 @@ class InputFiles(Entries):
         return entry.get("files", {})
 
     def _original(self, source: dict, name: str) -> str:
-        """An original on this machine: below `data` if it exists there, else where it is
-        downloaded."""
+        """The path of an original on this machine: below `data` if the file exists there, else the
+        path to which the file is downloaded."""
         local = os.path.join(self.config["data"], source.get("local", ""))
         # `local` of a trajectory may be the file itself instead of its folder.
         copies = [local, os.path.join(local, name)] if "local" in source else []

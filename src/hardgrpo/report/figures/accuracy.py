@@ -1,4 +1,5 @@
-"""Accuracy by checkpoint and arm, with 95 % intervals. Many arms are rows."""
+"""Accuracy by checkpoint and arm, with 95 % intervals: a line for each policy, or a row for each
+arm if there are more than `plotting.MOST_ARMS` arms."""
 
 import pandas as pd
 

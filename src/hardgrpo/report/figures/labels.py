@@ -1,5 +1,5 @@
-"""Gain against the number of labels that a run buys, with 95 % intervals. Many arms are rows, in
-the order of their labels."""
+"""Gain against the number of labels that a run buys, with 95 % intervals. If there are more than
+`plotting.MOST_ARMS` arms, each arm is a row, in ascending order of their labels."""
 
 import pandas as pd
 
@@ -58,7 +58,7 @@ def draw_lines(points: pd.DataFrame):
         group["place"] = group.labels.where(group.labels > 0, smallest / 4) * offset
         for name in dict.fromkeys(group.line):
             rows = group[group.line == name]
-            # no line if several budgets cost equally many labels: those of the whole pool
+            # No line connects budgets that cost equally many labels (the labels of the whole pool).
             no_line = {} if rows.labels.is_unique else {"linestyle": "none"}
             plotting.series(
                 axis, rows.place, rows, "gain", label=name, **plotting.style(name, names) | no_line
