@@ -43,9 +43,10 @@ def bands(names: list[list[str]]) -> list[list[int]]:
 
 
 def panels(names: list[list[str]], columns: int | None = None, row: float = ROW, order=()):
-    """(figure, axes, places) of a figure with a panel for each list of row names. `places` maps the
-    rows of each panel to the y axis. Panels with the same rows stand side by side and share the
-    names. `order` lists all rows from top to bottom. Raise a `UserError` without panels.
+    """(figure, axes, places) of a figure with a panel for each list of row names. `places` has, for
+    each panel, {name of a row: its place on the y axis}. Panels with the same rows stand side by
+    side and share the names. `order` lists all rows from top to bottom. Raise a `UserError` without
+    panels.
     """
     if not names:
         plotting.panels(0)  # raises
@@ -97,7 +98,7 @@ def panels(names: list[list[str]], columns: int | None = None, row: float = ROW,
 def dots(
     axis, rows: pd.DataFrame, name: str, scale: float = 100, share: bool = False, label: str = ""
 ) -> None:
-    """Draw a column with its intervals as dots in the hue of the rule, at the rows' `place`."""
+    """Draw a column as dots with intervals, in the hue of the policy, at the rows' `place`."""
     for color, line in rows.groupby(rows.policy.map(plotting.hue), sort=False):
         lengths = plotting.bars(line, name, scale, share)
         look = {"fmt": "o", "markersize": 3.6, "elinewidth": 0.9, "zorder": 3, "color": color}
