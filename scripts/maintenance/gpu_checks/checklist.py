@@ -349,7 +349,7 @@ def lacks_two_gpus(bench: Workbench) -> dict | None:
     """The result of a check that is skipped because fewer than two GPUs are visible; None if there
     are enough."""
     if not bench.gpus:
-        return None  # two processes on the CPU
+        return None  # on a CPU, the check runs two processes
     import torch
 
     visible = torch.cuda.device_count()

@@ -11,7 +11,7 @@ LAST = {"fmt": "none", "elinewidth": 0.9, "zorder": 3}
 
 
 def are_many(frame: pd.DataFrame) -> bool:
-    """Whether a figure has more arms than lines in one panel can show."""
+    """Whether a figure has more arms than one panel can show as lines."""
     return frame.arm.nunique() > plotting.MOST_ARMS
 
 
@@ -27,8 +27,8 @@ def order(frame: pd.DataFrame, column: str = "arm") -> list[str]:
 
 
 def bands(names: list[list[str]]) -> list[list[int]]:
-    """Numbers of panels, in groups of panels that stand beside each other because most of their
-    rows are the same. `names` lists the rows of each panel."""
+    """[numbers of the panels of a group], for each group of panels that stand beside each other
+    because most of their rows are the same. `names` lists the rows of each panel."""
     result: list[list[int]] = []
     for number, rows in enumerate(names):
         for band in result:
