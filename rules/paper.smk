@@ -1,4 +1,4 @@
-# Write the LaTeX tables, the numbers and the paper from summary tables.
+# Write the LaTeX tables, the numbers, the supplement and the crate of a study from its summary tables.
 
 
 localrules:

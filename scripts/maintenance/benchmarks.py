@@ -136,8 +136,8 @@ def program(name: str, *arguments) -> list[str]:
 
 
 def write_spec(source: Path, path: Path, updates: int, training: dict, **fields) -> Path:
-    """Write the specification of a run with few `updates`, changed keys of `training`, and changed
-    fields. Return its path."""
+    """Copy the specification of a run from `source` to `path`. In the copy, `updates`, the keys in
+    `training` and the fields in `fields` have new values. Return `path`."""
     content = yaml.safe_load(source.read_text(encoding="utf-8")) | fields
     content["training"] |= {"updates": updates, "checkpoint_every": updates} | training
     path.write_text(yaml.safe_dump(content), encoding="utf-8")
@@ -150,8 +150,8 @@ def scratch() -> tempfile.TemporaryDirectory:
 
 
 def from_demo(*patterns: str) -> list[Path]:
-    """The first file of this clone that matches each pattern. Raise `Skipped` if a pattern matches
-    no file."""
+    """For each pattern, the first file of this clone that matches the pattern. Raise `Skipped` if a
+    pattern matches no file."""
     first_paths = [min(glob.glob(str(ROOT / pattern)), default=None) for pattern in patterns]
     if None in first_paths:
         raise Skipped(f"{patterns[first_paths.index(None)]} is missing; run `make demo` first")

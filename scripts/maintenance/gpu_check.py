@@ -33,7 +33,7 @@ def main() -> None:
     parser.add_argument(
         "--model", help="one model of config/models.yaml instead of Qwen3-4B, Qwen3-14B and Phi-4"
     )
-    parser.add_argument("--stand-in", action="store_true", help="on the CPU, with a small model")
+    parser.add_argument("--stand-in", action="store_true", help="check on the CPU, with model tiny")
     parser.add_argument(
         "--output", default=paths.GPU_CHECK, help="folder to write (default: %(default)s)"
     )

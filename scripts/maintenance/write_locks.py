@@ -21,7 +21,7 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-# The lower bound is an argument of uv.
+# The oldest version is not part of this marker: it is an argument of uv, see `resolve`.
 PYTHONS = f"python_full_version < '3.{python_version.NEWEST[1] + 1}'"
 LINUX = f"{PYTHONS} and sys_platform == 'linux' and platform_machine =="
 # {environment: systems that it is resolved for}. The lines of a lock do not repeat the systems; on

@@ -6,8 +6,9 @@ path. No job runs.
     python scripts/plan/plan.py --study paper --gpu a100 --gpus 16 --seeds 5 --completion-tokens gsm8k=1024     # what if
     .venv/bin/snakemake --profile slurm plan --config study=paper      # the same from Snakemake
 
-The jobs are the unfinished jobs of `snakemake -n`. src/hardgrpo/planning/durations.py estimates the
-time of each job; scripts/plan/calibrate.py corrects the estimates by the times of finished jobs.
+The planned jobs are the jobs that `snakemake -n` lists. src/hardgrpo/planning/durations.py
+estimates the time of each job; scripts/plan/calibrate.py corrects the estimates by the times of
+finished jobs.
 The program prints a table and writes plan.txt, plan.csv, jobs.csv, detectable.csv (the smallest
 effects that the design would detect), power.csv (the seeds that published differences need),
 labels.csv (the labels that each run buys), plan.json and plan.html (with a Gantt chart) to
@@ -172,7 +173,7 @@ def plan_jobs(args: argparse.Namespace, study: str | None) -> tuple[dict, list[d
 
 
 def snakemake(command: list[str], configfiles: list[str], environment: dict) -> None:
-    """Call Snakemake. Raise a `UserError` with its last lines if it fails."""
+    """Call Snakemake. If it fails, raise a `UserError` with the last lines of its output."""
     command = command + (["--configfile", *configfiles] if configfiles else [])
     process = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if process.returncode:

@@ -58,7 +58,7 @@ def main() -> None:
     parser.add_argument("--study", required=True)
     parser.add_argument("--config", required=True, type=files.as_object)
     parser.add_argument(
-        "--comparisons", default=[], type=files.as_list, help="pools.comparisons as JSON"
+        "--comparisons", default=[], type=files.as_list, help="value of pools.comparisons as JSON"
     )
     parser.add_argument("--output", required=True, help="folder for the tables")
     args = parser.parse_args()

@@ -1,5 +1,5 @@
 """The library. While a program still loads modules, an interruption or a lack of memory ends the
-program at once, without a traceback. After that, `errors.run` handles both."""
+program at once, without a traceback. Once the modules are loaded, `errors.run` handles both."""
 
 import _signal  # `signal` itself takes a while to load, during which Ctrl-C would print a traceback
 import os

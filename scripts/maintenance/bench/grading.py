@@ -109,8 +109,8 @@ def run(options) -> list[dict]:
 
 
 def speed(grade: Callable, pairs: list[tuple[str, str]]) -> float:
-    """Completions graded per second of processor time. Child processes do not count, because the
-    grading of numbers starts none."""
+    """Completions graded per second of processor time. The time of child processes is not measured,
+    because the grading of numbers starts no child process."""
     rounds, seconds = 0, 0.0
     while seconds < MIN_SECONDS:
         started = time.process_time()  # unlike wall time, independent of other processes

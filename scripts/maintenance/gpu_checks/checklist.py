@@ -21,16 +21,20 @@ from pathlib import Path
 
 from workbench import ROOT, Failed, Run, Workbench
 
-PROBE_DIFFERENCE = 0.03  # between two probes' means of the log-probability of a token
-# Mean difference of a token's log-probability between vLLM and the trainer, before any update.
+# Largest difference between two probes in the mean log-probability of a token.
+PROBE_DIFFERENCE = 0.03
+# Largest mean difference of a token's log-probability between vLLM and the trainer, before any
+# update.
 TOKEN_DIFFERENCE = 0.06
-LATER_DIFFERENCE = 0.1  # the same mean difference, after updates
-# The mean difference may grow during training by this factor plus this amount.
+LATER_DIFFERENCE = 0.1  # the same limit, after updates
+# After training, the mean difference may be GROWTH times its first value plus ROUNDING.
 GROWTH, ROUNDING = 1.5, 0.005
-# Smallest KL of the last update for `check_sync`: with a larger KL, a vLLM that has not received
-# the trained weights exceeds GROWTH.
+# Smallest KL of the last update for `check_sync`. With a larger KL, the mean difference exceeds the
+# limit of GROWTH if vLLM has not received the trained weights.
 LEAST_KL = 0.005
-SCORE_DIFFERENCE = 0.06  # between vLLM and transformers, both with an adapter
+# Largest mean difference of a token's log-probability between vLLM and transformers, with and
+# without an adapter.
+SCORE_DIFFERENCE = 0.06
 # Largest KL before training; not exactly 0, because policy and reference compute in batches of
 # different shapes.
 FIRST_KL = 2e-3
@@ -345,7 +349,7 @@ def lacks_two_gpus(bench: Workbench) -> dict | None:
     """The result of a check that is skipped because fewer than two GPUs are visible; None if there
     are enough."""
     if not bench.gpus:
-        return None  # two processes on the CPU
+        return None  # on a CPU, the check runs two processes
     import torch
 
     visible = torch.cuda.device_count()
@@ -353,8 +357,8 @@ def lacks_two_gpus(bench: Workbench) -> dict | None:
 
 
 def compare_engines(bench: Workbench) -> dict:
-    """Numbers of an engine on two GPUs. Raise `Failed` if its completions have other
-    log-probabilities than those of an engine on one GPU."""
+    """Numbers of an engine on two GPUs. Raise `Failed` if the mean log-probability of a token differs
+    too much from the mean of an engine on one GPU."""
     heads = bench.config["models"][bench.setting.small]["shape"]["heads"]
     if heads % 2:  # vLLM refuses such a model
         return {"engine_on_two": f"left out: {heads} attention heads cannot be halved"}
@@ -390,7 +394,8 @@ def run_numbers(run: Run) -> dict:
 
 
 def check_differences(run: Run, numbers: dict) -> None:
-    """Raise `Failed` if vLLM does not sample with the trained weights."""
+    """Raise `Failed` if the log-probabilities of vLLM and the trainer differ too much in the first or
+    the last update."""
     for row, limit in ((run.updates[0], TOKEN_DIFFERENCE), (run.updates[-1], LATER_DIFFERENCE)):
         difference = row.get("logp_difference_mean") or 0.0
         reason = f"update {row['step']:.0f}: log-probabilities of vLLM and the trainer differ by {difference:.3f}, expected below {limit}"
@@ -447,8 +452,9 @@ def kill_and_resume(
 
 
 def stop_run(bench: Workbench, name: str, model: str, recipe: dict, **options) -> dict:
-    """The seconds from SIGTERM to the end of a run, which saves its state. Slurm kills the run
-    after 30 s (KillWait)."""
+    """Stop a run by SIGTERM, and return the seconds until it ends and the number of saved updates.
+    Raise `Failed` if its state is not saved. Slurm would kill the run 30 s after SIGTERM
+    (KillWait)."""
     bench.clear(name)
     with bench.start(
         name, "train_grpo", *bench.training(name, model, recipe, **options), **WITHOUT_WARM

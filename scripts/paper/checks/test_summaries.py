@@ -23,8 +23,8 @@ SHARES |= {"r_squared", "p", "p_holm", "published", "alone", "with_prompt"}
 CHANGES = {"gain", "difference", "finishing", "correctness"}
 COUNTS = {"problems", "samples", "seeds", "cells", "k", "pool", "prompts", "labels"}
 COUNTS |= {"updates", "rollouts", "completion_tokens"}
-# Counts that may be means over seeds, and therefore no whole numbers: in every table (POOLED), and
-# in the tables of MEANS.
+# Counts that may be means over seeds, and therefore need not be whole numbers: MEANS lists them for
+# some tables, POOLED for all other tables.
 POOLED = {"problems", "pool", "prompts"}
 MEANS = {
     "spent": POOLED | {"updates", "rollouts", "labels"},

@@ -71,7 +71,7 @@ class BeforeAfter:
 
     Arrays have the axes (S, K + 1, N): seed, number c of right answers among the K samples, prompt.
     An axis has length 1 if the values are the same along the axis. `weights` (K + 1, N): the
-    probability that c of K samples are right that are drawn from the n samples at random.
+    probability that c of K samples, drawn at random from the n samples, are right.
     """
 
     def __init__(self, counts: list[dict], analysis: dict):
@@ -103,10 +103,11 @@ class BeforeAfter:
         """(S, N): values whose mean over N is, for each seed, the mean of `values` over chosen
         prompts.
 
-        `chosen_parts` (K + 1,) is the chosen part of each class and is treated as fixed. The mean
-        over chosen prompts is a ratio: the sum of weight times value, divided by the sum of the
-        weights. The returned values are the linearisation of the ratio about its mean over seeds,
-        so that `statistics.mean_interval` of these values is the interval of the ratio.
+        `chosen_parts` (K + 1,) is, for each c, the share of prompts that is chosen; it is treated
+        as fixed. The mean over chosen prompts is a ratio: the sum of weight times value, divided by
+        the sum of the weights. The returned values are the linearisation of the ratio about its
+        mean over seeds, so that `statistics.mean_interval` of these values is the interval of the
+        ratio.
         """
         weights = chosen_parts[:, None] * self.weights
         total = weights.sum()

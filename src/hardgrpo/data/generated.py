@@ -1,15 +1,15 @@
 """Generate problems with known answers, and the noisy demonstrations on which `tiny` and `knowing`
 are pretrained.
 
-Two families need reasoning. They follow BIG-Bench-Hard's tracking shuffled objects and GSM8K, in
-our own wording:
+Two families of the miniature need reasoning. They follow BIG-Bench-Hard's tracking shuffled objects
+and GSM8K, in our own wording:
 
     swaps       Alice red, Bob blue, Claire pink. At two Bob and Alice swap. At three Claire and Bob swap.
                 At the end, what does Bob hold?                                                  -> pink
     arithmetic  Bob has 12 coins. Bob finds 5 more. Bob doubles the coins.
                 How many coins does Bob have?                                                    -> 34
 
-One family needs knowledge that reasoning cannot replace:
+One family of the miniature needs knowledge that reasoning cannot replace:
 
     facts       Which animal does Ida of Arle keep?                                              -> goat
 
@@ -328,8 +328,8 @@ def read_arithmetic(question: str) -> Chain:
 
 
 def solutions(family: str, question: str) -> set[str] | None:
-    """The worked solutions of a question without a wrong step: for swaps one solution for each
-    number of restatements.
+    """All worked solutions of a question in which every step is right. Swaps have one solution for
+    each number of restatements, arithmetic has a single solution.
 
     None for a family without worked solutions, such as facts, which have no steps.
     """

@@ -167,8 +167,8 @@ def is_blank(cells: Iterable[object]) -> bool:
 # The start of a cell that a spreadsheet reads as a formula, perhaps after apostrophes of
 # `escape_formulas`.
 FORMULA = re.compile(r"'*[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")
-# A formula within a cell: a spreadsheet that takes ';' or tabs for the delimiter, or loses the
-# quotes, starts a cell there.
+# Text within a cell that becomes a formula if a spreadsheet takes ';' or tabs for the delimiter, or
+# loses the quotes: a new cell then starts with this text.
 INNER_FORMULA = re.compile(r"(?<=[;\t\r\n])(['\"]*)([=+\-@\uff1d\uff0b\uff0d\uff20][^;\t\r\n]*)")
 START = "'\t\r\n"  # characters that may precede the text of a cell and are kept when it is escaped
 NUMBER = re.compile(r"[+-]?[\d.]+")

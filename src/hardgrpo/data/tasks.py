@@ -38,7 +38,7 @@ def prepare(
 
     `source` is the task's `source` in the configuration, without the other split; `paths` are the
     files or dataset folders of the split's parts, in order. Raise a `UserError` for rows that are
-    no problems, and if no problem is left.
+    not valid problems, and if no problem is left.
     """
     return prepare_with_places(task, source, split, paths, labelled)[0]
 
@@ -55,8 +55,8 @@ def prepare_with_places(
 
 
 def is_same_answer(grader: str | None, answer: str | None, other_answer: str | None) -> bool:
-    """Whether two reference answers are equal to a grader or, without a grader, have the same text.
-    None equals any answer."""
+    """Whether a grader treats two reference answers as equal or, without a grader, whether their
+    texts are equal. None counts as equal to any answer."""
     if answer is None or other_answer is None or answer.strip() == other_answer.strip():
         return True
     if grader is None:

@@ -69,8 +69,8 @@ INEQUALITY = re.compile(r"[<>]|\\(?:[lg]eq?|[lg]t)(?![A-Za-z])")
 
 
 def _normalise(text: str, units: bool) -> str:
-    """The text without units, in spellings that Math-Verify reads. `units`: bare words such as 'cm'
-    are units."""
+    """The text without units, in spellings that Math-Verify reads. `units`: whether bare
+    words such as 'cm' are units."""
     text = text.strip().rstrip(".,;")
     for pattern, spelling in SPELLINGS:
         text = pattern.sub(spelling, text)
@@ -274,7 +274,7 @@ def _make_reset() -> Callable[[str], None]:
     from sympy.core import random as draws
 
     assumptions.shuffle = list.sort
-    Dummy._base_dummy_index = 10**6  # drawn when SymPy is imported
+    Dummy._base_dummy_index = 10**6  # SymPy draws this number at import; here it is fixed
     draws.seed(0)
     random.seed(0)
     states = draws.rng.getstate(), random.getstate()
@@ -288,7 +288,7 @@ def _make_reset() -> Callable[[str], None]:
                 cached.cache_clear()
             draws.rng.setstate(states[0])
             random.setstate(states[1])
-        # far from the numbers of dummies in modules
+        # far from the numbers of the dummy symbols that SymPy creates at import
         dummies = Dummy._count = zlib.crc32(question.encode()) << 20
 
     return reset

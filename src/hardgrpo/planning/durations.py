@@ -1,12 +1,12 @@
 """The cost model: estimate the time, tokens and disk of a job for plans and for walltimes on a
 cluster.
 
-docs/costs.md describes the model, its assumptions and its accuracy. A sampling step reads all
-weights and the cache once, and multiplies the weights with the current token of every sequence. The
-time of a step is the larger of bytes / bandwidth and FLOPs / peak (roofline model), divided by the
-share of the device's limit that is reached in practice. An update samples its rollouts and passes
-them forward and backward, at 2 FLOPs per weight, token and pass. Finished jobs correct these
-estimates (`calibration.py`).
+docs/costs.md describes the model, its assumptions and its accuracy. A decoding step generates one
+token of every sequence: it reads all weights and the cache once, and multiplies the weights with
+the current token of every sequence. The time of a decoding step is the larger of bytes / bandwidth
+and FLOPs / peak (roofline model), divided by the share of the device's limit that is reached in
+practice. An update samples its rollouts and passes them forward and backward, at 2 FLOPs per
+weight, token and pass. The times of finished jobs correct these estimates (`calibration.py`).
 """
 
 import functools
@@ -41,20 +41,20 @@ GPUS = {  # NVIDIA's data sheets: dense, the SXM version where there is one
 }
 CORE = Processor(60e9, 10e9)  # one core of a server, fp32
 
+WIDE = 512  # width of a model from which products of matrices come near a core's peak
+# How many times as fast as `CORE` a core with AMX computes in bf16, measured with
+# Qwen2.5-Coder-0.5B-Instruct (docs/costs.md). On cores without AMX bf16 is slower than fp32.
+BF16_SPEEDUP = 2.6
 # The share of the peak performance that is reached in practice. vLLM: the mean of three published
 # figures (docs/costs.md). CPU: measured with model `tiny`. Wide CPU: an update of
 # Qwen2.5-Coder-0.5B-Instruct on a core with AVX-512 reached 1.2 and 1.5 times `CORE`; cores without
 # AVX-512 are slower. Training and sampling with transformers on GPUs: assumed, because no run has
 # been measured.
-WIDE = 512  # width of a model from which products of matrices come near a core's peak
-# How many times as fast as `CORE` a core with AMX computes in bf16 (measured with the same model:
-# docs/costs.md). On cores without AMX bf16 is slower than fp32.
-BF16_SPEEDUP = 2.6
 SAMPLING_SHARE = {"vllm": 0.27, "transformers": 0.27, "cpu": 0.2, "wide cpu": 1.0}
 TRAINING_SHARE = {"gpu": 0.3, "cpu": 0.5, "wide cpu": 1.0}
-# overhead per layer and sampling step
+# overhead per layer and decoding step
 LAYER_SECONDS = {"vllm": 2e-5, "transformers": 6e-4, "cpu": 7e-4, "wide cpu": 7e-4}
-# imports and engine
+# imports and the start of the engine
 START_SECONDS = {"vllm": 90.0, "transformers": 30.0, "cpu": 5.0, "wide cpu": 15.0}
 WEIGHTS_PER_SECOND = 1e9  # bytes read from shared storage
 DOWNLOAD_PER_SECOND = 50e6  # bytes
@@ -63,7 +63,8 @@ SYNC_PER_SECOND = 20e9  # bytes of weights that the trainer copies to vLLM in ea
 UPDATE_SECONDS = {"gpu": 2.0, "cpu": 0.05, "wide cpu": 0.5}
 LIGHT_SECONDS = 4.0  # a job that mostly imports modules
 FILL = 0.8  # share of the completion limit that a completion fills on average
-# mean per prompt with its template: GSM8K's, the miniature's (cpu)
+# Mean tokens of a prompt with its template: of GSM8K (gpu, wide cpu), and of the miniature's tasks
+# (cpu).
 PROMPT_TOKENS = {"gpu": 150, "cpu": 40, "wide cpu": 150}
 UNKNOWN_PROBLEMS = 1000  # problems of a split of unknown size
 UNKNOWN_SECONDS = 7200.0  # assumed time of a job whose model has an unknown size
@@ -206,8 +207,9 @@ class ResolvedJob:
 
     @property
     def texts(self) -> int:
-        """Number of texts whose length `fill` describes: the completions that the job samples, or
-        the worked solutions that it trains on."""
+        """Number of texts that the job processes: the completions that it samples, or the worked
+        solutions that it trains on. Each text fills a share FILL of the completion limit on
+        average, or the share that finished jobs had."""
         if self.names.rule not in TRAINING:
             return self.completions
         return self.updates * settings.texts_per_update(self.recipe)
@@ -332,8 +334,8 @@ def _sampling(job: ResolvedJob, gpu: str, fill: float | None) -> Estimate:
 
 
 def speedup(device: str, precision: str | None) -> float:
-    """How many times as fast as planned for fp32 a device (`place`) computes in `precision`. Narrow
-    models gain nothing, and the speeds of GPUs are those in bf16."""
+    """The speed of a device (`place`) in `precision`, relative to the planned speed: the speed in
+    fp32 on a CPU, in bf16 on GPUs. Only wide models on a CPU gain from bf16."""
     return BF16_SPEEDUP if (device, precision) == ("wide cpu", "bf16") else 1.0
 
 
@@ -351,12 +353,12 @@ def sampling_seconds(
     count: int,
     width: float = 2.0,
 ) -> float:
-    """Seconds for `amount` completions with `tokens` tokens in total, `MAX_SEQUENCES` in a batch
-    (on a CPU, fewer if their memory does not suffice), on a model split over `count` devices.
+    """Seconds for `amount` completions with `tokens` tokens in total, by a model split over `count`
+    devices. A batch has at most `MAX_SEQUENCES` completions, on a CPU no more than fit into memory.
 
-    vLLM replaces a finished completion immediately, so it takes tokens / batch size steps.
-    transformers samples a batch until the longest completion ends, after at most `limit` tokens.
-    `width` is the number of bytes per weight on a GPU.
+    vLLM replaces a finished completion immediately, so it takes tokens / batch size decoding steps.
+    transformers samples a batch until the longest completion ends; the estimate assumes `limit`
+    decoding steps. `width` is the number of bytes per weight on a GPU.
     """
     if not amount or not tokens:
         return 0.0
@@ -368,8 +370,8 @@ def sampling_seconds(
     if is_cpu:
         rows = memory.rows_at_once(memory.sampled_row_bytes(shape, prompt, limit), math.ceil(rows))
     steps = tokens / rows if engine == "vllm" else math.ceil(amount / rows) * limit
-    # A step reads only its tokens' rows of an untied input embedding. A tied embedding is also the
-    # output layer and is read completely.
+    # A decoding step reads only its tokens' rows of an untied input embedding. A tied embedding is
+    # also the output layer and is read completely.
     weights = memory.parameters(shape) - (
         0 if shape["tied"] else shape["vocabulary"] * shape["hidden_size"]
     )

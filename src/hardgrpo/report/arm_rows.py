@@ -11,7 +11,7 @@ LAST = {"fmt": "none", "elinewidth": 0.9, "zorder": 3}
 
 
 def are_many(frame: pd.DataFrame) -> bool:
-    """Whether a figure has more arms than lines in one panel can show."""
+    """Whether a figure has more arms than one panel can show as lines."""
     return frame.arm.nunique() > plotting.MOST_ARMS
 
 
@@ -27,8 +27,8 @@ def order(frame: pd.DataFrame, column: str = "arm") -> list[str]:
 
 
 def bands(names: list[list[str]]) -> list[list[int]]:
-    """Numbers of panels, in groups of panels that stand beside each other because most of their
-    rows are the same. `names` lists the rows of each panel."""
+    """[numbers of the panels of a group], for each group of panels that stand beside each other
+    because most of their rows are the same. `names` lists the rows of each panel."""
     result: list[list[int]] = []
     for number, rows in enumerate(names):
         for band in result:
@@ -43,9 +43,10 @@ def bands(names: list[list[str]]) -> list[list[int]]:
 
 
 def panels(names: list[list[str]], columns: int | None = None, row: float = ROW, order=()):
-    """(figure, axes, places) of a figure with a panel for each list of row names. `places` maps the
-    rows of each panel to the y axis. Panels with the same rows stand side by side and share the
-    names. `order` lists all rows from top to bottom. Raise a `UserError` without panels.
+    """(figure, axes, places) of a figure with a panel for each list of row names. `places` has, for
+    each panel, {name of a row: its place on the y axis}. Panels with the same rows stand side by
+    side and share the names. `order` lists all rows from top to bottom. Raise a `UserError` without
+    panels.
     """
     if not names:
         plotting.panels(0)  # raises
@@ -97,7 +98,7 @@ def panels(names: list[list[str]], columns: int | None = None, row: float = ROW,
 def dots(
     axis, rows: pd.DataFrame, name: str, scale: float = 100, share: bool = False, label: str = ""
 ) -> None:
-    """Draw a column with its intervals as dots in the hue of the rule, at the rows' `place`."""
+    """Draw a column as dots with intervals, in the hue of the policy, at the rows' `place`."""
     for color, line in rows.groupby(rows.policy.map(plotting.hue), sort=False):
         lengths = plotting.bars(line, name, scale, share)
         look = {"fmt": "o", "markersize": 3.6, "elinewidth": 0.9, "zorder": 3, "color": color}

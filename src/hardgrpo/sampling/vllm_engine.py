@@ -39,8 +39,8 @@ MAX_QUEUED = 4 * MAX_SEQUENCES
 
 
 def start(folder: str, context: int, adapters: list[str], gpus: int) -> LLM:
-    """An engine for the model in `folder` with `adapters` and up to `context` tokens. Raise a
-    `UserError` if it cannot start."""
+    """An engine for the model in `folder` with `adapters`, for at most `context` tokens of prompt
+    and completion. Raise a `UserError` if the engine cannot start."""
     is_cpu = current_platform.is_cpu()
     if not is_cpu and gpus < 1:
         raise UserError(

@@ -17,7 +17,7 @@ def problems(models: dict, tasks: dict, base: str, task: str, split: str = "trai
 
 
 def questions(models: dict, tasks: dict, base: str, task: str) -> str:
-    """The file of a base model's pool without the answers."""
+    """The file of the problems of a base model's pool, without the answers."""
     if _has_tokenizer(models, base):
         return paths.pool(base, settings.sampled_task(tasks, task), "questions")
     return paths.questions(task)
@@ -36,9 +36,9 @@ def own_comparison(tasks: dict, name: str) -> list[str]:
 
 
 def comparisons(study: ResolvedStudy) -> list[dict]:
-    """A row for each pool and test of a study: `task`, `eval_task`, and two JSON files: `pool` has
-    the numbers of duplicates in the pool, `test` the number of test questions that are also in the
-    pool."""
+    """A row for each pool and test of a study, with keys `task`, `eval_task`, `pool` and `test`.
+    `pool` is a JSON file with the numbers of duplicates in the pool, `test` a JSON file with the
+    number of test questions that are also in the pool."""
     sampled = lambda name: settings.sampled_task(study.tasks, name)
     return [
         {

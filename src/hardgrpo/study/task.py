@@ -25,8 +25,8 @@ class Generated(Strict):
     """The numbers of objects that a problem may have (swaps, shuffled_objects)."""
 
     length: Annotated[list[Annotated[int, Field(ge=1, le=9)]], Field(min_length=1)] | None = None
-    """The numbers of swaps or steps that a problem may have (swaps, arithmetic): the problem's
-    tier."""
+    """The numbers of swaps or steps that a problem may have (swaps, arithmetic). A problem's number
+    of swaps or steps is its tier."""
 
     seed: int
     """Random seed of the problems."""
@@ -104,8 +104,8 @@ class Files(Strict):
 
 
 class RecordedProblems(Strict):
-    """The questions of a recorded model (kind recorded with `repository`), for which its files also
-    hold the answers."""
+    """The questions of a recorded model whose files hold questions and answers (a model of kind
+    recorded with `repository`)."""
 
     kind: Literal["recorded"]
     """The problems are those of a recording."""
@@ -114,7 +114,8 @@ class RecordedProblems(Strict):
     """The recorded model and the part of its recording of this task that lists the pool: MODEL/probe or MODEL/base."""
 
     test: RecordedPart | None = None
-    """The same for the test split."""
+    """The recorded model and the part of its recording of this task that lists the test split, as
+    for `train`."""
 
 
 class Rows(Strict):
@@ -258,8 +259,8 @@ class Probe(Strict):
 class Reach(Strict):
     """Extra completions of each base model. A problem is out of the base model's reach if none of
     these completions solves the problem. After training, a right answer to a problem out of reach
-    is new solving. On all other problems, training makes right answers more likely that the base
-    model already gives (sharpening)."""
+    is new solving. On all other problems, the base model already gives right answers, and training
+    makes them more likely (sharpening)."""
 
     samples: Annotated[int, Field(ge=2)]
     """Completions per problem, at least 64 if possible: with fewer, more problems are out of
@@ -326,8 +327,8 @@ class Task(Strict):
     no answers."""
 
     annotated: str | None = None
-    """With `labelled: false`: the file of rows that `.venv/bin/snakemake subset` wrote, with
-    answers filled in, below `data`. Policy annotated trains on these rows."""
+    """With `labelled: false`: a file below `data` that has the rows that `.venv/bin/snakemake
+    subset` wrote, with the answers filled in. Policy annotated trains on these rows."""
 
     contamination: Literal["refuse", "report"] | None = None
     """What to do if the train split contains a test question. refuse (the default): stop before

@@ -1,5 +1,5 @@
-"""The paper's tables of recorded runs: the mean accuracy of their last checkpoints, minus that of
-the base model and of other runs."""
+"""The paper's tables of recorded runs: the mean accuracy of a run's last checkpoints, and its
+difference from the accuracy of the base model or of another run."""
 
 import pandas as pd
 

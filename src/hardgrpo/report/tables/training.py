@@ -27,7 +27,7 @@ POLICY = (
     "model",
     "task",
     "policy",
-)  # keys of tables of subsets, because all recipes share a subset
+)  # keys of tables of subsets: without the recipe, because all recipes train on the same subset
 ARM = ("model", "task", "arm")
 
 
