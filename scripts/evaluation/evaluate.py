@@ -1,5 +1,5 @@
-"""Evaluate a base model, or every checkpoint of a run: sample at temperature 1 and greedily, and
-grade every completion.
+"""Evaluate a base model, or every checkpoint of a run: sample at temperature 1 and, with --greedy,
+at temperature 0, and grade every completion.
 
     python scripts/evaluation/evaluate.py --model results/models/tiny \\
         --checkpoints results/training/tiny/swaps/mini/hard/seed0/checkpoints \\

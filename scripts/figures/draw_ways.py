@@ -2,7 +2,8 @@
 
     python scripts/figures/draw_ways.py --cases docs/which-prompts.csv --output which_prompts.pdf
 
-The figure equals that of docs/which-prompts.md without title and published models.
+The figure equals the figure of docs/which-prompts.md, but has no title and no panel of published
+models.
 """
 
 from hardgrpo.runtime import files, warm

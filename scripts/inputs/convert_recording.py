@@ -8,13 +8,14 @@ trajectory in this project's format.
 of the prompt ("user ..."), the word "assistant" and the completion. --questions lists the questions
 in the same order: JSON Lines with question and answer (in an answer with ####, only the text after
 it counts), or a JSON object whose list `answer` holds only the answers. --scores adds published
-pass rates (a JSON list). The output is JSON Lines: question, answer, prompt, completions. Without
-questions, the prompt is the question, and the row's number is its id, because prompts may repeat.
+pass rates (a JSON list). The output is JSON Lines: question, answer, prompt, completions. If
+--questions holds only answers, the question of a row is its prompt, and the id of a row is its
+number, because prompts may repeat.
 
 --format accuracies: a JSON object with the list `checkpoint`, lists of the same length such as
 `accuracy`, `pass@3` and `30 accuracy` (on the questions with a pass rate of at most 30 %), and
-their values for the base model (`base accuracy`). --scores lets the program count the questions.
-The output is a CSV file.
+their values for the base model (`base accuracy`). From the pass rates in --scores, the program
+counts the questions on which each value was measured. The output is a CSV file.
 
 --format shares: a JSON object that maps each prompt to its shares of right rollouts, one for each
 epoch; --rollouts is the number of rollouts. The output is a trajectory (CSV: id, epoch, correct,
@@ -41,10 +42,11 @@ def main() -> None:
     parser.add_argument("--format", required=True, choices=["responses", "accuracies", "shares"])
     parser.add_argument("--original", required=True, help="the file as its authors published it")
     parser.add_argument(
-        "--questions", help="for responses: the questions of the file, in the same order"
+        "--questions", help="for responses: questions and answers for --original, in the same order"
     )
     parser.add_argument(
-        "--scores", help="for responses and accuracies: published pass rates, in the same order"
+        "--scores",
+        help="for responses (in the order of --questions) and accuracies: published pass rates",
     )
     parser.add_argument(
         "--rollouts", type=int, help="for shares: rollouts of each prompt in each epoch"

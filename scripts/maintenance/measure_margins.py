@@ -6,11 +6,12 @@ after training.
 For each step of the right solution of each test problem, the program computes the probability of
 every result from 0 to 99. The *margin* of a step is the probability of the most probable result
 minus that of the second most probable result. Greedy decoding takes the most probable result, so
-training changes it as soon as it moves the two probabilities by more than the margin.
+training changes the greedy result as soon as the difference between these two probabilities falls
+by more than the margin.
 
 The study's base models must be in results/models. The last checkpoints of its runs are measured if
-they are in results/training. The program writes the study's rows of docs/margins.csv, one for each
-operation of the base models (no policy) and of the runs of each arm.
+they are in results/training. The program writes the study's rows of docs/margins.csv: for the base
+models (no policy) and for the runs of each arm, one row for each operation.
 """
 
 from hardgrpo.data import generated, tasks

@@ -2,10 +2,11 @@
 
     python scripts/maintenance/measure_slurm.py --jobs 100 1000 --output docs/slurm_jobs.csv
 
-The jobs go to the cluster of this shell's `sbatch`; `tests/slurm_cluster.py FOLDER` starts one on
-this machine. Each number of jobs is a workflow of its own. Its row has the processor time of
-Snakemake and of the commands that it calls on the login node (sbatch, sacct), and the memory of the
-largest of these processes. Rows of --output with other numbers of jobs are kept.
+The jobs go to the cluster of this shell's `sbatch`; `tests/slurm_cluster.py FOLDER` starts a
+cluster on this machine. For each number of jobs, the program runs one workflow and writes one row:
+the processor time of Snakemake and of the commands that Snakemake calls on the login node (sbatch,
+sacct), and the memory of the largest of these processes. Rows of --output with other numbers of
+jobs are kept.
 """
 
 import benchmarks
@@ -67,7 +68,8 @@ def main() -> None:
 
 
 def measure(folder: Path, jobs: int, at_a_time: int) -> dict:
-    """A row for a workflow of `jobs` jobs in a folder. Raise a `UserError` if it fails."""
+    """A row for a workflow of `jobs` jobs in a folder. Raise a `UserError` if the workflow
+    fails."""
     (folder / "Snakefile").write_text(WORKFLOW.format(jobs=jobs))
     (folder / "empty.yaml").write_text("{}")
     command = [sys.executable, "-m", "snakemake", "--profile", str(benchmarks.ROOT / "slurm")]

@@ -192,8 +192,8 @@ def spread(row: dict, name: str) -> list[float]:
 
 
 def show_agreement(path: str, first_recipe: str) -> None:
-    """Show the local gains beside the gains of the committed reference, and the numbers of cells
-    and of seeds that were not compared."""
+    """Show the local gains beside the gains of the committed reference, the number of cells that
+    were not compared, and the number of cells with seeds that were not compared."""
     numbers = [
         "gain_reference",
         "gain_here",

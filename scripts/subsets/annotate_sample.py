@@ -1,5 +1,5 @@
-"""Draw the prompts of a pool to annotate for the fit of predicted pass rates, and copy their pass
-rates.
+"""Draw a sample of a pool's prompts, and copy the pass rates of the sample. The sample is annotated
+to fit the model that predicts the pass rates of all prompts.
 
     python scripts/subsets/annotate_sample.py --questions results/tasks/swaps/questions.jsonl \\
         --share 0.02 --seed 0 --difficulty results/difficulty/tiny-seed0/swaps.csv \\

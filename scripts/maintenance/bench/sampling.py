@@ -2,9 +2,10 @@
 
 Probing compares `hardgrpo.sampling.engines.generate` (batches of similar length, each prompt
 computed once, finished rows leave the batch) with `model.generate` on padded batches of the same
-size in file order. Evaluation compares base and adapters on one engine with the same number of
-completions by the base in one call of `engines.generate`, and with one process per checkpoint. The
-adapters are untrained and do not change the model.
+size in file order. Evaluation samples the base and its adapters on one engine. Its time is compared
+with the time of one call of `engines.generate` in which the base alone samples as many completions,
+and with the time of one process for each checkpoint. The adapters are untrained and do not change
+the model.
 """
 
 import benchmarks
@@ -103,8 +104,8 @@ def run(options) -> list[dict]:
 def evaluation(
     engines, options, model_folder: Path, requests: list, prompts: list, tokenizer, problems: Path
 ) -> list[dict]:
-    """Rows of a base model with its adapters, in processor time of whole calls. A shared engine
-    starts only once for all checkpoints."""
+    """Rows of the benchmark for the evaluation of a base model with its adapters, in processor time
+    of whole calls. A shared engine starts only once for all checkpoints."""
     requests, prompts = requests[: 2 * BATCH], prompts[: 2 * BATCH]
     with benchmarks.scratch() as temporary:
         folders = new_adapters(engines.load(str(model_folder)), Path(temporary))

@@ -40,9 +40,9 @@ class Failed(Exception):
 class Setting:
     """Models, task and machine of the checks.
 
-    `changes` apply to every recipe, `moving_*` to recipes that must move the policy within a few
-    updates: with the studies' learning rates, a vLLM that never gets the trained weights would
-    differ only by rounding.
+    `changes` apply to every recipe, `moving_*` to recipes that must change the model noticeably
+    within a few updates. With the studies' learning rates, the check could not detect a vLLM that
+    never gets the trained weights, because vLLM and trainer would differ only by rounding.
     """
 
     small: str
@@ -123,8 +123,8 @@ class Workbench:
         return paths.model_folder(self.base(name))
 
     def problems(self, split: str) -> Path:
-        """Write the first problems of a split and, for `train`, their subsets. Return the path of
-        the problems."""
+        """Write the first problems of a split and, for `train`, two subsets: all of these problems,
+        and the longest alone. Return the path of the problems."""
         rows = files.read_jsonl(
             paths.problems(self.setting.task, split), {"id": str, "question": str}
         )[:PROBLEMS]
@@ -412,9 +412,9 @@ class Run:
 
 
 class PeakMemory:
-    """Measures the peak memory of a GPU in GiB during the block, by calling nvidia-smi five times a
-    second; None without GPUs. If CUDA_VISIBLE_DEVICES is set, only these GPUs count, because other
-    jobs may use the remaining GPUs."""
+    """Measures the peak memory of any one GPU in GiB during the block, by calling nvidia-smi five
+    times a second; None without GPUs. If CUDA_VISIBLE_DEVICES is set, only these GPUs count,
+    because other jobs may use the remaining GPUs."""
 
     def __init__(self, gpus: int):
         self.gib, self.ended = (0.0 if gpus else None), threading.Event()

@@ -65,7 +65,7 @@ def lead(differences: pd.DataFrame, arm: tuple[str, str], minus: tuple[str, str]
 
 
 def percent(row, name: str) -> str:
-    """'14.0 [9.8, 18.2]', per cent."""
+    """A share of a row in per cent, with its interval if known: '14.0 [9.8, 18.2]'."""
     value, low, high = (100 * getattr(row, f"{name}{end}") for end in ("", "_low", "_high"))
     return f"{value:.1f}" + ("" if pd.isna(low) else f" [{low:.1f}, {high:.1f}]")
 
@@ -305,7 +305,8 @@ def recorded_leads(table: pd.DataFrame, task: str, policy: str, minus: str) -> d
 
 
 def recorded_groups(table: pd.DataFrame) -> pd.DataFrame:
-    """Shares over all later epochs of the recorded run, by policy."""
+    """Shares of learnable, all right and all wrong groups in the later epochs of the recorded run,
+    by policy. Policies choose by the earlier epochs."""
     lines = []
     for row in table[table.stretch.isna()].itertuples():
         policy_rows = table[table.policy == row.policy]

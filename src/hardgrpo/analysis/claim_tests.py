@@ -1,5 +1,5 @@
-"""The tests of claims. A test maps (claim, study) to rows: an estimate with a 95 % interval for
-every cell where the study has one.
+"""The tests of claims. A test maps (claim, study) to rows: for every cell in which the study has
+the estimate, the estimate with its 95 % interval.
 
 The estimate is positive where the claim holds, unless the test's docstring says otherwise. In a
 claim, `arm` and `minus_arm` are the labels of the claim's arms (`label_arms`). Tests give no
@@ -46,8 +46,8 @@ def _result(
 def _cell_result(
     row: dict, test: str, interval: tuple, p=None, unanswerable: str | None = None
 ) -> dict:
-    """The result of a cell with the seeds and problems of `row`. `unanswerable`: why the claim is
-    open."""
+    """The result of a cell with the seeds and problems of `row`. `unanswerable`: why the claim
+    cannot be decided; None if it can."""
     return _result(cell_of(row), test, interval, row["seeds"], row["problems"], p, unanswerable)
 
 
@@ -136,7 +136,7 @@ def difference_by_tier(claim: dict, study: Study) -> list[dict]:
 
 def ahead(claim: dict, study: Study) -> list[dict]:
     """`policy` minus `minus` at the first checkpoint after at least `share` of the updates; no row
-    for the last checkpoint."""
+    if this is the last checkpoint."""
     ends = {}
     for row in study.rows("gains", claim, arm=claim["arm"]):
         ends[cell_of(row)] = row["step"]
@@ -154,8 +154,8 @@ def ahead(claim: dict, study: Study) -> list[dict]:
 
 
 def order(claim: dict, study: Study) -> list[dict]:
-    """The smallest difference between neighbours in the list `policies`. A cell without one of
-    these pairs has no row."""
+    """The smallest difference between neighbours in the list `policies`. A cell that lacks any
+    of these pairs has no row."""
     rows, pairs = [], list(zip(claim["policies"], claim["policies"][1:]))
     for cell_rows in study.by_cell("differences", claim).values():
         links = [
@@ -200,8 +200,8 @@ def transfer(claim: dict, study: Study) -> list[dict]:
 
 
 def learnable(claim: dict, study: Study) -> list[dict]:
-    """The learnable share of `policy` minus the learnable share of `minus`. Their intervals over
-    seeds are combined as if the two were independent. n is the number of updates."""
+    """The learnable share of `policy` minus the learnable share of `minus`. The interval combines
+    their intervals over seeds as if the two shares were independent. n is the number of updates."""
     rows = []
     for cell, cell_rows in study.by_cell("learnable", claim).items():
         by_arm = {row["arm"]: row for row in cell_rows}
@@ -370,8 +370,8 @@ def unsolved_gain(claim: dict, study: Study) -> list[dict]:
 
 
 def mixed_lead(claim: dict, study: Study) -> list[dict]:
-    """The share of groups that are mixed after training: of the prompts that `policy` chooses,
-    minus the share of a random choice."""
+    """The share of mixed groups after training among the groups of the prompts that `policy`
+    chooses, minus the same share for a random choice of prompts."""
     return [
         _cell_result(
             row | {"problems": row["prompts"]},

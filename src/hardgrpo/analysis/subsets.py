@@ -100,8 +100,8 @@ def chosen(
 
 
 def _pool_rates(path: str) -> pd.DataFrame:
-    """Pass rate and number of samples by id: held out if every prompt has held-out completions,
-    else as probed."""
+    """Pass rate and number of samples by id: of the held-out completions if every prompt has some,
+    else of the completions by which policies choose."""
     rows = files.read_rows(
         path,
         {"id": str, "pass_rate": float},
@@ -171,9 +171,10 @@ def difficulty(difficulty_files: list[str], subset_files: list[str]) -> list[dic
 
 
 def recorded_rates(probes: list[tuple[str, str, str]]) -> list[dict]:
-    """Pass rates of recorded problems: as published, and graded by this project with and without
-    the prompt. A problem without a published rate is listed only if the two graded rates differ.
-    `probes` is the return value of `paths.recorded_probes`."""
+    """Pass rates of recorded problems: as published, and as graded by this project, once from the
+    completions alone and once from prompt and completion together. A problem without a published
+    rate is listed only if the two graded rates differ. `probes` is the return value
+    of `paths.recorded_probes`."""
     rows = []
     for shard, alone, with_prompt in probes:
         model, task = paths.pair_of(alone)

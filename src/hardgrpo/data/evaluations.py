@@ -131,8 +131,8 @@ def by_problem(frame: pd.DataFrame, step: int, column: str, decoding: str = "sam
 def counts(
     frame: pd.DataFrame, step: int, column: str = "correct"
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(N,) numbers of samples and (N,) numbers of samples with `column` 1 (nan where empty), by
-    problem in sorted order.
+    """(N,) numbers of samples and (N,) numbers of samples with `column` 1 (nan for a problem whose
+    `column` is empty), by problem in sorted order.
 
     Only sampled completions of `step` are counted, not greedy completions.
     """
@@ -146,7 +146,7 @@ def by_sample(frame: pd.DataFrame, step: int, decoding: str = "sampled") -> np.n
     """(N, m) grades of the completions at one step, 1.0 if correct: problems in sorted order,
     samples by number.
 
-    None if problems have different samples, as in some recordings.
+    None if the sample numbers differ between problems, as in some recordings.
     """
     rows = frame[(frame.step == step) & (frame.decoding == decoding)].sort_values(["id", "sample"])
     problems = rows.id.nunique()

@@ -30,7 +30,7 @@ def planned_labels(study: ResolvedStudy) -> list[dict]:
 
 
 def label_count(policy: dict, recipe: dict, pool: int | None) -> int | None:
-    """The largest number of labels that a run buys from a pool of `pool` prompts; None if the
+    """The largest number of labels that a run may buy from a pool of `pool` prompts; None if the
     configuration does not determine the number."""
     needs, budget = policies.labels_before(policy), policy.get("budget")
     if pool is None and (needs != "none" or not isinstance(budget, dict)):

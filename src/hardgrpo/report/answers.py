@@ -148,7 +148,7 @@ def shares(frame: pd.DataFrame, name: str) -> list[str]:
 
 
 def share_interval(share: float, low: float, high: float) -> str:
-    """'30.2 [27.1, 33.2]', in per cent. The interval is cut off at 0 and 100."""
+    """A share in per cent, with its interval cut off at 0 and 100: '30.2 [27.1, 33.2]'."""
     if not formats.is_known(low, high):
         return points(share)
     return f"{points(share)} [{points(max(low, 0.0))}, {points(min(high, 1.0))}]"

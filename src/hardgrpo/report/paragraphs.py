@@ -18,8 +18,10 @@ from hardgrpo.analysis.summaries import own_test_rows
 from hardgrpo.report import web
 from hardgrpo.report.latex import escape
 
-FEW = 4  # the most estimates that the abstract lists; it counts or omits a larger number
-FEW_POLICIES = 6  # the most policies that the abstract names; it counts a larger number
+# The abstract lists at most FEW estimates. If there are more, it states their number or omits them.
+FEW = 4
+# The abstract names at most FEW_POLICIES policies. If there are more, it states their number.
+FEW_POLICIES = 6
 LEADING, RIVAL = "hard", "random"
 PROPERTIES = {  # {predictor in lead_regressions: the property of a base model in words}
     "base_accuracy": "accuracy",
@@ -72,7 +74,7 @@ def cell(row) -> str:
 
 def ends(numbers, table: str, rows: pd.DataFrame, name: str, key: Callable) -> list[dict]:
     """The smallest and the largest estimate of a column, each as {"number": macro, "arm": label}:
-    one estimate if there is one row or if all estimates round to zero, and [] if there is none.
+    one estimate if there is one row or if all estimates round to zero, and [] without an estimate.
     `key` returns the name of a row's macro.
     """
     rows = rows[rows[name].notna()]
@@ -335,7 +337,8 @@ def leads(numbers) -> str:
 
 
 def explained(numbers) -> str:
-    """R^2 of learnable share and of length, over all cells."""
+    """R^2 of the gain regressed on the learnable share, and of the gain regressed on completion
+    length, over all cells."""
     table = numbers.tables["regressions"]
     table = table[(table.task == "all") & table.adjusted_for.isna()]
     alone = {row.predictor: row for row in table.itertuples()}
@@ -426,8 +429,8 @@ def unsolved(numbers) -> str:
 
 
 def followed(numbers) -> str:
-    """Recorded training runs: learnable shares over all later epochs of `all`, `hard` and the
-    policies with the largest and the smallest share."""
+    """Recorded training runs: the learnable shares of policies `all` and `hard`, and the largest
+    and the smallest learnable share of any policy, each over all later epochs."""
     table, runs = numbers.tables["trajectories"], []
     for (model, prompts), group in table[table.stretch.isna()].groupby(
         ["model", "task"], sort=False

@@ -23,8 +23,8 @@ OFFLINE = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "VLLM_NO_USAGE_STA
 # with zeros again. Keeping the blocks makes sampling with a growing cache 1.6 times as fast on a
 # CPU. A process reads these variables when it starts, so the workflow sets them.
 ALLOCATOR = {"MALLOC_TRIM_THRESHOLD_": "4294967296", "MALLOC_MMAP_THRESHOLD_": "4294967296"}
-# Kernels of torch (ATen) and of NumPy's OpenBLAS that every x86-64 processor with AVX2 has. Both
-# libraries read these variables when they are loaded. See `exact_products`.
+# Variables that select kernels of torch (ATen) and of NumPy's OpenBLAS that every x86-64 processor
+# with AVX2 can run. Both libraries read the variables when they are loaded. See `exact_products`.
 EXACT = {"ATEN_CPU_CAPABILITY": "avx2", "OPENBLAS_CORETYPE": "Haswell", "OPENBLAS_NUM_THREADS": "1"}
 # With HARDGRPO_REHEARSAL=1, a job requests GPUs and checks that they were granted, but computes on
 # the CPU. A rehearsal is a cheap test of a profile and a cluster; the tests also use rehearsals.
@@ -49,8 +49,8 @@ def has_avx2() -> bool:
 
 
 def prepare_exact() -> None:
-    """Set the variables of `EXACT` if the processor has these kernels. Call this function before
-    torch and NumPy are loaded."""
+    """Set the variables of `EXACT` if the processor can run their kernels. Call this function
+    before torch and NumPy are loaded."""
     if STARTED_AGAIN not in os.environ and has_avx2():
         os.environ.update(EXACT)
 
@@ -79,8 +79,8 @@ def has_gpu_build() -> bool:
 
 
 def vllm_python(gpus: int) -> str:
-    """The path of the Python for vLLM and bitsandbytes, which may be missing: HARDGRPO_VLLM_PYTHON
-    if set, else the Python of `.venv-gpu` (`gpus` > 0) or `.venv-vllm-cpu`."""
+    """The path of the Python for vLLM and bitsandbytes: HARDGRPO_VLLM_PYTHON if set, else the
+    Python of `.venv-gpu` (`gpus` > 0) or `.venv-vllm-cpu`. There may be no file at this path."""
     return os.environ.get(PYTHON_VARIABLE) or str(
         ROOT / (GPU_ENVIRONMENT if gpus else CPU_ENVIRONMENT) / "bin/python"
     )

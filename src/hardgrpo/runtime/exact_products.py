@@ -20,7 +20,7 @@ from hardgrpo.runtime.errors import UserError
 WIDEST = 256  # columns of the hidden states of a model
 MAX_CONFIG_BYTES = 2**20
 IDENTITY = "exact products, version 2"  # names the states of runs that are computed this way
-_library = None  # holds the replaced operators; torch removes them when it is deleted
+_library = None  # holds the replaced operators, which torch removes when this object is deleted
 
 
 def is_exact_model(folder: str | Path) -> bool:
@@ -45,9 +45,8 @@ def is_narrow(hidden_size: object) -> bool:
 
 def install() -> None:
     """Replace torch's float32 operators mm, bmm, addmm and baddbmm on the CPU of this process by
-    NumPy's products, and select the kernels of Intel's library for float32 exponentials and
-    logarithms that are the same on every processor. Square roots are not covered; fused AdamW
-    avoids them."""
+    NumPy's products, and make Intel's library compute float32 exponentials and logarithms with the
+    same kernels on every processor. Square roots are not covered; fused AdamW avoids them."""
     global _library
     if _library is not None:
         return
@@ -68,8 +67,8 @@ def install() -> None:
 
 def avoid_fused_attention() -> None:
     """Make torch compute attention in bf16 on a CPU by plain matrix products, if this process uses
-    the kernels of `environments.EXACT`: on processors with AVX-512, the fused kernel fails with
-    them."""
+    the kernels of `environments.EXACT`. With these kernels, the fused attention kernel fails on
+    processors with AVX-512."""
     import torch
 
     if environments.is_exact():

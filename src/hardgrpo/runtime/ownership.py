@@ -26,10 +26,10 @@ def problem(path: str | Path, owners: Iterable[int] = (), private: bool = False)
     it can be trusted.
 
     The path and each folder above it must belong to this account, to root or to one of `owners`
-    (account numbers), and no other account may write to them. A folder with the sticky bit (/tmp)
-    may be above the path. The path itself must not be a link. Links above it are followed, and the
-    path to the target is checked. A path that does not exist has no problem; check the path again
-    after creating it.
+    (account numbers), and no other account may write to them. Exception: other accounts may write
+    to a folder above the path that has the sticky bit, such as /tmp. The path itself must not be a
+    link. Links above it are followed, and the path to the target is checked. A path that does not
+    exist has no problem; check the path again after creating it.
 
     With `private`, the path itself must belong to this account, and no other account may read it.
     """

@@ -1,4 +1,4 @@
-"""Check that this Python can make the environments, and name one that can:
+"""Check that this Python can make the environments; if it cannot, name a Python that can:
 
     python3 -I src/hardgrpo/runtime/python_version.py
 

@@ -273,9 +273,10 @@ def _random_42(pool: Pool) -> Subset:
 
 
 def _by_order(pool: Pool, sign: int = 1, from_centre: bool = False) -> Subset:
-    """A stable sort of the dataset, as in HE's later code, without a seed. `tied` counts the
-    prompts whose measure equals that of the first or last chosen prompt; the order of the dataset
-    decides which of them are chosen."""
+    """The first prompts (with `from_centre`, the middle prompts) of the dataset after a stable sort
+    by `sign` times the measure, as in HE's released code, without a seed. `tied` counts the prompts
+    whose measure equals that of the first or last chosen prompt; the order of the dataset decides
+    which of them are chosen."""
     ids = list(pool.measures)
     order = sorted(ids, key=lambda prompt: sign * pool.measures[prompt])
     start = (len(ids) - pool.size) // 2 if from_centre else 0

@@ -59,12 +59,12 @@ class ResolvedStudy:
 
     @cached_property
     def policy_names(self) -> list[str]:
-        """In the order of the arms."""
+        """The policies of the arms, in the order of the arms."""
         return settings.policies_of(self.entry)
 
     @cached_property
     def recipe_names(self) -> list[str]:
-        """In the order of the arms; empty if nothing is trained."""
+        """The recipes of the arms, in the order of the arms; empty if nothing is trained."""
         return settings.recipes_of(self.entry)
 
     @property

@@ -69,8 +69,8 @@ def run_workflow(configuration: Path, *targets: str) -> None:
 def find_column(
     path: str, columns: list[str], name: str | None, usual_names: tuple[str, ...]
 ) -> str | None:
-    """The column `name` (a `UserError` if it is missing). If `name` is None, the first column with
-    a usual name, or None."""
+    """The column `name` (a `UserError` if it is missing). If `name` is None, the column with the
+    first of `usual_names` that is in the file, or None."""
     if name is not None:
         if name not in columns:
             raise UserError(
@@ -86,7 +86,7 @@ def columns_of(rows: list[dict]) -> list[str]:
 
 
 def readers(answers: list[str]) -> Iterator[str]:
-    """The graders of GRADERS that read almost all answers, in their order."""
+    """The graders that read almost all answers, in the order of GRADERS."""
     for name in GRADERS:
         # `final_word` would read the formula x^2 as a word
         if name == "final_word" and not all(map(str.isalpha, answers)):

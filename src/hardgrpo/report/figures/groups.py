@@ -1,5 +1,5 @@
-"""Groups of rollouts over training, by arm: all right, learnable, all wrong. Many arms are rows of
-stacked shares, at the first and at the last updates."""
+"""Groups of rollouts over training, by arm: all right, learnable, all wrong. With many arms, each
+arm is a row of stacked shares instead of a line: at the first and at the last updates."""
 
 import pandas as pd
 

@@ -1,5 +1,6 @@
 """Mean completion length, and the share of completions truncated at the limit, over training, by
-arm. Many arms are rows, at the first and at the last updates."""
+arm. With many arms, each arm is a row with two points instead of a line: at the first and at the
+last updates."""
 
 import pandas as pd
 

@@ -16,8 +16,8 @@ LETTERS = 16  # per line of a box
 
 
 def draw(study: dict, subsets, parity, accuracy):
-    """A box of text for each stage. The drawn rows are the lines of text before wrapping. `study`
-    is the study's design (designs.design)."""
+    """(figure with a box of text for each stage, table with the lines of text before wrapping).
+    `study` is the study's design (designs.design)."""
     stages = [
         (name, [line for line in lines if line])
         for name, lines in stages_of(study, subsets, parity, accuracy)

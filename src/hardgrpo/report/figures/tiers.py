@@ -1,6 +1,7 @@
 """Accuracy before and after training, and gain, by the tier of the problems, with 95 % intervals.
 
-With more than four tests, or with many arms, the figure shows only gains; its CSV has both.
+With more than four combinations of model, task, test and recipe, or with many arms, the figure
+shows only gains. The figure's CSV always has both accuracy and gain.
 """
 
 import pandas as pd
