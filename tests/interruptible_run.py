@@ -15,11 +15,11 @@ from hardgrpo.runtime import warm
 
 # A program with this environment runs in the process that the test starts, not in a fork.
 WITHOUT_SERVER = os.environ | {warm.SOCKET: warm.OFF}
-KILLS = int(os.environ.get("HARDGRPO_KILLS", "1"))  # kills of each kind of run; .ci/run: ten
+KILLS = int(os.environ.get("HARDGRPO_KILLS", "1"))  # kills of each kind of run; .ci/run sets 10
 with_many_kills = pytest.mark.skipif(
     KILLS < 2, reason="HARDGRPO_KILLS=10 kills more often, in every stage and in several processes"
 )
-# EVERY: updates between the checkpoints of runs that a test stops between two checkpoints
+# EVERY: updates between the scheduled checkpoints of sparse.yaml
 UPDATES, EVERY = 24, 8
 
 

@@ -55,8 +55,8 @@ def test_a_training_killed_at_random_moments_writes_the_same_files(run, part):
 
 
 def test_a_killed_training_loses_only_the_updates_since_the_last_save(run):
-    """`scancel` ends a training like this if an update takes longer than Slurm waits. States are
-    also saved between scheduled checkpoints."""
+    """Slurm kills a cancelled training if an update takes longer than Slurm waits. With
+    --save-minutes 0, states are also saved between scheduled checkpoints."""
     name, often = "timed", ("--save-minutes", "0")
     process = start(run, name, *often, spec="sparse.yaml")
     wait_for(lambda: latest(run, name) % EVERY, process)
@@ -116,8 +116,9 @@ def count_reports(log: Path) -> int:
 
 @pytest.mark.parametrize("then_killed", [False, True], ids=["saves", "killed while it saves"])
 def test_a_training_stopped_by_signals_at_random_moments_writes_the_same_files(run, then_killed):
-    """The test sends SIGTERM several times between two scheduled checkpoints, and sends it twice,
-    as Slurm and a user may do."""
+    """The test stops the training three times at random moments. Each time, SIGTERM is followed by
+    a second SIGTERM, as Slurm and a user may send it, or by SIGKILL while the training saves its
+    state."""
     rng, name = random.Random(then_killed), f"told{then_killed}"
     for _ in range(3):
         before, log = latest(run, name), run / f"{name}.log"
@@ -254,7 +255,8 @@ def test_a_job_stopped_by_a_signal_saves_and_its_retry_resumes(finished):
 
 
 def test_an_output_that_is_removed_after_the_run_is_written_again_without_training(run):
-    """Snakemake removes the output if it was killed while the job continued and finished."""
+    """If Snakemake is killed while a job continues and finishes, the next call of Snakemake removes
+    the job's output."""
     name = "unseen"
     assert start(run, name, "--keep-finished").wait() == 0
     (finished_state,) = (run / f"{name}.state").glob("*")

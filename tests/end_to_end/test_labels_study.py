@@ -1,5 +1,6 @@
-"""A trained study about the prompts to annotate: it chooses by pass rates, without labels, by a
-small labelled sample, by another model, and trains with majority rewards."""
+"""A study about the prompts to annotate, with its trainings. Its policies choose by pass rates, by
+a signal without labels, by a small labelled sample and by another model's pass rates. Two of its
+recipes reward majority answers."""
 
 import csv
 import json
@@ -49,8 +50,8 @@ def rows(path: Path) -> list[dict]:
 
 @pytest.fixture(scope="module")
 def study(finished_world, tmp_path_factory):
-    """The small study with these policies, and one run with a reward that needs no labels. Tests
-    must not change it."""
+    """The small study with POLICIES, one run with a reward that needs no labels, and one run with
+    that reward for half of its prompts. Tests must not change the study."""
     world = finished_world.copy(tmp_path_factory.mktemp("labels") / "world")
 
     def ask(config):

@@ -6,7 +6,7 @@ from hardgrpo.runtime import files
 
 def own(config: dict) -> None:
     config["models"]["tiny"]["source"].update(seed="own", steps=10)
-    for task in ("swaps", "swaps_once"):  # one task takes the probe of the other task
+    for task in ("swaps", "swaps_once"):  # equal, because swaps_once takes its probe from swaps
         config["tasks"][task]["probe"]["held_out"] = 2
     config["recipes"]["mini"].update(updates=2, checkpoint_every=2)
     config["studies"]["mini"].update(

@@ -154,7 +154,8 @@ def test_processes_wait_for_hours_and_hold_no_whole_gradients(place, sharded):
 
 
 def test_arithmetic_in_bf16_sums_gradients_and_gives_log_probabilities_in_float32(place, sharded):
-    """accelerate's default rounds both to bf16. A run of one process does not."""
+    """By default, accelerate would round the sums and the log-probabilities to bf16. A training in
+    one process rounds neither."""
     place.train("bf16", *TWO, env=place.environment("bf16"), precision="bf16")
     notes = [note for note in place.notes("bf16") if "types" in note]
     assert {tuple(note["types"]) for note in notes} == {

@@ -1,6 +1,6 @@
-"""Targets: the arguments of every program that runs here without a model, a network or a batch
-system. Programs that load a model get a folder without a model. Outputs stay in the case's
-folder."""
+"""Targets: the arguments of the programs in CALLS, which need no network and no batch system. The
+programs that load a model end with an error, because their model, settings or specification is
+missing or empty. Outputs stay in the case's folder."""
 
 import copy
 import json

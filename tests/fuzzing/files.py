@@ -178,7 +178,7 @@ def prompts(name: str):
             ]
         else:
             rows = says_jsonl(data)
-        # A file of BIG-Bench-Hard has other columns, so it is read as rows.
+        # Files of BIG-Bench-Hard have other columns; `big_bench` checks their rows.
         assert [(p["question"], p["answer"]) for p in problems] == [
             (str(row["question"]), str(row["answer"])) for row in rows
         ]

@@ -42,7 +42,7 @@ STRUCTURES = [None, True, False, [], {}, [[]], [None], {"": None}, {"id": {}}, [
 VALUES = [*NUMBERS, *TEXTS, *STRUCTURES]
 
 
-# Errors of a change that an earlier change has made impossible.
+# Errors that a change raises if an earlier change has made the change impossible.
 NOTHING_TO_CHANGE = (
     *(LookupError, TypeError, ValueError, OverflowError, RecursionError),
     *(csv.Error, yaml.YAMLError),

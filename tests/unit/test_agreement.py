@@ -164,7 +164,7 @@ def test_rows_of_several_models_start_with_the_name_of_the_model(tmp_path):
 
 
 def test_the_report_names_cells_that_are_not_compared(tmp_path):
-    """Intervals are counted only among the cells that have one."""
+    """A cell with one common seed has no interval and is not counted among the intervals."""
     computed = (
         rows({0: 0.3, 1: 0.31, 2: 0.32})
         + rows({0: 0.3}, policy="once")

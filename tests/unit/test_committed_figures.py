@@ -22,7 +22,8 @@ from pages import committed
 
 CONFIG = project_config.config()
 COMMITTED = sorted(path.name for path in (ROOT / "results/reference").iterdir() if path.is_dir())
-# drawn in each study, because the table of published numbers is computed for each study
+# Without figure `compared`: its table is not committed, but computed. A test below computes the
+# table of study `recordings` and draws the figure.
 FIGURES = [
     (study, figure)
     for study in COMMITTED

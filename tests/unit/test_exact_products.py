@@ -22,8 +22,7 @@ needs_avx2 = pytest.mark.skipif(not environments.has_avx2(), reason="no x86-64 w
 
 @pytest.fixture
 def exact():
-    """Install exact products in this process, as every process does that has loaded a small
-    model."""
+    """Install exact products in this process, as every process that loads a small model does."""
     exact_products.install()
 
 

@@ -190,7 +190,7 @@ def test_the_lead_is_of_hard_over_every_policy_of_its_recipe(tables, tmp_path, m
     folder = tmp_path / "tables"
     shutil.copytree(tables("variants"), folder)
     paired = pd.read_csv(folder / "differences.csv", dtype=str)
-    # the table subtracts in the opposite direction
+    # the first row subtracts in the opposite direction
     paired.loc[0, ["policy", "minus"]] = paired.loc[0, ["minus", "policy"]].to_list()
     paired.to_csv(folder / "differences.csv", index=False)
     drawn, rows = draw("ahead", "variants", folder, tmp_path, monkeypatch)

@@ -110,8 +110,8 @@ def generate_shuffled_objects(objects, train, test, seed=5):
 
 
 def follow_swaps(question):
-    """The correct letter, found by following the text: the first holdings, then each swap, then the
-    last holder."""
+    """The correct letter and the letters of all options. The correct letter is found by following
+    the text: the first holdings, then each swap, then the last holder."""
     story, options = question.split("\nOptions:\n")
     letters = {
         thing: letter for letter, thing in re.findall(r"^(\([A-G]\)) (.+)$", options, re.MULTILINE)

@@ -13,8 +13,8 @@ from hardgrpo.selection import prompt_difficulty
 
 
 def test_grading_stops_at_the_first_completion_too_many_that_is_undecided(tmp_path, monkeypatch):
-    """An undecided completion takes most of a minute; a file of thousands would keep a login node
-    busy for days."""
+    """An undecided completion takes most of a minute. A file with thousands of undecided
+    completions would keep a login node busy for days."""
     monkeypatch.chdir(tmp_path)
     problems = [{"id": f"p{number}", "question": "q", "answer": "1"} for number in range(100)]
     rows = [{"id": problem["id"], "sample": 0, "completion": "9^{9^{9^9}}"} for problem in problems]
@@ -91,8 +91,8 @@ def slow_files(tmp_path, monkeypatch):
 def test_a_file_of_slow_answers_ends_in_an_error_and_counts_none_as_wrong(
     slow_files, program, arguments, refused
 ):
-    """Each answer takes less than the limit of one answer, but thousands of them would take
-    days."""
+    """Each answer takes less time than one answer may take, but thousands of such answers would
+    take days."""
     with pytest.raises(
         UserError, match=rf"^error: {refused}: stopped, .* of answers; .* took .* seconds: .*x\+\d"
     ) as error:

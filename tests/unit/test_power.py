@@ -78,7 +78,7 @@ def test_detectable_effects_equal_a_computation_by_hand():
     )
     assert four["primary"] == rows[0]["primary"] and four["gain"] == rows[0]["gain"]
     two = {"arms": [{"policy": ["a", "b"], "recipe": ["r", "q"]}]}
-    # a and b by each of two recipes, and each policy between the recipes: four of the six pairs
+    # Four of the six pairs of arms: a and b with each recipe, and each policy with both recipes.
     assert power.pairs_compared(study(**two)) == 4
     also = {"also_compared": [[{"policy": "b", "recipe": "q"}, {"policy": "a", "recipe": "r"}]]}
     assert power.pairs_compared(study(**two, **also)) == 5, (
@@ -115,7 +115,7 @@ def test_the_required_number_of_seeds_is_the_smallest_that_detects_the_published
     assert published_row["published"] == pytest.approx(0.3419 - 0.2949), "Table 1"
     for row in rows:
         size = power.test_size(ResolvedStudy.of(CONFIG, "paper"), row["task"])
-        # rows for the primary claim on two tasks
+        # the primary claim is tested on two tasks
         comparisons = 2 if row["claim"] == "hard_over_random" else 1
         is_detected = lambda seeds, row=row, size=size, by=comparisons: (
             power.smallest_effect(*size, seeds, 2, by) <= abs(row["published"])

@@ -21,7 +21,7 @@ def enumerate_probes(
     correct: int, total: int, samples: int, group: int
 ) -> dict[int, tuple[float, float, float]]:
     """{c: (probability, share of mixed groups, pass rate of the other completions)} of one prompt,
-    by enumerating all probes and groups."""
+    by enumerating all probes and groups. c is the number of right completions in the probe."""
     outcomes = [1] * correct + [0] * (total - correct)
     by_c: dict[int, list[tuple[float, float]]] = {}
     for probe in itertools.combinations(range(total), samples):

@@ -62,8 +62,8 @@ RUN_BY_A_TEST = {
     "write_locks": "test_locks_written_again_are_the_same",
     "write_solutions": "test_a_second_recipe_trains_its_own_runs_and_leaves_the_runs_of_grpo_unchanged",
 }
-# Programs that write the repository's generated files from other files of the repository. This test
-# runs all of them except write_locks, which needs the package index.
+# Programs that write the repository's generated files from other files of the repository. A test
+# below runs them. write_locks is left out, because it needs the package index.
 WRITING = sorted(
     path.stem for path in SCRIPTS.glob("maintenance/write_*.py") if path.stem != "write_locks"
 )
@@ -131,7 +131,7 @@ def test_programs_that_generate_committed_files_write_the_committed_bytes(progra
 
 
 def test_a_program_that_is_interrupted_while_loading_prints_nothing(tmp_path):
-    """Python would print the place in the imports."""
+    """Python's default would be to print a traceback of the imports."""
     command = [sys.executable, path_of("draw_figure"), "--help"]
     slow = tmp_path / "yaml.py"
     slow.write_text(
@@ -166,8 +166,8 @@ def test_a_program_without_memory_for_its_libraries_gives_a_one_line_error(tmp_p
 
 @pytest.mark.parametrize("variables", [{}, {"PYTHONSAFEPATH": "1", "PYTHONWARNINGS": "default"}])
 def test_a_program_does_not_use_the_modules_of_another_python(variables, tmp_path):
-    """An environment module may set PYTHONPATH. Processes that a program starts do not see
-    PYTHONPATH either."""
+    """An environment module may add folders to PYTHONPATH. Processes that a program starts do not
+    see these folders either."""
     (tmp_path / "yaml.py").write_text("raise SystemExit('the yaml of another Python')\n")
     (tmp_path / "program/scripts/x").mkdir(parents=True)
     program = tmp_path / "program/scripts/x/program.py"
@@ -208,7 +208,8 @@ errors.run(main)"""
 
 
 def test_a_program_that_runs_out_of_memory_gives_a_one_line_error(tmp_path):
-    """Also if an exit handler of a library fails, which would print its own traceback."""
+    """The error is also one line if an exit handler of a library fails, which would otherwise print
+    its own traceback."""
     code = "import atexit; from hardgrpo.runtime import errors; atexit.register(lambda: bytes(1 << 62)); errors.run(lambda: bytes(1 << 62))"
     environment = os.environ | {"PYTHONPATH": str(ROOT / "src")}
     done = subprocess.run(

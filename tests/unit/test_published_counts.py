@@ -215,7 +215,7 @@ def test_a_file_that_is_no_parquet_is_reported(tmp_path, content):
 
 
 def count(folder: Path, commit: str = "0123abc", *arguments):
-    """The rows that count_answers.py writes for `numbers.csv`, which it compares with the lock."""
+    """Run count_answers.py on `numbers.csv`, which the program compares with the lock."""
     return run(
         *(
             "count_answers",
@@ -329,8 +329,9 @@ def test_every_table_of_an_analysis_has_the_columns_of_its_rows():
 def enumerate_probes(
     correct: int, after: int, samples: int, probe: int, group: int
 ) -> dict[int, list]:
-    """{c: [(probability, values)]} of one prompt, by enumerating all probes, measuring samples and
-    groups."""
+    """{c: [(probability, values)]} of one prompt, by enumerating all probes, all sets of
+    `samples - probe` samples after training, and all groups. c is the number of right answers in
+    the probe."""
     outcomes, outcomes_after = (
         [1] * number + [0] * (samples - number) for number in (correct, after)
     )

@@ -202,7 +202,7 @@ def test_hard30_minus_all_equals_an_independent_analysis(model, difference, low,
     }
     keys |= {"questions": "all", "measure": "accuracy", "at": "last_5"}
     rows = table[(table[list(keys)] == pd.Series(keys)).all(axis=1)].set_index("grading")
-    # that independent analysis accepts every form of a letter
+    # the independent analysis accepts every form of a letter
     row = rows.loc["lenient" if "lenient" in rows.index else "task"]
     assert 100 * row.difference == pytest.approx(difference, abs=0.06)
     assert (100 * row.difference_low, 100 * row.difference_high) == pytest.approx(

@@ -620,7 +620,8 @@ def test_another_model_that_answers_ends_the_program(study, model_server, name, 
 
 
 def test_sampling_stops_before_more_is_spent_than_allowed(study, model_server):
-    price = {"input": 0, "output": 10_000}  # 0.05 for a completion of five tokens, at most 0.2
+    # 0.05 for a completion of five tokens, and 0.2 for a completion of 20 tokens, the limit
+    price = {"input": 0, "output": 10_000}
     server = {"price": price, "most_money": 1.5}
     fails(
         run(study, model_server.url, server=server),
@@ -655,7 +656,7 @@ def test_jobs_at_the_same_time_share_the_limit(study, model_server):
         for shard in (0, 1)
     ]  # fmt: skip
     assert all("most_money" in job.communicate()[1] for job in jobs)
-    # one request of the other job was in flight
+    # The limit may be exceeded by one request (8 samples, 0.4) that the other job has in flight.
     assert 0.05 * sum(body["n"] for body in model_server.answered) <= 1.5 + 0.4
 
 

@@ -19,7 +19,7 @@ from hardgrpo.workflow.names import Names
 
 
 def call(**attributes) -> SimpleNamespace:
-    """A stand-in for a call of Snakemake, with other attributes of its `workflow`."""
+    """A stand-in for the `workflow` of a call of Snakemake. `attributes` replace its defaults."""
     defaults = {
         "is_main_process": True,
         "local_exec": True,

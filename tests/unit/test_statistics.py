@@ -44,7 +44,7 @@ def test_the_parts_by_problem_have_the_parts_as_means_and_add_up_to_the_gains(
 
 def test_the_split_of_a_recorded_gain():
     """Qwen3-14B on hard GSM8K, strict grading: 17.4 % answered and 6.6 % correct before, 95.2 % and
-    69.2 % after. The part finishing is 68.5 %."""
+    69.2 % after. Finishing is 68.5 % of the gain."""
     finishing, correctness = statistics.decompose(69 / 396, 26 / 396, 377 / 396, 274 / 396)
     assert finishing / (finishing + correctness) == pytest.approx(0.685, abs=5e-4)
 
@@ -210,7 +210,7 @@ def test_the_noise_that_seeds_share():
     assert statistics.independent_base_noise(base.mean(axis=-1), samples).mean() == pytest.approx(
         expected, rel=0.02
     )
-    # three seeds without noise that they do not share
+    # three seeds that share all their noise
     shared = np.repeat((uniform < 0.6).astype(float)[:, None], 3, axis=1)
     assert statistics.shared_noise(shared - base[:, None]).mean() == pytest.approx(
         0.1 * 0.9 / samples / problems, rel=0.05
@@ -261,9 +261,10 @@ def test_the_smallest_detectable_difference_is_detected_four_times_of_five():
 
 @pytest.mark.parametrize("seeds", [3, 10])
 def test_after_holm_a_detectable_difference_is_still_found_four_times_of_five(seeds):
-    """1,500 studies of four policies, one of which leads the others by `mdd`. The test counts the
-    studies in which p_holm of its lead over one other policy is below 5 %. Only seeds vary, so p is
-    that of a t test over seeds."""
+    """1,500 studies of four policies. One policy leads the others by the smallest difference that
+    is detectable among a number of comparisons. The test counts the studies in which p_holm of the
+    lead over one other policy is below 5 %. Only seeds vary, so p is that of a t test over seeds.
+    """
     rng = np.random.default_rng(seeds)
     spread, pairs = 0.02, list(itertools.combinations(range(4), 2))
     means = rng.normal(0, spread, (1500, 4, seeds))

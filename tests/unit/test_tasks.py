@@ -34,7 +34,7 @@ def prepare(folder, source, *paths, task="mine", split="train", **options):
 
 
 def check_refusal(done, *words):
-    """Assert that a program ends with one line and status 1, and writes nothing."""
+    """Assert that a program ends with status 1 and one line of error that has all `words`."""
     assert done.returncode == 1, done.stdout
     assert done.stderr.startswith("error: ") and done.stderr.count("\n") == 1, done.stderr
     for word in words:

@@ -74,8 +74,8 @@ def test_only_the_files_asked_for(work, dataset):
 
 
 def test_hidden_files_are_not_downloaded(work, dataset):
-    """Checksum files (seals) lie in hidden folders. A seal of another program would make a file
-    unreadable, and seals are in no lock."""
+    """The project's checksum files (seals) lie in hidden folders and are in no lock. If a dataset
+    contained a seal with another checksum, the project could not read the sealed file."""
     for name in (".seals/manifest.json", "main/.seals/test.jsonl", ".hidden.json"):
         (dataset / name).parent.mkdir(exist_ok=True)
         (dataset / name).write_text('{"a": 1}')

@@ -166,7 +166,7 @@ def test_another_policy_chooses_from_the_same_pass_rates(answered):
 
 
 def test_a_fault_of_prompts_or_model_is_reported_in_one_line(tmp_path, untrained):
-    tables = {  # (name of the task and its file, further keys of its source, the rows)
+    tables = {  # name of a task and of its file: (further keys of its source, rows of the file)
         "column.csv": ({"columns": {"question": "promt"}}, TABLE),
         "blank.csv": ({}, [row | {"gold": ""} if i == 4 else row for i, row in enumerate(TABLE)]),
         "empty.csv": (

@@ -161,8 +161,9 @@ def test_weights_and_biases_of_qwen2_equal_those_of_the_file(tmp_path, tied, qua
 
 
 def test_the_tokenizer_of_qwen2_follows_qwens_rules(tmp_path):
-    """The rules are single digits, contractions in any case, NFC and whole special tokens. Both
-    transformers and vLLM follow them."""
+    """The rules: each digit is a token, contractions are recognised in upper and lower case, text
+    is normalised (NFC), and special tokens are not split. Both transformers and vLLM follow the
+    rules."""
     from tokenizers import Tokenizer
 
     from hardgrpo.sampling import model_folders

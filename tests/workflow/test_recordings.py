@@ -58,8 +58,10 @@ def configure(config):
 
 @pytest.fixture
 def recorded(world):
-    """A recording of ten problems with four completions each. Problem i is truncated in i % 4
-    samples; the completions of runs are always finished and correct."""
+    """Recordings of ten problems. The base model has four completions per problem; those of problem
+    i are right, except i % 4 completions without an answer. Run `all` answers half of its
+    completions after 50 updates and all after 100 updates, and all its answers are right. Run
+    `hard` always gives a wrong answer."""
     data = world.folder / "data/mine"
     cut = lambda i, k: "and then" if k < i % 4 else right(i)
     recording(
@@ -397,7 +399,8 @@ def test_the_study_of_the_real_recordings_has_the_expected_numbers(world):
     ]
     path = world.folder / "results/summaries/recordings/parts.csv"
     kinds = dict.fromkeys(("model", "task", "policy"), str) | dict.fromkeys(columns, float)
-    # otherwise rows of the model with 14B parameters
+    # The rows of these tasks are from these models, all other rows from the model with 14B
+    # parameters.
     of_task = {"shuffled_objects_seven": "qwen3-4b-recorded", "dyck": "qwen3-8b-recorded"}
     rows = {
         (r["task"], r["policy"]): r
@@ -430,8 +433,8 @@ def test_the_study_of_the_real_recordings_has_the_expected_numbers(world):
         world.folder / "results/summaries/recordings/subsets.csv",
         {"task": str, "policy": str, "prompts": float},
     )
-    # The authors' subsets have 47, 22 and 17 prompts, because the authors graded prompt and
-    # completion together.
+    # The authors' subsets have 47, 22 and 17 prompts. The second is smaller, because the authors
+    # graded prompt and completion together.
     assert [
         r["prompts"]
         for r in subsets
