@@ -333,8 +333,8 @@ def world(tmp_path) -> World:
 
 
 def shrink(config: dict) -> None:
-    """Reduce the miniature to a study that takes seconds: one task and its harder twin, a tiny model
-    that has hardly learned anything, two policies, one seed."""
+    """Reduce the miniature to a study that takes seconds: one task and its harder twin, a tiny
+    model after 40 steps of pretraining, two policies, one seed."""
     for name, task in config["tasks"].items():
         source = task["source"]
         if source["kind"] == "generated":
