@@ -147,9 +147,9 @@ def disk_full(workflow: Workflow, rng: random.Random) -> bool:
 
 
 def no_memory(workflow: Workflow, rng: random.Random) -> bool:
-    """Limit one process to little more memory than it has (RLIMIT_AS). The process is killed after
-    15 s, as a system without memory would do, because OpenBLAS repeats a failed allocation forever
-    while it is loaded."""
+    """Limit one process to little more memory than it has (RLIMIT_AS). Kill the process after 15 s,
+    as a system without memory would do, because a process that loads OpenBLAS repeats a failed
+    allocation forever."""
     pid = draw_process(workflow, rng)
     with contextlib.suppress(ProcessLookupError, FileNotFoundError, TypeError):
         pages = int(Path(f"/proc/{pid}/statm").read_text().split()[0])

@@ -1,5 +1,5 @@
-"""Small worlds for tests: a copy of the project in a temporary folder, with a configuration small
-enough for seconds."""
+"""Small worlds for tests: a copy of the project in a temporary folder, with a configuration so
+small that a study takes seconds."""
 
 import collections
 import contextlib
@@ -39,7 +39,7 @@ for number, handler in (
 # All workers and their worlds share one server.
 os.environ.setdefault(warm.SOCKET, warm.socket_path())
 # Set these variables as Snakemake does for its jobs, so that programs that a test starts directly
-# also use this server. A second thread would only wait.
+# also use this server. The numbers of threads are 1, because a second thread would only wait.
 os.environ |= environments.ALLOCATOR | dict.fromkeys(
     ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"
 )
@@ -64,8 +64,8 @@ ROOT = Path(__file__).parents[1]
 SCRIPTS = ROOT / "scripts"
 
 
-# Targets that make all summaries of the miniature, judge its claims and verify both, but draw no
-# figure, which takes a second.
+# Targets that make all summaries of the miniature, judge its claims, and verify summaries and
+# claims. They draw no figures, because each figure takes a second.
 TABLES = ["results/summaries/mini/gains.csv", "paper/mini/verified.txt"]
 
 
@@ -256,7 +256,8 @@ class World:
                 )
             elif source.exists():
                 shutil.copy2(source, target)
-        # On a cluster a world also runs the study that its config.yaml names.
+        # Profile `slurm` names another study in its configfile. Without this line, a world runs the
+        # study of its config.yaml on a cluster, too.
         self.edit("slurm/config.yaml", lambda text: re.sub("(?m)^configfile: .*\n", "", text))
 
     @classmethod
@@ -332,8 +333,8 @@ def world(tmp_path) -> World:
 
 
 def shrink(config: dict) -> None:
-    """Reduce the miniature to a study of seconds: one task and its harder twin, an untrained model,
-    two policies, one seed."""
+    """Reduce the miniature to a study that takes seconds: one task and its harder twin, a tiny
+    model after 40 steps of pretraining, two policies, one seed."""
     for name, task in config["tasks"].items():
         source = task["source"]
         if source["kind"] == "generated":
@@ -383,8 +384,8 @@ def one_worker_at_a_time(tmp_path_factory, name: str):
 
 @pytest.fixture(scope="session")
 def finished_world(tmp_path_factory) -> World:
-    """A small study that the first worker pretrains, probes, trains, evaluates and draws. Tests
-    must not change it; see `finished`."""
+    """A world with a finished small study. The first worker that needs the world runs the whole
+    workflow. Tests must not change the world; `finished` is a copy that they may change."""
     with one_worker_at_a_time(tmp_path_factory, "finished") as folder:
         if not (folder / "output").exists():
             world = World(folder / "world")
@@ -400,7 +401,7 @@ def finished_world(tmp_path_factory) -> World:
 
 @pytest.fixture
 def finished(finished_world, tmp_path) -> World:
-    """A copy of the finished study, with the times of the files, which a test may change."""
+    """A copy of the finished study that a test may change. The files keep their times."""
     return finished_world.copy(tmp_path / "world")
 
 
@@ -524,7 +525,8 @@ CLOCKED = re.compile(r"timing\.csv|.*provenance\.json|.*\.log")
 
 
 def results(folder: Path, *parts: str) -> dict[str, bytes]:
-    """{path: content} of the files below results/ that must not depend on how they were made."""
+    """{path: content} of the files below these parts of results/, without the files and columns
+    that depend on the clock or the machine."""
     return {
         str(path.relative_to(folder)): without_times(path)
         for part in parts

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from hardgrpo.runtime import user_settings
 
-# The calls of apptainer that Snakemake and spython make. Commands run on this machine, without the
-# modules that the image would lack.
+# Answers the calls that Snakemake and spython make to apptainer. Commands in a container run on
+# this machine, without the modules that the image would lack.
 APPTAINER = """#!{python}
 import json, os, sys
 arguments = sys.argv[1:]
@@ -72,8 +72,8 @@ def normalized(name: str) -> str:
 
 
 def apptainer(folder: Path, locks: dict[str, Path], name: str = "apptainer") -> "Apptainer":
-    """A folder for PATH with the stand-in, which hides modules of packages that an image's lock
-    does not name."""
+    """Make a folder for PATH with the stand-in. For commands in an image, the stand-in hides the
+    modules of packages that the image's lock does not name. `locks` is {image: lock}."""
     folder.mkdir()
     stand_in = Apptainer(folder)
     program = folder / name
@@ -117,7 +117,8 @@ class Apptainer:
         )
 
 
-# The calls of latexmk that compile_paper.py makes: write a PDF without pages to the output folder.
+# Answers the calls that compile_paper.py makes to latexmk: writes a PDF without pages to the output
+# folder.
 LATEXMK = """#!/bin/sh
 for argument; do case $argument in -outdir=*) printf '%%PDF-1.5 made by a stand-in' > "${argument#-outdir=}/paper.pdf";; esac; done
 """

@@ -12,8 +12,8 @@ from hardgrpo.runtime.errors import UserError
 def run(
     folder: Path, name: str, /, *arguments: object, **options: object
 ) -> subprocess.CompletedProcess:
-    """`fork_server.run` for the program of this name in a folder, with `options` as in
-    `command_line.format_options`."""
+    """Run the program of this name in a folder, and return what `fork_server.run` would return.
+    `options` are those of `command_line.format_options`."""
     with contextlib.chdir(folder):
         try:
             return subprocess.CompletedProcess(

@@ -1,4 +1,4 @@
-"""Damaged weights are named; models and checkpoints of another configuration are replaced."""
+"""Errors name damaged weights. Models and checkpoints of another configuration are replaced."""
 
 import os
 import shutil

@@ -83,8 +83,8 @@ def url(kind, learned):
 
 
 def test_pass_rates_and_log_probabilities_equal_those_computed_from_the_weights(kind, url, learned):
-    """The server of llama-cpp-python ignores n, which the program reports, and returns no
-    log-probabilities of chats."""
+    """The server of llama-cpp-python ignores the request's parameter `n`, so the provenance lists
+    `n` as not supported. This server also returns no log-probabilities of chats."""
     facts, rows = probe_through_server(learned.folder, url, kind)
     assert facts["not_supported"] == (["n"] if kind == "llama_cpp" else [])
     assert facts["answered_by"] == [NAME]
@@ -128,7 +128,8 @@ def test_a_context_that_is_too_small_names_the_prompt(kind, url, learned, tokens
 
 
 def test_another_model_is_not_asked_for_an_answer(kind, url, learned):
-    """The server of llama-cpp-python would answer under the requested name."""
+    """The server of llama-cpp-python would answer a request for any model, and give the requested
+    name as the model's name."""
     arguments = probe_command(learned.folder, url, f"{kind}-another", 2, 20, model="another-7B")
     assert_fails(learned, arguments, f"'{NAME}'", "'another-7B'")
 

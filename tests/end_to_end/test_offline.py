@@ -26,7 +26,7 @@ def run(world: World, env: dict, *arguments: str) -> subprocess.CompletedProcess
         "2",
         *arguments,
     ]
-    # the tests' server has a network
+    # leave out the tests' server of warm programs, because its programs have a network
     environment = {name: value for name, value in os.environ.items() if name != warm.SOCKET} | env
     return subprocess.run(
         command, cwd=world.folder, env=environment, capture_output=True, text=True, check=False
@@ -66,7 +66,7 @@ def test_a_study_runs_without_a_network_and_opens_no_connection(with_inputs, tmp
 
 
 def test_without_the_ban_training_asks_for_the_network(finished, tmp_path):
-    """The recorder therefore detects network calls, and the programs need the ban."""
+    """This shows that the recorder detects network calls, and that the programs need the ban."""
     finished.edit(
         "src/hardgrpo/runtime/environments.py",
         lambda text: re.sub(r"(?m)^OFFLINE = .*", "OFFLINE = {}", text),

@@ -1,5 +1,5 @@
-"""A trained study of choosing prompts during training: every selector, replay and process rewards,
-beside plain GRPO."""
+"""A small study whose runs choose prompts during training: runs with every selector, with replay
+and with process rewards, and a run with plain GRPO."""
 
 import csv
 from pathlib import Path

@@ -33,8 +33,8 @@ def test_a_run_is_taken_over_from_a_process_that_nobody_waits_for(run):
     assert contents(run / "taken") == contents(run / "clean")
 
 
-# A process that holds the lock of a state, under any program name, and acts at SIGTERM as the test
-# says.
+# A process that holds the lock of a state (with "flock") or only writes the text of the lock file.
+# At SIGTERM, the process executes the code `at_sigterm` of the test.
 HOLDER = """
 import fcntl, os, shutil, signal, sys, time
 state, text, flock, at_sigterm = sys.argv[1:]

@@ -2,7 +2,7 @@
 
     make fuzz                                              # all targets, 12,000 cases
     python -m fuzzing --cases 3000 --kind files            # one kind of target
-    python -m fuzzing --only 'pass rates' --seed 1234      # one case again, as its finding is named
+    python -m fuzzing --only 'pass rates' --seed 1234      # one case: target and seed of a finding
 
 The exit status is 1 if there is a finding. A case depends on its target and seed alone.
 """
@@ -33,7 +33,7 @@ def main() -> None:
         "--cases", type=int, default=12_000, help="of all targets together (default: %(default)s)"
     )
     parser.add_argument("--kind", choices=KINDS, action="append", help="default: all")
-    parser.add_argument("--only", help="one target")
+    parser.add_argument("--only", help="run only the targets whose names contain this text")
     parser.add_argument(
         "--seed", type=int, help="with --only: run this case alone, without catching its error"
     )

@@ -1,10 +1,10 @@
 """Run one case and decide whether it ended well.
 
 A case ends well if it returns the right result (the case itself checks the result with `assert`),
-or raises a `UserError` of one printable line. A program may also exit with a status other than 0
-and a printable line. Findings are a traceback, a longer or an unprintable message, a status other
-than 0 without a message, and more than 5 seconds of processor time. Wall time does not count,
-because the machine may be busy.
+or raises a `UserError` of one printable line (for a configuration: one line for each mistake). A
+program may also exit with a status other than 0 and a printable line. Findings are a traceback, a
+longer or an unprintable message, a status other than 0 without a message, and more than 5 seconds
+of processor time. Wall time does not count, because the machine may be busy.
 """
 
 import contextlib
@@ -32,7 +32,8 @@ MOST_LINES = 21
 
 
 class TooLongError(BaseException):
-    """Not a subclass of Exception, so that no reader reports it as a mistake in its file."""
+    """Not a subclass of Exception, so that no function that reads a file catches this error and
+    reports a mistake in the file."""
 
 
 def _too_long(*_):
@@ -47,7 +48,7 @@ def limit_this_process() -> None:
 
 
 def judged(case: Callable[[], None]) -> tuple[str, str]:
-    """(refused, right, traceback, hang, wrong or message; details)."""
+    """The outcome of a case (refused, right, traceback, hang, wrong or message) and its details."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     resource.setrlimit(
         resource.RLIMIT_CPU, (int(used.ru_utime + used.ru_stime) + STUCK, resource.RLIM_INFINITY)
@@ -73,8 +74,9 @@ def judged(case: Callable[[], None]) -> tuple[str, str]:
 
 
 def _message(text: str) -> tuple[str, str]:
-    """Whether a message is printable lines that a person can read: one line, or for a configuration
-    one line for each mistake."""
+    """The outcome of a case with an error message: `refused` if the message consists of printable
+    lines that a person can read (one line, or for a configuration one line for each mistake), else
+    `message`."""
     lines = text.splitlines()
     good = (
         lines
@@ -108,8 +110,8 @@ def program(name: str):
 
 def run_program(name: str, /, *arguments: object, **options: object) -> str:
     """Run a program's `main` as its process would, with `options` as in
-    `command_line.format_options`. Return the program's output, or raise a `UserError` with the line
-    that it ended with."""
+    `command_line.format_options`. Return the program's output, or raise a `UserError` with the
+    error message that the program ended with."""
     output, error_output = io.StringIO(), io.StringIO()
     sys.argv = [f"{name}.py", *map(str, arguments), *format_options(**options)]
     status: object = 0

@@ -11,7 +11,7 @@ from explorer_pages import TITLE, HandMadeStudy
 pytestmark = pytest.mark.chromium
 
 
-HOSTILE = [  # (written, shown)
+HOSTILE = [  # (text in the file, text that the page shows; None: the same text)
     ("<script>window.hacked = 1</script>", None),
     ("</script><script>window.hacked = 1</script>", None),
     ("<!-- <script> </body> ]]> <![CDATA[", None),

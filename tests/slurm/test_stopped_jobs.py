@@ -1,5 +1,5 @@
-"""A training on Slurm while the controller is down, or whose job Slurm ends: by scancel, for a job
-of higher priority, or at the time limit."""
+"""A training job on Slurm finishes even if the controller is down for a while, or if Slurm ends
+the job by scancel, for a job of higher priority, or at the time limit."""
 
 import os
 import re

@@ -203,7 +203,8 @@ def test_a_squeue_that_forgets_jobs_too_soon_is_reported(unaccounted, plain):
 
 
 def test_the_scheduling_of_jobs_that_do_nothing_is_measured(slurm, monkeypatch, tmp_path):
-    """A row of another number of jobs is kept."""
+    """The new row replaces the row with the same number of jobs. The row with another number of
+    jobs stays."""
     output = tmp_path / "jobs.csv"
     output.write_text(",".join(measure_slurm.COLUMNS) + "\n7,2,1.0,1.0,1\n3,2,1.0,1.0,1\n")
     for name, value in slurm.env.items():

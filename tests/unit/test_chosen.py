@@ -1,5 +1,5 @@
-"""The difficulty of chosen prompts: by hand, on held-out completions, and for prompts without
-reference answers."""
+"""The difficulty of chosen prompts, compared with numbers computed by hand: with held-out
+completions, without them, and for prompts without reference answers."""
 
 import pytest
 

@@ -113,7 +113,8 @@ def read_imports(path: Path) -> set[str]:
 
 
 def test_no_import_is_missed_that_python_sees():
-    """For every program and module. Text that only looks like an import may also be followed."""
+    """In every program and module, code.py finds each import that `ast` finds. code.py may also
+    follow text that only looks like an import."""
     for path in [*SCRIPTS.rglob("*.py"), *code.SOURCE.rglob("*.py")]:
         assert {
             dependency for name in read_imports(path) for dependency in code._modules(path, name)
@@ -137,7 +138,9 @@ def test_the_checksum_of_a_figure_covers_its_own_module_and_the_style_of_figures
 FOLLOWING = re.compile(r"""\bcode\(\s*["']([\w/]+\.py)["']""")
 # verify.py passes these files to pytest by their names
 CHECKS = ["test_summaries", "test_raw_files"]
-MODULES_IN_REGISTRY = {  # modules that a program finds through names in the registry, as in rules/*.smk
+# Modules that a program loads by their names in the registry: {program: [modules of one checksum,
+# ...]}. The rules pass the same modules to `arguments.code`.
+MODULES_IN_REGISTRY = {
     "summaries/summarize.py": [
         [f"analysis/{table.module}.py" for table in registry.SUMMARIES.values()]
     ],
@@ -203,7 +206,7 @@ def test_a_change_of_any_module_changes_the_checksums_of_exactly_the_programs_th
         for module_paths in MODULES_IN_REGISTRY.get(name, [[]])
     ]
     using = [closure(files, imports) for files in followed]
-    # code.py caches the imports of a file, and a comment changes no import
+    # The cache of imports in code.py stays valid, because the added comment changes no import.
     before = [code.checksum(*files) for files in followed]
     for module in modules:
         text = module.read_bytes()
@@ -218,7 +221,8 @@ def test_a_change_of_any_module_changes_the_checksums_of_exactly_the_programs_th
         assert not wrong, f"{dotted(module)}: {wrong}"
 
 
-# Folders that only one program uses, and patterns over the runs of the finished demo.
+# Paths that programs may write as strings: folders that only one program uses, and patterns over
+# the runs of the finished miniature.
 OWN_RESULTS = {"results/plan", "results/bench"}
 OWN_RESULTS |= {
     f"results/training/*/*/mini/{policy}/seed*/spec.yaml" for policy in ("hard", "random")

@@ -174,7 +174,8 @@ def test_columns_of_plain_kinds_are_converted(folder):
 
 
 def test_images_declared_by_a_parquet_file_are_not_decoded(folder):
-    """The schema in the file declares the images, not the card. The library would open the path."""
+    """The schema in the Parquet file, not the card, declares the images. The library would open the
+    path of an image."""
     import datasets
 
     (folder / "mine.csv").unlink()

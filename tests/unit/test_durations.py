@@ -60,8 +60,8 @@ def test_a_run_counted_by_hand():
     assert estimate.tokens_trained == pytest.approx(
         estimate.tokens_generated + 1000 * 256 * durations.PROMPT_TOKENS["gpu"]
     )
-    # forward, backward, layers again, reference policy, vLLM's probabilities: 2 FLOPs a weight and
-    # token each
+    # Five passes of 2 FLOPs per weight and token: forward, backward, recomputed layers, reference
+    # policy, and the recomputed probabilities of vLLM's tokens.
     learning = (
         5
         * 2
@@ -180,9 +180,9 @@ def read_finished_jobs(folder):
 
 
 def test_calibration_follows_what_was_measured_from_the_narrowest_group_to_the_widest(tmp_path):
-    tokens = 1000 * 256 * 100  # 100 of 250 each
+    tokens = 1000 * 256 * 100  # each completion has 100 tokens; the limit is 250
     write_finished_run(tmp_path, "qwen3-14b/gsm8k/as_written/hard/seed0", 30_100, 30_000, tokens)
-    # the seconds of the last attempt alone
+    # ignored, because a resumed run records only the seconds of its last attempt
     write_finished_run(
         tmp_path, "qwen3-14b/gsm8k/as_written/hard/seed1", 9e9, 9e9, tokens, resumed_from=500
     )
@@ -199,8 +199,8 @@ def test_calibration_follows_what_was_measured_from_the_narrowest_group_to_the_w
     )
     assert estimate.seconds == pytest.approx(30_100, rel=1e-3) and estimate.start_seconds == 100
     assert estimate.tokens_generated == pytest.approx(tokens)
-    # Another policy of the task has the same token counts. Another model differs as much from its
-    # plan, but its token counts are the assumed ones.
+    # For another policy of the task, the estimate uses the measured token counts and times. For
+    # another model, it uses the measured slowness, but the assumed token counts.
     assert (
         durations.estimate(
             ResolvedJob.of(
@@ -266,7 +266,7 @@ def test_a_run_on_worked_solutions_samples_nothing_and_costs_its_texts(tmp_path)
     assert estimate.tokens_trained == pytest.approx(
         1000 * 32 * (250 * durations.FILL + durations.PROMPT_TOKENS["gpu"])
     )
-    # forward, backward, layers again: 2 FLOPs a weight and token each
+    # Three passes of 2 FLOPs per weight and token: forward, backward and recomputed layers.
     learning = (
         3
         * 2
@@ -336,8 +336,8 @@ def test_the_planned_time_of_an_update_of_a_published_model_on_a_cpu_agrees_with
 
 
 def test_bf16_on_a_cpu_is_planned_as_it_was_measured():
-    """On a core with AMX, 200 completions of the model with 52,765 tokens took 485 s, and an update
-    with a quarter of its groups learnable 110 s."""
+    """On a core with AMX, sampling 200 completions (52,765 tokens together) took 485 s. An update
+    in which a quarter of the groups were learnable took 110 s."""
     model, task = "qwen2.5-coder-0.5b-instruct", "gsm8k_small"
     resolved = lambda job: ResolvedJob.of(CONFIG, job)
     probe = resolved(Job("probe", model, task))

@@ -114,8 +114,9 @@ def test_a_subset_is_decided_if_every_continuation_of_the_probe_gives_the_subset
     if early_stopping.is_decided(target, correct, drawn):
         assert len(subsets) == 1
     elif len(subsets) == 1:
-        # Early stopping does not decide that a pool has too few candidates, or that a matched set
-        # does not depend on the split.
+        # Early stopping does not detect in two cases that all continuations agree: every
+        # continuation has too few candidates, or base_right_matched chooses the same prompts in
+        # every continuation.
         assert subsets == {None} or policy["rule"] == "base_right_matched"
 
 
@@ -191,7 +192,7 @@ def test_sampling_one_by_one_needs_hardly_more_samples_than_the_oracle(rule, bud
         least += early_stopping.oracle_samples(target, outcomes)
         drawn_samples += probe(outcomes, [(target.policy, seed)], 1).drawn.sum()
     # Without knowing the outcomes, a stopper cannot always find the cheapest cut. If the boundary
-    # lies in a tie at 0 or K, there is only one cut.
+    # lies in a tie of prompts with no or only right samples, there is only one cut.
     assert (
         drawn_samples
         <= (1.01 if budget == 0.1 and rule != "hard_solvable" and shape < 1 else 1.06) * least
@@ -227,8 +228,8 @@ CONFIDENT = [
 def test_with_a_confidence_precision_and_recall_are_about_the_confidence_or_higher_without_more_samples(
     shape, samples, policy
 ):
-    """Pools of 200 prompts whose pass rates follow Beta(shape, shape), sampled as the program
-    samples them (completes_subset)."""
+    """Pools of 200 prompts whose pass rates follow Beta(*shape), sampled as the program samples
+    them (completes_subset)."""
     confidences, cost = (1.0, 0.95, 0.8, 0.6), {}
     # numbers of chosen prompts, of correctly chosen prompts, and of prompts to choose
     measures = {confidence: np.zeros(3) for confidence in confidences}

@@ -1,5 +1,5 @@
-"""The paper's paragraphs state the content of the tables: verdicts, smallest and largest values;
-and nothing if a table has no rows."""
+"""The paper's paragraphs state the content of the tables: verdicts, and smallest and largest
+values. The paragraph of a table without rows is empty."""
 
 import pandas as pd
 

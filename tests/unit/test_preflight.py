@@ -287,8 +287,8 @@ def test_granted_gpus_must_equal_the_requested_gpus(environment):
     ],
 )
 def test_gpus_are_counted_from_cuda_visible_devices(entries, count, environment):
-    """Slurm gives MIG slices of a GPU by their UUIDs, and gives a job without GPUs the entry
-    NoDevFiles."""
+    """In CUDA_VISIBLE_DEVICES, Slurm names MIG slices of a GPU by their UUIDs. For a job without
+    GPUs, Slurm sets the variable to NoDevFiles."""
     assert environments.visible_gpus(entries) == count
     for rehearsal in ({}, {environments.REHEARSAL: "1"}):
         environment(CUDA_VISIBLE_DEVICES=entries, **rehearsal)

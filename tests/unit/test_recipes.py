@@ -174,15 +174,15 @@ def test_no_value_that_decides_a_result_is_left_to_a_default():
         # the model is loaded before, by recipes.model_arguments
         "model_init_kwargs", "trust_remote_code",
         "router_aux_loss_coef",  # only for mixtures of experts
+        # of unused features: evaluation by the trainer, tools, a vLLM server, other caches
         "num_generations_eval", "ds3_gather_for_generation", "pad_to_multiple_of", "generation_batch_size", "generation_kwargs",
         "cache_implementation", "max_tool_calling_iterations", "log_completions", "log_multimodal", "num_completions_to_print",
         "log_unique_prompts", "log_completions_hub_repo", "use_transformers_continuous_batching",
         "transformers_continuous_batching_config", "use_transformers_paged", "vllm_importance_sampling_cap",
         "vllm_structured_outputs_regex", "vllm_server_base_url", "vllm_server_host", "vllm_server_port", "vllm_server_timeout",
-        # of unused features: evaluation by the trainer, tools, a vLLM server, other caches
         "vllm_group_port",
+        # of losses, reference policies and entropy bonuses that no recipe uses
         "sapo_temperature_neg", "sapo_temperature_pos", "vespo_k_pos", "vespo_lambda_pos", "vespo_k_neg", "vespo_lambda_neg",
-        # of losses and reference policies that no recipe uses
         "ref_model_mixup_alpha", "ref_model_sync_steps",
         "use_adaptive_entropy", "entropy_coef_min", "entropy_coef_max", "entropy_coef_delta", "entropy_target",
     }  # fmt: skip
@@ -225,7 +225,7 @@ def test_every_recipe_configures_a_trainer_for_every_model(model, recipe, tmp_pa
     assert arguments["vllm_enable_sleep_mode"] == (hardware.vllm_sleep and arguments["use_vllm"])
     assert arguments["bf16"] and arguments["gradient_checkpointing"] and not arguments["use_cpu"]
     monkeypatch.setenv("WORLD_SIZE", "1")
-    # arguments that this machine can construct
+    # changed so that GRPOConfig accepts the arguments on a machine without a GPU
     config = GRPOConfig(**arguments | {"use_cpu": True, "bf16": False})
     assert config.chat_template_kwargs == (
         {"enable_thinking": False} if model.startswith("qwen3") else None

@@ -19,8 +19,8 @@ def job(**wildcards: str) -> SimpleNamespace:
 
 
 def arguments(change=lambda config: None, targets=()) -> Arguments:
-    """Arguments for the project's configuration, with a change, if Snakemake is called with these
-    targets."""
+    """The arguments that rules pass if Snakemake is called with `targets`. The configuration is the
+    project's, after `change`."""
     config = project_config.config()
     change(config)
     workflow = SimpleNamespace(

@@ -190,8 +190,8 @@ def test_a_later_write_ignores_the_seal_that_a_kill_after_the_rename_left(table,
 
 
 def test_every_damaged_file_is_listed_also_beside_a_damaged_manifest(table, monkeypatch, capsys):
-    """Unreadable files are listed, too. States of unfinished runs change during the check and are
-    left to the runs."""
+    """Unreadable files are listed, too. States of unfinished runs are not checked, because they may
+    change during the check. A run checks its own state."""
     for folder in (
         "results/models/tiny",
         "results/models/emptied",

@@ -231,8 +231,8 @@ def test_a_token_is_in_no_file_and_no_message(monkeypatch, tmp_path):
 
 @pytest.mark.slow
 def test_no_library_makes_a_folder_in_tmp_that_others_can_guess(tmp_path):
-    """On import, torch makes `torchinductor_USER`, accepts an existing folder of another account,
-    and fails if a file has that name."""
+    """By default, importing torch makes the folder `torchinductor_USER` in /tmp. torch accepts an
+    existing folder of another account, and fails if a file has that name."""
     program, temporary = tmp_path / "scripts/part/program.py", tmp_path / "tmp"
     program.parent.mkdir(parents=True)
     program.write_text("import hardgrpo, getpass, torch._dynamo.package\nimport trl\n")

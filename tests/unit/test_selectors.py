@@ -127,7 +127,8 @@ def test_beta_draws_prompts_near_one_half_after_it_has_seen_the_pool():
 
 
 def test_beta_keeps_the_posterior_of_its_paper():
-    """By hand: Beta(1, 1), then 6 of 8, then 2 of 8, discounted by one half."""
+    """The posterior is computed by hand: it starts at Beta(1, 1). Before each of two groups, with 6
+    and 2 right rollouts of 8, it moves half of the way back to Beta(1, 1)."""
     selector = make_selector("beta")
     for share in (6 / 8, 2 / 8):
         selector.tell(1, online_selectors.PromptBatch(["p0003"]), [share])
@@ -254,7 +255,7 @@ def test_predictions_are_shares_whatever_the_anchor_prompts_gave(shares, seed):
 
 def test_uninformative_embeddings_do_not_reverse_predictions():
     """The mean of the other anchor prompts is lower if an anchor prompt's own pass rate is higher.
-    A fit to these means would predict easy prompts as hard."""
+    A fit to these means would predict low pass rates for easy prompts."""
     shares = np.array([0.0, 0.25, 0.5, 0.75, 1.0, 0.25, 0.75, 0.5])
     of_others = (shares.sum() - shares) / (len(shares) - 1)
     assert online_selectors.calibrate(

@@ -1,5 +1,5 @@
-"""Statistics of completions without reference answers: definitions by hand, and general
-properties."""
+"""Signals, computed from completions without reference answers: values computed by hand, and
+general properties."""
 
 import inspect
 import math

@@ -1,5 +1,6 @@
-"""The checkpoint from which a training resumes: only a trustworthy one, and no checkpoint is
-removed that may be intact."""
+"""A training resumes only from a trustworthy checkpoint, and no checkpoint that may be intact is
+removed. Other accounts cannot hold a run's lock, and taking a lock over affects no other file or
+process."""
 
 import errno
 import fcntl
@@ -51,7 +52,7 @@ def test_a_state_of_another_arithmetic_is_refused_with_the_reason(state, stored,
     facts = {"arithmetic": stored} if stored else {}
     for step in (2, 4, 6):
         provenance.write_manifest(states.checkpoint(state, step), **facts)
-    states.thin(state, 2)  # keeps only the model of the oldest checkpoint
+    states.thin(state, 2)  # leaves only the model in the oldest checkpoint
     with pytest.raises(errors.UserError) as error:
         states.resume_point(state, 2, current)
     for words in (
@@ -195,7 +196,8 @@ def innocent():
 def test_a_process_with_the_reused_id_of_an_ended_process_is_not_signalled(
     tmp_path, innocent, text
 ):
-    """A run was killed, its process id is used again, and another process holds its lock."""
+    """A run was killed, an innocent process has the run's process id, and a third process holds the
+    run's lock."""
     (tmp_path / "lock").write_text(text.format(innocent=innocent.pid, here=HERE))
     with open(tmp_path / "lock") as stream:
         fcntl.flock(stream, fcntl.LOCK_EX)

@@ -283,8 +283,8 @@ def test_no_value_that_decides_a_result_is_left_to_a_default(tmp_path):
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory):
-    """A model folder like the miniature's, problems, and the specification of a run on their worked
-    solutions."""
+    """(specification of a run on worked solutions, {id: problem}, {id: worked solution},
+    tokenizer). The model has the miniature's tokenizer and untrained weights."""
     from hardgrpo.training.pretraining import build_model, build_tokenizer
 
     engines.fix_threads()

@@ -1,5 +1,5 @@
-"""Choices without labels: changed answers change no byte of the subset. A predicted subset depends
-only on the answers that were bought."""
+"""Choices without labels: changed answers change no byte of the subset. A subset that is chosen by
+predicted pass rates depends only on the answers that were bought."""
 
 import json
 import random
@@ -17,8 +17,8 @@ from hardgrpo.runtime.errors import UserError
 from hardgrpo.selection import policies, predicted
 
 CONFIG = project_config.config()
-# Policies as the programs receive them: the workflow reads `rounds` and asks for each round's
-# choice.
+# Policies as the programs receive them, without `rounds`: the workflow reads this key and runs the
+# program that chooses once for each round.
 UNLABELLED = {
     name: {key: value for key, value in policy.items() if key != "rounds"}
     for name, policy in CONFIG["policies"].items()
@@ -68,7 +68,8 @@ def probe(tmp_path_factory):
 
 
 def choose(probe, folder, name, changed=lambda problem: problem, seed="0") -> bytes:
-    """Run all programs from the problems, whose answers may be changed, to the subset."""
+    """Run all programs that lead from the problems to the subset. `changed` may change a problem's
+    answer. Return the bytes of the subset and of its description."""
     policy, folder = UNLABELLED[name], folder / name
     folder.mkdir(parents=True, exist_ok=True)
     files.write_jsonl(

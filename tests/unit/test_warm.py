@@ -16,7 +16,7 @@ import pytest
 
 from conftest import ROOT
 
-# for tests that end the server and would have to wait for all libraries
+# Tests that end their server let it load only torch, because loading all libraries takes long.
 TORCH_ALONE = "LIBRARIES = 'import torch'"
 
 pytestmark = pytest.mark.slow

@@ -1,5 +1,4 @@
-"""The page "Was it worth it?": its verdicts, its first sentence, and its agreement with
-docs/which-prompts.md."""
+"""The page "Was it worth it?": its verdicts, and their agreement with docs/which-prompts.csv."""
 
 from math import nan
 from types import SimpleNamespace

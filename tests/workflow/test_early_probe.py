@@ -1,5 +1,5 @@
-"""With `probe: {..., stop: {confidence: 1}}`, `snakemake subset` gives the files of full probing
-from fewer samples."""
+"""With `probe: {..., stop: {confidence: 1}}`, `snakemake subset` writes the same subset as with
+full probing, from fewer samples."""
 
 import argparse
 import json
@@ -195,7 +195,7 @@ def test_several_shards_are_refused_and_a_study_s_task_is_probed_in_full(world):
 
 
 def program(folder, *options) -> list[str]:
-    """Call probe_early.py directly, with the arguments of the rule."""
+    """The command that runs probe_early.py directly, with the arguments of the rule."""
     return [
         sys.executable, path_of("probe_early"), "--model", "results/models/mine", "--problems", "results/tasks/mine/train.jsonl",
         "--prompt", "{question}", "--grader", "final_word", "--samples", str(SAMPLES), "--completion-tokens", "12", "--seed", "1",
@@ -315,7 +315,7 @@ def test_a_killed_and_resumed_early_probe_writes_the_same_files(worlds, tmp_path
             kills += 1
         process.communicate()
         for path in stores(tmp_path):
-            with open(path, "a") as stream:  # the file after a kill in the middle of a write
+            with open(path, "a") as stream:  # as after a kill in the middle of a write
                 stream.write('[{"id": "n')
     assert kills, "the probe ended before it could be killed"
     done = subprocess.run(command, cwd=early.folder, capture_output=True, text=True, check=False)
@@ -488,7 +488,8 @@ def stores(folder) -> list[Path]:
 
 def assert_samples_of(some: dict, everything: dict) -> None:
     """Assert that each row of `some` equals its row in `everything`. The sixth decimal of the
-    log-probability may differ, because batches of other shapes have other matrix products."""
+    log-probability may differ, because matrix products of another shape are rounded
+    differently."""
     assert sampled_of(some).items() <= sampled_of(everything).items()
     for key, row in some.items():
         for name in row.keys() | everything[key].keys():

@@ -113,9 +113,9 @@ def test_a_budget_as_large_as_the_pool_is_planned(planned):
 
 @pytest.mark.parametrize(
     ("task", "pool_size"),
-    [("swaps", 500), ("gsm8k", 7473)],
     # pools of known size: a generated pool, and a pool from a hub whose number of problems is
     # configured
+    [("swaps", 500), ("gsm8k", 7473)],
 )
 def test_a_budget_that_a_known_pool_cannot_fill_is_refused_when_planned(planned, task, pool_size):
     overlay(planned, {"rule": "hard", "budget": {"prompts": pool_size + 1}}, task=None, name=task)

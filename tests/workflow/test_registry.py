@@ -1,5 +1,5 @@
 """A new summary table, table of the paper or figure needs only an entry and a function. All other
-parts of the project find it through the registry."""
+parts of the project find the new table or figure through the registry."""
 
 import shutil
 import subprocess

@@ -193,8 +193,8 @@ def verify_program(world, tables: str = REFERENCE) -> tuple[int, str]:
 
 
 def test_a_wrong_grade_is_found_by_grading_again(finished):
-    """The check of the summaries does not find it, because the summaries are made from the wrong
-    grade, too."""
+    """The check of the summaries does not find the wrong grade, because the summaries are made from
+    the same grade."""
     path = finished.folder / "results/evaluation/tiny/swaps/mini/hard/seed0/swaps.csv.gz"
     lines = gzip.decompress(path.read_bytes()).decode().split("\n")
     correct, number = (

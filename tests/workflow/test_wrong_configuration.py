@@ -32,8 +32,8 @@ def by_rate(config):
 
 
 def break_(path, value):
-    """A function that changes the configuration: it sets the entry at a dotted path, or deletes the
-    entry (None)."""
+    """A function that sets the entry of a configuration at `path`, whose keys are separated by
+    slashes, to `value`. If `value` is None, the function deletes the entry."""
 
     def change(config):
         *parents, leaf = path.split("/")
