@@ -42,8 +42,8 @@ class Clone:
         (self.place / "figures.ready").touch()
 
     def make(self, *arguments: str, **variables: str) -> subprocess.CompletedProcess:
-        """Run `make figures` until it needs an environment. A stand-in replaces Python and makes no
-        environment."""
+        """Run only the part of `make figures` that takes the environment of the lock from `shared`,
+        or makes the environment there if it is missing."""
         environment = (
             os.environ | {"MAKEFLAGS": "", "MAKELEVEL": "", "PIP_NO_INDEX": "1"} | variables
         )
