@@ -76,7 +76,8 @@ def read(path: Path) -> list[dict]:
 
 
 def test_pass_rates_of_the_engines_agree(learned):
-    """The workflow's rule probes the model with vLLM, in shards."""
+    """The workflow has probed the model with transformers. The test probes it with vLLM, in two
+    shards."""
     folder = learned.folder
     by_transformers = files.read_rows(
         folder / "results/difficulty/tiny/arithmetic.csv",
