@@ -215,8 +215,8 @@ def test_variance_components_are_recovered_from_a_simulated_study(design):
         "replicate": 0.02 + 0.005 * np.eye(arms),
         "problem_in_replicate": 0.05 + 0.02 * np.eye(arms),
     }
-    # A base model that all replicates share does not vary over replicates. If each replicate has its
-    # own base model, its policies inherit a part of the base model's effect on a problem.
+    # A base model that all replicates share does not vary over replicates. If each replicate has
+    # its own base model, its policies inherit a part of the base model's effect on a problem.
     if design == variance.SHARED:
         parts["number_in_replicate"] = variance.matrix_of(row.number_in_replicate)
         for matrix in parts.values():
