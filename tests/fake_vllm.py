@@ -1,5 +1,5 @@
-"""A stand-in for vLLM in TRL's trainer, for tests without vLLM. It starts, receives weights and
-samples as vLLM does, with transformers."""
+"""A stand-in for vLLM in TRL's trainer, for tests without vLLM. Like vLLM, it is started by the
+trainer, receives the weights, and samples completions; it computes with transformers."""
 
 from types import SimpleNamespace
 

@@ -1,5 +1,5 @@
-"""Run Snakemake and programs, as most tests do, in a fork of a process that has imported their
-libraries. The imports take half of the time of a dry-run."""
+"""Run Snakemake and programs in a fork of a process that has already imported their libraries, for
+most tests. The imports take half of the time of a dry-run."""
 
 import atexit
 import multiprocessing
@@ -34,8 +34,8 @@ def run(
     program: str, arguments: list[str], folder: Path, environment: dict[str, str] | None = None
 ) -> subprocess.CompletedProcess:
     """Run `python PROGRAM ARGUMENTS` in a folder, or `.venv/bin/snakemake ARGUMENTS` if the program
-    is "snakemake". By default the environment is that of this process, and the package is this
-    clone's."""
+    is "snakemake". By default the environment is that of this process, with this clone's package
+    hardgrpo on the path of modules."""
     environment = os.environ | {"PYTHONPATH": SOURCES} if environment is None else environment
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
         streams = [CONTEXT.reducer.DupFd(stream.fileno()) for stream in (out, err)]

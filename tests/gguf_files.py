@@ -1,5 +1,5 @@
 """Small GGUF files of the qwen2 architecture, a pretrained model of the project as a GGUF file, and
-wheels that carry files in parts."""
+wheels that hold given files."""
 
 import zipfile
 from pathlib import Path
@@ -17,7 +17,7 @@ TEMPLATE = (
     "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
-NAMES = {  # names of a layer's weights
+NAMES = {  # {name of a layer's weights in GGUF: name in transformers}
     "attn_norm": "input_layernorm",
     "attn_q": "self_attn.q_proj",
     "attn_k": "self_attn.k_proj",
@@ -66,8 +66,8 @@ def write_qwen2(
     rules: str | None = "qwen2",
     quantised: bool = False,
 ) -> None:
-    """Write a model as a GGUF file, without the weights in `without`. `rules` are the tokenizer's
-    rules of pre-tokenization."""
+    """Write a model as a GGUF file, without the weights whose GGUF names contain `without`. `rules`
+    names the tokenizer's rules of pre-tokenization."""
     config, weights, tokens = model.config, model.state_dict(), vocabulary()
     names = {
         "token_embd.weight": "model.embed_tokens.weight",
@@ -118,8 +118,8 @@ def write_qwen2(
 
 def write_pretrained(path: Path, folder: Path, context_tokens: int) -> None:
     """Write a model that this project has pretrained (a Qwen3 with a token for each word and digit)
-    as a GGUF file. Prompts for the file begin with a space, because the first token begins with
-    one."""
+    as a GGUF file. The chat template of the file puts a space before each prompt, because the first
+    token of a prompt begins with a space."""
     model, tokenizer = AutoModelForCausalLM.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)  # fmt: skip
     config, weights, vocabulary = model.config, model.state_dict(), tokenizer.get_vocab()
     tokens = [token.replace("\u2581", " ") for token in sorted(vocabulary, key=vocabulary.get)]

@@ -17,13 +17,14 @@ WORDS = ["red", "blue", "green"]
 
 
 class ModelServer:
-    """`answer(body, number)` returns CUT, a body, (status, body), (status, body, headers), or (RAW,
-    bytes): the bytes of the complete response, after which the connection ends. A body is an object,
-    a text or bytes.
+    """`answer(body, number)` answers a request, given its body and the number of earlier requests.
+    It returns CUT, content, (status, content), (status, content, headers), or (RAW, bytes): the
+    bytes of the complete response, after which the connection ends. Content is an object, text or
+    bytes.
 
-    /v1/models lists `models`; None: there is no list. `requests` holds the bodies of requests in the
-    order of their arrival, `headers` their headers with names in small letters, `answered` the
-    bodies of requests that were answered with completions.
+    /v1/models lists `models`, or is not found if `models` is None. `requests` holds the bodies of
+    requests in the order of their arrival, `headers` their headers with names in small letters,
+    `answered` the bodies of requests that were answered with completions.
     """
 
     def __init__(self):
@@ -159,7 +160,8 @@ def refusal(message: str, status: int = 400, **fields) -> tuple[int, dict]:
 
 
 def at_random(share: float, seed: int, failures: list) -> Callable:
-    """Answers of which a random share fails, each in one of these ways."""
+    """A function `answer` for a `ModelServer`. With probability `share`, the answer is one of
+    `failures`, chosen at random."""
     rng, lock = random.Random(seed), threading.Lock()
 
     def answer(body: dict, number: int):

@@ -68,8 +68,8 @@ FAULTS_OF_THIS_RUN = list(
 
 @pytest.fixture
 def world(finished, monkeypatch) -> World:
-    """A copy of the finished study. Each of its Snakemakes has its own server, so that a fault does
-    not reach other tests."""
+    """A copy of the finished study. Each Snakemake that runs in the copy has its own server
+    (hardgrpo.runtime.warm), so that a fault does not affect other tests."""
     monkeypatch.delenv(warm.SOCKET)
     return finished
 

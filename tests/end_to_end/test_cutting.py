@@ -50,8 +50,8 @@ def content(path) -> list[dict]:
 
 
 def text_of(path) -> str:
-    """The text of a file without log-probabilities. That of a cut completion is unknown, because it
-    is a mean over the tokens, some of which are removed."""
+    """The text of a file without log-probabilities. A log-probability is a mean over all tokens of
+    a completion, so it is unknown after a completion is cut."""
     return re.sub(r', "log_probability": [^}]*', "", gzip.open(path, "rt").read())
 
 

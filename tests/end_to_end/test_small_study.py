@@ -272,7 +272,8 @@ def test_the_paper_compiles(finished_world):
 
 
 def test_a_study_finished_without_tex_stays_finished_when_tex_is_installed(finished, tmp_path):
-    """The study says how to make the PDF. The report does not include the PDF until then."""
+    """Without TeX, the study prints the command that makes the PDF. The report includes the PDF
+    only after this command has run."""
     with_tex, without_tex = fakes.latexmk(tmp_path / "tex"), fakes.without_tex(tmp_path / "no_tex")
     paper, report = finished.folder / "paper/mini", finished.folder / "report.html"
 

@@ -76,7 +76,8 @@ def read(path: Path) -> list[dict]:
 
 
 def test_pass_rates_of_the_engines_agree(learned):
-    """The workflow's rule probes the model with vLLM, in shards."""
+    """The workflow has probed the model with transformers. The test probes it with vLLM, in two
+    shards."""
     folder = learned.folder
     by_transformers = files.read_rows(
         folder / "results/difficulty/tiny/arithmetic.csv",
@@ -391,9 +392,9 @@ def train(learned: World, folder: Path, name: str, **changes) -> list[dict]:
     ids=["vllm beside the trainer", "4-bit base"],
 )
 def test_recipes_for_gpus_train_on_a_cpu(learned, change, tmp_path):
-    """The parts of recipes that need GPUs, on the CPU: vLLM samples rollouts with the weights that
-    it receives after every update, and the base model has 4 bits."""
-    # so large that outdated weights in vLLM would be noticed
+    """Two parts of recipes that need GPUs in real runs are run on the CPU: vLLM samples rollouts
+    with the weights that it receives after every update; a base model has weights of 4 bits."""
+    # The learning rate is so large that outdated weights in vLLM would be noticed.
     rows = train(learned, tmp_path, "out", **change, learning_rate=2e-2)
     assert [int(row["step"]) for row in rows] == [1, 2, 3, 4] and {
         float(row["rollouts"]) for row in rows

@@ -1,5 +1,6 @@
-"""Targets: config.yaml with hostile entries, by section. A configuration that passes the checks
-must be planned; the message about a refused configuration must name the place."""
+"""Fuzzing targets: config.yaml with hostile entries, by section. Planning must not fail for a
+configuration that passes the checks; the message about a refused configuration must name the
+place."""
 
 import copy
 import json
@@ -41,8 +42,8 @@ class Target:
 
 
 def hostile(rng: random.Random, section: str | None) -> dict:
-    """The configuration with one or two changes. The study to run is usually one that the changes
-    concern."""
+    """The configuration with one or two changes in a section, or in the keys outside of
+    sections."""
     config = copy.deepcopy(CONFIG)
     outside = {key: value for key, value in config.items() if key not in SECTIONS}
     for _ in range(rng.choice((1, 1, 2))):
@@ -60,8 +61,8 @@ def hostile(rng: random.Random, section: str | None) -> dict:
 
 
 def likely(rng: random.Random, entry: dict, other_entries: dict) -> dict:
-    """An entry with a value that may be valid: the value of another entry, or a number close to its
-    own."""
+    """The entry with one value replaced by a value that may be valid: the value of another entry at
+    the same place, or a number close to the old one."""
     parent, path = entry, rng.choice(mutations.places(entry))
     other_value = rng.choice(list(other_entries.values()))
     for key in path[:-1]:
@@ -108,7 +109,8 @@ def planned(config: dict, folder: Path) -> None:
 
 
 def dry_run(config: dict, folder: Path) -> None:
-    """Let Snakemake plan the study. Raise a `UserError` with the last line if Snakemake refuses."""
+    """Let Snakemake plan the study. If Snakemake refuses the configuration, raise a `UserError`
+    with the last line of its output."""
     for name in ("Snakefile", "rules", "scripts", "src", "laptop", "envs", "inputs.lock", "paper"):
         (folder / name).symlink_to(ROOT / name)
     (folder / "results").mkdir()

@@ -1,5 +1,5 @@
-"""Valid files of every format, small enough to mutate a thousand times a minute, and readers of
-mutated files that are independent of the project's readers."""
+"""Valid files of every format, small enough to mutate a thousand times a minute, and second readers
+of the mutated files, which share no code with the project's readers."""
 
 import csv
 import io
@@ -178,7 +178,8 @@ def number(cell: str) -> float | None:
 
 
 def written(value):
-    """A value as it is read from a file: half a surrogate pair is written as a question mark."""
+    """The value that is read after `value` is written to a file: half a surrogate pair becomes a
+    question mark."""
     return json.loads(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
 
 

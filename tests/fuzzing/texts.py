@@ -1,6 +1,6 @@
-"""Targets: hostile completions, as models write them, for graders, signals, files and pages. A text
-without the answer must never count as correct, a correct answer after hostile text must count, and
-texts must be read as they were written."""
+"""Fuzzing targets: graders, signals, files and pages receive hostile completions that a model could
+write. A text without the answer must never count as correct, a correct answer after hostile text
+must count as correct, and texts must be read as they were written."""
 
 import contextlib
 import random
@@ -17,7 +17,7 @@ from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import printable
 from hardgrpo.selection import signals
 
-# A shorter limit than the graders' own: no comparison of this module needs more time.
+# Shorter time limits than the graders' own: no comparison in this module needs more time.
 expressions.SECONDS = (0.2, 0.3)
 
 PIECES = [

@@ -147,7 +147,8 @@ def test_an_adapter_is_trained(place, engine, trained):
 
 
 def test_a_killed_and_restarted_training_resumes(place, engine, trained):
-    """With transformers all files are equal; vLLM draws other random numbers."""
+    """With transformers, all files equal those of the run that was not killed. With vLLM they may
+    differ, because vLLM draws other random numbers after a restart."""
     name = f"{engine}-resumed"
     command = [
         "nice",

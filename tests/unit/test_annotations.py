@@ -1,4 +1,4 @@
-"""Answers in a file of rows to annotate that a spreadsheet has saved."""
+"""Answers are read from a file of rows to annotate after a spreadsheet has saved the file."""
 
 import csv
 import io
@@ -15,7 +15,8 @@ IDS = ["0007", "b", "1E5", "12345678901234567"]
 
 
 def write_annotation_file(folder, text: bytes, name="pool.csv", chosen=None) -> bytes:
-    """Write the file to annotate, for a pool without answers."""
+    """The file to annotate, written by the programs for a pool without answers. `text` is the
+    content of the pool's file."""
     (folder / name).write_bytes(text)
     source = json.dumps({"kind": "files", "train": name})
     done = in_process.run(

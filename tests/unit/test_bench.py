@@ -120,8 +120,8 @@ def test_every_benchmark_can_be_imported_and_run_is_there(modules):
 
 @pytest.mark.slow
 def test_the_committed_figures_of_probing_are_what_the_benchmark_replays(modules):
-    """Checked for one policy on the simulated pool, because the numbers of samples do not depend on
-    the machine."""
+    """The numbers of samples do not depend on the machine, so they can be compared. The test
+    compares those of one policy on the simulated pool."""
     probing = modules("probing")
     with (ROOT / "docs/bench.csv").open() as stream:
         committed = {row["what"]: row for row in csv.DictReader(stream)}
@@ -235,7 +235,7 @@ def test_a_small_benchmark_of_the_startup_runs_to_its_end(modules, monkeypatch, 
     assert [row["met"] for row in rows[2:]] == ["1", "1"], "nothing loads torch before it needs it"
 
 
-# units of their rows
+# {benchmark of the workflow: units of its rows}
 OF_WORKFLOW = {"figures": ["s", "processor s"], "planning": ["processor s"] * 3}
 
 
@@ -268,7 +268,7 @@ def after_the_demo(modules, monkeypatch, finished_world) -> Path:
     for module in (benchmarks, *map(modules, bench.NAMES)):
         monkeypatch.setattr(module, "ROOT", finished_world.folder, raising=False)
     monkeypatch.chdir(finished_world.folder)
-    # this benchmark measures only transformers
+    # these benchmarks measure only transformers, not vLLM
     monkeypatch.setenv("HARDGRPO_VLLM_PYTHON", "none")
     return finished_world.folder
 

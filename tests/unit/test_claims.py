@@ -152,8 +152,8 @@ def test_holm_corrects_over_the_tasks_of_a_model_with_a_p_value():
 
 
 def solving_rows(*tiers, **columns):
-    """Rows of `kinds`: (tier, new solving, half-width, share out of reach); tier "" is all
-    problems."""
+    """Rows of table `kinds`, one for each tuple (tier, new solving, half-width of its interval,
+    share out of reach). Tier "" stands for all problems."""
     facts = {"reach_samples": 64.0, "seeds": 10} | columns
     return [
         row("random", x, half, "new_solving", tier=tier, out_of_reach=lost, **facts)

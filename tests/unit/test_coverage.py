@@ -29,8 +29,8 @@ def test_the_text_states_the_numbers_of_the_tables():
 
 @pytest.mark.slow
 def test_the_committed_tables_equal_a_new_computation():
-    """One of the four committed tests with 3 seeds is simulated, with all 1,000 studies and the
-    same random seeds."""
+    """Of the four tests in the committed tables, `swaps_hard` is simulated again, for studies with
+    3 seeds: all 1,000 studies, with the same random numbers."""
     harder = COMPONENTS[COMPONENTS.eval_task == "swaps_hard"]
     covered = pd.DataFrame(
         files.round_floats(simulation.coverage(harder, 1000, seeds_tried=(3,)), digits=6)
@@ -38,7 +38,7 @@ def test_the_committed_tables_equal_a_new_computation():
     committed = COVERED[(COVERED.eval_task == "swaps_hard") & (COVERED.seeds == 3)].reset_index(
         drop=True
     )
-    # processors round differently, which changes one or two studies
+    # processors round differently, which changes the results of one or two of the 1,000 studies
     pd.testing.assert_frame_equal(covered, committed, rtol=0, atol=0.002)
     levels = pd.DataFrame(
         files.round_floats(simulation.levels(harder, 1000, seeds_tried=(3,)), digits=6)
@@ -50,7 +50,7 @@ def test_the_committed_tables_equal_a_new_computation():
 
 
 def run_program(monkeypatch, docs, *arguments):
-    """The program's `main` on a folder of documents; returns the figure that it saved."""
+    """Run the program on a folder of documents and return the figure that the program saves."""
     figures, save = [], plotting.save
     monkeypatch.setattr(
         plotting, "save", lambda figure, *options: (figures.append(figure), save(figure, *options))
@@ -87,7 +87,7 @@ def test_the_program_simulates_draws_and_writes(docs, monkeypatch):
     ):
         assert axis.get_title() == f"{quantity}s, target {target}"
         names = simulation.METHODS[target][::-1]
-        if quantity == "gain":  # this panel has the labels of the panel beside it
+        if quantity == "gain":  # the panel beside it has no labels of its own
             assert [label.get_text() for label in axis.get_yticklabels()] == list(names)
         rows = covered[
             (covered.target == target)
@@ -131,13 +131,13 @@ def test_reported_intervals_covered_93_to_98_per_cent_of_1000_studies(target):
 
 def test_tests_held_their_level():
     held = LEVELS[~LEVELS.test.str.contains("not corrected")]
-    # with a tolerance for the sampling noise of a share of 1,000
+    # 5 %, with a tolerance for the sampling noise of a share of 1,000 studies
     within = 0.05 + 2.58 * np.sqrt(0.05 * 0.95 / held.replications)
     assert (held.level <= within).all(), held
 
 
 def test_a_small_simulation_distinguishes_intervals_that_cover_from_intervals_that_do_not():
-    """The simulation has 150 studies. The bounds are wide, but a wrong formula exceeds them."""
+    """Only 150 studies are simulated, so the bounds are wide, but a wrong formula exceeds them."""
     rows = pd.DataFrame(simulation.coverage(SWAPS, 150, seeds_tried=(5,), seed=3))
     of = lambda target, quantity, method: rows[
         (rows.target == target) & (rows.quantity == quantity) & (rows.method == method)
@@ -215,8 +215,8 @@ def test_variance_components_are_recovered_from_a_simulated_study(design):
         "replicate": 0.02 + 0.005 * np.eye(arms),
         "problem_in_replicate": 0.05 + 0.02 * np.eye(arms),
     }
-    # The base does not vary; otherwise the policies inherit a part of the base's effect on a
-    # problem.
+    # A base model that all replicates share does not vary over replicates. If each replicate has
+    # its own base model, its policies inherit a part of the base model's effect on a problem.
     if design == variance.SHARED:
         parts["number_in_replicate"] = variance.matrix_of(row.number_in_replicate)
         for matrix in parts.values():
@@ -239,8 +239,8 @@ def test_variance_components_are_recovered_from_a_simulated_study(design):
 
 @pytest.mark.slow
 def test_intervals_cover_if_each_replicate_has_its_own_base():
-    """150 studies, so the bounds are wide. The policies inherit half of a base model's random
-    effect."""
+    """Only 150 studies are simulated, so the bounds are wide. The policies inherit half of the
+    random effect that a base model has on a problem."""
     row = SWAPS.assign(design=variance.OWN)
     arms = len(row.policies.item().split()) + 1
     row["replicate"] = variance.text_of((0.03 + 0.01 * np.eye(arms)).ravel())

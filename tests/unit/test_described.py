@@ -1,5 +1,5 @@
-"""Files that describe the project to other services: the citation, CodeMeta, the catalogue of
-workflows, forms and CI of the public host."""
+"""Files that describe the project to other services: the citation, CodeMeta, the entry for the
+catalogue of workflows, and the issue forms and CI of the public host."""
 
 import json
 import re

@@ -28,8 +28,9 @@ def no_helper_is_left():
 
 @pytest.fixture
 def impatient(monkeypatch):
-    """A limit of half a second of processor time per question, many times what a question needs,
-    and a helper without state of earlier tests."""
+    """Limits of 0.3 and 0.5 seconds of processor time for the two tries of a question, many times
+    what an ordinary question needs, and empty caches, so that the helper is asked every
+    question."""
     monkeypatch.setattr(expressions, "SECONDS", (0.3, 0.5))
     equal.cache_clear()
     parses.cache_clear()
@@ -45,8 +46,8 @@ HOSTILE = [
 
 
 def ask_what_hangs(pairs):
-    """Each hostile pair exceeds its processor time twice and is undecided. A new helper answers the
-    next question."""
+    """Each hostile pair exceeds the limit of processor time in both tries and is undecided. A new
+    helper answers the next question."""
     for pair in pairs:
         helper = expressions._get_helper()
         assert equal(*pair) is None
@@ -148,7 +149,7 @@ def test_a_helper_that_does_not_answer_is_replaced(impatient, monkeypatch):
     assert equal("a+d", "d+a")
     sleeping, read_line = expressions._helper, expressions._read_line
     os.kill(sleeping.pid, signal.SIGSTOP)
-    # A short limit for this helper only, because a new helper may start slowly.
+    # A short time limit for this helper only, because a new helper may start slowly.
     monkeypatch.setattr(
         expressions,
         "_read_line",
@@ -174,7 +175,7 @@ def test_an_interrupted_question_leaves_no_reply_behind(impatient, monkeypatch):
     not hasattr(resource, "prlimit"), reason="only Linux tells the limits of another process"
 )
 def test_the_memory_of_the_helper_is_limited():
-    """A model's text fills the helper's memory up to the limit, and not the machine's memory."""
+    """A model's text can fill the helper's memory up to the limit, but not the machine's memory."""
     assert (
         resource.prlimit(expressions._get_helper().pid, resource.RLIMIT_AS)[0]
         == equivalence.MEMORY_BYTES

@@ -172,8 +172,8 @@ def test_words_of_facts_have_tokens_only_if_the_model_learns_facts():
 
 
 def test_facts_change_neither_the_tokens_nor_the_demonstrations_of_other_models():
-    """The checksums are older than the tasks of facts. Committed results depend on the files with
-    these checksums."""
+    """The checksums were computed before the tasks of facts were added. Committed results depend on
+    the tokens and demonstrations with these checksums."""
     from hardgrpo.training import pretraining as trained
 
     tokenizer = trained.build_tokenizer({"swaps", "arithmetic"})
@@ -229,8 +229,8 @@ def one_thread():
 
 @pytest.mark.slow
 def test_a_small_model_learns_its_demonstrations(one_thread):
-    """Forty facts, in seconds: facts that were demonstrated correctly become probable, facts that
-    were demonstrated wrongly do not."""
+    """The model learns forty facts, which takes seconds. The correct answers of facts that are
+    mostly demonstrated correctly become probable; those of facts demonstrated wrongly do not."""
     import torch
 
     from hardgrpo.training import pretraining as trained
@@ -245,7 +245,7 @@ def test_a_small_model_learns_its_demonstrations(one_thread):
     }
     settings = pretraining("knowing", **shape, steps=250, batch_size=32)
     rows = problems()[:40]
-    # leaves few facts; the workflow excludes none
+    # this test excludes all but forty facts; the workflow excludes none
     excluded = {row["question"] for row in problems()[40:]}
     tokenizer = trained.build_tokenizer({"facts"})
     model = trained.build_model(settings, tokenizer).train()

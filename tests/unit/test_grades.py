@@ -33,7 +33,7 @@ def no_helper_is_left():
 
 
 def cases(table: str) -> list[dict[str, str]]:
-    """The rows of a table, one for each of a row's graders."""
+    """The rows of a table, repeated for each grader in column `graders`. Key `grader` is added."""
     with open(TABLES / table, encoding="utf-8", newline="") as stream:
         rows = list(csv.DictReader(stream, delimiter="\t", quoting=csv.QUOTE_NONE))
     assert all(None not in row and row["expected"] in ("0", "1") for row in rows)
@@ -62,7 +62,7 @@ def test_each_spelling_of_an_answer_has_the_expected_grade(kind):
 
 @pytest.mark.slow
 def test_grades_equal_those_of_other_graders_except_with_a_stated_reason():
-    """Without a reason, no answer that all peers reject is accepted. No reason is outdated."""
+    """The grade differs from the expected grade in exactly those rows that state a reason."""
     peers = cases("peers.tsv")
     assert [
         case

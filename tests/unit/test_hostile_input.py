@@ -1,5 +1,5 @@
-"""Hostile files, configurations, arguments and completions: 1,000 cases of `make fuzz`, and named
-tests for earlier findings."""
+"""Hostile files, configurations, arguments and completions: over 1,000 cases of `make fuzz`, and
+named tests for earlier findings."""
 
 import argparse
 import contextlib
@@ -67,7 +67,8 @@ class Parsed(Exception):
 
 @pytest.mark.parametrize("name", CALLS)
 def test_every_call_is_valid_before_its_mutation(name, monkeypatch):
-    """Otherwise the parser would refuse every case, and every refusal counts as a good end."""
+    """The parser would refuse every mutation of an invalid call, and the fuzzer counts every
+    refusal as a good end, so the fuzzer would test nothing."""
     parse = argparse.ArgumentParser.parse_args
 
     def stop(parser):
@@ -417,7 +418,7 @@ def test_no_part_of_a_cell_is_a_formula_whatever_delimiter_a_spreadsheet_takes(c
         for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
         for part in row
     ]
-    # a reader that ignores quotes
+    # the cells that a reader finds if it ignores quotes
     cells += [part for line in text.splitlines() for part in line.split(delimiter)]
     number = re.compile(r'[+-]?[\d.,"]+')
     assert [

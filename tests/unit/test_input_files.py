@@ -26,7 +26,7 @@ def write_file(path: str) -> None:
 
 
 def inputs(change=lambda config: None, **workflow) -> InputFiles:
-    """Input functions for the project's configuration, with a change."""
+    """Input functions for the project's configuration after `change`."""
     config = project_config.config()
     change(config)
     workflow = {"is_main_process": True, "configfiles": ["config.yaml"]} | workflow

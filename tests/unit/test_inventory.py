@@ -1,5 +1,6 @@
-"""Each statement of the papers that an experiment can test names the entry here that tests it, or
-the reason why no entry does."""
+"""results/published/inventory.csv has a row for each statement of the papers that an experiment can
+test. The row names the entries of this project that test the statement, or the reason why no entry
+does."""
 
 import csv
 

@@ -42,8 +42,8 @@ def load(folder, config: dict):
 def write(
     folder, path, answers_by_step: dict[int, dict[str, list]], sound=None, tiers=None
 ) -> None:
-    """Write an evaluation: step -> problem -> answer of each sample; 'right' is correct, None is a
-    missing answer."""
+    """Write an evaluation from {step: {problem: answer of each sample}}. Answer 'right' is correct,
+    None is a missing answer. Correct answers to the problems in `sound` are sound."""
     rows = [
         dict.fromkeys(evaluations.COLUMNS)
         | {
@@ -112,8 +112,8 @@ def test_each_replicate_is_compared_with_its_own_base(tmp_path):
     assert rows["hard"]["gain"] == pytest.approx(np.mean([0, 0.5, 1, 0])) and rows["easy"][
         "gain"
     ] == pytest.approx(-0.5 / 4)
-    # The gains of the two replicates are .25 and .5 for hard, so the spread is that of replicates
-    # with different base models.
+    # Both replicates count as seeds. With policy hard they gain .25 and .5, each over its own base
+    # model.
     assert cells[0].seeds == [0, 1] and rows["hard"]["seeds"] == 2
     (base,) = [
         row for row in accuracies.accuracy(cells) if row["policy"] == "hard" and row["step"] == 0
@@ -222,8 +222,8 @@ def test_same_answers_by_hand(tmp_path):
 
 
 def test_a_majority_vote_by_hand(tmp_path):
-    """Three problems: two of three answers are correct; one correct and one wrong answer tie, and a
-    third sample has no answer; no sample has an answer."""
+    """After training with policy hard, problem a has two correct answers of three; b has a correct
+    and a wrong answer, which tie, and a sample without an answer; c has no answer."""
     before = {"a": ["wrong", "wrong", "right"], "b": ["wrong"] * 3, "c": [None] * 3}
     after = {"a": ["right", "right", "wrong"], "b": ["right", "wrong", None], "c": [None] * 3}
     for seed in (0, 1):

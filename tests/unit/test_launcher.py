@@ -11,8 +11,8 @@ from conftest import ROOT
 
 pytestmark = pytest.mark.slow  # imports torch
 
-# The first process fails after the second has started, because a signal to a Python that is still
-# starting would print a traceback.
+# The first process waits until the second has started, and then fails. torchrun ends the second
+# process by a signal, and a Python that receives a signal while it starts may print a traceback.
 PROGRAM = """import os, signal, sys, time
 signal.signal(signal.SIGINT, signal.SIG_DFL)
 if os.environ["RANK"] == "1":

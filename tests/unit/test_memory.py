@@ -102,7 +102,7 @@ def test_the_estimate_is_what_a_calculation_by_hand_gives(model, recipe):
     assert need["vllm"] == pytest.approx(hand.share * 79.1)
     stays = (hand.weights + hand.optimiser + hand.reference) * gib + 1.5
     sampling = stays + hand.share * 79.1
-    # vLLM sleeps and keeps 2 GiB
+    # during an update, vLLM sleeps and keeps 2 GiB
     updating = stays + (hand.gradients + hand.activations) * gib + (2.0 if hand.share else 0.0)
     assert need["total"] == pytest.approx(max(sampling, updating), rel=0.01)
 
@@ -156,7 +156,8 @@ def test_a_model_that_fuses_its_matrices_has_four_parts_of_an_adapter_a_layer():
     "model", [name for name, entry in CONFIG["models"].items() if "gpus" in entry]
 )
 def test_vllm_has_room_for_weights_and_cache(model):
-    """Checked with each recipe with vLLM, for completions of 250 tokens."""
+    """Checked for each recipe that samples with vLLM, and for sequences of 650 tokens: a prompt of
+    400 tokens and a completion of 250."""
     for recipe, training in CONFIG["recipes"].items():
         if training.get("generation") == "vllm":
             gpus = settings.training_gpus(CONFIG["models"][model], training)
@@ -169,8 +170,8 @@ def test_vllm_has_room_for_weights_and_cache(model):
 
 
 def test_memory_on_a_cpu_by_hand():
-    """Qwen2.5-Coder-0.5B-Instruct: 24 layers, width 896, feed-forward 4,864, 2 heads of keys and
-    values of 64, 151,936 words."""
+    """Qwen2.5-Coder-0.5B-Instruct: 24 layers, width 896, feed-forward width 4,864, 2 key-value
+    heads of size 64, a vocabulary of 151,936 tokens."""
     shape = CONFIG["models"]["qwen2.5-coder-0.5b-instruct"]["shape"]
     # the weights' file has 2,520,702,368 bytes of float32 with its header
     assert memory.parameters(shape) == 630_167_424

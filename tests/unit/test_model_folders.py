@@ -343,7 +343,8 @@ def test_a_list_that_is_longer_than_its_file_gives_a_one_line_error(tmp_path, ki
 def test_a_model_that_changes_during_the_check_is_checked_as_copied(
     folder, tmp_path_factory, monkeypatch, change_of, moment
 ):
-    """Another account may own the folder, and replaces a file after each check."""
+    """The folder may belong to another account, which replaces a file as soon as function `moment`
+    has checked the folder."""
     work = tmp_path_factory.mktemp("work")
     (work / "private").write_text("private")
     check = getattr(fetch_model, moment)

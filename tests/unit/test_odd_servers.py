@@ -100,7 +100,7 @@ def with_usage(tokens, **fields):
 
 
 def at_first(answer):
-    """Only the first two answers are odd."""
+    """Answers of which only the first two are odd: those by `answer`."""
     return lambda body, number: answer(body) if number < 2 else completions_of(body)
 
 
@@ -385,8 +385,8 @@ def test_the_error_names_the_models_of_a_server_without_the_configured_model(
 
 
 def test_a_server_without_the_configured_model_gets_no_request(fails, model_server):
-    """llama-cpp-python answers with its only model under every name, and repeats the requested
-    name."""
+    """llama-cpp-python accepts every name, answers with its only model, and repeats the requested
+    name in the answer."""
     model_server.models, model_server.owner = ["/models/another-7B.gguf"], "me"
     fails(None, "only model of the server is '/models/another-7B.gguf'", f"expected '{MODEL}'")
     assert model_server.requests == []
@@ -491,8 +491,8 @@ def test_every_wording_of_too_little_context_names_the_prompt(fails, status, bod
 def test_a_completion_that_ends_before_the_limit_names_the_prompt(
     fails, sample, model_server, samples
 ):
-    """llama.cpp truncates a completion where the context ends, and states the usage of the first
-    sample."""
+    """llama.cpp truncates a completion where the context ends. Its usage counts only the tokens of
+    the first sample."""
     odd_answer = with_usage(LIMIT // 2, finish_reason="length")
     fails(
         lambda body, number: (
@@ -559,7 +559,8 @@ def test_parameters_are_left_out_one_by_one(sample, capsys, answer):
 
 
 def test_a_parameter_that_is_refused_as_an_error_of_the_server_is_left_out(sample, capsys):
-    """llama-cpp-python does this if it is started with --logits_all false."""
+    """llama-cpp-python refuses `logprobs` with status 500 if it is started with --logits_all
+    false."""
     message = "logprobs is not supported for models created with logits_all=False"
     sample(
         lambda body, number: (

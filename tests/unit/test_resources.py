@@ -215,7 +215,7 @@ def test_a_plan_counts_the_gpus_of_this_machine_or_of_the_cluster():
 
 
 def test_a_plan_without_a_limit_of_gpus_counts_the_gpus_of_the_configuration():
-    """Without --profile laptop, the resource has no value."""
+    """Without --profile laptop, resource `gpu` has no value."""
     without_limit = call()
     without_limit.global_resources["gpu"] = SimpleNamespace(value=None)
     assert machine().setting(without_limit)["gpus"] == project_config.config()["plan"]["gpus"]

@@ -1,4 +1,4 @@
-"""The program that selects: subsets by tier, and wrong tables of difficulties."""
+"""The program `select_subset`: subsets by tier, and errors in tables of difficulties."""
 
 import json
 

@@ -72,13 +72,14 @@ def evaluation(
 
 
 def share(a, b, c, d):
-    """Two samples of each of four problems. Of these samples, `a`, `b`, `c` and `d` are correct."""
+    """The grades of two samples for each of four problems. `a` to `d` are the numbers of correct
+    samples."""
     return {name: [1] * right + [0] * (2 - right) for name, right in zip("abcd", (a, b, c, d))}
 
 
 TIERS = {"a": 3, "b": 10, "c": 3, "d": 10}
 BASE = {0: share(0, 1, 2, 0)}
-RUNS = {  # number of correct completions of 8, after 10, 20 and 30 updates
+RUNS = {  # comments: numbers of correct completions of 8, after 10, 20 and 30 updates
     # 3, 4, 6
     "slow/all/seed0": {10: share(1, 1, 1, 0), 20: share(1, 1, 1, 1), 30: share(2, 1, 2, 1)},
     # 2, 7, 4
@@ -167,8 +168,9 @@ def test_steps_until_a_run_reaches_the_final_accuracy_of_all_prompts_by_hand(tmp
     assert {row["target"] for row in rows.values()} == {(6 + 4) / 16}
     assert {(row["steps"], row["seeds"]) for row in rows.values()} == {(30, 2)}
     reached = ("step", "step_first", "step_last", "seeds_reached")
-    # Correct completions of 16 over both seeds: all 5, 11, 10; low 8, 7, 12; low, fast 1, 3, 7. One
-    # seed needs 5 of 8.
+    # Correct completions of 16 over both seeds, after 10, 20 and 30 updates: (all, slow) 5, 11, 10;
+    # (low, slow) 8, 7, 12; (low, fast) 1, 3, 7. The target is 10 of 16, or 5 of 8 for a single
+    # seed.
     assert [rows["all", "slow"][name] for name in reached] == [20, 20, 30, 2]
     assert [rows["low", "slow"][name] for name in reached] == [30, 10, 10, 1]
     assert [rows["low", "fast"][name] for name in reached] == [None, None, None, 0]
@@ -236,8 +238,8 @@ def test_gains_and_differences_by_hand(tmp_path):
         "what a design can detect is the same for all policies"
     )
     rows = gains_and_differences.differences(loaded_cells)
-    # Arm `all` by recipe slow and arm `low` by recipe fast differ in policy and recipe, so their
-    # difference would not answer a question.
+    # The arms (all, slow) and (low, fast) differ in both policy and recipe, so their difference
+    # would answer no question.
     assert [(row["policy"], row["recipe"], row["minus"], row["minus_recipe"]) for row in rows] == [
         ("all", "slow", "low", "slow"), ("low", "slow", "low", "fast")
     ]  # fmt: skip
@@ -311,8 +313,8 @@ def test_every_split_adds_up_to_its_gain(tmp_path_factory, outcomes):
     each tier, for the mean and every run."""
     folder = tmp_path_factory.mktemp("split")
 
-    # 0: not answered, 1: answered, 2: correct; every second correct answer is correct only
-    # leniently
+    # `draws`: 0 is not answered, 1 is answered, 2 is correct. Every second correct answer is
+    # correct only leniently.
     def write(path, step, draws):
         rows = [
             dict.fromkeys(evaluations.COLUMNS)

@@ -19,7 +19,8 @@ pytestmark = pytest.mark.slow
 
 WORDS = ["red", "blue", "green", "white"]
 CLOCK = {"step_time", "epoch"}
-# these metrics and clip ratios are means over the micro-batches that were computed
+# This metric and the clip ratios are means over the micro-batches that a trainer computes. This
+# project's trainer skips micro-batches without an advantage.
 OF_MICRO_BATCHES = {"entropy"}
 
 
@@ -55,7 +56,7 @@ def rows() -> dict[str, dict]:
 
 class Training:
     """A short training by a trainer class: its log, completions, gradients by update, weights, and
-    the rows of each pass with a gradient."""
+    the number of rows in each forward pass with gradients."""
 
     def __init__(self, kind, tiny, folder, reward, micro_batch=None, updates=3, **changes):
         from trl import GRPOConfig

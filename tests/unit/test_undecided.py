@@ -1,4 +1,4 @@
-"""An undecided grade is counted as undecided, and a study with too many of them stops."""
+"""An undecided grade is counted as undecided, and a study with too many undecided grades stops."""
 
 import pytest
 

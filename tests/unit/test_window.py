@@ -10,8 +10,8 @@ import pytest
 
 
 class Engine:
-    """A stand-in that ends some of its requests at each step, in any order. `steps`: the numbers of
-    requests that it held at each step and had ended until then."""
+    """A stand-in that ends some of its requests at each step, in any order. `steps` lists, for each
+    step, the number of requests that it held and the number that had ended before the step."""
 
     def __init__(self):
         self.requests, self.steps, self.count, self.rng = {}, [], 0, random.Random(0)

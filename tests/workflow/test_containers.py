@@ -247,7 +247,8 @@ def test_links_out_of_the_folder_are_shown_to_the_container(tmp_path, monkeypatc
 # --- definitions that are executed
 
 # A stand-in for buildah, with the calls that check_images.py makes. Each call is a line in `calls`.
-# A script that contains the text in `fails` fails. The drawn study consists of two empty files.
+# A script that contains the text of the file `fails` fails. The drawn study consists of two empty
+# files.
 BUILDAH = """#!{python}
 import json, pathlib, sys
 arguments = sys.argv[1:]

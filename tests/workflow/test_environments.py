@@ -73,7 +73,8 @@ class Clone(World):
 
 @pytest.fixture
 def wheels(tmp_path) -> Path:
-    """A package that lets an environment see the packages of these tests: nothing is downloaded."""
+    """A folder of wheels, so that nothing is downloaded: pip, setuptools, and a package that makes
+    the packages of the environment of these tests visible in another environment."""
     folder = tmp_path / "wheels"
     folder.mkdir()
     for version in ("1.0", "2.0"):
@@ -210,7 +211,8 @@ def test_a_package_with_another_checksum_is_refused(tmp_path, wheels):
 
 
 def foreign_modules(folder: Path) -> str:
-    """A folder for PYTHONPATH, as of an environment module for another Python."""
+    """Fill a folder as an environment module for another Python does: its modules end a program
+    that imports them. Return the folder for PYTHONPATH."""
     for name in (
         "snakemake",
         "yaml",

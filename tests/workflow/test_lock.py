@@ -127,7 +127,7 @@ def test_problems_are_pinned_by_content(tmp_path):
 
 def test_lock_that_matches_needs_no_right_to_write(tmp_path, monkeypatch):
     inputs.check_problems(tmp_path / "inputs.lock", "t/train", PROBLEMS, update=False)
-    monkeypatch.setattr(inputs, "_exclusive", None)  # the functions that lock the file
+    monkeypatch.setattr(inputs, "_exclusive", None)  # writing would call this function
     assert (
         inputs.check_problems(tmp_path / "inputs.lock", "t/train", PROBLEMS, update=False)
         == "as locked"

@@ -18,7 +18,7 @@ from hardgrpo.study.resolved import ResolvedStudy
 # figures of every study with runs on public or generated tasks
 FIGURES = {"accuracy", "parts", "difficulty", "pipeline", "tiers"}
 TRAINED = FIGURES | {"learnable", "groups", "lengths"}
-OF_STUDY = {  # and the further figures for which each study has data
+OF_STUDY = {  # {study: all its figures}
     "paper": TRAINED | {"ahead", "transfer", "compared", "leads"},
     "released": TRAINED | {"ahead", "compared", "leads"},
     "released_later": TRAINED | {"compared"},
@@ -36,8 +36,8 @@ OF_STUDY = {  # and the further figures for which each study has data
     "recordings": FIGURES - {"tiers"} | {"compared"},  # one tier: seven objects
     "trajectories": {"difficulty", "trajectories"},
 }
-# The small world of the tests has a harder twin of its task, and no policy that differs in the
-# labels that it needs.
+# In the small world of the tests, the task has a harder twin (figure `transfer`), and no policy
+# chooses by a signal (no figure `labels`).
 DRAWING = {f"plot_{name}" for name in OF_STUDY["mini"] - {"labels"} | {"transfer"}} | {
     "write_tables",
     "write_numbers",
@@ -50,7 +50,7 @@ CHEAP = (
     | DRAWING
     | {"compare_splits", "compare_pool", "summarize", "compare_with_reference", "write_explorer"}
 )
-# rules that depend on their code; these two need TeX and a reference
+# rules that depend on their code, without the two rules that need TeX or a reference
 FOLLOWING = CHEAP - {"compile_supplement", "compare_with_reference"}
 TARGETS = {"all", "figures", "supplement"}
 DRAWN = dict.fromkeys(
@@ -323,7 +323,7 @@ def test_another_learning_rate_plans_every_run_of_the_recipe_and_no_probing(fini
 
 
 def test_another_grader_regrades_and_retrains_but_does_not_probe(finished):
-    # the completions of one test are truncated from the other test
+    # swaps_once truncates the completions of swaps, so both tasks must have the same grader
     for task in ("swaps", "swaps_once"):
         finished.configure(
             lambda config, task=task: config["tasks"][task].update(grader="choice_letter_lenient")
@@ -443,8 +443,8 @@ def test_an_edit_of_a_module_asks_for_exactly_the_rules_whose_programs_use_it(fi
     reasons = re.search(
         r"params have changed since last execution:\n +(.*)", done.stdout + done.stderr
     )
-    # Snakemake gives one reason for each rule: a rule that depends on a planned rule is planned for
-    # that reason.
+    # Snakemake gives one reason for each rule. If a rule depends on a planned rule, that is the
+    # reason, even if the code of the rule has changed too.
     plan = count_jobs(done.stdout + done.stderr)
     assert (
         reasons

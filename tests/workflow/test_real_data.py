@@ -168,15 +168,15 @@ def test_prepared_problems_are_not_prepared_again(prepared):
 
 @pytest.fixture
 def copied(world):
-    """A world whose data folder is a copy that a test may change. `edit_line` changes a line of a
-    file in the folder."""
+    """A world whose data folder is a copy that a test may change."""
     world.clear()
     shutil.copytree(DATA, world.folder / "data", ignore=shutil.ignore_patterns("recordings"))
     return world
 
 
 def prepare(world, *splits, **config):
-    """Run the rules of some splits. Return the output, which must not contain a traceback."""
+    """Prepare some splits by the workflow. Return the exit status and the lines of errors. The
+    output must not contain a traceback."""
     settings = [f"{key}={value}" for key, value in config.items()]
     arguments = ["--config", *settings, "--"] if settings else []
     done = world.snakemake("--keep-going", *arguments, *(target(*split) for split in splits))
@@ -274,8 +274,8 @@ def test_without_local_copies_the_hub_is_asked(copied):
 
 @pytest.mark.parametrize("task", ["gsm8k", "gsm8k_1024_cut", "swaps"])
 def test_worked_solutions_are_written_by_the_workflow_and_right_to_the_grader(prepared, task):
-    """All 7,473 solutions of GSM8K, without calculator annotations, and with the answer in the box
-    that the prompt requires."""
+    """For GSM8K, the file has all 7,473 solutions, without calculator annotations, and with the
+    answer in the box that the prompt requires."""
     name = f"results/tasks/{task}/solutions.jsonl"
     done = prepared.snakemake("--config", f"data={DATA}", "--", name, target(task, "train"))
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]

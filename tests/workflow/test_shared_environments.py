@@ -19,7 +19,7 @@ LOCKS = ("figures", "build", "pip")
 
 
 class Clone:
-    """A folder with a Makefile, empty locks, and environments of these locks in `shared`."""
+    """A folder with a Makefile and empty locks. The environment of these locks lies in `shared`."""
 
     def __init__(self, folder: Path):
         self.folder, self.shared = folder / "clone", folder / "above/shared"
@@ -42,8 +42,8 @@ class Clone:
         (self.place / "figures.ready").touch()
 
     def make(self, *arguments: str, **variables: str) -> subprocess.CompletedProcess:
-        """Run `make figures` until it needs an environment. A stand-in replaces Python and makes no
-        environment."""
+        """Run only the part of `make figures` that takes the environment of the lock from `shared`,
+        or makes the environment there if it is missing."""
         environment = (
             os.environ | {"MAKEFLAGS": "", "MAKELEVEL": "", "PIP_NO_INDEX": "1"} | variables
         )
@@ -117,8 +117,8 @@ def test_an_environment_behind_a_link_is_refused(clone):
 
 
 def test_a_lock_of_environments_is_never_emptied(clone):
-    """If another account replaces the lock by a link after the check, the file behind the link
-    stays unchanged."""
+    """`make` opens the lock only for appending. Otherwise, `make` would empty the file behind a
+    link by which another account replaces the lock after the check."""
     clone.build()
     precious = clone.folder / "precious"
     precious.write_text("content")
