@@ -4,8 +4,9 @@ CSV.
     python scripts/figures/draw_figure.py --figure accuracy --tables results/reference/mini/*.csv \\
         --output accuracy.pdf accuracy.png accuracy.csv
 
-src/hardgrpo/report/registry.py lists the figures. --design holds further arguments of the figure,
-as JSON: the value that `design` of the figure's entry returns.
+src/hardgrpo/report/registry.py lists the figures. --design is a JSON object: the further keyword
+arguments of the figure's `draw`. The workflow passes what the function `design` in the figure's
+entry in registry.py returns.
 """
 
 from hardgrpo.report import registry

@@ -29,12 +29,12 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 STUDY = "mini"
-# Builds of Apptainer from an OCI image empty the files 90- and 91-environment.sh, and source every
-# further file of this folder.
+# When Apptainer builds an image from an OCI image, it empties the files 90- and 91-environment.sh
+# of this folder. Containers of the built image source every other file of the folder.
 ENVIRONMENT_FILE = "/.singularity.d/env/92-definition.sh"
 TEST_FILE = "/.singularity.d/test"
 DEBIAN_PACKAGES = "python3,python3-venv,ca-certificates"
-COMPLETE = ".debootstrap-complete"  # beside the folder of the Debian, after debootstrap
+COMPLETE = ".debootstrap-complete"  # empty file: debootstrap has completed the Debian
 
 
 @dataclass(frozen=True)
@@ -251,8 +251,8 @@ def run(
 
 
 def command(folder: Path) -> list[str]:
-    """The first words of every call of buildah: storage in the folder, without an overlay file
-    system."""
+    """The first words of every call of buildah. Its storage is in `folder` and needs no overlay
+    file system."""
     storage = ["--root", str(folder / "storage"), "--runroot", str(folder / "run")]
     return ["buildah", "--storage-driver", "vfs", *storage]
 

@@ -78,7 +78,7 @@ def main() -> None:
     parser.add_argument(
         "--figures",
         type=Path,
-        help="folder of the studies (paper), to copy the figures of the pages",
+        help="folder of the studies (paper), from which the figures of the pages are copied",
     )
     args = parser.parse_args()
     for folder in committed_folders(args.root):

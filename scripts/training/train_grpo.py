@@ -18,8 +18,8 @@ run. A second process ends with an error. With --take-over, the second process i
 first process save its state and stop, and resumes from this state.
 
 With --processes or --gpus above 1, the program starts itself again as one process per GPU. Without
-an adapter, accelerate's FSDP2 (DeepSpeed's ZeRO-3) shards weights, gradients and optimiser state
-over the processes.
+an adapter, accelerate's FSDP2 (the counterpart of DeepSpeed's ZeRO-3) shards weights, gradients and
+optimiser state over the processes.
 """
 
 from hardgrpo.data import tasks
@@ -151,7 +151,7 @@ def main() -> None:
     inputs += [f"{spec.continues}/updates.csv"] if spec.continues else []
     checksums = [files.sha256(path) for path in inputs]
     versions = [provenance.version(package) for package in ("torch", "transformers", "trl", "peft")]
-    if recipes.has_exact_products(spec, hardware):  # other processes compute other bytes
+    if recipes.has_exact_products(spec, hardware):  # runs without exact products have other bytes
         versions.append(exact_products.IDENTITY)
     state, output = Path(args.state) / spec.digest(*checksums, *versions), Path(args.output)
     takeover_minutes = args.take_over_minutes if args.take_over else None

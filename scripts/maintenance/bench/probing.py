@@ -72,10 +72,10 @@ def measure(
     together=False,
     program=False,
 ) -> list[dict]:
-    """Rows of early-stopped probing on known outcomes (prompts, K), as in the `program` or until
-    the subset is decided. The baseline is the fewest samples that prove a subset, mean over the
-    seeds. With `together`, a single probe serves all seeds, and the baseline is that of the seed
-    that needs most samples, a lower bound for all seeds."""
+    """Rows of early-stopped probing on known outcomes (prompts, K). With `program`, probing follows
+    probe_early.py; else it stops when the subset is decided. The baseline is the fewest samples
+    that prove a subset, mean over the seeds. With `together`, a single probe serves all seeds, and
+    the baseline is that of the seed that needs most samples, a lower bound for all seeds."""
     name = f"{pool_name}, {' '.join(map(str, policy.values()))}, {f'batches of {batch}' if batch > 1 else 'one at a time'}, "
     name += "as the program" if program else "decided only"
     name += f", confidence {confidence}" if confidence < 1 else ""
@@ -137,7 +137,7 @@ def simulate_pool(prompts: int) -> np.ndarray:
 
 
 def read_outcomes(path: Path) -> np.ndarray:
-    """Outcomes (prompts, K) of a recording of choices."""
+    """Outcomes (prompts, K) of a recording whose answers are letters of choices."""
     rows = files.read_jsonl(path, {"completions": list, "answer": str})
     return np.array(
         [

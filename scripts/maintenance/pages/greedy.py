@@ -67,7 +67,7 @@ def margins(root: Path) -> pd.DataFrame:
 
 def gains_by_model(labels: pd.DataFrame) -> dict[str, dict[str, str]]:
     """{model: {decoding: gain}} of a random tenth on arithmetic by recipe `mini_50`. `misled` is
-    pretrained on arithmetic alone, `tiny` on swaps, too."""
+    pretrained on arithmetic alone, `tiny` on arithmetic and swaps."""
     rows = labels.query(
         "task == 'arithmetic' and eval_task == task and policy == 'random' and recipe == 'mini_50'"
     )

@@ -1,8 +1,8 @@
 """docs/which-prompts.md: the selection policy that the finished studies recommend, and the evidence
 for it.
 
-The rule was written (commit 467b161) before study `mini_labels`, which needs the rule, was
-summarised (commit d4a1dcc):
+The rule was written (commit 467b161) before study `mini_labels`, to which the rule is
+applied, was summarised (commit d4a1dcc). The rule:
 
 - In each case (hardgrpo.analysis.random_choice) of each study, every way of choosing is compared
   with a random choice of as many prompts. Studies share runs: a way that several studies compare in
@@ -137,7 +137,8 @@ def rule_of(policy: dict) -> dict:
 
 
 def way_of(all_policies: dict, policy: dict) -> str:
-    """The first policy of config/policies.yaml that chooses in the same way, of any budget."""
+    """The first policy of config/policies.yaml that chooses in the same way, whatever its
+    budget."""
     return next(name for name, entry in all_policies.items() if rule_of(entry) == rule_of(policy))
 
 
@@ -169,8 +170,8 @@ def cases_of(all_leads: list[Lead]) -> list[tuple]:
 
 
 def totals(all_leads: list[Lead]) -> list[int]:
-    """The numbers of cases in which a way was better than a random choice, no difference was shown,
-    and a way was worse."""
+    """[number of leads in which the way was better than a random choice, number without a shown
+    difference, number in which the way was worse]."""
     verdicts = [lead.verdict for lead in all_leads]
     return [
         verdicts.count(word)

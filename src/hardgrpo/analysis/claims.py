@@ -1,6 +1,7 @@
 """Read the claims of paper/claims.yaml and judge them by a study's summary tables.
 
-A claim's `test` is a key of `claim_tests.TESTS`. `verdicts` judges primary claims.
+A claim's `test` is a key of `claim_tests.TESTS`, in an analysis of published numbers of
+`claim_tests.COUNT_TESTS`. Only primary claims get a verdict (module `verdicts`).
 """
 
 from pathlib import Path

@@ -52,8 +52,8 @@ def interval(name: str) -> list[str]:
 
 
 def intervals(name: str) -> list[str]:
-    """`interval`, then columns `*_a` for these problems and new seeds, and `*_pooled` with a common
-    variance over seeds."""
+    """The columns of `interval`, and the ends of two alternative intervals: `*_a` for the same
+    problems and new seeds, `*_pooled` with a common variance over seeds."""
     return [
         *interval(name),
         f"{name}_low_a",

@@ -31,8 +31,8 @@ def parts(cells: list[Cell]) -> list[dict]:
 
 
 def decomposition(cells: list[Cell]) -> list[dict]:
-    """Every gain split into finishing and correctness, by checkpoint, by grading, and by tier
-    (`tier` is empty for all problems).
+    """Every gain split into finishing and correctness, by checkpoint, by grading, and by tier.
+    An empty `tier` stands for all problems.
 
     `grading` is "task" (the task's own), "strict" or "lenient". All gradings count the same
     completions as answered. The split within a tier uses only the tier's problems.

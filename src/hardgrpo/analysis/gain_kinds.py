@@ -15,7 +15,7 @@ from hardgrpo.analysis.cells import Cell, estimate_columns, mean_columns, sizes
 
 def kinds(cells: list[Cell]) -> list[dict]:
     """Every gain split exactly into finishing, sharpening and new solving, over all problems
-    (`tier` is empty) and within each tier.
+    (rows with an empty `tier`) and within each tier.
 
     The gains within reach and out of reach are each split into finishing and correctness
     (`statistics.decompose`). *Finishing* is the sum of the two finishing parts. *Sharpening* is the
@@ -69,8 +69,9 @@ def kinds(cells: list[Cell]) -> list[dict]:
 def split(
     base_answered, base_correct, answered, correct, out_of_reach: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(finishing, sharpening, new solving): linearised contributions (S, N). Their means are the
-    parts, and their sum is the gains.
+    """(finishing, sharpening, new solving): linearised contributions (S, N) of each seed and
+    problem. The mean of an array is the part of the gain. The sum of the three arrays is the array
+    of gains.
 
     `out_of_reach` (S, N) marks the problems out of reach of each replicate's base model.
     """

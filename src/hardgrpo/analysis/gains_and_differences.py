@@ -12,9 +12,9 @@ def gains(cells: list[Cell]) -> list[dict]:
     """Accuracy at the last checkpoint minus the accuracy of the base model, with the design's
     detectable difference (`mdd`).
 
-    `gain_low` and `gain_high` are for new problems and new seeds. `*_a` is for these problems and
-    new seeds. `*_pooled` uses a common variance over seeds for all policies, and is valid only if
-    the policies' variances are equal.
+    `gain_low` and `gain_high` are for new problems and new seeds. `*_a` is for the same problems
+    and new seeds. `*_pooled` uses a common variance over seeds for all policies, and is valid only
+    if the policies' variances are equal.
     """
     rows = {}
     for family in families(cells):

@@ -185,13 +185,15 @@ def add_repository_arguments(parser) -> None:
     )
     parser.add_argument("--commit", help="the commit of the repository")
     parser.add_argument(
-        "--names", nargs="*", default=[], help="paths of the files in the repository, in order"
+        "--names", nargs="*", default=[], help="the path of each file in the repository, in order"
     )
     parser.add_argument(
         "--lock", default="inputs.lock", help="file that pins all inputs (default: %(default)s)"
     )
     parser.add_argument(
-        "--update-inputs", action="store_true", help="replace the lock's entries by these files"
+        "--update-inputs",
+        action="store_true",
+        help="where a file differs from the lock, replace the lock's entry",
     )
 
 

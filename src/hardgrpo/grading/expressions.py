@@ -44,7 +44,7 @@ LONGEST_EXAMPLE = 200  # characters of an answer in the message about slow answe
 SECONDS = (5.0, 40.0)
 PATIENCE_SECONDS = 90.0  # limit of wall time, for a helper that makes no progress
 # Limit of processor time of all questions of a program: a constant, plus time per question. The
-# mean time for answers of MATH-500 was 0.013 s. The share of undecided completions that
+# mean time for answers of MATH-500 was 0.013 s. A file with as many undecided completions as
 # graders.UNDECIDED_SHARE allows stays within this limit.
 ALLOWED_SECONDS, ALLOWED_SECONDS_EACH = 600.0, 0.25
 # Environment variables that the helper inherits: only variables that Python and its libraries need.
@@ -145,8 +145,8 @@ def _read_base(words: str) -> tuple[str | None, str | None]:
 
 
 def _normalise_words(text: str) -> str:
-    r"""'**Evelyn**.' -> 'evelyn': no marks, no spaces, lower case except letters and commands
-    ('\Delta')."""
+    r"""'**Evelyn**.' -> 'evelyn': no marks, no spaces, lower case. Texts with a LaTeX command
+    ('\Delta') and texts without two adjacent letters ('A') keep their case."""
     text = _remove_spaces(TEXT.sub(r"\1", remove_marks(text))).rstrip(".")
     return text if "\\" in text or not re.search("[A-Za-z]{2}", text) else text.casefold()
 

@@ -55,7 +55,7 @@ def split_size(split: Split, data: str) -> tuple[int, float] | None:
 
 
 def _questions(split: Split, data: str) -> list[str] | None:
-    """The questions of a split that is prepared, or in local files; else None."""
+    """The questions of a split, if the split is prepared or its files are local; else None."""
     prepared = Path(paths.problems(split.task_name, split.name))
     source = split.task["source"]
     try:

@@ -78,7 +78,8 @@ def table(columns: list[Column]) -> str:
         return f"\\filedtable{{{len(columns[0].cells)}}}\n"
     caption_notes, shown_columns = printed_columns(columns)
     notes = "; ".join(caption_notes)
-    # In the columns that name the row, a cell is left empty if it equals the cell above it.
+    # The first columns name the row. In all of them but the last, a cell is left empty if it and
+    # the cells to its left equal the cells above.
     is_name = lambda column: column.align == "l" and not column.width
     names = len(list(itertools.takewhile(is_name, shown_columns)))
     lines, previous_row = [], [None] * len(shown_columns)
@@ -173,8 +174,8 @@ def macros(values: dict[str, str]) -> str:
 
 
 def captions(kind: str, values: dict[str, str], sources: dict[str, str]) -> str:
-    r"""A command \register, which supplement.tex defines, for every table or figure: its caption
-    and source."""
+    r"""A call of \register, which supplement.tex defines, for every table or figure. Its arguments
+    are kind, name, caption and source."""
     return "".join(
         f"\\register{{{kind}}}{{{name}}}{{{caption}}}{{{sources[name]}}}\n"
         for name, caption in values.items()

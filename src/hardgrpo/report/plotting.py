@@ -47,7 +47,8 @@ NO_RULE = "#999999"  # colour of names that are neither a policy nor a rule, suc
 # markers of policies whose family's own marker is taken
 MARKERS = ("<", ">", "h", "p", "d", "H", "8", "1")
 DASHES = ("-", "--", ":", "-.")
-MARKER_SIZE, SIZE_STEP = 4.5, 0.7  # points: of the largest budget, and less for each smaller one
+# in points: size for the largest budget, and decrease for each smaller budget
+MARKER_SIZE, SIZE_STEP = 4.5, 0.7
 MOST_ARMS = 8  # more arms than this are drawn as rows
 # markers by model, in figures where markers distinguish models
 MODELS = ("o", "s", "^", "D", "v", "P", "X", "*")
@@ -103,8 +104,8 @@ def looks(settings: dict[str, dict]) -> dict[str, dict]:
 
 
 def shift_dashes(family: str, dashes: str) -> str:
-    """An entry of DASHES, counted from the entry after the family's own dashes. The first mark of
-    `further_marks` thus differs from the family's own dashes."""
+    """The entry at the index of `dashes`, after DASHES is rotated to begin behind the family's own
+    dashes. The first mark of `further_marks` thus differs from the family's own dashes."""
     family_index = DASHES.index(FAMILIES[family][2])
     return DASHES[(family_index + 1 + DASHES.index(dashes)) % len(DASHES)]
 
@@ -137,7 +138,7 @@ def style(name: str, names: list[str]) -> dict:
 
 
 def hue(policy: str) -> str:
-    """The colour of a policy's rule, or of a rule."""
+    """The colour of a policy or a rule: that of the rule's family; NO_RULE for other names."""
     if policy in _policies:
         return _policies[policy]["color"]
     return FAMILIES[FAMILY[policy]][0] if policy in FAMILY else NO_RULE
@@ -238,7 +239,7 @@ def legend(figure, axes) -> None:
             1, min(len(entries), int(17 * figure.get_figwidth() / (max(map(len, entries)) + 8)))
         )
         legend_rows = -(-len(entries) // columns)
-        columns = -(-len(entries) // legend_rows)  # as many entries in each row
+        columns = -(-len(entries) // legend_rows)  # nearly equal numbers of entries in the rows
         extra_rows = legend_rows - 4
         figure.set_figheight(min(TALLEST, figure.get_figheight() + 0.15 * max(0, extra_rows)))
         figure.legend(entries.values(), entries.keys(), loc="outside upper center", ncols=columns)
@@ -331,7 +332,7 @@ def bars(frame: pd.DataFrame, name: str, scale: float = 100, share: bool = False
 def limit_share(share: pd.Series, low: pd.Series, high: pd.Series) -> tuple[pd.Series, pd.Series]:
     """Ends of the intervals of shares. An interval that leaves 0 to 1 is replaced by the score
     interval (Wilson 1927, doi:10.1080/01621459.1927.10502953) of the same standard error; at a
-    share of exactly 0 or 1 the interval is cut off."""
+    share of exactly 0 or 1 the interval is cut off at 0 and 1."""
     variance = (share * (1 - share)).where(lambda values: values > 0)
     ratio = ((high - low) / 2) ** 2 / variance  # z² / n of the score interval
     centre = (share + ratio / 2) / (1 + ratio)

@@ -1,5 +1,5 @@
-"""Columns of a table's cells, which latex.py and web.py print. A cell is text, a formula, a marked
-number, or a tuple of cells."""
+"""The columns of tables that latex.py and web.py print. A cell is text, a formula, a marked number,
+or a tuple of cells."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -91,7 +91,7 @@ def change(frame: pd.DataFrame, name: str, header: Cell) -> Column:
 
 
 def known_columns(columns: list[Column]) -> list[Column]:
-    """The columns without columns of numbers that are all unknown."""
+    """The columns, except columns of numbers in which every number is unknown."""
     return [
         column
         for column in columns

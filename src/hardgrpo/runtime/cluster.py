@@ -243,7 +243,7 @@ def _node(fields: dict[str, str]) -> Node:
 
 
 def check(requests: Iterable[Request], at_once: int) -> None:
-    """Raise a `UserError` with one line for each request that this cluster cannot satisfy.
+    """Raise a `UserError` if this cluster cannot run all jobs, with one line for each problem.
 
     `requests` holds one request for each job; at most `at_once` jobs are in the queue at a time.
     """
@@ -315,8 +315,8 @@ def extra_problems(requests: Iterable[Request]) -> list[str]:
 def limit_problems(
     requests: list[Request], partitions: list[Partition], cluster: str, at_once: int
 ) -> list[str]:
-    """One line for each request that exceeds a limit of the cluster's accounting; no lines if
-    sacctmgr does not answer."""
+    """One line for each unknown QOS, and for each rule and resource that exceeds a limit of the
+    cluster's accounting; no lines if sacctmgr does not answer."""
     user = getpass.getuser()
     show = functools.partial(_ask, "sacctmgr", "-nP", "show")
     columns = f"format={','.join(slurm_limits.ASSOCIATION)}"

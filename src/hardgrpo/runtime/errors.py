@@ -159,7 +159,7 @@ def run(main: Callable[[], None]) -> None:
     """Call a program's `main`. An error that a user can cause becomes one line on stderr and exit
     status 1."""
     sys.excepthook = show_traceback
-    # set in hardgrpo/__init__.py, while modules are loaded
+    # hardgrpo/__init__.py sets SIG_DFL, so that Ctrl-C ends a program that still loads modules
     if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     try:

@@ -133,7 +133,7 @@ def sample(
             folder, args.address, completion_requests, args.completion_tokens, args.chat, args.state, parts,
             on_batch=progress.advance, on_ready=progress.ready, on_end=lambda record: setattr(args, "server_facts", record),
         )  # fmt: skip
-    from hardgrpo.sampling import engines  # imports torch, which `start` must precede
+    from hardgrpo.sampling import engines  # imports torch; `start` must run before
 
     engines.fix_threads()
     return engines.sample(

@@ -2,10 +2,10 @@
 hosted service.
 
 The samples of a prompt are requested together if the server takes `n`. Optional parameters that
-the server refuses are left out of all further requests. An answer is stored as it arrives
-(`answers.py`), and a stored completion is never requested again, so a stopped program continues
-where it stopped. Each request has its own seed. Samples can be repeated only if the server takes
-seeds.
+the server refuses are left out of all further requests. An answer is stored as soon as it
+arrives (`answers.py`), and a stored completion is never requested again, so a stopped program
+continues where it stopped. Each request has its own seed. Samples can be repeated only if the
+server takes seeds.
 """
 
 import asyncio
@@ -518,7 +518,7 @@ class Sampler:
             say(printable(f"{self.address.url}: the server {problem}; {OPTIONAL[name][1]}"))
 
     async def _refusal(self, failure: "Failure", retry_after: float, request: Request) -> UserError:
-        """The error of a request that does not succeed soon, with a remedy."""
+        """The error for a request that the server refuses for good or for long, with a remedy."""
         problem, remedy = failure.problem, "correct the configuration or the server"
         if retry_after > LONGEST_RETRY_AFTER:
             problem += (
@@ -590,8 +590,8 @@ class Sampler:
         return {}
 
     async def _check_model(self) -> None:
-        """Raise a `UserError` if the only model of a llama-cpp-python server is another one. Such a
-        server accepts every name of a model and repeats the name in its answers."""
+        """Raise a `UserError` if the only model of a llama-cpp-python server is not the requested
+        model. Such a server accepts every name of a model and repeats the name in its answers."""
         models = await self._models_at(self.address.url.rstrip("/"))
         if list(models.values()) != [LLAMA_CPP_PYTHON]:
             return
@@ -738,9 +738,9 @@ def read_answer(
 
 
 def tokens_of_early_truncation(answer: dict, completions: list[Completion], max_tokens: int) -> int:
-    """The number of tokens that the answer states, if its first completion was truncated clearly
-    below the limit, as llama.cpp does where the model's context ends; otherwise 0. 0 also for
-    completions with reasoning. Servers state the tokens of the first completion or of all."""
+    """The number of tokens that the answer states, if the first completion was truncated clearly
+    below the limit and without reasoning; otherwise 0. llama.cpp truncates a completion where the
+    model's context ends. Some servers state the tokens of the first completion, others of all."""
     usage = answer.get("usage") if isinstance(answer.get("usage"), dict) else {}
     stated, prompt, total = (
         _count(usage.get(f"{name}_tokens"), 0) for name in ("completion", "prompt", "total")

@@ -160,8 +160,8 @@ def mistakes(config: dict) -> tuple[list[tuple[str, str]], bool]:
 
 
 def _unusable(value, *place: str) -> Iterator[tuple[str, str]]:
-    """Yield (place, what is wrong) for values that no class refuses and that programs, which
-    receive values as JSON, cannot use."""
+    """Yield (place, what is wrong) for values that no class refuses, but that programs cannot use,
+    because programs receive values as JSON."""
     if isinstance(value, dict | list):
         for name, entry in value.items() if isinstance(value, dict) else enumerate(value):
             if isinstance(value, dict) and not isinstance(name, str):
@@ -190,8 +190,8 @@ class Location(NamedTuple):
     """Keys of the configuration on the way to the error."""
 
     union: tuple
-    """Keys of the value that may have several types. Without such a value: `keys`, followed by a
-    missing key."""
+    """Keys of the value that may have several types. Without such a value: `keys`, and the missing
+    key if a key is missing."""
 
     type_name: str
     """The type that refuses a value that may have several types; else ""."""

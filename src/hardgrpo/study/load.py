@@ -19,7 +19,7 @@ from hardgrpo.runtime.errors import UserError
 # sections whose entries may have the key `extends`
 SECTIONS = ("tasks", "models", "policies", "recipes")
 FOLDERS = ("studies", "analyses")  # sections with a file for each entry
-LONGEST_CHAIN = 100  # largest number of entries that extend each other
+LONGEST_CHAIN = 100  # largest number of entries in a chain in which each extends the next
 
 
 def read(folder: str | Path = ".") -> dict:
@@ -169,7 +169,7 @@ def _descend(node: yaml.Node | None, place: str) -> tuple[int, int]:
 
 
 def _child(node: yaml.Node, place: str) -> tuple[tuple[yaml.Node, yaml.Node] | None, int]:
-    """((key, value) of the entry whose name begins a place or None, length of the name)."""
+    """((key, value) of the entry with whose name `place` begins, or None; length of the name)."""
     if (
         isinstance(node, yaml.SequenceNode)
         and (number := re.match(r"\[?(\d+)\]?", place))

@@ -3,8 +3,9 @@ downloaded.
 
 Numbers of weights are exact for the catalogue's decoders (Qwen2.5, Qwen3, Llama 3, Phi-4, SmolLM2:
 gated feed-forward layers, grouped queries). Memory is the sum of weights, gradients and optimiser
-state (exact) and of activations (an upper estimate). No estimate was measured on a GPU;
-tests/unit/test_memory.py has calculations by hand.
+state (exact) and of activations (an upper estimate). No estimate for a catalogue's model of real
+size has been compared with a measurement on a GPU. tests/unit/test_memory.py compares estimates
+with calculations by hand.
 """
 
 import math
@@ -16,14 +17,14 @@ GIB = 2**30
 # per weight; nf4: 4 bits, and doubly quantised constants for blocks of 64
 BYTES = {"fp32": 4.0, "bf16": 2.0, "nf4": 0.52}
 OPTIMISER_BYTES = {"adamw": 8.0, "paged_adamw_8bit": 2.0}  # per trained weight: two moments
-# nearly all prompts of the tasks are shorter; the longest, of seven shuffled objects, have 330 to
-# 380 tokens
+# Nearly all prompts of the tasks are shorter. Prompts with seven shuffled objects are the longest
+# kind, with 330 to 380 tokens.
 PROMPT_TOKENS = 400
 CONTEXT_BYTES = 1.5 * GIB  # CUDA context, kernels, allocator slack
 # assumed for vLLM's workspaces and CUDA graphs, which stay in memory while vLLM sleeps
 VLLM_BYTES = 2.0 * GIB
 GPU_GIB = 79.1  # memory of an H100 of 80 GB; `vllm_memory` is a share of this memory
-# Scores (tokens x vocabulary) in memory: TRL computes log-probabilities tile by tile
+# Number of scores (tokens x vocabulary) in memory: TRL computes log-probabilities tile by tile
 # (trl/kernels/chunked_logprob.py).
 TILE = 4096 * 32768
 # On a CPU, in float32: memory for the completions that are computed at once, beside the weights.
@@ -114,7 +115,7 @@ def training_memory(
     shape: dict, recipe: dict, completion_tokens: int, gpus: dict
 ) -> dict[str, float]:
     """GiB on each GPU by purpose, and `total`. `gpus` is the model's entry for training (count,
-    micro_batch, vllm_memory).
+    micro_batch, vllm_memory, vllm_sleep).
 
     With an adapter each process holds the whole base. Without an adapter, weights, gradients and
     optimiser state are sharded over the GPUs. Gradient checkpointing recomputes layers in the
@@ -125,8 +126,8 @@ def training_memory(
     base = base_bytes(shape, recipe["base"]) / (1 if adapter else count)
     trained = adapter_parameters(shape, adapter["rank"]) if adapter else parameters(shape) / count
     width = 4.0 if recipe["precision"] == "fp32" else 2.0
-    # An update of more groups than a sampling step samples is split into the same number of
-    # micro-batches, which are larger.
+    # An update may have more groups than a sampling step. It is split into as many micro-batches as
+    # an update of one sampling step, so its micro-batches are larger.
     rows = math.ceil(
         gpus["micro_batch"]
         * (selector_settings.largest_update(recipe) if recipe.get("selector") else 1)
@@ -136,8 +137,8 @@ def training_memory(
     # maps.
     layer = 10 * shape["hidden_size"] + 3 * shape["intermediate_size"]
     layer += sum(outputs for _, outputs in _linear(shape)) if adapter else 0
-    # The inputs of all layers. Autocast leaves them in float32 if the weights are in float32;
-    # shards are bf16 before a layer computes.
+    # The inputs of all layers. Autocast leaves them in float32 if the weights are in float32.
+    # There is no autocast for sharded weights: they are converted to bf16 before a layer computes.
     autocast = (
         not adapter and count <= 1 and recipe["base"] == "fp32" and recipe["precision"] == "bf16"
     )
@@ -229,8 +230,8 @@ def cpu_sampling_memory(shape: dict, completion_tokens: int, rows: int) -> float
 
 def cpu_training_memory(shape: dict, recipe: dict, completion_tokens: int) -> float:
     """GiB of main memory of a program that trains a model on a CPU: weights, gradients and
-    optimiser state; the texts of a micro-batch and a tile of scores with its gradient, or the
-    rollouts of an update while they are sampled."""
+    optimiser state, and the larger of two needs: the texts of a micro-batch with a tile of scores
+    and its gradient, or the rollouts of an update while they are sampled."""
     trained = (
         adapter_parameters(shape, recipe["adapter"]["rank"])
         if recipe.get("adapter")

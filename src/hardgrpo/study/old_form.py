@@ -87,8 +87,8 @@ def _compared_arm(arm: str | dict, first_recipe: str) -> dict:
 
 
 def _arms(study: dict) -> list[dict]:
-    """Arms with the runs of a study. Recipes, tasks and models with the same policies share an
-    arm."""
+    """Arms that together have the runs of an old study. Recipes, tasks and models with the same
+    policies share an arm."""
     models = study.get("models", [])
     tasks = study.get("tasks") or [None]
     recipes = study.get("recipes") or [None]
@@ -126,8 +126,8 @@ def _arms(study: dict) -> list[dict]:
 
 
 def _short(arm: dict, models: list, tasks: list) -> dict:
-    """An arm without keys that name no recipe, all models or all tasks, and without lists of one
-    name."""
+    """An arm without needless keys (`recipe` without a recipe, `models` with all models, `tasks`
+    with all tasks), and with a name in place of a list of one name."""
     defaults = {"recipe": [None], "models": models, "tasks": tasks}
     return {
         key: names[0] if len(names) == 1 else names

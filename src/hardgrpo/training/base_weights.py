@@ -18,7 +18,7 @@ def merged_weights(model) -> Iterator[tuple[str, torch.Tensor]]:
     """Yield (name in the base model, weights with the adapter merged) for each base parameter, in
     the parameter's precision.
 
-    The model's weights do not change. Only one merged copy exists at a time.
+    The model's weights do not change. Only one parameter has a merged copy at a time.
     """
     layers = {
         f"{name}.base_layer.weight": layer

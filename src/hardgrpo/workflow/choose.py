@@ -1,5 +1,5 @@
-"""`hardgrpo choose`: choose the prompts to annotate from one file and a model behind a server,
-without writing a configuration."""
+"""`hardgrpo choose`: choose which prompts of a file to annotate, by the completions of a model
+behind a server, without writing a configuration."""
 
 import argparse
 from pathlib import Path
@@ -59,13 +59,15 @@ def add_command(commands) -> None:
         help="column of answers (default: a column with a usual name, if there is one)",
     )
     choose.add_argument(
-        "--grader", choices=list(graders.GRADERS), help="default: the first that reads the answers"
+        "--grader",
+        choices=list(graders.GRADERS),
+        help="default: the first that reads almost all answers; number_lenient without answers",
     )
     choose.add_argument(
         "--format",
         choices=[*settings.TRAINER_FILES, "csv"],
         default="csv",
-        help="also write the chosen prompts for this trainer (default: csv, only the rows of the file)",
+        help="also write the chosen prompts in this trainer's format; csv (default): write only the chosen rows of the file",
     )
     choose.add_argument(
         "--dry-run",

@@ -17,7 +17,7 @@ class LogHandler(LogHandlerBase):
     writes_to_stream = needs_rulegraph = False
 
     def __post_init__(self) -> None:
-        # Snakemake reads logging.FileHandler's attribute of this name.
+        # Snakemake reads the path of the log from this attribute, as of a logging.FileHandler.
         self.baseFilename = os.environ["HARDGRPO_PLAN"]
         self.stream = open(self.baseFilename, "w", encoding="utf-8")
 

@@ -1,5 +1,5 @@
-"""The lead of `hard` over each other policy by checkpoint, with 95 % intervals. Many policies are
-rows."""
+"""The lead of `hard` over each other policy by checkpoint, with 95 % intervals: a line for each
+other policy, or a row for each other arm if there are more than `plotting.MOST_ARMS`."""
 
 import pandas as pd
 
@@ -51,7 +51,7 @@ def draw_lines(frame: pd.DataFrame):
 
 
 def draw_rows(frame: pd.DataFrame):
-    """A panel for each model, task and test, a row for each arm over which `hard` leads."""
+    """A panel for each model, task and test, a row for each arm that `hard` is compared with."""
     models, groups = frame.model.nunique(), plotting.groups(frame, TEST)
     names = [list(dict.fromkeys(group.minus_arm)) for _, group in groups]
     order = arm_rows.order(frame, "minus_arm")

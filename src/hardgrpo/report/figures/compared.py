@@ -1,5 +1,6 @@
-"""Published numbers and the numbers of the study with their 95 % intervals. Each is a row or, if a
-quantity has many numbers, a point (on the diagonal, both numbers are equal)."""
+"""Published numbers beside the numbers of the study with their 95 % intervals: a row for each pair
+of numbers or, if a panel would have more than MOST_ROWS rows, a point for each pair (on the
+diagonal, both numbers are equal)."""
 
 import pandas as pd
 
@@ -8,7 +9,7 @@ from hardgrpo.report import arm_rows, plotting
 COLUMNS = ["paper", "place", "model", "task", "eval_task", "policy", "quantity", "published"]
 COLUMNS += ["here", "low", "high", "inside", "seeds"]
 OVER_ALL = "all cells"  # in place of a policy, for numbers over all policies
-MOST_ROWS = 12  # a panel with more numbers shows points
+MOST_ROWS = 12  # if a panel has more numbers, all panels show points
 SINGLE = "single numbers"
 UNIT = "per cent, or points for gains"
 
@@ -27,7 +28,7 @@ def draw(compared):
 
 
 def draw_rows(panels: list[tuple[str, pd.DataFrame]], frame: pd.DataFrame):
-    """A row for each number: a hollow diamond (published) and a dot (the study)."""
+    """A row for each pair of numbers: a hollow diamond (published) and a dot (the study)."""
     models = frame.model.nunique()
     names = [row_names(quantity, group, models) for quantity, group in panels]
     figure, axes, places = arm_rows.panels(names)
@@ -47,8 +48,8 @@ def draw_rows(panels: list[tuple[str, pd.DataFrame]], frame: pd.DataFrame):
 
 
 def row_names(quantity: str, group: pd.DataFrame, models: int) -> list[str]:
-    """A name for each row of the group: test and policy; paper and place if several rows have both
-    in common."""
+    """A name for each row of the group: test and policy. Rows with the same test and policy also
+    name the paper and the place in the paper."""
     names = []
     for row in group.itertuples():
         model = row.model.removesuffix("-recorded")
@@ -63,7 +64,7 @@ def row_names(quantity: str, group: pd.DataFrame, models: int) -> list[str]:
 
 
 def draw_points(panels: list[tuple[str, pd.DataFrame]], frame: pd.DataFrame):
-    """A point for each number, with the published number along the x axis."""
+    """A point for each pair of numbers, with the published number along the x axis."""
     policies, tasks = list(dict.fromkeys(frame.policy)), list(dict.fromkeys(frame.task))
     figure, axes = plotting.panels(len(panels), height=2.5)
     for axis, (quantity, group) in zip(axes, panels):

@@ -27,7 +27,8 @@ COLUMNS += ["seeds", "r_squared", "slope", "cells"]
 
 
 def draw(gains, learnable, accuracy, regressions):
-    """In the drawn rows, `drawn` is 'point' (x is a share, or in tokens) or 'line'."""
+    """In the drawn rows, `drawn` is 'point' or 'line'. `x` of a point is a share or a number of
+    tokens, as `panel` says."""
     points = own_test_samples(gains)[GAINS].merge(learnable[SHARES], on=RUNS)
     lengths = own_test_samples(accuracy)[[*RUNS, "step", "tokens_mean"]].rename(
         columns={"tokens_mean": "tokens"}

@@ -1,5 +1,5 @@
-"""Gain at equal rollouts and at earlier checkpoints: a row for each arm, in the order of the labels
-that the arms needed."""
+"""Gain at equal rollouts and at earlier checkpoints: a row for each arm, in the order of the number
+of labels that the arms needed."""
 
 import pandas as pd
 
