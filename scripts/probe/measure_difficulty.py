@@ -64,6 +64,10 @@ def main() -> None:
         raise errors.UserError(
             "--stopped: expected --samples, and neither --recorded nor --grade-prompt-too; correct the command"
         )
+    if args.held_out < 0 or (args.held_out and args.samples is None):
+        raise errors.UserError(
+            "--held-out: expected a number from 0, and --samples beside it; correct the command"
+        )
     problems = tasks.read_problems(args.problems)
     by_problem = completions.read(
         args.completions,

@@ -4,13 +4,20 @@ import json
 import subprocess
 import sys
 
+import pytest
+
 from command_line import format_options
 from conftest import ROOT, path_of
 from hardgrpo.runtime import files
 
 
 def run(program: str, /, *arguments, **options) -> None:
-    done = subprocess.run(
+    done = start(program, *arguments, **options)
+    assert done.returncode == 0, done.stderr
+
+
+def start(program: str, /, *arguments, **options) -> subprocess.CompletedProcess:
+    return subprocess.run(
         [
             sys.executable,
             path_of(program),
@@ -22,7 +29,6 @@ def run(program: str, /, *arguments, **options) -> None:
         text=True,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
 
 
 def test_the_first_samples_choose_the_hardest_prompts_and_the_held_out_samples_measure_their_pass_rate(
@@ -65,3 +71,21 @@ def test_the_first_samples_choose_the_hardest_prompts_and_the_held_out_samples_m
     assert [row["id"] for row in files.read_rows(tmp_path / "S.csv", {"id": str})] == ["a", "d"]
     assert (description["mean_pass_rate"], description["zero_share"]) == (0.25, 0.5)
     assert (description["held_out_pass_rate"], description["held_out_zero_share"]) == (0.5, 0.5)
+
+
+@pytest.mark.parametrize("options", [{"held_out": 2}, {"samples": 3, "held_out": -1}])
+def test_held_out_completions_without_a_number_of_others_are_refused(tmp_path, options):
+    """Without --samples, the same completions would choose and measure."""
+    files.write_jsonl(tmp_path / "P.jsonl", [{"id": "a", "question": "a", "answer": "7"}])
+    rows = [{"id": "a", "sample": sample, "completion": "#### 7"} for sample in range(4)]
+    files.write_jsonl(tmp_path / "C.jsonl", rows)
+    done = start(
+        "measure_difficulty",
+        problems=tmp_path / "P.jsonl",
+        completions=tmp_path / "C.jsonl",
+        grader="final_number",
+        output=tmp_path / "D.csv",
+        **options,
+    )
+    assert done.returncode != 0 and done.stderr.startswith("error: --held-out: expected")
+    assert not (tmp_path / "D.csv").exists()

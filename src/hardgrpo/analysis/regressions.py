@@ -1,8 +1,7 @@
 """Summary tables that regress gains on learnable share, on completion length, or on both.
 
 The regressions are descriptive. They have neither intervals nor p, because cells share base models,
-problems and seeds. Intervals for independent points would show a relation in 12 to 32 % of studies
-of two unrelated tasks.
+problems and seeds. Intervals for independent points would be too narrow.
 """
 
 from collections.abc import Iterator

@@ -233,8 +233,8 @@ def _check(lock: str | Path, section: str, name: str, entry: dict, update: bool)
             return "as locked"
         if locked_entry is not None and not update:
             raise UserError(
-                f"{SECTIONS[section]} {name} is not what {lock} says: {_difference(locked_entry, entry)}; results here were made from"
-                " what the lock says; if you want the change, run with --update-inputs (in the workflow: --config update_inputs=true)"
+                f"{SECTIONS[section]} {name} is not what {lock} says: {_difference(locked_entry, entry)}; the results of this"
+                " clone were made from the locked version; if you want the change, run with --update-inputs (in the workflow: --config update_inputs=true)"
             )
         content[section][name] = entry
         files.write_json(lock, content, sort_keys=True)

@@ -326,7 +326,7 @@ FIGURES = {
         "Pass rates of the base model on the pool (grey bars) and on the prompts that each policy chooses (lines), as shares of the pool and of"
         " each subset, averaged over seeds. The number of prompts is above each"
         " panel. Marks of policies that choose the same pass rate are drawn side by side."
-        " More than eight policies are rows, in which the area of a disc is the share. The hue is the rule in this and every other figure.",
+        " With more than eight policies, each policy is a row, in which the area of a disc is the share. The hue is the rule in this and every other figure.",
         when=lambda study: bool(paths.difficulties(study)),
     ),
     "accuracy": Figure(
@@ -336,7 +336,7 @@ FIGURES = {
         "Accuracy of sampled completions (temperature 1) on the test set by checkpoint and policy, averaged over seeds; step 0 is the base"
         " model, the same for all. Bars are 95 % intervals for new problems and, with several seeds, new seeds; they are wider than those"
         " of differences between policies, which are paired by problem. The numbers of problems and seeds are above each panel."
-        " More than eight arms are rows, with the base model as a dashed line in its interval. An interval of a share that would leave 0 to 100 % is drawn as a score interval.",
+        " With more than eight arms, each arm is a row, with the base model as a dashed line in its interval. An interval of a share that would leave 0 to 100 % is drawn as a score interval.",
     ),
     "ahead": Figure(
         ["paired", "differences", "gains"], "Results", "The lead of the hardest prompts by checkpoint",
@@ -369,7 +369,7 @@ FIGURES = {
         " model, counting only samples in which every step is right. Where each policy is a row, the dashed line is the base model, in its interval.",
         "The probability that at least one of k samples is right (unbiased pass@k): of the base model (grey, up to its reach samples; dashed: with every step right), and"
         " after training by policy. Where the lines meet, training has only raised the probability of answers that the base model also reaches."
-        " More than eight arms are rows, at the smallest and the largest k.",
+        " With more than eight arms, each arm is a row, at the smallest and the largest k.",
         when=conditions.has_reach,
     ),
     "truncation": Figure(
@@ -390,7 +390,7 @@ FIGURES = {
         "Mean length of the completions that GRPO samples during training, and the share that is truncated at the limit, by policy, in at"
         " most twenty stretches of updates. Bars are 95 % intervals over seeds (Student's t; none with a single seed). Each policy trains on"
         " its own subset, so that policies differ from the first update on."
-        " More than eight arms are rows, from the first stretch (grey) to the last.",
+        " With more than eight arms, each arm is a row, from the first stretch (grey) to the last.",
         when=conditions.has_rollouts,
     ),
     "groups": Figure(
@@ -398,10 +398,10 @@ FIGURES = {
         r"Shares of the groups of rollouts over training, by policy: learnable and, where the logs distinguish them, all right and all wrong."
         r" Bars over updates are 95\,\% intervals over seeds; stacked shares have none.",
         "Groups of rollouts over training, by policy, in at most twenty stretches of updates: all right, learnable, all wrong (with"
-        " reward *finished*: all rewarded, mixed, none rewarded). Only learnable groups train, except with process rewards, which every token has."
+        " reward *finished*: all rewarded, mixed, none rewarded). Only learnable groups change the model, except with process rewards, which give every token a reward."
         " Bars are 95 % intervals over seeds (Student's t; none with a single seed). All right and all wrong are omitted if the logs do not"
         " distinguish them."
-        " More than eight arms are rows of stacked shares in the first and the last stretch, without intervals.",
+        " With more than eight arms, each arm is a row of stacked shares in the first and the last stretch, without intervals.",
         when=conditions.has_rollouts,
     ),
     "learnable": Figure(
@@ -435,7 +435,7 @@ FIGURES = {
         "Accuracy of the base model (grey) and of trained models, and the gain, by the tier of the problems, with 95 % intervals for"
         " new problems and, with several seeds, new seeds. The numbers of test problems in each tier are above each panel. With more than four"
         " tests the figure shows only gains; accuracies are in the CSV file of the same name."
-        " More than eight arms are rows of gains.",
+        " With more than eight arms, each arm is a row of gains.",
         when=conditions.has_tiers,
     ),
     "transfer": Figure(
@@ -461,7 +461,7 @@ FIGURES = {
         " Policies by pass rate need the labels of the whole pool before they choose; other policies buy only the labels of the chosen prompts;"
         " the majority reward needs no label. A line joins the budgets of one way of choosing; updates and rollouts are the same everywhere."
         " Bars are 95 % intervals for new problems and, with several seeds, new seeds."
-        " More than eight arms are rows in the order of their labels.",
+        " With more than eight arms, each arm is a row; the rows are in the order of their labels.",
         when=conditions.has_labels,
         design=lambda study: {"lines": conditions.budget_lines(study)},
     ),
@@ -486,9 +486,9 @@ FIGURES = {
     ),
     "compared": Figure(
         ["compared"], "Published numbers", "Published against measured here",
-        r"Published numbers (diamonds) and those of this study (dots), with 95\,\% intervals of the latter, if they have one. Of many numbers, each is a"
-        " point, on the dashed line where both are equal.",
-        "Published numbers (diamonds) and the numbers of this study (dots). Of many numbers, each is a point, which is on the dashed line where both are equal. Bars are 95 % intervals of the study's"
+        r"Published numbers (diamonds) and those of this study (dots), with 95\,\% intervals of the latter, if they have one. If there are many"
+        " numbers, each number is a point, and points on the dashed line are equal in both.",
+        "Published numbers (diamonds) and the numbers of this study (dots). If there are many numbers, each number is a point, and points on the dashed line are equal in both. Bars are 95 % intervals of the study's"
         " numbers, if they have one. Above each panel: how many published numbers lie within the study's interval.",
         when=conditions.is_published,
     ),

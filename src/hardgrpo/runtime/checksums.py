@@ -47,7 +47,7 @@ def compare(sums: str | Path, folder: Path = Path()) -> str:
     entries = [_read_line(line, sums) for line in files.read_text(sums).splitlines()]
     if not entries:
         raise UserError(
-            f"{sums}: empty; expected a line for each file: get the file from git again"
+            f"{sums}: empty; expected a line for each file; get the file from git again"
         )
     different_names = [
         name

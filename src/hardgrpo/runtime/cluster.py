@@ -406,7 +406,7 @@ def _ask(*command: str) -> str:
         process = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     except subprocess.TimeoutExpired:
         raise UserError(
-            f"{' '.join(command)}: no answer in 60 s; ask the cluster's status page, and start again later"
+            f"{' '.join(command)}: no answer in 60 s; see whether the cluster has a problem, and start again later"
         ) from None
     if process.returncode:
         message = (process.stderr or process.stdout).strip().replace("\n", "; ")

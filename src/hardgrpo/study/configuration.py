@@ -66,7 +66,7 @@ class Configuration(Strict):
     subset: ChosenSubset
 
     draw: Literal["auto", "computed", "reference"]
-    """The summaries that `figures` and `paper` draw. computed: summaries of runs of this clone (results/summaries).
+    """The summaries that `figures` and `supplement` draw. computed: summaries of runs of this clone (results/summaries).
     reference: committed summaries (results/reference). auto: the computed summaries if they are complete, else the
     reference."""
 
