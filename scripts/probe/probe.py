@@ -17,7 +17,7 @@ def main() -> None:
     parser.add_argument("--shard", type=int, default=0)
     parser.add_argument("--shards", type=int, default=1)
     parser.add_argument(
-        "--batch", type=int, default=512, help="completions per batch, if transformers samples"
+        "--batch", type=int, default=512, help="completions per batch of the engine transformers"
     )
     parser.add_argument("--output", required=True)
     args = parser.parse_args()

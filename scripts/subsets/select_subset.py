@@ -147,7 +147,7 @@ def check_policy(policy) -> dict:
     if "rule" not in keys or keys - allowed_keys:
         keys_text = ", ".join(policy) if keys else "nothing"
         raise errors.UserError(
-            f"--policy: expected rule, and budget, threshold, highest_tier, by or calibrated_on; found {keys_text}"
+            f"--policy: expected the key rule, and optionally budget, threshold, highest_tier, by and calibrated_on; found {keys_text}"
         )
     for name, value, allowed in (
         ("rule", policy["rule"], policies.RULES),
@@ -309,7 +309,7 @@ def select_in_addition(
 def select_from_bounds(rows: list[dict], policy: dict, seed: int) -> tuple[policies.Subset, dict]:
     """(subset, fields of the JSON file about the probe), from the counts of a probe that stopped
     early. The subset is the one that full probing would choose, or an estimate of that subset."""
-    remedy = "the probe stopped early, for another subset; take `stop` out of the task's probe in the configuration to probe in full"
+    remedy = "the probe stopped when it had decided another subset; take `stop` out of the task's probe in the configuration to probe in full"
     planned, confidence = rows[0]["planned"], rows[0]["confidence"]
     for number, row in enumerate(rows, start=2):
         counts = [row["correct"], row["samples"], row["planned"], row["confidence"]]
@@ -335,7 +335,7 @@ def select_from_bounds(rows: list[dict], policy: dict, seed: int) -> tuple[polic
     subset, is_certain = decision
     by_id = {row["id"]: row for row in rows}
     incomplete = [prompt for prompt in subset.ids if by_id[prompt]["samples"] < planned]
-    # The probe stopped for another subset, so the order of this subset is undecided.
+    # The probe stopped when it had decided another subset, so it may lack samples of this one.
     if incomplete and confidence >= 1:
         raise errors.UserError(
             f"'{incomplete[0]}' is chosen but has {by_id[incomplete[0]]['samples']} of {planned} samples: {remedy}"

@@ -185,7 +185,7 @@ def evaluation_row(**changed) -> dict:
 @pytest.mark.parametrize(
     ("rows", "words"),
     [
-        ([evaluation_row(), evaluation_row()], "row 3: a completion occurs twice in the file"),
+        ([evaluation_row(), evaluation_row()], "row 3: a completion occurs twice"),
         ([evaluation_row(step=-1)], "row 2: column 'step' is below 0"),
         ([evaluation_row(truncated=2)], "column 'truncated' is 2"),
         ([evaluation_row(sample=2**70)], "expected int|not an evaluation"),

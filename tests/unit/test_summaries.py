@@ -121,8 +121,8 @@ def test_accuracy_by_tier_by_hand(tmp_path):
         for tier in ("3", "10")
     ], "3 before 10"
     assert {row["step"] for row in rows.values()} == {30}
-    # Problems a and c have tier 3, problems b and d tier 10. Each tier has 4 completions per seed,
-    # of which the base model has 2 and 1 correct.
+    # Problems a and c have tier 3, problems b and d tier 10. Of 4 completions per seed and tier,
+    # the base model has 2 correct in tier 3 and 1 in tier 10.
     base = {"3": 0.5, "10": 0.25}
     assert all(
         row["base_accuracy"] == base[row["tier"]] and row["problems"] == row["seeds"] == 2
@@ -264,7 +264,7 @@ def test_one_seed_has_neither_the_other_target_nor_a_pooled_variance(tmp_path):
     ):
         name = "gain" if "gain" in row else "difference"
         assert row[f"{name}_low"] < row[name] < row[f"{name}_high"] and row["mdd"] > 0, (
-            "over problems"
+            "one seed has an interval over problems"
         )
         assert np.isnan(
             [row[f"{name}_{end}"] for end in ("low_a", "high_a", "low_pooled", "high_pooled")]
@@ -352,8 +352,7 @@ def test_every_split_adds_up_to_its_gain(tmp_path_factory, outcomes):
 
 
 def updates_of(*lengths):
-    """Logs of a task's runs, with the numbers of updates in `lengths`, alternately of two
-    policies."""
+    """A log for each number of updates in `lengths`; the runs alternate between two policies."""
     frames = {}
     for n, length in enumerate(lengths):
         run = Run("m", "t", "slow", ("all", "low")[n % 2], n // 2, "m")

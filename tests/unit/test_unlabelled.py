@@ -205,7 +205,7 @@ def test_a_sample_that_separates_the_pool_still_gives_finite_predictions():
 
 @pytest.mark.parametrize("rate, word", [(0.0, "wrong"), (1.0, "right")])
 def test_a_sample_with_only_right_or_only_wrong_prompts_is_refused(rate, word):
-    with pytest.raises(UserError, match=f"the 2 prompts that were annotated are all {word}"):
+    with pytest.raises(UserError, match=f"all completions of the 2 annotated prompts are {word}"):
         predicted.predict_pass_rates(known_signals(9), {"p1": rate, "p2": rate})
 
 

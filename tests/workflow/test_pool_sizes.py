@@ -20,7 +20,7 @@ ANSWERS = [str(number) for number in range(20)]
 
 def overlay(world, policy, task=TASK, name="mine", **entries):
     chosen = {"model": "mine", "task": name, "policy": "own", "seed": 0}
-    # no job needs this file
+    # no job reads the model, so its folder need not exist
     models = {"mine": {"source": {"kind": "folder", "path": "no model"}}}
     content = (
         {"data": "data", "subset": chosen, "policies": {"own": policy}, "models": models}
@@ -37,7 +37,8 @@ def pool(world, answers=ANSWERS, name="pool.csv", first=0):
 
 
 def check_refusal(done, *words) -> str:
-    """Assert that the output is one line that has all words, and that nothing is sampled."""
+    """Assert that the command fails, that one line of its output has all `words`, and that nothing
+    is sampled."""
     output = done.stdout + done.stderr
     assert done.returncode != 0 and "Traceback" not in output, output
     (line,) = {line.strip() for line in output.splitlines() if words[0] in line}

@@ -103,7 +103,7 @@ def read(path: str) -> pd.DataFrame:
     is_repeated = frame.duplicated(KEY_COLUMNS)
     if is_repeated.any():
         raise UserError(
-            f"{path}: row {int(is_repeated.idxmax()) + 2}: a completion occurs twice in the file; delete it and run again"
+            f"{path}: row {int(is_repeated.idxmax()) + 2}: a completion occurs twice; delete the file and run again"
         )
     for column in ("step", "sample", "tokens"):
         is_invalid = frame[column] < 0
@@ -131,8 +131,8 @@ def by_problem(frame: pd.DataFrame, step: int, column: str, decoding: str = "sam
 def counts(
     frame: pd.DataFrame, step: int, column: str = "correct"
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(N,) numbers of samples and (N,) numbers of samples with `column` 1 (nan for a problem whose
-    `column` is empty), by problem in sorted order.
+    """Two arrays (N,), by problem in sorted order: the number of samples, and the number of samples
+    whose value in `column` is 1 (nan for a problem whose values are empty).
 
     Only sampled completions of `step` are counted, not greedy completions.
     """

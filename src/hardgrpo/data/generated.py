@@ -252,8 +252,8 @@ MEMORISED = ("facts",)
 
 
 def draw_fact(rng: random.Random, world: int) -> Chain:
-    """A problem about the animal that a person keeps. The answer is drawn uniformly; the seed
-    depends only on `world` and the keeper."""
+    """A problem about the animal that a person keeps. The answer is drawn uniformly, with
+    a generator that depends only on `world` (the number of the set of facts) and the keeper."""
     keeper = f"{rng.choice(KEEPERS)} of {rng.choice(TOWNS)}"
     answer = random.Random(f"fact:{world}:{keeper}").choice(ANIMALS)
     return Chain(f"Which animal does {keeper} keep?", answer, None, (), (), keeper)

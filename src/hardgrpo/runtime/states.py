@@ -76,13 +76,13 @@ def resume_point(state: Path, checkpoint_every: int, arithmetic: str | None = No
             raise
         except UserError as error:
             if (checkpoint(state, step) / "manifest.json").exists():
-                say(f"{error}: not resumed from")
+                say(f"{error}; training does not resume from this checkpoint")
             shutil.rmtree(checkpoint(state, step))
             continue
         if manifest.get("arithmetic") != arithmetic:
             raise UserError(
                 f"{checkpoint(state, step)}: another version of this program, which computes this recipe differently, saved this state"
-                f" (here: {arithmetic or 'as the first version'}; there: {manifest.get('arithmetic') or 'as the first version'}); delete"
+                f" (its arithmetic: {manifest.get('arithmetic') or 'that of the first version'}; of this version: {arithmetic or 'that of the first version'}); delete"
                 f" {state} to train the run from the beginning, or continue the run with that version"
             )
         if step > scheduled + checkpoint_every:
@@ -154,14 +154,14 @@ def finish(state: Path, updates: int, checkpoint_every: int, keep: bool) -> None
 
 
 def forget(provenance_files: Iterable[str | Path], folder: Path) -> None:
-    """Remove from `folder`, the folder of states, the checkpoints that `finish` kept, for runs
-    whose end Snakemake has noticed.
+    """Remove the checkpoints of ended runs, which `finish` kept in the folder of states `folder`
+    until Snakemake has noticed the end.
 
     `provenance_files`: the `provenance.json` of these runs.
     """
     finished_states = {path.stem: path for path in folder.glob("*.finished")}
     for path in provenance_files if finished_states else ():
-        with contextlib.suppress(UserError):  # programs that read the run report the error
+        with contextlib.suppress(UserError):  # other programs that read the run report it
             state = files.read_json(path).get("state")
             if isinstance(state, str) and state in finished_states:
                 shutil.rmtree(finished_states[state], ignore_errors=True)
@@ -178,7 +178,7 @@ def restore(state: Path) -> None:
 
 # --- lock
 
-# states of a job that may have processes
+# Slurm's states of a job in which processes of the job may exist
 ALIVE = ("RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "SIGNALING", "STAGE_OUT")
 HOLDER = re.compile(
     r"process (?P<process>[1-9]\d*) on (?P<node>\S+?)(?:, Slurm job (?P<job>[1-9]\d*))?", re.ASCII
@@ -219,8 +219,8 @@ def _acquire(state: Path, minutes: float | None, activity: str) -> TextIO:
             stopped_holder = holder
             _ask_to_stop(state, holder)
             say(
-                f"{state}: {holder} is training this run, but Snakemake waits for this job: asked it to stop (SIGTERM); this job waits"
-                f" at most {minutes:g} minutes and resumes from the saved state"
+                f"{state}: {holder} is training this run, but Snakemake waits for this job. {holder} has got SIGTERM; this job waits at"
+                f" most {minutes:g} minutes for its end and resumes from the saved state"
             )
         if time.monotonic() > deadline:
             raise UserError(
@@ -330,7 +330,7 @@ def _ask_to_stop(state: Path, holder: str) -> None:
         )
     if problem := _is_foreign(holder_fields["job"]):
         raise UserError(
-            f"{state}: {holder} is in the lock, but {problem}; nothing was stopped: {remedy}"
+            f"{state}: the lock names {holder}, but {problem}; nothing was stopped: {remedy}"
         )
     command = ["scancel", "--signal=TERM", holder_fields["job"]]
     try:

@@ -12,8 +12,8 @@ import numpy as np
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.selection.policies import SIGNALS, sample_size, tie_break
 
-# Ridge penalty on each slope, subtracted from the mean log-likelihood over the prompts of the
-# sample. This project chose the value.
+# Weight of the ridge penalty on the slopes in the fit to the mean log-likelihood over the prompts of
+# the sample. This project chose the value.
 RIDGE = 0.05
 
 
@@ -37,8 +37,8 @@ def predict_pass_rates(
     targets = np.array(list(sample_rates.values()))
     if targets.min() == targets.max() and targets[0] in (0, 1):
         raise UserError(
-            f"calibrated_on: the {len(sample_rates)} prompts that were annotated are all {'right' if targets[0] else 'wrong'},"
-            " so the fit predicts nothing; annotate more prompts, or the prompts of another seed"
+            f"calibrated_on: all completions of the {len(sample_rates)} annotated prompts are {'right' if targets[0] else 'wrong'},"
+            " so the fit predicts nothing; annotate more prompts, or those that another seed draws"
         )
     features = _standardised_features(signals)
     index_of_prompt = {name: index for index, name in enumerate(signals)}

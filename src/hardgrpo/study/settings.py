@@ -200,8 +200,8 @@ def has_tiers(task: dict) -> bool:
 
 
 def sampled_task(tasks: dict, name: str) -> str:
-    """The task that is sampled for a task of the section `tasks`: itself, or the task from which
-    its completions are cut."""
+    """The name of the task whose completions are sampled for task `name`: the task from which they
+    are cut (`cut_from`), or `name`."""
     return tasks[name].get("cut_from", name)
 
 
@@ -281,8 +281,8 @@ def first_recipe(study: dict) -> str:
 
 
 def is_first_recipe(study: dict, recipe: str) -> bool:
-    """Whether labels of arms (`hardgrpo.analysis.arms`) leave out a recipe: the study's first
-    recipe, or `recorded`."""
+    """Whether the displayed names of arms (`hardgrpo.analysis.arms`) omit a recipe, because it is
+    the study's first recipe or `recorded`."""
     return recipe in ("recorded", first_recipe(study))
 
 
