@@ -15,6 +15,7 @@ from hardgrpo.runtime.errors import UserError
 from hardgrpo.study import checks, memory, settings, study_checks
 from hardgrpo.study.spec import Spec
 from hardgrpo.training import loop, recipes
+from pages import gpus
 
 RECIPE = {
     "updates": 30, "prompts_per_update": 8, "group_size": 8, "temperature": 1.0, "reward": "correct", "advantage": "centred",
@@ -42,7 +43,7 @@ LARGE = [name for name, model in CONFIG["models"].items() if "gpus" in model]
 FOR_GPUS = [
     name
     for name, recipe in CONFIG["recipes"].items()
-    if recipe["precision"] == "bf16" and "beta" in recipe
+    if recipe["precision"] == "bf16" and "beta" in recipe and name not in gpus.FOR_CPUS
 ]
 
 
@@ -221,7 +222,7 @@ def test_every_recipe_configures_a_trainer_for_every_model(model, recipe, tmp_pa
     assert updates == training["prompts_per_update"] * training["group_size"], (
         "completions of an update"
     )
-    assert arguments["use_vllm"] == (not recipe.startswith(("as_released", "small")))
+    assert arguments["use_vllm"] == (not recipe.startswith("as_released"))
     assert arguments["vllm_enable_sleep_mode"] == (hardware.vllm_sleep and arguments["use_vllm"])
     assert arguments["bf16"] and arguments["gradient_checkpointing"] and not arguments["use_cpu"]
     monkeypatch.setenv("WORLD_SIZE", "1")

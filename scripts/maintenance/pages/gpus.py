@@ -7,15 +7,16 @@ import pandas as pd
 
 # {task: column of the memory that a run on the task needs}
 TASKS = {"gsm8k": "GiB on each GPU, 250 tokens", "gsm8k_1024": "1,024 tokens"}
+FOR_CPUS = ("small_lora",)  # recipes in bf16
 WEIGHTS_BY_RECIPE = {"as_written": "adapter", "as_written_full": "all weights"}  # in docs/gpus.md
 
 
 def table(config: dict) -> pd.DataFrame:
-    """A row for each model that has GPUs and each recipe in bf16."""
+    """A row for each model that has GPUs and each recipe in bf16, except recipes for CPUs."""
     lines = []
     for name, model in config["models"].items():
         for recipe, training in config["recipes"].items() if "gpus" in model else ():
-            if training["precision"] != "bf16":
+            if training["precision"] != "bf16" or recipe in FOR_CPUS:
                 continue
             gpus = settings.training_gpus(model, training)
             vllm = training.get("generation") == "vllm"
