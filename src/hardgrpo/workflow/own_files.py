@@ -104,7 +104,7 @@ def find_grader(path: str, answers: list[str]) -> str:
     name = next(readers(answers), None)
     if name is None:
         raise UserError(
-            f"{path}: no grader reads the answers, such as {answers[0][:60]!r}; name a grader with --grader, or leave the answers out"
+            f"{path}: no grader can read the answers, for example {answers[0][:60]!r}; name a grader with --grader, or leave the answers out"
         )
     return name
 

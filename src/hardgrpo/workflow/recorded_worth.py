@@ -306,7 +306,7 @@ def find_grader(problems: list[dict], before: Recording, after: Recording) -> st
         candidates.append("final_number")
     if not candidates:
         raise UserError(
-            f"{before.path}: no grader reads the answers, such as {answers[0][:60]!r}; name a grader with --grader"
+            f"{before.path}: no grader can read the answers, for example {answers[0][:60]!r}; name a grader with --grader"
         )
     pairs = [
         (recording.records[key].completions[0], answer)
