@@ -338,7 +338,7 @@ def test_the_planned_time_of_an_update_of_a_published_model_on_a_cpu_agrees_with
 def test_bf16_on_a_cpu_is_planned_as_it_was_measured():
     """On a core with AMX, sampling 200 completions (52,765 tokens together) took 485 s. An update
     in which a quarter of the groups were learnable took 110 s."""
-    model, task = "qwen2.5-coder-0.5b-instruct", "gsm8k_small"
+    model, task = "qwen2.5-coder-0.5b-instruct-bf16", "gsm8k_small"
     resolved = lambda job: ResolvedJob.of(CONFIG, job)
     probe = resolved(Job("probe", model, task))
     estimate = durations.estimate(probe, "h100")

@@ -450,7 +450,7 @@ class Model(Strict):
 
     precision: Literal["fp32", "bf16"] | None = None
     """Precision in which transformers samples on a CPU: fp32 (the default) or bf16, which is faster on processors with
-    instructions for it (AMX) and slower on others. GPUs use the precision of the weights."""
+    AMX (Intel's servers since 2023) and several times slower on others. GPUs use the precision of the weights."""
 
     chat: dict | None = None
     """Arguments of the model's chat template, for example enable_thinking."""
