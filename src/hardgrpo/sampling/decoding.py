@@ -173,7 +173,7 @@ class SeededSampling:
             return scores.argmax(dim=-1)
         scaled_scores = scores.double()
         if (self.temperature != 1).any():
-            scaled_scores /= self.temperature[rows].unsqueeze(1)
+            scaled_scores = scaled_scores / self.temperature[rows].unsqueeze(1)
         cumulative = torch.softmax(scaled_scores, dim=-1).cumsum(dim=-1)
         # Rounding may leave the last sum below one. Scaling the uniform number by this sum keeps
         # the token within the vocabulary.
