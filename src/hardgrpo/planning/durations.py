@@ -42,7 +42,7 @@ GPUS = {  # NVIDIA's data sheets: dense, the SXM version where there is one
 CORE = Processor(60e9, 10e9)  # one core of a server, fp32
 
 WIDE = 512  # width of a model from which products of matrices come near a core's peak
-# How many times as fast as `CORE` a core with AMX computes in bf16, measured with
+# Speed of a core with AMX in bf16, divided by that of `CORE` (fp32); measured with
 # Qwen2.5-Coder-0.5B-Instruct (docs/costs.md). On cores without AMX bf16 is slower than fp32.
 BF16_SPEEDUP = 2.6
 # The share of the peak performance that is reached in practice. vLLM: the mean of three published
@@ -334,8 +334,9 @@ def _sampling(job: ResolvedJob, gpu: str, fill: float | None) -> Estimate:
 
 
 def speedup(device: str, precision: str | None) -> float:
-    """The speed of a device (`place`) in `precision`, relative to the planned speed: the speed in
-    fp32 on a CPU, in bf16 on GPUs. Only wide models on a CPU gain from bf16."""
+    """Factor by which a job in `precision` is faster than the basic estimate, which assumes fp32 on a
+    CPU and bf16 on a GPU. `device` comes from `place`. Only bf16 for a wide model on a CPU, which is
+    assumed to have AMX, differs from 1."""
     return BF16_SPEEDUP if (device, precision) == ("wide cpu", "bf16") else 1.0
 
 

@@ -67,11 +67,12 @@ def install() -> None:
 
 def avoid_fused_attention() -> None:
     """Make torch compute attention in bf16 on a CPU by plain matrix products, if this process uses
-    the kernels of `environments.EXACT`. With these kernels, the fused attention kernel fails on
-    processors with AVX-512."""
+    the kernels of `environments.EXACT`. With these kernels, the fused attention kernel raises
+    a RuntimeError on processors with AVX-512. Call this function only for bf16 on a CPU."""
     import torch
 
     if environments.is_exact():
+        # in spite of its name, this setting also applies to a CPU
         torch.backends.cuda.enable_flash_sdp(False)
 
 

@@ -207,8 +207,8 @@ def _shapes(folder: Path, pattern: str) -> dict[str, list[int]]:
 
 
 def load(folder: str, precision: str = "fp32"):
-    """The model in evaluation mode, on the GPU if there is one, otherwise in `precision` (fp32 or
-    bf16). Raise a `UserError` if the model cannot be used."""
+    """The model in evaluation mode: on the GPU if there is one, in the precision of its weights,
+    otherwise on the CPU in `precision` (fp32 or bf16). Raise a `UserError` if the model cannot be used."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
     dtype = {"fp32": torch.float32, "bf16": torch.bfloat16}[precision]
     if device == "cpu" and precision == "fp32" and exact_products.is_exact_model(folder):
