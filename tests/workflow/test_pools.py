@@ -133,7 +133,7 @@ def test_more_than_one_prompt_in_a_hundred_that_is_too_long_is_refused_before_th
         world,
         "2 of 100 prompts are too long",
         "'n0' (61 tokens), 'n1' (61 tokens)",
-        "leaves 52 tokens",
+        "prompts of 52 tokens",
         "completion_tokens",
     )
 
