@@ -75,7 +75,7 @@ def measure(
     """Rows of early-stopped probing on known outcomes (prompts, K). With `program`, probing follows
     probe_early.py; else it stops when the subset is decided. The baseline is the fewest samples
     that prove a subset, mean over the seeds. With `together`, a single probe decides the subsets of
-    all seeds, and the baseline is the largest baseline of a seed, a lower bound for all seeds."""
+    all seeds, and the baseline is the largest baseline of the seeds, a lower bound for all."""
     name = f"{pool_name}, {' '.join(map(str, policy.values()))}, {f'batches of {batch}' if batch > 1 else 'one at a time'}, "
     name += "as the program" if program else "decided only"
     name += f", confidence {confidence}" if confidence < 1 else ""
