@@ -66,7 +66,7 @@ def main() -> None:
 
 def fill(mirror_folder: Path, section: str, name: str, entry: dict) -> str:
     """Download those files of an entry that the mirror lacks. Return "complete" if the mirror lacks
-    none, else the number of downloaded files in words. Raise a `UserError` if a downloaded file
+    none, else a text with the number of downloaded files. Raise a `UserError` if a downloaded file
     differs from the lock."""
     folder = mirror_folder / mirror.folder_of(section, name)
     missing_files = {

@@ -3,7 +3,7 @@ prove the same subset, and with full probing.
 
 The benchmark replays known outcomes: of the Qwen3-4B recording, if it exists, and of a simulated
 pool. In rows "decided only", probing stops when the subset is decided. In rows "as the program", it
-proceeds as probe_early.py: at confidence 1, the chosen prompts then get all their samples, and the
+proceeds like probe_early.py: at confidence 1, the chosen prompts then get all samples, and the
 baseline is the cheapest proof that includes these samples. Every subset is compared with the subset
 of full probing. With confidence 1, the benchmark fails if the subsets differ. With a lower
 confidence, a row counts the chosen prompts that full probing would not choose.
