@@ -170,9 +170,9 @@ rule prepare_task:
         " --output {output} > {log} 2>&1"
 
 
-# This rule refuses test questions that are also in the pool. Its priority starts the rule before all
-# other jobs that are ready. No sampling rule depends on the output of this rule: otherwise a new test
-# set would sample the pool again.
+# This rule fails if test questions are also in the pool. Its priority starts the rule before all
+# other jobs that are ready. No sampling rule depends on the output of this rule: otherwise the pool
+# would be sampled again for each new test set.
 rule compare_splits:
     input:
         pool="results/tasks/{task}/train.jsonl",
@@ -232,7 +232,7 @@ rule fit_prompts:
         tokens=lambda w: config["tasks"][w.task]["completion_tokens"],
         chat=arguments.chat,
     message:
-        "Fit the {wildcards.split} prompts of {wildcards.task} to the context of {wildcards.model}"
+        "Select the {wildcards.split} prompts of {wildcards.task} that fit into the context of {wildcards.model}"
     shell:
         "python scripts/inputs/fit_prompts.py --model results/models/{wildcards.model} --problems {input.problems} --prompt {params.prompt:q}"
         " --completion-tokens {params.tokens} --chat {params.chat:q} --output {output} > {log} 2>&1"
@@ -278,7 +278,7 @@ rule read_annotated:
         column=arguments.answer_column,
         grader=lambda w: config["tasks"][w.task]["grader"],
     message:
-        "Read the answers given to prompts of {wildcards.task}"
+        "Read the annotated answers to prompts of {wildcards.task}"
     shell:
         "python scripts/inputs/read_annotated.py --problems {input.problems} --annotated {input.annotated:q} --column {params.column:q}"
         " --grader {params.grader} --output {output} 2>> {log} | tee -a {log}"

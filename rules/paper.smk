@@ -1,4 +1,5 @@
-# Write the LaTeX tables, the numbers, the supplement and the crate of a study from its summary tables.
+# Write the LaTeX tables, the numbers, the supplement and the RO-Crate of a study from its summary
+# tables.
 
 
 localrules:

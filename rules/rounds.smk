@@ -1,4 +1,4 @@
-# Annotation in two rounds: half of the budget is chosen by completions of the base model. After half
+# Annotation in two rounds: half of the subset is chosen by completions of the base model. After half
 # of the updates, the other half is chosen by completions of the model trained so far. A run consists
 # of two jobs. The first job trains the first half of the run and has its own spec, log and
 # checkpoints. The second job continues the steps and the log of the first job.
@@ -20,7 +20,7 @@ use rule write_spec as write_first_spec with:
     params:
         run=arguments.first_spec,
     message:
-        "Specify round one of {wildcards.model}/{wildcards.task}/{wildcards.recipe}/{wildcards.policy}/seed{wildcards.seed}"
+        "Write the specification of round one of {wildcards.model}/{wildcards.task}/{wildcards.recipe}/{wildcards.policy}/seed{wildcards.seed}"
 
 
 use rule train_grpo as train_first_round with:
@@ -113,7 +113,7 @@ rule select_again:
     params:
         policy=arguments.second_policy,
     message:
-        "Choose the second half of {wildcards.policy} of {wildcards.task} for {wildcards.model}, seed {wildcards.seed}"
+        "Choose the second half of subset {wildcards.policy} of {wildcards.task} for {wildcards.model}, seed {wildcards.seed}"
     shell:
         "python scripts/subsets/select_subset.py --signals {input.signals} --besides {input.besides} --policy {params.policy:q}"
         " --seed {wildcards.seed} --output {output.subset} > {log} 2>&1"

@@ -67,7 +67,7 @@ rule export_subset:
         answer=arguments.annotation_column,
         code=arguments.code("subsets/export_subset.py"),
     message:
-        "Write the chosen rows of the data of {wildcards.task}: subset {wildcards.policy}"
+        "Write the rows of the data of {wildcards.task} that are in subset {wildcards.policy}"
     shell:
         "python scripts/subsets/export_subset.py --subset {input.subset} --facts {input.facts} --problems {input.problems}"
         " --files {params.files:q} {params.answer} --output {output} 2>> {log} | tee -a {log}"

@@ -16,7 +16,7 @@ rule write_spec:
     params:
         run=arguments.spec,
     message:
-        "Specify run {wildcards.model}/{wildcards.task}/{wildcards.recipe}/{wildcards.policy}/seed{wildcards.seed}"
+        "Write the specification of run {wildcards.model}/{wildcards.task}/{wildcards.recipe}/{wildcards.policy}/seed{wildcards.seed}"
     shell:
         "python scripts/training/write_spec.py --run {params.run:q} --output {output} > {log} 2>&1"
 

@@ -42,8 +42,8 @@ def main() -> None:
 
 
 def prune(folder: Path) -> int:
-    """Remove the weights of a checkpoint, unless they are already removed. Return the size of its
-    files in bytes."""
+    """Remove all files of a checkpoint except its manifest, which is renamed. A checkpoint that is
+    already pruned stays as it is. Return the size of the removed files in bytes."""
     manifest, pruned_manifest = folder / "manifest.json", folder / provenance.PRUNED
     if not pruned_manifest.exists() and not manifest.exists():
         raise errors.UserError(

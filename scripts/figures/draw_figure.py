@@ -5,8 +5,8 @@ CSV.
         --output accuracy.pdf accuracy.png accuracy.csv
 
 src/hardgrpo/report/registry.py lists the figures. --design is a JSON object: the further keyword
-arguments of the figure's `draw`. The workflow passes what the function `design` in the figure's
-entry in registry.py returns.
+arguments of the figure's `draw`. The workflow passes the return value of the function `design` in
+the figure's entry in registry.py.
 """
 
 from hardgrpo.report import registry
@@ -48,7 +48,7 @@ def main() -> None:
     for name, frame in tables.items():
         if frame.empty and name not in entry.may_be_empty:
             raise errors.UserError(
-                f"{args.tables[name]}: no rows to draw; run the study that it summarises"
+                f"{args.tables[name]}: no rows to draw; run the study that this table summarises"
             )
     plotting.use_policies(args.policies)
     draw = importlib.import_module(f"hardgrpo.report.figures.{args.figure}").draw

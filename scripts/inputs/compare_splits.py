@@ -71,7 +71,7 @@ def compare_pool(task: str, pool: list[dict]) -> tuple[list[dict], dict]:
         "near": count_matches(rows, "near"),
     }
     print(
-        f"pool of {task}: {counts['problems']} questions, {counts['repeated']} repeated ones left out, {counts['near']} near another"
+        f"pool of {task}: {counts['problems']} questions, {counts['repeated']} repeated questions left out, {counts['near']} near an earlier question"
     )
     return rows, counts
 
@@ -80,7 +80,8 @@ def compare_test(
     args: argparse.Namespace, pool: list[dict], problems: list[dict]
 ) -> tuple[list[dict], dict]:
     """(rows of the test questions that match a question of the pool or an earlier question of the
-    test, counts). Raise a `UserError` if test questions that are also in the pool are refused."""
+    test, counts). Raise a `UserError` if all test questions are in the pool, or if some are and
+    --contamination is `refuse`."""
     questions, pool_questions = (
         [problem["question"] for problem in split] for split in (problems, pool)
     )
@@ -112,7 +113,7 @@ def compare_test(
             else f"take them out of one split, or set tasks.{args.task}.contamination to report"
         )
         raise errors.UserError(
-            f"task {args.task}: {len(equal)} of {len(problems)} test questions of '{args.test}' are also in its train split:"
+            f"task {args.task}: {len(equal)} of {len(problems)} test questions of '{args.test}' are also in the train split of '{args.task}':"
             f" {errors.first_entries(equal)}; {remedy}"
         )
     return in_pool + in_test, counts
@@ -136,7 +137,7 @@ def match_rows(
 
 
 def match_kind(match: contamination.Match) -> str:
-    """The kind of a match: "equal", "near", or "shares" for questions that share some n-grams."""
+    """The kind of a match: "equal", "near", or "shares" for other questions that share n-grams."""
     return "equal" if match.equal else "near" if match.is_near else "shares"
 
 

@@ -6,8 +6,8 @@ trajectory in this project's format.
 
 --format responses: a JSON list that holds for each question a list of texts, each of which consists
 of the prompt ("user ..."), the word "assistant" and the completion. --questions lists the questions
-in the same order: JSON Lines with question and answer (in an answer with ####, only the text after
-it counts), or a JSON object whose list `answer` holds only the answers. --scores adds published
+in the same order: JSON Lines with question and answer (only the text after the last #### of an
+answer counts), or a JSON object whose list `answer` holds only the answers. --scores adds published
 pass rates (a JSON list). The output is JSON Lines: question, answer, prompt, completions. If
 --questions holds only answers, the question of a row is its prompt, and the id of a row is its
 number, because prompts may repeat.
@@ -18,8 +18,8 @@ their values for the base model (`base accuracy`). From the pass rates in --scor
 counts the questions on which each value was measured. The output is a CSV file.
 
 --format shares: a JSON object that maps each prompt to its shares of right rollouts, one for each
-epoch; --rollouts is the number of rollouts. The output is a trajectory (CSV: id, epoch, correct,
-rollouts).
+epoch; --rollouts is the number of rollouts behind each share. The output is a trajectory (CSV: id,
+epoch, correct, rollouts).
 
 With --repository, --commit and --names, the program compares the files with the checksums in
 inputs.lock.
@@ -89,7 +89,7 @@ def responses(original: str, questions_path: str | None, scores_path: str | None
     for path, values in ((original, texts), (scores_path, scores)):
         if len(values) != len(questions):
             raise errors.UserError(
-                f"{path}: {len(values)} entries, but {questions_path} has {len(questions)} questions; expected one for each: get both"
+                f"{path}: {len(values)} entries, but {questions_path} has {len(questions)} questions; expected one entry for each question: get both"
                 " files from the same commit"
             )
     rows = []
@@ -119,8 +119,8 @@ def responses(original: str, questions_path: str | None, scores_path: str | None
 
 
 def read_questions(path: str) -> list[tuple[str | None, str]]:
-    """[(question, answer)] of a file of questions. In a file of answers alone, each question is
-    None."""
+    """[(question, answer)] of a file of questions. The questions are None if the file holds only
+    answers."""
     text = files.read_user_text(path)
     if text.lstrip().startswith("{") and '"question"' not in text.split("\n", 1)[0]:
         content = json_text.parse_json(
@@ -174,7 +174,7 @@ def accuracies(original: str, scores_path: str | None) -> list[dict]:
         or not all(type(step) is int and step >= 0 for step in steps)
     ):
         raise errors.UserError(
-            f"{original}: has no list `checkpoint` of numbers of updates from 0; expected one value for each checkpoint"
+            f"{original}: has no list `checkpoint` with the number of updates (0 or more) of each checkpoint; get the file again"
         )
     for key, values in content.items():
         if not (match := MEASURE.fullmatch(key)):
@@ -257,7 +257,7 @@ def read_object(path: str) -> dict:
 
 
 def read_list(path: str, kind: type | tuple, form: str) -> list:
-    """The JSON list in a file. Raise a `UserError` for an entry of another kind."""
+    """The JSON list in a file. Raise a `UserError` for an entry that is not of type `kind`."""
     values = _read(path, list, f"a JSON list with {form}")
     wrong = next(
         (
@@ -275,8 +275,8 @@ def read_list(path: str, kind: type | tuple, form: str) -> list:
 
 
 def _read(path: str, kind: type, form: str):
-    """The content of a JSON file. Raise a `UserError` for an empty file and for content of another
-    kind."""
+    """The content of a JSON file. Raise a `UserError` for an empty file and for content that is not
+    of type `kind`."""
     if os.path.exists(path) and os.path.getsize(path) == 0:
         raise errors.UserError(
             f"{path}: is empty (0 bytes), expected {form}; get the file again, or leave it out if it was published empty"

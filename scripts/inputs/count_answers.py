@@ -4,7 +4,8 @@
         --samples 32 --output results/counts/before_after.csv
 
 --kind names the format of the files: see READERS in src/hardgrpo/data/published_counts.py. With
---repository, --commit and --names, the files are compared with the lock.
+--repository, --commit and --names, the program compares the files with the checksums in
+inputs.lock.
 """
 
 from hardgrpo.data import inputs, published_counts

@@ -38,7 +38,7 @@ def main() -> None:
     parser.add_argument(
         "--update-inputs",
         action="store_true",
-        help="replace the lock's entry by an entry of the downloaded files",
+        help="replace the lock's entry by an entry for the downloaded files",
     )
     args = parser.parse_args()
 
@@ -72,8 +72,8 @@ def choose_files(dataset: str, names: list[str], patterns: list[str]) -> list[st
     """The data files that match a pattern, and README.md. Raise a `UserError` for a pattern without
     a match.
 
-    Hidden files are left out: no program reads them, and a downloaded hidden folder could pass for
-    a folder of seals (`.seals`).
+    Hidden files are left out: no program reads them, and a downloaded folder `.seals` could be
+    mistaken for this project's own records of checksums.
     """
     visible = [name for name in names if not any(part.startswith(".") for part in name.split("/"))]
     data = [name for name in visible if name.endswith(ENDINGS)]

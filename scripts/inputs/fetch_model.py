@@ -31,7 +31,7 @@ from functools import partial
 from pathlib import Path
 
 WEIGHTS = ("model.safetensors", "model-*.safetensors", "model.safetensors.index.json")
-# Each of these files is a complete tokenizer.
+# A model needs at least one of these files.
 TOKENIZERS = ("tokenizer.json", "tokenizer.model", "spiece.model", "vocab.json")
 SETTINGS_AND_TOKENIZER_FILES = (
     *("config.json", "generation_config.json", "tokenizer*.json", "vocab.json", "merges.txt"),
@@ -48,11 +48,11 @@ SETTINGS_FILES = (
 CODE_KEY = re.compile(
     "auto_map|custom_(generate|pipelines?|code)|remote_code|code_revision", re.IGNORECASE
 )
-# transformers may download the implementation that such a key names. These values are part of
-# transformers.
+# Keys of settings that name an implementation, which transformers may download.
 IMPLEMENTATION_KEY = re.compile(
     r"(attn|attention|experts?|moe|mlp)\w*_implementation", re.IGNORECASE
 )
+# Implementations that are part of transformers, and empty values.
 SAFE_IMPLEMENTATIONS = (None, "", "eager", "sdpa", "batched_mm", "grouped_mm")
 KERNEL_KEY = re.compile("^_?(use_|hub_)?kernels?(_config|_mapping)?$", re.IGNORECASE)
 ANOTHER_GGUF = "choose a GGUF file of a model that transformers supports"
@@ -285,7 +285,7 @@ def append_member(requirement: str, folder: Path, pattern: str, path: Path) -> s
 
 
 def describe_served_model(args: argparse.Namespace, folder: Path) -> tuple[dict, str]:
-    """Like `fetch_hub`, but write no files: a model behind a server has only a manifest."""
+    """Fetch nothing: a model behind a server has only a manifest. See `fetch_hub`."""
     return {}, f"{args.source['model']} behind a server"
 
 
@@ -383,7 +383,7 @@ def is_sizes(value: object) -> bool:
 
 
 def check_shards(origin: str, folder: Path) -> None:
-    """Raise a `UserError` if a shard is missing that the index of the weights lists."""
+    """Raise a `UserError` if the index of the weights is missing, or lists a missing shard."""
     index = folder / "model.safetensors.index.json"
     if (folder / "model.safetensors").is_file():
         return
@@ -452,7 +452,7 @@ def unpack_gguf(origin: str, work: Path, folder: Path) -> None:
         tokenizer, conversation, origin
     ):
         raise UserError(
-            f"{origin}: its chat template does not end an answer with its end token {tokenizer.eos_token}"
+            f"{origin}: its chat template does not end an answer with the tokenizer's end token {tokenizer.eos_token}"
         )
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token

@@ -35,7 +35,7 @@ def main() -> None:
     parser.add_argument(
         "--update-inputs",
         action="store_true",
-        help="replace the file's entry in the lock by that of the download",
+        help="replace the file's entry in the lock by an entry for the downloaded file",
     )
     parser.add_argument("--output", required=True)
     args = parser.parse_args()

@@ -5,9 +5,9 @@ from the mirror if the file's source no longer delivers it (hardgrpo.data.mirror
     python scripts/inputs/fill_mirror.py --output /archive/mirror --entries 'openai/*'  # some
     HARDGRPO_MIRROR=/archive/mirror .venv/bin/snakemake --profile laptop                # use it
 
-Files that the folder already has, with the checksum of inputs.lock, are not downloaded again. Prepared
-problems, of which inputs.lock has a checksum but no file, are not in the mirror. Copy the folder
-unchanged to a web server or into an archive.
+Files that the folder already has, with the checksum of inputs.lock, are not downloaded again. The
+prepared problems of a task have a checksum in inputs.lock, but cannot be downloaded and are not in
+the mirror. Copy the folder unchanged to a web server or into an archive.
 """
 
 import fetch_model
@@ -65,8 +65,9 @@ def main() -> None:
 
 
 def fill(mirror_folder: Path, section: str, name: str, entry: dict) -> str:
-    """Download those files of an entry that the mirror lacks. Return a report of them. Raise a `UserError`
-    if a downloaded file differs from the lock."""
+    """Download those files of an entry that the mirror lacks. Return "complete" if the mirror lacks
+    none, else a text with the number of downloaded files. Raise a `UserError` if a downloaded file
+    differs from the lock."""
     folder = mirror_folder / mirror.folder_of(section, name)
     missing_files = {
         file: file_entry

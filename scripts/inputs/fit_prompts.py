@@ -56,14 +56,14 @@ def main() -> None:
         args.output, [problem for problem in problems if problem["id"] not in too_long_ids]
     )
     print(
-        f"{args.output}: {len(problems) - len(too_long_ids)} prompts, the longest of {max(lengths)} tokens"
+        f"{args.output}: {len(problems) - len(too_long_ids)} of {len(problems)} prompts fit; the longest of all has {max(lengths)} tokens"
     )
 
 
 def report(
     args: argparse.Namespace, too_long: list[tuple[dict, int]], problems: int, max_tokens: int
 ) -> None:
-    """Print the prompts that are too long. Raise a `UserError` if more than 1 % are."""
+    """Print the prompts that are too long. Raise a `UserError` if these are more than 1 %."""
     names = errors.first_entries(
         [f"'{problem['id']}' ({length} tokens)" for problem, length in too_long]
     )

@@ -88,9 +88,10 @@ def main() -> None:
 def drop_repetitions(
     problems: list[dict], places: dict[str, str], args: argparse.Namespace
 ) -> list[dict]:
-    """The problems without repeated questions. A test split keeps repeated questions, so that its
-    accuracy is comparable with published accuracies. A recording also keeps repeated questions,
-    even with different answers (as in KEGG), because each has completions of its own."""
+    """The problems that are kept. A train split keeps only the first of equal questions. A test
+    split keeps all, so that its accuracy is comparable with published accuracies. A recording also
+    keeps all, even with different answers (as in KEGG), because each question has its own
+    completions."""
     is_recorded = args.source["kind"] == "recorded"
     same_answer = functools.partial(tasks.is_same_answer, None if args.unlabelled else args.grader)
     if is_recorded:

@@ -4,10 +4,10 @@ Face folder.
     python scripts/inputs/pretrain_model.py --model tiny --settings settings.json \\
         --output results/models/tiny
 
-`settings.json` is the model's `source` in the configuration; each entry of its `demonstrations` also
-holds the `source` and the `prompt` of the demonstrated task. Questions in the files of --exclude
-(the splits of the tasks) are not demonstrated. The workflow excludes no facts, because a model
-cannot answer a fact that was not demonstrated.
+`settings.json` is the model's `source` in the configuration; each entry of its `demonstrations`
+also holds the `source` and the `prompt` of the demonstrated task. Questions in the files of
+--exclude (the splits of the tasks) are not demonstrated. The workflow does not exclude facts,
+because a model can only answer a fact that was demonstrated.
 """
 
 from hardgrpo.data import tasks

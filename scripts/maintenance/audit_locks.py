@@ -4,8 +4,8 @@ this program.
     python scripts/maintenance/audit_locks.py
 
 pip-audit sends the names and versions of all packages to the package index's database of
-vulnerabilities. It must be installed in the environment of this program (envs/audit.lock); the
-packages of the locks are not installed.
+vulnerabilities. pip-audit must be installed in the environment of this program (envs/audit.lock).
+The audit does not install the packages of the locks.
 """
 
 from hardgrpo.runtime import errors
@@ -31,7 +31,7 @@ def main() -> None:
     )
     parser.parse_args()
     locks = [path for path in (ROOT / "envs").glob("*.lock") if path.stem not in UNAUDITED_LOCKS]
-    # The smallest lock comes first, to find out quickly whether the database answers.
+    # The smallest lock is audited first, to find out quickly whether the database answers.
     locks.sort(key=lambda path: (path.stem != "pip", path.stem))
     vulnerabilities, packages, skipped_labels = [], set(), set()
     today = datetime.datetime.now(datetime.UTC).date()
@@ -72,7 +72,7 @@ def audit_lock(lock: Path) -> list[dict]:
             -1
         ]
         raise UserError(
-            f"envs/{lock.name}: pip-audit has no result ({last_line}); {REMEDY}"
+            f"envs/{lock.name}: pip-audit returned no result ({last_line}); {REMEDY}"
         ) from None
 
 

@@ -117,8 +117,8 @@ def write_figure(rows: list[dict], folder: Path) -> None:
 
 
 def compare_with_target(row: dict) -> dict:
-    """`times`: the row's quality relative to its target (1: just met). `label`: measurement and
-    target in words."""
+    """`times`: how many times as good as its target the measurement is (1: just met). `label`:
+    measurement and target in words."""
     quantity, sign, limit = row["target"].split()
     value, limit = row[quantity], float(limit)
     unit = "" if quantity == "ratio" else f" {row['unit']}"
@@ -129,7 +129,7 @@ def compare_with_target(row: dict) -> dict:
 
 
 def draw(plotting, rows: list[dict]):
-    """(figure, rows drawn): `times` of each row, on a logarithmic scale."""
+    """(figure of `times` of each row, on a logarithmic scale; rows drawn)."""
     frame = plotting.pd.DataFrame(rows, columns=[*COLUMNS, "times", "label"])
     figure, (axis,) = plotting.panels(1, height=0.3 + 0.2 * len(frame), columns=1)
     figure.set_figwidth(plotting.WIDE)
@@ -151,7 +151,7 @@ def draw(plotting, rows: list[dict]):
     ticks = [tick for tick in (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100) if low <= tick <= high]
     axis.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
     axis.minorticks_off()
-    axis.set_xlim(low, high**1.6)  # room for the words
+    axis.set_xlim(low, high**1.6)  # room for the labels
     axis.set_ylim(-0.7, len(frame) - 0.3)
     axis.set_yticks(
         places, [f"{row.benchmark}: {row.what}" for row in frame.itertuples()], fontsize=6

@@ -322,7 +322,7 @@ def test_a_table_without_rows_gives_no_figure_and_one_line(figure, tables, tmp_p
     for path in tables("mini").glob("*.csv"):
         (tmp_path / path.name).write_text(path.read_text().splitlines()[0] + "\n")
     with pytest.raises(
-        UserError, match=r"\.csv: no rows to draw; run the study that it summarises"
+        UserError, match=r"\.csv: no rows to draw; run the study that this table summarises"
     ):
         draw(figure, "mini", tmp_path, tmp_path / "figures", monkeypatch)
     assert not (tmp_path / "figures").exists()

@@ -35,7 +35,9 @@ def test_pass_rates_above_1_and_negative_checkpoints_are_refused(tmp_path):
     line = read_error(tmp_path, "convert_recording", *options, "--scores", "s.json")
     assert "s.json: entry 1 (counted from 0) is 1.25, expected a pass rate from 0 to 1" in line
     (tmp_path / "o.json").write_text(json.dumps(originals.ACCURACIES | {"checkpoint": [-100, 200]}))
-    assert "numbers of updates from 0" in read_error(tmp_path, "convert_recording", *options)
+    assert "number of updates (0 or more) of each checkpoint" in read_error(
+        tmp_path, "convert_recording", *options
+    )
     assert not (tmp_path / "a.csv").exists()
 
 

@@ -1,5 +1,5 @@
-"""The cost of choosing prompts while training, compared with plain GRPO: a selector's work in a
-sampling step, and a whole sampling step with a selector.
+"""The cost of choosing prompts while training: a selector's work in a sampling step, and a whole
+sampling step with a selector, compared with an update of plain GRPO.
 
 The selector's work (choosing prompts, receiving rewards, writing its state) is measured for a pool
 of 10,000 prompts, relative to the seconds of an update of the miniature's model. The ratio is
@@ -92,7 +92,7 @@ def run(options) -> list[dict]:
 
 def write_spec(demo_spec: Path, path: Path, keys: dict) -> Path:
     """Write the specification of a run of the miniature on its whole pool, with further keys in its
-    recipe. Return its path."""
+    recipe. Return the path of the specification."""
     problems = files.read_jsonl(benchmarks.ROOT / Spec.read(str(demo_spec)).problems, {"id": str})
     subset = str(path.with_suffix(".csv"))
     files.write_rows(subset, ["id"], [{"id": problem["id"]} for problem in problems])
@@ -100,7 +100,7 @@ def write_spec(demo_spec: Path, path: Path, keys: dict) -> Path:
 
 
 def embedding_seconds(demo_spec: Path, model: str) -> float:
-    """Seconds to embed POOL prompts: those of the miniature, repeated."""
+    """Seconds to embed POOL prompts: the prompts of the miniature, repeated."""
     from hardgrpo.data import tasks
     from hardgrpo.training.online_trainer import embed_prompts
 

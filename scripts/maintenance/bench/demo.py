@@ -13,7 +13,7 @@ import re
 from collections import defaultdict
 from pathlib import Path
 
-STAGES = {  # by rule; rules plot_* are `figures`, all others `the rest`
+STAGES = {  # by rule; rules plot_* are `figures`, all other rules `the rest`
     "pretrain_model": "pretraining",
     "probe": "probing",
     "train_grpo": "training",
@@ -25,7 +25,7 @@ STAGES = {  # by rule; rules plot_* are `figures`, all others `the rest`
 } | dict.fromkeys(
     ["verify", "judge_claims", "write_tables", "write_numbers"], "checks, tables, numbers"
 )
-MIN_TRAINING_SECONDS = 10  # a shorter training was not that of the demo (`--touch` records 0 s)
+MIN_TRAINING_SECONDS = 10  # a shorter record is not of a real training (`--touch` records 0 s)
 
 
 def run(options) -> list[dict]:

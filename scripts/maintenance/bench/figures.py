@@ -1,5 +1,5 @@
 """Time to make all figures and tables of study `mini` from the committed summaries in a new clone,
-compared with the time that the programs need for their imports."""
+compared with the time to import pyplot and pandas once for each figure."""
 
 import benchmarks
 
@@ -28,7 +28,7 @@ def run(options) -> list[dict]:
     draw_figures(0)  # counts the figures, and brings the files into memory
     name = f"{len(figure_paths)} figures and all tables; {len(figure_paths)} imports of pyplot and pandas"
     repeats = max(1, options.repeats // 2)
-    # `time_index`: `benchmarks.run` returns wall seconds (0) and processor seconds (1).
+    # `time_index` is a place in the result of `benchmarks.run`: 0 wall, 1 processor seconds
     return [
         benchmarks.compare(
             name,

@@ -1,9 +1,10 @@
-"""Grading of recorded GSM8K completions: speed compared with Math-Verify on the same texts, and
-every grade that differs.
+"""Grading of recorded GSM8K completions compared with Math-Verify: the speed, and every grade that
+differs.
 
-Math-Verify reads the whole completion, as in most programs that use it. Grades are also compared
-with those of Math-Verify on the last box alone. grading_differences.csv lists the differences, with
-the reason if it is known.
+Math-Verify reads the whole completion, as in most programs that use it, and grades every eighth
+completion when its speed is measured. Grades are also compared with those of Math-Verify on the
+last box alone. grading_differences.csv lists the completions whose grade differs from one of these
+two grades of Math-Verify, with the reason if it is known.
 """
 
 from benchmarks import Skipped, compare, row
@@ -123,7 +124,7 @@ def speed(grade: Callable, pairs: list[tuple[str, str]]) -> float:
 
 def math_verify_graders() -> tuple[Callable, Callable]:
     """Two functions (text, reference) -> whether the answer is correct, by Math-Verify with its
-    defaults: on the whole completion, on its last box."""
+    defaults. The first function grades the whole completion, the second its last box."""
     from math_verify import parse, verify
 
     def grade_text(text: str, reference: str) -> bool:
@@ -141,11 +142,9 @@ def math_verify_graders() -> tuple[Callable, Callable]:
 
 
 def explain_difference(grade: graders.Grade, text_grade: bool, box_grade: bool) -> str:
-    """The reason of a different grade, if the completion shows it; else an empty text."""
+    """Why the grades of a completion differ, if one of the known reasons applies; else ""."""
     if not grade.answered and text_grade and not box_grade:
-        return (
-            "cut off before it answered; Math-Verify takes a number of the working for its answer"
-        )
+        return "cut off before its answer; Math-Verify takes a number of the working for the answer"
     if grade.correct and "°" in (grade.extracted or "") and not box_grade:
         return "Math-Verify does not read the degree sign as a unit"
     return ""

@@ -162,7 +162,7 @@ def sampling_seconds(
 
 
 def probe(folder: Path, model: str, engine: str, spec: Spec, gpus: int) -> tuple[list[int], float]:
-    """(tokens of each completion, seconds without the engine's start), by
+    """(tokens of each completion, seconds without the engine's start) of a run of
     scripts/probe/probe.py."""
     command = program(
         "probe",

@@ -1,8 +1,8 @@
-"""The time that Snakemake needs before a job runs, in three cases: `snakemake -n` for a study, the
-same for a study with ten times the runs, and a study that is finished.
+"""The time that Snakemake needs before a job runs, in three cases: `snakemake -n` for a study,
+`snakemake -n` for the same study with ten times the seeds, and `snakemake` for a finished study.
 
 Times are processor times, which do not depend on other processes. The baseline is Snakemake's start
-with a workflow of one rule.
+with a workflow of one rule; in the second case, the baseline is the first case.
 """
 
 import benchmarks
@@ -70,7 +70,7 @@ def seconds(folder: Path, *arguments: str) -> float:
     if ("Nothing to be done" in output) == ("-n" in arguments):
         expected_jobs = "jobs" if "-n" in arguments else "no jobs"
         raise UserError(
-            f"snakemake {' '.join(arguments)}: expected a plan with {expected_jobs}; its last line is: {output.strip().splitlines()[-1]}"
+            f"snakemake {' '.join(arguments)}: expected a plan with {expected_jobs}; the last line of its output is: {output.strip().splitlines()[-1]}"
         )
     return processor
 

