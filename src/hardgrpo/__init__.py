@@ -40,9 +40,9 @@ def show_failed_import(kind: type, error: BaseException, traceback) -> None:
     while cause := causes[-1].__cause__ or causes[-1].__context__:
         causes.append(cause)
     if any(map(is_out_of_memory, causes)):
-        sys.unraisablehook = lambda _: None  # exit handlers of libraries fail, too
+        sys.unraisablehook = lambda _: None  # silence exit handlers of libraries, which fail, too
         print(
-            "error: there is no memory to load the program's libraries; free some, or take a larger machine",
+            "error: there is no memory to load the program's libraries; free some memory, or use a machine with more memory",
             file=sys.stderr,
         )
     else:

@@ -83,7 +83,9 @@ class BeforeAfter:
         classes = np.arange(self.probe + 1)[:, None]
         self.weights = stats.hypergeom.pmf(classes, self.samples, self.correct, self.probe)
         measured = self.samples - self.probe
-        remaining = np.clip(self.correct - classes, 0, measured)  # impossible numbers have weight 0
+        remaining = np.clip(
+            self.correct - classes, 0, measured
+        )  # values of c that cannot occur have weight 0
         after = self.correct_after[:, None]
         self.before = (remaining / measured)[None]
         self.gain = after / self.samples - self.before
