@@ -212,7 +212,7 @@ def show_agreement(path: str, first_recipe: str) -> None:
         show_compared(rows)
     else:
         show(
-            "\nThe committed reference has no cell and seed of this study, so there is nothing to compare."
+            "\nThe committed reference and this study have no seed in common in any cell, so there is nothing to compare."
         )
     common = [
         row
@@ -230,7 +230,7 @@ def show_agreement(path: str, first_recipe: str) -> None:
     )
     if local or reference:
         show(
-            f"Cells with seeds that were not compared, only here: {local}; only in the reference: {reference}."
+            f"Cells with seeds that were not compared: {local} with seeds only here, {reference} with seeds only in the reference."
         )
     for compared_files in {row["files"]: None for row in all_rows if row["files"]}:
         show(f"Files of the runs (weights, completions, logs, grades): {compared_files}.")

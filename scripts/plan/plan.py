@@ -140,7 +140,7 @@ def main() -> None:
 def positive_integer(text: str) -> int:
     """An `argparse` type: an integer of at least 1."""
     if not text.isdigit() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of at least 1")
+        raise argparse.ArgumentTypeError(f"{text!r} is not an integer of at least 1")
     return int(text)
 
 

@@ -35,7 +35,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def show_failed_import(kind: type, error: BaseException, traceback) -> None:
-    """A `sys.excepthook` that reports in one line that there is no memory for the libraries."""
+    """A `sys.excepthook` that reports a lack of memory in one line, and other errors as usual."""
     causes = [error]
     while cause := causes[-1].__cause__ or causes[-1].__context__:
         causes.append(cause)
