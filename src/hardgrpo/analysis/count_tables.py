@@ -102,11 +102,11 @@ class BeforeAfter:
         return self.weights.mean(axis=1)
 
     def parts(self, values: np.ndarray, chosen_parts: np.ndarray) -> np.ndarray:
-        """(S, N): values whose mean over N is, for each seed, the mean of `values` over chosen
-        prompts.
+        """(S, N) values by seed and prompt. For each seed, their mean over all prompts is the mean
+        of `values` over the chosen prompts.
 
-        `chosen_parts` (K + 1,) is, for each c, the share of prompts that is chosen; it is treated
-        as fixed. The mean over chosen prompts is a ratio: the sum of weight times value, divided by
+        `chosen_parts` (K + 1,) is, for each c, the share of prompts that is chosen. These shares
+        are treated as fixed. The mean over chosen prompts is a ratio: the sum of weight times value, divided by
         the sum of the weights. The returned values are the linearisation of the ratio about its
         mean over seeds, so that `statistics.mean_interval` of these values is the interval of the
         ratio.
