@@ -106,10 +106,10 @@ class BeforeAfter:
         of `values` over the chosen prompts.
 
         `chosen_parts` (K + 1,) is, for each c, the share of prompts that is chosen. These shares
-        are treated as fixed. The mean over chosen prompts is a ratio: the sum of weight times value, divided by
-        the sum of the weights. The returned values are the linearisation of the ratio about its
-        mean over seeds, so that `statistics.mean_interval` of these values is the interval of the
-        ratio.
+        are treated as fixed. The mean over chosen prompts is a ratio: the sum of weight times
+        value, divided by the sum of the weights. The returned values are the linearisation of the
+        ratio about its mean over seeds, so that `statistics.mean_interval` of these values is the
+        interval of the ratio.
         """
         weights = chosen_parts[:, None] * self.weights
         total = weights.sum()
