@@ -7,7 +7,7 @@
 
 The text finds its numbers, figures and tables in the folder that the macro \\study names
 (--material). The values of \\authors, \\repository and \\commit come from CITATION.cff and git;
-\\repository is empty without the key repository-code.
+\\repository is empty if CITATION.cff has no key repository-code.
 """
 
 from hardgrpo.report import latex

@@ -34,7 +34,9 @@ def main() -> None:
         default={},
         help="settings of the study's policies by name, as JSON",
     )
-    parser.add_argument("--no-tex", action="store_true", help="print which packages the PDF needs")
+    parser.add_argument(
+        "--no-tex", action="store_true", help="TeX is missing: print how to install TeX"
+    )
     parser.add_argument("--agreement", help="CSV that compares this study with its reference")
     files.add_tables(parser)
     args = parser.parse_args()
@@ -81,8 +83,8 @@ def cell(row: dict) -> tuple[str, ...]:
 
 
 def leads_over_random(path: str | Path, policies: dict[str, dict]) -> dict[tuple, str]:
-    """{(model, task, policy, recipe): lead over a random choice of as many prompts, with its
-    interval}."""
+    """{(model, task, policy, recipe): lead over a random choice of the same number of prompts, with
+    the interval of the lead}."""
     if not policies:
         return {}
     from hardgrpo.analysis import random_choice
@@ -159,12 +161,12 @@ def look_at(study: str, no_tex: bool) -> None:
     """List the files of a study. The last line names the file to open first."""
     paper = Path("paper") / study
     contents = {
-        "worth.html": "was it worth it: gain, what it is made of, what it cost",
+        "worth.html": "was it worth it: the gain, its parts and its cost, for each arm",
         "supplement.pdf": "figures and tables of the study, as a document",
         "figures": "figures, PDF and PNG",
         "tables": "tables, LaTeX and CSV",
         "claims.csv": "the papers' claims, each with its test and verdict",
-        "explorer.html": "every completion beside its base model's",
+        "explorer.html": "every completion, beside the base model's completion",
         "verified.txt": "checks of the results, and which of them were skipped",
     }
     first_file, *other_files = [paper / name for name in contents if (paper / name).exists()] or [
@@ -210,7 +212,7 @@ def show_agreement(path: str, first_recipe: str) -> None:
         show_compared(rows)
     else:
         show(
-            "\nThe committed reference has no cell and seed of this study, so there is nothing to compare."
+            "\nThe committed reference and this study have no seed in common in any cell, so there is nothing to compare."
         )
     common = [
         row
@@ -228,7 +230,7 @@ def show_agreement(path: str, first_recipe: str) -> None:
     )
     if local or reference:
         show(
-            f"Cells with seeds that were not compared, only here: {local}; only in the reference: {reference}."
+            f"Cells with seeds that were not compared: {local} with seeds only here, {reference} with seeds only in the reference."
         )
     for compared_files in {row["files"]: None for row in all_rows if row["files"]}:
         show(f"Files of the runs (weights, completions, logs, grades): {compared_files}.")
@@ -236,7 +238,8 @@ def show_agreement(path: str, first_recipe: str) -> None:
 
 
 def show_compared(rows: list[dict]) -> None:
-    """Show the cells that both studies have, and the number of intervals that exclude zero."""
+    """Show the cells that the local study and the reference share, and the number of intervals
+    that exclude zero."""
     header = {"model": "model", "task": "trained on", "eval_task": "tested on", "arm": "policy"}
     widths = {name: 2 + max(len(row[name]) for row in [header, *rows]) for name in header}
     widths["model"] *= len({row["model"] for row in rows}) > 1

@@ -77,7 +77,7 @@ def main() -> None:
     parser.add_argument(
         "--reference",
         action="store_true",
-        help="the tables were not made here: skip the checks against raw files",
+        help="the tables were not made on this machine: skip the checks against raw files",
     )
     parser.add_argument("--config", required=True, type=files.as_object)
     parser.add_argument("--graders", required=True, type=files.as_object)
@@ -93,7 +93,7 @@ def main() -> None:
     parser.add_argument("--output", required=True, help="text report")
     args = parser.parse_args()
 
-    # without the project's pytest settings, installed plug-ins and the user's options
+    # Ignore the project's pytest settings, installed plug-ins and the user's options.
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     os.environ.pop("PYTEST_ADDOPTS", None)
     report = Report(args.study)
@@ -105,7 +105,7 @@ def main() -> None:
         failure = next(line for outcome, line in report.lines if outcome == "failed").splitlines()
         message = failure[1].strip() if len(failure) > 1 else failure[0]
         raise errors.UserError(
-            f"study {args.study}: {message}; correct its cause, or make the"
+            f"study {args.study}: {message}; correct the cause, or make the"
             f" summaries again: .venv/bin/snakemake --forcerun summarize -- results/summaries/{args.study}/gains.csv"
         )
     if status != pytest.ExitCode.OK or not report.lines:

@@ -7,7 +7,7 @@ and the provenance of each run.
 
 Profile: https://w3id.org/ro/wfrun/workflow/0.5. The crate describes one action of the workflow with
 all results, and one action for each run with the times of its provenance.json. Runs whose files are
-not on this machine are omitted, such as the runs of a study with committed summaries alone.
+not on this machine are omitted, such as the runs of a study of which only summaries are committed.
 """
 
 from hardgrpo.runtime import errors, files, links

@@ -40,7 +40,7 @@ def main() -> None:
     files.write_text(args.output, latex.macros(macros.values | texts))
     files.write_rows(Path(args.output).with_suffix(".csv"), numbers.ORIGIN, macros.origins)
     print(
-        f"{args.output}: {len(macros.values)} numbers in {sum(map(bool, texts.values()))} paragraphs"
+        f"{args.output}: {len(macros.values)} numbers, {sum(map(bool, texts.values()))} paragraphs"
     )
 
 

@@ -35,7 +35,7 @@ def main() -> None:
         "--check",
         type=int,
         metavar="SEED",
-        help="instead of writing, predict the jobs of the other seeds from the jobs of this seed",
+        help="write nothing: calibrate on the jobs of this seed, and predict the times of the other seeds' jobs",
     )
     args = parser.parse_args()
 
@@ -47,7 +47,7 @@ def main() -> None:
     if not finished_jobs:
         raise errors.UserError(
             f"{args.results}: no provenance.json of a finished job with the models, tasks, recipes and policies of {args.config};"
-            " run some jobs first, or name another --results"
+            " run some jobs first, or give another folder with --results"
         )
     if args.check is not None:
         comparisons = calibration.compare(finished_jobs, gpu, args.check)
@@ -61,12 +61,13 @@ def main() -> None:
 
 
 def format_comparison(comparisons: list[calibration.Comparison], seed: int, results: str) -> str:
-    """A table of measured and planned seconds by rule. Raise a `UserError` without comparisons."""
+    """A table of measured and planned seconds by rule. Raise a `UserError` if
+    `comparisons` is empty."""
     if not comparisons:
         raise errors.UserError(
             f"{results}: no finished job of a seed other than {seed}; run more seeds, or name another seed"
         )
-    lines = [f"Calibrated on seed {seed}; jobs of the other seeds, seconds:", ""]
+    lines = [f"Seconds of the other seeds' jobs, planned with a calibration on seed {seed}:", ""]
     lines.append(
         f"{'rule':<14}{'jobs':>6}{'measured':>10}{'planned':>10}{'median error':>14}{'largest':>9}"
     )

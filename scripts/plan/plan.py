@@ -140,7 +140,7 @@ def main() -> None:
 def positive_integer(text: str) -> int:
     """An `argparse` type: an integer of at least 1."""
     if not text.isdigit() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of at least 1")
+        raise argparse.ArgumentTypeError(f"{text!r} is not an integer of at least 1")
     return int(text)
 
 
@@ -178,7 +178,9 @@ def snakemake(command: list[str], configfiles: list[str], environment: dict) -> 
     process = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if process.returncode:
         lines = [line for line in (process.stdout + process.stderr).splitlines() if line.strip()]
-        raise errors.UserError("Snakemake cannot plan this:", *(f"  {line}" for line in lines[-8:]))
+        raise errors.UserError(
+            "Snakemake cannot plan the study:", *(f"  {line}" for line in lines[-8:])
+        )
 
 
 def overrides(args: argparse.Namespace, config: dict) -> dict:
@@ -279,7 +281,7 @@ def assumptions(setting: plans.Setting, job_calibration, device: str) -> list[st
     )
     if with_gpus:
         sentences.append(
-            "GPU-hours are those of the jobs. The wall time does not include waiting in the cluster's queue."
+            "GPU-hours count the time in which jobs hold GPUs. The wall time does not include waiting in the cluster's queue."
         )
     return sentences
 
@@ -338,8 +340,8 @@ def format_plan(plan: dict) -> str:
             for job in plan["critical_path"]
         ),
         "",
-        "Smallest effects that would be found with power 80 %, in points: a gain; the difference of any two policies, corrected for all",
-        "pairs; a primary claim about two policies, corrected for the tasks:",
+        "Smallest effects that the study would detect with power 80 %, in points. gain: the gain of a policy; difference: the difference of",
+        "two policies, corrected for all compared pairs; primary: the difference of a primary claim, corrected for the number of tasks.",
         f"  {'study':<14} {'tested on':<24} {'seeds':>5} {'problems':>8} {'samples':>7} {'gain':>6} {'difference':>10} {'primary':>8}",
         *(
             f"  {row['study']:<14} {row['test']:<24} {row['seeds']:>5} {row['problems']:>8} {row['samples']:>7}"
@@ -353,7 +355,7 @@ def format_plan(plan: dict) -> str:
     ]
     if totals["unknown"]:
         lines.append(
-            f"The model's size is unknown for {totals['unknown']} jobs (no `shape` in config/models.yaml, not downloaded): 2 hours each."
+            f"The model's size is unknown for {totals['unknown']} jobs (no `shape` in config/models.yaml, not downloaded); the plan assumes 2 hours for each."
         )
     return "\n".join(lines)
 
@@ -364,8 +366,8 @@ def format_power(rows: list[dict]) -> list[str]:
         return []
     lines = [
         "",
-        "Seeds needed to detect a published difference with power 80 %, and the GPU-hours of the runs; * the study aims at the claim:",
-        f"  {'claim':<28} {'model':<22} {'task':<22} {'published':>9} {'found with its seeds':>21} {'takes':>6} {'GPU-hours':>10}",
+        "Seeds needed to detect a published difference with power 80 %, and the GPU-hours of the runs (*: a claim that the study aims at):",
+        f"  {'claim':<28} {'model':<22} {'task':<22} {'published':>9} {'detectable with seeds':>21} {'seeds needed':>12} {'GPU-hours':>10}",
     ]
     for row in rows:
         detectable_text = f"{100 * row['detectable']:.1f} with {row['seeds']}"
@@ -373,7 +375,7 @@ def format_power(rows: list[dict]) -> list[str]:
         hours = f"{row['gpu_hours']:,.0f}" if row["takes"] else "-"
         lines.append(
             f"{'*' if row['aims'] else ' '} {row['claim']:<28} {row['model']:<22} {row['task']:<22} {100 * row['published']:>+9.1f}"
-            f" {detectable_text:>21} {takes:>6} {hours:>10}"
+            f" {detectable_text:>21} {takes:>12} {hours:>10}"
         )
     return lines
 

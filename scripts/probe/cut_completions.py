@@ -48,7 +48,7 @@ def main() -> None:
     if any(evaluation_options) and not all(evaluation_options):
         parser.error("--graded, --problems, --grader and --output-graded belong together")
     if (args.samples is None) != (args.of is None) or args.samples and args.graded:
-        parser.error("--samples and --of belong together, and are for a probe")
+        parser.error("--samples and --of belong together, and cannot be combined with --graded")
 
     if args.grader:
         graders.check_grader(args.grader, args.completions)
@@ -112,7 +112,7 @@ def main() -> None:
     print(f"{args.output}: {shortened} of {len(rows)} completions cut at {limit} tokens")
     if retokenized_count:
         print(
-            f"{retokenized_count} of them differ in tokens after tokenizing their text again: they may be cut some tokens early or late"
+            f"the texts of {retokenized_count} completions have another number of tokens when they are tokenized again: these completions may be cut some tokens early or late"
         )
 
 
@@ -135,7 +135,7 @@ def read_lengths(args: argparse.Namespace, rows: list[dict]) -> list[tuple[int, 
             length := lengths_by_key.pop(tuple(row[name] for name in key_columns), None)
         ) is None or length[0] != length[0]:
             raise errors.UserError(
-                f"{args.completions}: row {line}: {args.graded} has no such completion; make both again"
+                f"{args.completions}: row {line}: {args.graded} has no such completion or lacks the completion's length; make both files again"
             )
         if row["id"] not in problems:
             raise errors.UserError(
@@ -144,7 +144,7 @@ def read_lengths(args: argparse.Namespace, rows: list[dict]) -> list[tuple[int, 
         lengths.append((int(length[0]), "length" if length[1] else "stop"))
     if lengths_by_key:
         raise errors.UserError(
-            f"{args.completions}: {len(lengths_by_key)} completions of {args.graded} are missing; make both again"
+            f"{args.completions}: {len(lengths_by_key)} completions of {args.graded} are missing; make both files again"
         )
     return lengths
 

@@ -1,5 +1,5 @@
-"""Split the trajectory of a training run into the pass rates of its first epochs, by which subsets
-are chosen, and its later epochs, by which subsets are judged.
+"""Split the trajectory of a training run: subsets are chosen by the pass rates in the first epochs,
+and judged by the later epochs.
 
     python scripts/probe/import_trajectory.py --trajectory qwen2.5-math-1.5b.csv.gz \\
         --chosen-from 3 --difficulty results/difficulty/M/P.csv \\
@@ -25,7 +25,7 @@ def main() -> None:
         "--chosen-from",
         required=True,
         type=int,
-        help="number of first epochs of each prompt from which its pass rate is computed",
+        help="number of first epochs from which the prompts' pass rates are computed",
     )
     parser.add_argument("--difficulty", required=True)
     parser.add_argument("--later", required=True)

@@ -6,8 +6,8 @@
 P.jsonl has one problem per line (id, answer; optionally tier). C.jsonl or C.jsonl.gz has one
 completion per line (id, sample, completion; tokens and finish_reason if known). With
 --grade-prompt-too the grader receives the prompt and the completion together, as in HE's released
-code. Each line then needs a `prompt` (not with --recorded), and the program lists the problems
-whose pass rate changes.
+code, and the program lists the problems whose pass rate changes. Each line of C.jsonl must then
+have a `prompt`, except with --recorded.
 """
 
 from hardgrpo.data import completions, tasks
@@ -66,7 +66,7 @@ def main() -> None:
         )
     if args.held_out < 0 or (args.held_out and args.samples is None):
         raise errors.UserError(
-            "--held-out: expected a number from 0, and --samples beside it; correct the command"
+            "--held-out: expected a number of at least 0, together with --samples; correct the command"
         )
     problems = tasks.read_problems(args.problems)
     by_problem = completions.read(
@@ -81,7 +81,7 @@ def main() -> None:
     rows, undecided, total = [], 0, sum(len(by_problem[problem["id"]]) for problem in problems)
     for problem in problems:
         rows.append(prompt_difficulty.measure(problem, by_problem[problem["id"]], args.grader))
-        # An undecided completion takes most of a minute, so check after each problem.
+        # Grading an undecided completion takes most of a minute, so check after each problem.
         undecided += rows[-1]["undecided"]
         graders.check_decided(undecided, total, ", ".join(args.completions))
     if args.held_out:
@@ -106,14 +106,16 @@ def main() -> None:
     files.write_rows(args.output, columns, rows)
 
     if args.stopped is None and rows[0]["pass_rate"] is None:
-        print(f"{args.output}: the completions have no prompts, so they are not graded with them")
+        print(
+            f"{args.output}: the completions have no prompts, so prompt and completion cannot be graded together"
+        )
         return
     if args.stopped is not None:
         complete = sum(row["complete"] for row in rows)
         sampled = sum(row["samples"] for row in rows)
         print(
-            f"{args.output}: {len(rows)} problems, {sampled} of {len(rows) * args.samples} completions, {complete} problems have all"
-            f" {args.samples}; the others have bounds instead of a pass rate"
+            f"{args.output}: {len(rows)} problems, {sampled} of {len(rows) * args.samples} completions; {complete} problems have all"
+            f" {args.samples} completions, the other problems have bounds instead of a pass rate"
         )
         return
     total = sum(row["samples"] for row in rows)

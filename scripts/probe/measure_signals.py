@@ -33,7 +33,7 @@ def main() -> None:
         "--held-out",
         type=int,
         default=0,
-        help="ignore the last HELD_OUT completions of each prompt",
+        help="ignore the last HELD_OUT completions of each prompt (requires --samples)",
     )
     parser.add_argument(
         "--recorded",

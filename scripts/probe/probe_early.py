@@ -52,7 +52,7 @@ def main() -> None:
     parser.add_argument(
         "--batch",
         type=int,
-        help="completions per batch (default: a 64th of full probing, from 16 to 256)",
+        help="completions per batch (default: a 64th of all completions, at least 16 and at most 256)",
     )
     parser.add_argument("--output", required=True)
     args = parser.parse_args()
@@ -132,8 +132,8 @@ def main() -> None:
                     tokens += sum(completion.tokens for completion in completions)
     drawn = sum(map(len, samples_by_problem))
     print(
-        f"{args.output}: decided, {drawn} of {full} completions ({drawn / full:.1%}), in batches of {batch_size}; {resumed} were in {folder},"
-        " which keeps all of them for a probe of another subset",
+        f"{args.output}: decided, {drawn} of {full} completions ({drawn / full:.1%}), in batches of {batch_size}; an earlier run drew {resumed} of"
+        f" them; {folder} keeps them all for a probe of another subset",
         flush=True,
     )
     files.write_jsonl(args.output, (row for rows in samples_by_problem for row in rows))

@@ -63,12 +63,12 @@ def main() -> None:
         )
     if not 0 < args.budget <= 1 or args.draws < 1:
         raise errors.UserError(
-            f"--budget {args.budget}, --draws {args.draws}: expected a share in (0, 1] and at least 1"
+            f"--budget {args.budget}, --draws {args.draws}: expected a budget in (0, 1] and at least 1 draw"
         )
     probers = args.probed_by or [None] * len(args.recording)
     if len(probers) != len(args.recording):
         raise errors.UserError(
-            f"--probed-by names {len(probers)} recordings and --recording {len(args.recording)}; give one for each"
+            f"--probed-by names {len(probers)} recordings and --recording {len(args.recording)}; give one for each recording"
         )
     pools = [
         (
@@ -110,7 +110,7 @@ def main() -> None:
             )
             print(
                 f"  {row['choice']:{width}} {row['labels']:5} labels, {row['mixed']:.2f} {interval} mixed, {row['all_wrong']:.2f} all wrong,"
-                f" mean pass rate {row['pass_rate']:.2f}, {row['overlap']:.2f} among the hardest{correlation}"
+                f" mean pass rate {row['pass_rate']:.2f}, share among the hardest {row['overlap']:.2f}{correlation}"
             )
     files.write_rows(args.output, ["recording", "pool", "samples", *choices.COLUMNS], rows)
 
@@ -151,7 +151,7 @@ def grade_recording(path: str, grader: str, problems: list[dict]) -> tuple[np.nd
 def grade_probe(
     problems_path: str, completion_paths: list[str], grader: str
 ) -> tuple[np.ndarray, np.ndarray]:
-    """As `grade_recording`, for the completions of a probe."""
+    """(right, codes) of the completions of a probe, see `grade_recording`."""
     pool = tasks.read_problems(problems_path)
     by_problem = completions.read(completion_paths, pool)
     problems = tasks.readable_problems(pool, grader, problems_path)

@@ -64,7 +64,7 @@ def main() -> None:
         f"{args.difficulty}: {len(correct)} prompts; {rows[0]['prompts']} are chosen; groups of {args.group}\n"
     )
     print(
-        f"{'rule':<15}{'K':>4}{'mixed %':>9}{'pass rate %':>13}{'never solved %':>16}{'labels':>9}{'unmixed':>9}"
+        f"{'rule':<15}{'K':>4}{'mixed %':>9}{'pass rate %':>13}{'never solved %':>16}{'labels':>9}{'unmixed prompts':>17}"
     )
     for row in rows:
         shares = "".join(
@@ -72,16 +72,16 @@ def main() -> None:
             for name, width in (("mixed", 9), ("pass_rate", 13), ("never_solved", 16))
         )
         print(
-            f"{row['rule']:<15}{row['samples']:>4}{shares}{row['labels']:>9}{row['unmixed_prompts']:>9.0f}"
+            f"{row['rule']:<15}{row['samples']:>4}{shares}{row['labels']:>9}{row['unmixed_prompts']:>17.0f}"
         )
     smallest = ", ".join(
         f"{rule} {size}" for rule, size in probe_sizes.sufficient_sizes(rows).items()
     )
     print(
-        f"\nCompletions after which a larger probe raises the share of mixed groups by at most a point: {smallest}."
+        f"\nSmallest K such that no larger K raises the share of mixed groups by more than one point: {smallest}."
     )
     print(
-        "These numbers describe the prompts of this file. If they were selected by difficulty, another pool may differ."
+        "These numbers describe the prompts of this file. If the prompts were selected by difficulty, the numbers of other pools may differ."
     )
 
 

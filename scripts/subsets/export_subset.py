@@ -11,8 +11,8 @@ Otherwise (generated problems, problems of a dataset from a hub, or files of ano
 program writes the rows of --problems in the format of the output.
 
 With --to-annotate, each row also has the prompt's id, the reason why the prompt was chosen, and a
-column with the given name for the answer. The column is empty unless the original row already has
-an answer in this column.
+column COLUMN for the answer. If the original row has a value in this column, the value is kept;
+otherwise the column is empty.
 """
 
 from hardgrpo.data import sources, spreadsheets, tasks

@@ -40,7 +40,7 @@ def verl_row(task: str, index: int, problem: dict, messages: list[dict]) -> dict
 
 
 def verifiers_row(task: str, index: int, problem: dict, messages: list[dict]) -> dict:
-    """A row of an environment of verifiers, which prime-rl trains on."""
+    """A row in the format of the library verifiers, on whose environments prime-rl trains."""
     return {
         "prompt": messages,
         "answer": problem["answer"],

@@ -36,8 +36,8 @@ PROBE_COLUMNS = {"samples": int, "correct": int, "planned": int, "confidence": f
 
 
 def measure_held_out(difficulties: list[dict], ids: list[str]) -> dict:
-    """Mean pass rate of the chosen prompts on held-out completions, and share with pass rate 0;
-    None without such completions."""
+    """Mean pass rate of the chosen prompts on held-out completions, and the share of the chosen
+    prompts with a held-out pass rate of 0; both are None without held-out completions."""
     held_out_rates = {
         row["id"]: row["held_out_correct"] / row["held_out"]
         for row in difficulties
@@ -191,7 +191,7 @@ def read_pass_rates(path: str, policy: dict) -> tuple[list[dict], dict[str, floa
 
 def select_by_signal(args: argparse.Namespace, policy: dict, measure: str) -> None:
     """Choose by a signal, by pass rates predicted from all signals, or (--questions) without a
-    measure, and write both files. The pool's answers are not read."""
+    measure, and write the CSV and the JSON file. The pool's answers are not read."""
     path = args.questions or args.signals
     if args.questions:
         rows = files.read_jsonl(path, {"id": str})
@@ -204,7 +204,7 @@ def select_by_signal(args: argparse.Namespace, policy: dict, measure: str) -> No
             for signal, share in shares.items():
                 if not 0 <= share <= 1:
                     raise errors.UserError(
-                        f"{path}: row {number}: {signal} is {share}, expected a share in 0..1; measure it again"
+                        f"{path}: row {number}: {signal} is {share}, expected a share in 0..1; measure the signals again"
                     )
     signals = {row["id"]: {signal: row.get(signal) for signal in policies.SIGNALS} for row in rows}
     if len(signals) < len(rows) or None in signals:
@@ -335,7 +335,7 @@ def select_from_bounds(rows: list[dict], policy: dict, seed: int) -> tuple[polic
     subset, is_certain = decision
     by_id = {row["id"]: row for row in rows}
     incomplete = [prompt for prompt in subset.ids if by_id[prompt]["samples"] < planned]
-    # The probe stopped when it had decided another subset, so it may lack samples of this one.
+    # The probe stopped when it had decided another subset, so this subset may lack samples.
     if incomplete and confidence >= 1:
         raise errors.UserError(
             f"'{incomplete[0]}' is chosen but has {by_id[incomplete[0]]['samples']} of {planned} samples: {remedy}"

@@ -51,7 +51,7 @@ def main() -> None:
             print(f"{row['paper']}, {row['claim']}: {row['model']} {row['task']}: {row['verdict']}")
     descriptive = sum(not row["primary"] for row in judged)
     print(
-        f"{args.output}: {descriptive} descriptive estimates; {len(comparisons)} published numbers were measured here"
+        f"{args.output}: {descriptive} descriptive estimates; {len(comparisons)} published numbers compared with this study"
     )
 
 

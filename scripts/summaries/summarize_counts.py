@@ -36,9 +36,8 @@ def main() -> None:
 
 def rounded(rows: list[dict]) -> list[dict]:
     """The rows with floats rounded to ten significant digits and nine decimals. The difference of
-    two nearly equal numbers has fewer exact digits, so ten of its digits may differ between
-    machines.
-    """
+    two nearly equal numbers has fewer than ten exact digits, and its other digits may differ
+    between machines. Rounding to nine decimals removes these digits."""
     return [
         {
             # + 0.0 turns -0.0 into 0.0

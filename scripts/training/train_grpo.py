@@ -13,9 +13,9 @@ removes its state.
 
 On SIGTERM (time limit, preemption, scancel) the program finishes the current update, saves its
 state and exits with status 1. The program also saves a state every ten minutes (--save-minutes), in
-case it is killed without SIGTERM or before the current update ends. Only one process may train a
-run. A second process ends with an error. With --take-over, the second process instead makes the
-first process save its state and stop, and resumes from this state.
+case the program is killed without SIGTERM or before the current update ends. Only one process may
+train a run. A second process ends with an error. With --take-over, the second process instead makes
+the first process save its state and stop, and resumes from this state.
 
 With --processes or --gpus above 1, the program starts itself again as one process per GPU. Without
 an adapter, accelerate's FSDP2 (the counterpart of DeepSpeed's ZeRO-3) shards weights, gradients and
@@ -69,7 +69,7 @@ def main() -> None:
     parser.add_argument(
         "--micro-batch",
         type=int,
-        help="completions or solutions per forward pass of a process (default: its share of an update)",
+        help="completions or solutions per forward pass of a process (default: the process's share of an update)",
     )
     parser.add_argument(
         "--vllm-memory", type=float, default=0.3, help="share of a GPU's memory for vLLM"
@@ -127,7 +127,7 @@ def main() -> None:
         os.environ["CUDA_VISIBLE_DEVICES"] = os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[
             0
         ]
-    # The launching process has checked the node.
+    # The launching process makes these checks for all processes that it starts.
     if hardware.gpus and LAUNCH_VARIABLE not in os.environ:
         node.check(compiles=True)
         environments.check_gpus(hardware.gpus, args.gpu_name, args.gpu_gib)
@@ -151,7 +151,7 @@ def main() -> None:
     inputs += [f"{spec.continues}/updates.csv"] if spec.continues else []
     checksums = [files.sha256(path) for path in inputs]
     versions = [provenance.version(package) for package in ("torch", "transformers", "trl", "peft")]
-    if recipes.has_exact_products(spec, hardware):  # runs without exact products have other bytes
+    if recipes.has_exact_products(spec, hardware):  # exact products change the bytes of a run
         versions.append(exact_products.IDENTITY)
     state, output = Path(args.state) / spec.digest(*checksums, *versions), Path(args.output)
     takeover_minutes = args.take_over_minutes if args.take_over else None
@@ -216,7 +216,7 @@ def is_finished_elsewhere(state: Path, output: Path) -> bool:
     folder."""
     if states.newest(state) or not outputs.has_complete_outputs(output, state):
         return False
-    # On a network file system the folder still holds a file of the open lock.
+    # Ignore errors: on a network file system the folder still holds a file of the open lock.
     shutil.rmtree(state, ignore_errors=True)
     say(f"{output}: another process has finished this run; nothing is left to train")
     return True

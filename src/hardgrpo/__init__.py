@@ -35,14 +35,14 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def show_failed_import(kind: type, error: BaseException, traceback) -> None:
-    """A `sys.excepthook` that reports in one line that there is no memory for the libraries."""
+    """A `sys.excepthook` that reports a lack of memory in one line, and other errors as usual."""
     causes = [error]
     while cause := causes[-1].__cause__ or causes[-1].__context__:
         causes.append(cause)
     if any(map(is_out_of_memory, causes)):
-        sys.unraisablehook = lambda _: None  # exit handlers of libraries fail, too
+        sys.unraisablehook = lambda _: None  # silence exit handlers of libraries, which fail, too
         print(
-            "error: there is no memory to load the program's libraries; free some, or take a larger machine",
+            "error: there is no memory to load the program's libraries; free some memory, or use a machine with more memory",
             file=sys.stderr,
         )
     else:

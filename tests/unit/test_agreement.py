@@ -182,7 +182,8 @@ def test_the_report_names_cells_that_are_not_compared(tmp_path):
     assert "1 of 1 intervals exclude 0" in text
     assert "Cells not compared: 2 only here, 1 only in the reference." in text
     assert (
-        "Cells with seeds that were not compared, only here: 1; only in the reference: 2." in text
+        "Cells with seeds that were not compared: 1 with seeds only here, 2 with seeds only in the"
+        " reference." in text
     )
 
 

@@ -139,7 +139,7 @@ def test_the_published_order_is_tested_on_gsm8k_and_no_claim_of_lds_uses_policy_
         ({"primary": True, "replicates": 1}, "2 or more"),
         (
             {"primary": True, "replicates": 10, "test": "ahead", "share": 0.3},
-            "'ahead' gives no verdict; a primary claim has one of difference,",
+            "'ahead' gives no verdict; the test of a primary claim is one of difference,",
         ),
     ],
 )

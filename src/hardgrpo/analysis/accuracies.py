@@ -1,5 +1,5 @@
-"""Summary tables of accuracy: by checkpoint, by k, by tier, and when an arm reaches the accuracy of
-training on all prompts."""
+"""Summary tables of accuracy by checkpoint, of pass@k, of accuracy by tier, and of the checkpoint at
+which an arm reaches the accuracy of training on all prompts."""
 
 import numpy as np
 import pandas as pd
@@ -112,9 +112,10 @@ def catches_up(cells: list[Cell]) -> list[dict]:
     """The first checkpoint whose accuracy is at least the `target`, the final accuracy of policy
     `all`.
 
-    `step` is this checkpoint of the curve averaged over seeds. `seeds_reached` is the number of
-    seeds that reach the target. `step_first` and `step_last` are the checkpoints of the quickest
-    and the slowest of these seeds; both are empty if no seed reaches the target.
+    `step` is this checkpoint for the accuracy averaged over seeds, and `steps` the last checkpoint.
+    `seeds_reached` is the number of seeds that reach the target. `step_first` and `step_last` are
+    the checkpoints of the quickest and the slowest of these seeds; both are empty if no seed
+    reaches the target.
     """
     final_accuracies = {
         (c.model, c.task, c.eval_task): c.rates(c.last_step).mean()

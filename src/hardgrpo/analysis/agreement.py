@@ -21,7 +21,7 @@ def compare(rows: list[dict], reference_rows: list[dict]) -> list[dict]:
     by the task's own grading.
 
     Gains are shares (0 to 1), averaged over the `seeds` that both studies have. In a cell without a
-    common seed, all columns except the numbers of seeds are nan. A single common seed gives no
+    common seed, the gains, the difference and its interval are nan. A single common seed gives no
     interval.
     """
     gains, reference_gains = _gains(rows), _gains(reference_rows)

@@ -62,8 +62,8 @@ class Cell:
         return self._rates(self.bases, 0, column, decoding)
 
     def rates(self, step: int, column: str = "correct", decoding: str = "sampled") -> np.ndarray:
-        """(S, N) mean of a column by replicate and problem, ids sorted. Raise a `UserError` if the
-        base model and a run were tested on different problems."""
+        """(S, N) mean of a column by replicate and problem; problems are sorted by id. Raise a
+        `UserError` if the base model and a run were tested on different problems."""
         return self._rates(self.runs, step, column, decoding)
 
     def decomposition_rates(self, step: int) -> list[np.ndarray]:

@@ -289,8 +289,8 @@ def new_solving(claim: dict, study: Study) -> list[dict]:
 
 
 def tiers(claim: dict, study: Study) -> list[dict]:
-    """The gain of each of `policies` in the easiest tier minus its gain in the hardest tier, in
-    points and in log odds. n is the number of problems of the smaller tier."""
+    """The gain of each of `policies` in the easiest tier minus the same policy's gain in the hardest
+    tier, in points and in log odds. n is the number of problems of the smaller tier."""
     rows = []
     for policy in claim["policies"]:
         for row in study.rows("tier_trends", claim, arm=policy):

@@ -1,7 +1,7 @@
 """Read the claims of paper/claims.yaml and judge them by a study's summary tables.
 
-A claim's `test` is a key of `claim_tests.TESTS`, in an analysis of published numbers of
-`claim_tests.COUNT_TESTS`. Only primary claims get a verdict (module `verdicts`).
+A claim's `test` is a key of `claim_tests.TESTS`. In an analysis of published numbers, `test`
+is a key of `claim_tests.COUNT_TESTS`. Only primary claims get a verdict (module `verdicts`).
 """
 
 from pathlib import Path
@@ -54,7 +54,7 @@ def _problem(claim: dict, earlier_claims: list[dict]) -> str | None:
         if not isinstance(claim.get(key), str):
             return f"'{key}' is missing or not text; every claim has id, paper, claim and test"
     if claim["id"] in [earlier["id"] for earlier in earlier_claims]:
-        return "the id is in the file twice; give each claim its own"
+        return "the id is in the file twice; give each claim its own id"
     if claim["test"] not in TESTS:
         return f"unknown test '{claim['test']}'; expected one of {', '.join(TESTS)}"
     required_keys = TESTS[claim["test"]][1]
@@ -105,7 +105,7 @@ def _primary_problem(claim: dict, earlier_claims: list[dict]) -> str | None:
     if type(claim.get("replicates")) is not int or claim["replicates"] < 2:
         return "a primary claim needs 'replicates', the number of replicates that its verdict requires, 2 or more"
     if claim["test"] not in PRIMARY:
-        return f"test '{claim['test']}' gives no verdict; a primary claim has one of {', '.join(PRIMARY)}"
+        return f"test '{claim['test']}' gives no verdict; the test of a primary claim is one of {', '.join(PRIMARY)}"
     primary_ids = [
         earlier["id"]
         for earlier in earlier_claims

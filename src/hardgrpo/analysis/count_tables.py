@@ -83,7 +83,9 @@ class BeforeAfter:
         classes = np.arange(self.probe + 1)[:, None]
         self.weights = stats.hypergeom.pmf(classes, self.samples, self.correct, self.probe)
         measured = self.samples - self.probe
-        remaining = np.clip(self.correct - classes, 0, measured)  # impossible numbers have weight 0
+        remaining = np.clip(
+            self.correct - classes, 0, measured
+        )  # values of c that cannot occur have weight 0
         after = self.correct_after[:, None]
         self.before = (remaining / measured)[None]
         self.gain = after / self.samples - self.before
@@ -100,14 +102,14 @@ class BeforeAfter:
         return self.weights.mean(axis=1)
 
     def parts(self, values: np.ndarray, chosen_parts: np.ndarray) -> np.ndarray:
-        """(S, N): values whose mean over N is, for each seed, the mean of `values` over chosen
-        prompts.
+        """(S, N) values by seed and prompt. For each seed, their mean over all prompts is the mean
+        of `values` over the chosen prompts.
 
-        `chosen_parts` (K + 1,) is, for each c, the share of prompts that is chosen; it is treated
-        as fixed. The mean over chosen prompts is a ratio: the sum of weight times value, divided by
-        the sum of the weights. The returned values are the linearisation of the ratio about its
-        mean over seeds, so that `statistics.mean_interval` of these values is the interval of the
-        ratio.
+        `chosen_parts` (K + 1,) is, for each c, the share of prompts that is chosen. These shares
+        are treated as fixed. The mean over chosen prompts is a ratio: the sum of weight times
+        value, divided by the sum of the weights. The returned values are the linearisation of the
+        ratio about its mean over seeds, so that `statistics.mean_interval` of these values is the
+        interval of the ratio.
         """
         weights = chosen_parts[:, None] * self.weights
         total = weights.sum()

@@ -31,8 +31,8 @@ def signed(share: float | None) -> str:
 
 
 def interval(low: float | None, high: float | None) -> str:
-    """'[1.2, 3.4]', or '' if there is no interval or its width is 0, because a few equal runs do
-    not make a value certain."""
+    """'[1.2, 3.4]', or '' if there is no interval. An interval of width 0 is also omitted, because
+    it arises from a few equal runs and would suggest certainty."""
     return f"[{points(low)}, {points(high)}]" if is_known(low, high) and low != high else ""
 
 

@@ -1,5 +1,5 @@
-"""Summary tables of kinds of gain: finishing, sharpening, new solving; sound and lucky answers;
-same answers; majority votes.
+"""Summary tables of the kinds of gain (finishing, sharpening, new solving), of sound and lucky
+answers, of equal answers, and of majority votes.
 
 A problem is *out of reach* of a base model if none of the problem's k reach samples
 (`reach.samples` of the test) is correct and, where steps can be checked, sound. The gain is
@@ -70,7 +70,7 @@ def split(
     base_answered, base_correct, answered, correct, out_of_reach: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(finishing, sharpening, new solving): linearised contributions (S, N) of each seed and
-    problem. The mean of an array is the part of the gain. The sum of the three arrays is the array
+    problem. The mean of an array is that part of the gain. The sum of the three arrays is the array
     of gains.
 
     `out_of_reach` (S, N) marks the problems out of reach of each replicate's base model.

@@ -54,9 +54,9 @@ def differences(cells: list[Cell]) -> list[dict]:
     """Differences in sampled accuracy between arms at the last checkpoint, paired by problem and
     seed. They equal the differences of the gains, because both arms have the same base model.
 
-    `p` inverts the interval (`statistics.p_value`). `p_holm` is corrected for all comparisons
-    within a model, task and test. `mdd` is the smallest difference that is detectable after a
-    correction for these comparisons.
+    `p` is below 0.05 exactly if the interval excludes 0 (`statistics.p_value`). `p_holm` is
+    corrected for all comparisons within a model, task and test. `mdd` is the smallest difference
+    that is detectable after a correction for these comparisons.
     """
     rows = []
     for family in families(cells):

@@ -15,7 +15,7 @@ from hardgrpo.runtime import files
 from hardgrpo.study import paths, settings
 
 LEADING = "hard"
-PREDICTORS = {  # {column: words}
+PREDICTORS = {  # {column: label in figures and tables}
     "base_accuracy": "accuracy of the base",
     "greedy_gap": "greedy minus sampled",
     "zero_share": "pool never solved",
@@ -70,13 +70,13 @@ def _pool(path: str) -> dict:
 def lead_by_model(cells: list[Cell]) -> list[dict]:
     """Whether the lead of `hard` over a policy depends on the model: the smallest and the largest
     lead of a model (`least`, `most`), the standard deviation of the models' leads without the part
-    that chance over seeds explains (`spread`), and p of Welch's analysis of variance for equal
-    leads.
+    that chance over seeds explains (`spread`), and p of Welch's analysis of variance (null
+    hypothesis: all models have the same lead).
 
     A model's lead is the mean over its seeds. `seeds` is the smallest number of seeds of any model.
     `spread` is estimated by the method of moments: spread^2 is the variance of the leads minus the
     mean over models of (variance over seeds / seeds), and at least 0. `spread` and p are for these
-    models and problems, and nan if a model has one seed.
+    models and problems, and nan if any model has only one seed.
     """
     # imported late: it takes a second, and figures import this module
     from statsmodels.stats.oneway import anova_oneway

@@ -46,12 +46,13 @@ def time_to_target(cells: list[Cell], updates: dict[Run, pd.DataFrame], study: d
     """The rollouts until an arm reaches the `target`: the final accuracy of the baseline, which is
     the arm with the same policy and the study's first recipe.
 
-    An arm's curve is the mean over seeds, linear between checkpoints. `share` is the number of
-    rollouts at which the arm's curve first reaches the target, divided by the number of rollouts at
-    which the baseline's curve first reaches the target. The baseline's curve may reach the target
-    before its end, because curves are noisy. `minus_share` is the divisor as a share of all
-    rollouts of the baseline. `share` is empty if the arm never reaches the target. An arm has no
-    row if the baseline's final accuracy is not above the accuracy of its base model.
+    An arm's curve is its accuracy by the number of rollouts: the mean over seeds, linear between
+    checkpoints. `share` is the number of rollouts at which the arm's curve first reaches the
+    target, divided by the number of rollouts at which the baseline's curve first reaches the
+    target. The baseline's curve may reach the target before its end, because curves are noisy.
+    `minus_share` is the divisor as a share of all rollouts of the baseline. `share` is empty if the
+    arm never reaches the target. An arm has no row if the baseline's final accuracy is not above
+    the accuracy of the base model.
 
     `share_low` and `share_high` are the ends of a 95 % percentile bootstrap interval over seeds
     (Efron 1979): DRAWS resamples, with the same seeds for both arms. Both are empty with fewer than

@@ -1,4 +1,4 @@
-"""A logger for `snakemake -n --logger plan`, which writes every planned job with its files as a
+"""A logger for `snakemake -n --logger plan` that writes every planned job with its files as a
 line of JSON.
 
 Snakemake finds the plugin if its parent folder is on PYTHONPATH. HARDGRPO_PLAN is the file to
@@ -17,7 +17,7 @@ class LogHandler(LogHandlerBase):
     writes_to_stream = needs_rulegraph = False
 
     def __post_init__(self) -> None:
-        # Snakemake reads the path of the log from this attribute, as of a logging.FileHandler.
+        # Snakemake reads the log's path from this attribute, which logging.FileHandler also has.
         self.baseFilename = os.environ["HARDGRPO_PLAN"]
         self.stream = open(self.baseFilename, "w", encoding="utf-8")
 
