@@ -100,8 +100,8 @@ def chosen(
 
 
 def _pool_rates(path: str) -> pd.DataFrame:
-    """Pass rate and number of samples by id: of the held-out completions if every prompt has some,
-    else of the completions by which policies choose."""
+    """Pass rate and number of samples by id. If every prompt has held-out completions, only these
+    completions count, else only the completions by which policies choose."""
     rows = files.read_rows(
         path,
         {"id": str, "pass_rate": float},
