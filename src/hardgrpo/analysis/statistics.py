@@ -276,9 +276,9 @@ def smallest_detectable(
     (minimum detectable effect, Bloom 1995).
 
     The effect is sqrt(factor^2 over_seeds + normal^2 over_problems), in the unit of the estimate.
-    With one seed, only the variance over problems counts, and the effect is that of this run. The
-    level of 5 % is divided by the number of comparisons (Bonferroni); Holm's correction is at least
-    as powerful.
+    With one seed, only the variance over problems counts, and the result holds for this run only.
+    The level of 5 % is divided by the number of comparisons (Bonferroni); Holm's correction is at
+    least as powerful.
     """
     normal = stats.norm.isf(0.025 / comparisons) + stats.norm.ppf(0.8)
     if seeds == 1:
