@@ -183,10 +183,7 @@ def test_rows_that_a_spreadsheet_saved_are_matched_by_id(tmp_path, spreadsheet):
     done = read_annotated(tmp_path, SPREADSHEETS[spreadsheet](filled))
     assert done.returncode == 0, done.stderr
     assert answers(tmp_path) == dict(zip(IDS, "0123"))
-    assert (
-        "ids that a spreadsheet changed are matched by their number: 3, " in done.stdout
-        and "'7' is '0007'" in done.stdout
-    )
+    assert "a spreadsheet changed 3 of the ids" in done.stdout and "'7' is '0007'" in done.stdout
 
 
 @pytest.mark.parametrize(
@@ -236,7 +233,7 @@ def test_an_ambiguous_id_is_resolved_by_the_question_or_refused(tmp_path):
         "P.jsonl",
     )
     assert read_annotated(tmp_path, b"id,answer\n0007,1\n7,2\n").returncode == 0, (
-        "ids that no spreadsheet changed were matched by their number"
+        "ids that no spreadsheet changed were matched by their numeric value"
     )
     assert answers(tmp_path) == {"0007": "1", "7": "2"}
     (tmp_path / "back.jsonl").write_text('{"id": "7", "answer": "3"}\n')
@@ -305,7 +302,7 @@ def test_dates_are_accepted_as_answers_that_are_words(tmp_path):
     write_annotation_file(tmp_path, POOL.encode())
     done = read_annotated(tmp_path, b"id,answer\nb,01-Feb\n", grader="final_word")
     assert done.returncode == 0 and answers(tmp_path) == {"b": "01-Feb"}
-    assert "a spreadsheet may have changed answers: 1, '01-Feb' (row 2)" in done.stdout
+    assert "a spreadsheet may have changed 1 of the answers: '01-Feb' (row 2)" in done.stdout
     assert check_refusal(
         read_annotated(tmp_path, b"id,answer\nb,#NAME?\n", grader="final_word"), "is an error value"
     )
@@ -325,10 +322,12 @@ def test_a_decimal_comma_is_never_taken_silently(tmp_path):
     data = b"id;answer\nb;3,5\n0007;4\n"
     assert check_refusal(
         read_annotated(tmp_path, data, grader="number_lenient"),
-        "the answer '3,5'; correct it, with a decimal point",
+        "the answer '3,5'; correct the answer, with a decimal point",
     )
     done = read_annotated(tmp_path, data)
-    assert done.returncode == 0 and "may have changed answers: 1, '3,5' (row 2)" in done.stdout
+    assert (
+        done.returncode == 0 and "may have changed 1 of the answers: '3,5' (row 2)" in done.stdout
+    )
 
 
 def test_reference_answers_that_a_spreadsheet_may_have_changed_are_reported(tmp_path):
@@ -342,7 +341,7 @@ def test_reference_answers_that_a_spreadsheet_may_have_changed_are_reported(tmp_
     done = in_process.run(tmp_path, "prepare_task", *arguments, grader="math", output="P.jsonl")
     assert (
         done.returncode == 0
-        and "changed reference answers: 2, '3,5' ('mine-train-0000'), '01-Feb'" in done.stdout
+        and "changed 2 of the reference answers: '3,5' ('mine-train-0000'), '01-Feb'" in done.stdout
     ), done.stdout
     done = in_process.run(
         tmp_path, "prepare_task", *arguments, grader="number_lenient", output="P.jsonl"

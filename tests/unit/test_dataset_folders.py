@@ -279,4 +279,4 @@ def test_rows_that_each_have_a_column_of_their_own_are_refused(folder):
     (folder / "mine.csv").unlink()
     rows = [{"question": "q", f"c{number}": 1} for number in range(3500)]
     (folder / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    is_refused(folder, "cells, rows times columns")
+    is_refused(folder, r"cells \(rows times columns\) are too many")

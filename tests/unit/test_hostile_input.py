@@ -280,7 +280,7 @@ def test_other_malformed_state_files_are_refused(tmp_path):
 @pytest.mark.parametrize("row", [{"tokens": [-1]}, {"tokens": ["3"]}, {"finish_reasons": [5]}])
 def test_a_recording_with_malformed_numbers_is_refused(tmp_path, row):
     files.write_jsonl(tmp_path / "R.jsonl", [{"question": "q", "completions": ["x"]} | row])
-    with pytest.raises(UserError, match="row 1: '(tokens|finish_reasons)' must hold"):
+    with pytest.raises(UserError, match="row 1: each value of '(tokens|finish_reasons)' must be"):
         completions.read_recording(str(tmp_path / "R.jsonl"), [{"id": "p", "question": "q"}])
 
 

@@ -295,7 +295,8 @@ def test_rows_keep_their_numbers_and_without_a_choice_all_rows_are_read():
 @pytest.mark.parametrize("key", ["only", "except"])
 def test_a_row_beyond_the_last_is_reported(key):
     with pytest.raises(
-        UserError, match="mine.csv: row 3 is chosen, but there are 3 rows, counted from 0"
+        UserError,
+        match="mine.csv: `rows` of the task names row 3, but there are 3 rows, counted from 0",
     ):
         sources.choose_rows([{}] * 3, {key: [0, 3]}, "mine.csv")
 
@@ -401,13 +402,13 @@ def test_columns_go_by_their_usual_names_or_those_that_the_task_gives():
 @pytest.mark.parametrize(
     ("row", "columns", "words"),
     [
-        ({"prompt": "q", "answer": "a"}, {}, "no column 'question' for the question; found prompt, answer. Name it in the task's source, e.g. columns: {question: prompt}"),
-        ({"question": "q", "gold": "a"}, {}, "no column 'answer' for the answer; found question, gold. Name it"),
+        ({"prompt": "q", "answer": "a"}, {}, "no column 'question' for the question; found prompt, answer. Name the column in the task's source, e.g. columns: {question: prompt}"),
+        ({"question": "q", "gold": "a"}, {}, "no column 'answer' for the answer; found question, gold. Name the column"),
         ({"question": "q", "answer": "a"}, {"tier": "level"}, "no column 'level' for the tier"),
         ({"question": "q", "answer": "a"}, {"id": "key"}, "no column 'key' for the id"),
         ({"question": "", "answer": "a"}, {}, "the question is empty; correct the row or take it out"),
         ({"question": None, "answer": "a"}, {}, "the question is empty"),
-        ({"question": "q", "answer": ""}, {}, "the answer is missing; add it, take the row out, or set the task's `labelled` to false"),
+        ({"question": "q", "answer": ""}, {}, "the answer is missing; add the answer, take the row out, or set the task's `labelled` to false"),
         ({"question": "q", "answer": None}, {}, "the answer is missing"),
         ({"question": [{"role": "user", "content": "q"}], "answer": "a"}, {}, "the question is a list, expected text"),
         ({"question": "q", "answer": {"value": 1}}, {}, "the answer is a dict, expected text"),

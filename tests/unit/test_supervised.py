@@ -199,7 +199,7 @@ def test_wrong_solutions_are_reported_and_left_out_and_many_are_an_error(tmp_pat
     )
     assert len(correct) == 199 and correct[0]["id"] == "b-train-0001"
     assert (
-        "rejects the worked solutions of 1 of 200 problems: 'b-train-0000' (4); they are left out"
+        "rejects the worked solutions of 1 of 200 problems: 'b-train-0000' (4); these solutions are left out"
         in capsys.readouterr().out
     )
     with pytest.raises(UserError, match="of 1 of 3 problems: .*choose another grader"):

@@ -234,7 +234,7 @@ def test_keeping_numbers_leaves_the_ids_as_they_are_and_counts_before(data):
     numeric, everything = problems_of(data, source | {"keep": "numeric"}), problems_of(data, source)
     assert numeric == [p for p in everything if p["answer"] != r"\pi"] and len(numeric) == 7
     with pytest.raises(
-        UserError, match="no problems are left in the train split; check its rows and keep"
+        UserError, match="no problems are left in the train split; check `rows` and `keep`"
     ):
         problems_of(data, MATHS | {"keep": "numeric", "train": [part("one.jsonl", {"every": 4})]})
 
@@ -252,7 +252,7 @@ def test_another_number_of_rows_is_refused_with_both_numbers(data):
     )
     assert check_refusal(
         prepare(data, MATHS | {"train": [part("one.jsonl", {"only": [10]})]}, "one.jsonl"),
-        "one.jsonl: row 10 is chosen, but there are 10",
+        "one.jsonl: `rows` of the task names row 10, but there are 10",
     )
 
 
@@ -333,7 +333,7 @@ def test_up_to_one_in_a_hundred_unreadable_answers_are_left_out_and_more_are_ref
     output = capsys.readouterr().out
     assert (
         "warning: P.jsonl: grader 'number_lenient' cannot read" in output
-        and "leave them out" in output
+        and "leave these problems out" in output
     ) == bool(unreadable)
 
 
@@ -369,7 +369,7 @@ def test_an_unreadable_answer_stays_in_the_task_but_is_neither_measured_nor_eval
     done = prepare(tmp_path, FILES, "mine.jsonl", grader="number_lenient")
     assert done.returncode == 0 and len(files.read_jsonl(tmp_path / "P.jsonl", {})) == 200
     assert (
-        "1 of 200 problems: 'mine-train-0042' (none); probes, subsets and tests leave them out"
+        "1 of 200 problems: 'mine-train-0042' (none); probes, subsets and tests leave these problems out"
         in done.stdout
     )
     answered = [

@@ -216,8 +216,8 @@ def test_a_fault_of_prompts_or_model_is_reported_in_one_line(tmp_path, untrained
         if line.strip().startswith("error: ")
     ]
     expected = {
-        "my data/column.csv: row 2: no column 'promt' for the question; found name, level, my prompt, note, gold. Name it in the task's source",
-        "my data/blank.csv: row 6 (line 8): the answer is missing; add it, take the row out, or set the task's `labelled` to false",
+        "my data/column.csv: row 2: no column 'promt' for the question; found name, level, my prompt, note, gold. Name the column in the task's source",
+        "my data/blank.csv: row 6 (line 8): the answer is missing; add the answer, take the row out, or set the task's `labelled` to false",
         "my data/empty.csv: row 6 (line 8): the question is empty",
         "my data/twice.csv: row 22 (line 26): id 'n0' is already in row 2",
         "my data/kind.xlsx: unknown kind of file '.xlsx'; expected .jsonl, .jsonl.gz, .csv or",

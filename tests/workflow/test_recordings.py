@@ -179,7 +179,10 @@ def test_missing_originals_are_downloaded_and_figures_need_no_originals(world):
         ({"completions": [1]}, "row 3: 'completions' must be a list of at least one text"),
         ({"question": QUESTIONS[0]}, "row 3: the question occurs twice in the file"),
         ({"question": "another one"}, "no completions for problem"),
-        ({"tokens": [1, 2, 3]}, "row 3: 'tokens' must be a list, one for each of 2 completions"),
+        (
+            {"tokens": [1, 2, 3]},
+            "row 3: 'tokens' must be a list with a value for each of the 2 completions",
+        ),
     ],
 )
 def test_a_bad_recording_is_reported(tmp_path, row, words):

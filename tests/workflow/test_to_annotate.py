@@ -212,7 +212,7 @@ def test_rows_with_an_answer_become_problems_and_rows_without_are_listed(tmp_pat
         (
             [("p0", "", "lots")],
             None,
-            "A.csv: row 2: grader 'number_lenient' cannot read the answer 'lots'; correct it, or leave it empty",
+            "A.csv: row 2: grader 'number_lenient' cannot read the answer 'lots'; correct the answer, or leave its cell empty",
         ),
         (
             [("p0", "", ""), ("p1", "", " ")],

@@ -27,9 +27,10 @@ def paired(cells: list[Cell]) -> list[dict]:
     """Differences, paired by problem and seed: a row for each pair of arms, kind of difference
     (`what`) and place (`at`).
 
-    - checkpoint: arm minus arm after `at` updates, before the last checkpoint;
-    - pass@k: arm minus arm, pass@k with k = `at`, above 1;
-    - tier: arm minus arm on the problems of tier `at`;
+    - checkpoint: accuracy of one arm minus another after `at` updates, for each checkpoint that
+      both have, except the last;
+    - pass@k: pass@k of one arm minus another, with k = `at` > 1;
+    - tier: accuracy of one arm minus another on the problems of tier `at`;
     - test: the arm's lead on the task's own test minus the same runs' lead on test `at`, which has
       the same problems;
     - trained on: the arm trained on this task minus the same arm trained on task `at`, on the same
@@ -72,7 +73,7 @@ def _last_rates(cell: Cell) -> np.ndarray:
 
 def _checkpoints(cell: Cell, minus_cell: Cell) -> Iterator[tuple[str, int, np.ndarray]]:
     if cell.last_step != minus_cell.last_step:
-        # at the same step, runs of different lengths have sampled different numbers of rollouts
+        # runs of different lengths may have sampled different numbers of rollouts at the same step
         return
     for step in sorted(set(cell.steps()) & set(minus_cell.steps()))[:-1]:
         yield "checkpoint", step, cell.rates(step) - minus_cell.rates(step)
@@ -96,8 +97,8 @@ def _tiers(cell: Cell, minus_cell: Cell) -> Iterator[tuple[str, str, np.ndarray]
 
 
 def _tests(cells: list[Cell]) -> Iterator[tuple]:
-    """Yield (cell, cell to subtract, "test", test, values (S, N)) for each further test that has
-    the same problems as the task's own test."""
+    """Yield (cell, cell to subtract, "test", test, values (S, N)) for each pair of arms and each
+    further test that has the same problems as the task's own test."""
     for family, further_family in itertools.permutations(families(cells), 2):
         own_cell, further_cell = family[0], further_family[0]
         if own_cell.eval_task != own_cell.task or (own_cell.model, own_cell.task) != (

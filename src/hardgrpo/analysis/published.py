@@ -28,7 +28,7 @@ NO_NUMBERS = ("readings.csv", "deviations.csv", "inventory.csv")
 MEASURED_IN_EVERY_CELL = ("gain", "accuracy", "answered", "accuracy_answered")
 # optional columns of a published count: number of right answers, number of all answers
 COUNTS = {"right": int, "of": int}
-# unit -> a share of 1 in this unit; numbers in other units are not compared
+# {unit: the value that a share of 1 has in this unit}; numbers in other units are not compared
 SCALE = {"points": 100, "percent": 100, "share": 1}
 
 
@@ -55,7 +55,7 @@ def _number(text: str, place: str) -> float:
         return float(text)
     except ValueError:
         raise UserError(
-            f"{place}: column 'value' is '{text}', expected a number; write it as it was printed"
+            f"{place}: column 'value' is '{text}', expected a number; write the number as the paper prints it"
         ) from None
 
 
@@ -72,10 +72,10 @@ def compare(
 ) -> list[dict]:
     """A row for every published number that the study also measured.
 
-    `inside` is 1 if the published number lies within the interval of the study's number, and empty
-    without an interval. `published_low` and `published_high` are the exact 95 % interval of a
-    published count (Clopper and Pearson 1934), for new problems. `same_when_rounded` is 1 if the
-    study's number, rounded to the printed digits, equals the published number.
+    `inside` is 1 if the published number lies within the interval of the study's number, else 0,
+    and empty without an interval. `published_low` and `published_high` are the exact 95 % interval
+    of a published count (Clopper and Pearson 1934), for new problems. `same_when_rounded` is 1 if
+    the study's number, rounded to the printed digits, equals the published number.
     """
     measurements = study_numbers(tables)
     comparable = [row for row in published if row["unit"] in SCALE]
@@ -86,7 +86,7 @@ def compare(
         for measurement in measurements
         if _matches(row, measurement, readings)
     ]
-    # compare numbers over all cells only if the gain of a cell is comparable
+    # numbers over all cells are compared only if the gain of at least one cell is compared
     if any(row["quantity"] == "gain" for row in rows):
         rows += [
             _comparison(row, measurement)
@@ -99,8 +99,8 @@ def compare(
 
 
 def overlap(cells: set[tuple], folder: str | Path) -> bool:
-    """Whether `compare` finds a row for cells (model, task, eval_task, policy), whatever the
-    results of their runs."""
+    """Whether `compare` returns at least one row for these cells (model, task, eval_task, policy),
+    whatever the results of the cells' runs."""
     readings = read_readings(folder)
     rows = [
         row
@@ -116,7 +116,7 @@ def overlap(cells: set[tuple], folder: str | Path) -> bool:
 
 
 def _matches(row: dict, measurement: dict, readings: set[tuple[str, str]]) -> bool:
-    # an average over models matches only another average
+    # A published number without a model matches each model, but not an average over models.
     has_any_model = row["model"] == "" and measurement["model"] != "average"
     return (
         all(row[key] == measurement[key] for key in ("quantity", "policy"))
@@ -129,7 +129,7 @@ def _matches(row: dict, measurement: dict, readings: set[tuple[str, str]]) -> bo
 def _comparison(row: dict, measurement: dict) -> dict:
     scale, low, high = SCALE[row["unit"]], measurement["low"], measurement["high"]
     value = row["number"] / scale
-    step = 10.0 ** -len(row["value"].partition(".")[2])  # of the printed digits
+    step = 10.0 ** -len(row["value"].partition(".")[2])  # one unit of the last printed digit
     return {
         "paper": row["paper"],
         "place": row["place"],
@@ -210,7 +210,7 @@ def study_numbers(tables: dict[str, list[dict]]) -> list[dict]:
             "high": high,
             "seeds": row["seeds"],
         }
-        # every arm has the numbers of the base model, which are listed once
+        # The rows of all arms repeat the numbers of the base model. List these numbers once.
         if is_known(value) and not (
             policy == "base" and any(_key(measurement) == _key(earlier) for earlier in rows)
         ):
@@ -272,8 +272,8 @@ def _arm(row: dict) -> tuple:
 
 
 def transfers(gains: list[dict]) -> list[tuple[dict, dict]]:
-    """Pairs of gains of the same model and arm that are trained on different tasks and tested on
-    the same third task."""
+    """Pairs of gains of the same model and arm on the same test, after training on two different
+    tasks. The test belongs to neither of the two tasks."""
     rows = [candidate for candidate in gains if candidate["decoding"] == "sampled"]
     return [
         (row, minus_row)

@@ -23,19 +23,24 @@ LAST_CHECKPOINTS = 5  # number of last checkpoints over which a mean is computed
 HARD_PASS_RATE = 0.3  # highest pass rate of a hard question, as in HE's released code
 # Hard questions are identified only if the base model has at least this many samples per question.
 FEWEST_SAMPLES = 5
-PUBLISHED_QUESTIONS = {100: "all", 30: "hard"}  # percentage in the authors' file -> questions
+# {`at_most_percent` in the authors' file (`recorded_accuracies`): name of the set of questions}
+PUBLISHED_QUESTIONS = {100: "all", 30: "hard"}
 
 
 def recorded_runs(cells: list[Cell], published_runs: list[tuple[str, str, str, str]]) -> list[dict]:
     """Rows of differences `value` - `minus_value`, by run (`policy`), subtracted run or `base`
     (`minus`), and checkpoint (`at`).
 
-    grading    task: by the task's grader; lenient: by the lenient grade, only for the last checkpoints and only if the grades
-               differ; published: accuracies that the authors published without completions
-    questions  all: all test questions; hard: those whose pass rate of the base model is at most HARD_PASS_RATE
-    measure    accuracy; pass@k, where k is the number of samples; answered; finishing and correctness, into which the difference in
-               accuracy splits exactly (`statistics.decompose`)
-    at         the number of updates, or last_5: the mean of the last five common checkpoints (`checkpoints`: their number)
+    grading    task: by the task's grader; lenient: by the lenient grade, only for the last
+               checkpoints and only if the two grades differ; published: accuracies that the authors
+               published without completions
+    questions  all: all test questions; hard: the questions on which the base model's pass rate is
+               at most HARD_PASS_RATE
+    measure    accuracy; pass@k, where k is the number of samples; answered; finishing and
+               correctness, into which the difference in accuracy splits exactly
+               (`statistics.decompose`)
+    at         the number of updates, or last_5: the mean of the last five common checkpoints, or
+               of all if there are fewer (`checkpoints`: the number of checkpoints in the mean)
 
     `published_runs` are (model, task, policy, file) of published accuracies. Without outcomes of
     single questions, no interval can be paired by question: see `_widest_interval`. Two published
@@ -175,8 +180,8 @@ def _published(
     for (model, task), runs in groups.items():
         for policy, curves in runs.items():
             for (questions, measure), curve in curves.items():
-                # The published pass@k of the base model is computed from ten completions, the
-                # published pass@k of the runs from three.
+                # Runs are not compared with the base model by pass@k, which the authors computed
+                # from ten completions of the base model, but from three of each run.
                 if curve.base is not None and measure == "accuracy":
                     keys = _published_keys(model, task, policy, "base", questions, measure)
                     base_values = dict.fromkeys(curve.values, curve.base)

@@ -101,7 +101,8 @@ def _points(gain_rows: list[dict], learnable_rows: list[dict]) -> list[tuple[dic
 
 
 def _by_task(points: list[tuple]) -> Iterator[tuple[str, np.ndarray]]:
-    """Yield (task, its points) for "all" and for each task, if there are at least three points."""
+    """Yield (task, points): first for all tasks together ("all"), then for each task. Fewer than
+    three points are skipped."""
     for task in [None, *dict.fromkeys(point[0] for point in points)]:
         task_points = np.array(
             [point[1:] for point in points if task in (None, point[0])], dtype=float

@@ -206,7 +206,7 @@ def p_value(parts: Components) -> np.ndarray:
     nan with one problem. With one seed, p is that of the t test over problems, for this run.
     """
     over_seeds, over_problems = np.nan_to_num(parts.over_seeds), parts.over_problems
-    # log p, down to 1e-100
+    # bounds of log p; the lower bound is p = 1e-100
     low, high = np.full(parts.estimate.shape, -230.0), np.zeros(parts.estimate.shape)
     for _ in range(60):
         middle = (low + high) / 2
@@ -217,7 +217,7 @@ def p_value(parts: Components) -> np.ndarray:
         # the interval of level 1 - p does not reach 0, so p is smaller
         excludes_zero = reach < parts.estimate**2
         high, low = np.where(excludes_zero, middle, high), np.where(excludes_zero, low, middle)
-    constant_p = np.where(parts.estimate == 0, 1.0, 0.0)  # nothing varies
+    constant_p = np.where(parts.estimate == 0, 1.0, 0.0)  # p if both variances are 0
     return np.where(
         np.isnan(over_problems),
         np.nan,
@@ -276,8 +276,9 @@ def smallest_detectable(
     (minimum detectable effect, Bloom 1995).
 
     The effect is sqrt(factor^2 over_seeds + normal^2 over_problems), in the unit of the estimate.
-    With one seed, the effect is over problems only, for this run. The level of 5 % is divided by
-    the number of comparisons (Bonferroni); Holm's correction is at least as powerful.
+    With one seed, only the variance over problems counts, and the result holds for this run only.
+    The level of 5 % is divided by the number of comparisons (Bonferroni); Holm's correction is at
+    least as powerful.
     """
     normal = stats.norm.isf(0.025 / comparisons) + stats.norm.ppf(0.8)
     if seeds == 1:
@@ -337,27 +338,27 @@ def decompose_by_problem(
     (S, N) whose means are the parts.
 
     Rates have the shape (S, N), or (N,) or (1, N) for a base model that all seeds share. The parts
-    are smooth functions f(s0, c0, s1, c1) of four means. The values f + gradient . (cell - means)
+    are smooth functions f(s0, c0, s1, c1) of four means. The values f + gradient . (rates - means)
     therefore have exactly the mean f and, to first order, the sampling variance of f (delta
     method). The two arrays add up to the gains.
     """
-    cells = np.broadcast_arrays(
+    rates = np.broadcast_arrays(
         *map(np.atleast_2d, (base_answered, base_correct, answered, correct))
     )
-    means = np.array([cell.mean() for cell in cells])
+    means = np.array([rate.mean() for rate in rates])
     finishing, _ = decompose(*means)
     s0, c0, s1, c1 = means
     if s0 == 0 or s1 == 0:
         # see `decompose`: with an undefined accuracy, the whole gain is finishing
-        gains = cells[3] - cells[1]
+        gains = rates[3] - rates[1]
         return gains, np.zeros_like(gains)
     # finishing = (s1 - s0)(c0/s0 + c1/s1)/2
     level, width = (c0 / s0 + c1 / s1) / 2, (s1 - s0) / 2
     gradient = np.array(
         [-level - width * c0 / s0**2, width / s0, level - width * c1 / s1**2, width / s1]
     )
-    parts = finishing + sum(g * (cell - mean) for g, cell, mean in zip(gradient, cells, means))
-    return parts, (cells[3] - cells[1]) - parts
+    parts = finishing + sum(g * (rate - mean) for g, rate, mean in zip(gradient, rates, means))
+    return parts, (rates[3] - rates[1]) - parts
 
 
 def ratio_of_means(part: np.ndarray, total: np.ndarray) -> float:

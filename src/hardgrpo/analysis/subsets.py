@@ -26,8 +26,8 @@ def read_ids(path: str) -> list[str]:
 
 
 def subsets(subset_files: list[str]) -> list[dict]:
-    """The subset of each policy, averaged over seeds. Seeds that share a base model differ only in
-    the choice among tied prompts."""
+    """The numbers that describe each policy's subset, averaged over seeds. Subsets of seeds that
+    share a base model differ only in the choice among tied prompts."""
     rows = []
     for path in subset_files:
         base, task, policy = paths.choice_of(path)
@@ -100,8 +100,8 @@ def chosen(
 
 
 def _pool_rates(path: str) -> pd.DataFrame:
-    """Pass rate and number of samples by id: of the held-out completions if every prompt has some,
-    else of the completions by which policies choose."""
+    """Pass rate and number of samples by id. If every prompt has held-out completions, only these
+    completions count, else only the completions by which policies choose."""
     rows = files.read_rows(
         path,
         {"id": str, "pass_rate": float},

@@ -82,7 +82,7 @@ def learnable(updates: dict[Run, pd.DataFrame]) -> list[dict]:
 
 
 def curves(updates: dict[Run, pd.DataFrame], points: int = 20) -> list[dict]:
-    """Statistics of rollouts by arm, as means over at most `points` stretches of updates, with
+    """Statistics of rollouts by arm: means over each of at most `points` stretches of updates, with
     intervals over seeds.
 
     A row covers the updates `first` to `step`. Runs of different lengths are compared up to the end
@@ -165,8 +165,8 @@ def labels_bought(subset: str, recipe: dict, log: pd.DataFrame) -> int:
 
 
 def spent(parity_rows: list[dict], seconds: dict[tuple, float]) -> list[dict]:
-    """What an arm's runs spent: means over seeds, and the smallest and the largest number of tokens
-    and wall time. `seconds` is the wall time of a run's updates by (model, task, policy, recipe,
+    """What an arm's runs spent: means over seeds, the smallest and the largest number of tokens, and
+    the shortest and the longest wall time. `seconds` is the wall time of a run's updates by (model, task, policy, recipe,
     seed), nan if unknown."""
     rows = []
     frame = pd.DataFrame(parity_rows)

@@ -25,22 +25,22 @@ OUTCOMES = ["mixed", "all_right", "all_wrong", "pass_rate"]
 def trajectories(
     later_paths: list[str], difficulty_paths: list[str], subset_paths: list[str]
 ) -> list[dict]:
-    """Mean outcomes of the chosen prompts by policy, in the later epochs of a run, by which no
-    prompt was chosen: over all later epochs (`stretch` is empty) and over each stretch of them.
+    """Mean outcomes of the chosen prompts by policy, over all later epochs of a run (`stretch` is
+    empty) and over each stretch of the later epochs. Policies choose only by earlier epochs.
 
     The outcomes of a prompt are means over the prompt's epochs. A prompt's weight is the share of
-    seeds that chose the prompt, so that ties are averaged over seeds. Intervals are by
+    seeds whose subset contains the prompt, so that ties are averaged over seeds. Intervals are by
     `statistics.jackknife` over groups of prompts.
     """
     rows = []
     for path in later_paths:
-        model, prompts = paths.pair_of(path)
+        model, task = paths.pair_of(path)
         outcomes = by_stretch(pd.DataFrame(files.read_rows(path, LATER_COLUMNS)))
         rates = read_rates(
-            next(file for file in difficulty_paths if paths.pair_of(file) == (model, prompts))
+            next(file for file in difficulty_paths if paths.pair_of(file) == (model, task))
         )
         groups = random_groups(list(rates), GROUPS)
-        for policy, selections in read_subsets(subset_paths, model, prompts).items():
+        for policy, selections in read_subsets(subset_paths, model, task).items():
             weights = selection_shares([ids for _, ids, _ in selections])
             weights_without_group = selections_without_groups(
                 groups, rates, selections[0][2], [seed for seed, _, _ in selections]
@@ -53,7 +53,7 @@ def trajectories(
             for (stretch, begin, end), table in outcomes:
                 row = {
                     "model": model,
-                    "task": prompts,
+                    "task": task,
                     "policy": policy,
                     "stretch": stretch,
                     "begin": begin,

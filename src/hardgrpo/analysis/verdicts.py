@@ -7,7 +7,7 @@ replicates that it needs. The verdict is
 - *supported* if the interval lies above zero or, for a claim with a margin, within the margin
   around zero;
 - *contradicted* if the interval lies below zero or, for a claim with a margin, outside the margin;
-- *undecided* otherwise, and if the study has fewer replicates than the claim needs.
+- *undecided* otherwise, and always if the study has fewer replicates than the claim needs.
 
 The verdicts supported and contradicted also require Holm's p, corrected over the tasks of a model,
 below 0.05. Claims that are not primary are descriptive.
@@ -34,8 +34,8 @@ class Study:
     (claim_conditions.conditions).
 
     `tasks` is {name: {"completion_tokens": int, "problems": a name that tasks with the same
-    problems share}}. `weaker` lists the tasks and models with the weaker signal. `own_bases` lists
-    the models that have a pretrained base model for each replicate.
+    problems share}}. `weaker` is `weaker_signal` of the study: the tasks or models with a weaker
+    signal. `own_bases` lists the models that have a pretrained base model for each replicate.
     """
 
     tables: dict[str, list[dict]]
@@ -97,8 +97,8 @@ def is_in_scope(row: dict, claim: dict, tasks: dict[str, dict]) -> bool:
 
 
 def add_verdicts(rows: list[dict], claim: dict) -> list[dict]:
-    """The rows of a primary claim with `p_holm` and `verdict`. Rows that cannot be decided (a
-    reason in `open`, or too few replicates) do not count as comparisons."""
+    """The rows of a primary claim with `p_holm` and `verdict`. Rows that cannot be decided (`open`
+    holds a reason, or there are too few replicates) do not count as comparisons."""
     is_decidable = [row["open"] is None and not row["seeds"] < claim["replicates"] for row in rows]
     p_values = np.array(
         [
@@ -148,8 +148,8 @@ def interval_p(row: dict, margin: float | None) -> float:
     """Two-sided p: 1 minus the level at which the interval reaches zero. With a margin, the nearer
     end of the margin replaces zero.
 
-    If the table has no p, the interval is treated as a t interval over seeds, the most conservative
-    case.
+    With a margin, or if the table has no p, the interval is treated as a t interval over seeds, the
+    most conservative case.
     """
     if margin is None and row["p"] is not None:
         return row["p"]

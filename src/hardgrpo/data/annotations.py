@@ -1,5 +1,5 @@
-"""Read the answers of annotators from a file that lists the rows to annotate. The file may have been
-edited in a spreadsheet."""
+"""Read the answers of annotators from a file that lists the rows to annotate. The file may have
+been edited in a spreadsheet."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,8 +13,8 @@ TEXTUAL = ("final_word",)  # graders for which a date or a number with a comma m
 
 @dataclass
 class Annotations:
-    """Answers by problem id, ids of rows without an answer, and notes for the annotator about corrected
-    ids and doubtful answers."""
+    """Answers by problem id, ids of rows without an answer, and notes for the annotator about
+    corrected ids and doubtful answers."""
 
     answers: dict[str, str] = field(default_factory=dict)
     unanswered: list[str] = field(default_factory=list)
@@ -57,11 +57,11 @@ def read(
         raise UserError(f"{path}: no row has an answer in column '{column}'; fill some in")
     if matching.changed:
         annotations.notes.append(
-            f"ids that a spreadsheet changed are matched by their number: {_first_texts(matching.changed)}"
+            f"a spreadsheet changed {len(matching.changed)} of the ids; these ids are matched by their numeric value: {_first_texts(matching.changed)}"
         )
     if doubtful_texts:
         annotations.notes.append(
-            f"a spreadsheet may have changed answers: {_first_texts(doubtful_texts)}; if so, format the column as text and write them again"
+            f"a spreadsheet may have changed {len(doubtful_texts)} of the answers: {_first_texts(doubtful_texts)}; if so, format the column as text and write these answers again"
         )
     return annotations
 
@@ -148,7 +148,7 @@ def _answer_problem(
     comma = ", with a decimal point instead of the comma" if has_comma else ""
     return (
         f"grader '{grader}' cannot read the answer '{answer[:30]}'",
-        f"correct it{comma}, or leave it empty to leave the row out",
+        f"correct the answer{comma}, or leave its cell empty to leave the row out",
     )
 
 
@@ -172,9 +172,9 @@ def spreadsheet_warnings(problems: list[dict], paths: list[str], grader: str) ->
     if not doubtful_texts:
         return []
     return [
-        f"{', '.join(paths)}: a spreadsheet may have changed reference answers: {_first_texts(doubtful_texts)}"
+        f"{', '.join(paths)}: a spreadsheet may have changed {len(doubtful_texts)} of the reference answers: {_first_texts(doubtful_texts)}"
     ]
 
 
 def _first_texts(texts: list[str]) -> str:
-    return printable(f"{len(texts)}, {first_entries(texts)}")
+    return printable(first_entries(texts))

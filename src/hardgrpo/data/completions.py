@@ -16,10 +16,10 @@ def read(
     """Completions by problem id. Raise a `UserError` if a problem has a wrong number of
     completions.
 
-    Each problem must have `samples` completions (None: as many as the problem with the most). If
+    Each problem must have `samples` completions (None: the largest number that a problem has). If
     `ragged`, one completion is enough. If `stopped` (the probe ended early), a problem has between
-    0 and `samples` completions, numbered 0, 1, ... without a gap. With `needs_prompt`, each row must
-    also have the prompt.
+    0 and `samples` completions, numbered 0, 1, ... without a gap. With `needs_prompt`, each row
+    must also have the prompt.
     """
     by_problem: dict[str, list[dict]] = {problem["id"]: [] for problem in problems}
     keys = {"id": (str, int), "completion": str}
@@ -45,7 +45,10 @@ def read(
                     "give the problem file that was probed",
                 )
             elif sample is not None and (identity, sample) in samples_seen:
-                fault = f"sample {sample} of '{identity}' occurs twice in the file", "remove one"
+                fault = (
+                    f"sample {sample} of '{identity}' occurs twice in the file",
+                    "remove one of its rows",
+                )
             if fault:
                 row_errors.append(RowError(path, f"row {line}", *fault))
                 continue
@@ -91,7 +94,7 @@ def read_recording(path: str, problems: list[dict]) -> dict[str, list[dict]]:
             row.get("id") in rows_by_id or None in {row.get("id"), *rows_by_id}
         )
         fault = (
-            ("the question occurs twice in the file", "remove one")
+            ("the question occurs twice in the file", "remove one of its rows")
             if is_repeated
             else _row_fault(row)
         )
@@ -110,7 +113,7 @@ def read_recording(path: str, problems: list[dict]) -> dict[str, list[dict]]:
             by_question.pop(problem["question"], None)
         if row is None:
             raise UserError(
-                f"{path}: no completions for problem '{problem['id']}'; record them or take it out of the task"
+                f"{path}: no completions for problem '{problem['id']}'; record completions, or take the problem out of the task"
             )
         by_problem[problem["id"]] = [
             {"id": problem["id"], "sample": sample, "seed": None, "completion": text}
@@ -126,7 +129,7 @@ def read_recording(path: str, problems: list[dict]) -> dict[str, list[dict]]:
         question = next(iter(by_question))
         raise UserError(
             f"{path}: {len(by_question)} recorded questions are not in the task, first '{question[:60]}...';"
-            " add them to the task's split or take them out"
+            " add them to the task's split, or remove them from the recording"
         )
     return by_problem
 
@@ -137,21 +140,23 @@ def recorded_rows(path: str, keys: files.Kinds) -> list[tuple[int, dict]]:
 
 
 def _row_fault(row: dict) -> tuple[str] | None:
-    """(what is wrong,) in a row of a recording; None if nothing is wrong. Fills in missing optional
-    lists."""
+    """A tuple with the fault of a row of a recording, or None if the row is valid. Fills in missing
+    optional lists."""
     if not row["completions"] or not all(isinstance(text, str) for text in row["completions"]):
         return ("'completions' must be a list of at least one text",)
     for key, kind in (("tokens", int), ("finish_reasons", str)):
         row[key] = row.get(key) or [None] * len(row["completions"])
         if not isinstance(row[key], list) or len(row[key]) != len(row["completions"]):
             return (
-                f"'{key}' must be a list, one for each of {len(row['completions'])} completions",
+                f"'{key}' must be a list with a value for each of the {len(row['completions'])} completions",
             )
         if not all(
             value is None or type(value) is kind and (kind is str or value >= 0)
             for value in row[key]
         ):
-            return (f"'{key}' must hold {'numbers from 0' if kind is int else 'texts'} or null",)
+            return (
+                f"each value of '{key}' must be {'a number from 0' if kind is int else 'a text'}, or null",
+            )
     return None
 
 
@@ -160,8 +165,8 @@ def truncate(
 ) -> tuple[str, int, str]:
     """(text, tokens, finish reason) of a completion truncated to `limit` tokens.
 
-    With this limit the model would have sampled the same first `limit` tokens. `tokens` includes the
-    end token, as in probe and evaluation files. The text is tokenized again, see
+    With this limit the model would have sampled the same first `limit` tokens. `tokens` includes
+    the end token, as in probe and evaluation files. The text is tokenized again, see
     `keeps_token_count`.
     """
     if tokens <= limit:
@@ -173,8 +178,8 @@ def truncate(
 def keeps_token_count(tokenizer, text: str, tokens: int, finish_reason: str) -> bool:
     """Whether tokenizing the text again gives the number of sampled tokens.
 
-    A model can sample other tokens for a word than its tokenizer makes of the word. `truncate` then
-    cuts the text a few tokens before or after the limit.
+    A model can write a word with other tokens than the tokenizer produces for the word. `truncate`
+    then cuts the text a few tokens before or after the limit.
     """
     return len(_ids(tokenizer, text)) == tokens - (finish_reason == "stop")
 

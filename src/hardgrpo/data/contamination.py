@@ -20,8 +20,8 @@ from hardgrpo.runtime.errors import UserError, first_entries
 NGRAM_WORDS, LONG_NGRAM_WORDS = 8, 13
 LONG_QUESTION_WORDS = 100
 NEAR_SHARE = 0.25
-# An n-gram is boilerplate if more questions than both this number and this share of all questions
-# contain it.
+# An n-gram is boilerplate if it occurs in more than this number of questions and in more than this
+# share of all questions.
 BOILERPLATE_QUESTIONS, BOILERPLATE_SHARE = 5, 0.001
 
 TOKEN = re.compile(r"\d+(?:[.,]\d+)*|\.\d+|[^\W\d_]+|[^\w\s]|_")
@@ -39,8 +39,8 @@ ROWS_AT_A_TIME = 2000
 
 @dataclass(frozen=True)
 class Match:
-    """The question `reference_index` of a second list has the most n-grams in common with question
-    `index` of the first list."""
+    """The best match of question `index`: question `reference_index` of the references, or an
+    earlier question of the same list if there are no references. See `find_matches`."""
 
     index: int
     reference_index: int
@@ -67,7 +67,7 @@ def normalize(question: str) -> str:
 
 def find_matches(questions: Sequence[str], references: Sequence[str] | None = None) -> list[Match]:
     """At most one match for each question: an equal question of `references` if possible, else the
-    one that shares the most n-grams.
+    question of `references` that shares the most n-grams.
 
     Without `references`, each question is compared with the questions before it. A question that
     shares no n-gram has no match. Matches are in descending order of the share; matches of equal
@@ -123,8 +123,8 @@ def drop_repetitions(
     an equal question)).
 
     `places` maps each id to its file and row, for messages; `same_answer` compares two answers. The
-    first of several equal problems lists the ids of the others as `repeated_as`. Raise a `UserError`
-    that names the places of equal questions with different answers.
+    first of several problems with equal questions lists the ids of the others as `repeated_as`.
+    Raise a `UserError` that names the places of equal questions with different answers.
     """
     first_problems: dict[str, dict] = {}
     repetitions, contradictions = [], []

@@ -16,7 +16,7 @@ from hardgrpo.runtime import errors, files, links, provenance
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.runtime.json_text import nested_entries
 
-# the second file takes precedence
+# If both files of CARD_FILES exist, a key of the second file replaces the same key of the first.
 CARD, CARD_FILES = "README.md", ("README.md", ".huggingface.yaml")
 DATA_ENDINGS = (".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".parquet", ".arrow", ".txt")
 NO_DATA = (
@@ -30,11 +30,11 @@ PLAIN_OPTIONS = (
     "sample_by", "keep_linebreaks",
 )  # fmt: skip
 PATHS = ("data_files", "data_dir")
-# Limits of a Parquet file's unpacked size: a number of bytes, and a multiple of the packed size. The
-# larger limit applies.
+# Limits of a Parquet file's unpacked size: a number of bytes, and a multiple of the packed size.
+# The larger limit applies.
 UNPACKED_BYTES, UNPACKED_TIMES = 2**30, 100
-# Limits of a dataset's number of cells: a number, and a multiple of the data files' bytes. The larger
-# limit applies.
+# Limits of a dataset's number of cells: a number, and a multiple of the data files' bytes. The
+# larger limit applies.
 CELLS, CELLS_PER_BYTE = 10**7, 10
 ROWS_AT_A_TIME = 64
 
@@ -119,7 +119,7 @@ def _check_data_file(path: Path) -> None:
     archive = Extractor.infer_extractor_format(path)
     if archive not in (None, "gzip") or (archive == "gzip") != path.name.lower().endswith(".gz"):
         raise UserError(
-            f"{path}: its content is {archive or 'not gzip'}, contrary to its name; unpack it"
+            f"{path}: its content is {archive or 'not gzip'}, contrary to its name; unpack the file, or correct its name"
         )
     if archive:
         files.read_text(path, errors="replace")  # limits the unpacked size
@@ -128,8 +128,8 @@ def _check_data_file(path: Path) -> None:
 
 
 def check_unpacked(path: Path) -> None:
-    """Raise a `UserError` if a Parquet file exceeds the limits of the unpacked size. A small file can
-    be large when unpacked, because the format stores a repeated text only once."""
+    """Raise a `UserError` if a Parquet file exceeds the limits of the unpacked size. A small file
+    can be large when unpacked, because the format stores a repeated text only once."""
     import pyarrow
     import pyarrow.parquet
 
@@ -153,7 +153,7 @@ def check_unpacked(path: Path) -> None:
 
 def _too_large(path: Path, size: int, limit: int) -> UserError:
     return UserError(
-        f"{path}: its {size:,} bytes are unpacked to more than {limit:,}; save the columns that the task needs as JSON Lines if you trust it"
+        f"{path}: its {size:,} bytes are unpacked to more than {limit:,}; if you trust the file, save the columns that the task needs as JSON Lines"
     )
 
 
@@ -165,7 +165,7 @@ def _check_cells(folder: Path, cells: int, size: int) -> None:
     """
     if cells > max(CELLS, CELLS_PER_BYTE * size):
         raise UserError(
-            f"{folder}: its {size:,} bytes are {cells:,} cells, rows times columns; keep the columns that the task needs"
+            f"{folder}: {cells:,} cells (rows times columns) are too many for data files of {size:,} bytes; keep only the columns that the task needs"
         )
 
 
@@ -233,13 +233,13 @@ def _check_paths(value: object, card: Path) -> None:
             ":" in entry or entry.startswith(("/", "~", "\\")) or ".." in Path(entry).parts
         ):
             raise UserError(
-                f"{card}: '{entry}' in configs is a file outside of the dataset's folder; put its files into the folder"
+                f"{card}: '{entry}' in configs is a file outside of the dataset's folder; put the file into the folder"
             )
 
 
 def _check_features(features: object, card: Path) -> None:
     """Raise a `UserError` for columns other than text, numbers, and lists or groups of these.
-    Images and sounds could be paths."""
+    Columns of images or sounds could contain paths of files."""
     import datasets
 
     plain_kinds = (
@@ -262,7 +262,7 @@ def _check_features(features: object, card: Path) -> None:
         if not isinstance(entry, plain_kinds):
             kind = type(entry).__name__
             raise UserError(
-                f"{card}: a column of kind '{kind}' in its features; expected text, numbers and lists: take it out"
+                f"{card}: a column of kind '{kind}' in its features, expected text, numbers or lists; take the column out"
             )
         queue += (
             entry.values()

@@ -72,8 +72,8 @@ RESTATED = ("has", "hold")  # first words of the first and the second restatemen
 def demonstrate_swaps(
     chain: Chain, rng: random.Random, slip: float, restated: tuple[float, ...] = (1.0,)
 ) -> str:
-    """A demonstration for a problem of `draw_swaps`. `slip` is the probability that a swap is left
-    out.
+    """A demonstration for a problem of `draw_swaps`. `slip` is the probability that a step leaves
+    both holdings unchanged instead of swapping them.
 
     Each step recalls the swap and both holdings before it states the result, because a model does
     not learn the task without the recall. A holding is always a name followed by a colour, as in
@@ -246,8 +246,8 @@ TOWNS = (
 )  # fmt: skip
 ANIMALS = ("goat", "horse", "duck", "cat", "mule", "sheep", "goose", "dog", "pig", "hen")
 FACTS = len(KEEPERS) * len(TOWNS)  # number of different facts
-# Families that need no reasoning. A model can solve only demonstrated problems of these families, so
-# test problems are demonstrated, too.
+# Families that need no reasoning. A model can solve only demonstrated problems of these families,
+# so test problems are demonstrated, too.
 MEMORISED = ("facts",)
 
 
@@ -328,8 +328,8 @@ def read_arithmetic(question: str) -> Chain:
 
 
 def solutions(family: str, question: str) -> set[str] | None:
-    """All worked solutions of a question in which every step is right. Swaps have one solution for
-    each number of restatements, arithmetic has a single solution.
+    """All worked solutions of a question that have no wrong step. Swaps have one solution for each
+    number of restatements, arithmetic has a single solution.
 
     None for a family without worked solutions, such as facts, which have no steps.
     """

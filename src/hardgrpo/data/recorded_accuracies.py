@@ -3,9 +3,9 @@ completions."""
 
 from hardgrpo.runtime import files
 
-# `at_most_percent`: a row is about the questions that the base model solves with at most this pass
-# rate; 100 for all questions. `problems`: the number of these questions, empty if the pass rates
-# were not published.
+# `at_most_percent`: a row is about the questions on which the base model's pass rate is at most
+# this percentage; 100 for all questions. `problems`: the number of these questions, empty if the
+# authors did not publish the pass rates.
 COLUMNS = {
     "step": int,
     "measure": str,

@@ -12,7 +12,7 @@ from hardgrpo.grading import graders
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import RowError, UserError, first_entries, printable, refuse_rows
 
-# largest share of solutions that the grader may reject; rejected solutions are left out
+# The grader may reject up to this share of the solutions. Rejected solutions are left out.
 UNGRADED_SHARE = tasks.UNREADABLE_SHARE
 
 
@@ -30,7 +30,7 @@ def worked_solutions(
     row_format, columns = source.get("format", "columns"), source.get("columns", {})
     if row_format not in sources.SOLUTIONS and "solution" not in columns:
         raise UserError(
-            f"task {task}: its source has no worked solutions, so a recipe with objective: sft cannot train on it; take another task, or"
+            f"task {task}: its source has no worked solutions, so a recipe with objective: sft cannot train on this task; take another task, or"
             " name a column with solutions in the task's source (columns: {solution: NAME})"
         )
     pairs, row_errors = [], []
@@ -47,7 +47,7 @@ def worked_solutions(
 
 
 def _generated(task: str, family: str, question: str) -> str:
-    """The shortest worked solution, in which every step is right."""
+    """The shortest of the worked solutions of a generated question that have no wrong step."""
     texts = generated.solutions(family, question)
     if texts is None:
         raise UserError(
@@ -81,7 +81,7 @@ def correct_solutions(pairs: list[tuple[dict, str]], grader: str, path: str | Pa
             raise UserError(
                 f"{fault}; choose another grader for the task, or correct the solutions"
             )
-        print(f"warning: {printable(fault)}; they are left out", flush=True)
+        print(f"warning: {printable(fault)}; these solutions are left out", flush=True)
     return rows
 
 

@@ -92,14 +92,14 @@ def choose_rows(
     """[(row number from 0, row)] of the rows that the task's `rows` (`only`, `except`, `every`,
     `first`, `draw`) select.
 
-    Raise a `UserError` for a number beyond the last row, and if there are fewer rows than are to be
-    drawn.
+    Raise a `UserError` for a number beyond the last row, and if `draw` exceeds the number of rows
+    to draw from.
     """
     selection = selection or {}
     indices = [*selection.get("only", []), *selection.get("except", [])]
     if indices and max(indices) >= len(rows):
         raise UserError(
-            f"{path}: row {max(indices)} is chosen, but there are {len(rows)} rows, counted from 0; correct the task's rows"
+            f"{path}: `rows` of the task names row {max(indices)}, but there are {len(rows)} rows, counted from 0; correct `rows`"
         )
     included = set(selection.get("only", range(len(rows)))) - set(selection.get("except", []))
     interval, first = selection.get("every", 1), selection.get("first", 0)
@@ -107,7 +107,7 @@ def choose_rows(
     if "draw" in selection:
         if selection["draw"] > len(numbers):
             raise UserError(
-                f"{path}: {selection['draw']} rows are to be drawn, but there are {len(numbers)}; lower `draw` of the task's rows"
+                f"{path}: {selection['draw']} rows are to be drawn, but there are only {len(numbers)}; lower `draw` in the task's `rows`"
             )
         numbers = sorted(
             random.Random(f"rows:{selection['seed']}").sample(numbers, selection["draw"])
@@ -191,7 +191,7 @@ def solution(row: dict, format: str, columns: dict, statement: str, location: st
         text = row.get(columns.get("solution"))
     if not isinstance(text, str) or not text.strip():
         name, (path, _, place) = columns.get("solution", "solution"), location.rpartition(": ")
-        remedy = "add it, take the row out, or name another column"
+        remedy = "add the solution, take the row out, or name another column"
         raise RowError(path, place, f"no worked solution in column '{name}'", remedy)
     return text.strip()
 
@@ -210,8 +210,8 @@ def as_problem(
     path: str | Path,
     place: str | None = None,
 ) -> dict:
-    """The problem in a row: question, answer (None if missing and not needed), tier, and id (if any).
-    Raise a `RowError` for an unusable row.
+    """The problem in a row: question, answer (None if missing and not needed), tier, and id (if
+    any). Raise a `RowError` for an unusable row.
 
     `number` counts rows from 0. `place` is the row's place in the file (default: computed from
     `number` and the header of a table).
@@ -245,8 +245,8 @@ def as_problem(
     if needs_answer and (problem["answer"] is None or not str(problem["answer"]).strip()):
         raise row_error(
             "the answer is missing",
-            "add it, take the row out, or set the task's `labelled` to false (nobody has given answers"
-            " yet: `.venv/bin/snakemake subset` says which to ask for)",
+            "add the answer, take the row out, or set the task's `labelled` to false (if nobody has given"
+            " answers yet: `.venv/bin/snakemake subset` chooses the prompts to annotate)",
         )
     return problem
 
@@ -263,7 +263,7 @@ def _no_column(row: dict, key: str, names: dict, path: str | Path, place: str) -
     ]
     example = unused_columns[0] if unused_columns and not (is_table and len(row) == 1) else "NAME"
     problem = f"no column '{names[key]}' for the {key}"
-    remedy = f"found {', '.join(map(str, row))}. Name it in the task's source, e.g. columns: {{{key}: {example}}}"
+    remedy = f"found {', '.join(map(str, row))}. Name the column in the task's source, e.g. columns: {{{key}: {example}}}"
     if is_table:
         return UserError(f"{path}: {place}: {problem}; {remedy}")
     return RowError(path, place, problem, remedy)

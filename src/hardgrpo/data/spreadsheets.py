@@ -170,7 +170,8 @@ FORMULA = re.compile(r"'*[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")
 # Text within a cell that becomes a formula if a spreadsheet takes ';' or tabs for the delimiter, or
 # loses the quotes: a new cell then starts with this text.
 INNER_FORMULA = re.compile(r"(?<=[;\t\r\n])(['\"]*)([=+\-@\uff1d\uff0b\uff0d\uff20][^;\t\r\n]*)")
-START = "'\t\r\n"  # characters that may precede the text of a cell and are kept when it is escaped
+# characters that may precede the text of a cell; they stay in place when the text is escaped
+START = "'\t\r\n"
 NUMBER = re.compile(r"[+-]?[\d.]+")
 
 
@@ -202,8 +203,8 @@ DIGITS = 15  # significant digits of a number in a spreadsheet
 
 
 class Ids:
-    """Finds the ids of a pool by the text that a spreadsheet may show instead of an id: without
-    leading zeros, rounded, or as 1.2E+11."""
+    """Finds the ids of a pool from the text that a spreadsheet may show instead of an id: the id
+    without leading zeros, rounded, or as 1.2E+11."""
 
     def __init__(self, ids: Iterable[str]):
         self.ids, self._by_value = list(ids), {}

@@ -14,7 +14,7 @@ from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import RowError, UserError, first_entries, printable, refuse_rows
 
 SPLITS = ("train", "test")
-# {family: keys of its source that hold lists of numbers}
+# {family: keys of the task's source that hold lists of numbers}
 LISTS = {
     "swaps": ("objects", "length"),
     "arithmetic": ("length",),
@@ -27,7 +27,8 @@ FAMILIES = {
     "shuffled_objects": lambda rng, source: generated.draw_shuffled_objects(rng, source["objects"]),
     "facts": lambda rng, source: generated.draw_fact(rng, source["seed"]),
 }
-# The grader may fail to read up to this share of reference answers; their problems are left out.
+# The grader may fail to read up to this share of the reference answers. Problems with these answers
+# are left out.
 UNREADABLE_SHARE = 0.01
 
 
@@ -36,9 +37,9 @@ def prepare(
 ) -> list[dict]:
     """The problems of a split.
 
-    `source` is the task's `source` in the configuration, without the other split; `paths` are the
-    files or dataset folders of the split's parts, in order. Raise a `UserError` for rows that are
-    not valid problems, and if no problem is left.
+    `source` is the part of the task's `source` that this split needs (`settings.source_of_split`);
+    `paths` are the files or dataset folders of the split's parts, in order. Raise a `UserError` for
+    rows that are not valid problems, and if no problem is left.
     """
     return prepare_with_places(task, source, split, paths, labelled)[0]
 
@@ -124,7 +125,7 @@ def problems_with_rows(
     refuse_rows(row_errors)
     if not problems:
         raise UserError(
-            f"task {task}: no problems are left in the {split} split; check its rows and keep"
+            f"task {task}: no problems are left in the {split} split; check `rows` and `keep` in the task's source"
         )
     problems = _check_problems(problems, places, labelled)
     return [(problem, *origin) for problem, origin in zip(problems, origins)]
@@ -150,7 +151,10 @@ def readable_problems(problems: list[dict], grader: str, path: str | Path) -> li
         raise UserError(
             f"{fault}; choose another grader for the task or correct the answers{point}"
         )
-    print(f"warning: {printable(fault)}; probes, subsets and tests leave them out", flush=True)
+    print(
+        f"warning: {printable(fault)}; probes, subsets and tests leave these problems out",
+        flush=True,
+    )
     return readable
 
 

@@ -9,8 +9,8 @@ COLUMNS = {"id": str, "epoch": int, "correct": int, "rollouts": int}
 
 
 def read(path: str) -> dict[str, list[dict]]:
-    """{prompt: rows by epoch}, prompts in the order of the file. Raise a `UserError` for impossible
-    or repeated rows."""
+    """{prompt: rows in the order of the epochs}, with prompts in the order of the file. Raise a
+    `UserError` for impossible or repeated rows."""
     table = spreadsheets.read(path)
     prompts: dict[str, list[dict]] = {}
     places: dict[tuple[str, int], str] = {}
@@ -27,7 +27,7 @@ def read(path: str) -> dict[str, list[dict]]:
             repetition = (
                 f"prompt '{row['id']}' has epoch {row['epoch']} twice, first in {first_place}"
             )
-            problem = (repetition, "remove one") if first_place != place else None
+            problem = (repetition, "remove one of the rows") if first_place != place else None
         if problem:
             row_errors.append(RowError(path, place, *problem))
             continue
@@ -47,11 +47,14 @@ def _row_problem(row: dict) -> tuple[str, str] | None:
         return f"epoch is {row['epoch']}, expected a number from 0", "correct it"
     if row["rollouts"] < 2:
         return (
-            f"rollouts is {row['rollouts']}, expected at least 2, because one alone is never mixed",
+            f"rollouts is {row['rollouts']}, expected at least 2, because a group of one rollout is never mixed",
             "correct it",
         )
     if not 0 <= row["correct"] <= row["rollouts"]:
-        return f"correct is {row['correct']} of {row['rollouts']} rollouts", "correct one of them"
+        return (
+            f"correct is {row['correct']} of {row['rollouts']} rollouts",
+            "change one of the numbers",
+        )
     return None
 
 

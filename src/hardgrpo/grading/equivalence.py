@@ -1,9 +1,10 @@
 r"""Compare two expressions with Math-Verify. expressions.py runs this module as a helper process,
 with JSON Lines over pipes.
 
-This module corrects Math-Verify in three ways. It removes units, because Math-Verify drops
-everything after the first '\text{}'. It compares again values that Math-Verify calls equal only
-because both are small. It resets the state of SymPy, which draws random numbers and caches results,
+A *question* is a pair of texts to compare, or a text to parse. This module corrects Math-Verify in
+three ways. It removes units, because Math-Verify drops everything after the first '\text{}'. It
+compares values a second time if Math-Verify calls them equal, because Math-Verify takes different
+small values for equal. It resets the state of SymPy, which draws random numbers and caches results,
 before each question, so that a verdict depends only on the question.
 """
 
@@ -32,7 +33,7 @@ from hardgrpo.grading.quantities import (
 )
 
 MEMORY_BYTES = 2 << 30
-# largest relative difference of a value and its rounded decimal: about four digits
+# Largest relative difference at which a decimal counts as a rounding of a value: about four digits.
 ROUNDING_TOLERANCE = 5e-4
 EXACT_DIGITS = 50
 
@@ -223,7 +224,7 @@ def _differ(a, b, vanishing: bool = False) -> bool:
 
 def answer_questions() -> None:
     """Read one question per line and write one reply per line, [verdict, seconds of processor
-    time], until the parent ends."""
+    time], until the parent closes the pipe."""
     import resource
 
     import math_verify.parser  # noqa: F401  (before the memory limit)

@@ -39,8 +39,8 @@ from hardgrpo.runtime.errors import UserError
 
 LONGEST_EXPRESSION = 1000  # characters; longer texts are not compared
 LONGEST_EXAMPLE = 200  # characters of an answer in the message about slow answers
-# Limit of processor time of a question in the first and second try. A limit of wall time would make
-# grades depend on the load.
+# Limits of a question's processor time in the first and in the second try. A limit of wall time
+# would make grades depend on the machine's load.
 SECONDS = (5.0, 40.0)
 PATIENCE_SECONDS = 90.0  # limit of wall time, for a helper that makes no progress
 # Limit of processor time of all questions of a program: a constant, plus time per question. The
@@ -89,7 +89,8 @@ def _remove_spaces(text: str) -> str:
 @functools.lru_cache(maxsize=2**16)
 def equal(reference: str, answer: str) -> bool | None:
     """Whether an answer is equivalent to a reference; None if undecided. As in Math-Verify, the
-    relation is not symmetric: for the reference 'x > 2', a set is accepted."""
+    relation is not symmetric: an inequality as reference accepts a set as answer, but a set does
+    not accept an inequality."""
     if same_text(reference, answer):
         return True
     if max(len(reference), len(answer)) > LONGEST_EXPRESSION:
@@ -109,7 +110,7 @@ def _compare_without_helper(reference: str, answer: str) -> bool | None:
     if answer_base not in (base, "10", None) or (
         SUBSCRIPT.search(words[1]) and not SUBSCRIPT.search(words[0])
     ):
-        return False  # Math-Verify ignores a base that the reference lacks
+        return False  # Math-Verify would ignore the base of the answer if the reference has none
     if base not in ("10", None):
         return digits == (answer_digits if answer_base else words[1])
     left = read_quantity(digits if base else reference)
@@ -122,7 +123,8 @@ def _compare_without_helper(reference: str, answer: str) -> bool | None:
 
 
 def _same_quantity(left: Quantity, right: Quantity) -> bool:
-    """Whether both are equal; to six places if only one is a ratio. '50%' equals 50 and 1/2."""
+    """Whether both quantities are equal; rounded to six places if only one is a ratio. '50%'
+    equals both 50 and 1/2."""
     pairs = [(left.value, right.value)]
     if left.percent != right.percent:
         shares = [side.value / (100 if side.percent else 1) for side in (left, right)]

@@ -35,7 +35,10 @@ SYMBOLS = str.maketrans(
 )
 UNICODE_FORMS = [
     (re.compile("√(\\d+)"), r"\sqrt{{{}}}"),
-    (re.compile("[ℊ-ℌℎ-ℓℯ-ℱℳℴⅅ-ⅉ𝐀-𝟋]"), r"\mathnormal{{{}}}"),  # symbols, not units
+    (
+        re.compile("[ℊ-ℌℎ-ℓℯ-ℱℳℴⅅ-ⅉ𝐀-𝟋]"),
+        r"\mathnormal{{{}}}",
+    ),  # letters of formulas are symbols, not units
     (re.compile("[⁰¹²³⁴-⁹⁺⁻ⁿⁱ]+"), "^{{{}}}"),
     (re.compile("[₀-₉₊₋ₐₑₒₓₙ]+"), "_{{{}}}"),
     (re.compile("[¼-¾⅐-⅞]"), r"\frac{{{}}}{{{}}}"),
@@ -74,7 +77,7 @@ def _remove_accents(text: str) -> str:
 
 # --- spaces, and marks around an answer ---
 
-BALANCED = r"((?:[^{}]|\{(?:[^{}]|\{[^{}]*+\})*+\})*+)"  # braces, three deep
+BALANCED = r"((?:[^{}]|\{(?:[^{}]|\{[^{}]*+\})*+\})*+)"  # balanced braces, at most three deep
 TEXT = re.compile(
     rf"\\(?:text\w*|mathrm|mathbf|mathit|mathsf|operatorname|mbox|hbox)\s*\{{{BALANCED}\}}"
 )
