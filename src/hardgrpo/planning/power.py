@@ -2,9 +2,9 @@
 that a published difference needs.
 
 Power depends on three variances that are unknown before the runs and therefore assumed. The spread
-over seeds matters most: runs differ by 5 to 15 points on the small test sets of A Sober Look at
-Progress in LM Reasoning (arXiv 2504.07086), and by 0.5 to 1.5 points in the miniature. The
-variances over completions and problems are those of the miniature's hardest tests, rounded up.
+over seeds matters most: runs differ by 5 to 15 points on the small test sets of "A Sober Look at
+Progress in LM Reasoning" (arXiv 2504.07086), and by 0.5 to 1.5 points in the miniature. The
+variances over completions and over problems are those of the miniature's hardest tests, rounded up.
 """
 
 from itertools import combinations
@@ -102,8 +102,9 @@ def required_seeds(
     the study's seeds detect. `takes` is the smallest number of seeds, at least 2, that detects the
     published difference with power 80 %; None if it exceeds MOST_SEEDS. `gpu_hours` is the cost of
     the two policies' runs with `takes` seeds on GPUs of kind `gpu`. `aims`: whether the study's
-    `aims_at` names the claim. `readings` holds pairs (published task, corresponding task of this
-    project); `data` is the folder of local input files. Primary claims are corrected for the number of the study's tasks.
+    `aims_at` names the claim. Primary claims are corrected for the number of the study's tasks.
+    `readings` holds pairs (published task, corresponding task of this project). `data` is the
+    folder of local input files.
     """
     rows = []
     for claim in claims:
