@@ -176,8 +176,8 @@ class ResolvedJob:
 
     @property
     def updates(self) -> int:
-        """Number of updates of a training or evaluated run: half of the recipe's updates if the
-        policy annotates in two rounds."""
+        """Number of updates of the run that the job trains or evaluates: half of the recipe's
+        updates if the policy annotates in two rounds."""
         return self.recipe["updates"] // (2 if settings.has_rounds(self.policy) else 1)
 
     @property
@@ -409,18 +409,25 @@ def _training(job: ResolvedJob, gpu: str, fill: float | None) -> Estimate:
     sampling = updates * sampling_seconds(
         shape, sampled / parts, generated / parts, limit, engine, gpu, 1, width
     )
-    passes = 2 + (2 if adapter else 4)  # forward; backward for activations and for trained weights
-    passes += 2 if count else 0  # gradient checkpointing recomputes layers in the backward pass
-    passes += 2 if recipe.get("beta", 0) > 0 else 0  # the reference policy
+    # FLOPs per weight and token: 2 for the forward pass, 2 for the gradients of the activations, and
+    # 2 for the gradients of the weights if there is no adapter
+    weight_flops = 2 + (2 if adapter else 4)
+    # gradient checkpointing recomputes layers in the backward pass
+    weight_flops += 2 if count else 0
+    weight_flops += 2 if recipe.get("beta", 0) > 0 else 0  # the reference policy
     # the trainer recomputes the probabilities of vLLM's tokens
-    passes += 2 if engine == "vllm" else 0
+    weight_flops += 2 if engine == "vllm" else 0
     trained *= selector_settings.trained_share(recipe) if recipe.get("selector") else 1
     # the reference policy; the reward model forward, backward, and forward again after its update
     if recipe.get("process"):
-        passes += 2 + 2 + (2 if adapter else 4) + (2 if count else 0) + 2
+        weight_flops += 2 + 2 + (2 if adapter else 4) + (2 if count else 0) + 2
     processor = GPUS[gpu] if count else CORE
     learning = (
-        passes * parameters * trained / (processor.flops * TRAINING_SHARE[device]) / max(1, count)
+        weight_flops
+        * parameters
+        * trained
+        / (processor.flops * TRAINING_SHARE[device])
+        / max(1, count)
     )
     sync = parameters * 2.0 / SYNC_PER_SECOND if engine == "vllm" else 0.0
     start = _start(shape, engine)

@@ -17,7 +17,8 @@ from hardgrpo.study.resolved import ResolvedStudy
 
 SEED_SD = 0.02  # standard deviation of a run's accuracy over seeds, as a share
 COMPLETION_VARIANCE = 0.15  # mean of p(1-p) over problems
-# variance over problems; 1: the gain of one policy, 2: the paired difference of two policies
+# {number of policies: variance over problems}: the gain of one policy, and the paired difference of
+# two policies
 PROBLEM_VARIANCE = {1: 0.05, 2: 0.02}
 MOST_SEEDS = 1000  # if a difference needs more seeds, the test has too few problems
 

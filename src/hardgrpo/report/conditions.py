@@ -28,7 +28,8 @@ def has_reach(study: ResolvedStudy) -> bool:
 
 
 def has_leads(study: ResolvedStudy) -> bool:
-    """Whether more than three base models are trained, and `hard` beside another policy."""
+    """Whether `hard` is trained beside another policy, and there are more than three base
+    models."""
     return is_compared(study) and len({run.base for run in study.runs}) > 3
 
 

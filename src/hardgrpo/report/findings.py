@@ -20,7 +20,7 @@ from hardgrpo.study import paths
 DESIGN = "design"  # key of numbers that come from the configuration
 FINDINGS = "paper/findings.yaml"
 
-# {`show` of a number: (suffixes of its columns, function of their values)}
+# {value of the key `show`: (suffixes of the columns to read, function that formats their values)}
 FORMATS = {
     "gain": (("", "_low", "_high"), formats.signed_interval),
     "share": (("", "_low", "_high"), formats.with_interval),
@@ -30,7 +30,7 @@ FORMATS = {
     "p": (("",), formats.probability),
     "text": (("",), str),
 }
-# {suffix of an interval's end: the column of this end in tables with one estimate per row}
+# {suffix: name of the column with this suffix in tables with one estimate per row}
 ENDS = {"": "", "_low": "low", "_high": "high"}
 ORIGIN = ["macro", "text", "file", "lines", "column", "show"]
 
@@ -219,10 +219,10 @@ def check_entry(tables: Committed, entry: dict, place: str) -> None:
     tested = [name for name in CONDITIONS if name in entry]
     unknown_keys = entry.keys() - {"table", "rows", "column", "over", "share", "count", *CONDITIONS}
     if unknown_keys or (tested and frame.empty) or not (tested or "count" in entry):
+        fault = f"has unknown keys: {', '.join(sorted(unknown_keys))}"
         raise UserError(
-            f"{place}: {tables.path(table)}: the condition with {words_of(entry)} tests nothing"
-            f"{''.join(f', unknown key {key}' for key in sorted(unknown_keys))}; correct its entry"
-            f" in {FINDINGS}"
+            f"{place}: {tables.path(table)}: the condition with {words_of(entry)}"
+            f" {fault if unknown_keys else 'tests nothing'}; correct its entry in {FINDINGS}"
         )
     failures = []
     for _, row in frame.iterrows():
