@@ -409,8 +409,8 @@ def _training(job: ResolvedJob, gpu: str, fill: float | None) -> Estimate:
     sampling = updates * sampling_seconds(
         shape, sampled / parts, generated / parts, limit, engine, gpu, 1, width
     )
-    # FLOPs per weight and token: 2 for the forward pass, 2 for the gradients of the activations, and
-    # 2 for the gradients of the weights if there is no adapter
+    # FLOPs per weight and token: 2 for the forward pass, 2 for the gradients of activations, and
+    # 2 for the gradients of weights if there is no adapter
     weight_flops = 2 + (2 if adapter else 4)
     # gradient checkpointing recomputes layers in the backward pass
     weight_flops += 2 if count else 0
