@@ -204,7 +204,7 @@ def test_a_missing_row_or_column_is_no_support(design):
         ({"above": 0}, "has no row with policy nobody"),
         ({"rows": {"colour": "red"}, "above": 0}, "has no column colour"),
         ({"rows": {}, "column": "loss", "above": 0}, "has no column loss"),
-        ({"rows": {}, "abov": 0}, "tests nothing, unknown key abov"),
+        ({"rows": {}, "abov": 0}, "has unknown keys: abov"),
         ({"rows": {}}, "tests nothing"),
         ({"above": 0, "count": [0, 0]}, "policy nobody tests nothing"),
     ):

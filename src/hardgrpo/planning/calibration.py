@@ -4,11 +4,11 @@
 (equal rule, device, model, task, recipe and policy: only seeds differ) to the widest (equal rule
 and device). An entry holds medians over its jobs:
 
-- `fill`: mean tokens of a completion, or of a worked solution in training, relative to the
-  completion limit (not in groups that mix tasks, whose limits differ);
+- `fill`: mean tokens of a completion (in SFT, of a worked solution) relative to the completion
+  limit; absent in groups that mix tasks, because limits differ between tasks;
 - `slowness`: seconds of work relative to the seconds that the cost model expects for the same
   number of tokens;
-- `start_seconds`: seconds outside of the work, for imports, loading and writing.
+- `start_seconds`: seconds outside of the work: imports, loading and writing.
 """
 
 import json
@@ -55,9 +55,9 @@ class FinishedJob:
 
 
 def read_finished_jobs(results: str, config: dict) -> list[FinishedJob]:
-    """All finished jobs below the folder `results`, except three kinds: jobs whose model, task,
-    test, recipe or policy is not in `config`, jobs with an unreadable provenance, and resumed jobs, which
-    record only the seconds of their last part."""
+    """The finished jobs below the folder `results`. Three kinds of jobs are left out: jobs whose
+    model, task, test, recipe or policy is not in `config`; jobs whose provenance cannot be read;
+    and resumed jobs, because their provenance has only the seconds since the job was resumed."""
     finished_jobs = []
     for rule, pattern in PROVENANCE.items():
         wildcard_pattern = re.compile(re.sub(r"{(\w+)}", r"(?P<\1>[^/]+)", pattern))
@@ -92,16 +92,16 @@ def _is_amount(value) -> bool:
 
 
 class Calibration:
-    """Medians over groups of finished jobs. `find` takes each median from the narrowest group that
-    a job belongs to."""
+    """Medians over groups of finished jobs. For a job, `find` takes each median from the narrowest
+    group that the job belongs to and that has this median."""
 
     def __init__(self, groups: list[dict], jobs: int = 0):
         self.groups, self.jobs = groups, jobs
         self.by_key = {tuple(sorted(group["of"].items())): group for group in groups}
 
     def find(self, job: Job, device: str) -> dict[str, float]:
-        """`fill`, `slowness` and `start_seconds` for a job, without quantities that have no
-        median."""
+        """The medians `fill`, `slowness` and `start_seconds` for a job. A median that none of the
+        job's groups has is left out."""
         medians: dict[str, float] = {}
         for names in GROUPS:
             group = self.by_key.get(_key(job, device, names), {})

@@ -41,15 +41,16 @@ GPUS = {  # NVIDIA's data sheets: dense, the SXM version where there is one
 }
 CORE = Processor(60e9, 10e9)  # one core of a server, fp32
 
-WIDE = 512  # width of a model from which products of matrices come near a core's peak
+# Models of at least this width nearly reach a core's peak in products of matrices.
+WIDE = 512
 # Speed of a core with AMX in bf16, divided by that of `CORE` (fp32); measured with
 # Qwen2.5-Coder-0.5B-Instruct (docs/costs.md). On cores without AMX bf16 is slower than fp32.
 BF16_SPEEDUP = 2.6
 # The share of the peak performance that is reached in practice. vLLM: the mean of three published
-# figures (docs/costs.md). CPU: measured with model `tiny`. Wide CPU: an update of
-# Qwen2.5-Coder-0.5B-Instruct on a core with AVX-512 reached 1.2 and 1.5 times `CORE`; cores without
-# AVX-512 are slower. Training and sampling with transformers on GPUs: assumed, because no run has
-# been measured.
+# figures (docs/costs.md). CPU: measured with model `tiny`. Wide CPU: in an update of
+# Qwen2.5-Coder-0.5B-Instruct, a core with AVX-512 reached 1.2 to 1.5 times the peak of `CORE`;
+# cores without AVX-512 are slower. Training and sampling with transformers on GPUs: assumed,
+# because no run has been measured.
 SAMPLING_SHARE = {"vllm": 0.27, "transformers": 0.27, "cpu": 0.2, "wide cpu": 1.0}
 TRAINING_SHARE = {"gpu": 0.3, "cpu": 0.5, "wide cpu": 1.0}
 # overhead per layer and decoding step
@@ -58,7 +59,7 @@ LAYER_SECONDS = {"vllm": 2e-5, "transformers": 6e-4, "cpu": 7e-4, "wide cpu": 7e
 START_SECONDS = {"vllm": 90.0, "transformers": 30.0, "cpu": 5.0, "wide cpu": 15.0}
 WEIGHTS_PER_SECOND = 1e9  # bytes read from shared storage
 DOWNLOAD_PER_SECOND = 50e6  # bytes
-SYNC_PER_SECOND = 20e9  # bytes of weights that the trainer copies to vLLM in each update
+SYNC_PER_SECOND = 20e9  # bytes; the trainer copies its weights to vLLM in each update
 # grading, logging, the optimiser, vLLM's sleep and wake-up
 UPDATE_SECONDS = {"gpu": 2.0, "cpu": 0.05, "wide cpu": 0.5}
 LIGHT_SECONDS = 4.0  # a job that mostly imports modules
@@ -94,7 +95,7 @@ class Job:
 
     rule: str
     model: str | None = None
-    task: str | None = None  # the task that is trained or probed on
+    task: str | None = None  # the task whose pool is probed or trained on
     recipe: str | None = None
     policy: str | None = None
     seed: int | None = None
@@ -111,8 +112,8 @@ class Job:
 
 @dataclass(frozen=True, eq=False)
 class ResolvedJob:
-    """A job with the entries of the configuration that its names stand for; an entry is empty if
-    the job does not name an object of this kind."""
+    """A job with the configuration's entries of the model, task, recipe, policy and test that the
+    job names. An entry is empty if the job names no object of this kind."""
 
     names: Job
     model: dict
@@ -163,7 +164,7 @@ class ResolvedJob:
 
     @property
     def split(self) -> Split:
-        """The problems that a probing or evaluating job samples."""
+        """The split for whose problems a probing or evaluating job samples completions."""
         if self.eval_task:
             return Split(self.names.eval_task, "test", self.eval_task)
         return Split(self.names.task, "train", self.task)
@@ -175,8 +176,8 @@ class ResolvedJob:
 
     @property
     def updates(self) -> int:
-        """Number of updates of a training or evaluated run: half of the recipe's updates if the
-        policy annotates in two rounds."""
+        """Number of updates of the run that the job trains or evaluates: half of the recipe's
+        updates if the policy annotates in two rounds."""
         return self.recipe["updates"] // (2 if settings.has_rounds(self.policy) else 1)
 
     @property
@@ -208,8 +209,8 @@ class ResolvedJob:
     @property
     def texts(self) -> int:
         """Number of texts that the job processes: the completions that it samples, or the worked
-        solutions that it trains on. Each text fills a share FILL of the completion limit on
-        average, or the share that finished jobs had."""
+        solutions that it trains on. On average, a text fills the share FILL of the completion
+        limit, or the share that was measured in finished jobs."""
         if self.names.rule not in TRAINING:
             return self.completions
         return self.updates * settings.texts_per_update(self.recipe)
@@ -334,9 +335,9 @@ def _sampling(job: ResolvedJob, gpu: str, fill: float | None) -> Estimate:
 
 
 def speedup(device: str, precision: str | None) -> float:
-    """Factor by which a job in `precision` is faster than the basic estimate, which assumes fp32 on a
-    CPU and bf16 on a GPU. `device` comes from `place`. Only bf16 for a wide model on a CPU, which is
-    assumed to have AMX, differs from 1."""
+    """Factor by which a job in `precision` is faster than the basic estimate, which assumes fp32 on
+    a CPU and bf16 on a GPU. The factor is 1 except for a wide model in bf16 on a CPU; this CPU is
+    assumed to have AMX. `device` is a result of `place`, or an engine on GPUs."""
     return BF16_SPEEDUP if (device, precision) == ("wide cpu", "bf16") else 1.0
 
 
@@ -355,11 +356,12 @@ def sampling_seconds(
     width: float = 2.0,
 ) -> float:
     """Seconds for `amount` completions with `tokens` tokens in total, by a model split over `count`
-    devices. A batch has at most `MAX_SEQUENCES` completions, on a CPU no more than fit into memory.
+    devices. A batch has at most `MAX_SEQUENCES` completions, and on a CPU at most as many as fit
+    into memory.
 
     vLLM replaces a finished completion immediately, so it takes tokens / batch size decoding steps.
     transformers samples a batch until the longest completion ends; the estimate assumes `limit`
-    decoding steps. `width` is the number of bytes per weight on a GPU.
+    decoding steps per batch. `width` is the number of bytes per weight on a GPU.
     """
     if not amount or not tokens:
         return 0.0
@@ -407,18 +409,25 @@ def _training(job: ResolvedJob, gpu: str, fill: float | None) -> Estimate:
     sampling = updates * sampling_seconds(
         shape, sampled / parts, generated / parts, limit, engine, gpu, 1, width
     )
-    passes = 2 + (2 if adapter else 4)  # forward; backward for activations and for trained weights
-    passes += 2 if count else 0  # gradient checkpointing recomputes layers in the backward pass
-    passes += 2 if recipe.get("beta", 0) > 0 else 0  # the reference policy
+    # FLOPs per weight and token: 2 for the forward pass, 2 for the gradients of activations, and
+    # 2 for the gradients of weights if there is no adapter
+    weight_flops = 2 + (2 if adapter else 4)
+    # gradient checkpointing recomputes layers in the backward pass
+    weight_flops += 2 if count else 0
+    weight_flops += 2 if recipe.get("beta", 0) > 0 else 0  # the reference policy
     # the trainer recomputes the probabilities of vLLM's tokens
-    passes += 2 if engine == "vllm" else 0
+    weight_flops += 2 if engine == "vllm" else 0
     trained *= selector_settings.trained_share(recipe) if recipe.get("selector") else 1
     # the reference policy; the reward model forward, backward, and forward again after its update
     if recipe.get("process"):
-        passes += 2 + 2 + (2 if adapter else 4) + (2 if count else 0) + 2
+        weight_flops += 2 + 2 + (2 if adapter else 4) + (2 if count else 0) + 2
     processor = GPUS[gpu] if count else CORE
     learning = (
-        passes * parameters * trained / (processor.flops * TRAINING_SHARE[device]) / max(1, count)
+        weight_flops
+        * parameters
+        * trained
+        / (processor.flops * TRAINING_SHARE[device])
+        / max(1, count)
     )
     sync = parameters * 2.0 / SYNC_PER_SECOND if engine == "vllm" else 0.0
     start = _start(shape, engine)

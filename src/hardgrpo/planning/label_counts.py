@@ -49,7 +49,8 @@ def label_count(policy: dict, recipe: dict, pool: int | None) -> int | None:
 
 
 def _sampled_prompts(policy: dict, recipe: dict, subset: int) -> int | None:
-    """The largest number of sampled prompts; None if a run buys the labels of the whole subset."""
+    """The largest number of prompts for which a run samples rollouts; None if the run buys the
+    labels of the whole subset."""
     return (
         selector_settings.max_labels(recipe, subset)
         if recipe.get("selector") or policy["rule"] == "all"

@@ -17,7 +17,7 @@ COLOURS = {  # by stage of a study, from the palette of Okabe and Ito
 }
 # the chart in CSS pixels: its width, the height of a row, and the margins of the bars
 WIDTH, ROW, LEFT, TOP = 1080, 16, 92, 24
-# rows for jobs without a GPU; if more jobs run at once, bars overlap
+# the largest number of rows for jobs without a GPU; if more of these jobs run at once, bars overlap
 CPU_ROWS, CPU_ROWS_BESIDE_GPUS = 24, 2
 MIN_LABELLED_WIDTH = 60  # the smallest width of a bar that shows its model, in CSS pixels
 

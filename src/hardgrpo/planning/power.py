@@ -2,9 +2,9 @@
 that a published difference needs.
 
 Power depends on three variances that are unknown before the runs and therefore assumed. The spread
-over seeds matters most: runs differ by 5 to 15 points on the small test sets of A Sober Look at
-Progress in LM Reasoning (arXiv 2504.07086), and by 0.5 to 1.5 points in the miniature. The
-variances over completions and problems are those of the miniature's hardest tests, rounded up.
+over seeds matters most: runs differ by 5 to 15 points on the small test sets of "A Sober Look at
+Progress in LM Reasoning" (arXiv 2504.07086), and by 0.5 to 1.5 points in the miniature. The
+variances over completions and over problems are those of the miniature's hardest tests, rounded up.
 """
 
 from itertools import combinations
@@ -17,7 +17,8 @@ from hardgrpo.study.resolved import ResolvedStudy
 
 SEED_SD = 0.02  # standard deviation of a run's accuracy over seeds, as a share
 COMPLETION_VARIANCE = 0.15  # mean of p(1-p) over problems
-# variance over problems; 1: the gain of one policy, 2: the paired difference of two policies
+# {number of policies: variance over problems}: the gain of one policy, and the paired difference of
+# two policies
 PROBLEM_VARIANCE = {1: 0.05, 2: 0.02}
 MOST_SEEDS = 1000  # if a difference needs more seeds, the test has too few problems
 
@@ -102,8 +103,9 @@ def required_seeds(
     the study's seeds detect. `takes` is the smallest number of seeds, at least 2, that detects the
     published difference with power 80 %; None if it exceeds MOST_SEEDS. `gpu_hours` is the cost of
     the two policies' runs with `takes` seeds on GPUs of kind `gpu`. `aims`: whether the study's
-    `aims_at` names the claim. `readings` holds pairs (published task, corresponding task of this
-    project); `data` is the folder of local input files. Primary claims are corrected for the number of the study's tasks.
+    `aims_at` names the claim. Primary claims are corrected for the number of the study's tasks.
+    `readings` holds pairs (published task, corresponding task of this project). `data` is the
+    folder of local input files.
     """
     rows = []
     for claim in claims:

@@ -1,7 +1,8 @@
-"""The page of answers of an analysis of published numbers, in Markdown, from its summary tables.
+"""Write the page of answers of an analysis of published numbers, in Markdown, from the analysis's
+summary tables.
 
-The text of each kind of analysis is in templates/answers_{kind}.md.j2. VALUES names the function
-that computes the values of the text.
+The text for each kind of analysis is in templates/answers_{kind}.md.j2. VALUES has, for each kind,
+the function that computes the values in this text.
 """
 
 from collections.abc import Callable

@@ -16,8 +16,8 @@ def are_many(frame: pd.DataFrame) -> bool:
 
 
 def order(frame: pd.DataFrame, column: str = "arm") -> list[str]:
-    """The arms in the order of the table, with arms of one hue together, and within a hue those of
-    one policy. `column` holds the arms: `arm` or `minus_arm`."""
+    """The arms in the order of the table, but with all arms of a hue together, and within a hue all
+    arms of a policy together. `column` holds the arms: `arm` or `minus_arm`."""
     policy = "minus" if column == "minus_arm" else "policy"
     arms = frame.drop_duplicates(column)
     policies = list(dict.fromkeys(arms[policy]))
@@ -27,8 +27,8 @@ def order(frame: pd.DataFrame, column: str = "arm") -> list[str]:
 
 
 def bands(names: list[list[str]]) -> list[list[int]]:
-    """[numbers of the panels of a group], for each group of panels that stand beside each other
-    because most of their rows are the same. `names` lists the rows of each panel."""
+    """Group panels that share most of their rows, so that they can be drawn side by side. `names`
+    lists the rows of each panel. A group is the list of its panels' positions in `names`."""
     result: list[list[int]] = []
     for number, rows in enumerate(names):
         for band in result:
@@ -44,9 +44,9 @@ def bands(names: list[list[str]]) -> list[list[int]]:
 
 def panels(names: list[list[str]], columns: int | None = None, row: float = ROW, order=()):
     """(figure, axes, places) of a figure with a panel for each list of row names. `places` has, for
-    each panel, {name of a row: its place on the y axis}. Panels with the same rows stand side by
-    side and share the names. `order` lists all rows from top to bottom. Raise a `UserError` without
-    panels.
+    each panel, {name of a row: its place on the y axis}. Panels in a line share the names of the
+    rows; without `columns`, only panels with mostly the same rows are in a line (`bands`). `order`
+    lists all rows from top to bottom. Raise a `UserError` if there are no panels.
     """
     if not names:
         plotting.panels(0)  # raises
@@ -120,7 +120,8 @@ def early_dots(axis, rows: pd.DataFrame, name: str, label: str, scale: float = 1
 
 
 def numbers_beside(axis, places, numbers, label: str) -> None:
-    """Write a number at the right of each row, and `label` beside the last panel of the line."""
+    """Write a number at the right of each row. If the panel is the last in its line of panels, also
+    write `label`, which says what the numbers are."""
     right_axis = axis.secondary_yaxis("right")
     right_axis.set_yticks(list(places), [f"{number:,.0f}" for number in numbers])
     right_axis.tick_params(length=0)
@@ -143,9 +144,10 @@ def base_line(axis, value: float, low: float, high: float, label: str = "base mo
 
 
 def parts_figure(frame: pd.DataFrame, parts: list[tuple], note, draw_more=lambda axis, group: None):
-    """A figure of the parts of gains, with a panel for each test and a row for each arm. `note`
-    takes the rows of a panel and returns a line of its title. `draw_more` adds to a panel; the
-    column `place` of its argument `group` is the place on the y axis."""
+    """A figure of the parts of gains: a panel for each model, task and test, and a row for each
+    arm. `note(group)` returns a line of a panel's title from the rows of the panel.
+    `draw_more(axis, group)` draws more marks in a panel; the column `place` of `group` is the
+    place on the y axis."""
     models, groups = frame.model.nunique(), plotting.groups(frame, ["model", "task", "eval_task"])
     names = [list(dict.fromkeys(group.arm)) for _, group in groups]
     row = 0.05 + 0.075 * len(parts)

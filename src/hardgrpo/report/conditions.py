@@ -28,7 +28,8 @@ def has_reach(study: ResolvedStudy) -> bool:
 
 
 def has_leads(study: ResolvedStudy) -> bool:
-    """Whether there are more than three base models, with `hard` trained beside another policy."""
+    """Whether `hard` is trained beside another policy, and there are more than three base
+    models."""
     return is_compared(study) and len({run.base for run in study.runs}) > 3
 
 
@@ -45,8 +46,8 @@ def has_tiers(study: ResolvedStudy) -> bool:
 
 
 def has_several_tiers(task: dict) -> bool:
-    """Whether the test problems of one task have several tiers (see `has_tiers`). In one dataset of
-    format `choices`, all problems have the same tier, the number of objects."""
+    """Whether the test problems of one task have several tiers (see `has_tiers`). A single dataset
+    of format `choices` has one tier, because all its problems have the same number of options."""
     source = task["source"]
     is_one_tier = source.get("format") == "choices" and len(source.get("test", ())) == 1
     return settings.has_tiers(task) and not is_one_tier
@@ -123,8 +124,8 @@ def chooses_at_equal_rollouts(study: ResolvedStudy) -> bool:
 
 
 def limits(study: ResolvedStudy) -> dict[str, int]:
-    """{test: completion limit} of all pairs of tests that grade the same completions: one test
-    grades them truncated (`cut_from`), its partner grades them whole."""
+    """{test: completion limit} of all tests that form a pair: both grade the same completions, one
+    of them truncated at a smaller limit (`cut_from`), the other as sampled."""
     token_limits = {}
     for model, task in {(run.model, run.task) for run in study.runs}:
         names = study.eval_tasks(task, model)

@@ -1,9 +1,9 @@
-"""The explorer: every completion of a study and of its base models, as a single self-contained HTML
-file.
+"""The explorer: the completions of a study's base models and of its runs' last checkpoints, as a
+single self-contained HTML file.
 
-The file holds JSON, gzipped and in base64: an index with the problems and all grades, which the
-page reads when it opens, and a block of texts for each evaluation, which the page reads to show or
-search the evaluation. Base64 keeps a browser from interpreting a completion as HTML. Compression
+The file holds JSON, gzipped and in base64: an index with the problems and all grades, and a block
+of texts for each evaluation. The page reads the index when it opens. It reads a block only to show
+or search the evaluation. Base64 keeps a browser from interpreting a completion as HTML. Compression
 keeps a file with tens of thousands of completions small enough to mail.
 """
 
@@ -26,7 +26,7 @@ from hardgrpo.study.resolved import ResolvedStudy
 SCRIPT = ("explorer_data.js", "explorer_selection.js", "explorer_view.js")  # joined in this order
 STYLE = ("explorer.css",)
 REMEDY = "delete the evaluation's .csv.gz and .jsonl.gz and run again"
-UNKNOWN = -1  # in place of nan, which JSON lacks, in `truncated` and `tokens` of recordings
+UNKNOWN = -1  # an unknown `truncated` or `tokens` of a recording, because JSON has no nan
 
 
 def read_study(study: ResolvedStudy, graders: dict[str, str]) -> tuple[dict, list[dict]]:

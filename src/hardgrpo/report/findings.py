@@ -20,7 +20,7 @@ from hardgrpo.study import paths
 DESIGN = "design"  # key of numbers that come from the configuration
 FINDINGS = "paper/findings.yaml"
 
-# {`show` of a number: (suffixes of its columns, function of their values)}
+# {value of the key `show`: (suffixes of the columns to read, function that formats their values)}
 FORMATS = {
     "gain": (("", "_low", "_high"), formats.signed_interval),
     "share": (("", "_low", "_high"), formats.with_interval),
@@ -30,15 +30,15 @@ FORMATS = {
     "p": (("",), formats.probability),
     "text": (("",), str),
 }
-# {suffix of an interval's end: the column of this end in tables with one estimate per row}
+# {suffix: name of the column with this suffix in tables with one estimate per row}
 ENDS = {"": "", "_low": "low", "_high": "high"}
 ORIGIN = ["macro", "text", "file", "lines", "column", "show"]
 
 
 @dataclass(frozen=True)
 class Condition:
-    """What the rows of a table must fulfil. `test` receives the estimate, the ends of its interval
-    and the limit; `words` is the expectation in an error message."""
+    """What a row of a table must fulfil. `test` receives the estimate, the ends of its interval
+    and the limit; `words` describes the expected value in an error message."""
 
     words: str
     test: object
@@ -74,7 +74,8 @@ class Committed:
 
     def rows(self, entry: dict, place: str) -> pd.DataFrame:
         """The rows that an entry of findings.yaml names, with their lines in the file as the column
-        `line`. Raise a `UserError` if there is no such column or row."""
+        `line`. Raise a `UserError` if there is no such column, or if there is no such row and the
+        entry does not count rows."""
         table = entry["table"]
         if table not in self.frames:
             header, cells = files.read_cells(self.root / self.path(table))
@@ -210,17 +211,18 @@ def check(tables: Committed, conditions: dict[str, list[dict]], text: str, name:
 
 
 def check_entry(tables: Committed, entry: dict, place: str) -> None:
-    """Raise a `UserError` unless enough rows of an entry fulfil its conditions: all rows or, with
-    the key `share` or `count` (least, most), a share or number of rows between these limits."""
+    """Raise a `UserError` if the rows of an entry do not support the sentence. All rows must fulfil
+    the entry's conditions. If the entry has the key `share` or `count` (least, most), the share or
+    number of rows that fulfil them must be between these limits instead."""
     table = entry["table"]
     frame = tables.rows(entry, place)
     tested = [name for name in CONDITIONS if name in entry]
     unknown_keys = entry.keys() - {"table", "rows", "column", "over", "share", "count", *CONDITIONS}
     if unknown_keys or (tested and frame.empty) or not (tested or "count" in entry):
+        fault = f"has unknown keys: {', '.join(sorted(unknown_keys))}"
         raise UserError(
-            f"{place}: {tables.path(table)}: the condition with {words_of(entry)} tests nothing"
-            f"{''.join(f', unknown key {key}' for key in sorted(unknown_keys))}; correct its entry"
-            f" in {FINDINGS}"
+            f"{place}: {tables.path(table)}: the condition with {words_of(entry)}"
+            f" {fault if unknown_keys else 'tests nothing'}; correct its entry in {FINDINGS}"
         )
     failures = []
     for _, row in frame.iterrows():
@@ -246,9 +248,10 @@ def check_entry(tables: Committed, entry: dict, place: str) -> None:
     elif "share" in entry:
         least, most = entry["share"]
         if not least <= fulfilled / len(frame) <= most:
+            tests = " and ".join(f"{entry['column']} {name} {entry[name]}" for name in tested)
             problem = (
-                f"{fulfilled} of {len(frame)} rows with {words_of(entry)} are"
-                f" {entry['column']} {entry[tested[0]]}, expected a share of {least} to {most}"
+                f"{fulfilled} of {len(frame)} rows with {words_of(entry)} fulfil '{tests}',"
+                f" expected a share of {least} to {most}"
             )
     elif failures:
         problem = f"line {failures[0][0]}: {failures[0][1]}"

@@ -142,7 +142,7 @@ def alignment(column: Column) -> str:
 
 
 FEW = 3  # rows; in a shorter table, equal cells may be a coincidence
-MOST_ROWS = 40  # of a printed table: a page
+MOST_ROWS = 40  # rows of a printed table; more do not fit on a page
 TEXT_WIDTH = 455  # points
 
 

@@ -16,7 +16,8 @@ FORMATS = {
     "interval": formats.with_interval,
     "r squared": "{:.2f}".format,
     "slope": formats.hundredths,  # points of lead per point of the predictor
-    "p": lambda value: ("=" if value >= 0.001 else "") + formats.probability(value),  # after 'p'
+    # follows the letter p: "=0.012" or "<0.001"
+    "p": lambda value: ("=" if value >= 0.001 else "") + formats.probability(value),
     "count": lambda value: f"{value:.0f}",
     # a part of a gain, rounded so that the rounded parts add up to the rounded gain
     **{f"part {index + 1}": functools.partial(formats.rounded_part, index) for index in range(3)},

@@ -162,7 +162,7 @@ def largest_gains(numbers) -> list[dict]:
 
 
 def over_all_tiers(kinds: pd.DataFrame) -> pd.DataFrame:
-    """Rows over all tiers, on each task's own test."""
+    """The rows of table `kinds` over all tiers, on each task's own test."""
     return own_test_rows(kinds)[own_test_rows(kinds).tier.isna()]
 
 
@@ -293,13 +293,14 @@ def sound_of(numbers, key: str, rows: pd.DataFrame) -> dict:
 
 
 def finishing_by_grader(numbers, rows: pd.DataFrame) -> dict | None:
-    """The part finishing of the largest gain, by the strict and by the lenient grader; None if the
-    two do not differ."""
+    """The part *finishing* of the largest gain, by the strict and by the lenient grader; None if
+    both graders give the same number, or if there are no rows."""
     rows = rows[rows.tier.isna() & (rows.step == rows.groupby("arm").step.transform("max"))]
-    task = rows[rows.grading == "task"]
-    if not len(task):
+    task_rows = rows[rows.grading == "task"]
+    if not len(task_rows):
         return None
-    best = rows[rows.arm == task.loc[task.gain.idxmax()].arm].set_index("grading", drop=False)
+    best_arm = task_rows.loc[task_rows.gain.idxmax()].arm
+    best = rows[rows.arm == best_arm].set_index("grading", drop=False)
     if abs(best.finishing["strict"] - best.finishing["lenient"]) < 0.0005:
         return None
     finishing = {
@@ -312,7 +313,8 @@ def finishing_by_grader(numbers, rows: pd.DataFrame) -> dict | None:
 
 
 def leads(numbers) -> str:
-    """The property of the base model with the largest R^2 for the lead of `hard` over `random`."""
+    """For each task, the property of the base model that best explains (largest R^2) the lead of
+    `hard` over `random`."""
     table = own_test_rows(numbers.tables["lead_regressions"])
     table = table[(table.policy == LEADING) & (table.minus == RIVAL)]
     has_several_models, lines = table.model.nunique() > 1, []
@@ -341,19 +343,21 @@ def explained(numbers) -> str:
     length, over all cells."""
     table = numbers.tables["regressions"]
     table = table[(table.task == "all") & table.adjusted_for.isna()]
-    alone = {row.predictor: row for row in table.itertuples()}
-    if not {"learnable", "tokens"} <= set(alone):
+    by_predictor = {row.predictor: row for row in table.itertuples()}
+    if not {"learnable", "tokens"} <= set(by_predictor):
         return ""
     values = {
         name: numbers.add(
-            f"explained.{name}", "regressions", alone[name], ["r_squared"], "r squared"
+            f"explained.{name}", "regressions", by_predictor[name], ["r_squared"], "r squared"
         )
         for name in ("learnable", "tokens")
     }
     return fill(
         "explained",
         **values,
-        cells=numbers.add("explained.cells", "regressions", alone["learnable"], ["cells"], "count"),
+        cells=numbers.add(
+            "explained.cells", "regressions", by_predictor["learnable"], ["cells"], "count"
+        ),
     )
 
 

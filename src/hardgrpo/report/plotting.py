@@ -104,8 +104,9 @@ def looks(settings: dict[str, dict]) -> dict[str, dict]:
 
 
 def shift_dashes(family: str, dashes: str) -> str:
-    """The entry at the index of `dashes`, after DASHES is rotated to begin behind the family's own
-    dashes. The first mark of `further_marks` thus differs from the family's own dashes."""
+    """Dashes of a further mark of a family, where `dashes` come from `further_marks`: DASHES[0]
+    becomes the entry after the family's own dashes, DASHES[1] the next entry, and so on. The first
+    further mark thus has other dashes than the family's own mark."""
     family_index = DASHES.index(FAMILIES[family][2])
     return DASHES[(family_index + 1 + DASHES.index(dashes)) % len(DASHES)]
 
@@ -116,7 +117,7 @@ def further_marks() -> Iterator[tuple[str, str]]:
         for index, marker in enumerate(MARKERS):
             yield marker, DASHES[(index + turn) % len(DASHES)]
     raise UserError(
-        "more policies in one figure than there are marks; split the study into several"
+        "more policies in one figure than there are marks; split the study into several studies"
     )
 
 

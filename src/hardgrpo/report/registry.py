@@ -53,11 +53,8 @@ class Summary:
     columns: list[str]
 
 
-POLICY = [
-    "model",
-    "task",
-    "policy",
-]  # keys of tables of subsets, because all recipes share a subset
+# keys of tables of subsets: no recipe, because all recipes of a policy share its subset
+POLICY = ["model", "task", "policy"]
 ANSWERED = [
     "base_answered",
     "answered",
@@ -367,8 +364,8 @@ FIGURES = {
         ["pass_at_k", "base_pass_at_k"], "What the gains are made of", "pass@k",
         r"Probability that at least one of $k$ samples is right, of base and trained models, with 95\,\% intervals. Dashed grey line: the base"
         " model, counting only samples in which every step is right. Where each policy is a row, the dashed line is the base model, in its interval.",
-        "The probability that at least one of k samples is right (unbiased pass@k): of the base model (grey, up to its reach samples; dashed: with every step right), and"
-        " after training by policy. Where the lines meet, training has only raised the probability of answers that the base model also reaches."
+        "The probability that at least one of k samples is right (unbiased pass@k): of the base model (grey, for k up to the number of its reach samples; dashed"
+        " grey: counting only samples in which every step is right), and of the trained models by policy. Where the lines meet, training has only raised the probability of answers that the base model also reaches."
         " With more than eight arms, each arm is a row, at the smallest and the largest k.",
         when=conditions.has_reach,
     ),
@@ -411,8 +408,8 @@ FIGURES = {
         " within the task, through ten points or more.",
         "Gain against the learnable share of groups, and against another possible explanation, the mean completion length after training, where"
         " lengths differ by a token or more. A point is a model, task, policy and recipe; bars are its 95 % intervals. The size is the budget;"
-        " hollow points have another recipe than the study's first. A line and its R² are within a task, for ten points or more, without"
-        " intervals, because policies share base models and problems, so that points are not independent.",
+        " hollow points have another recipe than the study's first. A line and its R² are for one task with ten points or more. They have no"
+        " intervals, because the points are not independent: policies share base models and problems.",
         when=conditions.has_rollouts,
         may_be_empty=["regressions"],
     ),
@@ -448,7 +445,7 @@ FIGURES = {
     "budget": Figure(
         ["gains", "subsets"], "Results", "Gain by share of the pool",
         r"Gain by policy and share of the pool that is trained on, with 95\,\% intervals. The hue is the rule of the policy.",
-        "Gain by the share of the pool that is trained on, the shares of one way of choosing together; updates and rollouts are the same at every share."
+        "Gain by the share of the pool that is trained on. Bars of policies that differ only in the budget are next to each other; updates and rollouts are the same at every share."
         " Bars are 95 % intervals for new problems and, with several seeds, new seeds.",
         when=conditions.has_budgets,
         design=lambda study: {"lines": conditions.budget_lines(study)},
@@ -459,7 +456,7 @@ FIGURES = {
         " the number at the right is its number of labels.",
         "Gain against the number of labels (logarithmic) that are bought to choose the prompts and to train on them."
         " Policies by pass rate need the labels of the whole pool before they choose; other policies buy only the labels of the chosen prompts;"
-        " the majority reward needs no label. A line joins the budgets of one way of choosing; updates and rollouts are the same everywhere."
+        " the majority reward needs no label. A line joins policies that differ only in the budget; updates and rollouts are the same for all points."
         " Bars are 95 % intervals for new problems and, with several seeds, new seeds."
         " With more than eight arms, each arm is a row; the rows are in the order of their labels.",
         when=conditions.has_labels,
@@ -488,7 +485,7 @@ FIGURES = {
         ["compared"], "Published numbers", "Published against measured here",
         r"Published numbers (diamonds) and those of this study (dots), with 95\,\% intervals of the latter, if they have one. If there are many"
         " numbers, each number is a point, and points on the dashed line are equal in both.",
-        "Published numbers (diamonds) and the numbers of this study (dots). If there are many numbers, each number is a point, and points on the dashed line are equal in both. Bars are 95 % intervals of the study's"
+        "Published numbers (diamonds) and the numbers of this study (dots). If there are many numbers, each pair of numbers is a point; on the dashed line both numbers are equal. Bars are 95 % intervals of the study's"
         " numbers, if they have one. Above each panel: how many published numbers lie within the study's interval.",
         when=conditions.is_published,
     ),
@@ -504,9 +501,9 @@ COUNT_FIGURES = {
         " samples raise the share of mixed groups by at most a point.",
             "How the prompts that each rule chooses behave in new samples of the same model, by the number of samples per prompt that chose"
             " them: the share whose group of rollouts is mixed (only these train), the pass rate, and the share that the model never"
-            " solves in all of its samples. The dotted line is a random choice, which needs no samples. The large mark is the number of"
-            " samples from which on a larger probe raises the share of mixed groups by at most a point. Values are exact for these prompts."
-            " The prompts were selected by difficulty, so that other pools differ.",
+            " solves in all of its samples. The dotted line is a random choice, which needs no samples. The large mark is the smallest sufficient"
+            " number of samples: no larger number raises the share of mixed groups by more than a point. Values are exact for these prompts."
+            " These prompts had been selected by difficulty, so other pools give other values.",
         ),
     },
     "before_after": {

@@ -14,14 +14,13 @@ COLUMNS += ["problems", "seeds"]
 
 
 def draw(gains, subsets, lines):
-    """The figure and its data. `lines` maps each policy to its line: policies that differ only in
-    the budget share a line. In the data, `share` is prompts / pool, and `line` also names the
-    recipe if it is not the study's first. If two bars would have the same line and share, `line` of
-    the second bar is the name of its arm."""
+    """The figure and its data. `lines` maps each policy to the name of its line (a group of bars
+    here): policies that differ only in the budget share a line. In the data, `share` is prompts /
+    pool, and `line` also names the recipe if the recipe is not the study's first. If two bars would
+    have the same line and share, `line` of the second bar is the label of its arm."""
     gains = own_test_samples(gains).drop(columns=["eval_task", "decoding"])
-    points = gains.merge(
-        subsets[[*KEYS, *SIZES]], on=KEYS
-    )  # a policy's subset is the same for all recipes
+    # a policy's subset is the same for all recipes
+    points = gains.merge(subsets[[*KEYS, *SIZES]], on=KEYS)
     points["share"] = points.prompts / points.pool
     line = points.policy.map(lines)
     line = line.where(points.arm == points.policy, line + ", " + points.recipe)

@@ -9,7 +9,8 @@ COLUMNS = ["model", "task", "group", "pass_rate", "problems"]
 
 
 def draw(difficulty):
-    """The figure and its data, in which `share` is `problems` divided by the sum over the group."""
+    """The figure and its data, in which `share` is `problems` divided by the sum of `problems` over
+    the group (the pool, or the subset of a policy)."""
     # Counts of a subset of 12 problems would be invisible beside those of a pool of 1,000.
     sums = difficulty.groupby(["model", "task", "group"]).problems.transform("sum")
     shares = difficulty.assign(share=difficulty.problems / sums)

@@ -1,5 +1,5 @@
 """Gain against the number of labels that a run buys, with 95 % intervals. If there are more than
-`plotting.MOST_ARMS` arms, each arm is a row, in ascending order of their labels."""
+`plotting.MOST_ARMS` arms, each arm is a row; the arm with the fewest labels is at the top."""
 
 import pandas as pd
 

@@ -70,7 +70,8 @@ def draw_points(frame: pd.DataFrame):
 
 
 def draw_slopes(slopes: pd.DataFrame):
-    """A panel for each model, task and predictor, a row for each policy over which `hard` leads."""
+    """A panel for each model, task and predictor, a row for each arm to which `hard` is
+    compared."""
     models = slopes.model.nunique()
     groups = plotting.groups(slopes, ["model", "task", "predictor"])
     names = [list(dict.fromkeys(group.minus_arm)) for _, group in groups]

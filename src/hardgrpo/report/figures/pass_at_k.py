@@ -29,7 +29,7 @@ def draw_lines(pass_at_k: pd.DataFrame, base_pass_at_k: pd.DataFrame):
         grey = {"color": "0.5", "share": True}
         plotting.series(axis, base.k, base, "pass", label="base model", linewidth=2.0, **grey)
         if base["sound"].notna().any():
-            look = grey | {"label": "every step right", "linestyle": "--"}
+            look = grey | {"label": "base model, every step right", "linestyle": "--"}
             plotting.series(axis, base.k, base, "sound", **look)
         for policy in dict.fromkeys(group.policy):
             rows = group[group.policy == policy]

@@ -63,7 +63,7 @@ def draw(study: dict, subsets, parity, accuracy):
 
 
 def stages_of(study: dict, subsets, parity, accuracy) -> list[tuple[str, list[str]]]:
-    """[(stage, lines)]. An unknown line is empty."""
+    """[(stage, lines)]. A line is '' if its value is unknown."""
     recipe, has_training, has_subsets = study["recipe"], len(parity) > 0, len(subsets) > 0
     supervised = is_supervised(recipe)
     accuracy = accuracy[accuracy.decoding == "sampled"]

@@ -1,5 +1,5 @@
-"""Gain at equal rollouts and at earlier checkpoints: a row for each arm, in the order of the number
-of labels that the arms needed."""
+"""Gain at equal rollouts and at earlier checkpoints: a row for each arm; the arm that needed the
+fewest labels is at the top."""
 
 import pandas as pd
 
@@ -9,8 +9,9 @@ from hardgrpo.report import arm_rows, plotting
 
 
 def draw(accuracy, gains, spent):
-    """In the drawn rows, `rollouts` counts the rollouts until the checkpoint, and `labels` the
-    labels of the run, both means over seeds. Only the last checkpoint has an interval."""
+    """In the drawn rows, `rollouts` is the number of rollouts until the checkpoint, and `labels`
+    the number of labels of the run; both are means over seeds. Only the last checkpoint has an
+    interval."""
     curves, ends = own_test_samples(accuracy), own_test_samples(gains)
     bases = curves[curves.step == 0].set_index(RUNS).accuracy
     final = ends.set_index(RUNS)[["step", "gain_low", "gain_high"]].rename(columns={"step": "end"})

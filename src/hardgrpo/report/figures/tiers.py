@@ -16,8 +16,8 @@ COLUMNS += ["problems", "seeds"]
 
 def draw(tiers):
     """Tests whose problems have one tier are left out, unless there are no other tests."""
-    several = with_several_tiers(tiers)
-    tiers = tiers if several.empty else several
+    several_tiers = with_several_tiers(tiers)
+    tiers = tiers if several_tiers.empty else several_tiers
     figure = draw_rows(tiers) if arm_rows.are_many(tiers) else draw_points(tiers)
     return figure, tiers[COLUMNS]
 

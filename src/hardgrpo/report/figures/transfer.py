@@ -23,7 +23,7 @@ def draw(gains):
         for name in dict.fromkeys([*frame.task, *frame.eval_task])
         if name in set(frame.eval_task)
     ]
-    # the text of an interval is 0.7 inches wide
+    # few panels per line, because the text of an interval is 0.7 inches wide
     columns = min(len(groups), 3 if len(tests) < 3 and len(groups) != 4 else 2)
     figure, axes = plotting.panels(
         len(groups),
@@ -32,7 +32,8 @@ def draw(gains):
         sharex=True,
         sharey=True,
     )
-    # All panels share a scale with 0 in its middle. In grey print, the sign replaces the colour.
+    # All panels share a scale with 0 in its middle. In grey print, the sign of the number tells
+    # gains from losses.
     largest = 100 * max(frame.gain.abs().max(), 1e-9)
     scale = colors.Normalize(-largest, largest)
     for axis, ((model, arm), group) in zip(axes, groups):
