@@ -449,4 +449,4 @@ COUNT_TESTS = {  # tests for claims of analyses of published numbers (study/publ
     "unsolved_gain": (unsolved_gain, {"margin": float}),
     "mixed_lead": (mixed_lead, {"policy": str}),
 }
-PRIMARY = ("difference", "new_solving")  # the tests that a primary claim may have
+PRIMARY = ("difference", "new_solving", "parts")  # the tests that a primary claim may have
