@@ -2,8 +2,8 @@
 evaluations and rollouts.
 
 `transformers.generate` computes each copy of a prompt separately and keeps all rows in the batch
-until the last row has ended. `decode` computes equal consecutive prompts once and removes ended rows
-from the batch.
+until the last row has ended. `decode` computes equal consecutive prompts once and removes ended
+rows from the batch.
 """
 
 from collections.abc import Callable

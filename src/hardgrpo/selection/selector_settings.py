@@ -30,8 +30,8 @@ def with_defaults(recipe: dict) -> dict:
 
 
 def max_labels(recipe: dict, pool: int) -> int:
-    """Upper bound of the number of labels that a run needs: the number of prompts that it
-    samples."""
+    """Upper bound of the number of labels that a run needs: the largest number of prompts that the
+    run can sample."""
     return min(pool, recipe["updates"] * recipe["prompts_per_update"])
 
 
@@ -44,8 +44,8 @@ def new_groups_per_step(recipe: dict) -> list[int]:
 
 
 def largest_update(recipe: dict) -> float:
-    """Number of groups of the largest update divided by the number of groups of a sampling step; at
-    least 1, as in plain GRPO."""
+    """Number of groups of the largest update divided by the number of groups of a sampling step,
+    but at least 1, the value of plain GRPO."""
     settings, step_groups = with_defaults(recipe), recipe["prompts_per_update"]
     groups = settings.get("groups", step_groups)
     if settings["kind"] == "targeted":

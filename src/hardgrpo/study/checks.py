@@ -12,7 +12,7 @@ from hardgrpo.study.settings import OWN_BASE_NAME, has_train, is_labelled
 from hardgrpo.study.study_checks import SINGULAR, unknown_names
 
 MOST_MISTAKES = 20  # listed in one message
-# Family -> (keys that its demonstrations need, each with an example, and keys that they may have).
+# Family of generated problems -> ({required key of its demonstrations: example}, {optional keys}).
 DEMONSTRATIONS = {
     "swaps": ({"length": "[1, 2, 3]", "slip": 0.2}, {"restated"}),
     "arithmetic": (
@@ -24,8 +24,8 @@ DEMONSTRATIONS = {
 
 
 def check(config: dict, name: str, sources: Collection[Path] = ()) -> None:
-    """Raise a `UserError` that lists the mistakes in the configuration, at most MOST_MISTAKES: each
-    with its file and line if it is in one of `sources`, else with `name`."""
+    """Raise a `UserError` that lists the mistakes in the configuration, at most MOST_MISTAKES. A
+    mistake in one of the files `sources` has its file and line, any other mistake `name`."""
     studies = config.get("studies")
     if translation := old_form.explain(studies) if isinstance(studies, dict) else []:
         raise UserError(f"{name}: {translation[0]}", *translation[1:])
@@ -172,7 +172,7 @@ def _demonstration_mistakes(
     ):
         yield (
             f"{place}.slip",
-            "expected one number for swaps, one by operation (+ - * /) for arithmetic",
+            "expected one number for swaps, or one number for each operation (+ - * /) for arithmetic",
         )
 
 

@@ -14,11 +14,11 @@ from hardgrpo.selection import selector_settings
 from hardgrpo.study import settings
 
 GIB = 2**30
-# per weight; nf4: 4 bits, and doubly quantised constants for blocks of 64
+# Bytes per weight. nf4: 4 bits, and doubly quantised constants for blocks of 64 weights.
 BYTES = {"fp32": 4.0, "bf16": 2.0, "nf4": 0.52}
 OPTIMISER_BYTES = {"adamw": 8.0, "paged_adamw_8bit": 2.0}  # per trained weight: two moments
-# Nearly all prompts of the tasks are shorter. Prompts with seven shuffled objects are the longest
-# kind, with 330 to 380 tokens.
+# Assumed length of a prompt. Nearly all prompts of the tasks are shorter: the longest kind, prompts
+# with seven shuffled objects, has 330 to 380 tokens.
 PROMPT_TOKENS = 400
 CONTEXT_BYTES = 1.5 * GIB  # CUDA context, kernels, allocator slack
 # assumed for vLLM's workspaces and CUDA graphs, which stay in memory while vLLM sleeps
@@ -27,8 +27,8 @@ GPU_GIB = 79.1  # memory of an H100 of 80 GB; `vllm_memory` is a share of this m
 # Number of scores (tokens x vocabulary) in memory: TRL computes log-probabilities tile by tile
 # (trl/kernels/chunked_logprob.py).
 TILE = 4096 * 32768
-# On a CPU, in float32: memory for the completions that are computed at once, beside the weights.
-# Two jobs, each with a model of half a billion weights, fit into 16 GiB.
+# Memory on a CPU for the completions that are computed at once in float32, in addition to the
+# weights. With this value, two jobs, each with a model of half a billion weights, fit into 16 GiB.
 CPU_BYTES = 4.0 * GIB
 PROGRAM_BYTES = 1.0 * GIB  # Python, torch and transformers
 
@@ -145,7 +145,7 @@ def training_memory(
     activation_bytes = tokens * (
         shape["layers"] * shape["hidden_size"] * (4.0 if autocast else width) + layer * width
     )
-    if autocast:  # keeps a copy of each weight in bf16 for the forward pass
+    if autocast:  # autocast keeps a copy of each weight in bf16 for the forward pass
         activation_bytes += parameters(shape) * 2.0
     # The last hidden states of the completions with their gradient in float32, a tile of scores,
     # and the gradient of a trained output layer in float32.
@@ -229,9 +229,12 @@ def cpu_sampling_memory(shape: dict, completion_tokens: int, rows: int) -> float
 
 
 def cpu_training_memory(shape: dict, recipe: dict, completion_tokens: int) -> float:
-    """GiB of main memory of a program that trains a model on a CPU: weights, gradients and
-    optimiser state, and the larger of two needs: the texts of a micro-batch with a tile of scores
-    and its gradient, or the rollouts of an update while they are sampled."""
+    """GiB of main memory of a program that trains a model on a CPU.
+
+    The program always needs weights, gradients and optimiser state. It also needs either the texts
+    of a micro-batch with a tile of scores and the tile's gradient, or the rollouts of an update
+    while they are sampled; the larger of these two needs counts.
+    """
     trained = (
         adapter_parameters(shape, recipe["adapter"]["rank"])
         if recipe.get("adapter")
