@@ -1,7 +1,7 @@
 """Resubmit jobs that Slurm refuses temporarily.
 
-Snakemake's Slurm plugin (2.8.0) reports a refused job as failed. Each refusal would use up one of
-the job's retries and lengthen its next time limit, although nothing ran.
+Snakemake's Slurm plugin (2.8.0) reports a refused job as failed. Without this module, each refusal
+would use up one of the job's retries and lengthen its next time limit, although the job never ran.
 """
 
 import contextlib

@@ -75,7 +75,7 @@ def run(main: Callable[[], None], may_start: bool = True) -> None:
     """Run `errors.run(main)` in a fork of the server, which is started if necessary.
 
     If `may_start` is false, no server is started: if no server is running, `main` runs in this
-    process. A program that needs no torch ends earlier this way.
+    process. Without a running server, a program that needs no torch is faster this way.
     """
     environments.prepare_exact()
     path = os.environ.pop(SOCKET, None)  # child processes (torchrun) do not use the server
@@ -102,8 +102,8 @@ def library_paths(paths: list[str]) -> list[str]:
 
 
 def wants_own_process() -> bool:
-    """Whether this program runs without a fork, because its arguments request GPUs, or because an
-    inference server samples the completions, so that the program needs no torch."""
+    """Whether this program must not run in a fork: it requests GPUs (--gpus), or it needs no torch,
+    because an inference server samples the completions (--engine server)."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--gpus", default="0")
     parser.add_argument("--engine")

@@ -133,7 +133,7 @@ def end_tokens(folder: str, tokenizer) -> list[int]:
     end_token_ids = sorted({token for token in token_ids if token is not None})
     if not end_token_ids:
         raise UserError(
-            f"{folder}: neither the configuration nor the tokenizer defines a token that ends a completion; add eos_token_id to config.json"
+            f"{folder}: neither the configuration nor the tokenizer defines a token that ends a completion; add eos_token_id to its config.json"
         )
     return end_token_ids
 

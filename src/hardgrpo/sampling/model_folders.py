@@ -173,8 +173,8 @@ def token_ids(tokenizer, conversations: list[Conversation], chat: dict) -> list[
     """Token ids of each conversation, up to the start of the answer. `chat` are arguments of the
     chat template.
 
-    Raise a `UserError` if the template or the tokenizer fails, does not end, or returns no or too
-    many tokens.
+    Raise a `UserError` if the template or the tokenizer fails, does not end, or returns no token or
+    too many tokens.
     """
 
     def apply(conversation: Conversation) -> bytes:

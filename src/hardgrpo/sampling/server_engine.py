@@ -79,7 +79,7 @@ OPTIONAL = {
     ),
     # left out only if it is 1, the default of most servers
     "temperature": (r"\btemperature", "the server samples at its default temperature"),
-    # Unlike the other parameters, `stream` is not sent unless a server demands it.
+    # Unlike the other parameters, `stream` is sent only if a server demands it.
     "stream": (
         r"\bonly supports? stream|stream\w*\W+(must|should|has to|needs to) be|enable the stream",
         "a stream is requested instead",
@@ -221,7 +221,7 @@ class Sampler:
         self.refused: set[str] = set()  # keys of OPTIONAL
         self.problems: set[str] = set()  # problems that were reported
         self.answers_received, self.is_model_checked = 0, False
-        # number of requested groups (samples of one prompt), and of those with equal samples only
+        # number of groups (samples of one prompt), and of groups whose samples are all equal
         self.groups = self.equal_groups = 0
         # The error that ends the sampling. Answers to requests in flight are still stored.
         self.failure: Exception | None = None
@@ -743,7 +743,7 @@ def read_answer(
 
 def tokens_of_early_truncation(answer: dict, completions: list[Completion], max_tokens: int) -> int:
     """The number of tokens in the answer's usage if the first completion was truncated clearly
-    below the limit. 0 if this is not so, or if a completion has reasoning.
+    below the limit, and no completion has reasoning; otherwise 0.
 
     llama.cpp truncates a completion where the model's context ends. Some servers report the tokens
     of the first completion, others the tokens of all completions.

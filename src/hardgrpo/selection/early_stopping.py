@@ -13,11 +13,11 @@ samples. The subset is decided as soon as these bounds decide the membership of 
 
 A *proof* is a set of further samples after which the subset is decided. `Stopper` receives counts
 and returns the samples to draw next: samples that a proof certainly or probably needs. To estimate
-these probabilities, `Stopper` draws the outcomes of the remaining samples several times from their
-posterior, and `cheapest_proof` gives the proof for each draw. With a confidence below 1, `Stopper`
-draws the same samples in the same order, but stops as soon as the expected precision and recall of
-a guess of the subset reach the confidence. Decisions depend only on the counts, so a probe can be
-resumed.
+the probability that a proof needs a sample, `Stopper` draws the outcomes of the remaining samples
+several times from their posterior, and `cheapest_proof` gives the cheapest proof for each draw.
+With a confidence below 1, `Stopper` draws the same samples in the same order, but stops as soon as
+the expected precision and recall of a guess of the subset reach the confidence. Decisions depend
+only on the counts, so a probe can be resumed.
 """
 
 import math
@@ -139,8 +139,8 @@ def _largest_count_below(rule: str, threshold: object, samples: int) -> int:
 
 
 def is_undecided(low: np.ndarray, high: np.ndarray, min_count: int, max_count: int) -> np.ndarray:
-    """True for each prompt whose bounds leave open if its count is in min_count..max_count. False
-    for all prompts if this range is empty."""
+    """True for each prompt whose bounds leave open whether its count is in min_count..max_count.
+    False for all prompts if this range is empty."""
     return ~(
         ((low >= min_count) & (high <= max_count)) | (low > max_count) | (high < min_count)
     ) & (max_count >= min_count)
@@ -249,7 +249,7 @@ def oracle_samples(
 
 def priorities(target: TargetSubset, correct: np.ndarray, drawn: np.ndarray) -> np.ndarray:
     """Priority (prompts,) of each prompt's next sample: FORCED if the bounds alone show that every
-    proof needs the sample, LEADING if they suggest it, else 0.
+    proof needs the sample, LEADING if the bounds only suggest it, else 0.
 
     For a rule with a threshold, undecided prompts are forced. For a rule with a rank, the cut lies
     between the `size`-th lowest `low` and the (`size` + 1)-th lowest `high`. A prompt is forced if

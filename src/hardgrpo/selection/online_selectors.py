@@ -3,9 +3,9 @@ interface).
 
 A run is a sequence of sampling steps. Each step samples `group_size` rollouts for each of
 `prompts_per_update` prompts, with every selector. The trainer asks for prompts (`ask`) and reports
-the share of rewarded rollouts of each group (`tell`). A selector depends only on the seed and this
-history. It derives its random numbers from the seed and the step, so a checkpoint needs only the
-selector's `state`. The pool of a selector is the run's subset.
+the share of rewarded rollouts of each group (`tell`). A selector's choices depend only on the seed
+and the earlier calls. A selector derives its random numbers from the seed and the step, so a
+checkpoint needs only the selector's `state`. The pool of a selector is the run's subset.
 
 Each docstring cites the source of the formula and states where this code differs from the source.
 """

@@ -24,8 +24,8 @@ DEMONSTRATIONS = {
 
 
 def check(config: dict, name: str, sources: Collection[Path] = ()) -> None:
-    """Raise a `UserError` that lists the mistakes in the configuration, at most MOST_MISTAKES. A
-    mistake in one of the files `sources` has its file and line, any other mistake `name`."""
+    """Raise a `UserError` that lists the mistakes in the configuration, at most MOST_MISTAKES. Each
+    starts with its file and line if it is in one of the files `sources`, else with `name`."""
     studies = config.get("studies")
     if translation := old_form.explain(studies) if isinstance(studies, dict) else []:
         raise UserError(f"{name}: {translation[0]}", *translation[1:])
@@ -156,7 +156,7 @@ def _demonstration_mistakes(
     if family not in DEMONSTRATIONS:
         yield (
             place,
-            f"only generated {', '.join(DEMONSTRATIONS)} have demonstrations; name a task of one of these",
+            f"only generated tasks ({', '.join(DEMONSTRATIONS)}) have demonstrations; name a task of one of these families",
         )
         return
     required, optional = DEMONSTRATIONS[family]
@@ -272,7 +272,7 @@ def _subset_mistakes(
     if source["kind"] == "server" and task and "cut_from" in task:
         yield (
             "subset.model",
-            f"'{subset['model']}' is behind a server, so its tokenizer cannot cut completions; name task '{task['cut_from']}'",
+            f"'{subset['model']}' is behind a server, so there is no tokenizer to cut completions; name task '{task['cut_from']}'",
         )
     if source["kind"] == "trajectory":
         yield (

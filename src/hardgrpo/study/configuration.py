@@ -284,7 +284,7 @@ def _sentence(config: dict, keys: tuple, detail: dict) -> tuple[str, str]:
         problem = f"'{detail['ctx']['tag']}' is not one of {tags}; correct it"
         return _dotted((*keys, "kind")), problem
     if detail["loc"][-1] == "[key]":
-        problem = "is the name of a folder; expected a name of letters, digits, _ . -, which begins with a letter or digit"
+        problem = "is used as a folder's name; expected a name of letters, digits, _ . -, which begins with a letter or digit"
         return place, f"{detail['input']!r} {problem}"
     message = re.sub("^(Input|String|List|Dictionary) should", "should", detail["msg"]).replace(
         " after validation", ""

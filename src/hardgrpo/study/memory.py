@@ -119,8 +119,9 @@ def training_memory(
 
     With an adapter each process holds the whole base. Without an adapter, weights, gradients and
     optimiser state are sharded over the GPUs. Gradient checkpointing recomputes layers in the
-    backward pass. vLLM takes a fixed share of memory. If vLLM sleeps during updates, the total is
-    the maximum of sampling and updating; the trainer's weights stay in memory during both.
+    backward pass. vLLM takes a fixed share of memory; if vLLM sleeps during updates, it takes only
+    VLLM_BYTES meanwhile. `total` is the larger of the memory for sampling and for updating; the
+    trainer's weights stay in memory during both.
     """
     count, adapter = gpus["count"], recipe.get("adapter")
     base = base_bytes(shape, recipe["base"]) / (1 if adapter else count)
