@@ -50,7 +50,7 @@ FEWEST_GROUPS = 5  # smallest number of groups after which equal samples are rep
 MIN_LIMIT_SHARE = 0.9
 LLAMA_CPP_PYTHON = "me"  # the owner that llama-cpp-python's server states for its models
 TRANSIENT = (408, 409, 425, 429)  # statuses below 500 after which the same request may succeed
-SEEDS = 2**31  # servers take seeds of 32 bits or more
+SEEDS = 2**31  # number of different seeds; every server accepts seeds of 32 bits
 # Values with which a server samples from the model's complete distribution. By default, servers cut
 # the distribution, and not all of them by the same parameters.
 WHOLE_DISTRIBUTION = {

@@ -392,7 +392,7 @@ class Stopper:
 
     def ask(self) -> list[tuple[int, int]]:
         """At most `batch` samples to draw, as (prompt, sample), most needed first. Empty when all
-        targets are decided."""
+        targets are decided and no subset has to be completed."""
         open_targets, incomplete = [], np.zeros(len(self.drawn), dtype=bool)
         for target in self.targets:
             try:

@@ -51,7 +51,7 @@ class Pool:
 
     @functools.cached_property
     def ids(self) -> list[str]:
-        """Ids by ascending measure, ties in the seed's order."""
+        """Ids by ascending measure. `tie_break` orders ties."""
         return sort_by_pass_rate(self.measures, self.seed)
 
 
@@ -359,7 +359,7 @@ def is_by_tier(rule: str) -> bool:
 
 
 def sort_by_pass_rate(pass_rates: dict[str, float], seed: int) -> list[str]:
-    """Ids by ascending pass rate, ties in the seed's order."""
+    """Ids by ascending pass rate. `tie_break` orders ties."""
     return _sorted_by(pass_rates.__getitem__, pass_rates, seed)
 
 
@@ -479,7 +479,7 @@ def _quartiles(values: list[float]) -> tuple[float, float, float]:
 
 def small_budget_error(rule: str, budget: float | dict, pool: int) -> UserError:
     """The error for a budget that pays for no prompt of a pool."""
-    reason = f"the budget, {format_budget(budget)}, is less than one of {pool} prompts"
+    reason = f"the budget, {format_budget(budget)}, pays for none of the {pool} prompts"
     return _empty_subset_error(rule, reason, "raise the budget")
 
 

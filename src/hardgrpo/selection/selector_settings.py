@@ -1,7 +1,7 @@
 """Settings of a recipe's `selector`: defaults, and costs in labels, memory and tokens. Selectors
 are in `online_selectors.py`."""
 
-DEFAULTS = {  # values of optional keys, from the papers
+DEFAULTS = {  # default values of optional keys, from the papers
     # groups per update; None: as many as a sampling step samples
     "dynamic": {"groups": None, "most_steps": 10},
     "skip": {
@@ -54,8 +54,8 @@ def largest_update(recipe: dict) -> float:
 
 
 def trained_share(recipe: dict) -> float:
-    """Upper bound of the tokens trained on per sampled token. Groups of anchor prompts do not
-    count, and replayed groups count again."""
+    """Upper bound of the number of tokens that updates train on, divided by the number of sampled
+    tokens. Groups of anchor prompts do not count, and replayed groups count again."""
     settings = with_defaults(recipe)
     if settings["kind"] != "targeted":
         return 1.0

@@ -152,7 +152,8 @@ def _pretraining_mistakes(place: str, source: dict, tasks: dict) -> Iterator[tup
 def _demonstration_mistakes(
     place: str, demonstrations: dict, family: str | None
 ) -> Iterator[tuple[str, str]]:
-    """Report keys that the demonstrated task's family needs or does not have."""
+    """Report missing and unknown keys of the demonstrations of a task of this family, and a `slip`
+    of the wrong form."""
     if family not in DEMONSTRATIONS:
         yield (
             place,
@@ -187,7 +188,7 @@ def _recording_mistakes(place: str, source: dict, tasks: dict) -> Iterator[tuple
 
 
 def _recorded_problems_mistakes(task: str, source: dict, models: dict) -> Iterator[tuple[str, str]]:
-    """Report splits of a task whose recording does not exist."""
+    """Report the splits of a task for which no recording exists."""
     for split in ("train", "test"):
         if split not in source:
             continue

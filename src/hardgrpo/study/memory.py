@@ -138,8 +138,9 @@ def training_memory(
     # maps.
     layer = 10 * shape["hidden_size"] + 3 * shape["intermediate_size"]
     layer += sum(outputs for _, outputs in _linear(shape)) if adapter else 0
-    # The inputs of all layers. Autocast leaves them in float32 if the weights are in float32.
-    # There is no autocast for sharded weights: they are converted to bf16 before a layer computes.
+    # The inputs of all layers stay in memory. Autocast leaves these inputs in float32 if the
+    # weights are in float32. Sharded weights have no autocast: they are converted to bf16 before a
+    # layer computes.
     autocast = (
         not adapter and count <= 1 and recipe["base"] == "fp32" and recipe["precision"] == "bf16"
     )
@@ -148,8 +149,8 @@ def training_memory(
     )
     if autocast:  # autocast keeps a copy of each weight in bf16 for the forward pass
         activation_bytes += parameters(shape) * 2.0
-    # The last hidden states of the completions with their gradient in float32, a tile of scores,
-    # and the gradient of a trained output layer in float32.
+    # The last hidden states of the completions and their gradient in float32, a tile of scores, and
+    # the gradient of a trained output layer in float32.
     head = rows * completion_tokens * shape["hidden_size"] * (width + 4.0) + TILE * width
     head += 0.0 if adapter else _embedding(shape) * 4.0
     # The reference policy of a KL term is the base without its adapter, or a second copy of all
@@ -158,8 +159,8 @@ def training_memory(
     reference = base_bytes(shape, recipe["base"]) / count if has_copy else 0.0
     gathered = 0.0
     if not adapter and count > 1:
-        # Each GPU gathers two layers at a time in bf16, the embeddings and their gradient in bf16,
-        # and the sum of this gradient over the GPUs in float32.
+        # Each GPU holds two gathered layers in bf16, the gathered embeddings and their gradient in
+        # bf16, and the sum of this gradient over the GPUs in float32.
         embeddings = _embedding(shape) * (1 if shape["tied"] else 2)
         gathered = 2 * _layer(shape) * 2.0 + embeddings * (2.0 + 2.0 + 4.0)
     # PRIME's reward model: a copy of the trained weights, their AdamW state, and a copy of the
@@ -191,8 +192,8 @@ def training_memory(
 
 def sampled_row_bytes(shape: dict, prompt_tokens: int, completion_tokens: int) -> float:
     """Bytes that a completion needs while transformers samples it on a CPU: the cache of keys and
-    values, its scores with four copies in double precision (`decoding.SeededSampling`), and the
-    widest layer for the tokens of its prompt."""
+    values, the scores of one token with four copies in double precision
+    (`decoding.SeededSampling`), and the widest layer for the tokens of the prompt."""
     cache = (
         2
         * shape["layers"]
