@@ -228,7 +228,7 @@ def test_one_engine_evaluates_the_base_and_every_adapter(folder, clean):
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("engine transformers starts") == 1
-    assert f"{UPDATES + 1} models of 24 completions each" in done.stdout
+    assert f"{UPDATES + 1} models, 24 completions of each" in done.stdout
     rows = list(csv.DictReader(gzip.open(folder / "out.csv.gz", "rt")))
     assert {int(row["step"]) for row in rows} == set(range(UPDATES + 1)) and len(rows) == 24 * (
         UPDATES + 1

@@ -225,7 +225,7 @@ def test_one_start_evaluates_the_base_and_every_adapter(learned):
         done[engine] = run("evaluate.py", learned.folder, *arguments, "--engine", engine, *output)
         assert (
             done[engine].stdout.count(f"engine {engine} starts") == 1
-            and "3 models of 200 completions" in done[engine].stdout
+            and "3 models, 200 completions of each" in done[engine].stdout
         )
     transformers_rows, vllm_rows = (
         read(learned.folder / f"{engine}.csv.gz") for engine in ("transformers", "vllm")

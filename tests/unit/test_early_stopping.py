@@ -310,12 +310,12 @@ def test_a_rule_that_needs_every_pass_rate_cannot_stop(rule):
         (
             {"rule": "base_wrong", "threshold": 0},
             0,
-            "base_wrong: the subset would be empty .threshold 0 leaves no pass rate below it",
+            "base_wrong: the subset would be empty .no pass rate is below threshold 0.",
         ),
         (
             {"rule": "base_right", "threshold": 1.5},
             0,
-            "base_right: the subset would be empty .threshold 1.5 leaves every pass rate",
+            "base_right: the subset would be empty .every pass rate is below threshold 1.5.",
         ),
         (
             {"rule": "hard", "budget": 0.5},
@@ -341,7 +341,7 @@ def test_a_subset_that_stays_open_although_nothing_is_left_to_draw_is_an_error()
     )
     stopper.targets = [dataclasses.replace(stopper.targets[0], size=-1)]
     with pytest.raises(
-        RuntimeError, match="a subset is open, but no sample would help to decide it"
+        RuntimeError, match="a subset is undecided, but no sample would help to decide it"
     ):
         for _ in range(9):
             early_stopping.simulate(stopper, np.ones((2, 1), bool))

@@ -285,7 +285,8 @@ def test_an_end_token_that_is_no_number_is_refused(folder, name, token):
 def test_a_tokenizer_of_a_larger_model_is_refused(folder):
     tokenizer = engines.load_tokenizer(str(folder))
     with pytest.raises(
-        UserError, match=f"^{re.escape(str(folder))}: the tokenizer makes token 5000 of a prompt"
+        UserError,
+        match=f"^{re.escape(str(folder))}: the tokenizer gives a prompt the token id 5000",
     ):
         engines.check_context(str(folder), [[1, 5000]], 8)
     engines.check_context(str(folder), engines.tokenize(tokenizer, REQUESTS, {}), 8)

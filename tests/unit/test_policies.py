@@ -321,7 +321,7 @@ def test_a_share_a_number_and_money_for_equally_many_prompts_choose_the_same_sub
         (
             "lowest",
             {"budget": {"money": 1.9, "label_price": 2}},
-            "1.9 at 2 a label, is less than one of 3 prompts",
+            "1.9 at 2 a label, pays for none of the 3 prompts",
         ),
         (
             "lowest",

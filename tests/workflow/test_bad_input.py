@@ -227,7 +227,7 @@ def test_a_subset_that_would_be_empty_stops_its_rule(finished):
     done = finished.snakemake()
     assert done.returncode != 0
     assert (
-        "the subset would be empty (the budget, 0.01 of the pool, is less than one of 24 prompts); raise the budget"
+        "the subset would be empty (the budget, 0.01 of the pool, pays for none of the 24 prompts); raise the budget"
         in done.stdout + done.stderr
     )
     assert "Traceback" not in done.stdout + done.stderr

@@ -75,7 +75,7 @@ PREDICTED = {"rule": "nearest_half", "by": "predicted"}
             SIGNAL | {"budget": {"money": 50, "label_price": 2}},
             "(50 at 2 a label) pays for 25 prompts, and the pool has 20",
         ),
-        (SIGNAL | {"budget": {"money": 1, "label_price": 2}}, "is less than one of 20 prompts"),
+        (SIGNAL | {"budget": {"money": 1, "label_price": 2}}, "pays for none of the 20 prompts"),
         (
             SIGNAL | {"budget": {"prompts": 1}, "rounds": 2},
             "1 prompts of 20 cannot be annotated in two rounds",
@@ -218,7 +218,7 @@ def test_a_share_below_one_prompt_is_refused_by_the_rule_that_counts_the_pool(wo
     check_refusal(
         world.snakemake("subset", "--configfile", "my.yaml"),
         "error: policy 'own': task 'mine': ",
-        "is less than one of 20 prompts",
+        "pays for none of the 20 prompts",
     )
     overlay(world, PREDICTED | {"budget": 0.5, "calibrated_on": 0.06})
     check_refusal(

@@ -366,7 +366,7 @@ def break_(path, value):
             ),
             [
                 "models.tiny.source.demonstrations.shuffled_objects_1000",
-                "only generated swaps, arithmetic, facts have demonstrations",
+                "only generated tasks (swaps, arithmetic, facts) have demonstrations",
             ],
         ),
         (

@@ -1,7 +1,7 @@
 """Resubmit jobs that Slurm refuses temporarily.
 
-Snakemake's Slurm plugin (2.8.0) reports a refused job as failed. Each refusal would use up one of
-the job's retries and lengthen its next time limit, although nothing ran.
+Snakemake's Slurm plugin (2.8.0) reports a refused job as failed. Without this module, each refusal
+would use up one of the job's retries and lengthen its next time limit, although the job never ran.
 """
 
 import contextlib
@@ -12,12 +12,12 @@ import time
 from collections.abc import Callable
 from types import SimpleNamespace
 
-# Messages of sbatch while a limit on jobs in the queue is reached, or the controller does not
-# answer.
+# Patterns of sbatch's messages if the queue already holds the largest number of jobs, or if the
+# controller does not answer.
 TEMPORARY = (
     r"(?:Max|Grp)SubmitJob",
-    # Slurm writes the name of a permanent limit before this message. A message without a name
-    # may be about the number of jobs in the queue, so the refusal counts as temporary.
+    # If a permanent limit is the reason, Slurm writes the limit's name before this text. Without a
+    # name, the limit may be on the number of jobs in the queue, so the refusal counts as temporary.
     r"^Batch job submission failed: Job violates accounting/QOS policy",
     "temporarily unable to accept job",
     "Resource temporarily unavailable",
@@ -104,18 +104,18 @@ class SubmissionRetrier:
 
 
 def start_without_arrays() -> None:
-    """Let the plugin start on a cluster without job arrays (MaxArraySize=0). The plugin would
-    refuse, but this workflow uses no arrays."""
+    """Let the plugin start on a cluster without job arrays (MaxArraySize=0). The plugin refuses to
+    start there, although this workflow uses no arrays."""
     plugin = sys.modules.get("snakemake_executor_plugin_slurm")
     if plugin and (array_limit := getattr(plugin, "get_max_array_size", None)):
         plugin.get_max_array_size = lambda: limit if (limit := array_limit()) >= 2 else 1000
 
 
 def allow_dashes_in_gpu_names() -> None:
-    """Let the plugin request GPUs with a dash in the name of their kind, as in names that Slurm
-    detects (nvidia_a100-sxm4-80gb).
+    """Let the plugin request GPUs whose type has a name with a dash, such as the names that Slurm
+    detects itself (nvidia_a100-sxm4-80gb).
 
-    Without this function, the plugin refuses these jobs at submission.
+    Without this function, the plugin refuses to submit jobs that request these GPUs.
     """
     plugin = sys.modules.get("snakemake_executor_plugin_slurm")
     if not plugin or not (set_gres_string := getattr(plugin, "set_gres_string", None)):

@@ -9,12 +9,12 @@ from pathlib import Path
 ROOT = Path(__file__).parents[3]
 KEEP_PYTHONPATH = "HARDGRPO_KEEP_PYTHONPATH"
 # The user's settings of Matplotlib may name a backend of Jupyter or ask for TeX. Figures must not
-# depend on them.
+# depend on these settings.
 MATPLOTLIB = {"MPLBACKEND": "agg", "MATPLOTLIBRC": os.devnull}
 # torch creates this folder on import. The default is in /tmp, with a name that other accounts can
 # guess: if they create a file of this name, every program fails.
 INDUCTOR_VARIABLE, INDUCTOR_FOLDER = "TORCHINDUCTOR_CACHE_DIR", ROOT / ".snakemake/cache/inductor"
-# Variables that change which modules Python finds, or what it does with them.
+# Variables that change where Python finds modules or how it runs a program.
 PYTHON = (
     "PYTHONHOME",
     "PYTHONINSPECT",

@@ -1,12 +1,12 @@
 """Start programs with torch, transformers and TRL already loaded: a server process imports the
 libraries once and forks for each program.
 
-Loading takes seconds, a large part of each short job of a small study (`make bench ONLY=startup`).
-If jobs run on the same machine as Snakemake, the workflow (hardgrpo.workflow.startup) sets
-HARDGRPO_WARM to the path of a socket; HARDGRPO_WARM=off turns the server off. The first program
-that needs torch starts the server, which ends with Snakemake. Snakemake does not change a path that
-is already set, so the tests can share a server. The server loads only libraries; each program reads
-the current code of its own clone.
+Loading takes several seconds, a large part of each short job of a small study (measured by `make
+bench ONLY=startup`). If jobs run on the same machine as Snakemake, the workflow
+(hardgrpo.workflow.startup) sets HARDGRPO_WARM to the path of a socket; HARDGRPO_WARM=off turns the
+server off. The first program that needs torch starts the server, which ends with Snakemake. The
+workflow keeps a path that is already set, so the tests can share a server. The server loads only
+libraries; each fork loads the project's current code from the clone of its program.
 
 A program sends its arguments, environment, folder and streams to the server, forwards signals to
 the forked process, and exits with the status of that process. Without a server, the program does
@@ -36,7 +36,8 @@ from pathlib import Path
 
 from hardgrpo.runtime import environments, errors, ownership, user_settings
 
-# FOLDER/PID: a folder that only this user can enter, and the process id of Snakemake
+# The variable's value is FOLDER/PID: a folder that only this user can enter, and the process id of
+# Snakemake.
 SOCKET = "HARDGRPO_WARM"
 OFF = "off"
 LIBRARIES = (
@@ -65,15 +66,16 @@ KILL_WITH_PARENT = 1  # PR_SET_PDEATHSIG of prctl(2)
 
 
 def socket_path() -> str:
-    """The path of the server's socket, for HARDGRPO_WARM. This process is Snakemake."""
+    """The value of HARDGRPO_WARM for a server that ends with the calling process, which must be
+    Snakemake."""
     return f"{tempfile.gettempdir()}/hardgrpo-{os.getuid()}/{os.getpid()}"
 
 
 def run(main: Callable[[], None], may_start: bool = True) -> None:
     """Run `errors.run(main)` in a fork of the server, which is started if necessary.
 
-    Without `may_start`, no server is started: if none is running, run `main` in this process. A
-    program that needs no torch ends before a server could start.
+    If `may_start` is false, no server is started: if no server is running, `main` runs in this
+    process. Without a running server, a program that needs no torch is faster this way.
     """
     environments.prepare_exact()
     path = os.environ.pop(SOCKET, None)  # child processes (torchrun) do not use the server
@@ -94,14 +96,14 @@ def run(main: Callable[[], None], may_start: bool = True) -> None:
 
 
 def library_paths(paths: list[str]) -> list[str]:
-    """The paths from which a server loads libraries: all except this package's, so that clones
-    share a server."""
+    """The paths from which a server loads libraries: all of `paths` except the folder of this
+    package, so that several clones can share a server."""
     return [path for path in paths if path != SOURCE]
 
 
 def wants_own_process() -> bool:
-    """Whether this program must not run in a fork: its arguments request GPUs, or an inference
-    server samples the completions, so that the program needs no torch."""
+    """Whether this program must not run in a fork: it requests GPUs (--gpus), or it needs no torch,
+    because an inference server samples the completions (--engine server)."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--gpus", default="0")
     parser.add_argument("--engine")
@@ -110,8 +112,8 @@ def wants_own_process() -> bool:
 
 
 def connect(path: Path, may_start: bool = True) -> socket.socket | None:
-    """A connection to the server; None without a server. If no server is running, start
-    one if `may_start` is set."""
+    """A connection to the server, which is started if it is not running and `may_start` is true;
+    None if there is no server to connect to."""
     modules = os.pathsep.join(library_paths(os.getenv("PYTHONPATH", "").split(os.pathsep)))
     # the environment that `start` gives to the server
     server_environment = os.environ | environments.OFFLINE | {"PYTHONPATH": modules}
@@ -142,8 +144,9 @@ def connect(path: Path, may_start: bool = True) -> socket.socket | None:
 
 
 def namespaces() -> list[str]:
-    """Names of this process's namespaces of processes and mounts. They distinguish Snakemakes with
-    equal process ids in containers that share the folder of sockets."""
+    """Identifiers of this process's PID and mount namespaces. They distinguish processes of
+    Snakemake that have the same id in different containers, if the containers share the folder of
+    sockets."""
     with contextlib.suppress(OSError):
         return [os.readlink(f"/proc/self/ns/{kind}") for kind in ("pid", "mnt")]
     return []
@@ -203,13 +206,13 @@ def serve(path: Path, ready_pipe: int) -> None:
     """Listen at `path` and fork for each connection, until Snakemake has ended. `ready_pipe` is
     closed once the server listens.
 
-    Returns in each forked process, which then runs the program of the connection, and in the server
-    after Snakemake has ended.
+    This function returns in each forked process, which then runs the program of its connection. In
+    the server, it returns after Snakemake has ended.
     """
-    # Ctrl-C in a terminal must not end the server: it signals the programs, too, and they forward
-    # the signal to their forks. Signals are blocked, not ignored, because a new fork would lose a
-    # signal that it ignores; and before the import, so that threads of the libraries inherit the
-    # block.
+    # Ctrl-C in a terminal must not end the server. The terminal also signals the programs, which
+    # forward the signal to their forks. The server blocks signals instead of ignoring them, because
+    # a new fork would lose a signal that it ignores. It blocks them before the import, so that
+    # threads of the libraries inherit the block.
     signal.pthread_sigmask(signal.SIG_BLOCK, FORWARDED_SIGNALS)
     exec(LIBRARIES, {})
     gc.freeze()  # keeps garbage collection from writing to memory that forks share
@@ -239,7 +242,8 @@ def serve(path: Path, ready_pipe: int) -> None:
                     signal_byte = b""
                 # no byte: the program has ended
                 os.kill(child, signal_byte[0] if signal_byte else signal.SIGKILL)
-                if not signal_byte:  # wait, so that the job's next attempt does not overlap
+                # wait, so that the job's next attempt does not overlap with the killed process
+                if not signal_byte:
                     os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
         for child in list(running):
             child_id, status = os.waitpid(child, os.WNOHANG)
@@ -254,7 +258,8 @@ def serve(path: Path, ready_pipe: int) -> None:
                 program = json.loads(_receive(connection, int(length)))
             except (OSError, ValueError):  # the program has ended
                 connection.close()
-                for stream in streams:  # else the streams' readers would not get the end of file
+                # readers of the streams reach the end of file only when all copies are closed
+                for stream in streams:
                     os.close(stream)
                 continue
             child = os.fork()
@@ -278,8 +283,8 @@ def _receive(connection: socket.socket, length: int) -> bytes:
 
 
 class WatchedProcess:
-    """A process that may end: on Linux watched with a pidfd, which detects zombies and reused
-    process ids, elsewhere with signal 0."""
+    """A process whose end is detected: on Linux with a pidfd, which is not misled by zombies and
+    reused process ids; elsewhere with signal 0."""
 
     def __init__(self, process: int):
         self.process, self.files = process, []
@@ -308,11 +313,12 @@ def become(
 ) -> None:
     """Turn this forked process into the program: set process group, priority, signals, streams,
     folder, environment, arguments and modules."""
-    # A terminal's signals go to the program, which forwards them. Outside of the program's process
-    # group, this process does not receive them a second time.
+    # A terminal sends its signals to the program, which forwards them to this process. In a process
+    # group of its own, this process does not also receive them from the terminal.
     os.setpgid(0, 0)
     os.nice(max(0, niceness - os.nice(0)))
-    # Linux only: end with the server, which reports the exit status
+    # Linux only: this process is killed when the server ends, because only the server can report
+    # its exit status
     with contextlib.suppress(AttributeError):
         ctypes.CDLL(None).prctl(KILL_WITH_PARENT, signal.SIGKILL)
     signal.set_wakeup_fd(-1)

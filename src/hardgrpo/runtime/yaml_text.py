@@ -1,4 +1,5 @@
-"""Parse YAML as plain data, within limits, with errors that name the place."""
+"""Parse YAML as plain data of limited size, with errors that name the file and, if known, the
+line."""
 
 import collections
 from pathlib import Path
@@ -10,8 +11,8 @@ from hardgrpo.runtime.json_text import nested_entries
 
 
 class _Yaml(yaml.SafeLoader):  # not libyaml's loader: deep nesting crashes it
-    """A loader of plain data that refuses duplicate keys. PyYAML silently keeps only the last
-    value."""
+    """A loader of plain data that refuses duplicate keys. PyYAML's own loader silently keeps only
+    the last value of a duplicate key."""
 
     def construct_mapping(self, node, deep=False):
         names = collections.Counter(
@@ -29,15 +30,15 @@ class _Yaml(yaml.SafeLoader):  # not libyaml's loader: deep nesting crashes it
     merged = 0
 
     def flatten_mapping(self, node):
-        """Resolve merge keys (<<). Entries are counted before they are copied, because their number
-        can grow tenfold with each line."""
+        """Resolve merge keys (<<). Entries are counted before they are copied, because each line
+        can multiply their number by ten."""
         for key, value in node.value:
             for source in value.value if isinstance(value, yaml.SequenceNode) else [value]:
                 if key.tag == "tag:yaml.org,2002:merge" and isinstance(source, yaml.MappingNode):
                     self.flatten_mapping(source)
                     self.merged += len(source.value)
             if self.merged > MOST_MERGED:
-                problem = f"merge keys (<<) make it larger than {MOST_MERGED:,} entries"
+                problem = f"merge keys (<<) copy more than {MOST_MERGED:,} entries"
                 raise yaml.MarkedYAMLError(problem=problem, problem_mark=node.start_mark)
         super().flatten_mapping(node)
 
@@ -47,11 +48,11 @@ MOST_MERGED = 100_000  # entries that merge keys copy
 
 
 def parse_yaml(text: str, path: str | Path):
-    """The content of a YAML text. Raise a `UserError` that names its file `path` for invalid,
-    endless or huge YAML."""
+    """The content of a YAML text. Raise a `UserError` that starts with the file's `path` if the
+    text is not valid YAML, contains itself by an alias, or is too large."""
     if "\0" in text:
         raise UserError(
-            f"{path}: null characters, as if UTF-16 text were read as UTF-8; save the file as UTF-8"
+            f"{path}: contains null characters, so it is probably UTF-16 text; save the file as UTF-8"
         )
     try:
         content = yaml.load(text, _Yaml)
@@ -71,6 +72,6 @@ def parse_yaml(text: str, path: str | Path):
     for count, _ in enumerate(nested_entries(content), start=1):
         if count > LARGEST_YAML:
             raise UserError(
-                f"{path}: aliases (*) make it larger than {LARGEST_YAML:,} entries; write out what they repeat"
+                f"{path}: more than {LARGEST_YAML:,} entries, counted again for each alias (*); use fewer aliases or entries"
             )
     return content

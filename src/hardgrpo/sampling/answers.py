@@ -28,7 +28,8 @@ def completion_key(model: str, endpoint: str, chat: dict, max_tokens: int, reque
 
 @dataclass(frozen=True)
 class Usage:
-    """Tokens that a server has counted. `models` are the names under which the model answered."""
+    """Numbers of tokens by the server's count. `models` are the names of models in the server's
+    answers."""
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -54,8 +55,8 @@ def is_completion(completion: Completion) -> bool:
 
 
 class AnswerFile:
-    """The file of a model's answers: `folder`/answers.jsonl. `usage` is the sum over all answers that
-    `read` has read."""
+    """The file of a model's answers: `folder`/answers.jsonl. `usage` is the sum over all answers
+    that `read` has read so far."""
 
     def __init__(self, folder: Path):
         self.path = folder / "answers.jsonl"
@@ -63,8 +64,8 @@ class AnswerFile:
         folder.mkdir(parents=True, exist_ok=True)
 
     def read(self, keys: Collection[str] = ()) -> dict[str, Completion]:
-        """{key: completion} of the completions with one of `keys` that were stored since the last
-        call, by this or other programs."""
+        """{key: completion} of those `keys` whose completions this or another program has stored
+        since the last call."""
         completions: dict[str, Completion] = {}
         if not self.path.exists():
             return completions
@@ -82,7 +83,7 @@ class AnswerFile:
                     answer = json.loads(text)
                     tokens = answer["input_tokens"], answer["output_tokens"]
                     if not all(type(count) is int and count >= 0 for count in tokens):
-                        raise ValueError("a number of tokens that is not a number")
+                        raise ValueError("input_tokens or output_tokens is not a count")
                     self.usage += Usage(*tokens, frozenset(answer["models"]))
                     matching = {
                         key: Completion(**fields)
@@ -90,7 +91,7 @@ class AnswerFile:
                         if key in keys
                     }
                     if not all(map(is_completion, matching.values())):
-                        raise ValueError("a value of another type")
+                        raise ValueError("a field of a completion has the wrong type")
                     completions |= matching
                 except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
                     raise UserError(
@@ -99,8 +100,8 @@ class AnswerFile:
         return completions
 
     def add(self, completions: dict[str, Completion], usage: Usage) -> None:
-        """Append the completions of one request. A kill of the program loses no appended line; a power
-        cut may lose the lines since the last `sync`."""
+        """Append the completions of one request. An appended line is kept if the program is killed;
+        a power cut may lose the lines since the last `sync`."""
         answer = {
             "completions": {key: asdict(completion) for key, completion in completions.items()},
             "input_tokens": usage.input_tokens,
@@ -111,7 +112,7 @@ class AnswerFile:
         with open(self.path, "ab+") as stream:
             fcntl.flock(stream, fcntl.LOCK_EX)  # evaluation and probe may append at the same time
             size = stream.seek(0, os.SEEK_END)
-            # a killed program left an incomplete line
+            # the file ends with an incomplete line, which a killed program has left
             if size and os.pread(stream.fileno(), 1, size - 1) != b"\n":
                 stream.write(b"\n")
             stream.write(text + b"\t" + checksum(text) + b"\n")

@@ -2,8 +2,8 @@
 evaluations and rollouts.
 
 `transformers.generate` computes each copy of a prompt separately and keeps all rows in the batch
-until the last row has ended. `decode` computes equal consecutive prompts once and removes ended rows
-from the batch.
+until the last row has ended. `decode` computes equal consecutive prompts once and removes ended
+rows from the batch.
 """
 
 from collections.abc import Callable
@@ -121,8 +121,8 @@ def decode(
         remaining = (~is_ended[active]).nonzero().squeeze(1)
         if len(remaining) == 0:
             break
-        # Removing rows copies the cache, so ended rows are removed only when they are an eighth of
-        # the batch.
+        # Removing rows copies the cache, so ended rows are removed only when they are at least an
+        # eighth of the batch.
         if len(remaining) <= 0.875 * len(active):
             active, ids = active[remaining], ids[remaining]
             mask, positions = mask[remaining], positions[remaining]

@@ -40,12 +40,13 @@ def sample(
     """Yield one list of completions, in the order of `requests`, for each of `adapters` (None: the
     base model alone).
 
-    One engine serves all adapters. With `parts`, lists of indices into `requests`, each adapter
-    yields one list per part. The next part is read only when the caller requests the next list.
-    `chat` are arguments of the chat template. The engine calls `on_ready()` when it has started,
-    and `on_batch(completions)` with the number of completions after each batch. transformers samples
-    at most `batch` completions at once, and fewer if a CPU's memory is too small. `precision` (fp32
-    or bf16) is that of transformers on a CPU.
+    One engine serves all adapters. `parts` are lists of indices into `requests`: with `parts`, one
+    list of completions is yielded for each adapter and part. The next part is read only when the
+    caller requests the next list. `chat` are arguments of the chat template. The engine calls
+    `on_ready()` when it has started, and `on_batch(completions)` with the number of completions
+    after each batch. transformers samples at most `batch` completions at once, and fewer if a CPU's
+    memory is too small. `precision` (fp32 or bf16) is used by transformers on a CPU; GPUs use the
+    precision of the weights.
     """
     adapters = list(adapters)
     for adapter in filter(None, adapters):
@@ -54,7 +55,7 @@ def sample(
     prompts = tokenize(tokenizer, requests, chat or {})
     check_context(folder, prompts, max_tokens)
     print(
-        f"engine {engine} starts for {folder}: {len(adapters)} models of {len(requests)} completions each",
+        f"engine {engine} starts for {folder}: {len(adapters)} models, {len(requests)} completions of each model",
         flush=True,
     )
     end_token_ids = end_tokens(folder, tokenizer)
@@ -100,8 +101,8 @@ def load_tokenizer(folder: str):
 
 
 def ensure_padding(tokenizer) -> None:
-    """Set a missing padding token (Llama's) to the end token, as TRL does. Padding is masked, so
-    any token works."""
+    """Use the end token for padding if the tokenizer has no padding token (Llama), as TRL does.
+    Padding is masked, so any token works."""
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token or tokenizer.convert_ids_to_tokens(0)
 
@@ -117,8 +118,9 @@ def tokenize(tokenizer, requests: list[Request], chat: dict) -> list[list[int]]:
 
 
 def end_tokens(folder: str, tokenizer) -> list[int]:
-    """Ids of all tokens that end a completion: `eos_token_id` of the model's two configuration files
-    and, as in TRL, of the tokenizer. Raise a `UserError` if none of them defines an end token."""
+    """Ids of all tokens that end a completion: `eos_token_id` of the model's two configuration
+    files and, as in TRL, of the tokenizer. Raise a `UserError` if none of them defines an end
+    token."""
     token_ids = [tokenizer.eos_token_id]
     for name in ("generation_config.json", "config.json"):
         if (Path(folder) / name).exists():
@@ -126,12 +128,12 @@ def end_tokens(folder: str, tokenizer) -> list[int]:
             token_ids += setting if isinstance(setting, list) else [setting]
     if any(type(token) is not int for token in token_ids if token is not None):
         raise UserError(
-            f"{folder}: eos_token_id is {token_ids}, expected numbers of tokens; fetch the model again, or choose another model"
+            f"{folder}: eos_token_id is {token_ids}, expected token ids, which are integers; fetch the model again, or choose another model"
         )
     end_token_ids = sorted({token for token in token_ids if token is not None})
     if not end_token_ids:
         raise UserError(
-            f"{folder}: neither the configuration nor the tokenizer defines a token that ends a completion; add eos_token_id"
+            f"{folder}: neither the configuration nor the tokenizer defines a token that ends a completion; add eos_token_id to its config.json"
         )
     return end_token_ids
 
@@ -156,21 +158,21 @@ def check_context(
     folder: str, prompts: list[list[int]], max_tokens: int, ids: list[str] | None = None
 ) -> None:
     """Raise a `UserError` if a prompt is too long for the context, or has a token outside the
-    vocabulary. `ids` are the prompts' names for the message. The workflow removes prompts that are
-    too long beforehand (fit_prompts.py)."""
+    vocabulary. `ids` are the prompts' names for the message. In the workflow, fit_prompts.py has
+    removed prompts that are too long."""
     config = model_folders.load_config(folder)
     vocabulary_size = getattr(config.get_text_config(), "vocab_size", None)
     if vocabulary_size is not None and (largest := max(map(max, prompts))) >= vocabulary_size:
         raise UserError(
-            f"{folder}: the tokenizer makes token {largest} of a prompt, but the model has {vocabulary_size} tokens; fetch the model again, or choose"
-            " another"
+            f"{folder}: the tokenizer gives a prompt the token id {largest}, but the model's vocabulary has {vocabulary_size} tokens; fetch the model again,"
+            " or choose another model"
         )
     limit, length = max_prompt_tokens(folder, max_tokens), max(map(len, prompts))
     if limit is not None and length > limit:
         too_long = [f"'{name}'" for name, prompt in zip(ids or [], prompts) if len(prompt) > limit]
         names = f" ({len(too_long)} such prompts: {first_entries(too_long)})" if ids else ""
         raise UserError(
-            f"a prompt of {length} tokens and {max_tokens} of completion exceed the model's context of {limit + max_tokens}{names};"
+            f"a prompt of {length} tokens and a completion of {max_tokens} tokens exceed the model's context of {limit + max_tokens} tokens{names};"
             " lower the task's completion_tokens or shorten the prompt"
         )
 
@@ -187,10 +189,14 @@ def check_adapter(adapter: str, base: str) -> None:
             shape[1] == expected[1] if matrix.startswith("A") else shape[0] == expected[0]
         )
         if matrix[:1] in ("A", "B") and not fits:
-            mismatch = f"there has the shape {expected}" if expected else "is not there"
+            mismatch = (
+                f"{module}.weight of the base has the shape {expected}"
+                if expected
+                else f"the base has no {module}.weight"
+            )
             raise UserError(
-                f"{adapter}: the adapter does not fit its base {base}: {name} is {shape}, but {module}.weight {mismatch};"
-                " name the model that it was trained on"
+                f"{adapter}: the adapter does not fit its base {base}: {name} has the shape {shape}, but {mismatch};"
+                " name the base model that the adapter was trained on"
             )
 
 
@@ -207,8 +213,9 @@ def _shapes(folder: Path, pattern: str) -> dict[str, list[int]]:
 
 
 def load(folder: str, precision: str = "fp32"):
-    """The model in evaluation mode: on the GPU if there is one, in the precision of its weights,
-    otherwise on the CPU in `precision` (fp32 or bf16). Raise a `UserError` if the model cannot be used."""
+    """The model in evaluation mode. If there is a GPU, the model is on the GPU in the precision of
+    its weights, otherwise on the CPU in `precision` (fp32 or bf16). Raise a `UserError` if the
+    model cannot be used."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
     dtype = {"fp32": torch.float32, "bf16": torch.bfloat16}[precision]
     if device == "cpu" and precision == "fp32" and exact_products.is_exact_model(folder):
@@ -233,14 +240,15 @@ def rows_at_once(config, prompt_tokens: int, max_tokens: int, batch: int) -> int
 
 
 def adapted_models(model, adapters: list[str | None]) -> Iterator[tuple]:
-    """Yield (adapter, model with this adapter) for each adapter; None: the base model alone."""
+    """Yield (adapter, model with this adapter) for each adapter. For the adapter None, the model is
+    the base model alone."""
     peft_model = None
     for index, adapter in enumerate(adapters):
         if adapter is None:
             with peft_model.disable_adapter() if peft_model else contextlib.nullcontext():
                 yield None, peft_model or model
             continue
-        from peft import PeftModel  # only with adapters
+        from peft import PeftModel  # slow to import, and needed only for adapters
 
         name = f"adapter{index}"
         if peft_model is None:
@@ -303,7 +311,7 @@ def generate(
 def _sort_into_batches(
     prompts: list[list[int]], requests: list[Request], batch_size: int
 ) -> Iterator[list[int]]:
-    """Yield batches of indices. Prompts of a batch have similar lengths, because long prompts
+    """Yield batches of indices. Each batch has prompts of similar lengths, because long prompts
     mostly have long solutions. Greedy requests are in separate batches."""
     for is_greedy in (False, True):
         rows = [

@@ -37,7 +37,7 @@ MAX_FILE_MIB = {
     "chat_template.jinja": 1,
     "*.json": 100,
 }
-# a configuration with at most this many layers is accepted, even if there are fewer tensors
+# a configuration with at most this many layers is accepted, even if the weights have fewer tensors
 MIN_LAYER_LIMIT = 1000
 LAYER_KEY = re.compile(
     r"(?:\w+_)?(?:n|num|encoder|decoder)_(?:\w+_)?(?:layers?|blocks?|experts?)", re.IGNORECASE
@@ -68,7 +68,7 @@ def load_config(folder: str | Path):
 
 def load_tokenizer(folder: str | Path, **arguments):
     """The tokenizer in a folder. `arguments` are passed to `from_pretrained`. Raise a `UserError`
-    if it cannot be used."""
+    if the tokenizer cannot be used."""
     check_sizes(Path(folder))
     # tokenizer_config.json may name tokenizer.4.0.json
     for path in Path(folder).glob("tokenizer*.json"):
@@ -128,8 +128,8 @@ def check_layers(folder: Path) -> None:
 
 
 def check_growth(path: Path) -> None:
-    """Raise a `UserError` if a tokenizer.json can make a text many times longer, by long tokens or
-    by successive replacements. The growth factors of successive replacements are multiplied."""
+    """Raise a `UserError` if a tokenizer.json can make a text many times longer, either by long
+    tokens or by successive replacements, whose growth factors multiply."""
     settings = files.read_json(path, remedy=errors.CHOOSE_ANOTHER)
     model = settings.get("model")
     vocabulary = model.get("vocab") if isinstance(model, dict) else []
@@ -173,8 +173,8 @@ def token_ids(tokenizer, conversations: list[Conversation], chat: dict) -> list[
     """Token ids of each conversation, up to the start of the answer. `chat` are arguments of the
     chat template.
 
-    Raise a `UserError` if the template or the tokenizer fails, does not end, or returns no or too
-    many tokens.
+    Raise a `UserError` if the template or the tokenizer fails, does not end, or returns no token or
+    too many tokens.
     """
 
     def apply(conversation: Conversation) -> bytes:
@@ -183,7 +183,7 @@ def token_ids(tokenizer, conversations: list[Conversation], chat: dict) -> list[
         )["input_ids"]
         characters = sum(len(message["content"]) for message in conversation)
         if not 0 < len(ids) <= MAX_EXTRA_TOKENS + MAX_TOKENS_PER_CHARACTER * characters:
-            raise ValueError(f"it makes {len(ids)} tokens of a message of {characters} characters")
+            raise ValueError(f"the tokenizer makes {len(ids)} tokens of {characters} characters")
         return array.array("q", ids).tobytes()
 
     return [

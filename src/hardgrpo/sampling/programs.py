@@ -1,5 +1,5 @@
-"""Functions of the programs that sample completions: arguments, start of an engine, requests, rows,
-provenance."""
+"""Functions that the programs which sample completions share: arguments, start of an engine,
+requests, rows of the output, provenance."""
 
 import argparse
 import time
@@ -21,7 +21,7 @@ def build_parser(description: str) -> argparse.ArgumentParser:
     parser.add_argument("--problems", required=True)
     parser.add_argument("--prompt", required=True, help="template with {question}")
     parser.add_argument(
-        "--samples", type=int, required=True, help="K, completions per prompt at temperature 1"
+        "--samples", type=int, required=True, help="completions per prompt at temperature 1"
     )
     parser.add_argument("--completion-tokens", type=int, required=True)
     parser.add_argument("--seed", type=int, required=True)
@@ -29,7 +29,8 @@ def build_parser(description: str) -> argparse.ArgumentParser:
         "--engine",
         default="transformers",
         choices=["transformers", "vllm", "auto", "server"],
-        help="auto: vLLM if it is installed; server: the model's folder has only a manifest, and the model answers at --server",
+        help="auto: vLLM if it is installed, otherwise transformers; server: the inference server at --server samples, and the model's folder has only"
+        " a manifest",
     )
     parser.add_argument(
         "--precision",
@@ -41,7 +42,7 @@ def build_parser(description: str) -> argparse.ArgumentParser:
         "--server",
         default={},
         type=files.as_object,
-        help="address, key's variable, price and limits, as JSON",
+        help="the inference server's address, environment variable with its key, price and limits, as JSON",
     )
     parser.add_argument(
         "--state", default=paths.STATES, help="folder that stores completions for later calls"
@@ -89,7 +90,8 @@ def start(args: argparse.Namespace) -> None:
 
 
 def start_server_engine(args: argparse.Namespace) -> None:
-    """Check the arguments for a model behind a server, and the manifest that names the model."""
+    """Check the arguments for a model behind a server. Raise a `UserError` if the model's manifest
+    does not name such a model."""
     from hardgrpo.sampling import server_engine  # imports openai, which is not in every environment
 
     args.address = server_engine.read_address(args.server)

@@ -1,11 +1,11 @@
 """Sample from a model behind a server with OpenAI's interface: vLLM, SGLang, llama.cpp, Ollama or a
 hosted service.
 
-The samples of a prompt are requested together if the server takes `n`. Optional parameters that
-the server refuses are left out of all further requests. An answer is stored as soon as it
-arrives (`answers.py`), and a stored completion is never requested again, so a stopped program
-continues where it stopped. Each request has its own seed. Samples can be repeated only if the
-server takes seeds.
+The samples of a prompt are requested together if the server accepts the parameter `n`. Optional
+parameters that the server refuses are left out of all further requests. An answer is stored as soon
+as it arrives (`answers.py`), and a stored completion is never requested again, so a stopped program
+continues where it stopped. Each request has its own seed. Samples are reproducible only if the
+server uses seeds.
 """
 
 import asyncio
@@ -37,11 +37,11 @@ from hardgrpo.sampling.requests import CHARACTERS_PER_TOKEN, MOST_SAMPLES, Compl
 from hardgrpo.study.model import Server
 
 CONCURRENCY, TIMEOUT_SECONDS = 32, 600.0  # defaults
-# largest number of tries of a request; FIRST_TRIES if the server has not answered any request
+# largest number of tries of a request: after and before the first answer of the server
 MOST_TRIES, FIRST_TRIES = 10, 4
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0  # seconds between two tries
 SECONDS_BETWEEN_SYNCS = 2.0  # how often the file of answers is flushed to the disk
-LONGEST_RETRY_AFTER = 900.0  # seconds; a server that is away for longer ends the sampling
+LONGEST_RETRY_AFTER = 900.0  # seconds; sampling ends if the server asks for a longer pause
 # for the list of models in an error message: time limit in seconds, number of models
 LOOK_UP_SECONDS, MOST_MODELS = 10.0, 10
 FEWEST_GROUPS = 5  # smallest number of groups after which equal samples are reported
@@ -50,9 +50,9 @@ FEWEST_GROUPS = 5  # smallest number of groups after which equal samples are rep
 MIN_LIMIT_SHARE = 0.9
 LLAMA_CPP_PYTHON = "me"  # the owner that llama-cpp-python's server states for its models
 TRANSIENT = (408, 409, 425, 429)  # statuses below 500 after which the same request may succeed
-SEEDS = 2**31  # servers take seeds of 32 bits or more
-# Temperature 1 means the model's own distribution. Servers cut the distribution by default, each
-# with parameters of its own.
+SEEDS = 2**31  # number of different seeds; every server accepts seeds of 32 bits
+# Values with which a server samples from the model's complete distribution. By default, servers cut
+# the distribution, and not all of them by the same parameters.
 WHOLE_DISTRIBUTION = {
     "top_p": 1.0,
     "top_k": 1_000_000,
@@ -71,7 +71,7 @@ OPTIONAL = {
     ),
     "max_tokens": (
         r"max_tokens.*(not supported|unsupported)|unsupported.*max_tokens",
-        "it is sent as max_completion_tokens",
+        "the limit is sent as max_completion_tokens",
     ),
     "top_p": (
         "|".join(WHOLE_DISTRIBUTION),
@@ -79,7 +79,7 @@ OPTIONAL = {
     ),
     # left out only if it is 1, the default of most servers
     "temperature": (r"\btemperature", "the server samples at its default temperature"),
-    # Unlike the other parameters, `stream` is not sent unless a server demands it.
+    # Unlike the other parameters, `stream` is sent only if a server demands it.
     "stream": (
         r"\bonly supports? stream|stream\w*\W+(must|should|has to|needs to) be|enable the stream",
         "a stream is requested instead",
@@ -221,14 +221,14 @@ class Sampler:
         self.refused: set[str] = set()  # keys of OPTIONAL
         self.problems: set[str] = set()  # problems that were reported
         self.answers_received, self.is_model_checked = 0, False
-        # requested groups of samples of a prompt, and those whose samples are all equal
+        # number of groups (samples of one prompt), and of groups whose samples are all equal
         self.groups = self.equal_groups = 0
-        # ends the sampling; requests in flight are still stored
+        # The error that ends the sampling. Answers to requests in flight are still stored.
         self.failure: Exception | None = None
         self.paused_until = 0.0
         # usage of this program's answers, and of the answers that were stored before
         self.usage = self.earlier_usage = Usage()
-        # the most that requests in flight can cost, and their number
+        # largest possible cost of all requests in flight, and their number
         self.reserved, self.in_flight = 0.0, 0
         self.started = time.monotonic()
 
@@ -256,7 +256,8 @@ class Sampler:
 
     async def complete(self, requests: list[Request], keys: list[str]) -> list[Completion]:
         """The completions of the requests. Raise a `UserError` if a request gets no completion, an
-        `OSError` if the answers cannot be written. Answers that arrived before are stored."""
+        `OSError` if the answers cannot be written. Answers that arrived before the error stay
+        stored."""
         self.arrived = asyncio.Condition()
         if stored := sum(key in self.stored for key in keys):
             self.on_batch(stored, "stored before")
@@ -284,8 +285,8 @@ class Sampler:
         return [self.stored[key] for key in keys]
 
     async def _sync_answers(self) -> None:
-        """Flush the file of answers to the disk every few seconds, so that a power cut loses little. A
-        thread waits for the disk, so that requests continue."""
+        """Flush the file of answers to the disk every few seconds, so that a power cut loses
+        little. A thread waits for the disk, so that requests continue."""
         while True:
             await asyncio.sleep(SECONDS_BETWEEN_SYNCS)
             try:
@@ -323,7 +324,7 @@ class Sampler:
             if usage.output_tokens > len(completions) * self.max_tokens:
                 self._report(
                     f"the server does not respect the limit of {self.max_tokens} tokens ({usage.output_tokens} in {len(completions)}"
-                    " completions); finished completions count as finished"
+                    " completions); a longer completion counts as finished if the server reports so"
                 )
             with_text = [completion for completion in completions if completion.text]
             lacks_log_probability = with_text and all(
@@ -346,7 +347,8 @@ class Sampler:
             self.equal_groups += len(texts) == 1
 
     def _report(self, problem: str) -> None:
-        """Print a problem with the server; each problem only once."""
+        """Print a problem with the server, unless it has been printed before. The text before "("
+        identifies the problem."""
         if problem.partition("(")[0] not in self.problems:
             self.problems.add(problem.partition("(")[0])
             say(printable(f"{self.address.url}: {problem}"))
@@ -370,7 +372,7 @@ class Sampler:
 
     async def _reserve(self, cost: float) -> None:
         """Wait until a request of at most this cost fits into `most_money`. Raise a `UserError` if
-        it never does."""
+        the request does not fit even when no other request is in flight."""
         most = self.address.most_money
         if math.isinf(most):
             return
@@ -428,7 +430,7 @@ class Sampler:
         self, request: Request, samples: int
     ) -> tuple[list[Completion] | None, Usage]:
         """Repeat a request until the server answers. Return (None, no usage) if the server refuses
-        an optional parameter. Raise a `UserError` if the server never answers."""
+        an optional parameter. Raise a `UserError` if there is no answer after the last try."""
         path = "/chat/completions" if self.endpoint == "chat" else "/completions"
         tries, pause, answers_before = 0, FIRST_PAUSE, self.answers_received
         while True:
@@ -497,8 +499,8 @@ class Sampler:
             await asyncio.sleep(min(1.0, remaining))
 
     def _drop_refused_parameter(self, failure: "Failure", body: dict) -> bool:
-        """Whether the server refuses an optional parameter of a request. If so, all further requests
-        leave the parameter out."""
+        """Whether the server refuses an optional parameter of a request. If so, all further
+        requests leave the parameter out."""
         if not failure.is_about_request or failure.is_about_context:
             return False
         for name, (pattern, _) in OPTIONAL.items():
@@ -518,13 +520,14 @@ class Sampler:
             say(printable(f"{self.address.url}: the server {problem}; {OPTIONAL[name][1]}"))
 
     async def _refusal(self, failure: "Failure", retry_after: float, request: Request) -> UserError:
-        """The error for a request that the server refuses for good or for long, with a remedy."""
+        """The error for a request that the server refuses permanently or for a long time, with a
+        remedy."""
         problem, remedy = failure.problem, "correct the configuration or the server"
         if retry_after > LONGEST_RETRY_AFTER:
             problem += (
                 f"; the server asks for a pause of {retry_after / 60:.0f} minutes (Retry-After)"
             )
-            remedy = "start the same command again then"
+            remedy = "start the same command again after this pause"
         elif failure.status in (401, 403):
             remedy = (
                 f"check the key in {self.address.key}"
@@ -543,7 +546,7 @@ class Sampler:
             )
         elif failure.status in (404, 405) or re.search(MODEL_WORDS, failure.words, re.IGNORECASE):
             problem += await self._list_models()
-            remedy = f"check the address, which usually ends in /v1, and the model's name there ('{self.model}')"
+            remedy = f"check the address, which usually ends in /v1, and whether the server's name of the model is '{self.model}'"
         elif not request.temperature and "temperature" in failure.words:
             remedy = "the server refuses greedy decoding: write `greedy: false` in the task's test"
         return UserError(
@@ -560,8 +563,8 @@ class Sampler:
         )
 
     async def _list_models(self) -> str:
-        """Words about the models that the server has and the address at which it lists them; empty
-        if it lists none."""
+        """A note for an error message: the names of the server's models, after the address that
+        lists them if this is not the configured address. Empty if the server lists no models."""
         url = self.address.url.rstrip("/")
         base = re.sub(r"(/v1)*(/chat)?(/completions)?$", "", url)
         for address in dict.fromkeys([url, f"{base}/v1", base]):
@@ -598,7 +601,7 @@ class Sampler:
         (name,) = models
         if not is_same_model(name, self.model):
             raise UserError(
-                f"{self.address.url}: the only model of the server is '{name}', expected '{self.model}'; write that name as"
+                f"{self.address.url}: the only model of the server is '{name}', expected '{self.model}'; write '{name}' as"
                 f" the source's `model`, or start a server with '{self.model}'"
             )
 
@@ -625,7 +628,8 @@ def open_client(address: Address) -> openai.AsyncOpenAI:
 def group_requests(
     requests: list[Request], keys: list[str]
 ) -> Iterator[tuple[list[str], list[Request]]]:
-    """Yield (keys, requests) of consecutive samples of one prompt, at most MOST_SAMPLES."""
+    """Yield (keys, requests) of at most MOST_SAMPLES consecutive samples of one prompt. Greedy
+    requests are yielded one by one."""
     sampling_key = lambda pair: (pair[1].messages, pair[1].temperature, pair[1].log_probability)
     for (_, temperature, _), group in itertools.groupby(zip(keys, requests), sampling_key):
         while batch := list(itertools.islice(group, MOST_SAMPLES if temperature else 1)):
@@ -640,8 +644,8 @@ def count_characters(request: Request) -> int:
 
 
 def read_body(response: httpx2.Response) -> object:
-    """The answer in a response: JSON, or a stream of events, which are joined. A text that is neither
-    is returned unchanged."""
+    """The answer in a response: JSON, or a stream of events, which are joined. A text that is
+    neither is returned unchanged."""
     with contextlib.suppress(ValueError):
         return json.loads(response.content)
     body = response.text
@@ -738,9 +742,12 @@ def read_answer(
 
 
 def tokens_of_early_truncation(answer: dict, completions: list[Completion], max_tokens: int) -> int:
-    """The number of tokens that the answer states, if the first completion was truncated clearly
-    below the limit and without reasoning; otherwise 0. llama.cpp truncates a completion where the
-    model's context ends. Some servers state the tokens of the first completion, others of all."""
+    """The number of tokens in the answer's usage if the first completion was truncated clearly
+    below the limit, and no completion has reasoning; otherwise 0.
+
+    llama.cpp truncates a completion where the model's context ends. Some servers report the tokens
+    of the first completion, others the tokens of all completions.
+    """
     usage = answer.get("usage") if isinstance(answer.get("usage"), dict) else {}
     stated, prompt, total = (
         _count(usage.get(f"{name}_tokens"), 0) for name in ("completion", "prompt", "total")
@@ -762,8 +769,8 @@ def _has_thoughts(message: object) -> bool:
 
 
 def _read_choice(choice: dict) -> tuple[str, str, list[float]]:
-    """(text, finish reason, log-probabilities of the tokens, empty if unknown) of a choice. Raise
-    `Malformed` for other content."""
+    """(text, finish reason, log-probabilities of the tokens) of a choice. The log-probabilities are
+    empty if unknown. Raise `Malformed` if the choice has no text or an unknown finish reason."""
     message = choice.get("message")
     content = message.get("content") if isinstance(message, dict) else choice.get("text")
     if isinstance(content, list):  # parts of a text, without the thoughts
@@ -814,8 +821,8 @@ def _count(value: object, estimate: int) -> int:
 
 
 def is_same_model(name: str, model: str) -> bool:
-    """Whether a name in an answer is the requested model's: equal, without the folder, or with a
-    version (gpt-5-2026-01-31)."""
+    """Whether a name in an answer means the requested model. Letter case and folders are ignored,
+    and the name may end in a version that `model` lacks (gpt-5-2026-01-31)."""
     short = [text.lower().rstrip("/").rpartition("/")[2] for text in (name, model)]
     return short[0] == short[1] or bool(
         re.fullmatch(re.escape(short[1]) + r"([-@:]\d[\d.-]*|:latest)", short[0])
@@ -826,7 +833,7 @@ def is_same_model(name: str, model: str) -> bool:
 
 
 class Malformed(Exception):
-    """An answer without completions. The message says what is wrong with it."""
+    """An answer without completions. The message says what is wrong with the answer."""
 
 
 class ErrorAnswer(Exception):
@@ -838,7 +845,8 @@ class ErrorAnswer(Exception):
 
 @dataclass(frozen=True)
 class Failure:
-    """A refused request. `words` are the server's message, `detail` also has its codes."""
+    """A refused request. `words` are the server's message; `detail` is the message after the
+    server's error codes."""
 
     status: int
     words: str
@@ -860,13 +868,13 @@ class Failure:
 
     @property
     def is_about_request(self) -> bool:
-        """Whether the failure may be the refusal of a parameter. llama-cpp-python refuses with status
-        500."""
+        """Whether the failure may be the refusal of a parameter. llama-cpp-python refuses a
+        parameter with status 500."""
         return self.status in (400, 403, 422, 500, 501)
 
     @property
     def is_permanent(self) -> bool:
-        """Whether the same request never succeeds."""
+        """Whether the same request can never succeed."""
         is_passing = self.status >= 500 or self.status in TRANSIENT
         return not is_passing or self.code == "insufficient_quota" or self.is_about_context
 
@@ -898,8 +906,8 @@ def read_failure(error: openai.APIStatusError | ErrorAnswer) -> Failure:
 
 
 def read_retry_after(headers: Mapping[str, str]) -> float:
-    """Seconds that a server asks to wait: a number, or the time until a date. 0 if it does not
-    say."""
+    """Seconds that the server asks to wait (header Retry-After: a number of seconds, or a date). 0
+    if the header is missing or invalid."""
     value = headers.get("retry-after", "").strip()
     with contextlib.suppress(ValueError, TypeError):
         if "retry-after-ms" in headers:
@@ -914,14 +922,14 @@ def read_retry_after(headers: Mapping[str, str]) -> float:
 
 
 def connection_problem(error: Exception) -> str:
-    """The system's words about a failed connection."""
+    """The operating system's message about a failed connection."""
     while error.__cause__ or error.__context__:
         error = error.__cause__ or error.__context__
     return str(error) or type(error).__name__
 
 
 def proxy_note(url: str) -> str:
-    """A note if requests to an address go through a proxy."""
+    """A note that requests to an address go through a proxy; empty without a proxy."""
     parts = urllib.parse.urlsplit(url)
     proxies = urllib.request.getproxies()
     name = next((name for name in (parts.scheme, "all") if name in proxies), None)

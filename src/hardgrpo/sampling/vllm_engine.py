@@ -7,9 +7,9 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-# vLLM reads these variables on import. It runs in one process, because worker processes could
-# outlive a killed job. vLLM's CPU build does not start without a cache size (GiB), and is slow when
-# its threads compete for cores.
+# vLLM reads these variables on import. With multiprocessing, worker processes could outlive a
+# killed job. vLLM's CPU build does not start without a cache size (GiB), and is slow when its
+# threads compete for cores.
 for name, value in {
     "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
     "VLLM_CPU_KVCACHE_SPACE": "1",
@@ -39,12 +39,12 @@ MAX_QUEUED = 4 * MAX_SEQUENCES
 
 
 def start(folder: str, context: int, adapters: list[str], gpus: int) -> LLM:
-    """An engine for the model in `folder` with `adapters`, for at most `context` tokens of prompt
-    and completion. Raise a `UserError` if the engine cannot start."""
+    """An engine for the model in `folder` and its `adapters`. `context` is the largest number of
+    tokens of a prompt and its completion. Raise a `UserError` if the engine cannot start."""
     is_cpu = current_platform.is_cpu()
     if not is_cpu and gpus < 1:
         raise UserError(
-            "engine vllm: this vLLM needs a GPU, but the model requests none; add `gpus` to the model, or use `make vllm-cpu`"
+            "engine vllm: the installed vLLM needs a GPU, but the model requests none; add `gpus` to the model, or use `make vllm-cpu`"
         )
     cpu_arguments = {
         "enforce_eager": True,
@@ -64,7 +64,7 @@ def start(folder: str, context: int, adapters: list[str], gpus: int) -> LLM:
     if adapters:
         lora_arguments = {
             "enable_lora": True,
-            # vLLM takes powers of two from 8
+            # vLLM accepts only powers of two that are at least 8
             "max_lora_rank": 2 ** math.ceil(math.log2(max(8, *ranks))),
             "max_loras": 1,
             "max_cpu_loras": len(adapters),

@@ -3,7 +3,7 @@ completions right, some wrong).
 
 The completions of every prompt are split at random. One half chooses prompts, the other half
 measures the chosen prompts. If the same completions chose and measured, the hardest prompts would
-look too hard, and the prompts with pass rates nearest to one half too often mixed.
+look too hard, and the prompts with pass rates nearest to one half would look mixed too often.
 """
 
 import numpy as np
@@ -50,7 +50,7 @@ def compare(
 
     `right` (N, K) holds whether sample k of prompt n is right, K >= 2. `codes` (N, K) numbers the
     answers (`signals.answer_codes`). `budget` is a share of the pool. `mixed`, `all_right`,
-    `all_wrong` and `pass_rate` are measured on the K - K // 2 samples by which no prompt is chosen.
+    `all_wrong` and `pass_rate` are measured on the K - K // 2 samples that do not choose prompts.
     For `confidently_wrong` and `overlap` (the share of chosen prompts that are also among the
     hardest), prompts are chosen and measured by all K samples. Every bootstrap sample is split
     once, so the intervals include the noise of a single split. Ties are broken at random.

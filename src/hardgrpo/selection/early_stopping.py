@@ -13,10 +13,11 @@ samples. The subset is decided as soon as these bounds decide the membership of 
 
 A *proof* is a set of further samples after which the subset is decided. `Stopper` receives counts
 and returns the samples to draw next: samples that a proof certainly or probably needs. To estimate
-these probabilities, `Stopper` draws the outcomes of the remaining samples several times from their
-posterior, and `cheapest_proof` gives the proof for each draw. With a confidence below 1, `Stopper`
-draws the same samples in the same order, but stops as soon as the expected precision and recall of
-a guess reach the confidence. Decisions depend only on the counts, so a probe can be resumed.
+the probability that a proof needs a sample, `Stopper` draws the outcomes of the remaining samples
+several times from their posterior, and `cheapest_proof` gives the cheapest proof for each draw.
+With a confidence below 1, `Stopper` draws the same samples in the same order, but stops as soon as
+the expected precision and recall of a guess of the subset reach the confidence. Decisions depend
+only on the counts, so a probe can be resumed.
 """
 
 import math
@@ -51,7 +52,7 @@ class TargetSubset:
     rank: np.ndarray  # rank of each prompt in `order`
     min_count: int  # smallest count of a member: 1 for the rule hard_solvable, else 0
     size: int | None  # number of members before the cut; None for a rule with a threshold
-    max_count: int | None  # largest count before the threshold; None for a rule with a rank
+    max_count: int | None  # largest count below the threshold; None for a rule with a rank
 
     def bounds(self, correct: np.ndarray, drawn: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """(smallest, largest) count that full probing can give for each prompt, if `correct` of
@@ -76,7 +77,7 @@ def target_subset(ids: list[str], samples: int, policy: dict, seed: int) -> Targ
     needs = set(policies.RULES[rule].needs)
     if set(policy) != {"rule", *needs}:
         raise UserError(
-            f"policy rule {rule}: expected {', '.join(needs)} beside it, found {', '.join(set(policy) - {'rule'}) or 'nothing'}"
+            f"policy rule {rule}: expected the policy's key {', '.join(needs)}, found {', '.join(set(policy) - {'rule'}) or 'no key'}"
         )
     if isinstance(seed, bool) or not isinstance(seed, int):
         raise UserError(f"policy rule {rule}: seed is {seed!r}, expected an integer; correct it")
@@ -128,8 +129,8 @@ def _largest_count_below(rule: str, threshold: object, samples: int) -> int:
     below = [count for count in range(samples + 1) if count / samples < threshold]
     if (rule != "base_right" and not below) or (rule != "base_wrong" and len(below) > samples):
         raise UserError(
-            f"policy rule {rule}: the subset would be empty (threshold {threshold} leaves {'every' if below else 'no'} pass"
-            " rate below it); choose a threshold in (0, 1]"
+            f"policy rule {rule}: the subset would be empty ({'every' if below else 'no'} pass rate is below threshold"
+            f" {threshold}); choose a threshold in (0, 1]"
         )
     return len(below) - 1
 
@@ -138,7 +139,8 @@ def _largest_count_below(rule: str, threshold: object, samples: int) -> int:
 
 
 def is_undecided(low: np.ndarray, high: np.ndarray, min_count: int, max_count: int) -> np.ndarray:
-    """Whether the bounds do not decide whether a count is in min_count..max_count."""
+    """True for each prompt whose bounds leave open whether its count is in min_count..max_count.
+    False for all prompts if this range is empty."""
     return ~(
         ((low >= min_count) & (high <= max_count)) | (low > max_count) | (high < min_count)
     ) & (max_count >= min_count)
@@ -206,8 +208,8 @@ def cheapest_proof(
 
 
 def _sums_at_cuts(values: np.ndarray, target: TargetSubset) -> np.ndarray:
-    """The sum over all prompts for every cut, with the shape (draws, levels 0 to K, rank limits 0
-    to prompts).
+    """The sum of `values` over all prompts for every cut, with the shape (draws, levels 0 to K,
+    rank limits 0 to prompts).
 
     The prompts before the cut (level, rank limit) are prompts with a count of at most `level` whose
     rank by tie-break is below the limit, and all prompts with a count of at most `level` - 1. So
@@ -247,7 +249,7 @@ def oracle_samples(
 
 def priorities(target: TargetSubset, correct: np.ndarray, drawn: np.ndarray) -> np.ndarray:
     """Priority (prompts,) of each prompt's next sample: FORCED if the bounds alone show that every
-    proof needs the sample, LEADING if they suggest it, else 0.
+    proof needs the sample, LEADING if the bounds only suggest it, else 0.
 
     For a rule with a threshold, undecided prompts are forced. For a rule with a rank, the cut lies
     between the `size`-th lowest `low` and the (`size` + 1)-th lowest `high`. A prompt is forced if
@@ -285,8 +287,8 @@ def priorities(target: TargetSubset, correct: np.ndarray, drawn: np.ndarray) -> 
 def choose(
     target: TargetSubset, correct: np.ndarray, drawn: np.ndarray, confidence: float = 1.0
 ) -> tuple[policies.Subset, bool] | None:
-    """(subset of full probing, whether the subset is certain), or None while the subset is
-    undecided.
+    """(the subset that full probing chooses, True) if the subset is decided, (a guess of this
+    subset, False) if the guess reaches the confidence, else None.
 
     With a confidence below 1 and at least one sample of each prompt, a guess is returned if its
     expected precision (share of the guess that full probing chooses) and its expected recall (share
@@ -367,9 +369,9 @@ class Stopper:
     stopper.ask(): ... stopper.tell(...)`.
 
     A pool may have several targets (policies, seeds). With `completes_subset`, the prompts of a
-    subset that is certain also get their remaining samples, so that their pass rates and order are those of
-    full probing. The prompts of a guess (confidence below 1) do not, because these samples would
-    change the guess and cost more than early stopping saves.
+    subset that is certain also get their remaining samples, so that their pass rates and order are
+    those of full probing. The prompts of a guess (confidence below 1) get no remaining samples,
+    because these samples would change the guess and cost more than early stopping saves.
     """
 
     def __init__(
@@ -390,7 +392,7 @@ class Stopper:
 
     def ask(self) -> list[tuple[int, int]]:
         """At most `batch` samples to draw, as (prompt, sample), most needed first. Empty when all
-        targets are decided."""
+        targets are decided and no subset has to be completed."""
         open_targets, incomplete = [], np.zeros(len(self.drawn), dtype=bool)
         for target in self.targets:
             try:
@@ -412,7 +414,7 @@ class Stopper:
         if not len(prompt):
             policies_of_targets = [target.policy for target in open_targets]
             raise RuntimeError(
-                f"a subset is open, but no sample would help to decide it: {policies_of_targets}"
+                f"a subset is undecided, but no sample would help to decide it: {policies_of_targets}"
             )
         needs = need_shares[prompt, step]
         # Samples with equal priorities are ordered by step, then by tie-break, so that successive
@@ -427,8 +429,9 @@ class Stopper:
         ]
 
     def _sample_priorities(self, targets: list[TargetSubset]) -> np.ndarray:
-        """(prompts, K): at [:, s] the share of draws in which the cheapest proof needs more than s
-        further samples of the prompt; at s = 0 plus `priorities`."""
+        """Priorities (prompts, K) of the next samples. Entry [prompt, s] is the share of draws in
+        which the cheapest proof needs more than s further samples of the prompt. For s = 0, the
+        prompt's `priorities` are added."""
         remaining = draw_remaining(self.correct, self.drawn, self.samples, DRAWS)
         needs, priority = np.zeros((DRAWS, len(self.drawn)), dtype=int), 0
         for target in targets:

@@ -3,9 +3,9 @@ interface).
 
 A run is a sequence of sampling steps. Each step samples `group_size` rollouts for each of
 `prompts_per_update` prompts, with every selector. The trainer asks for prompts (`ask`) and reports
-the share of rewarded rollouts of each group (`tell`). A selector depends only on the seed and this
-history. It derives its random numbers from the seed and the step, so a checkpoint needs only the
-selector's `state`. The pool of a selector is the run's subset.
+the share of rewarded rollouts of each group (`tell`). A selector's choices depend only on the seed
+and the earlier calls. A selector derives its random numbers from the seed and the step, so a
+checkpoint needs only the selector's `state`. The pool of a selector is the run's subset.
 
 Each docstring cites the source of the formula and states where this code differs from the source.
 """
@@ -23,8 +23,8 @@ from hardgrpo.selection.predicted import logistic_regression
 
 @dataclass(frozen=True)
 class PromptBatch:
-    """Ids of prompts to sample next. `trains`: whether an update trains on the groups, or the
-    rollouts only measure pass rates."""
+    """Ids of prompts to sample next. `trains` is true if an update trains on their groups, and
+    false if their rollouts only measure pass rates."""
 
     ids: list[str]
     trains: bool = True
@@ -120,11 +120,12 @@ class Dynamic(Selector):
 class Skip(Dynamic):
     """GRESO (arXiv 2506.02177): dynamic sampling that skips a prompt whose last z groups were all
     right, or all wrong, with probability 1 - max(p^z, least). There is one p for all-right groups
-    and one p for all-wrong groups. Each p starts at `explore`. After the first epoch, a sampling
-    step lowers the p of all-right (all-wrong) groups by `step` if at least the share `easy`
-    (`hard`) of the step's groups was all right (all wrong), and otherwise raises this p by `step`,
-    within LIMITS. Differences: the released code changes p once per update, and the paper also
-    adapts the number of prompts per step, which is constant here."""
+    and one p for all-wrong groups. Each p starts at `explore`. After the first epoch, each sampling
+    step changes both p by `step`, within LIMITS. The p of all-right groups falls if at least the
+    share `easy` of the step's groups was all right, and otherwise rises. The p of all-wrong groups
+    falls if at least the share `hard` was all wrong, and otherwise rises. Differences: the released
+    code changes p once per update, and the paper also adapts the number of prompts per step, which
+    is constant here."""
 
     LIMITS = 0.05, 0.95  # lowest and highest p, as in the released code
 
@@ -211,9 +212,10 @@ class Beta(Selector):
 class Targeted(Selector):
     """Difficulty-targeted selection (Sun et al., arXiv 2506.05316). Each cycle of `every` steps
     first samples `reference` random anchor prompts, on which no update trains. The predicted pass
-    rate of a prompt is the mean of the anchor prompts' pass rates with attention weights softmax(q
-    . r / sqrt(width)) of the embeddings, followed by `calibrate`. Until the next cycle, prompts are
-    drawn without replacement with probability proportional to exp(-|predicted - 1/2| / sharpness).
+    rate of a prompt with embedding q is a weighted mean of the anchor prompts' pass rates,
+    corrected by `calibrate`. The weight of an anchor prompt with embedding r is the attention
+    weight softmax(q . r / sqrt(width)). Until the next cycle, prompts are drawn without replacement
+    with probability proportional to exp(-|predicted - 1/2| / sharpness).
 
     Difference: the paper embeds with another model and a head that was trained on measured pass
     rates; here an embedding is the mean of the untrained model's last hidden states, standardised

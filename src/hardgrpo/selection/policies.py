@@ -43,7 +43,7 @@ class Pool:
 
     measures: dict[str, float]  # id -> pass rate, or another measure, in the order of the dataset
     seed: int
-    size: int  # prompts that the budget pays for; 0 without a budget
+    size: int  # number of prompts that the budget pays for; 0 without a budget
     budget: float | dict | None
     threshold: float | None
     highest_tier: float | None
@@ -51,7 +51,7 @@ class Pool:
 
     @functools.cached_property
     def ids(self) -> list[str]:
-        """Ids by ascending measure, ties in the seed's order."""
+        """Ids by ascending measure. `tie_break` orders ties."""
         return sort_by_pass_rate(self.measures, self.seed)
 
 
@@ -63,7 +63,8 @@ class Rule:
     description: str  # describes the chosen prompts in docs/configuration.md
     needs: tuple[str, ...] = ("budget",)  # required keys of a policy with this rule
     accepts_by: bool = False  # whether a policy may have the key `by`
-    needs_measure: bool = True  # False: the rule chooses before any prompt is sampled or annotated
+    # if false, the rule can choose before any prompt is sampled or annotated
+    needs_measure: bool = True
     # whether bounds of the pass rates can decide the subset, see early_stopping.py
     by_bounds: bool = False
     # whether the rule follows HE's released code: ties in the order of the dataset, equal for all
@@ -241,8 +242,8 @@ def _right_matched(pool: Pool) -> Subset:
     wrong, right = _wrong(pool).ids, _right(pool).ids
     if len(wrong) > len(right):
         raise TooFewPrompts(
-            f"{len(wrong)} prompts are wrong but only {len(right)} right at threshold {pool.threshold}; a subset of the same size"
-            " is impossible: lower the threshold"
+            f"at threshold {pool.threshold}, {len(wrong)} prompts are wrong but only {len(right)} are right, too few for a subset of the same size;"
+            " lower the threshold"
         )
     return Subset(_shuffled(right, pool.seed, "matched")[: len(wrong)], len(right), len(wrong))
 
@@ -358,7 +359,7 @@ def is_by_tier(rule: str) -> bool:
 
 
 def sort_by_pass_rate(pass_rates: dict[str, float], seed: int) -> list[str]:
-    """Ids by ascending pass rate, ties in the seed's order."""
+    """Ids by ascending pass rate. `tie_break` orders ties."""
     return _sorted_by(pass_rates.__getitem__, pass_rates, seed)
 
 
@@ -446,7 +447,7 @@ def sample_size(share: float, pool: int) -> int:
 
 def spent_budget_message(budget: float | dict, sample: int) -> str:
     """The error message for a budget that is spent on annotations before the choice."""
-    return f"the budget, {format_budget(budget)}, is spent on the {sample} prompts that were annotated before; raise the budget, or lower calibrated_on"
+    return f"the budget, {format_budget(budget)}, is spent on the {sample} prompts that are annotated before the choice; raise the budget, or lower calibrated_on"
 
 
 def format_budget(budget: float | dict) -> str:
@@ -478,7 +479,7 @@ def _quartiles(values: list[float]) -> tuple[float, float, float]:
 
 def small_budget_error(rule: str, budget: float | dict, pool: int) -> UserError:
     """The error for a budget that pays for no prompt of a pool."""
-    reason = f"the budget, {format_budget(budget)}, is less than one of {pool} prompts"
+    reason = f"the budget, {format_budget(budget)}, pays for none of the {pool} prompts"
     return _empty_subset_error(rule, reason, "raise the budget")
 
 

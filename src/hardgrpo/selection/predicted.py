@@ -1,9 +1,9 @@
 """Predict pass rates from signals, with a model fitted on a small annotated random sample of the
 pool.
 
-The model is a logistic regression of right answers on the signals (signals.py), standardised over
-the pool, with a ridge penalty, because the signals may perfectly separate the prompts of a small
-sample. Signals with missing values are omitted, except the entropy: a missing entropy (no
+The model is a logistic regression of pass rates on the signals (signals.py), which are standardised
+over the pool. It has a ridge penalty, because the signals may perfectly separate the prompts of a
+small sample. Signals with missing values are omitted, except the entropy: a missing entropy (no
 completion gives an answer) counts as 0.
 """
 
@@ -12,8 +12,8 @@ import numpy as np
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.selection.policies import SIGNALS, sample_size, tie_break
 
-# Weight of the ridge penalty on the slopes in the fit to the mean log-likelihood over the prompts of
-# the sample. This project chose the value.
+# Weight of the ridge penalty on the slopes, relative to the mean log-likelihood over the prompts of
+# the sample. The value is this project's choice.
 RIDGE = 0.05
 
 
@@ -38,7 +38,7 @@ def predict_pass_rates(
     if targets.min() == targets.max() and targets[0] in (0, 1):
         raise UserError(
             f"calibrated_on: all completions of the {len(sample_rates)} annotated prompts are {'right' if targets[0] else 'wrong'},"
-            " so the fit predicts nothing; annotate more prompts, or those that another seed draws"
+            " so the fit predicts nothing; annotate more prompts, or draw others with another seed"
         )
     features = _standardised_features(signals)
     index_of_prompt = {name: index for index, name in enumerate(signals)}

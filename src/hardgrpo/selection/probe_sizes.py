@@ -3,8 +3,8 @@ new completions.
 
 Each prompt of the pool has n graded completions, at least K + the group size. The probe is a random
 sample of K of the n completions without replacement, and a new group is a random sample of the
-remaining n - K completions. The numbers of correct completions in both are hypergeometric, so
-results are computed, not simulated.
+remaining n - K completions. The numbers of correct completions in both samples are hypergeometric,
+so results are computed exactly, without simulation.
 """
 
 import numpy as np
@@ -22,8 +22,8 @@ COLUMNS = [
     "never_solved",
     "unmixed_prompts",
 ]
-# rule -> rank of a prompt with c of K completions correct; prompts with lower ranks are chosen
-# first, prompts with rank nan never
+# rule -> rank of a prompt with c of K completions correct. Prompts with lower ranks are chosen
+# first; prompts with rank nan are never chosen.
 RULES = {
     "hard": lambda c, samples: c.astype(float),
     "hard_solvable": lambda c, samples: np.where(c > 0, c, np.nan),
@@ -52,7 +52,7 @@ def by_correct(
     without any correct completion, inside or outside the probe.
     """
     count_pairs, prompt_counts = np.unique(np.stack([correct, totals]), axis=1, return_counts=True)
-    pair_correct, pair_total = count_pairs[:, :, None]  # (P, 1)
+    pair_correct, pair_total = count_pairs[:, :, None]  # (P, 1) each, for P distinct pairs
     c = np.arange(samples + 1)
     # (P, K + 1) expected numbers of prompts
     weight = prompt_counts[:, None] * stats.hypergeom.pmf(c, pair_total, pair_correct, samples)
@@ -84,10 +84,10 @@ def compare(
     `budget` is the share of the pool that is chosen. If the budget covers only a part of the tied
     prompts, the means are expectations over a random choice among these prompts. The numbers of
     prompts with c correct completions are expectations, so that the results are approximate in
-    pools of a few dozen prompts. `labels`: the reference answers that a run needs, of the whole
-    pool or, for `random` (K = 0), of the chosen prompts. `unmixed_prompts`: the expected number of
-    chosen prompts whose group is not mixed, so that GRPO learns nothing from it. A rule has no row
-    if fewer prompts qualify than the budget requires.
+    pools of a few dozen prompts. `labels`: the number of reference answers that a run needs, which
+    is the size of the pool, or for `random` (K = 0) the number of chosen prompts.
+    `unmixed_prompts`: the expected number of chosen prompts whose group is not mixed, so that GRPO
+    learns nothing from it. A rule has no row if fewer prompts qualify than the budget requires.
     """
     rows, prompts = [], policies.subset_size(budget, len(correct))
     for rule in ORDER:
@@ -123,8 +123,8 @@ def class_ranks(rule: str, samples: int, shares: np.ndarray) -> np.ndarray:
 
 
 def _quantile(shares: np.ndarray, level: float) -> float:
-    """The class at which the cumulative share reaches `level`; the mean of two classes if the share
-    equals `level`."""
+    """The class at which the cumulative share reaches `level`. If the share equals `level` there,
+    the mean of this class and the next class with a share."""
     cumulative = np.cumsum(shares)
     lower, upper = (int(np.searchsorted(cumulative, level + margin)) for margin in (-1e-9, 1e-9))
     return (lower + min(upper, len(shares) - 1)) / 2

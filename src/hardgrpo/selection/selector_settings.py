@@ -1,7 +1,7 @@
 """Settings of a recipe's `selector`: defaults, and costs in labels, memory and tokens. Selectors
 are in `online_selectors.py`."""
 
-DEFAULTS = {  # values of optional keys, from the papers
+DEFAULTS = {  # default values of optional keys, from the papers
     # groups per update; None: as many as a sampling step samples
     "dynamic": {"groups": None, "most_steps": 10},
     "skip": {
@@ -30,8 +30,8 @@ def with_defaults(recipe: dict) -> dict:
 
 
 def max_labels(recipe: dict, pool: int) -> int:
-    """Upper bound of the number of labels that a run needs: the number of prompts that it
-    samples."""
+    """Upper bound of the number of labels that a run needs: the largest number of prompts that the
+    run can sample."""
     return min(pool, recipe["updates"] * recipe["prompts_per_update"])
 
 
@@ -44,8 +44,8 @@ def new_groups_per_step(recipe: dict) -> list[int]:
 
 
 def largest_update(recipe: dict) -> float:
-    """Number of groups of the largest update divided by the number of groups of a sampling step; at
-    least 1, as in plain GRPO."""
+    """Number of groups of the largest update divided by the number of groups of a sampling step,
+    but at least 1, the value of plain GRPO."""
     settings, step_groups = with_defaults(recipe), recipe["prompts_per_update"]
     groups = settings.get("groups", step_groups)
     if settings["kind"] == "targeted":
@@ -54,8 +54,8 @@ def largest_update(recipe: dict) -> float:
 
 
 def trained_share(recipe: dict) -> float:
-    """Upper bound of the tokens trained on per sampled token. Groups of anchor prompts do not
-    count, and replayed groups count again."""
+    """Upper bound of the number of tokens that updates train on, divided by the number of sampled
+    tokens. Groups of anchor prompts do not count, and replayed groups count again."""
     settings = with_defaults(recipe)
     if settings["kind"] != "targeted":
         return 1.0

@@ -12,7 +12,7 @@ from hardgrpo.study.settings import OWN_BASE_NAME, has_train, is_labelled
 from hardgrpo.study.study_checks import SINGULAR, unknown_names
 
 MOST_MISTAKES = 20  # listed in one message
-# Family -> (keys that its demonstrations need, each with an example, and keys that they may have).
+# Family of generated problems -> ({required key of its demonstrations: example}, {optional keys}).
 DEMONSTRATIONS = {
     "swaps": ({"length": "[1, 2, 3]", "slip": 0.2}, {"restated"}),
     "arithmetic": (
@@ -24,8 +24,8 @@ DEMONSTRATIONS = {
 
 
 def check(config: dict, name: str, sources: Collection[Path] = ()) -> None:
-    """Raise a `UserError` that lists the mistakes in the configuration, at most MOST_MISTAKES: each
-    with its file and line if it is in one of `sources`, else with `name`."""
+    """Raise a `UserError` that lists the mistakes in the configuration, at most MOST_MISTAKES. Each
+    starts with its file and line if it is in one of the files `sources`, else with `name`."""
     studies = config.get("studies")
     if translation := old_form.explain(studies) if isinstance(studies, dict) else []:
         raise UserError(f"{name}: {translation[0]}", *translation[1:])
@@ -152,11 +152,12 @@ def _pretraining_mistakes(place: str, source: dict, tasks: dict) -> Iterator[tup
 def _demonstration_mistakes(
     place: str, demonstrations: dict, family: str | None
 ) -> Iterator[tuple[str, str]]:
-    """Report keys that the demonstrated task's family needs or does not have."""
+    """Report missing and unknown keys of the demonstrations of a task of this family, and a `slip`
+    of the wrong form."""
     if family not in DEMONSTRATIONS:
         yield (
             place,
-            f"only generated {', '.join(DEMONSTRATIONS)} have demonstrations; name a task of one of these",
+            f"only generated tasks ({', '.join(DEMONSTRATIONS)}) have demonstrations; name a task of one of these families",
         )
         return
     required, optional = DEMONSTRATIONS[family]
@@ -172,7 +173,7 @@ def _demonstration_mistakes(
     ):
         yield (
             f"{place}.slip",
-            "expected one number for swaps, one by operation (+ - * /) for arithmetic",
+            "expected one number for swaps, or one number for each operation (+ - * /) for arithmetic",
         )
 
 
@@ -187,7 +188,7 @@ def _recording_mistakes(place: str, source: dict, tasks: dict) -> Iterator[tuple
 
 
 def _recorded_problems_mistakes(task: str, source: dict, models: dict) -> Iterator[tuple[str, str]]:
-    """Report splits of a task whose recording does not exist."""
+    """Report the splits of a task for which no recording exists."""
     for split in ("train", "test"):
         if split not in source:
             continue
@@ -272,7 +273,7 @@ def _subset_mistakes(
     if source["kind"] == "server" and task and "cut_from" in task:
         yield (
             "subset.model",
-            f"'{subset['model']}' is behind a server, so its tokenizer cannot cut completions; name task '{task['cut_from']}'",
+            f"'{subset['model']}' is behind a server, so there is no tokenizer to cut completions; name task '{task['cut_from']}'",
         )
     if source["kind"] == "trajectory":
         yield (

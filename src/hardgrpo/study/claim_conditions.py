@@ -7,9 +7,10 @@ from hardgrpo.study.resolved import ResolvedStudy
 def conditions(study: ResolvedStudy) -> dict:
     """The arguments of `verdicts.Study` except the tables.
 
-    `first_recipe`: the recipe of arms for which a claim names no recipe. `tasks`: the tests; tasks
-    with the same problems have the same name under `problems`. `weaker`: tasks and models with the
-    weaker signal. `own_bases`: models for which each replicate pretrains its own base.
+    `first_recipe`: the recipe of arms for which a claim names no recipe. `tasks`: {task that runs
+    are tested on: its facts}; tasks with the same problems have the same value of `problems`.
+    `weaker`: tasks and models with the weaker signal. `own_bases`: models for which each replicate
+    pretrains its own base model.
     """
     tests = paths.study_part(study)["tasks"]
     sources = {task: study.tasks[task]["source"] for task in tests}

@@ -135,7 +135,8 @@ def _subclasses(base: type[Strict]) -> list[type[Strict]]:
 
 
 def _plain(entry: dict, is_nullable: bool) -> dict:
-    """The schema of a key without pydantic's titles, line breaks, and null for optional keys."""
+    """The schema of a key, without pydantic's titles and defaults, without line breaks in the
+    description, and without the type null of an optional key."""
     plain = {key: value for key, value in entry.items() if key not in ("title", "default")}
     if "anyOf" in plain and not is_nullable:
         options = [option for option in plain.pop("anyOf") if option != {"type": "null"}]
@@ -146,8 +147,8 @@ def _plain(entry: dict, is_nullable: bool) -> dict:
 
 
 def mistakes(config: dict) -> tuple[list[tuple[str, str]], bool]:
-    """([(place, what is wrong and what to do)] of all refused values, whether all values have the
-    expected types). If they have, every mistake is a contradiction between values."""
+    """Return ([(place, what is wrong and what to do)], whether all values have the expected types).
+    If all values have the expected types, every mistake is a contradiction between values."""
     if unusable := [(place, f"{problem}; correct it") for place, problem in _unusable(config)]:
         return unusable, False
     try:
@@ -160,8 +161,8 @@ def mistakes(config: dict) -> tuple[list[tuple[str, str]], bool]:
 
 
 def _unusable(value, *place: str) -> Iterator[tuple[str, str]]:
-    """Yield (place, what is wrong) for values that no class refuses, but that programs cannot use,
-    because programs receive values as JSON."""
+    """Yield (place, what is wrong) for values that no class refuses, but that programs cannot
+    receive, because values are passed as JSON."""
     if isinstance(value, dict | list):
         for name, entry in value.items() if isinstance(value, dict) else enumerate(value):
             if isinstance(value, dict) and not isinstance(name, str):
@@ -190,11 +191,12 @@ class Location(NamedTuple):
     """Keys of the configuration on the way to the error."""
 
     union: tuple
-    """Keys of the value that may have several types. Without such a value: `keys`, and the missing
-    key if a key is missing."""
+    """The keys up to the first value on the way that may have several types. If there is no such
+    value: `keys`, followed by the missing key if a key is missing."""
 
     type_name: str
-    """The type that refuses a value that may have several types; else ""."""
+    """The type by which the error refuses the value at `union`; empty if no value on the way may
+    have several types."""
 
 
 def _explain(config: dict, error: ValidationError) -> list[tuple[str, str]]:
@@ -236,7 +238,8 @@ def _is_of_another_type(errors: list[tuple[Location, dict]]) -> bool:
 def _locate(config: object, detail: dict) -> Location:
     loc = detail["loc"][:-1] if detail["type"] == "missing" else detail["loc"]
     node, keys, union, type_name = config, [], None, ""
-    # the name of a tagged class follows the key of its object, and may also be a key of the object
+    # In `loc`, the name of a tagged class follows the key of its object. It may equal a key of the
+    # object.
     may_be_kind = True
     for part in loc:
         if may_be_kind and isinstance(node, dict) and node.get("kind") == part:
@@ -281,7 +284,7 @@ def _sentence(config: dict, keys: tuple, detail: dict) -> tuple[str, str]:
         problem = f"'{detail['ctx']['tag']}' is not one of {tags}; correct it"
         return _dotted((*keys, "kind")), problem
     if detail["loc"][-1] == "[key]":
-        problem = "becomes a folder; expected a name of letters, digits, _ . -, which begins with a letter or digit"
+        problem = "is used as a folder's name; expected a name of letters, digits, _ . -, which begins with a letter or digit"
         return place, f"{detail['input']!r} {problem}"
     message = re.sub("^(Input|String|List|Dictionary) should", "should", detail["msg"]).replace(
         " after validation", ""

@@ -8,10 +8,10 @@ from hardgrpo.study.resolved import ResolvedStudy
 def prices(study: ResolvedStudy, gpu_hour: float, annotating_policy: str) -> dict:
     """The prices and counts from which a study's costs are computed.
 
-    `gpu_hour`: the price of a GPU hour. `gpus`: for each model the number of GPUs by recipe (0: the
-    CPU), in the study's order of recipes. `label`: {policy: price of a label} of policies whose
-    budget is money. Policy `annotated` has the price of `annotating_policy`, the policy that chose
-    the prompts to annotate.
+    `gpu_hour`: the price of a GPU hour. `gpus`: {model: {recipe: number of GPUs}} in the study's
+    order of recipes; 0 GPUs means the CPU. `label`: {policy: price of a label} of policies whose
+    budget is money. A policy with rule `annotated` has the price of `annotating_policy`, the policy
+    that chose the prompts to annotate.
     """
     gpu_counts = lambda model: {
         recipe: settings.training_gpus(study.models[model], study.recipes[recipe])["count"]
@@ -66,7 +66,8 @@ def design(study: ResolvedStudy) -> dict:
         "seeds": len(study.seeds),
         "budgets": sorted({min(budgets), max(budgets)}) if budgets else [],
         "probe_samples": task.get("probe", {}).get("samples"),
-        "probes": {  # completions per prompt, unless they are recorded
+        # {task: completions per prompt of its probe}, without probes that are only recorded
+        "probes": {
             name: tasks[name]["probe"]["samples"]
             for model, name in study.pairs
             if not settings.is_recorded(models[model])
@@ -81,7 +82,7 @@ def design(study: ResolvedStudy) -> dict:
             name: settings.recipe_differences(study.recipes[name], recipe)
             for name in study.recipe_names[1:]
         },
-        # numbers of first epochs that choose; empty unless models are trajectories
+        # numbers of first epochs by whose pass rates policies choose; empty without trajectories
         "chosen_from": sorted({source["chosen_from"] for source in trajectories}),
         "origins": [source["origin"] for source in trajectories],
     }

@@ -19,7 +19,7 @@ from hardgrpo.runtime.errors import UserError
 # sections whose entries may have the key `extends`
 SECTIONS = ("tasks", "models", "policies", "recipes")
 FOLDERS = ("studies", "analyses")  # sections with a file for each entry
-LONGEST_CHAIN = 100  # largest number of entries in a chain in which each extends the next
+LONGEST_CHAIN = 100  # largest number of entries in a chain in which each entry extends the next
 
 
 def read(folder: str | Path = ".") -> dict:
@@ -29,8 +29,8 @@ def read(folder: str | Path = ".") -> dict:
 
 
 def read_file(path: str | Path) -> dict:
-    """The configuration in a file, laid over the catalogue in the file's folder. Raise a `UserError`
-    if the file is not valid YAML or not a mapping."""
+    """The configuration in a file, laid over the catalogue in the file's folder. Raise a
+    `UserError` if the file is not valid YAML or not a mapping."""
     config = files.read_yaml(path)
     if not isinstance(config, dict):
         kind = type(config).__name__
@@ -157,7 +157,7 @@ def locate(place: str, paths: list[Path]) -> str | None:
 
 
 def _descend(node: yaml.Node | None, place: str) -> tuple[int, int]:
-    """(line of the innermost node on the way to a place, number of steps to the node)."""
+    """(line of the innermost existing node on the way to a place, number of steps to this node)."""
     line, steps = 1, 0
     while place and node is not None:
         child, length = _child(node, place)
@@ -169,7 +169,8 @@ def _descend(node: yaml.Node | None, place: str) -> tuple[int, int]:
 
 
 def _child(node: yaml.Node, place: str) -> tuple[tuple[yaml.Node, yaml.Node] | None, int]:
-    """((key, value) of the entry with whose name `place` begins, or None; length of the name)."""
+    """Find the entry whose name is the beginning of `place`. Return ((key, value) of the entry or
+    None, length of the name)."""
     if (
         isinstance(node, yaml.SequenceNode)
         and (number := re.match(r"\[?(\d+)\]?", place))

@@ -14,11 +14,11 @@ from hardgrpo.selection import selector_settings
 from hardgrpo.study import settings
 
 GIB = 2**30
-# per weight; nf4: 4 bits, and doubly quantised constants for blocks of 64
+# Bytes per weight. nf4: 4 bits, and doubly quantised constants for blocks of 64 weights.
 BYTES = {"fp32": 4.0, "bf16": 2.0, "nf4": 0.52}
 OPTIMISER_BYTES = {"adamw": 8.0, "paged_adamw_8bit": 2.0}  # per trained weight: two moments
-# Nearly all prompts of the tasks are shorter. Prompts with seven shuffled objects are the longest
-# kind, with 330 to 380 tokens.
+# Assumed length of a prompt. Nearly all prompts of the tasks are shorter: the longest kind, prompts
+# with seven shuffled objects, has 330 to 380 tokens.
 PROMPT_TOKENS = 400
 CONTEXT_BYTES = 1.5 * GIB  # CUDA context, kernels, allocator slack
 # assumed for vLLM's workspaces and CUDA graphs, which stay in memory while vLLM sleeps
@@ -27,8 +27,8 @@ GPU_GIB = 79.1  # memory of an H100 of 80 GB; `vllm_memory` is a share of this m
 # Number of scores (tokens x vocabulary) in memory: TRL computes log-probabilities tile by tile
 # (trl/kernels/chunked_logprob.py).
 TILE = 4096 * 32768
-# On a CPU, in float32: memory for the completions that are computed at once, beside the weights.
-# Two jobs, each with a model of half a billion weights, fit into 16 GiB.
+# Memory on a CPU for the completions that are computed at once in float32, in addition to the
+# weights. With this value, two jobs, each with a model of half a billion weights, fit into 16 GiB.
 CPU_BYTES = 4.0 * GIB
 PROGRAM_BYTES = 1.0 * GIB  # Python, torch and transformers
 
@@ -119,8 +119,9 @@ def training_memory(
 
     With an adapter each process holds the whole base. Without an adapter, weights, gradients and
     optimiser state are sharded over the GPUs. Gradient checkpointing recomputes layers in the
-    backward pass. vLLM takes a fixed share of memory. If vLLM sleeps during updates, the total is
-    the maximum of sampling and updating; the trainer's weights stay in memory during both.
+    backward pass. vLLM takes a fixed share of memory; if vLLM sleeps during updates, it takes only
+    VLLM_BYTES meanwhile. `total` is the larger of the memory for sampling and for updating; the
+    trainer's weights stay in memory during both.
     """
     count, adapter = gpus["count"], recipe.get("adapter")
     base = base_bytes(shape, recipe["base"]) / (1 if adapter else count)
@@ -137,18 +138,19 @@ def training_memory(
     # maps.
     layer = 10 * shape["hidden_size"] + 3 * shape["intermediate_size"]
     layer += sum(outputs for _, outputs in _linear(shape)) if adapter else 0
-    # The inputs of all layers. Autocast leaves them in float32 if the weights are in float32.
-    # There is no autocast for sharded weights: they are converted to bf16 before a layer computes.
+    # The inputs of all layers stay in memory. Autocast leaves these inputs in float32 if the
+    # weights are in float32. Sharded weights have no autocast: they are converted to bf16 before a
+    # layer computes.
     autocast = (
         not adapter and count <= 1 and recipe["base"] == "fp32" and recipe["precision"] == "bf16"
     )
     activation_bytes = tokens * (
         shape["layers"] * shape["hidden_size"] * (4.0 if autocast else width) + layer * width
     )
-    if autocast:  # keeps a copy of each weight in bf16 for the forward pass
+    if autocast:  # autocast keeps a copy of each weight in bf16 for the forward pass
         activation_bytes += parameters(shape) * 2.0
-    # The last hidden states of the completions with their gradient in float32, a tile of scores,
-    # and the gradient of a trained output layer in float32.
+    # The last hidden states of the completions and their gradient in float32, a tile of scores, and
+    # the gradient of a trained output layer in float32.
     head = rows * completion_tokens * shape["hidden_size"] * (width + 4.0) + TILE * width
     head += 0.0 if adapter else _embedding(shape) * 4.0
     # The reference policy of a KL term is the base without its adapter, or a second copy of all
@@ -157,8 +159,8 @@ def training_memory(
     reference = base_bytes(shape, recipe["base"]) / count if has_copy else 0.0
     gathered = 0.0
     if not adapter and count > 1:
-        # Each GPU gathers two layers at a time in bf16, the embeddings and their gradient in bf16,
-        # and the sum of this gradient over the GPUs in float32.
+        # Each GPU holds two gathered layers in bf16, the gathered embeddings and their gradient in
+        # bf16, and the sum of this gradient over the GPUs in float32.
         embeddings = _embedding(shape) * (1 if shape["tied"] else 2)
         gathered = 2 * _layer(shape) * 2.0 + embeddings * (2.0 + 2.0 + 4.0)
     # PRIME's reward model: a copy of the trained weights, their AdamW state, and a copy of the
@@ -190,8 +192,8 @@ def training_memory(
 
 def sampled_row_bytes(shape: dict, prompt_tokens: int, completion_tokens: int) -> float:
     """Bytes that a completion needs while transformers samples it on a CPU: the cache of keys and
-    values, its scores with four copies in double precision (`decoding.SeededSampling`), and the
-    widest layer for the tokens of its prompt."""
+    values, the scores of one token with four copies in double precision
+    (`decoding.SeededSampling`), and the widest layer for the tokens of the prompt."""
     cache = (
         2
         * shape["layers"]
@@ -229,9 +231,12 @@ def cpu_sampling_memory(shape: dict, completion_tokens: int, rows: int) -> float
 
 
 def cpu_training_memory(shape: dict, recipe: dict, completion_tokens: int) -> float:
-    """GiB of main memory of a program that trains a model on a CPU: weights, gradients and
-    optimiser state, and the larger of two needs: the texts of a micro-batch with a tile of scores
-    and its gradient, or the rollouts of an update while they are sampled."""
+    """GiB of main memory of a program that trains a model on a CPU.
+
+    The program always needs weights, gradients and optimiser state. It also needs either the texts
+    of a micro-batch with a tile of scores and the tile's gradient, or the rollouts of an update
+    while they are sampled; the larger of these two needs counts.
+    """
     trained = (
         adapter_parameters(shape, recipe["adapter"]["rank"])
         if recipe.get("adapter")
