@@ -65,7 +65,7 @@ def test_a_model_with_changed_settings_replaces_the_files_of_the_old_model(finis
     assert "2 steps" in done.stdout
 
 
-def test_a_recipe_with_other_checkpoints_replaces_the_old_ones(finished):
+def test_a_recipe_with_other_checkpoints_replaces_the_old_checkpoints(finished):
     finished.configure(
         lambda config: config["recipes"]["mini"].update(updates=3, checkpoint_every=3)
     )
