@@ -94,7 +94,7 @@ def traceback_in(output: str) -> bool:
     )
 
 
-# --- faults of a running workflow; each returns whether the workflow was still running
+# --- faults of a running workflow; each function returns whether the workflow was still running
 
 
 def draw_process(workflow: Workflow, rng: random.Random) -> int | None:

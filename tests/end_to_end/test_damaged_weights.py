@@ -1,4 +1,5 @@
-"""Errors name damaged weights. Models and checkpoints of another configuration are replaced."""
+"""Errors name damaged weights. Models and checkpoints of an earlier configuration are replaced.
+Checkpoints of another run are refused."""
 
 import os
 import shutil

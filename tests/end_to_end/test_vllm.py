@@ -392,8 +392,8 @@ def train(learned: World, folder: Path, name: str, **changes) -> list[dict]:
     ids=["vllm beside the trainer", "4-bit base"],
 )
 def test_recipes_for_gpus_train_on_a_cpu(learned, change, tmp_path):
-    """Two parts of recipes that need GPUs in real runs are run on the CPU: vLLM samples rollouts
-    with the weights that it receives after every update; a base model has weights of 4 bits."""
+    """Two settings that need GPUs in real runs are tested on the CPU: vLLM samples rollouts with
+    the weights that it receives after every update, or the base model has weights of 4 bits."""
     # The learning rate is so large that outdated weights in vLLM would be noticed.
     rows = train(learned, tmp_path, "out", **change, learning_rate=2e-2)
     assert [int(row["step"]) for row in rows] == [1, 2, 3, 4] and {

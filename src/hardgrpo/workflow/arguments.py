@@ -70,8 +70,8 @@ class Arguments(Entries):
         return settings.sampled_task(self.config["tasks"], wildcards.task)
 
     def grader_and_policies(self, wildcards: Wildcards) -> str:
-        """The grader that must read the answers, and the policies for which the pool must be large
-        enough."""
+        """Arguments: the grader that must be able to read the answers, and the policies for which
+        the pool must be large enough."""
         study, targets = self.studies[self.config["study"]], self.workflow.dag_settings.targets
         choosing = (
             pool_sizes.choosing_policies(study, self.config["subset"], wildcards.task, targets)

@@ -75,7 +75,7 @@ def add_command(commands) -> None:
     choose.add_argument(
         "--dry-run",
         action="store_true",
-        help="only write the configuration, and print the expected requests, tokens and money",
+        help="write the configuration and print the expected requests, tokens and money, but send no request",
     )
 
 

@@ -59,7 +59,7 @@ class Drawing:
 
     def is_drawing_only(self) -> bool:
         """Whether all targets are figures, tables, papers or crates, for which no study is run,
-        even if results are missing."""
+        even if results are missing. Without targets, the result of `_reports_drawings`."""
         is_drawing = lambda name: (
             name in ("figures", "paper", "supplement", "crate")
             or (name.startswith("paper/") and not name.endswith("explorer.html"))

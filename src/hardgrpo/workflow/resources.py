@@ -74,7 +74,7 @@ def request_of(job, qos: str | None) -> cluster.Request:
 
 
 class Machine(Entries):
-    """The machine or cluster that runs the jobs: functions from the wildcards of a job to the
+    """The machine or cluster that runs the jobs: functions that map the wildcards of a job to the
     resources that the job requests.
 
     `cluster_entries` is the result of `read_cluster`; it is empty without a cluster.

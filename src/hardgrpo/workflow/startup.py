@@ -115,8 +115,9 @@ def is_report_call() -> bool:
 
 
 def prepare_environment(workflow, bound_folders: Collection[str] = ()) -> None:
-    """Set the environment variables of jobs and Python's garbage collection in this process.
-    `bound_folders` are the folders that containers need in addition to the current folder."""
+    """Set the environment variables of jobs, and make Python collect garbage less often in this
+    process. `bound_folders` are the folders that containers need in addition to the current
+    folder."""
     # A plan of thousands of jobs keeps nearly all of its objects. A collection after every 700 new
     # objects (Python's default) would free few and take a tenth of the time.
     gc.freeze()
