@@ -1,5 +1,5 @@
-"""Faults for a small study, drawn from a seed. A fault hits the running workflow, or files of the
-workflow before it starts."""
+"""Random faults for a small study, determined by a seed. A fault hits the running workflow, or
+files of the workflow before the workflow starts."""
 
 import contextlib
 import os
@@ -18,8 +18,8 @@ import pytest
 
 from conftest import World
 
-# Stages in the order of the workflow. `begin` removes the results of a drawn stage and of all later
-# stages.
+# Stages in the order of the workflow. `begin` removes the results of a random stage and of all
+# later stages.
 STAGES = (
     "tasks",
     "models",
@@ -94,7 +94,7 @@ def traceback_in(output: str) -> bool:
     )
 
 
-# --- faults of a running workflow; each returns whether the workflow was still running
+# --- faults of a running workflow; each function returns whether the workflow was still running
 
 
 def draw_process(workflow: Workflow, rng: random.Random) -> int | None:
@@ -269,8 +269,8 @@ def damage(world: World, kind: str, rng: random.Random) -> Path:
 
 
 def list_results(world: World) -> list[Path]:
-    """Files that the workflow has written and that are not empty, without logs, which no program
-    reads."""
+    """Files that the workflow has written and that are not empty, except logs, because no program
+    reads logs."""
     paths = [
         path
         for place in ("results", "paper/mini")
@@ -287,7 +287,7 @@ def list_results(world: World) -> list[Path]:
 
 @contextlib.contextmanager
 def read_only(world: World, rng: random.Random) -> Iterator[None]:
-    """Make a folder of results read-only. For root, who ignores permissions, set the flag
+    """Make a folder of results read-only. For root, whom permissions do not stop, set the flag
     `immutable` (chattr +i)."""
     stage = rng.choice([stage for stage in STAGES if not stage.startswith("..")])
     folder = world.folder / "results" / stage
@@ -303,8 +303,8 @@ def read_only(world: World, rng: random.Random) -> Iterator[None]:
 
 
 def begin(world: World, rng: random.Random, kept_stage: str | None = None) -> str:
-    """Remove the results of a drawn stage after `kept_stage` and of all later stages, or five files
-    of the last stage. Return the stage."""
+    """Remove the results of a random stage after `kept_stage` and of all later stages, or five
+    files of the last stage. Return what was removed, in words."""
     first = STAGES.index(kept_stage) + 1 if kept_stage else 0
     place = rng.randrange(first, len(STAGES) + 1)
     if place == len(STAGES):
@@ -315,7 +315,7 @@ def begin(world: World, rng: random.Random, kept_stage: str | None = None) -> st
         )
         for path in rng.sample(written_files, 5):
             path.unlink()
-        return "some of the paper"
+        return "five files of the paper"
     for stage in STAGES[place:]:
         shutil.rmtree(world.folder / "results" / stage, ignore_errors=True)
-    return STAGES[place].split("/")[-1]
+    return f"{STAGES[place].split('/')[-1]} and later stages"

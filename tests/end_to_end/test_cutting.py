@@ -107,7 +107,7 @@ def test_cut_completions_equal_those_sampled_under_the_limit(two_limits):
     ]
     assert all(
         cut_value in (None, sampled_value) for cut_value, sampled_value in log_probabilities
-    ), "the log-probability is unknown only for truncated completions"
+    ), "a cut completion has the log-probability of the sampled completion, or none"
     assert 0 < sum(cut_value is None for cut_value, _ in log_probabilities) < len(log_probabilities)
     rows = content(world.folder / f"{BASE}_cut.csv.gz")
     assert {int(row["truncated"]) for row in rows} == {0, 1}, (

@@ -1,4 +1,5 @@
-"""Errors name damaged weights. Models and checkpoints of another configuration are replaced."""
+"""Errors name damaged weights. Models and checkpoints of an earlier configuration are replaced.
+Checkpoints of another run are refused."""
 
 import os
 import shutil
@@ -65,7 +66,7 @@ def test_a_model_with_changed_settings_replaces_the_files_of_the_old_model(finis
     assert "2 steps" in done.stdout
 
 
-def test_a_recipe_with_other_checkpoints_replaces_the_old_ones(finished):
+def test_a_recipe_with_other_checkpoints_replaces_the_old_checkpoints(finished):
     finished.configure(
         lambda config: config["recipes"]["mini"].update(updates=3, checkpoint_every=3)
     )

@@ -1,4 +1,4 @@
-"""A small run has the committed checksums, here and on emulated processors."""
+"""The files of a small run have the committed checksums, here and on emulated processors."""
 
 import os
 import shutil

@@ -114,11 +114,11 @@ def count_reports(log: Path) -> int:
     return len(re.findall(rf"seed0: \d+ of {UPDATES}", log.read_text())) if log.exists() else 0
 
 
-@pytest.mark.parametrize("then_killed", [False, True], ids=["saves", "killed while it saves"])
+@pytest.mark.parametrize("then_killed", [False, True], ids=["not killed", "killed while it saves"])
 def test_a_training_stopped_by_signals_at_random_moments_writes_the_same_files(run, then_killed):
-    """The test stops the training three times at random moments. Each time, SIGTERM is followed by
-    a second SIGTERM, as Slurm and a user may send it, or by SIGKILL while the training saves its
-    state."""
+    """The test stops the training three times at random moments. SIGTERM is followed by a second
+    SIGTERM (for example, one signal from Slurm and one from a user) or, with `then_killed`, by
+    SIGKILL while the training saves its state."""
     rng, name = random.Random(then_killed), f"told{then_killed}"
     for _ in range(3):
         before, log = latest(run, name), run / f"{name}.log"
@@ -197,7 +197,7 @@ def test_a_training_stopped_by_a_signal_saves_even_if_its_output_is_closed(run):
     assert latest(run, "unread") > 0
 
 
-def test_a_reader_that_is_gone_does_not_stop_a_training(run):
+def test_a_training_continues_after_the_reader_of_its_output_has_ended(run):
     process = start(run, "alone", spec="sparse.yaml", stdout=subprocess.PIPE)
     process.stdout.close()
     assert process.wait() == 0, (run / "alone.log").read_text()
@@ -277,7 +277,7 @@ def test_an_output_that_is_removed_after_the_run_is_written_again_without_traini
     assert start(run, name).wait() == 0
     assert contents(run / name) == contents(run / "clean")
     assert not list((run / f"{name}.state").glob("*")), (
-        "without --keep-finished the state is removed"
+        "without --keep-finished the state must be removed"
     )
 
 

@@ -1,6 +1,6 @@
-"""A study about the prompts to annotate, with its trainings. Its policies choose by pass rates, by
-a signal without labels, by a small labelled sample and by another model's pass rates. Two of its
-recipes reward majority answers."""
+"""A study of which prompts to annotate, with trainings on the chosen prompts. Its policies choose
+by pass rates, by a signal without labels, by a small labelled sample and by another model's pass
+rates. Two of its recipes reward majority answers."""
 
 import csv
 import json
@@ -54,7 +54,7 @@ def study(finished_world, tmp_path_factory):
     that reward for half of its prompts. Tests must not change the study."""
     world = finished_world.copy(tmp_path_factory.mktemp("labels") / "world")
 
-    def ask(config):
+    def change(config):
         config["policies"] |= POLICIES
         config["models"]["small"]["source"].update(SMALL, seed=0)
         config["recipes"]["mini_majority"] = config["recipes"]["mini"] | {"reward": "majority"}
@@ -70,7 +70,7 @@ def study(finished_world, tmp_path_factory):
             weaker_signal=[],
         )
 
-    world.configure(ask)
+    world.configure(change)
     world.planned = world.plan()
     world.targets = [*TABLES, "paper/mini/figures/labels.csv"]
     done = world.snakemake(*world.targets)
@@ -78,7 +78,7 @@ def study(finished_world, tmp_path_factory):
     return world
 
 
-def test_labels_bought_are_counted_for_every_run_and_traced_to_its_rows(study):
+def test_the_labels_that_every_run_buys_are_counted(study):
     spent = {
         (row["policy"], row["recipe"]): float(row["labels"])
         for row in rows(study.folder / "results/summaries/mini/spent.csv")
@@ -128,7 +128,7 @@ def test_chosen_prompts_and_gains_are_in_tables_and_figures(study):
     assert study.plan(*study.targets) == {}
 
 
-def test_labels_can_be_held_constant(study, tmp_path):
+def test_holding_labels_constant_fails_if_runs_buy_different_numbers_of_labels(study, tmp_path):
     world = study.copy(tmp_path / "world")
     world.configure(lambda config: config["studies"]["mini"].update(held_constant=["labels"]))
     done = world.snakemake("results/summaries/mini/gains.csv")
@@ -143,7 +143,7 @@ def test_majority_rewards_differ_from_correctness_if_a_majority_answer_is_wrong(
     run = study.folder / "results/training/tiny/swaps/mini_majority/random/seed0"
     updates = rows(run / "updates.csv")
     assert any(float(row["reward_mean"]) != float(row["correct_share"]) for row in updates), (
-        "at least one majority answer is wrong"
+        "no majority answer is wrong, so the test compares nothing"
     )
     assert json.loads((run / "provenance.json").read_text())["completion_tokens"] > 0
 

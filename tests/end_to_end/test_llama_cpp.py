@@ -55,7 +55,7 @@ def kind(request) -> str:
 
 @contextlib.contextmanager
 def serve(kind: str, folder: Path, weights: str):
-    """The address of a server with a model in a folder."""
+    """Start a server of the model in the file `weights` of a folder. Yield the server's address."""
     port, path = free_port(), folder / f"{kind}.log"
     command = {
         "xllamacpp": [ROOT / "tests/llama_server.py", weights, NAME, port, str(CONTEXT), str(SLOTS)],
@@ -113,7 +113,7 @@ def test_a_completion_ends_at_the_limit(kind, url, learned):
 
 
 @pytest.mark.parametrize("tokens", [CONTEXT - 10, CONTEXT + 10])
-def test_a_context_that_is_too_small_names_the_prompt(kind, url, learned, tokens):
+def test_the_error_about_a_context_that_is_too_small_names_the_prompt(kind, url, learned, tokens):
     """Two cases: the prompt fits but leaves no room for 40 tokens, or the prompt alone is too
     long."""
     sentence = next(iter(problems_of(learned.folder).values())).partition(".")[0] + "."
@@ -127,7 +127,7 @@ def test_a_context_that_is_too_small_names_the_prompt(kind, url, learned, tokens
     assert_fails(learned, arguments, f"'{sentence} {sentence}", "context", "completion_tokens")
 
 
-def test_another_model_is_not_asked_for_an_answer(kind, url, learned):
+def test_a_server_of_another_model_is_not_asked_for_completions(kind, url, learned):
     """The server of llama-cpp-python would answer a request for any model, and give the requested
     name as the model's name."""
     arguments = probe_command(learned.folder, url, f"{kind}-another", 2, 20, model="another-7B")

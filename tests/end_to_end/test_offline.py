@@ -51,7 +51,9 @@ def with_inputs(world) -> World:
         "arithmetic",
         "arithmetic_hard",
     }
-    assert not (world.folder / "results/models").exists(), "pretraining is a job"
+    assert not (world.folder / "results/models").exists(), (
+        "the target inputs must not pretrain a model"
+    )
     return world
 
 
@@ -65,8 +67,9 @@ def test_a_study_runs_without_a_network_and_opens_no_connection(with_inputs, tmp
     assert network_calls(calls) == []
 
 
-def test_without_the_ban_training_asks_for_the_network(finished, tmp_path):
-    """This shows that the recorder detects network calls, and that the programs need the ban."""
+def test_without_the_offline_variables_a_training_tries_to_reach_the_network(finished, tmp_path):
+    """The recorder detects network calls, and the programs need the variables of
+    `environments.OFFLINE`."""
     finished.edit(
         "src/hardgrpo/runtime/environments.py",
         lambda text: re.sub(r"(?m)^OFFLINE = .*", "OFFLINE = {}", text),

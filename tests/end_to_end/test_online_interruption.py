@@ -60,9 +60,8 @@ def folder(finished_world, tmp_path_factory):
 
 @pytest.mark.parametrize("kind", ONLINE)
 def test_a_training_killed_at_random_moments_writes_the_same_files(folder, kind):
-    """Each kill comes a random time after the run has begun to write a checkpoint. Every second
-    kill comes as soon as the run begins to write the selector's file or, alternately, the reward
-    model's file."""
+    """Kills of two kinds alternate: up to 0.2 s after the run has begun to write a checkpoint, and
+    up to 5 ms after the run has begun to write one of `saved_files` in a checkpoint."""
     spec, rng, name = f"{kind}.yaml", random.Random(kind), f"{kind}-killed"
     assert start(folder, kind, spec=spec).wait() == 0, (folder / f"{kind}.log").read_text()
     saved_files = ["process.state" if "process" in kind else "groups.state", "selector.json"]

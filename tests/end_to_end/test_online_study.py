@@ -22,7 +22,8 @@ RECIPES = {
     "small_easy_first": {"selector": {"kind": "curriculum", "by": "pass_rate"}},
     "small_prime": {"process": PROCESS, "adapter": ADAPTER},
 }
-ROUNDS, SAMPLED, POOL = 4, 3 * 4, 24
+# sampling steps of a run, rollouts of a step, problems of the pool
+STEPS, SAMPLED, POOL = 4, 3 * 4, 24
 
 
 def rows(path: Path) -> list[dict]:
@@ -31,10 +32,11 @@ def rows(path: Path) -> list[dict]:
 
 @pytest.fixture(scope="module")
 def study(finished_world, tmp_path_factory):
-    """The small study with all prompts of the pool and these recipes. Tests must not change it."""
+    """The small study with RECIPES on all prompts of the pool, and a run in two rounds. Tests must
+    not change the study."""
     world = finished_world.copy(tmp_path_factory.mktemp("online") / "world")
 
-    def ask(config):
+    def change(config):
         mini = config["recipes"]["mini"]
         config["recipes"] |= {name: mini | keys for name, keys in RECIPES.items()}
         config["policies"]["agreement_in_rounds"] |= {"rule": "highest", "budget": {"prompts": 15}}
@@ -48,14 +50,14 @@ def study(finished_world, tmp_path_factory):
             weaker_signal=[],
         )
 
-    world.configure(ask)
+    world.configure(change)
     world.targets = [*TABLES, "paper/mini/tables/rollouts.csv", "paper/mini/figures/rollouts.csv"]
     done = world.snakemake(*world.targets)
     assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-5000:]
     return world
 
 
-def test_every_rollout_is_accounted_for_and_traced_to_its_steps(study):
+def test_the_counts_of_rollouts_equal_the_sums_of_the_logs(study):
     rollouts = {
         (row["policy"], row["recipe"]): row
         for row in rows(study.folder / "results/summaries/mini/rollouts.csv")
@@ -63,7 +65,7 @@ def test_every_rollout_is_accounted_for_and_traced_to_its_steps(study):
     assert set(rollouts) == {("all", name) for name in RECIPES if name != "small_plain"}
     for name in RECIPES:
         log = rows(study.folder / f"results/training/tiny/swaps/{name}/all/seed0/updates.csv")
-        assert sum(float(row["rollouts"]) for row in log) == ROUNDS * SAMPLED
+        assert sum(float(row["rollouts"]) for row in log) == STEPS * SAMPLED
         if name == "small_plain":
             assert "kept" not in log[0]
             continue
@@ -79,7 +81,7 @@ def test_every_rollout_is_accounted_for_and_traced_to_its_steps(study):
             assert float(row[counted]) == sum(float(update[logged]) for update in log)
         assert float(row["updates"]) == sum(float(update["trained"]) for update in log)
     assert float(rollouts["all", "small_replay"]["thrown_away"]) == 2 * 4 * 4, (
-        "two sets of four anchor prompts are not trained on"
+        "the rollouts of two sets of four anchor prompts are not trained on"
     )
 
 
@@ -89,8 +91,8 @@ def test_labels_are_counted_for_the_sampled_prompts_only(study):
     assert spent["small_easy_first"] == POOL, (
         "a curriculum sorts by pass rates, which need every answer"
     )
-    assert spent["small_plain"] == ROUNDS * 3 < POOL, (
-        "in shuffled epochs of the pool no prompt comes twice"
+    assert spent["small_plain"] == STEPS * 3 < POOL, (
+        "a run samples half of an epoch, so no prompt comes twice"
     )
     for name in RECIPES.keys() - {"small_plain", "small_easy_first"}:
         log = rows(study.folder / f"results/training/tiny/swaps/{name}/all/seed0/updates.csv")
@@ -100,8 +102,8 @@ def test_labels_are_counted_for_the_sampled_prompts_only(study):
             else sum(float(row["labels"]) for row in log)
         )
         assert spent[name] == expected <= POOL
-    assert spent["small_dynamic"] == ROUNDS * 3, (
-        "in shuffled epochs of the pool no prompt comes twice"
+    assert spent["small_dynamic"] == STEPS * 3, (
+        "a run samples half of an epoch, so no prompt comes twice"
     )
 
 
@@ -142,14 +144,14 @@ def test_a_second_round_chooses_by_the_partly_trained_model_and_continues_the_sa
     ]
     assert (float(spent["labels"]), float(spent["rollouts"]), float(spent["updates"])) == (
         15,
-        ROUNDS * SAMPLED,
+        STEPS * SAMPLED,
         4,
     )
     weights = lambda folder: (folder / "model.safetensors").read_bytes()
     assert weights(run / "checkpoints/step-4") != weights(run / "first/checkpoints/step-2")
 
 
-def test_the_tables_are_in_the_paper_and_what_they_say_was_verified(study):
+def test_tables_and_figures_of_rollouts_are_made_and_verified(study):
     for kind in ("tables", "figures"):
         assert rows(study.folder / f"paper/mini/{kind}/rollouts.csv")
     sampled = [
@@ -174,7 +176,7 @@ def test_the_tables_are_in_the_paper_and_what_they_say_was_verified(study):
     assert study.plan(*study.targets) == {}
 
 
-def test_every_selector_is_run_here():
+def test_the_recipes_use_every_selector():
     kinds = {keys["selector"]["kind"] for keys in RECIPES.values() if "selector" in keys}
     assert kinds == set(online_selectors.KINDS)
 
@@ -182,7 +184,7 @@ def test_every_selector_is_run_here():
 def test_a_pool_without_a_mixed_group_gives_a_one_line_error(study, tmp_path):
     world = study.copy(tmp_path / "world")
 
-    def ask(config):
+    def change(config):
         config["recipes"]["small_dynamic"] |= {
             "reward": "correct",
             "temperature": 1.0e-6,
@@ -190,7 +192,7 @@ def test_a_pool_without_a_mixed_group_gives_a_one_line_error(study, tmp_path):
         }
         config["studies"]["mini"].update(arms=[{"policy": "all", "recipe": "small_dynamic"}])
 
-    world.configure(ask)
+    world.configure(change)
     done = world.snakemake()
     log = (
         world.folder / "results/logs/train_grpo/tiny/swaps/small_dynamic/all/seed0.log"

@@ -17,7 +17,7 @@ def own(config: dict) -> None:
     )
 
 
-def test_replicates_with_bases_of_their_own(finished):
+def test_each_replicate_is_compared_with_its_own_base_model(finished):
     world = finished
     world.configure(own)
     before = world.plan("results/summaries/mini/gains.csv")
@@ -30,7 +30,7 @@ def test_replicates_with_bases_of_their_own(finished):
     weights = [
         (results / f"models/tiny-seed{seed}/model.safetensors").read_bytes() for seed in (0, 3)
     ]
-    assert weights[0] != weights[1], "two different base models"
+    assert weights[0] != weights[1], "the two base models must differ"
     accuracies = {}
     for seed in (0, 3):
         for what in ("base", f"swaps/mini/hard/seed{seed}"):
@@ -62,7 +62,9 @@ def test_replicates_with_bases_of_their_own(finished):
         if not row["tier"]
     ]
     assert kind["reach_samples"] == 4
-    assert world.plan("results/summaries/mini/gains.csv") == {}, "nothing is left"
+    assert world.plan("results/summaries/mini/gains.csv") == {}, "no job must be left"
     world.configure(lambda config: config["studies"]["mini"].update(seeds=[0, 3, 5]))
     plan = world.plan("results/summaries/mini/gains.csv")
-    assert plan["pretrain_model"] == plan["train_grpo"] == 1, "one more replicate is one more base"
+    assert plan["pretrain_model"] == plan["train_grpo"] == 1, (
+        "one more replicate must add one base model and one training"
+    )

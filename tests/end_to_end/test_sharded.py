@@ -1,6 +1,7 @@
-"""Train all weights in two processes that shard them (FSDP2), on the CPU. accelerate shards only on
-GPUs, so a sitecustomize.py makes accelerate believe that the processes have GPUs, and records how they
-start and sum their gradients."""
+"""Train all weights in two processes that shard the weights (FSDP2), on the CPU. accelerate shards
+only on GPUs, so a sitecustomize.py sets accelerate's type of distribution to MULTI_GPU.
+sitecustomize.py also records the calls by which the processes start, shard the layers and delay
+sums of gradients."""
 
 import csv
 import json
@@ -49,8 +50,8 @@ TWO = ("--processes", "2", "--micro-batch", "3")
 
 
 class Place:
-    """The small study's model and tasks, and `train`, which trains all weights of the model with a
-    KL term."""
+    """A folder with the small study's model and tasks, in which `train` trains all weights of the
+    model with a KL term."""
 
     def __init__(self, folder: Path, results: Path):
         self.folder = folder
@@ -59,8 +60,8 @@ class Place:
         (folder / "site/sitecustomize.py").write_text(SITECUSTOMIZE)
 
     def environment(self, name: str) -> dict:
-        """The environment of a run whose processes believe that they have GPUs and record their
-        calls."""
+        """The environment of a run whose processes load SITECUSTOMIZE. The recorded calls are the
+        result of `notes`."""
         return {
             "PYTHONPATH": f"{self.folder}/site:{ROOT / 'src'}",
             user_settings.KEEP_PYTHONPATH: "1",
@@ -145,9 +146,9 @@ def test_sharded_weights_are_trained_like_weights_that_each_process_holds(place,
     )
 
 
-def test_processes_wait_for_hours_and_hold_no_whole_gradients(place, sharded):
-    """The other processes wait while the first process reads all checkpoints. A gradient is sharded
-    after each micro-batch."""
+def test_processes_wait_for_hours_and_shard_gradients_after_each_micro_batch(place, sharded):
+    """The other processes wait up to three hours while the first process reads all checkpoints. No
+    process calls accelerate's `no_sync`, which would keep whole gradients between micro-batches."""
     notes = place.notes("sharded")
     assert {note["hours"] for note in notes if "hours" in note} == {3}
     assert not [note for note in notes if "waited" in note]
@@ -160,12 +161,14 @@ def test_arithmetic_in_bf16_sums_gradients_and_gives_log_probabilities_in_float3
     notes = [note for note in place.notes("bf16") if "types" in note]
     assert {tuple(note["types"]) for note in notes} == {
         ("torch.bfloat16", "torch.float32", "None")
-    }, "one call for the policy, one for the reference"
+    }, "parameters in bf16, sums of gradients in float32, outputs as computed"
     layers = [note["layer"] for note in notes]
     assert layers.count("Qwen3DecoderLayer") == 2 * 2 * 2, (
         "two layers of two models in two processes"
     )
-    assert place.updates("bf16")[0]["kl"] < 1e-4, "both compute in bf16"
+    assert place.updates("bf16")[0]["kl"] < 1e-4, (
+        "the policy and the reference must both compute in bf16"
+    )
 
 
 @with_many_kills
@@ -185,10 +188,10 @@ def test_a_killed_and_restarted_training_writes_the_same_weights(place, sharded)
             ),
             process,
         )
-        parts = psutil.Process(process.pid).children(recursive=True)
-        for part in parts:
-            part.kill()
-        psutil.wait_procs(parts, timeout=60)
+        children = psutil.Process(process.pid).children(recursive=True)
+        for child in children:
+            child.kill()
+        psutil.wait_procs(children, timeout=60)
         assert process.wait() == 1, (place.folder / "log").read_text()[-3000:]
     place.train("killed", *TWO, env=place.environment("killed"))
     assert json.loads((place.folder / "killed/provenance.json").read_text())["resumed_from"] >= 2
@@ -207,6 +210,6 @@ def test_vllm_receives_complete_weights_of_a_sharded_training(place):
     )
     rows = place.updates("vllm")
     assert max(row["logp_difference_mean"] for row in rows) < 0.05, (
-        "vLLM samples with the weights that are trained"
+        "vLLM must sample with the weights that are trained"
     )
     assert rows[0]["kl"] < 1e-4

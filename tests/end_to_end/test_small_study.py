@@ -1,4 +1,4 @@
-"""The files of the small study that the fixture has run are as documented."""
+"""The files of the finished small study (fixture `finished_world`) are as documented."""
 
 import csv
 import gzip
@@ -66,7 +66,9 @@ def test_every_kind_of_file_is_there_with_its_columns(finished_world):
         mixed, right, mean = (
             float(row[name]) for name in ("learnable_share", "all_right_share", "reward_mean")
         )
-        assert right <= mean <= right + mixed, "groups all right, and some of the mixed ones'"
+        assert right <= mean <= right + mixed, (
+            "the mean reward counts every rollout of an all-right group and some rollouts of a mixed group"
+        )
     timing = rows(results / f"training/{RUN}/timing.csv")
     assert all(float(row["seconds"]) > 0 for row in timing) and len(timing) == 4
     graded = rows(results / f"evaluation/{RUN}/swaps.csv.gz")
@@ -231,7 +233,7 @@ def test_figures_tables_and_numbers_are_made_and_the_log_says_what_to_open(finis
         )
     )
     assert "train tiny/swaps/hard/seed0: [####################] 4 of 4 updates (100%)" in shown, (
-        "progress is shown in the terminal"
+        "the terminal must show the progress"
     )
 
 
@@ -272,7 +274,7 @@ def test_the_paper_compiles(finished_world):
 
 
 def test_a_study_finished_without_tex_stays_finished_when_tex_is_installed(finished, tmp_path):
-    """Without TeX, the study prints the command that makes the PDF. The report includes the PDF
+    """Without TeX, Snakemake prints the command that makes the PDF. The report includes the PDF
     only after this command has run."""
     with_tex, without_tex = fakes.latexmk(tmp_path / "tex"), fakes.without_tex(tmp_path / "no_tex")
     paper, report = finished.folder / "paper/mini", finished.folder / "report.html"

@@ -67,7 +67,7 @@ def test_a_run_on_worked_solutions_writes_its_files(study):
         rows(study.folder / RUN.replace("mini_sft", recipe) / "updates.csv")
         for recipe in ("mini_sft", "mini")
     )
-    assert list(written[0]) == list(grpo[0]), "the same columns"
+    assert list(written[0]) == list(grpo[0]), "the logs of SFT and GRPO must have the same columns"
     assert [(row["step"], row["prompts"], row["rollouts"]) for row in written] == [
         (str(step), "3", "0") for step in range(1, 5)
     ]

@@ -33,8 +33,8 @@ def test_a_run_is_taken_over_from_a_process_that_nobody_waits_for(run):
     assert contents(run / "taken") == contents(run / "clean")
 
 
-# A process that holds the lock of a state (with "flock") or only writes the text of the lock file.
-# At SIGTERM, the process executes the code `at_sigterm` of the test.
+# A program that writes the lock file of a state and, if the argument `flock` is "flock", also holds
+# the lock. At SIGTERM, the program executes the code `at_sigterm` of the test.
 HOLDER = """
 import fcntl, os, shutil, signal, sys, time
 state, text, flock, at_sigterm = sys.argv[1:]
@@ -56,8 +56,8 @@ FINISH = "time.sleep(0.3); shutil.copytree('clean', state.split('.state')[0]); s
 
 @pytest.fixture
 def held(run):
-    """Start a process that holds the state of a run called `name`. The process ends after the
-    test."""
+    """A function that starts a process with the code HOLDER for the run `name`. The process is
+    killed after the test."""
     digest, started = json.loads((run / "clean/provenance.json").read_text())["state"], []
 
     def hold(name: str, text: str, at_sigterm: str, flock: str = "flock") -> subprocess.Popen:
@@ -136,7 +136,7 @@ def slurm(folder: Path, process: int, state: str, owner: str = "") -> Path:
 @pytest.mark.parametrize(
     ("flock", "state"), [("flock", "RUNNING"), ("unseen", "RUNNING"), ("unseen", "COMPLETING")]
 )
-def test_a_job_on_another_node_is_asked_through_slurm(run, held, tmp_path, flock, state):
+def test_a_job_on_another_node_is_asked_through_slurm_to_stop(run, held, tmp_path, flock, state):
     """Two cases: this node sees the other node's lock, or only the text of the lock file names the
     job. A job that is completing may still save its state."""
     name = f"job-{flock}-{state}"

@@ -246,7 +246,7 @@ def test_one_start_evaluates_the_base_and_every_adapter(learned):
     ]
     equal_count = sum(completion == vllm_completion for completion, vllm_completion in zip(*greedy))
     assert equal_count >= 0.97 * len(greedy[0]), (
-        "greedy completions differ where two tokens do not have almost equal probabilities"
+        "more greedy completions differ than almost equal probabilities of two tokens explain"
     )
 
 
@@ -357,7 +357,7 @@ def test_a_real_model_gives_the_same_completions_in_both_engines(smollm2, tmp_pa
         )
     )
     assert len(greedy_completions["vllm"]) == 4 and equal_count >= 3, (
-        "greedy completions differ where two tokens do not have almost equal probabilities"
+        "more greedy completions differ than almost equal probabilities of two tokens explain"
     )
 
     prompts, completions = spoken_by_vllm(tmp_path, smollm2, [None], QUESTIONS, 24)
@@ -392,8 +392,8 @@ def train(learned: World, folder: Path, name: str, **changes) -> list[dict]:
     ids=["vllm beside the trainer", "4-bit base"],
 )
 def test_recipes_for_gpus_train_on_a_cpu(learned, change, tmp_path):
-    """Two parts of recipes that need GPUs in real runs are run on the CPU: vLLM samples rollouts
-    with the weights that it receives after every update; a base model has weights of 4 bits."""
+    """Two settings that need GPUs in real runs are tested on the CPU: vLLM samples rollouts with
+    the weights that it receives after every update, or the base model has weights of 4 bits."""
     # The learning rate is so large that outdated weights in vLLM would be noticed.
     rows = train(learned, tmp_path, "out", **change, learning_rate=2e-2)
     assert [int(row["step"]) for row in rows] == [1, 2, 3, 4] and {
@@ -403,13 +403,15 @@ def test_recipes_for_gpus_train_on_a_cpu(learned, change, tmp_path):
     difference = json.loads((tmp_path / "out/provenance.json").read_text())["sampling_difference"]
     if change == {"generation": "vllm"}:
         assert difference < 0.5, (
-            "vLLM samples with the weights that are trained (without that, it was 6 in a trial)"
+            "vLLM must sample with the weights that are trained; with outdated weights, the difference was 6"
         )
     else:
         assert difference is None
 
 
-def test_weights_in_bf16_under_an_adapter_stay_and_rollouts_follow_the_seed(learned, tmp_path):
+def test_an_adapter_leaves_bf16_weights_unchanged_and_rollouts_depend_on_the_seed(
+    learned, tmp_path
+):
     """All runs train on one prompt, so the order of prompts cannot depend on the seed."""
     problem_id = tasks.read_problems(learned.folder / "results/tasks/arithmetic/train.jsonl")[0][
         "id"
@@ -431,7 +433,7 @@ def test_weights_in_bf16_under_an_adapter_stay_and_rollouts_follow_the_seed(lear
         for name, seed in (("first", 1), ("again", 1), ("second", 2))
     )
     assert log == repeated_log and log[0]["tokens_mean"] != reseeded_log[0]["tokens_mean"], (
-        "the rollouts of the first update"
+        "the rollouts must be equal for equal seeds and differ for different seeds"
     )
     base = model_folders.load_model(learned.folder / "results/models/tiny", dtype=torch.bfloat16)
     written = [

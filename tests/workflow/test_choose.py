@@ -128,7 +128,7 @@ def test_the_grader_is_the_first_that_reads_the_answers(answers, grader):
         (
             "a,b\n1,2\n",
             ["--budget", "1"],
-            "which column holds the prompts? name it with --question: a, b",
+            "which column holds the prompts? name it with --question; the columns are a, b",
         ),
         (
             "prompt\nx\n",

@@ -28,7 +28,7 @@ def as_json(value) -> str:
 
 
 class Arguments(Entries):
-    """Functions from wildcards to arguments for one configuration with its resolved studies.
+    """Functions that map wildcards to arguments, for one configuration with its resolved studies.
     `workflow` is Snakemake's object of this name in a Snakefile."""
 
     def __init__(self, config: dict, studies: dict[str, ResolvedStudy], names: Names, workflow):
@@ -36,9 +36,9 @@ class Arguments(Entries):
         self.studies, self.workflow = studies, workflow
 
     def code(self, program: str, *modules: str) -> str:
-        """Checksum of a program of scripts/, of the modules that it loads by name (`modules`), and
-        of all project code that these import. Cheap rules have this parameter, so that they run
-        again when their code changes."""
+        """Checksum of a program of scripts/, of the modules that the program loads by name
+        (`modules`), and of all project code that the program and these modules import. Cheap rules
+        have this parameter, so that they run again when their code changes."""
         library = [code_files.SOURCE / f"hardgrpo/{module}.py" for module in modules]
         return code_files.checksum(Path(self.workflow.basedir) / "scripts" / program, *library)
 
@@ -70,8 +70,8 @@ class Arguments(Entries):
         return settings.sampled_task(self.config["tasks"], wildcards.task)
 
     def grader_and_policies(self, wildcards: Wildcards) -> str:
-        """The grader that must read the answers, and the policies for which the pool must be large
-        enough."""
+        """Arguments: the grader that must be able to read the answers, and the policies for which
+        the pool must be large enough."""
         study, targets = self.studies[self.config["study"]], self.workflow.dag_settings.targets
         choosing = (
             pool_sizes.choosing_policies(study, self.config["subset"], wildcards.task, targets)
@@ -146,7 +146,7 @@ class Arguments(Entries):
 
     def recording_code(self, wildcards: Wildcards) -> str:
         """For recordings, the checksum of the program that measures difficulty. Empty for models
-        with weights, so that a change of this code does not rerun their trainings."""
+        with weights, so that a change of this program does not rerun their trainings."""
         return (
             self.code("probe/measure_difficulty.py")
             if wildcards.model in self.names.recorded
@@ -184,7 +184,8 @@ class Arguments(Entries):
         return rule
 
     def annotation_column(self, wildcards: Wildcards) -> str:
-        """The argument that adds an empty column for the answer, named as in the pool's file."""
+        """The argument that adds an empty column for the answer, with the name that this column has
+        in the pool's file. Empty for a file of plain rows."""
         if wildcards.content == "rows":
             return ""
         return f"--to-annotate {shlex.quote(self.answer_column(wildcards))}"
@@ -245,7 +246,7 @@ class Arguments(Entries):
         return as_json(designs.design(self._study(wildcards)))
 
     def first_recipe(self, wildcards: Wildcards) -> str:
-        """The study's first recipe, which labels of arms leave out."""
+        """The study's first recipe. Labels of arms omit its name."""
         return self._study(wildcards).first_recipe
 
     def figure_design(self, entry: registry.Figure) -> Callable[[Wildcards], str]:

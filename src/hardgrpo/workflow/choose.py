@@ -14,15 +14,16 @@ from hardgrpo.study import paths, settings
 from hardgrpo.workflow import own_files
 from hardgrpo.workflow.own_files import as_name, find_column
 
-DEFAULT_GRADER = "number_lenient"  # of prompts without answers
+DEFAULT_GRADER = "number_lenient"  # for prompts without answers
 
 
 def add_command(commands) -> None:
     choose = commands.add_parser(
-        "choose", help="choose the prompts to annotate, by a model behind a server"
+        "choose",
+        help="choose which prompts to annotate, by the completions of a model behind a server",
     )
     choose.set_defaults(run=run)
-    choose.add_argument("prompts", help="JSON Lines, CSV or TSV, a prompt in each row")
+    choose.add_argument("prompts", help="file with one prompt in each row: JSON Lines, CSV or TSV")
     choose.add_argument(
         "--url", required=True, help="address of the server, usually with /v1 at its end"
     )
@@ -36,9 +37,11 @@ def add_command(commands) -> None:
         nargs=2,
         type=float,
         metavar=("INPUT", "OUTPUT"),
-        help="prices of a million tokens",
+        help="prices of a million input tokens and of a million output tokens",
     )
-    choose.add_argument("--most-money", type=float, help="stop before more is spent")
+    choose.add_argument(
+        "--most-money", type=float, help="stop before the requests cost more than this"
+    )
     choose.add_argument(
         "--samples", type=int, default=5, help="completions per prompt (default: %(default)s)"
     )
@@ -46,7 +49,7 @@ def add_command(commands) -> None:
         "--completion-tokens",
         type=int,
         default=512,
-        help="limit of a completion (default: %(default)s)",
+        help="largest number of tokens of a completion (default: %(default)s)",
     )
     choose.add_argument(
         "--question",
@@ -61,7 +64,7 @@ def add_command(commands) -> None:
     choose.add_argument(
         "--grader",
         choices=list(graders.GRADERS),
-        help="default: the first that reads almost all answers; number_lenient without answers",
+        help="default: the first grader that reads almost all answers, or number_lenient if the file lacks answers",
     )
     choose.add_argument(
         "--format",
@@ -72,7 +75,7 @@ def add_command(commands) -> None:
     choose.add_argument(
         "--dry-run",
         action="store_true",
-        help="only write the configuration, and print the expected requests, tokens and money",
+        help="write the configuration and print the expected requests, tokens and money, but send no request",
     )
 
 
@@ -102,7 +105,7 @@ def describe_choice(args: argparse.Namespace) -> dict:
         question = columns[0] if len(columns) == 1 else None
     if question is None:
         raise UserError(
-            f"{args.prompts}: which column holds the prompts? name it with --question: {', '.join(map(str, columns))}"
+            f"{args.prompts}: which column holds the prompts? name it with --question; the columns are {', '.join(map(str, columns))}"
         )
     answer = find_column(
         args.prompts,

@@ -21,15 +21,15 @@ from hardgrpo.study import claim_conditions, designs, paths, pools
 from hardgrpo.study.resolved import ResolvedStudy
 from hardgrpo.workflow.failures import raises_workflow_error
 
-NO_SUMMARIES = "`figures`, `supplement` and `paper` make no summaries: they draw finished ones"
-PAPER, FINDINGS = "paper/main.tex", "paper/findings.yaml"  # of the paper over all studies
+NO_SUMMARIES = "`figures`, `supplement` and `paper` make no summaries: they draw existing summaries"
+PAPER, FINDINGS = "paper/main.tex", "paper/findings.yaml"  # sources of the paper over all studies
 PUBLISHED = [f"{paths.PUBLISHED}/{name}.csv" for name in registry.PUBLISHED]
 BY_HAND = {"deviations": f"{paths.PUBLISHED}/deviations.csv"}  # tables written by hand
 
-# figures for the first page of Snakemake's report, the preferred ones first
+# The first page of Snakemake's report shows the first of these figures that the study has.
 PICTURES = ("labels", "rollouts", "trajectories", "truncation", "accuracy")
 PICTURES += ("samples_per_prompt", "before_after_training")
-# the answers of the page "Was it worth it?"
+# patterns of the answers on the page "Was it worth it?", and of tags in the answers
 ANSWER, TAG = re.compile(r'<p class="answer">(.*?)</p>', re.DOTALL), re.compile(r"<[^>]*>")
 
 
@@ -59,7 +59,7 @@ class Drawing:
 
     def is_drawing_only(self) -> bool:
         """Whether all targets are figures, tables, papers or crates, for which no study is run,
-        even if results are missing."""
+        even if results are missing. Without targets, the result of `_reports_drawings`."""
         is_drawing = lambda name: (
             name in ("figures", "paper", "supplement", "crate")
             or (name.startswith("paper/") and not name.endswith("explorer.html"))
@@ -70,14 +70,14 @@ class Drawing:
         return all(map(is_drawing, targets))
 
     def _reports_drawings(self) -> bool:
-        """Whether a report is made of a study that was only drawn: the study has no explorer,
-        because its completions are not on this machine."""
+        """Whether Snakemake makes a report about a study that was only drawn. Such a study has no
+        explorer, because its completions are not on this machine."""
         explorer = self.explorer(self.config["study"])
         return self.is_report and not all(map(os.path.exists, explorer))
 
     def results(self, wildcards: Wildcards) -> list[str] | str:
-        """Inputs of a study's summaries. If all targets are drawings, a path that cannot exist, so
-        that Snakemake uses the existing summaries and plans no run."""
+        """Inputs of a study's summaries. If all targets are drawings, return a path that cannot
+        exist, so that Snakemake uses the existing summaries and plans no run."""
         if self.is_drawing_only():
             return NO_SUMMARIES
         study = self.studies[wildcards.study]
@@ -95,9 +95,9 @@ class Drawing:
     def _folder(self, study: str) -> str:
         """Folder of the summary tables for a study's figures and paper.
 
-        A call of Snakemake that runs a study draws the tables that it computes. The targets
-        `figures` and `supplement` draw the tables that `draw` in the configuration names. If these
-        are missing, the result is a message, which Snakemake reports as a missing file.
+        A call of Snakemake that runs a study draws the tables that this call computes. If all
+        targets are drawings, `draw` in the configuration says which tables are drawn. If the drawn
+        tables are incomplete, return a message, which Snakemake reports as a missing file.
         """
         computed, reference = paths.computed(study), paths.reference(study)
         if not self.is_drawing_only():
@@ -193,7 +193,7 @@ class Drawing:
 
     def paper(self, study: str) -> list[str]:
         """Figures, tables, the page "Was it worth it?", and the report of the checks. For an
-        analysis: figures, and the page of answers."""
+        analysis: figures, the page of answers, and the verdicts on its claims."""
         if self.studies[study].is_analysis:
             return self.figures(study) + self.paper_tables(study)
         return (
@@ -274,7 +274,8 @@ class Drawing:
         return [*written, "paper/findings/which_prompts.pdf", *figures]
 
     def one_paper(self) -> list[str]:
-        """The paper over all studies; without TeX its numbers and figures."""
+        """The paper over all studies, with its numbers, examples and figures. Without TeX, all of
+        these except the PDF."""
         return self.paper_inputs() + (["paper/paper.pdf"] if self.has_tex else [])
 
     # --- Snakemake's report ---
@@ -326,8 +327,8 @@ class Drawing:
             )
 
     def note_missing_pdf(self, study: str) -> None:
-        """Write or remove the note that says how to make the PDF of a finished study without PDF.
-        Called after each call of Snakemake."""
+        """Write the note that says how to make the PDF, if the study was finished without TeX, or
+        remove the note, if the PDF exists. Called after each successful call of Snakemake."""
         if self.studies[study].is_analysis:
             return
         note = _note(study)

@@ -149,7 +149,7 @@ class InputFiles(Entries):
     # --- training ---
 
     def training_problems(self, wildcards: Wildcards) -> str:
-        """The problems with answers that a run's prompts come from."""
+        """The problems, with answers, from which a run's prompts are chosen."""
         return paths.training_problems(wildcards.task, self._task(wildcards))
 
     def training_subset(self, wildcards: Wildcards) -> str:
@@ -211,7 +211,7 @@ class InputFiles(Entries):
             )
             missing = (
                 f"config: models.{model}.source.recordings.{task}.runs.{policy}: no checkpoint in inputs.lock or {folder}; put the files"
-                f" of {source['repository']} there, or take the run out"
+                f" of {source['repository']} into {folder}, or take the run out of the configuration"
             )
             return {
                 step: paths.recording(model, task, f"{policy}/checkpoint-{step}") for step in steps
@@ -243,7 +243,7 @@ class InputFiles(Entries):
         }
 
     def original_names(self, wildcards: Wildcards) -> dict[str, str]:
-        """The paths of `original_recording` in the repository."""
+        """The paths, in the repository, of the files of `original_recording`."""
         model, task, part = wildcards.model, wildcards.task, wildcards.part
         recording = self._recording(model, task)
         if part in ("probe", "base"):
@@ -296,7 +296,7 @@ class InputFiles(Entries):
         }
 
     def accuracies_names(self, wildcards: Wildcards) -> dict[str, str]:
-        """The paths of `original_accuracies` in the repository."""
+        """The paths, in the repository, of the files of `original_accuracies`."""
         recording = self._recording(wildcards.model, wildcards.task)
         scores = (
             {"scores": recording["scores"]["test"]} if "test" in recording.get("scores", {}) else {}
@@ -308,8 +308,8 @@ class InputFiles(Entries):
 
     def _original_checkpoints(self, model: str, task: str, policy: str) -> dict[int, str]:
         """{step: name in the repository} of a run's checkpoints, from inputs.lock and from the
-        folder `local`, in the order of steps. Empty files are left out and logged (two of HE's are
-        empty)."""
+        folder `local`, in the order of steps. Empty files are left out and logged (HE has two empty
+        files)."""
         source, pattern = self._source(model), self._recording(model, task)["runs"][policy]
         pinned = self._pinned_originals(source)
         before, after = pattern.split("{step}")
@@ -379,7 +379,7 @@ class InputFiles(Entries):
         ]
 
     def names_of_originals(self, wildcards: Wildcards) -> list[str]:
-        """The paths of `originals` in the repository."""
+        """The paths, in the repository, of the files of `originals`."""
         source = self.config["analyses"][wildcards.study]["source"]
         return [f"{source['folder']}/{name}" for name in source["files"]]
 

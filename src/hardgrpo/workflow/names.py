@@ -30,8 +30,8 @@ def used_bases(
 def early_stop(
     config: dict, studies: dict[str, ResolvedStudy]
 ) -> tuple[tuple[str, ...], str | None]:
-    """((base, task) whose probe stops early for `subset`, or (); the reason why the task's `stop`
-    is ignored, or None)."""
+    """(stopped probe, obstacle). The stopped probe is the (base, task) whose probe stops early for
+    `subset`, or (). The obstacle is the reason why the task's `stop` is ignored, or None."""
     subset, tasks, models = config["subset"], config["tasks"], config["models"]
     policy = config["policies"][subset["policy"]]
     task = policy.get("probed_on", subset["task"])
@@ -39,9 +39,9 @@ def early_stop(
         return (), None
     if not policies.RULES[policy["rule"]].by_bounds:
         return (), f"policy '{subset['policy']}' needs every pass rate"
-    sharers = [name for name, study in studies.items() if task in study.task_names]
-    sharers += [name for name, entry in tasks.items() if entry.get("cut_from") == task]
-    sharers += [tasks[task]["cut_from"]] if "cut_from" in tasks[task] else []
+    sharers = [f"study {name}" for name, study in studies.items() if task in study.task_names]
+    sharers += [f"task {name}" for name, entry in tasks.items() if entry.get("cut_from") == task]
+    sharers += [f"task {tasks[task]['cut_from']}"] if "cut_from" in tasks[task] else []
     if sharers:
         return (), f"{sharers[0]} shares this probe"
     return (settings.base_of(models, subset["model"], subset["seed"]), task), None

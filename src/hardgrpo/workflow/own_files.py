@@ -37,7 +37,7 @@ def check_clone() -> None:
     """Raise a `UserError` if the package is not in a clone with a workflow."""
     if not (ROOT / "Snakefile").is_file():
         raise UserError(
-            f"{ROOT}: no Snakefile, so the package is not in its clone; install it there with `make light`"
+            f"{ROOT}: no Snakefile, so the package is not in its clone; install the package in the clone with `make light`"
         )
 
 

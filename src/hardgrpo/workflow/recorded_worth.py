@@ -96,12 +96,12 @@ def add_command(commands) -> None:
         "--completion-tokens",
         type=int,
         default=512,
-        help="limit of a completion (default: %(default)s)",
+        help="largest number of tokens of a completion (default: %(default)s)",
     )
     worth.add_argument(
         "--grader",
         choices=list(graders.GRADERS),
-        help="default: the grader that finds most answers in the completions",
+        help="default: the grader that finds an answer in the most completions",
     )
 
 
@@ -162,7 +162,7 @@ def find_columns(path: str, columns: list[str], args: argparse.Namespace) -> Col
     if completion is None or identity is None:
         what, option = ("completions", "--completion") if completion is None else ("ids", "--id")
         raise UserError(
-            f"{path}: which column holds the {what}? name it with {option}: {', '.join(map(str, columns))}"
+            f"{path}: which column holds the {what}? name it with {option}; the columns are {', '.join(map(str, columns))}"
         )
     # a column such as `response` may hold the completions instead of the answers
     answer_columns = tuple(name for name in own_files.ANSWER_COLUMNS if name != completion)
@@ -223,8 +223,8 @@ def text_of(value: object) -> str:
 
 
 def token_counts(value: object, completions: int) -> list[int]:
-    """The numbers of tokens in a cell; [] unless the cell holds a whole number for each of its
-    row's `completions`."""
+    """The numbers of tokens in a cell of a row, or [] if the cell does not hold one whole number
+    for each completion of the row. `completions` is the number of completions."""
     texts = [str(entry) for entry in as_list(value)]
     is_complete = len(texts) == completions and all(map(str.isdecimal, texts))
     return [int(text) for text in texts] if is_complete else []
@@ -292,14 +292,15 @@ def read_problems(path: str, args: argparse.Namespace) -> tuple[dict[str, str], 
     if identity is None or answer is None:
         raise UserError(
             f"{path}: expected a column of ids or questions ({', '.join(ID_COLUMNS[:2])}, {', '.join(own_files.QUESTION_COLUMNS[:2])}) and"
-            f" one of answers, or its name with --answer; the columns are {', '.join(map(str, columns))}"
+            f" a column of answers, which --answer can name; the columns are {', '.join(map(str, columns))}"
         )
     texts_of = lambda column: {text_of(row.get(identity)): text_of(row.get(column)) for row in rows}
     return texts_of(question) if question else {}, texts_of(answer)
 
 
 def find_grader(problems: list[dict], before: Recording, after: Recording) -> str:
-    """The grader that reads the reference answers and finds most answers in the completions."""
+    """Of the graders that read the reference answers, the one that finds an answer in the most
+    completions."""
     answers = [problem["answer"] for problem in problems]
     candidates = list(own_files.readers(answers))
     if "number_lenient" in candidates:

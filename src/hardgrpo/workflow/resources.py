@@ -55,8 +55,8 @@ def read_cluster(default_resources) -> dict[str, str]:
 
 
 def request_of(job, qos: str | None) -> cluster.Request:
-    """The resources that a Snakemake job requests. `qos` is the profile's QOS, for jobs without one
-    of their own."""
+    """The resources that a Snakemake job requests. `qos` is the profile's QOS, for jobs that name
+    no QOS."""
     resource = job.resources.get
     return cluster.Request(
         job.rule.name,
@@ -74,7 +74,7 @@ def request_of(job, qos: str | None) -> cluster.Request:
 
 
 class Machine(Entries):
-    """The machine or cluster that runs the jobs: functions from the wildcards of a job to the
+    """The machine or cluster that runs the jobs: functions that map the wildcards of a job to the
     resources that the job requests.
 
     `cluster_entries` is the result of `read_cluster`; it is empty without a cluster.
@@ -102,8 +102,9 @@ class Machine(Entries):
     # --- any job ---
 
     def for_gpus(self, count: Callable[[Wildcards], int]) -> dict[str, Callable]:
-        """Resources of jobs that may use GPUs: number, kind and partition. `count` maps the
-        wildcards to the number.
+        """Resources of jobs that may use GPUs: number and kind of GPUs, partition, constraint, CPU
+        cores, and a text for the job's message (`place`). `count` maps the wildcards to the number
+        of GPUs.
 
         A resource that is None is not set. Without GPUs, gpu_model must be None: otherwise
         Snakemake requests zero GPUs of that kind.
@@ -223,7 +224,7 @@ class Machine(Entries):
 
     def for_training(self) -> dict[str, Callable]:
         """Resources of a rule that trains a model. `hardware` holds the program's arguments about
-        the machine; as in `_sampling_arguments`, changing them triggers no rerun."""
+        the machine. They are a resource for the same reason as in `_sampling_arguments`."""
         return self.for_gpus(self._training_gpus) | {
             "gpu_gib": self._training_gpu_memory,
             "mem_mb": self._training_memory,

@@ -31,7 +31,7 @@ from hardgrpo.workflow.resources import request_of
 @raises_workflow_error
 def read_config_files(workflow) -> None:
     """Raise a `WorkflowError` if a configuration file is not valid YAML or has a duplicate key.
-    Snakemake would use the last duplicate."""
+    Snakemake would use the key's last value without a message."""
     if workflow.is_main_process:
         for name in [*workflow.configfiles, "config.yaml"]:
             files.read_yaml(name)
@@ -115,8 +115,9 @@ def is_report_call() -> bool:
 
 
 def prepare_environment(workflow, bound_folders: Collection[str] = ()) -> None:
-    """Set the environment variables of jobs and Python's garbage collection in this process.
-    `bound_folders` are the folders that containers need in addition to the current folder."""
+    """Set the environment variables of jobs, and make Python collect garbage less often in this
+    process. `bound_folders` are the folders that containers need in addition to the current
+    folder."""
     # A plan of thousands of jobs keeps nearly all of its objects. A collection after every 700 new
     # objects (Python's default) would free few and take a tenth of the time.
     gc.freeze()
@@ -235,18 +236,18 @@ def lift_job_rate_limit(workflow) -> None:
     """Remove Snakemake's default limit of 100 job starts a second.
 
     With a limit of any size, each finished job starts a timer, and each timer starts another timer
-    a second later (9.27, scheduling/job_scheduler.py). After 365 jobs, the timers took a third of a
-    core. The option --max-jobs-per-timespan cannot say "no limit".
+    a second later (Snakemake 9.27, scheduling/job_scheduler.py). After 365 jobs, the timers took a
+    third of a core. The option --max-jobs-per-timespan cannot say "no limit".
     """
     limit = workflow.scheduling_settings.max_jobs_per_timespan
-    # the default; keep a limit that the user sets
+    # (100, 1) is the default; keep a limit that the user sets
     if limit and (limit.max_jobs, limit.timespan) == (100, 1):
         workflow.scheduler.job_rate_limiter = None
 
 
 def quiet_scheduler() -> None:
-    """Drop the scheduler's two lines about each job that starts, for which Snakemake has no option.
-    The job's own lines follow."""
+    """Drop the scheduler's two lines about each job that starts, because the job's own lines
+    follow. Snakemake has no option for this."""
     logger.addFilter(
         lambda record: not re.match(r"Select jobs to execute|Execute \d+ jobs", str(record.msg))
     )
