@@ -40,7 +40,7 @@ submission.allow_dashes_in_gpu_names()
 
 studies = resolve_studies(config)
 names = Names(config, studies)
-startup.report_ignored_stop(config["subset"], names, workflow)
+startup.report_ignored_stop(names, workflow)
 inputs = InputFiles(config, studies, names, workflow)
 arguments = Arguments(config, studies, names, workflow)
 machine = Machine(config, names, read_cluster(workflow.resource_settings.default_resources or {}))

@@ -44,6 +44,10 @@ def main() -> None:
     args = parser.parse_args()
 
     graders.check_grader(args.grader, *args.completions)
+    if args.held_out < 0 or (args.held_out and args.samples is None):
+        raise errors.UserError(
+            "--held-out: expected a number of at least 0, together with --samples; correct the command"
+        )
     questions = files.read_jsonl(args.questions, {"id": str, "question": str})
     for line, row in enumerate(questions, start=1):
         if "answer" in row:

@@ -74,14 +74,20 @@ def test_the_first_samples_choose_the_hardest_prompts_and_the_held_out_samples_m
 
 
 @pytest.mark.parametrize("options", [{"held_out": 2}, {"samples": 3, "held_out": -1}])
-def test_held_out_completions_without_a_number_of_others_are_refused(tmp_path, options):
+@pytest.mark.parametrize(
+    "program, prompts", [("measure_difficulty", "problems"), ("measure_signals", "questions")]
+)
+def test_held_out_completions_without_a_number_of_others_are_refused(
+    tmp_path, program, prompts, options
+):
     """Without --samples, the same completions would choose and measure."""
-    files.write_jsonl(tmp_path / "P.jsonl", [{"id": "a", "question": "a", "answer": "7"}])
+    row = {"id": "a", "question": "a"} | ({"answer": "7"} if prompts == "problems" else {})
+    files.write_jsonl(tmp_path / "P.jsonl", [row])
     rows = [{"id": "a", "sample": sample, "completion": "#### 7"} for sample in range(4)]
     files.write_jsonl(tmp_path / "C.jsonl", rows)
     done = start(
-        "measure_difficulty",
-        problems=tmp_path / "P.jsonl",
+        program,
+        **{prompts: tmp_path / "P.jsonl"},
         completions=tmp_path / "C.jsonl",
         grader="final_number",
         output=tmp_path / "D.csv",

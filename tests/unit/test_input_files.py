@@ -153,7 +153,7 @@ def test_pruning_waits_for_the_evaluations_of_the_configured_study():
 def test_the_answers_of_a_user_lie_in_the_data_folder():
     answered = lambda config: config["tasks"]["swaps"].update(annotated="mine.csv")
     assert inputs(answered).annotated_rows(job(task="swaps")) == "data/mine.csv"
-    assert "tasks.swaps.annotated" in inputs().annotated_rows(job(task="swaps"))
+    assert inputs().annotated_rows(job(task="swaps")) == "config.yaml: tasks.swaps.annotated"
 
 
 def record(config: dict) -> None:

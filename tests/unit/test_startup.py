@@ -71,15 +71,20 @@ def test_another_value_of_update_inputs_is_a_mistake_with_its_place(value):
         startup.complete(project_config.config() | {"update_inputs": value}, call())
 
 
-def test_the_reason_why_a_probe_does_not_stop_is_logged_by_the_main_process(monkeypatch):
+@pytest.mark.parametrize("probed_on, task", [(None, "gsm8k"), ("math", "math")])
+def test_the_reason_why_a_probe_does_not_stop_is_logged_by_the_main_process(
+    monkeypatch, probed_on, task
+):
     config, lines = project_config.config(), []
-    config["tasks"]["gsm8k"]["probe"]["stop"] = {"confidence": 0.95}
+    config["tasks"][task]["probe"]["stop"] = {"confidence": 0.95}
+    if probed_on:
+        config["policies"][config["subset"]["policy"]]["probed_on"] = probed_on
     names = Names(config, resolve_studies(config))
     monkeypatch.setattr(startup.logger, "info", lines.append)
-    startup.report_ignored_stop(config["subset"], names, call(is_main_process=False))
+    startup.report_ignored_stop(names, call(is_main_process=False))
     assert lines == []
-    startup.report_ignored_stop(config["subset"], names, call())
-    assert len(lines) == 1 and "tasks.gsm8k.probe.stop" in lines[0]
+    startup.report_ignored_stop(names, call())
+    assert len(lines) == 1 and f"tasks.{task}.probe.stop" in lines[0]
 
 
 # --- results of unknown origin ---

@@ -42,9 +42,9 @@ class InputFiles(Entries):
         return [file for file, _ in self._parts(wildcards, "train")]
 
     def annotated_rows(self, wildcards: Wildcards) -> str:
-        name = self._task(wildcards).get(
-            "annotated", f"config.yaml: tasks.{wildcards.task}.annotated"
-        )
+        name = self._task(wildcards).get("annotated")
+        if name is None:  # the name of a missing file, which Snakemake reports
+            return f"config.yaml: tasks.{wildcards.task}.annotated"
         return os.path.join(self.config["data"], name)
 
     def hidden_problems(self, wildcards: Wildcards) -> list[str]:

@@ -37,13 +37,14 @@ def early_stop(
     task = policy.get("probed_on", subset["task"])
     if "stop" not in tasks[task]["probe"] or settings.is_recorded(models[subset["model"]]):
         return (), None
+    ignored = f"tasks.{task}.probe.stop is ignored, so every prompt gets all its samples"
     if not policies.RULES[policy["rule"]].by_bounds:
-        return (), f"policy '{subset['policy']}' needs every pass rate"
+        return (), f"{ignored}: policy '{subset['policy']}' needs every pass rate"
     sharers = [f"study {name}" for name, study in studies.items() if task in study.task_names]
     sharers += [f"task {name}" for name, entry in tasks.items() if entry.get("cut_from") == task]
     sharers += [f"task {tasks[task]['cut_from']}"] if "cut_from" in tasks[task] else []
     if sharers:
-        return (), f"{sharers[0]} shares this probe"
+        return (), f"{ignored}: {sharers[0]} shares this probe"
     return (settings.base_of(models, subset["model"], subset["seed"]), task), None
 
 

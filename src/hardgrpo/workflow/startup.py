@@ -50,13 +50,10 @@ def complete(config: dict, workflow) -> None:
     checks.check_writable("results", "paper")
 
 
-def report_ignored_stop(subset: dict, names: Names, workflow) -> None:
-    """Log why the probe of `subset` does not stop early, although its task has `probe.stop`."""
+def report_ignored_stop(names: Names, workflow) -> None:
+    """Log why the probe for `subset` does not stop early, although its task has `probe.stop`."""
     if names.stop_obstacle and workflow.is_main_process:
-        task = subset["task"]
-        logger.info(
-            f"tasks.{task}.probe.stop is ignored, so every prompt gets all its samples: {names.stop_obstacle}"
-        )
+        logger.info(names.stop_obstacle)
 
 
 def results_obstacle(workflow) -> str | None:
