@@ -51,7 +51,7 @@ import os, sys
 def record(event, arguments):
     if event in ("socket.connect", "socket.getaddrinfo", "socket.gethostbyname"):
         where = arguments[1] if event == "socket.connect" else arguments[0]
-        if isinstance(where, tuple) or event != "socket.connect":  # a string is the path of a local socket
+        if isinstance(where, tuple) or event != "socket.connect":  # a string: a local socket
             with open(os.environ["RECORDED_CALLS"], "a") as stream:
                 stream.write(f"{os.path.basename(sys.argv[0])} {event} {where}\\n")
 sys.addaudithook(record)
@@ -73,8 +73,8 @@ def normalized(name: str) -> str:
 
 def apptainer(folder: Path, locks: dict[str, Path], name: str = "apptainer") -> "Apptainer":
     """Write the stand-in to a new folder, which `Apptainer.env` puts on PATH. For commands in an
-    image, the stand-in hides the modules of packages that the image's lock does not name. `locks` is
-    {image: lock}."""
+    image, the stand-in hides the modules of packages that the image's lock does not name.
+    `locks` is {image: lock}."""
     folder.mkdir()
     stand_in = Apptainer(folder)
     program = folder / name

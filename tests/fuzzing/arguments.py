@@ -160,7 +160,8 @@ def change_entry(rng: random.Random, value):
 
 
 def draw_text(rng: random.Random) -> str:
-    """Text that the operating system accepts as an argument: no NUL, no lone surrogates, limited length."""
+    """Text that the operating system accepts as an argument: no NUL, no lone surrogates, limited
+    length."""
     return (
         str(rng.choice(mutations.TEXTS))
         .replace("\x00", "")

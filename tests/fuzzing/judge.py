@@ -1,11 +1,11 @@
 """Run one case and decide whether it ended well.
 
-A case ends well if it finishes without an exception (it checks its result with `assert`), or raises
-a `UserError` whose message is one printable line (for a configuration: one line for each mistake). A
-program may also exit with a status other than 0 and a printable line. Findings are a failed
-`assert`, another exception, a longer or unprintable message, a status other than 0 without a
-message, and more than 5 seconds of processor time. Wall time does not count, because the machine may
-be busy.
+A case ends well if it finishes without an exception (it checks its result with `assert`), or if it
+raises a `UserError` whose message is one printable line (for a configuration: one line for each
+mistake). A program may also exit with a status other than 0 and a printable line. Findings are a
+failed `assert`, another exception, a longer or unprintable message, a status other than 0 without a
+message, and more than 5 seconds of processor time. Wall time does not count, because the machine
+may be busy.
 """
 
 import contextlib

@@ -42,7 +42,7 @@ STRUCTURES = [None, True, False, [], {}, [[]], [None], {"": None}, {"id": {}}, [
 VALUES = [*NUMBERS, *TEXTS, *STRUCTURES]
 
 
-# Errors of a change that an earlier change made impossible: the file is no longer valid, for example.
+# Errors of a change that is impossible because an earlier change broke the file's syntax or shape.
 NOTHING_TO_CHANGE = (
     *(LookupError, TypeError, ValueError, OverflowError, RecursionError),
     *(csv.Error, yaml.YAMLError),

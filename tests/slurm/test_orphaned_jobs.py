@@ -20,8 +20,8 @@ pytestmark = pytest.mark.slurm
 
 
 def test_a_job_of_a_failed_node_resumes_on_the_other_node(slurm_run, undisturbed, slurm):
-    """The node's slurmd dies, but the job's processes continue. The job is submitted again to the
-    other node, and takes over the training."""
+    """The node's slurmd dies, but the job's processes continue. Snakemake submits a second job,
+    which runs on the other node and takes over the training."""
     snakemake = slurm_run.start(TARGET)
     wait_for_checkpoint(slurm_run)
     node = until(lambda: jobs(slurm_run) and jobs(slurm_run)[0]["NodeList"])
