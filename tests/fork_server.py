@@ -64,7 +64,7 @@ def run_by_program(command: list[str], **options) -> subprocess.CompletedProcess
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
         child = os.fork()
         if not child:
-            # The fork must not run the program's exit handlers: they remove temporary folders.
+            # The fork must not run the program's exit handlers, which remove its temporary folders.
             atexit._clear()
             become(
                 "snakemake", command[3:], os.getcwd(), options["env"], (out.fileno(), err.fileno())

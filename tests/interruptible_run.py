@@ -14,7 +14,8 @@ import yaml
 from conftest import path_of
 from hardgrpo.runtime import warm
 
-# A program with this environment runs in the process that the test starts, not in a fork.
+# A program with this environment runs in the process that the test starts, not in a fork of the
+# server of hardgrpo.runtime.warm.
 WITHOUT_SERVER = os.environ | {warm.SOCKET: warm.OFF}
 KILLS = int(os.environ.get("HARDGRPO_KILLS", "1"))  # kills of each kind of run; .ci/run sets 10
 with_many_kills = pytest.mark.skipif(
@@ -35,7 +36,7 @@ def run(finished_world, tmp_path_factory):
     spec = yaml.safe_load(
         (folder / "results/training/tiny/swaps/mini/hard/seed0/spec.yaml").read_text()
     )
-    # Instead of 56, because sampling takes most of the time. Some completions still end.
+    # Not 56, because sampling takes most of the time. Some completions still end within 32 tokens.
     spec["completion_tokens"] = 32
     spec["training"] |= {"updates": UPDATES, "checkpoint_every": 1}
     (folder / "spec.yaml").write_text(yaml.safe_dump(spec))

@@ -1,8 +1,8 @@
 """Run a campaign of hostile inputs and write its report.
 
-    make fuzz                                              # all targets, 12,000 cases
-    python -m fuzzing --cases 3000 --kind files            # one kind of target
-    python -m fuzzing --only 'pass rates' --seed 1234      # one case: target and seed of a finding
+    make fuzz                                                # all targets, 12,000 cases
+    python -m fuzzing --cases 3000 --kind files              # one kind of target
+    python -m fuzzing --only 'files: signals' --seed 1234    # one case: target and seed of a finding
 
 The exit status is 1 if there is a finding. A case depends on its target and seed alone.
 """
@@ -35,7 +35,9 @@ def main() -> None:
         default=12_000,
         help="number of cases of all targets together (default: %(default)s)",
     )
-    parser.add_argument("--kind", choices=KINDS, action="append", help="default: all")
+    parser.add_argument(
+        "--kind", choices=KINDS, action="append", help="kind of targets; repeatable (default: all)"
+    )
     parser.add_argument("--only", help="run only the targets whose names contain this text")
     parser.add_argument(
         "--seed",

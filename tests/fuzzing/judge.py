@@ -110,9 +110,9 @@ def program(name: str):
 
 
 def run_program(name: str, /, *arguments: object, **options: object) -> str:
-    """Run a program's `main` as its process would, with `options` as in
-    `command_line.format_options`. Return the program's output, or raise a `UserError` with the
-    error message that the program ended with."""
+    """Run a program's `main` as its process would. `command_line.format_options` formats `options`.
+    Return the program's output, or raise a `UserError` with the error message that the program
+    ended with."""
     output, error_output = io.StringIO(), io.StringIO()
     sys.argv = [f"{name}.py", *map(str, arguments), *format_options(**options)]
     status: object = 0

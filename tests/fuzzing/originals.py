@@ -28,7 +28,9 @@ from hardgrpo.sampling.answers import AnswerFile
 from hardgrpo.sampling.requests import Request
 from hardgrpo.sampling.store import checksum
 
-mutations.STRUCTURED["binary"] = mutations.BYTES[:6]  # not `recoded` and `nested`: they change text
+mutations.STRUCTURED["binary"] = mutations.BYTES[
+    :6
+]  # without `recoded` and `nested`, which change text
 
 # --- files as their authors published them
 

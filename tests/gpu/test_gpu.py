@@ -182,7 +182,7 @@ def test_a_killed_and_restarted_training_resumes(place, engine, trained):
     assert not different_files or engine == "vllm"
 
 
-def test_one_start_evaluates_the_base_and_every_adapter(place, engine):
+def test_one_start_of_the_engine_evaluates_the_base_model_and_every_adapter(place, engine):
     output = place.evaluated(engine)
     assert output.count(f"engine {engine} starts") == 1
     rows = list(csv.DictReader(gzip.open(place.folder / f"{engine}.csv.gz", "rt")))

@@ -64,7 +64,7 @@ def test_the_checks_run_in_their_order_on_a_cpu_and_write_their_numbers(finished
         # vLLM received the weights only before the first update
         (0.0070, 0.1959, 0.0394, "vLLM does not get the weights"),
         (0.0070, 0.0593, 0.0036, "vLLM does not get the weights"),
-        # vLLM never received the weights, at the learning rate of as_written
+        # vLLM never received the weights; the learning rate is that of recipe as_written
         (0.0070, 0.0066, 0.00002, "moved too little to tell"),
         (None, None, 0.0281, None),  # without vLLM
     ],

@@ -1,5 +1,5 @@
-"""A training job on Slurm finishes even if the controller is down for a while, or if Slurm ends
-the job by scancel, for a job of higher priority, or at the time limit."""
+"""A training on Slurm finishes even if the controller is down for a while, or if Slurm ends its
+job: by scancel, for a job of higher priority, or at the time limit."""
 
 import os
 import re

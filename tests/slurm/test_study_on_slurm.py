@@ -74,7 +74,7 @@ def test_requests_that_the_cluster_cannot_fulfil_are_reported_before_anything_is
     assert not list((on_slurm.folder / "results/tasks").glob("*")), "a job ran locally"
 
 
-def test_a_missing_slurm_gives_a_one_line_error(on_slurm, tmp_path):
+def test_a_missing_slurm_is_reported(on_slurm, tmp_path):
     tools = tmp_path / "bin"
     tools.mkdir()
     for tool in ("bash", "sh", "which", "uname"):

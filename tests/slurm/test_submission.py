@@ -98,7 +98,9 @@ def test_limits_are_reported_before_anything_is_submitted(run, slurm, limits):
     assert "Traceback" not in output and not jobs_of_run(run)
 
 
-def test_a_submission_that_slurm_refuses_for_now_is_no_failed_attempt(run, slurm, limits):
+def test_a_submission_that_slurm_refuses_for_now_does_not_count_as_a_failed_attempt(
+    run, slurm, limits
+):
     """The user's other jobs leave no room for this job."""
     other_jobs = submit_sleeping_jobs(slurm, 2)
     limits("user", "root", "MaxSubmitJobs=2")
@@ -148,7 +150,7 @@ def test_a_submission_that_slurm_refuses_for_good_is_tried_once(run):
 
 @pytest.fixture(scope="module")
 def plain():
-    """A Slurm without slurmdbd and job arrays."""
+    """A Slurm without slurmdbd and without job arrays."""
     folder = Path(tempfile.mkdtemp(prefix="slurm-"))
     cluster = slurm_cluster.Cluster(folder, accounting=False)
     try:
@@ -203,8 +205,8 @@ def test_a_squeue_that_forgets_jobs_too_soon_is_reported(unaccounted, plain):
 
 
 def test_the_scheduling_of_jobs_that_do_nothing_is_measured(slurm, monkeypatch, tmp_path):
-    """The new row replaces the row with the same number of jobs. The row with another number of
-    jobs stays."""
+    """In the output, the new row replaces the old row with the same number of jobs. The row with
+    another number of jobs stays."""
     output = tmp_path / "jobs.csv"
     output.write_text(",".join(measure_slurm.COLUMNS) + "\n7,2,1.0,1.0,1\n3,2,1.0,1.0,1\n")
     for name, value in slurm.env.items():

@@ -122,7 +122,7 @@ def test_the_program_compares_the_committed_miniature_with_itself(tmp_path):
     assert len(comparison) == 5 and {row["difference"] for row in comparison} == {"0.0"}
     assert "5 cells compared, 0 intervals exclude 0; 0 cells not compared" in done.stdout
     assert {row["leaves_zero_out"] for row in comparison} == {"0"}, (
-        "not the 0 that show_results.py reads"
+        "leaves_zero_out is not written as 0, which show_results.py reads"
     )
     output_text = show(Path(output), tmp_path)
     assert "Every gain equals that of the reference" in output_text and output in output_text
@@ -196,7 +196,7 @@ def test_results_with_nothing_in_common_are_reported(tmp_path):
     )
 
 
-def test_a_study_of_several_models_is_shown_with_their_names(tmp_path):
+def test_a_study_of_several_models_is_shown_with_the_names_of_the_models(tmp_path):
     output_text = subprocess.run(
         [sys.executable, path_of("show_results"), "--study", "mini_labels", "--first-recipe", "mini_50", "--tables"]
         + [str(path) for path in (ROOT / "results/reference/mini_labels").glob("*.csv")],

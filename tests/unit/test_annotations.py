@@ -123,7 +123,7 @@ def test_a_byte_order_mark_is_written_if_the_pool_has_a_mark_or_the_text_is_not_
         ("pool.csv", ";", "sep=;\n"),
     ],
 )
-def test_the_file_to_annotate_has_the_delimiter_of_the_pool_and_its_sep_line(
+def test_the_file_to_annotate_has_the_delimiter_and_the_sep_line_of_the_pool(
     tmp_path, name, delimiter, before
 ):
     annotation_file = write_annotation_file(
