@@ -28,8 +28,8 @@ BASE_ROW = {
 
 
 class HandMadeStudy:
-    """A hand-made study: models answer task `t` (tested on `t` and `u`) and are trained with two
-    policies."""
+    """A hand-made study: one model, trained on task `t` with each policy and seed, and tested on
+    `tests`."""
 
     def __init__(self, folder, seeds=(0, 1), policies=("hard", "easy"), tests=("t", "u")):
         self.folder, self.tests = folder, tests
@@ -54,8 +54,8 @@ class HandMadeStudy:
         files.write_jsonl(self.folder / f"results/tasks/{test}/test.jsonl", rows)
 
     def write_evaluation(self, model_path, test, rows):
-        """Write an evaluation. Rows have step, id, decoding, sample, correct, answered and
-        completion, and any other column of the file."""
+        """Write an evaluation. Each row must have step, id, decoding, sample, correct, answered and
+        completion. Missing columns get the values of BASE_ROW."""
         stem = f"results/evaluation/{model_path}/{test}"
         files.write_rows(
             self.folder / f"{stem}.csv.gz",
@@ -69,7 +69,7 @@ class HandMadeStudy:
             json.dumps({key: row[key] for key in [*evaluations.KEY_COLUMNS, "completion"]}) + "\n"
             for row in rows
         ]
-        # In these tests U+DCxx stands for a byte that is not UTF-8 (surrogateescape).
+        # In these tests U+DCFF stands for the byte FF, which is not valid UTF-8 (surrogateescape).
         data = "".join(lines).replace("\\udcff", "\udcff").encode("utf-8", "surrogateescape")
         (self.folder / f"{stem}.jsonl.gz").write_bytes(gzip.compress(data, 1))
 
@@ -155,14 +155,14 @@ def watched(chromium):
     assert watched.messages == [], "the page wrote to the console"
     assert [
         url for url in watched.requests if not url.startswith(("file:", "data:", "about:", "blob:"))
-    ] == [], "the page requested addresses"
+    ] == [], "the page requested an address on a network"
     watched.page.close()
 
 
 @pytest.fixture(scope="module")
 def study(tmp_path_factory):
-    """130 problems. A base model and four runs answer each with three samples and one greedy
-    completion; the runs also have an earlier checkpoint."""
+    """A study with 130 problems of task `t` and 20 of task `u`. The base model and two checkpoints
+    of each of four runs answer every problem with three samples and one greedy completion."""
     import pandas as pd
 
     explorer, rng = HandMadeStudy(tmp_path_factory.mktemp("study")), random.Random(5)
@@ -221,7 +221,7 @@ def study(tmp_path_factory):
 
 
 def percent(flags):
-    """The share of ones as the page prints it: one decimal, halves rounded up."""
+    """The share of ones in `flags` as the page prints it: one decimal, halves rounded up."""
     share = Decimal(100 * int(sum(flags)) / len(flags))
     return f"{share.quantize(Decimal('0.1'), ROUND_HALF_UP)} %"
 

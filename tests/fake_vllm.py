@@ -1,5 +1,6 @@
-"""A stand-in for vLLM in TRL's trainer, for tests without vLLM. Like vLLM, it is started by the
-trainer, receives the weights, and samples completions; it computes with transformers."""
+"""A stand-in for vLLM in TRL's trainer, for tests without vLLM. The trainer starts the stand-in,
+sends the weights to it and gets completions from it, as with vLLM. The stand-in computes with
+transformers."""
 
 from types import SimpleNamespace
 
@@ -38,7 +39,7 @@ class StandIn:
         self.sent |= {name: weights.detach().clone() for name, weights in pairs}
 
     def reset_prefix_cache(self) -> None:
-        """TRL calls this method at the end of a sync."""
+        """Use the weights of the sync. TRL calls this method at the end of a sync."""
         self.model.load_state_dict(self.sent, strict=False)
 
     @torch.no_grad()

@@ -1,5 +1,5 @@
-"""Stand-ins for a container runtime, for TeX and for the network; they record how they are
-called."""
+"""A stand-in for Apptainer that records its calls, a stand-in for latexmk, and environments without
+TeX, without a network, or with a record of all connections."""
 
 import importlib.metadata
 import json
@@ -28,10 +28,10 @@ if arguments[0] == "build":
     with open(arguments[-2], "w") as stream:
         stream.write("image of " + arguments[-1])
     sys.exit()
-at = next(number for number, argument in enumerate(arguments) if argument.endswith(".sif"))
-hidden = os.path.join({folder!r}, os.path.basename(arguments[at]).removesuffix(".sif") + ".hidden")
-found = os.pathsep.join([{folder!r}, os.environ["APPTAINERENV_PYTHONPATH"]])
-os.execvpe(arguments[at + 1], arguments[at + 1 :], os.environ | {{"PYTHONPATH": found, "HIDDEN_MODULES": hidden, "HARDGRPO_KEEP_PYTHONPATH": "1"}})
+image = next(number for number, argument in enumerate(arguments) if argument.endswith(".sif"))
+hidden = os.path.join({folder!r}, os.path.basename(arguments[image]).removesuffix(".sif") + ".hidden")
+python_path = os.pathsep.join([{folder!r}, os.environ["APPTAINERENV_PYTHONPATH"]])
+os.execvpe(arguments[image + 1], arguments[image + 1 :], os.environ | {{"PYTHONPATH": python_path, "HIDDEN_MODULES": hidden, "HARDGRPO_KEEP_PYTHONPATH": "1"}})
 """
 
 HIDE = """
@@ -51,7 +51,7 @@ import os, sys
 def record(event, arguments):
     if event in ("socket.connect", "socket.getaddrinfo", "socket.gethostbyname"):
         where = arguments[1] if event == "socket.connect" else arguments[0]
-        if isinstance(where, tuple) or event != "socket.connect":  # else a local socket's path
+        if isinstance(where, tuple) or event != "socket.connect":  # a string: a local socket
             with open(os.environ["RECORDED_CALLS"], "a") as stream:
                 stream.write(f"{os.path.basename(sys.argv[0])} {event} {where}\\n")
 sys.addaudithook(record)
@@ -72,8 +72,9 @@ def normalized(name: str) -> str:
 
 
 def apptainer(folder: Path, locks: dict[str, Path], name: str = "apptainer") -> "Apptainer":
-    """Make a folder for PATH with the stand-in. For commands in an image, the stand-in hides the
-    modules of packages that the image's lock does not name. `locks` is {image: lock}."""
+    """Write the stand-in to a new folder, which `Apptainer.env` puts on PATH. For commands in an
+    image, the stand-in hides the modules of packages that the image's lock does not name.
+    `locks` is {image: lock}."""
     folder.mkdir()
     stand_in = Apptainer(folder)
     program = folder / name
@@ -157,7 +158,7 @@ def without_network() -> list[str]:
 
 def record_connections(folder: Path) -> tuple[dict, Path]:
     """(environment, file): programs in this environment append their connections and name lookups
-    to the file. Proxies lead nowhere."""
+    to the file. The environment's proxies and address of the Hugging Face hub cannot be reached."""
     folder.mkdir()
     (folder / "sitecustomize.py").write_text(RECORD)
     nowhere = "http://127.0.0.1:9"

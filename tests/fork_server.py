@@ -1,5 +1,5 @@
-"""Run Snakemake and programs in a fork of a process that has already imported their libraries, for
-most tests. The imports take half of the time of a dry-run."""
+"""Run Snakemake and programs in forks of a process that has already imported their libraries. Most
+tests use this module, because the imports take half of the time of a dry-run."""
 
 import atexit
 import multiprocessing
@@ -34,8 +34,8 @@ def run(
     program: str, arguments: list[str], folder: Path, environment: dict[str, str] | None = None
 ) -> subprocess.CompletedProcess:
     """Run `python PROGRAM ARGUMENTS` in a folder, or `.venv/bin/snakemake ARGUMENTS` if the program
-    is "snakemake". By default the environment is that of this process, with this clone's package
-    hardgrpo on the path of modules."""
+    is "snakemake". By default the environment is that of this process, with src/ of this clone as
+    PYTHONPATH."""
     environment = os.environ | {"PYTHONPATH": SOURCES} if environment is None else environment
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
         streams = [CONTEXT.reducer.DupFd(stream.fileno()) for stream in (out, err)]
@@ -54,17 +54,17 @@ def ended(command: list[str], status: int, *streams: IO[str]) -> subprocess.Comp
 
 
 def run_by_program(command: list[str], **options) -> subprocess.CompletedProcess:
-    """`subprocess.run` for a program that starts Snakemake: a fork of the program, which has
-    already imported Snakemake, runs Snakemake."""
+    """Replace `subprocess.run` in a program that starts Snakemake: Snakemake runs in a fork of the
+    program's process, which has already imported Snakemake."""
     if command[:3] != [sys.executable, "-m", "snakemake"]:
         return run_process(command, **options)
     assert options.keys() == {"env", "capture_output", "text", "check"}, (
-        "only these options of subprocess.run are supported"
+        "expected exactly the options env, capture_output, text and check of subprocess.run"
     )
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
         child = os.fork()
         if not child:
-            # Remove the program's exit handlers, for example those that remove temporary folders.
+            # The fork must not run the program's exit handlers, which remove its temporary folders.
             atexit._clear()
             become(
                 "snakemake", command[3:], os.getcwd(), options["env"], (out.fileno(), err.fileno())
@@ -75,7 +75,8 @@ def run_by_program(command: list[str], **options) -> subprocess.CompletedProcess
 def become_served(
     program: str, arguments: list[str], folder: str, environment: dict[str, str], streams: list
 ) -> None:
-    """`become`, in a process of the fork server."""
+    """Call `become` in a new process of the fork server. If the program itself starts Snakemake,
+    `run_by_program` runs Snakemake."""
     if program != "snakemake":
         subprocess.run = run_by_program
     become(program, arguments, folder, environment, [stream.detach() for stream in streams])
@@ -88,8 +89,8 @@ def become(
     environment: dict[str, str],
     streams: Sequence[int],
 ) -> None:
-    """Turn this process into the program: its streams, folder, environment, arguments and path of
-    modules."""
+    """Set the streams, folder, environment, arguments and `sys.path` of this process, run the
+    program, and exit with its status."""
     for number, stream in zip((1, 2), streams):
         os.dup2(stream, number)
     sys.stdout, sys.stderr = open(1, "w", closefd=False), open(2, "w", 1, closefd=False)

@@ -11,7 +11,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, Qwen2Config, Qwen2
 from transformers.convert_slow_tokenizer import bytes_to_unicode
 
 SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
-# The first merge does not apply if a rule splits numbers into digits.
+# The merge "1 2" does not apply if the pre-tokenization splits numbers into digits.
 MERGES = ("1 2", "a l", "al l", "Ġ b")
 TEMPLATE = (
     "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n{% endfor %}"
@@ -32,7 +32,7 @@ QWEN3_NAMES = NAMES | {"attn_q_norm": "self_attn.q_norm", "attn_k_norm": "self_a
 
 
 def build_qwen2(*, tied: bool) -> Qwen2ForCausalLM:
-    """A model of two layers with random weights, also in norms and biases."""
+    """A model of two layers with random weights, norms and biases."""
     torch.manual_seed(1)
     config = Qwen2Config(
         vocab_size=len(vocabulary()),
@@ -67,7 +67,7 @@ def write_qwen2(
     quantised: bool = False,
 ) -> None:
     """Write a model as a GGUF file, without the weights whose GGUF names contain `without`. `rules`
-    names the tokenizer's rules of pre-tokenization."""
+    names the tokenizer's rules of pre-tokenization; None leaves them out of the file."""
     config, weights, tokens = model.config, model.state_dict(), vocabulary()
     names = {
         "token_embd.weight": "model.embed_tokens.weight",
@@ -166,7 +166,8 @@ def write_pretrained(path: Path, folder: Path, context_tokens: int) -> None:
 
 
 def write_wheel(folder: Path, package: str, version: str, **members: bytes) -> Path:
-    """Write a wheel with the files `data/NAME.bin`, and with a program that must never run."""
+    """Write a wheel with the files `data/NAME.bin`. Its `__init__.py`, which must never run, would
+    create the file `ran`."""
     folder.mkdir(exist_ok=True)
     module = package.replace("-", "_")
     path, info = folder / f"{module}-{version}-py3-none-any.whl", f"{module}-{version}.dist-info"

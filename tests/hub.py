@@ -33,7 +33,7 @@ class Hub:
         self.repositories: dict[tuple[str, str], Repository] = {}
         self.requests: list[tuple[str, str]] = []  # (method, path) of each request
         self.broken = False  # if True, every answer has status 500
-        # the hub sends half of this file, then nothing until the hub is closed
+        # name of a file: the hub sends half of this file, then nothing until the hub is closed
         self.stall: str | None = None
         self.stalled, self.closing = threading.Event(), threading.Event()
 

@@ -13,7 +13,7 @@ def run(
     folder: Path, name: str, /, *arguments: object, **options: object
 ) -> subprocess.CompletedProcess:
     """Run the program of this name in a folder, and return what `fork_server.run` would return.
-    `options` are those of `command_line.format_options`."""
+    `command_line.format_options` formats `options`."""
     with contextlib.chdir(folder):
         try:
             return subprocess.CompletedProcess(

@@ -1,4 +1,5 @@
-"""A training of 24 updates that tests start, stop, kill and compare with its clean result."""
+"""A training of 24 updates that tests start, stop and kill. Tests compare its files with those of
+an uninterrupted run."""
 
 import hashlib
 import os
@@ -13,11 +14,13 @@ import yaml
 from conftest import path_of
 from hardgrpo.runtime import warm
 
-# A program with this environment runs in the process that the test starts, not in a fork.
+# A program with this environment runs in the process that the test starts, not in a fork of the
+# server of hardgrpo.runtime.warm.
 WITHOUT_SERVER = os.environ | {warm.SOCKET: warm.OFF}
 KILLS = int(os.environ.get("HARDGRPO_KILLS", "1"))  # kills of each kind of run; .ci/run sets 10
 with_many_kills = pytest.mark.skipif(
-    KILLS < 2, reason="HARDGRPO_KILLS=10 kills more often, in every stage and in several processes"
+    KILLS < 2,
+    reason="set HARDGRPO_KILLS=10 to kill runs more often, at every stage, also runs of several processes",
 )
 # EVERY: updates between the scheduled checkpoints of sparse.yaml
 UPDATES, EVERY = 24, 8
@@ -33,7 +36,7 @@ def run(finished_world, tmp_path_factory):
     spec = yaml.safe_load(
         (folder / "results/training/tiny/swaps/mini/hard/seed0/spec.yaml").read_text()
     )
-    # Instead of 56, because sampling takes most of the time. Some answers still fit.
+    # Not 56, because sampling takes most of the time. Some completions still end within 32 tokens.
     spec["completion_tokens"] = 32
     spec["training"] |= {"updates": UPDATES, "checkpoint_every": 1}
     (folder / "spec.yaml").write_text(yaml.safe_dump(spec))
@@ -69,8 +72,8 @@ def contents(folder: Path) -> dict[str, str]:
 
 
 def scheduled_contents(run: Path) -> dict[str, str]:
-    """The part of `contents` that a run with a checkpoint after every eighth update also has,
-    without the checkpoints' manifests, because these name the run's specification."""
+    """The part of `contents` that a run with a checkpoint after every eighth update also has. The
+    checkpoints' manifests are left out, because they name the run's specification."""
     shared_names = {"updates.csv", *(f"step-{step}" for step in range(EVERY, UPDATES + 1, EVERY))}
     return {
         name: checksum

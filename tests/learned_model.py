@@ -22,8 +22,8 @@ PROBLEMS = "results/tasks/arithmetic/train.jsonl"
 
 
 def one_task(config: dict) -> None:
-    """One short arithmetic task and a model that has learned some of it: pass rates between 0 and
-    1, in a minute."""
+    """Configure one short arithmetic task and a model that learns a part of the task within a
+    minute, so that pass rates are between 0 and 1."""
     task = config["tasks"]["arithmetic"]
     task["source"].update(length=[1, 2], train=60, test=40)
     task["probe"].update(samples=6)
@@ -68,7 +68,8 @@ def problems_of(folder: Path) -> dict[str, str]:
 
 
 def agree(first_share: tuple[float, int], second_share: tuple[float, int]) -> bool:
-    """Whether two shares differ by less than their 99.9 % interval."""
+    """Whether two shares, each (share, number of samples), differ by less than the half-width of
+    the difference's 99.9 % interval."""
     (p, n), (q, m) = first_share, second_share
     return abs(p - q) < 3.3 * math.sqrt(p * (1 - p) / n + q * (1 - q) / m)
 
@@ -81,7 +82,7 @@ def is_listening(port: int) -> bool:
 def scores_by_transformers(
     model_folder: Path, adapters: list, prompts: list, completions_by_adapter: list
 ) -> list:
-    """The log-probabilities, computed by transformers, of the tokens that vLLM sampled."""
+    """The log-probabilities, computed by transformers, of tokens that another engine sampled."""
     model = engines.load(str(model_folder))
     log_probabilities = []
     for (_, adapted), completions in zip(
@@ -135,7 +136,7 @@ def probe_through_server(
     tokens: int = 40,
     settings: dict | None = None,
 ) -> tuple[dict, list[dict]]:
-    """(the server's facts in the provenance, the rows) of a probe."""
+    """Probe through a server. Return (the server's entry in the provenance, the probe's rows)."""
     run("probe.py", folder, *probe_command(folder, url, output, samples, tokens, settings))
     keys = {"id": str, "completion": str, "tokens": int, "finish_reason": str}
     rows = files.read_jsonl(folder / f"{output}.jsonl", keys)
@@ -157,8 +158,8 @@ def assert_pass_rate_of_weights(folder: Path, output: str = "served") -> None:
 
 
 def assert_log_probabilities_of_weights(folder: Path, rows: list[dict]) -> None:
-    """Assert that finished completions, with the end token, have the number of tokens and the mean
-    log-probabilities that the weights give."""
+    """Assert that each finished completion, end token included, has the number of tokens and the
+    mean log-probability that the model's tokenizer and weights give."""
     assert rows, "no completion is finished"
     questions = problems_of(folder)
     tokenizer = engines.load_tokenizer(folder / "results/models/tiny")

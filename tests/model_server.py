@@ -22,8 +22,8 @@ class ModelServer:
     bytes of the complete response, after which the connection ends. Content is an object, text or
     bytes.
 
-    /v1/models lists `models`, or is not found if `models` is None. `requests` holds the bodies of
-    requests in the order of their arrival, `headers` their headers with names in small letters,
+    /v1/models lists `models`, or gives status 404 if `models` is None. `requests` holds the bodies
+    of requests in the order of their arrival, `headers` their headers with names in small letters,
     `answered` the bodies of requests that were answered with completions.
     """
 
@@ -152,7 +152,7 @@ def completions_of(body: dict, **changes) -> dict:
 
 
 def refusal(message: str, status: int = 400, **fields) -> tuple[int, dict]:
-    """A refusal as OpenAI and vLLM word it."""
+    """An error response in the form of OpenAI's and vLLM's servers."""
     return status, {
         "error": {"message": message, "type": "invalid_request_error", "code": None, "param": None}
         | fields

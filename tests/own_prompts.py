@@ -83,7 +83,7 @@ def make_world(folder: Path, untrained: Path, overlay=OVERLAY, **texts) -> World
 
 
 def choose_subset(world, by="pass_rate"):
-    """Run `snakemake subset` and read the subset's rows and the JSON beside them."""
+    """Run `snakemake subset`. Return the subset's rows and the content of its JSON file."""
     done = world.snakemake("subset", "--configfile", "my.yaml")
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     world.output = done.stdout + done.stderr
@@ -94,8 +94,8 @@ def choose_subset(world, by="pass_rate"):
 
 
 def read_answers(world) -> dict[str, list[str]]:
-    """Each problem's answers, read from the probe without the project's grader: the word after the
-    last ####; None if there is no ####."""
+    """Each problem's answers, read from the probe without the project's grader. An answer is the
+    first word after the last ####, or None if there is no such word."""
     answers = collections.defaultdict(list)
     for path in sorted((world.folder / "results/probe/mine/mine").glob("*.gz")):
         for row in files.read_jsonl(path, {"id": str, "completion": str}):
@@ -113,4 +113,4 @@ def check_order(rows, rates, by="pass_rate"):
     assert len({row["id"] for row in rows}) == 10
     assert all(row[by] == rates[row["id"]] for row in rows)
     assert [row[by] for row in rows] == sorted(rates.values())[:10]
-    assert len(set(rates.values())) > 2, "all problems have the same pass rate"
+    assert len(set(rates.values())) > 2, "fewer than three different pass rates"

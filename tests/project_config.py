@@ -1,4 +1,4 @@
-"""The project's config.yaml, parsed once for all tests of a process."""
+"""The project's configuration (config.yaml and config/), parsed once for all tests of a process."""
 
 import copy
 import functools
@@ -10,7 +10,7 @@ ROOT = Path(__file__).parents[1]
 
 
 def config() -> dict:
-    """A new copy of config.yaml, which the caller may change."""
+    """A new copy of the configuration, which the caller may change."""
     return copy.deepcopy(parse())
 
 

@@ -7,7 +7,7 @@ import pyarrow.parquet
 
 
 def write_parquet(path: Path, difficulties: list, questions: list[str] | None = None) -> Path:
-    """A file in AdaRFT's form."""
+    """Write a Parquet file in the form of AdaRFT's data."""
     questions = questions or [
         f"{path.stem}: question {number}?" for number in range(len(difficulties))
     ]
@@ -24,7 +24,7 @@ def write_parquet(path: Path, difficulties: list, questions: list[str] | None = 
 
 
 def write_csv(path: Path, rows: list[list], seeds: int = 2) -> Path:
-    """A file in the form of unlearnable-set-measurement; shares have four decimals."""
+    """Write a CSV file in the form of unlearnable-set-measurement; shares have four decimals."""
     header = [
         "qid",
         "initial_pass1",

@@ -31,7 +31,7 @@ PROGRAMS = [
 PACKAGES = "munge slurmctld slurmd slurm-client slurmdbd mariadb-server"
 ACCOUNT = "study"
 NODES = ("node1", "node2")
-GPU = "nvidia_fake-sxm4-80gb"  # the form of names that Slurm gives to detected GPUs
+GPU = "nvidia_fake-sxm4-80gb"  # in the form of the names that Slurm gives to GPUs that it detects
 
 SLURM_CONF = """\
 ClusterName=test
@@ -105,7 +105,7 @@ PidFile={base}/slurmdbd.pid
 def missing() -> str | None:
     """The reason why no cluster can start here; None if a cluster can start."""
     if os.geteuid():
-        return "a cluster of its own needs root"
+        return "only root can start a Slurm cluster for tests"
     absent = [program for program in PROGRAMS if not find(program)]
     return f"{', '.join(absent)} not installed (Debian: {PACKAGES})" if absent else None
 
@@ -135,7 +135,7 @@ class Cluster:
     def __init__(self, base: Path, accounting: bool = True):
         self.base, self.accounting = base.absolute(), accounting
         self.daemons: dict[str, subprocess.Popen] = {}
-        # Snakemake's job step calls srun without SLURM_CONF, so bin/srun sets it again.
+        # Snakemake's job step calls srun without SLURM_CONF, so bin/srun sets SLURM_CONF again.
         self.env = {
             "SLURM_CONF": f"{self.base}/slurm.conf",
             "PATH": f"{self.base}/bin:{os.environ['PATH']}",
@@ -254,7 +254,7 @@ class Cluster:
         return done.stdout
 
     def wait(self, daemon: str, *command: str, seconds: float = 60) -> None:
-        """Wait until `command`, which asks the daemon, succeeds."""
+        """Wait until `command`, which queries the daemon, succeeds."""
         end = time.monotonic() + seconds
         while time.monotonic() < end and self.daemons[daemon].poll() is None:
             try:
@@ -270,7 +270,7 @@ class Cluster:
         self.daemons[daemon].wait(30)
 
     def jobs(self, *options: str) -> list[dict]:
-        """Rows of the accounting database."""
+        """Rows of the accounting database: a row for each job of the last day."""
         names = "JobID,JobName,State,Partition,AllocTRES,ReqTRES,Comment,TimelimitRaw,ReqCPUS,NodeList,WorkDir"
         table = self.call(
             "sacct", "-X", "-nP", "--delimiter=\t", f"--format={names}", "-S", "now-1days", *options
@@ -293,7 +293,7 @@ class Cluster:
             try:
                 self.clear()
             except (RuntimeError, subprocess.TimeoutExpired) as error:
-                print(f"jobs may be left: {error}", file=sys.stderr)
+                print(f"jobs may still be running: {error}", file=sys.stderr)
         for daemon in (*NODES, "slurmctld", "slurmdbd", "mariadbd", "munged"):
             process = self.daemons.get(daemon)
             if process is None or process.poll() is not None:
@@ -310,7 +310,7 @@ def main() -> None:
     reason = missing()
     if reason or len(sys.argv) != 2:
         sys.exit(f"error: {reason or 'expected a folder'}")
-    # A shell starts background jobs with SIGINT ignored.
+    # Both signals need a handler: a shell starts background jobs with SIGINT ignored.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: sys.exit())
     cluster = Cluster(Path(sys.argv[1]))

@@ -1,5 +1,5 @@
-"""One training on Slurm that a test stops: its files equal those of an undisturbed run, byte for
-byte."""
+"""One training on Slurm that a test stops. At the end its files must equal those of an undisturbed
+run, byte for byte."""
 
 import json
 import re
@@ -24,8 +24,8 @@ def study(config: dict) -> None:
 
 @pytest.fixture(scope="session")
 def undisturbed(tmp_path_factory) -> World:
-    """A world with the training and all earlier stages, without Slurm and without a fault. The first
-    worker makes the world. Tests must not change it."""
+    """A world in which the training and all earlier stages have finished without Slurm and without
+    a fault. The first pytest worker makes the world. Tests must not change the world."""
     with one_worker_at_a_time(tmp_path_factory, "undisturbed") as folder:
         if not (folder / "done").exists():
             world = World(folder / "world")
@@ -42,7 +42,7 @@ def undisturbed(tmp_path_factory) -> World:
 
 @pytest.fixture
 def slurm_run(undisturbed, slurm, tmp_path):
-    """A world on Slurm that contains everything before the training."""
+    """A world on Slurm that contains the results of all stages before the training."""
     world = undisturbed.copy(tmp_path / "world")
     shutil.rmtree(world.folder / "results/training")
     shutil.rmtree(world.folder / "results/logs")
@@ -67,7 +67,7 @@ def log(run) -> str:
 
 
 def wait_for_checkpoint(run) -> str:
-    """Wait until the training has written its first checkpoint. Return the id of its job."""
+    """Wait until the training has written its first checkpoint. Return the id of the Slurm job."""
     until(
         lambda: list(run.folder.glob("results/state/*/checkpoint-40")), what="the first checkpoint"
     )
@@ -82,12 +82,13 @@ def process_id(run) -> int:
 
 
 def assert_same_as_undisturbed(run, undisturbed, attempts: int, state_suffix: str = "") -> None:
-    """Assert that the files equal those of the undisturbed run, that there were `attempts` jobs, and
-    that the last of several attempts resumed."""
+    """Assert that the files equal those of the undisturbed run, that there were `attempts` jobs,
+    that the last of several jobs resumed the training, and that at most one folder of the run's
+    state remains, with the suffix `state_suffix`."""
     assert_same(results(run.folder, "training"), results(undisturbed.folder, "training"))
     states = [job["State"].split()[0] for job in jobs(run)]
     assert len(states) == attempts and states[-1] == "COMPLETED", states
     record = json.loads((run.folder / f"results/training/{RUN}/provenance.json").read_text())
     assert (record["resumed_from"] > 0) == (attempts > 1), record["resumed_from"]
     suffixes = [path.suffix for path in run.folder.glob("results/state/*")]
-    assert suffixes in ([], [state_suffix]), "a finished run keeps no state"
+    assert suffixes in ([], [state_suffix]), f"suffixes of the remaining state folders: {suffixes}"

@@ -2,6 +2,6 @@
 runs a campaign and writes a report.
 
 mutations   changes of a file, a value or a text
-files, originals, configuration, arguments, texts   the targets: functions that take a random generator, make one case and run it
+files, originals, configuration, arguments, texts   the targets: `run` of a target makes one case with a random generator and runs it
 judge       decides whether a case ended well
 """

@@ -1,8 +1,8 @@
 """Run a campaign of hostile inputs and write its report.
 
-    make fuzz                                              # all targets, 12,000 cases
-    python -m fuzzing --cases 3000 --kind files            # one kind of target
-    python -m fuzzing --only 'pass rates' --seed 1234      # one case: target and seed of a finding
+    make fuzz                                                # all targets, 12,000 cases
+    python -m fuzzing --cases 3000 --kind files              # one kind of target
+    python -m fuzzing --only 'files: signals' --seed 1234    # one case: target and seed of a finding
 
 The exit status is 1 if there is a finding. A case depends on its target and seed alone.
 """
@@ -30,20 +30,30 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "--cases", type=int, default=12_000, help="of all targets together (default: %(default)s)"
+        "--cases",
+        type=int,
+        default=12_000,
+        help="number of cases of all targets together (default: %(default)s)",
     )
-    parser.add_argument("--kind", choices=KINDS, action="append", help="default: all")
+    parser.add_argument(
+        "--kind", choices=KINDS, action="append", help="kind of targets; repeatable (default: all)"
+    )
     parser.add_argument("--only", help="run only the targets whose names contain this text")
     parser.add_argument(
-        "--seed", type=int, help="with --only: run this case alone, without catching its error"
+        "--seed",
+        type=int,
+        help="run only the case with this seed of each target, without catching its error",
     )
     parser.add_argument(
-        "--first", type=int, default=0, help="first seed; another one makes other cases"
+        "--first",
+        type=int,
+        default=0,
+        help="seed of each target's first case; other seeds make other cases",
     )
     parser.add_argument(
         "--without-snakemake",
         action="store_true",
-        help="leave out the target that starts Snakemake, which takes seconds for each case",
+        help="leave out the target that starts Snakemake; each of its cases takes seconds",
     )
     parser.add_argument("--report", type=Path, help="file to write the report to")
     args = parser.parse_args()
@@ -79,7 +89,7 @@ def main() -> None:
             if outcome not in GOOD:
                 findings.append(f"{outcome}: {name}, seed {seed}: {details}")
         lines.append(report_line(name, counts, time.process_time() - target_started))
-    total = f"{sum(cases.values())} cases of {len(targets)} targets, {len(findings)} findings, {time.process_time() - started:.0f} s of the processor"
+    total = f"{sum(cases.values())} cases of {len(targets)} targets, {len(findings)} findings, {time.process_time() - started:.0f} s of processor time"
     text = "\n".join([report_line(), *lines, "", total, *findings, ""])
     if args.report:
         args.report.parent.mkdir(parents=True, exist_ok=True)

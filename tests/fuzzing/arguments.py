@@ -100,7 +100,7 @@ class Target:
             run_program(self.program, *change_arguments(rng, CALLS[self.program]))
         finally:
             os.chdir(earlier_folder)
-        assert sorted(path.name for path in folder.glob(".*tmp")) == [], "half-written files"
+        assert sorted(path.name for path in folder.glob(".*tmp")) == [], "half-written files remain"
 
 
 def change_arguments(rng: random.Random, arguments: list[str]) -> list[str]:
@@ -160,7 +160,8 @@ def change_entry(rng: random.Random, value):
 
 
 def draw_text(rng: random.Random) -> str:
-    """Text that the system accepts as an argument: no NUL, no lone surrogates, limited length."""
+    """Text that the operating system accepts as an argument: no NUL, no lone surrogates, limited
+    length."""
     return (
         str(rng.choice(mutations.TEXTS))
         .replace("\x00", "")

@@ -1,6 +1,5 @@
 """Fuzzing targets: config.yaml with hostile entries, by section. Planning must not fail for a
-configuration that passes the checks; the message about a refused configuration must name the
-place."""
+configuration that passes the checks."""
 
 import copy
 import json
@@ -109,7 +108,7 @@ def planned(config: dict, folder: Path) -> None:
 
 
 def dry_run(config: dict, folder: Path) -> None:
-    """Let Snakemake plan the study. If Snakemake refuses the configuration, raise a `UserError`
+    """Let Snakemake plan target `all`. If Snakemake refuses the configuration, raise a `UserError`
     with the last line of its output."""
     for name in ("Snakefile", "rules", "scripts", "src", "laptop", "envs", "inputs.lock", "paper"):
         (folder / name).symlink_to(ROOT / name)
@@ -154,7 +153,7 @@ class Text:
         )
         config = files.read_yaml(folder / "config.yaml")
         if not isinstance(config, dict):
-            raise UserError("Snakemake refuses a configuration that is no mapping")
+            raise UserError("Snakemake refuses a configuration that is not a mapping")
         checks.check(config, "config.yaml")
 
 

@@ -1,5 +1,5 @@
-"""Valid files of every format, small enough to mutate a thousand times a minute, and second readers
-of the mutated files, which share no code with the project's readers."""
+"""Valid files of every format, small enough to mutate a thousand times a minute, and independent
+readers of the mutated files. These readers share no code with the project's readers."""
 
 import csv
 import io
@@ -90,7 +90,7 @@ FACTS = {
     "prompts": 3,
     "mean_pass_rate": 0.25,
 }
-CHECKSUM = "2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae"  # of the content foo
+CHECKSUM = "2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae"  # SHA-256 of b"foo"
 SETTINGS = {"auto_map": {}, "model_type": "qwen3", "vocab_size": 10}
 INDEX = {"metadata": {}, "weight_map": {"a": "model-1.safetensors", "b": "model-2.safetensors"}}
 BATCHES = [
@@ -133,12 +133,12 @@ def says_json(text: str | bytes):
         return dict(pairs)
 
     def constant(name):
-        raise AssertionError(f"{name} is no JSON")
+        raise AssertionError(f"accepted {name}, which is not valid JSON")
 
     try:
         return json.loads(text, object_pairs_hook=once, parse_constant=constant)
     except (ValueError, RecursionError) as error:
-        raise AssertionError(f"accepted, but it is no JSON: {error}") from None
+        raise AssertionError(f"accepted a text that is not valid JSON: {error}") from None
 
 
 def says_csv(data: bytes) -> list[dict[str, str]]:

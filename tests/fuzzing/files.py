@@ -52,8 +52,8 @@ from hardgrpo.study.spec import Spec
 
 @dataclass(frozen=True)
 class Target:
-    """`contents`: files by name, each (content, kind). `read` reads the files in a folder and
-    checks the result. `kept`: names of files that are not mutated."""
+    """`contents` is {name of a file: (content, kind of its mutations)}. `read` reads the files in a
+    folder and checks the result. `kept` holds the names of files that are not mutated."""
 
     contents: dict[str, tuple[bytes, str]]
     read: Callable[[Path], None]
@@ -123,7 +123,7 @@ def select_by_signal(folder):
     rows = says_csv(plain(folder / "G.csv"))
     values = {row["id"]: number(row["agreement"]) for row in rows}
     assert all(value is None or 0 <= value <= 1 for value in values.values()), (
-        "agreement is a share"
+        "an agreement is not between 0 and 1"
     )
     assert_lowest(
         {name: value for name, value in values.items() if value is not None},
@@ -171,14 +171,8 @@ def prompts(name: str):
         data = plain(folder / name)
         if name.endswith(".csv"):
             rows = says_table(data)
-        elif name.endswith(".json"):
-            rows = [
-                {"question": str(row["input"]), "answer": str(row["target"])}
-                for row in says_json(data)["examples"]
-            ]
         else:
             rows = says_jsonl(data)
-        # Files of BIG-Bench-Hard have other columns; `big_bench` checks their rows.
         assert [(p["question"], p["answer"]) for p in problems] == [
             (str(row["question"]), str(row["answer"])) for row in rows
         ]

@@ -1,10 +1,11 @@
 """Run one case and decide whether it ended well.
 
-A case ends well if it returns the right result (the case itself checks the result with `assert`),
-or raises a `UserError` of one printable line (for a configuration: one line for each mistake). A
-program may also exit with a status other than 0 and a printable line. Findings are a traceback, a
-longer or an unprintable message, a status other than 0 without a message, and more than 5 seconds
-of processor time. Wall time does not count, because the machine may be busy.
+A case ends well if it finishes without an exception (it checks its result with `assert`), or if it
+raises a `UserError` whose message is one printable line (for a configuration: one line for each
+mistake). A program may also exit with a status other than 0 and a printable line. Findings are a
+failed `assert`, another exception, a longer or unprintable message, a status other than 0 without a
+message, and more than 5 seconds of processor time. Wall time does not count, because the machine
+may be busy.
 """
 
 import contextlib
@@ -41,8 +42,8 @@ def _too_long(*_):
 
 
 def limit_this_process() -> None:
-    """Limit the memory of this process, so that a case that asks for all memory gets a MemoryError,
-    and end a case that exceeds its processor time."""
+    """Limit the memory of this process, so that a case that asks for all memory gets a MemoryError.
+    Let a case that exceeds its processor time end with a TooLongError."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     signal.signal(signal.SIGPROF, _too_long)
 
@@ -69,7 +70,7 @@ def judged(case: Callable[[], None]) -> tuple[str, str]:
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
     if outcome[0] in ("right", "refused") and time.process_time() - started > SECONDS:
-        return "hang", f"{time.process_time() - started:.1f} s of the processor"
+        return "hang", f"{time.process_time() - started:.1f} s of processor time"
     return outcome
 
 
@@ -109,9 +110,9 @@ def program(name: str):
 
 
 def run_program(name: str, /, *arguments: object, **options: object) -> str:
-    """Run a program's `main` as its process would, with `options` as in
-    `command_line.format_options`. Return the program's output, or raise a `UserError` with the
-    error message that the program ended with."""
+    """Run a program's `main` as its process would. `command_line.format_options` formats `options`.
+    Return the program's output, or raise a `UserError` with the error message that the program
+    ended with."""
     output, error_output = io.StringIO(), io.StringIO()
     sys.argv = [f"{name}.py", *map(str, arguments), *format_options(**options)]
     status: object = 0
@@ -128,8 +129,8 @@ def run_program(name: str, /, *arguments: object, **options: object) -> str:
         return output.getvalue()
     if isinstance(status, str):
         raise UserError(status)
-    usage, mark, why = error_output.getvalue().rpartition(f"{name}.py: error: ")
+    usage, mark, reason = error_output.getvalue().rpartition(f"{name}.py: error: ")
     assert status == 2 and mark and usage.startswith("usage: "), (
-        f"status {status} without a reason: {error_output.getvalue()[-300:]!r}"
+        f"status {status} without an error message: {error_output.getvalue()[-300:]!r}"
     )
-    raise UserError(why.removesuffix("\n"))
+    raise UserError(reason.removesuffix("\n"))

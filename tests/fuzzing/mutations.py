@@ -1,5 +1,5 @@
-"""Make hostile files, values and texts from valid ones. All random choices come from the generator
-in the arguments."""
+"""Make hostile files, values and texts from valid ones. All random choices come from argument
+`rng`."""
 
 import contextlib
 import csv
@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import yaml
 
-DEEP = 100_000  # levels; deeper than any parser's stack
+DEEP = 100_000  # levels of nesting, more than any parser's stack can hold
 
 # Hostile values for a cell, for an entry of JSON or YAML, and for an argument.
 NUMBERS = [
@@ -42,7 +42,7 @@ STRUCTURES = [None, True, False, [], {}, [[]], [None], {"": None}, {"id": {}}, [
 VALUES = [*NUMBERS, *TEXTS, *STRUCTURES]
 
 
-# Errors that a change raises if an earlier change has made the change impossible.
+# Errors of a change that is impossible because an earlier change broke the file's syntax or shape.
 NOTHING_TO_CHANGE = (
     *(LookupError, TypeError, ValueError, OverflowError, RecursionError),
     *(csv.Error, yaml.YAMLError),
@@ -163,7 +163,8 @@ def places(nested_value, path=()) -> list[tuple]:
 
 
 def changed(rng, nested_value):
-    """A nested value with one entry set, removed, renamed, replaced or added, changed in place."""
+    """Replace, remove, rename, exchange or add one entry of a nested value in place, and return the
+    nested value."""
     path = rng.choice(places(nested_value))
     parent = nested_value
     for key in path[:-1]:
@@ -252,7 +253,7 @@ def _csv(rng, data):
 
 
 def _yaml(rng, data):
-    if b"*a" in data:  # an earlier change made aliases: too large to walk through
+    if b"*a" in data:  # an earlier change added BOMB, which is too large to change
         return data
     return yaml.safe_dump(changed(rng, yaml.safe_load(data)), sort_keys=False).encode()
 

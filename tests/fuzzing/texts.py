@@ -49,12 +49,16 @@ def grades(grader: str) -> Callable:
         answer = ANSWERS[grader]
         text = rng.choice((hostile(rng), in_box(rng, grader), hostile(rng) + in_box(rng, grader)))
         grade = graders.grade(grader, text, answer)
-        assert not (grade.correct or grade.strict or grade.lenient), f"right: {text[:200]!r}"
+        assert not (grade.correct or grade.strict or grade.lenient), (
+            f"counted as correct: {text[:200]!r}"
+        )
         assert grade.strict <= grade.lenient <= grade.readable <= grade.answered
         stated = (
             text + "\n" + graders.GRADERS[grader].form % graders.GRADERS[grader].normalise(answer)
         )
-        assert graders.grade(grader, stated, answer).correct, f"wrong after {text[-200:]!r}"
+        assert graders.grade(grader, stated, answer).correct, (
+            f"a correct answer counted as wrong after {text[-200:]!r}"
+        )
 
     return check
 
@@ -109,7 +113,7 @@ def terminal(rng, folder):
 
 
 def pages(rng, folder):
-    """TeX receives no command from the text, and HTML no tag."""
+    """A text escaped for TeX contains no command, and a text rendered as HTML no tag."""
     text = hostile(rng, 2)[:5000]
     bare = latex.escape(text)
     for replacement in sorted(latex.CHARACTERS.values(), key=len, reverse=True):

@@ -27,10 +27,10 @@ class Place:
 
     def __init__(self, folder: Path, model: Path):
         self.folder, self.model = folder, model
-        self.printed: dict[str, str] = {}  # {name of an output: output of its program}
+        self.printed: dict[str, str] = {}  # {output file or folder: what its program printed}
 
     def run(self, program: str, *arguments) -> str:
-        """The output of a program, which must succeed. Prints the program's seconds."""
+        """Run a program, which must succeed. Print how long it took, and return what it printed."""
         began = time.monotonic()
         command = [sys.executable, path_of(program), *map(str, arguments)]
         done = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, check=False)
@@ -39,8 +39,8 @@ class Place:
         return done.stdout
 
     def once(self, name: str, program: str, *arguments) -> str:
-        """The output of the program that makes `name`. Only the first test that needs `name` runs
-        the program."""
+        """Run the program that writes `name`, unless an earlier test has run it. Return what the
+        program printed."""
         if name not in self.printed:
             self.printed[name] = self.run(program, *arguments)
         return self.printed[name]
@@ -123,14 +123,14 @@ def test_a_probe_draws_every_sample(place, engine):
     )
     assert len({(row["id"], row["sample"]) for row in rows}) == len(rows) == 24 * SAMPLES
     assert all(0 < row["tokens"] <= 48 for row in rows)
-    assert len({row["completion"] for row in rows}) > 24, "samples of a prompt are equal"
+    assert len({row["completion"] for row in rows}) > 24, "the samples of each prompt are equal"
 
 
 def test_an_adapter_is_trained(place, engine, trained):
     rows = updates(trained)
     assert [int(row["step"]) for row in rows] == list(range(1, UPDATES + 1))
     assert any(float(row["learnable_share"]) > 0 for row in rows), (
-        "all rewards are equal, so nothing can be learned"
+        "the rewards in each group are equal, so nothing can be learned"
     )
     assert sorted(path.name for path in (trained / "checkpoints").glob("step-*")) == [
         "step-2",
@@ -147,8 +147,8 @@ def test_an_adapter_is_trained(place, engine, trained):
 
 
 def test_a_killed_and_restarted_training_resumes(place, engine, trained):
-    """With transformers, all files equal those of the run that was not killed. With vLLM they may
-    differ, because vLLM draws other random numbers after a restart."""
+    """With transformers, all files equal those of the run that was not killed. With vLLM the files
+    may differ, because vLLM draws other random numbers after a restart."""
     name = f"{engine}-resumed"
     command = [
         "nice",
@@ -182,7 +182,7 @@ def test_a_killed_and_restarted_training_resumes(place, engine, trained):
     assert not different_files or engine == "vllm"
 
 
-def test_one_start_evaluates_the_base_and_every_adapter(place, engine):
+def test_one_start_of_the_engine_evaluates_the_base_model_and_every_adapter(place, engine):
     output = place.evaluated(engine)
     assert output.count(f"engine {engine} starts") == 1
     rows = list(csv.DictReader(gzip.open(place.folder / f"{engine}.csv.gz", "rt")))
@@ -198,8 +198,8 @@ def test_one_start_evaluates_the_base_and_every_adapter(place, engine):
 
 @pytest.mark.vllm
 def test_greedy_completions_of_the_engines_agree(place):
-    """The engines' kernels round differently, and one different token changes the remaining
-    completion."""
+    """At least half of the completions are equal. The others may differ, because the engines'
+    kernels round differently and one different token changes the rest of a completion."""
     for engine in ("transformers", "vllm"):
         place.evaluated(engine)
     transformers_texts, vllm_texts = (
@@ -207,5 +207,5 @@ def test_greedy_completions_of_the_engines_agree(place):
     )
     base = [name for step, name in transformers_texts if step == 0]
     same = sum(transformers_texts[0, name] == vllm_texts[0, name] for name in base) / len(base)
-    print(f"greedy completions of the base that are the same text: {same:.0%}")
+    print(f"greedy completions of the base model that are equal with both engines: {same:.0%}")
     assert same >= 0.5

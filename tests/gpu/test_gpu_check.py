@@ -26,7 +26,7 @@ def rows(world: World) -> list[dict]:
 
 
 # These tests leave out vLLM, whose starts would take minutes. tests/end_to_end/test_vllm.py and
-# test_sharded.py train beside vLLM.
+# test_sharded.py train with vLLM.
 NO_VLLM = {"HARDGRPO_VLLM_PYTHON": "/nowhere/python"}
 
 
@@ -53,7 +53,7 @@ def test_the_checks_run_in_their_order_on_a_cpu_and_write_their_numbers(finished
         done.stderr.startswith("error: check 5 (Interruption")
         and "the resumed run has another base model" in done.stderr
     )
-    assert [row["check"] for row in rows(finished)] == [1, 2, 3, 4, 5], "later checks are not done"
+    assert [row["check"] for row in rows(finished)] == [1, 2, 3, 4, 5], "other checks were recorded"
     assert rows(finished)[4]["failed"] and rows(finished)[4]["numbers"]["resumed_from"] >= 4
 
 
@@ -64,12 +64,12 @@ def test_the_checks_run_in_their_order_on_a_cpu_and_write_their_numbers(finished
         # vLLM received the weights only before the first update
         (0.0070, 0.1959, 0.0394, "vLLM does not get the weights"),
         (0.0070, 0.0593, 0.0036, "vLLM does not get the weights"),
-        # vLLM never received the weights, at the learning rate of as_written
+        # vLLM never received the weights; the learning rate is that of recipe as_written
         (0.0070, 0.0066, 0.00002, "moved too little to tell"),
         (None, None, 0.0281, None),  # without vLLM
     ],
 )
-def test_a_vllm_that_never_gets_the_trained_weights_fails_a_check(
+def test_the_check_of_the_weight_sync_passes_or_fails_with_its_reason(
     first, last, kl, reason, monkeypatch
 ):
     monkeypatch.syspath_prepend(ROOT / "scripts/maintenance/gpu_checks")
@@ -87,8 +87,9 @@ def test_a_vllm_that_never_gets_the_trained_weights_fails_a_check(
 
 
 @pytest.mark.parametrize("visible, gib", [("1", 8.0), ("GPU-0,1", 8.0), ("", 64.0)])
-def test_memory_is_measured_of_the_gpus_of_the_job(visible, gib, tmp_path, monkeypatch):
-    """Without device cgroups, nvidia-smi lists the GPUs of all jobs on a node."""
+def test_peak_memory_is_measured_on_the_gpus_of_the_job(visible, gib, tmp_path, monkeypatch):
+    """Without device cgroups, nvidia-smi lists the GPUs of all jobs on a node. If
+    CUDA_VISIBLE_DEVICES is empty, all GPUs count."""
     monkeypatch.syspath_prepend(ROOT / "scripts/maintenance/gpu_checks")
     import workbench
 

@@ -20,27 +20,28 @@ def test_the_numbers_equal_those_of_the_evaluation_files(study, watched):
     rows = sampled(study.rows)
     assert watched.cells("#summary") == summary_rows(rows)
     assert watched.text("#pager b") == "150 problems"
-    listed = watched.cells("#problems")
-    assert len(listed) == 100
-    for cells in listed:
+    problems = watched.cells("#problems")
+    assert len(problems) == 100
+    for cells in problems:
         identity = cells[0].split("\n")[0]
-        of = rows[rows.id == identity]
+        problem_rows = rows[rows.id == identity]
+        is_base = problem_rows.policy == "base model"
         runs, base = (
-            of[of.policy != "base model"],
-            of[(of.policy == "base model") & (of.decoding == "sampled")],
+            problem_rows[~is_base],
+            problem_rows[is_base & (problem_rows.decoding == "sampled")],
         )
         rate, up, down = (
             base.correct.mean(),
             (runs.correct > runs.base_correct).sum(),
             (runs.correct < runs.base_correct).sum(),
         )
-        tier = "–" if of.tier.isna().all() else f"{of.tier.iloc[0]:.0f}"
+        tier = "–" if problem_rows.tier.isna().all() else f"{problem_rows.tier.iloc[0]:.0f}"
         assert cells[1:] == [
-            of.test.iloc[0],
+            problem_rows.test.iloc[0],
             tier,
             f"{rate:.2f}",
-            str(len(of)),
-            percent(of.correct),
+            str(len(problem_rows)),
+            percent(problem_rows.correct),
             str(up),
             str(down),
         ]
@@ -66,15 +67,15 @@ FILTERS = [
 
 
 @pytest.mark.parametrize(
-    ("values", "left"),
+    ("values", "matches"),
     FILTERS,
     ids=lambda value: "+".join(value) if isinstance(value, dict) else "",
 )
-def test_filters_show_exactly_the_matching_completions(study, watched, values, left):
+def test_filters_show_exactly_the_matching_completions(study, watched, values, matches):
     watched.open(study.url)
     watched.filter(**values)
-    filtered_rows = study.rows if "decoding" in values else sampled(study.rows)
-    rows = filtered_rows[left(filtered_rows)]
+    decoded_rows = study.rows if "decoding" in values else sampled(study.rows)
+    rows = decoded_rows[matches(decoded_rows)]
     assert watched.cells("#summary") == summary_rows(rows)
     assert watched.text("#pager b") == f"{rows.id.nunique()} problem" + "s" * (
         rows.id.nunique() != 1
@@ -84,7 +85,7 @@ def test_filters_show_exactly_the_matching_completions(study, watched, values, l
     assert watched.cells("#summary") == summary_rows(sampled(study.rows))
 
 
-def test_pass_rates_filter_and_order(study, watched):
+def test_problems_are_filtered_and_sorted_by_pass_rate(study, watched):
     watched.open(study.url + "#p=zero&sort=easiest")
     rates = (
         study.rows[(study.rows.policy == "base model") & (study.rows.decoding == "sampled")]
@@ -114,11 +115,13 @@ def test_text_is_found_in_questions_and_in_completions(study, watched):
     )
     watched.open(study.url + "#in=completions&search=" + quote("step 5"))
     assert "No completion passes all filters." in watched.text("#problems"), (
-        "the page shows only the last checkpoint of each run"
+        "the page shows a completion of an earlier checkpoint"
     )
 
 
-def test_a_link_restores_the_selection_and_so_does_the_back_button(study, watched, chromium):
+def test_a_link_restores_the_selection_and_the_back_button_undoes_each_step(
+    study, watched, chromium
+):
     watched.open(study.url)
     watched.filter(test="t", policy="hard", change="up")
     watched.page.locator("#problems tbody tr").nth(3).click()
@@ -147,8 +150,8 @@ def test_a_link_restores_the_selection_and_so_does_the_back_button(study, watche
     sides = {side: watched.text(f"[data-side={side}]") for side in ("base", "checkpoint")}
     base = study.rows[(study.rows.id == identity) & (study.rows.policy == "base model")]
     base = base[(base.decoding == row.decoding) & (base["sample"] == row["sample"])].iloc[0]
-    for side, of in (("base", base), ("checkpoint", row)):
-        assert of.completion in sides[side] and f"{of.tokens} tokens" in sides[side]
+    for side, side_row in (("base", base), ("checkpoint", row)):
+        assert side_row.completion in sides[side] and f"{side_row.tokens} tokens" in sides[side]
     assert (
         "correct · answer read: n" in sides["checkpoint"]
         and "after 10 updates" in sides["checkpoint"]
@@ -170,7 +173,7 @@ def test_a_link_to_a_missing_run_or_completion_gives_a_notice(study, watched):
     assert watched.page.locator("#detail").is_hidden()
 
 
-def test_the_keyboard_is_enough(study, watched):
+def test_keys_move_between_problems_completions_and_pages(study, watched):
     watched.open(study.url + "#test=t")
     watched.press("j")
     assert watched.text("#detail h2") == "t-000"
@@ -199,7 +202,7 @@ def test_the_keyboard_is_enough(study, watched):
     assert watched.page.locator("#help").is_visible()
 
 
-def test_nothing_sticks_out_in_any_size_or_on_paper(study, watched):
+def test_the_page_fits_windows_of_every_width_and_paper(study, watched):
     row = quote("t/r/hard/0/sampled/1", safe="")
     watched.open(study.url + f"#open={quote('m/t/t-000', safe='')}&row={row}")
     for width, media, scheme in [
@@ -217,7 +220,7 @@ def test_nothing_sticks_out_in_any_size_or_on_paper(study, watched):
         assert watched.page.locator("[data-side=checkpoint] .text").is_visible()
 
 
-def test_words_that_differ_are_marked_and_only_these(study, watched):
+def test_only_the_words_that_differ_are_marked(study, watched):
     row = quote("t/r/hard/0/sampled/1", safe="")
     watched.open(study.url + f"#open={quote('m/t/t-000', safe='')}&row={row}")
     texts = {

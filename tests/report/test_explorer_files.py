@@ -1,4 +1,4 @@
-"""The explorer of large studies and of recordings. Errors name the files that do not match."""
+"""The explorer of a large study and of recordings, and the errors for files that do not match."""
 
 import json
 import random
@@ -122,7 +122,7 @@ def test_texts_that_do_not_belong_to_the_grades_are_reported(tmp_path, change, w
     ), done.stderr
 
 
-def test_an_id_that_is_no_problem_and_a_missing_file_are_reported(tmp_path):
+def test_an_id_of_no_problem_and_a_missing_file_are_reported(tmp_path):
     explorer = HandMadeStudy(tmp_path, seeds=[0], policies=["hard"], tests=["t"])
     explorer.write_problems("t", [{"id": "a", "question": "?", "answer": "x", "tier": 1}])
     row = {
@@ -145,9 +145,9 @@ def test_an_id_that_is_no_problem_and_a_missing_file_are_reported(tmp_path):
     )
 
 
-def test_recorded_completions_come_with_their_texts(world, watched):
-    """The workflow makes this explorer. The base model has four samples, a checkpoint two, and one
-    checkpoint has a sample that the base model lacks."""
+def test_recorded_completions_are_shown_with_their_texts(world, watched):
+    """The workflow makes this explorer. For each problem the base model has four samples, the first
+    checkpoint two and the last checkpoint five: sample 4 has no counterpart of the base model."""
     data = world.folder / "data/mine"
     data.mkdir(parents=True)
     questions = [f"Which letter is number {i}?\nOptions:\n(A) a\n(B) b" for i in range(4)]

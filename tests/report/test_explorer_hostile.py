@@ -66,7 +66,7 @@ def hostile(tmp_path_factory):
     return explorer
 
 
-def test_hostile_text_is_shown_and_nothing_else(hostile, watched):
+def test_hostile_text_is_shown_and_never_run(hostile, watched):
     watched.open(hostile.url)
     assert watched.text("h1") == TITLE and watched.page.title() == "Completions: " + TITLE
     marked = hostile.identity(3).replace("\u202e", "‹U+202E›")
@@ -89,7 +89,7 @@ def test_hostile_text_is_shown_and_nothing_else(hostile, watched):
         assert watched.page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
         address = watched.page.url
         watched.open(address)
-        assert watched.text("#detail h2").startswith(f"{i} "), "the link leads to the same problem"
+        assert watched.text("#detail h2").startswith(f"{i} "), "the link leads to another problem"
         watched.press("j")
     watched.page.locator("#filter-in").select_option("completions")
     watched.page.locator("#filter-search").fill("<IMG SRC=X")
@@ -98,8 +98,8 @@ def test_hostile_text_is_shown_and_nothing_else(hostile, watched):
 
 
 def test_a_right_to_left_override_does_not_affect_the_next_text(hostile, watched):
-    """A text after a completion with an open right-to-left override has the same position as
-    without the override."""
+    """Each text is isolated from its neighbours (CSS unicode-bidi), and override characters are
+    escaped."""
     watched.open(hostile.url + "#open=" + quote("m/t/" + hostile.identity(8), safe=""))
     styles = watched.page.evaluate(
         "[...document.querySelectorAll('.text, bdi, .mark')].map(e => getComputedStyle(e).unicodeBidi)"
@@ -112,7 +112,7 @@ def test_a_right_to_left_override_does_not_affect_the_next_text(hostile, watched
     assert raw is False, "a hostile character reached the page unescaped"
 
 
-def test_very_long_lines_wrap_and_are_cut_until_asked_for(tmp_path, watched):
+def test_very_long_lines_wrap_and_are_cut_until_the_button_is_clicked(tmp_path, watched):
     explorer = HandMadeStudy(tmp_path, seeds=[0], policies=["hard"], tests=["t"])
     explorer.write_problems("t", [{"id": "p", "question": "long?", "answer": "x", "tier": 1}])
     for model_path in explorer.model_paths:

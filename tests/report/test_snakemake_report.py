@@ -28,7 +28,7 @@ def test_the_report_holds_figures_tables_and_paper_with_captions(made):
 
 
 @pytest.mark.chromium
-def test_the_report_opens_without_errors_and_asks_for_nothing(made):
+def test_the_report_opens_without_errors_and_requests_nothing_from_a_network(made):
     from playwright.sync_api import sync_playwright
 
     messages, addresses = [], []

@@ -20,8 +20,8 @@ pytestmark = pytest.mark.slurm
 
 
 def test_a_job_of_a_failed_node_resumes_on_the_other_node(slurm_run, undisturbed, slurm):
-    """The node's slurmd dies, but the job's processes continue. The job is submitted again to the
-    other node, and takes over the training."""
+    """The node's slurmd dies, but the job's processes continue. Snakemake submits a second job,
+    which runs on the other node and takes over the training."""
     snakemake = slurm_run.start(TARGET)
     wait_for_checkpoint(slurm_run)
     node = until(lambda: jobs(slurm_run) and jobs(slurm_run)[0]["NodeList"])
@@ -41,7 +41,9 @@ def test_a_job_of_a_failed_node_resumes_on_the_other_node(slurm_run, undisturbed
     assert_same_as_undisturbed(slurm_run, undisturbed, attempts=2)
 
 
-def test_ctrl_c_cancels_the_job_and_the_next_snakemake_resumes_it(slurm_run, undisturbed, slurm):
+def test_ctrl_c_cancels_the_job_and_the_next_snakemake_resumes_the_training(
+    slurm_run, undisturbed, slurm
+):
     snakemake = slurm_run.start(TARGET)
     wait_for_checkpoint(slurm_run)
     snakemake.send_signal(signal.SIGINT)
@@ -52,7 +54,7 @@ def test_ctrl_c_cancels_the_job_and_the_next_snakemake_resumes_it(slurm_run, und
     assert_same_as_undisturbed(slurm_run, undisturbed, attempts=2)
 
 
-def test_a_second_job_stops_and_resumes_the_job_of_a_killed_snakemake(
+def test_a_second_job_stops_the_job_of_a_killed_snakemake_and_resumes_its_training(
     slurm_run, undisturbed, slurm
 ):
     """The job continues without a Snakemake. After --unlock, the next Snakemake submits its own
@@ -86,5 +88,5 @@ def test_files_of_a_job_that_ends_after_its_snakemake_was_killed_are_accepted(
     assert (slurm_run.folder / TARGET).exists()
     assert slurm_run.run("--unlock") == 0
     assert slurm_run.run(TARGET) == 0, slurm_run.read_output()
-    # the folder *.finished remains: only a Snakemake that runs a job removes it
+    # The folder *.finished remains, because only a Snakemake that runs a job removes the folder.
     assert_same_as_undisturbed(slurm_run, undisturbed, attempts=1, state_suffix=".finished")

@@ -1,5 +1,5 @@
-"""A training job on Slurm finishes even if the controller is down for a while, or if Slurm ends
-the job by scancel, for a job of higher priority, or at the time limit."""
+"""A training on Slurm finishes even if the controller is down for a while, or if Slurm ends its
+job: by scancel, for a job of higher priority, or at the time limit."""
 
 import os
 import re
@@ -32,7 +32,7 @@ def test_a_job_survives_a_controller_that_is_gone_for_40_seconds(slurm_run, undi
     assert_same_as_undisturbed(slurm_run, undisturbed, attempts=1)
 
 
-def test_a_job_that_is_cancelled(slurm_run, undisturbed, slurm):
+def test_a_cancelled_job_resumes(slurm_run, undisturbed, slurm):
     snakemake = slurm_run.start(TARGET)
     slurm.call("scancel", wait_for_checkpoint(slurm_run))
     assert slurm_run.finish(snakemake) == 0, slurm_run.read_output()
@@ -65,9 +65,9 @@ def test_a_job_preempted_by_a_more_urgent_job_resumes(slurm_run, undisturbed, sl
     assert_same_as_undisturbed(slurm_run, undisturbed, attempts=2)
 
 
-def test_the_time_limit(slurm_run, undisturbed, slurm):
-    """The program hangs until Slurm ends it at the time limit of one minute. The program saves its
-    state between SIGTERM and SIGKILL."""
+def test_a_job_that_hangs_until_its_time_limit_resumes(slurm_run, undisturbed, slurm):
+    """SIGSTOP makes the program hang until Slurm ends the job at the time limit of one minute. The
+    program saves its state between Slurm's SIGTERM and SIGKILL."""
     snakemake = slurm_run.start(
         TARGET,
         "--set-resources",
@@ -82,10 +82,10 @@ def test_the_time_limit(slurm_run, undisturbed, slurm):
     assert_same_as_undisturbed(slurm_run, undisturbed, attempts=2)
 
 
-def test_the_warning_before_the_time_limit(slurm_run, undisturbed, slurm):
-    """Slurm sends SIGTERM early, to every process of the job. The job saves its state and ends, and
-    its retry continues. Slurm sends the signal up to a minute earlier than requested, here one to
-    two minutes after the start."""
+def test_a_job_that_is_warned_before_its_time_limit_resumes(slurm_run, undisturbed, slurm):
+    """Slurm sends SIGTERM to every process of the job before the time limit. The job saves its
+    state and ends, and the next attempt resumes the training. Slurm sends the signal up to a minute
+    earlier than requested, here one to two minutes after the start."""
     warned = "train_grpo:slurm_extra='--signal=TERM@60' if attempt == 1 else ''"
     snakemake = slurm_run.start(
         TARGET, "--set-resources", "train_grpo:runtime=3 if attempt == 1 else 10", warned

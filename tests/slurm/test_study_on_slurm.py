@@ -44,17 +44,17 @@ def test_the_miniature_gives_the_same_results_with_and_without_slurm(on_slurm, f
 REFUSED = {  # (changes to the profile's section for the cluster, arguments, words of the error)
     "more GPUs than a node has": ({}, ["--set-resources", "train_grpo:gpu=3"],
         r"rule train_grpo: gpu: 3 nvidia_fake-sxm4-80gb GPUs requested on one node, at most 1 in partition gpu; .*kinds there: nvidia_fake-sxm4-80gb"),
-    "another kind of GPU": ({"gpu_name": "h100"}, [],
+    "a kind of GPU that no node has": ({"gpu_name": "h100"}, [],
         r"rule probe: gpu: 1 h100 GPUs requested on one node, at most 0 in partition gpu; correct gpu_partition or gpu_name"),
-    "more memory": ({}, ["--set-resources", "evaluate_run:mem_mb=999999"],
+    "more memory than a node has": ({}, ["--set-resources", "evaluate_run:mem_mb=999999"],
         r"rule evaluate_run: mem_mb: 999999 MB requested on one node, at most 128000 in partition gpu"),
-    "more CPUs": ({}, ["--set-resources", "pretrain_model:cpus_per_task=64"],
+    "more CPUs than a node has": ({}, ["--set-resources", "pretrain_model:cpus_per_task=64"],
         r"rule pretrain_model: cpus_per_task: 64 CPUs requested on one node, at most 6 in partition cpu"),
-    "longer than allowed": ({}, ["--set-resources", "train_grpo:runtime=9999"],
+    "a longer runtime than allowed": ({}, ["--set-resources", "train_grpo:runtime=9999"],
         r"rule train_grpo: runtime: 9999 min requested, at most 1440 allowed in partition gpu; set longest_runtime: 1440"),
-    "a partition that is not there": ({"gpu_partition": "gpus"}, [],
+    "a missing partition": ({"gpu_partition": "gpus"}, [],
         r"rule train_grpo: slurm_partition: the cluster has no 'gpus'; correct gpu_partition .*\(partitions: cpu, gpu, urgent\)"),
-    "an account of nobody": ({"slurm_account": "stduy"}, [],
+    "an account that the user does not have": ({"slurm_account": "stduy"}, [],
         r"rule train_grpo: slurm_account: 'stduy' is not among your accounts \(root, study\)"),
 }  # fmt: skip
 
@@ -74,7 +74,7 @@ def test_requests_that_the_cluster_cannot_fulfil_are_reported_before_anything_is
     assert not list((on_slurm.folder / "results/tasks").glob("*")), "a job ran locally"
 
 
-def test_a_missing_slurm_gives_a_one_line_error(on_slurm, tmp_path):
+def test_a_missing_slurm_is_reported(on_slurm, tmp_path):
     tools = tmp_path / "bin"
     tools.mkdir()
     for tool in ("bash", "sh", "which", "uname"):
@@ -86,9 +86,9 @@ def test_a_missing_slurm_gives_a_one_line_error(on_slurm, tmp_path):
     )
 
 
-def test_a_full_disk(slurm_run, undisturbed, slurm):
-    """The state is on a separate disk that becomes full. With free space again, the same command
-    continues."""
+def test_a_training_stopped_by_a_full_disk_resumes(slurm_run, undisturbed, slurm):
+    """The state is on a separate disk that becomes full. When the disk has free space again, the
+    same command resumes the training."""
     state = slurm_run.folder / "results/state"
     state.mkdir(exist_ok=True)
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1M", "tmpfs", state], check=True)

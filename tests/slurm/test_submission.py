@@ -71,8 +71,8 @@ def jobs_of_run(run) -> list[dict]:
 
 
 def test_limits_are_reported_before_anything_is_submitted(run, slurm, limits):
-    """The limits are those of the account, the QOS and the partition. Options that Snakemake sets
-    itself are also refused."""
+    """The limits are those of the account, the QOS and the partition. The test also sets options in
+    slurm_extra that Snakemake sets itself; they are refused."""
     limits("user", "root", "MaxSubmitJobs=1")
     limits("qos", "normal", "MaxWall=00:05:00", "MaxTRESPerJob=gres/gpu=0")
     slurm.call("scontrol", "update", "partitionname=gpu", "MaxMemPerNode=1500", "MaxCPUsPerNode=2")
@@ -98,7 +98,9 @@ def test_limits_are_reported_before_anything_is_submitted(run, slurm, limits):
     assert "Traceback" not in output and not jobs_of_run(run)
 
 
-def test_a_submission_that_slurm_refuses_for_now_is_no_failed_attempt(run, slurm, limits):
+def test_a_submission_that_slurm_refuses_for_now_does_not_count_as_a_failed_attempt(
+    run, slurm, limits
+):
     """The user's other jobs leave no room for this job."""
     other_jobs = submit_sleeping_jobs(slurm, 2)
     limits("user", "root", "MaxSubmitJobs=2")
@@ -148,7 +150,7 @@ def test_a_submission_that_slurm_refuses_for_good_is_tried_once(run):
 
 @pytest.fixture(scope="module")
 def plain():
-    """A Slurm without slurmdbd and job arrays."""
+    """A Slurm without slurmdbd and without job arrays."""
     folder = Path(tempfile.mkdtemp(prefix="slurm-"))
     cluster = slurm_cluster.Cluster(folder, accounting=False)
     try:
@@ -175,8 +177,8 @@ def unaccounted(finished, plain):
     yield from on_slurm(finished, plain)
 
 
-def test_without_accounting_squeue_tells_when_jobs_end(unaccounted, finished_world, plain):
-    """squeue also tells that a job was cancelled; the job is submitted again."""
+def test_without_accounting_squeue_shows_when_jobs_end(unaccounted, finished_world, plain):
+    """squeue also shows that the first job was cancelled, and Snakemake submits the job again."""
     snakemake = unaccounted.start(
         PROBE, "--set-resources", "probe:slurm_extra='--hold' if attempt == 1 else ''"
     )
@@ -203,8 +205,8 @@ def test_a_squeue_that_forgets_jobs_too_soon_is_reported(unaccounted, plain):
 
 
 def test_the_scheduling_of_jobs_that_do_nothing_is_measured(slurm, monkeypatch, tmp_path):
-    """The new row replaces the row with the same number of jobs. The row with another number of
-    jobs stays."""
+    """In the output, the new row replaces the old row with the same number of jobs. The row with
+    another number of jobs stays."""
     output = tmp_path / "jobs.csv"
     output.write_text(",".join(measure_slurm.COLUMNS) + "\n7,2,1.0,1.0,1\n3,2,1.0,1.0,1\n")
     for name, value in slurm.env.items():
@@ -217,4 +219,4 @@ def test_the_scheduling_of_jobs_that_do_nothing_is_measured(slurm, monkeypatch, 
     assert other_row["jobs"] == "7" and row["jobs"] == "3" and row["jobs_at_a_time"] == "100"
     assert float(row["wall_seconds"]) > float(row["processor_seconds"]) > 0
     finished_jobs = [job for job in slurm.jobs() if str(tmp_path) in job["WorkDir"]]
-    assert len(finished_jobs) == 3, "each job went through Slurm"
+    assert len(finished_jobs) == 3, "not every job ran on Slurm"

@@ -32,12 +32,12 @@ def rows(gains: dict[int, float], **cell) -> list[dict]:
     return run_rows
 
 
-def test_differences_are_paired_by_seed_and_have_students_interval():
+def test_differences_are_paired_by_seed_and_have_an_interval_of_students_t():
     (row,) = agreement.compare(
         rows({0: 0.10, 1: 0.14, 2: 0.18, 7: 0.5}), rows({0: 0.09, 1: 0.12, 2: 0.15, 8: 0.5})
     )
     assert (row["seeds"], row["leaves_zero_out"]) == (3, False), (
-        "only seeds that both studies have are compared"
+        "expected three common seeds and an interval that contains 0"
     )
     assert (row["seeds_only_here"], row["seeds_only_reference"]) == (1, 1)
     assert row["gain_here"] == pytest.approx(0.14) and row["gain_reference"] == pytest.approx(0.12)
@@ -95,12 +95,12 @@ def test_cells_without_a_common_seed_are_kept_and_not_compared():
         )
 
 
-def test_zero_is_left_out_about_as_often_as_the_level_says():
+def test_intervals_of_equal_expected_gains_exclude_zero_in_about_five_percent_of_cases():
     chance = random.Random(1)
     draw = lambda: rows({seed: chance.gauss(0.1, 0.02) for seed in range(3)})
-    wrong = sum(agreement.compare(draw(), draw())[0]["leaves_zero_out"] for _ in range(2000))
+    exclusions = sum(agreement.compare(draw(), draw())[0]["leaves_zero_out"] for _ in range(2000))
     # the expected number is 100 of 2,000; the limits are four standard deviations
-    assert 60 <= wrong <= 140
+    assert 60 <= exclusions <= 140
 
 
 @pytest.mark.slow
@@ -121,7 +121,9 @@ def test_the_program_compares_the_committed_miniature_with_itself(tmp_path):
     comparison = files.read_rows(output, dict.fromkeys(agreement.COLUMNS, str))
     assert len(comparison) == 5 and {row["difference"] for row in comparison} == {"0.0"}
     assert "5 cells compared, 0 intervals exclude 0; 0 cells not compared" in done.stdout
-    assert {row["leaves_zero_out"] for row in comparison} == {"0"}, "show_results.py reads 0 and 1"
+    assert {row["leaves_zero_out"] for row in comparison} == {"0"}, (
+        "leaves_zero_out is not written as 0, which show_results.py reads"
+    )
     output_text = show(Path(output), tmp_path)
     assert "Every gain equals that of the reference" in output_text and output in output_text
     assert (
@@ -163,7 +165,7 @@ def test_rows_of_several_models_start_with_the_name_of_the_model(tmp_path):
     ]
 
 
-def test_the_report_names_cells_that_are_not_compared(tmp_path):
+def test_cells_that_are_not_compared_are_counted_below_the_table(tmp_path):
     """A cell with one common seed has no interval and is not counted among the intervals."""
     computed = (
         rows({0: 0.3, 1: 0.31, 2: 0.32})
@@ -195,7 +197,7 @@ def test_results_with_nothing_in_common_are_reported(tmp_path):
     )
 
 
-def test_a_study_of_several_models_is_shown_with_their_names(tmp_path):
+def test_a_study_of_several_models_is_shown_with_the_names_of_the_models(tmp_path):
     output_text = subprocess.run(
         [sys.executable, path_of("show_results"), "--study", "mini_labels", "--first-recipe", "mini_50", "--tables"]
         + [str(path) for path in (ROOT / "results/reference/mini_labels").glob("*.csv")],

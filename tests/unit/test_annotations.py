@@ -1,4 +1,4 @@
-"""Answers are read from a file of rows to annotate after a spreadsheet has saved the file."""
+"""Answers are read from a file to annotate after a spreadsheet has saved the file."""
 
 import csv
 import io
@@ -15,8 +15,8 @@ IDS = ["0007", "b", "1E5", "12345678901234567"]
 
 
 def write_annotation_file(folder, text: bytes, name="pool.csv", chosen=None) -> bytes:
-    """The file to annotate, written by the programs for a pool without answers. `text` is the
-    content of the pool's file."""
+    """Run the programs that write the file to annotate for a pool without answers, and return this
+    file's content. `text` is the content of the pool's file."""
     (folder / name).write_bytes(text)
     source = json.dumps({"kind": "files", "train": name})
     done = in_process.run(
@@ -123,7 +123,7 @@ def test_a_byte_order_mark_is_written_if_the_pool_has_a_mark_or_the_text_is_not_
         ("pool.csv", ";", "sep=;\n"),
     ],
 )
-def test_the_file_to_annotate_opens_in_the_spreadsheet_that_opened_the_pool(
+def test_the_file_to_annotate_has_the_delimiter_and_the_sep_line_of_the_pool(
     tmp_path, name, delimiter, before
 ):
     annotation_file = write_annotation_file(
@@ -255,7 +255,7 @@ def test_an_unknown_id_is_refused_with_a_hint_at_changes_by_spreadsheets(tmp_pat
     )
 
 
-def test_all_rows_that_do_not_fit_are_counted(tmp_path):
+def test_all_wrong_rows_are_counted(tmp_path):
     write_annotation_file(
         tmp_path, table(["id", "question"], [(f"p{n}", f"q{n}") for n in range(9)]).encode()
     )
@@ -298,7 +298,7 @@ def test_an_answer_that_a_spreadsheet_has_changed_is_refused(tmp_path, grader, a
     )
 
 
-def test_dates_are_accepted_as_answers_that_are_words(tmp_path):
+def test_a_date_is_accepted_and_reported_if_answers_are_words(tmp_path):
     write_annotation_file(tmp_path, POOL.encode())
     done = read_annotated(tmp_path, b"id,answer\nb,01-Feb\n", grader="final_word")
     assert done.returncode == 0 and answers(tmp_path) == {"b": "01-Feb"}
@@ -317,7 +317,7 @@ def test_answers_that_no_spreadsheet_changed_are_read_unchanged(tmp_path, answer
     ), done.stdout
 
 
-def test_a_decimal_comma_is_never_taken_silently(tmp_path):
+def test_an_answer_with_a_decimal_comma_is_refused_or_reported(tmp_path):
     write_annotation_file(tmp_path, POOL.encode())
     data = b"id;answer\nb;3,5\n0007;4\n"
     assert check_refusal(
