@@ -44,7 +44,7 @@ def test_each_choice_contains_the_prompts_that_its_name_describes():
     ) == (8, 2, 2)
     assert rows_by_choice["hardest"]["all_wrong"] == 1 and rows_by_choice["hardest"]["mixed"] == 0
     assert rows_by_choice["nearest ½"]["mixed"] > 0.9, (
-        "three other samples of a half-right prompt are rarely all equal"
+        "the four samples that measure a half-right prompt are rarely all right or all wrong"
     )
     assert (
         rows_by_choice["agreement lowest"]["all_wrong"] == 1
@@ -112,7 +112,7 @@ def compare(tmp_path, *recordings, **options) -> subprocess.CompletedProcess:
     return fork_server.run(path_of("compare_choices"), arguments, ROOT)
 
 
-def test_the_program_on_a_recording(tmp_path):
+def test_the_program_compares_the_choices_for_a_recording(tmp_path):
     rows = [
         {
             "question": f"q{n}",
@@ -133,7 +133,7 @@ def test_the_program_on_a_recording(tmp_path):
     ] > written[0]["mixed"]
 
 
-def test_a_probe_gives_the_table_of_the_same_recording(tmp_path):
+def test_a_probe_and_a_recording_of_the_same_completions_give_the_same_table(tmp_path):
     texts = {
         f"p{n}": [f"#### {'red' if n % 3 > k % 2 else 'blue'}" for k in range(6)] for n in range(30)
     }
@@ -244,7 +244,9 @@ def test_the_recordings_give_the_numbers_measured_before(
     mixed_shares = [
         rows[choice]["mixed"] for choice in ("hardest", "agreement lowest", "random", "nearest ½")
     ]
-    assert mixed_shares == pytest.approx(mixed, abs=0.05), "random splits and ties"
+    assert mixed_shares == pytest.approx(mixed, abs=0.05), (
+        "the shares differ by more than random splits and ties explain"
+    )
 
 
 @pytest.mark.recordings

@@ -104,7 +104,7 @@ def test_a_claim_that_is_not_primary_is_descriptive_for_every_interval():
     )
 
 
-def test_a_difference_may_stand_the_other_way_round_in_the_table():
+def test_a_difference_that_the_table_holds_with_exchanged_arms_is_negated():
     (verdict_row,) = judge(
         DIFFERENCE | PRIMARY, differences=[minus("easy", "hard", 0.03, 0.02, **SMALL)]
     )
@@ -133,7 +133,7 @@ def test_too_few_replicates_decide_nothing_and_are_reported():
     assert list_verdicts(DIFFERENCE | {"replicates": 3}, **tables(3, 10)) == [S, S]
 
 
-def test_holm_corrects_over_the_tasks_of_a_model_with_a_p_value():
+def test_holm_corrects_over_those_tasks_of_a_model_that_have_a_p_value():
     def p_holm(*rows):
         verdict_rows = judge(
             DIFFERENCE | PRIMARY, differences=[minus("hard", "easy", 0.03, **row) for row in rows]
@@ -168,12 +168,14 @@ NEW = {"test": "new_solving", "policy": "random", "margin": 0.02}
     "middle, half, verdict",
     [(0.005, 0.01, S), (0.05, 0.01, C), (0.015, 0.01, U), (0.0, 0.03, U), (0.0, 0.0, S)],
 )
-def test_no_new_solving_needs_an_interval_within_the_margin(middle, half, verdict):
+def test_the_claim_of_no_new_solving_is_decided_by_the_interval_and_the_margin(
+    middle, half, verdict
+):
     rows = solving_rows(("", 0.5, 0.01, 0.6), ("1", 0.5, 0.01, 0.6), ("10", middle, half, 0.4))
     (verdict_row,) = judge(NEW | PRIMARY, kinds=rows)
     assert verdict_row["verdict"] == verdict and verdict_row["estimate"] == middle
     assert verdict_row["test"] == "new solving of random, tier 10, beyond 64 samples", (
-        "the hardest tier is the last"
+        "the claim is not about the last tier, which is the hardest"
     )
 
 
@@ -246,7 +248,7 @@ def test_a_claim_about_a_policy_that_the_study_lacks_gives_no_row():
     assert judge(DIFFERENCE, differences=[]) == []
 
 
-def test_every_claim_gives_no_row_on_empty_tables():
+def test_no_claim_gives_a_row_on_empty_tables():
     empty = {name: [] for name in registry.JUDGED["claims"].of}
     assert (
         claims.judge(
@@ -262,7 +264,7 @@ def test_every_claim_gives_no_row_on_empty_tables():
     )
 
 
-def test_every_cell_gives_a_row_and_scope_chooses_the_cells():
+def test_each_cell_gives_a_row_and_the_keys_tested_and_only_choose_the_cells():
     rows = [
         minus("hard", "easy", 0.03, task=task, eval_task=test)
         for task in ("tight", "ample")
@@ -287,7 +289,7 @@ def pair(policy, other_policy, middle, what, at, **columns):
     return minus(policy, other_policy, middle, what=what, at=at, **columns)
 
 
-def test_the_order_is_its_least_step_and_needs_every_policy():
+def test_the_estimate_of_an_order_is_its_least_difference_and_needs_every_policy():
     claim = {"test": "order", "policies": ["hard", "random", "easy"]}
     steps = [minus("hard", "random", 0.03), minus("easy", "random", -0.02)]
     (verdict_row,) = judge(claim, differences=steps)
@@ -298,7 +300,7 @@ def test_the_order_is_its_least_step_and_needs_every_policy():
     assert judge(claim, differences=steps[:1]) == []
 
 
-def test_differences_by_recipe_are_within_a_recipe_and_between_recipes_within_a_policy():
+def test_difference_by_recipe_is_within_a_recipe_and_recipe_difference_within_a_policy():
     table = [
         minus("hard", "easy", 0.3),
         minus("hard", "hard, fast", 0.02),
@@ -351,7 +353,7 @@ def test_a_difference_at_k_uses_the_largest_k():
     assert judge(claim, paired=[pair("hard", "easy", 0.1, "tier", "2")]) == []
 
 
-def test_a_difference_by_tier_has_a_row_a_tier():
+def test_a_difference_by_tier_has_one_row_for_each_tier():
     claim = DIFFERENCE | {"test": "difference_by_tier"}
     rows = [pair("hard", "easy", x, "tier", t) for x, t in ((0.1, "1"), (0.2, "2"))] + [
         pair("hard", "easy", 0.3, "pass@k", "2")
@@ -361,7 +363,7 @@ def test_a_difference_by_tier_has_a_row_a_tier():
     ]  # fmt: skip
 
 
-def test_ahead_asks_for_the_first_checkpoint_from_a_share_of_the_updates_on():
+def test_ahead_uses_the_first_checkpoint_at_or_after_a_share_of_the_updates():
     claim = DIFFERENCE | {"test": "ahead", "share": 0.3}
     gains = [row(p, 0.1, decoding="sampled", step=100) for p in ("hard", "easy")]
     judge_ahead = lambda *steps: judge(
@@ -388,7 +390,9 @@ def test_a_smaller_lead_subtracts_the_lead_of_a_weaker_model_on_the_same_task():
     assert verdict_row["high"] - verdict_row["low"] == pytest.approx(2 * math.hypot(0.01, 0.01)), (
         "two models share no replicates"
     )
-    assert judge(claim, weaker=["weak"], differences=rows) == [], "another task is no weaker model"
+    assert judge(claim, weaker=["weak"], differences=rows) == [], (
+        "a task with a weaker signal was used as a weaker model"
+    )
 
 
 def test_a_lost_lead_is_compared_with_the_same_runs_under_the_ample_limit():
@@ -506,7 +510,7 @@ def test_a_fit_has_no_interval_and_no_verdict():
     assert verdict_row["test"] == "R^2 (learnable, gain), slope -"
 
 
-def test_base_accuracy_against_gain_needs_several_models():
+def test_a_fit_of_the_gain_by_base_accuracy_needs_several_models():
     claim = {"test": "fit_base", "policies": ["all"]}
     rows = lambda models: [
         row("all", 0.5 - b, decoding="sampled", base_accuracy=b, task=t, model=m) for b, t, m in zip((0.1, 0.2, 0.3, 0.4, 0.5), TASKS, models)
