@@ -138,7 +138,7 @@ def test_rollouts_end_where_completions_of_probe_and_evaluation_end(
     (folder / "config.json").write_text(json.dumps(config | {"eos_token_id": [*range(30, 60)]}))
     ends = engines.end_tokens(str(folder), tokenizer)
     assert {tokenizer.eos_token_id, 25, 45} < set(ends), (
-        "end tokens of tokenizer, generation_config.json and config.json"
+        "an end token of the tokenizer, generation_config.json or config.json is missing"
     )
     recipe = SPEC.training | {"updates": 1, "checkpoint_every": 1, "generation": generation}
     fields = {"model_folder": str(folder), "training": recipe, "completion_tokens": 12}

@@ -129,7 +129,9 @@ def test_too_few_replicates_decide_nothing_and_are_reported():
         "undecided: 3 of 10 replicates",
         "undecided: 1 of 10 replicates",
     ]
-    assert all(math.isnan(row["p_holm"]) for row in verdict_rows), "undecidable rows have no p"
+    assert all(math.isnan(row["p_holm"]) for row in verdict_rows), (
+        "a row with too few replicates has a corrected p value"
+    )
     assert list_verdicts(DIFFERENCE | {"replicates": 3}, **tables(3, 10)) == [S, S]
 
 
@@ -388,7 +390,7 @@ def test_a_smaller_lead_subtracts_the_lead_of_a_weaker_model_on_the_same_task():
         pytest.approx(0.2),
     )
     assert verdict_row["high"] - verdict_row["low"] == pytest.approx(2 * math.hypot(0.01, 0.01)), (
-        "two models share no replicates"
+        "the half-widths of two models, which share no replicates, are not added in squares"
     )
     assert judge(claim, weaker=["weak"], differences=rows) == [], (
         "a task with a weaker signal was used as a weaker model"
@@ -429,7 +431,7 @@ def test_a_learnable_share_has_no_test_set_and_counts_updates():
     )
 
 
-def test_claims_about_a_gain_and_about_the_largest_gain():
+def test_a_claim_about_a_gain_has_a_row_for_each_task_and_about_the_largest_gain_one_row():
     gains = [row("hard", x, decoding="sampled", task=t) for x, t in zip((0.03, 0.5, -0.1), TASKS)]
     assert list_estimates({"test": "gain", "policy": "hard"}, gains=gains) == [0.03, 0.5, -0.1]
     (verdict_row,) = judge({"test": "largest_gain", "policy": "hard"}, gains=gains)
@@ -479,7 +481,9 @@ def test_catching_up_is_a_share_of_the_updates():
         {"test": "catches_up", "policy": "low"}, catches_up=[row("low") | columns | changes]
     )[0]
     assert [of()[key] for key in ("estimate", "low", "high", "n")] == [0.4, 0.3, 0.9, 3]
-    assert math.isnan(of(seeds_reached=2)["high"]), "one seed never reaches the target"
+    assert math.isnan(of(seeds_reached=2)["high"]), (
+        "the interval has an upper end, although one seed never reaches the target"
+    )
 
 
 def regression(predictor, r_squared, slope=1.0, adjusted_for="", task="all"):

@@ -123,7 +123,7 @@ def test_a_crate_fulfils_its_profile(clone):
 
     (clone / "crate.zip").unlink()
     assert pack(clone, *tables).returncode == 0 and (clone / "crate.zip").read_bytes() == packed, (
-        "equal results give equal crates"
+        "a second crate of the same results differs"
     )
 
 

@@ -13,7 +13,7 @@ from hardgrpo.study.resolved import resolve_studies
 from hardgrpo.workflow.drawing import Drawing, tables_of_entries
 
 MINI = SimpleNamespace(study="mini")
-# a computed table, a judged table, a table written by hand
+# a summary table, a table made from summary tables and claims, a table written by hand
 TABLES = ["gains", "claims", "deviations"]
 
 

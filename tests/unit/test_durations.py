@@ -26,20 +26,20 @@ PUBLISHED = [
 ]
 
 
-def test_sampling_is_within_a_quarter_of_every_published_figure():
+def test_sampling_is_within_a_quarter_of_every_published_throughput():
     for shape, at_once, published in PUBLISHED:
         assert costs.tokens_per_second(shape, at_once) == pytest.approx(published, rel=0.25)
 
 
 @pytest.mark.parametrize("left_out", range(3))
-def test_each_published_figure_is_predicted_from_the_other_two(left_out, monkeypatch):
+def test_each_published_throughput_is_predicted_from_the_other_two(left_out, monkeypatch):
     def rate(shape, at_once, share):
         monkeypatch.setitem(durations.SAMPLING_SHARE, "vllm", share)
         return costs.tokens_per_second(shape, at_once)
 
     def share(shape, at_once, published):
-        """The share that gives the published rate. It is found by bisection, because the constant
-        time of a layer does not scale with the share."""
+        """The sampling share that gives the published rate. Bisection finds the share, because the
+        constant time of a layer does not scale with it."""
         low, high = 0.01, 1.0
         for _ in range(60):
             middle = (low + high) / 2
@@ -48,7 +48,7 @@ def test_each_published_figure_is_predicted_from_the_other_two(left_out, monkeyp
             )
         return low
 
-    other_shares = [share(*figure) for number, figure in enumerate(PUBLISHED) if number != left_out]
+    other_shares = [share(*entry) for number, entry in enumerate(PUBLISHED) if number != left_out]
     shape, at_once, published = PUBLISHED[left_out]
     assert rate(shape, at_once, sum(other_shares) / 2) == pytest.approx(published, rel=0.3)
 
@@ -281,7 +281,7 @@ def test_a_run_on_worked_solutions_samples_nothing_and_trains_on_its_texts(tmp_p
     assert estimate.start_seconds < grpo.start_seconds and estimate.seconds < grpo.seconds / 3, (
         "supervised training starts no engine and has one text per prompt"
     )
-    # a finished run corrects the length of solutions
+    # a finished run corrects the length of worked solutions
     tokens = 1000 * 32 * 125  # half the limit
     write_finished_run(
         tmp_path, "qwen3-4b/gsm8k/sft/hard/seed0", 2_050, 2_000, 0, solution_tokens=tokens
@@ -336,7 +336,7 @@ def test_the_planned_time_of_an_update_of_a_published_model_on_a_cpu_agrees_with
     )
 
 
-def test_bf16_on_a_cpu_is_planned_as_it_was_measured():
+def test_the_planned_time_of_bf16_on_a_cpu_agrees_with_the_measurement():
     """On a core with AMX, sampling 200 completions (52,765 tokens together) took 485 s. An update
     in which a quarter of the groups were learnable took 110 s."""
     model, task = "qwen2.5-coder-0.5b-instruct-bf16", "gsm8k_small"

@@ -279,7 +279,7 @@ def test_a_confidence_decides_nothing_before_every_prompt_has_a_sample(rule, sam
         )
         assert early_stopping.choose(target, zeros, zeros, confidence) is None
         assert early_stopping.Stopper([target], 16, confidence, completes_subset=True).ask()
-        drawn = np.minimum(np.arange(100), 1)  # all prompts but one
+        drawn = np.minimum(np.arange(100), 1)  # one sample of all prompts but the first
         assert early_stopping.choose(target, zeros, drawn, confidence) is None
 
 

@@ -225,8 +225,8 @@ def test_rollouts_equal_those_of_transformers_with_the_same_random_numbers(tiny,
 
 @pytest.fixture(scope="module")
 def folder(tiny, tmp_path_factory):
-    """The untrained model as a folder, with two adapters that change it and one that belongs to a
-    wider model."""
+    """The untrained model as a folder, with two adapters for this model and one for a wider
+    model."""
     from peft import LoraConfig, get_peft_model
 
     from hardgrpo.training.pretraining import build_model
@@ -348,7 +348,7 @@ def test_a_model_without_a_chat_template_is_an_error(folder, tmp_path):
         next(engines.sample("transformers", str(tmp_path / "plain"), requests(1.0), 9))
 
 
-def test_gpus_that_are_not_there_are_an_error(monkeypatch):
+def test_more_gpus_than_are_visible_are_an_error(monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     environments.check_gpus(1)
     with pytest.raises(UserError, match="GPUs requested: 2, visible: 1"):
@@ -365,7 +365,7 @@ def test_a_missing_package_is_an_error(monkeypatch, tmp_path):
         environments.use("no_such_package")
 
 
-def test_the_engine_depends_on_the_machine_if_the_model_names_none(monkeypatch, tmp_path):
+def test_the_engine_depends_on_the_machine_if_the_model_names_no_engine(monkeypatch, tmp_path):
     monkeypatch.setattr(environments, "ROOT", tmp_path)
     monkeypatch.delenv("HARDGRPO_VLLM_PYTHON", raising=False)
     assert (

@@ -115,7 +115,7 @@ def test_a_fork_works_while_another_thread_compares_expressions(impatient):
     assert child.exitcode == 0
 
 
-def test_threads_take_turns(impatient):
+def test_threads_that_share_the_helper_get_their_own_answers(impatient):
     pairs = [(f"x+{k}", f"{k % 5}+x") for k in range(40)]
     with ThreadPoolExecutor(8) as pool:
         assert list(pool.map(equal, *zip(*pairs))) == [k < 5 for k in range(40)]
