@@ -81,10 +81,10 @@ def process_id(run) -> int:
     return int(re.match(r"process (\d+)", lock.read_text())[1])
 
 
-def assert_same_as_undisturbed(run, undisturbed, attempts: int, state_suffix: str = "") -> None:
+def assert_same_as_undisturbed(run, undisturbed, attempts: int, state_suffix: str | None = None) -> None:
     """Assert that the files equal those of the undisturbed run, that there were `attempts` jobs,
-    that the last of several jobs resumed the training, and that at most one folder of the run's
-    state remains, with the suffix `state_suffix`."""
+    that the last of several jobs resumed the training, and that no folder of the run's state
+    remains except one with the suffix `state_suffix`."""
     assert_same(results(run.folder, "training"), results(undisturbed.folder, "training"))
     states = [job["State"].split()[0] for job in jobs(run)]
     assert len(states) == attempts and states[-1] == "COMPLETED", states

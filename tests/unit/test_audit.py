@@ -1,4 +1,4 @@
-"""`make audit`: its output for the results of pip-audit, which a stand-in returns."""
+"""The output of `make audit`. A stand-in returns the results of pip-audit."""
 
 import json
 import subprocess
@@ -20,8 +20,8 @@ VULNERABILITY = {
 
 @pytest.fixture
 def answers(tmp_path, monkeypatch):
-    """Two locks, and the results of pip-audit by lock: (exit status, stdout, stderr), or the
-    audited packages."""
+    """Make two locks that are audited, and a third that is not. The fixture is {audited lock:
+    result of pip-audit}. A result is (exit status, stdout, stderr), or the list of packages."""
     (tmp_path / "envs").mkdir()
     for name in ("pip", "gpu", "torch-cpu"):
         (tmp_path / f"envs/{name}.lock").touch()
@@ -80,9 +80,7 @@ def test_an_unreachable_database_gives_a_one_line_error(answers, answer):
         audit_locks.main()
 
 
-def test_pip_is_installed_from_its_lock_before_all_others_and_names_no_environment():
-    """If pip counted as a pin, another version of pip would change the names of all environments,
-    and all would be made again."""
+def test_every_environment_installs_pip_from_its_lock_before_all_other_packages():
     makefile = (ROOT / "Makefile").read_text()
     rules = [
         line

@@ -19,7 +19,7 @@ sys.path.insert(0, str(ROOT / "scripts"))
 import bench  # noqa: E402
 
 
-def test_pairs_alternate_and_their_median_ratio_counts():
+def test_the_order_alternates_between_pairs_and_the_ratio_is_the_median_over_pairs():
     order, project_times, baseline = [], iter([1.0, 2.0, 30.0]), iter([2.0, 1.0, 10.0])
 
     def take(name, values):
@@ -71,7 +71,7 @@ def test_a_failed_command_is_reported_with_its_error():
 
 
 @pytest.mark.skipif(not (ROOT / ".git").exists(), reason="this copy of the project is no git clone")
-def test_a_copy_has_the_code_and_no_results():
+def test_a_copy_has_the_code_and_the_reference_results_but_no_results_of_runs():
     with benchmarks.clone_copy() as folder:
         assert (folder / "Snakefile").is_file() and (
             folder / "results/reference/mini/gains.csv"
@@ -112,14 +112,14 @@ def modules(monkeypatch):
         sys.modules.pop(name, None)
 
 
-def test_every_benchmark_can_be_imported_and_run_is_there(modules):
+def test_every_benchmark_can_be_imported_and_has_a_function_run(modules):
     assert len(bench.NAMES) > 3
     for name in bench.NAMES:
         assert callable(modules(name).run), name
 
 
 @pytest.mark.slow
-def test_the_committed_figures_of_probing_are_what_the_benchmark_replays(modules):
+def test_the_benchmark_of_probing_reproduces_the_committed_numbers_of_samples(modules):
     """The numbers of samples do not depend on the machine, so they can be compared. The test
     compares those of one policy on the simulated pool."""
     probing = modules("probing")
@@ -188,7 +188,7 @@ def test_a_small_benchmark_of_grading_runs_to_its_end(modules, monkeypatch, tmp_
     for name in grading.RECORDINGS:
         (folder / f"{name}.jsonl").write_text(json.dumps(recorded) + "\n")
     rows = run_benchmark(monkeypatch, tmp_path / "out", "grading", "--data", str(tmp_path))
-    assert len(rows) == 5 and float(rows[2]["baseline"]) == 8, "completions"
+    assert len(rows) == 5 and float(rows[2]["baseline"]) == 8, "not all completions were compared"
     assert (tmp_path / "out/grading_differences.csv").is_file()
 
 
@@ -221,7 +221,7 @@ def test_a_small_benchmark_of_the_demo_runs_to_its_end(modules, monkeypatch, tmp
 
 longer = pytest.mark.skipif(
     not os.environ.get("HARDGRPO_BENCH"),
-    reason="HARDGRPO_BENCH=1 runs the benchmarks that take longer",
+    reason="set HARDGRPO_BENCH=1 to run the benchmarks that take longer",
 )
 
 
@@ -232,7 +232,9 @@ def test_a_small_benchmark_of_the_startup_runs_to_its_end(modules, monkeypatch, 
     monkeypatch.setattr(modules("startup"), "PROGRAMS", ["plan"])
     rows = run_benchmark(monkeypatch, tmp_path, "startup")
     assert [row["unit"] for row in rows] == ["processor s", "s", "programs", "yes or no"]
-    assert [row["met"] for row in rows[2:]] == ["1", "1"], "nothing loads torch before it needs it"
+    assert [row["met"] for row in rows[2:]] == ["1", "1"], (
+        "a program loads torch for --help, or snakemake -n loads torch"
+    )
 
 
 # {benchmark of the workflow: units of its rows}
@@ -251,7 +253,7 @@ def test_a_benchmark_of_the_workflow_runs_to_its_end(modules, monkeypatch, tmp_p
 
 @pytest.mark.slow
 def test_a_small_benchmark_of_serving_runs_to_its_end(modules, monkeypatch, tmp_path):
-    """Only memory is measured, with few prompts."""
+    """The benchmark measures only memory, for few prompts."""
     monkeypatch.setenv("HARDGRPO_VLLM_PYTHON", "none")
     monkeypatch.setattr(modules("serving"), "POOLS", (60, 20))
     (row,) = run_benchmark(monkeypatch, tmp_path, "serving")
@@ -264,7 +266,7 @@ SMALL = ("--model", "results/models/tiny")
 @pytest.fixture
 def after_the_demo(modules, monkeypatch, finished_world) -> Path:
     """The finished world, in place of a clone in which `make demo` has run. The benchmarks write
-    nothing into it."""
+    nothing into this folder."""
     for module in (benchmarks, *map(modules, bench.NAMES)):
         monkeypatch.setattr(module, "ROOT", finished_world.folder, raising=False)
     monkeypatch.chdir(finished_world.folder)
@@ -278,7 +280,7 @@ def test_a_small_benchmark_of_the_limits_runs_to_its_end(after_the_demo, monkeyp
     probing, training = run_benchmark(monkeypatch, tmp_path, "limits", *SMALL)
     assert "tiny on one core, transformers" in probing["what"] and training["unit"] == "steps/s"
     assert all(0 < float(row["ours"]) < float(row["baseline"]) for row in (probing, training)), (
-        "no work is faster than the limit"
+        "a measured speed exceeds the limit"
     )
 
 
@@ -303,7 +305,7 @@ def test_a_small_benchmark_of_sampling_runs_to_its_end(
 def test_a_small_benchmark_of_training_runs_to_its_end(
     after_the_demo, modules, monkeypatch, tmp_path
 ):
-    """One case is measured: with a KL term, in micro-batches."""
+    """The benchmark measures one case: with a KL term, in micro-batches."""
     monkeypatch.setattr(modules("training"), "UPDATES", 3)
     monkeypatch.setattr(modules("training"), "CASES", [(0.04, 4, False)])
     (row,) = run_benchmark(monkeypatch, tmp_path, "training", *SMALL)
@@ -316,7 +318,7 @@ def test_a_small_benchmark_of_training_runs_to_its_end(
 def test_a_small_benchmark_of_choosing_runs_to_its_end(
     after_the_demo, modules, monkeypatch, tmp_path
 ):
-    """One selector and process rewards are measured."""
+    """The benchmark measures one selector, and process rewards."""
     choosing = modules("choosing")
     for name, value in {
         "POOL": 300,

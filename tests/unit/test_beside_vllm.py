@@ -1,5 +1,5 @@
 """Training with a stand-in for vLLM: the weights that the engine receives, the state of the
-trainer, and the random numbers of both."""
+trainer, and the random numbers of engine and trainer."""
 
 import json
 import math
@@ -113,7 +113,7 @@ def test_the_base_stays_unchanged_and_the_engine_gets_the_base_with_the_adapter_
                 sent[plain], expected.to(dtype), rtol=2**-8 if base == "bf16" else 1e-6, atol=1e-8
             )
             moved += not torch.equal(sent[plain], untouched[plain])
-    assert moved == 14, "some adapted layers are sent as the base has them"
+    assert moved == 14, "some adapted layers are sent without their adapter"
     assert not [
         weights
         for weights in trainer.model.parameters()
@@ -138,7 +138,7 @@ def test_rollouts_end_where_completions_of_probe_and_evaluation_end(
     (folder / "config.json").write_text(json.dumps(config | {"eos_token_id": [*range(30, 60)]}))
     ends = engines.end_tokens(str(folder), tokenizer)
     assert {tokenizer.eos_token_id, 25, 45} < set(ends), (
-        "end tokens of tokenizer, generation_config.json and config.json"
+        "an end token of the tokenizer, generation_config.json or config.json is missing"
     )
     recipe = SPEC.training | {"updates": 1, "checkpoint_every": 1, "generation": generation}
     fields = {"model_folder": str(folder), "training": recipe, "completion_tokens": 12}
@@ -165,10 +165,9 @@ def test_rollouts_end_where_completions_of_probe_and_evaluation_end(
         assert not set(tokens[:-1]) & set(ends) and (tokens[-1] in ends or len(tokens) == 12)
 
 
-def test_another_seed_samples_other_rollouts_and_the_same_seed_the_same(
-    tiny, tmp_path, monkeypatch
-):
-    """vLLM's start sets all generators to the rank, after TRL has set them to the seed."""
+def test_rollouts_differ_between_seeds_and_are_equal_for_the_same_seed(tiny, tmp_path, monkeypatch):
+    """At its start, vLLM seeds all random generators with the rank, after TRL has seeded them with
+    the seed of the run."""
     StandIn.install(monkeypatch)
     rollouts, repeated_rollouts, reseeded_rollouts = (
         train(tiny, tmp_path, seed).vllm_generation.llm.rollouts[:16] for seed in (1, 1, 2)
@@ -180,8 +179,8 @@ def test_another_seed_samples_other_rollouts_and_the_same_seed_the_same(
 def test_adapters_on_4_bit_weights_are_trained_in_float32_also_after_a_resume(
     tiny, tmp_path, monkeypatch, base
 ):
-    """TRL converts the adapter of a 4-bit base to bf16, and does so again at a resume. The base of
-    this test only claims to have 4 bits."""
+    """TRL converts the adapter of a 4-bit base to bf16, and does so again at a resume. The base
+    model of this test is only marked as 4-bit: its weights are not quantised."""
     load, types = AutoModelForCausalLM.from_pretrained, []
 
     def in_4_bits(*arguments, **keywords):
@@ -213,8 +212,8 @@ def test_adapters_on_4_bit_weights_are_trained_in_float32_also_after_a_resume(
 
 @pytest.fixture
 def first_update(tiny, tmp_path, monkeypatch):
-    """The log of one update, and the lengths of its completions. The stand-in for vLLM reports
-    each token's log-probability too low by `difference`."""
+    """A function that returns the log of one update and the lengths of the update's completions.
+    The stand-in for vLLM reports each token's log-probability too low by `difference`."""
 
     def update(difference: float, correction: dict | None) -> tuple[dict, list[int]]:
         StandIn.install(monkeypatch, offset=-difference)
@@ -260,7 +259,7 @@ def test_without_a_correction_the_difference_to_vllm_is_logged_and_changes_no_gr
     assert logged[1] == pytest.approx(expected, abs=1e-4)
 
 
-def test_no_gradient_is_clipped_in_an_update_that_follows_its_sampling(tiny, tmp_path, monkeypatch):
+def test_an_update_directly_after_its_sampling_clips_no_completion(tiny, tmp_path, monkeypatch):
     """TRL computes the probabilities of vLLM's rollouts before the update, in batches of other
     shapes. In bf16 their ratio to the probabilities in the update is then not exactly 1, and limits
     as narrow as GSPO's would clip completions by chance."""
@@ -296,7 +295,7 @@ def test_a_correction_of_tokens_weights_each_token(first_update, mode, limit):
     assert weighted["masked_share"] == float(weight == 0) and plain["masked_share"] == 0
 
 
-def test_a_correction_of_completions_weights_or_masks_the_long_ones(first_update):
+def test_a_correction_of_completions_masks_long_completions_or_limits_their_weights(first_update):
     log, lengths = first_update(0.2, {"mode": "sequence_mask", "limit": 3.0})
     masked = [math.exp(0.2 * length) > 3 for length in lengths]
     assert log["masked_share"] == pytest.approx(sum(masked) / 16) and 0 < sum(masked) < 16
@@ -313,7 +312,7 @@ def test_a_correction_of_completions_weights_or_masks_the_long_ones(first_update
 
 
 @pytest.mark.parametrize("shape", ["tokens", "completions"])
-def test_groups_that_wait_for_an_update_keep_their_weights(shape, tmp_path):
+def test_groups_that_wait_for_an_update_keep_their_importance_weights(shape, tmp_path):
     ratios = torch.rand(4, 3) if shape == "tokens" else torch.rand(4, 1)
     mask = torch.tensor([[1, 1, 1], [1, 1, 0], [1, 0, 0], [1, 1, 0]])
     batch = {

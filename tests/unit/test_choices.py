@@ -21,7 +21,7 @@ def table(right, codes, budget=0.25, draws=60) -> dict[str, dict]:
     }
 
 
-def test_agreement_and_entropy_by_hand():
+def test_agreement_and_entropy_equal_those_computed_by_hand():
     codes = np.array([[0, 0, 1, -1], [-1, -1, -1, -1], [0, 1, 2, 3]])
     assert choices.agreements(codes).tolist() == [0.5, 0, 0.25]
     assert choices.entropies(codes) == pytest.approx([0.6365141682948128, 0, np.log(4)])
@@ -44,7 +44,7 @@ def test_each_choice_contains_the_prompts_that_its_name_describes():
     ) == (8, 2, 2)
     assert rows_by_choice["hardest"]["all_wrong"] == 1 and rows_by_choice["hardest"]["mixed"] == 0
     assert rows_by_choice["nearest ½"]["mixed"] > 0.9, (
-        "three other samples of a half-right prompt are rarely all equal"
+        "the four samples that measure a half-right prompt are rarely all right or all wrong"
     )
     assert (
         rows_by_choice["agreement lowest"]["all_wrong"] == 1
@@ -112,7 +112,7 @@ def compare(tmp_path, *recordings, **options) -> subprocess.CompletedProcess:
     return fork_server.run(path_of("compare_choices"), arguments, ROOT)
 
 
-def test_the_program_on_a_recording(tmp_path):
+def test_the_program_compares_the_choices_for_a_recording(tmp_path):
     rows = [
         {
             "question": f"q{n}",
@@ -133,7 +133,7 @@ def test_the_program_on_a_recording(tmp_path):
     ] > written[0]["mixed"]
 
 
-def test_a_probe_gives_the_table_of_the_same_recording(tmp_path):
+def test_a_probe_and_a_recording_of_the_same_completions_give_the_same_table(tmp_path):
     texts = {
         f"p{n}": [f"#### {'red' if n % 3 > k % 2 else 'blue'}" for k in range(6)] for n in range(30)
     }
@@ -245,7 +245,9 @@ def test_the_recordings_give_the_numbers_measured_before(
     mixed_shares = [
         rows[choice]["mixed"] for choice in ("hardest", "agreement lowest", "random", "nearest ½")
     ]
-    assert mixed_shares == pytest.approx(mixed, abs=0.05), "random splits and ties"
+    assert mixed_shares == pytest.approx(mixed, abs=0.05), (
+        "the shares differ by more than random splits and ties explain"
+    )
 
 
 @pytest.mark.recordings
@@ -268,5 +270,5 @@ def test_each_of_two_recorded_models_chooses_for_the_other_model(tmp_path):
         row["rank_correlation"] for row in rows if row["choice"] == "hardest, by the other"
     }
     assert len(correlations) == 1 and 0.2 < float(*correlations) < 0.5, (
-        "the rank correlation is symmetric"
+        "the rank correlation differs between the two directions, or is out of range"
     )

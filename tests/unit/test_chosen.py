@@ -44,7 +44,7 @@ def signals(folder, base, agreement):
 ROWS = [("a", 0.0, 4, 4, 0), ("b", 0.5, 4, 4, 4), ("c", 1.0, 4, 4, 3), ("d", 0.0, 4, 4, 1)]
 
 
-def test_chosen_prompts_with_held_out_samples_by_hand(tmp_path):
+def test_rows_of_chosen_prompts_with_held_out_samples_equal_those_computed_by_hand(tmp_path):
     pools = [
         pool(tmp_path, "tiny-seed0", ROWS),
         pool(tmp_path, "tiny-seed1", [(*row[:3], 4, 4) for row in ROWS]),
@@ -78,7 +78,7 @@ def test_chosen_prompts_with_held_out_samples_by_hand(tmp_path):
     )
 
 
-def test_without_held_out_samples_those_that_chose_measure_and_without_signals_confidence_is_unknown(
+def test_without_held_out_samples_the_pass_rates_are_those_of_the_probe(
     tmp_path,
 ):
     rows = subsets.chosen(
@@ -87,7 +87,9 @@ def test_without_held_out_samples_those_that_chose_measure_and_without_signals_c
         [],
     )
     assert [row["pass_rate"] for row in rows] == [0.375, 0.0]
-    assert all(row["confidently_wrong"] != row["confidently_wrong"] for row in rows)
+    assert all(row["confidently_wrong"] != row["confidently_wrong"] for row in rows), (
+        "confidently_wrong is not NaN, although there are no signals"
+    )
 
 
 def test_prompts_without_a_pass_rate_do_not_count_as_confidently_wrong_or_right(tmp_path):
@@ -126,7 +128,7 @@ def test_the_histogram_shows_pass_rates_even_if_a_signal_chose_the_prompts(tmp_p
     ]
 
 
-def test_policies_that_differ_in_the_budget_share_a_line():
+def test_policies_that_differ_only_in_the_budget_share_a_line():
     policies = {
         "random": {"rule": "random", "budget": 0.1}, "random_2": {"rule": "random", "budget": 0.02},
         "low": {"rule": "lowest", "by": "agreement", "budget": 0.05}, "half": {"rule": "nearest_half", "budget": 0.1},

@@ -104,7 +104,7 @@ def test_a_claim_that_is_not_primary_is_descriptive_for_every_interval():
     )
 
 
-def test_a_difference_may_stand_the_other_way_round_in_the_table():
+def test_a_difference_that_the_table_holds_with_exchanged_arms_is_negated():
     (verdict_row,) = judge(
         DIFFERENCE | PRIMARY, differences=[minus("easy", "hard", 0.03, 0.02, **SMALL)]
     )
@@ -129,11 +129,13 @@ def test_too_few_replicates_decide_nothing_and_are_reported():
         "undecided: 3 of 10 replicates",
         "undecided: 1 of 10 replicates",
     ]
-    assert all(math.isnan(row["p_holm"]) for row in verdict_rows), "undecidable rows have no p"
+    assert all(math.isnan(row["p_holm"]) for row in verdict_rows), (
+        "a row with too few replicates has a corrected p value"
+    )
     assert list_verdicts(DIFFERENCE | {"replicates": 3}, **tables(3, 10)) == [S, S]
 
 
-def test_holm_corrects_over_the_tasks_of_a_model_with_a_p_value():
+def test_holm_corrects_over_those_tasks_of_a_model_that_have_a_p_value():
     def p_holm(*rows):
         verdict_rows = judge(
             DIFFERENCE | PRIMARY, differences=[minus("hard", "easy", 0.03, **row) for row in rows]
@@ -168,12 +170,14 @@ NEW = {"test": "new_solving", "policy": "random", "margin": 0.02}
     "middle, half, verdict",
     [(0.005, 0.01, S), (0.05, 0.01, C), (0.015, 0.01, U), (0.0, 0.03, U), (0.0, 0.0, S)],
 )
-def test_no_new_solving_needs_an_interval_within_the_margin(middle, half, verdict):
+def test_the_claim_of_no_new_solving_is_decided_by_the_interval_and_the_margin(
+    middle, half, verdict
+):
     rows = solving_rows(("", 0.5, 0.01, 0.6), ("1", 0.5, 0.01, 0.6), ("10", middle, half, 0.4))
     (verdict_row,) = judge(NEW | PRIMARY, kinds=rows)
     assert verdict_row["verdict"] == verdict and verdict_row["estimate"] == middle
     assert verdict_row["test"] == "new solving of random, tier 10, beyond 64 samples", (
-        "the hardest tier is the last"
+        "the claim is not about the last tier, which is the hardest"
     )
 
 
@@ -246,7 +250,7 @@ def test_a_claim_about_a_policy_that_the_study_lacks_gives_no_row():
     assert judge(DIFFERENCE, differences=[]) == []
 
 
-def test_every_claim_gives_no_row_on_empty_tables():
+def test_no_claim_gives_a_row_on_empty_tables():
     empty = {name: [] for name in registry.JUDGED["claims"].of}
     assert (
         claims.judge(
@@ -262,7 +266,7 @@ def test_every_claim_gives_no_row_on_empty_tables():
     )
 
 
-def test_every_cell_gives_a_row_and_scope_chooses_the_cells():
+def test_each_cell_gives_a_row_and_the_keys_tested_and_only_choose_the_cells():
     rows = [
         minus("hard", "easy", 0.03, task=task, eval_task=test)
         for task in ("tight", "ample")
@@ -287,7 +291,7 @@ def pair(policy, other_policy, middle, what, at, **columns):
     return minus(policy, other_policy, middle, what=what, at=at, **columns)
 
 
-def test_the_order_is_its_least_step_and_needs_every_policy():
+def test_the_estimate_of_an_order_is_its_least_difference_and_needs_every_policy():
     claim = {"test": "order", "policies": ["hard", "random", "easy"]}
     steps = [minus("hard", "random", 0.03), minus("easy", "random", -0.02)]
     (verdict_row,) = judge(claim, differences=steps)
@@ -298,7 +302,7 @@ def test_the_order_is_its_least_step_and_needs_every_policy():
     assert judge(claim, differences=steps[:1]) == []
 
 
-def test_differences_by_recipe_are_within_a_recipe_and_between_recipes_within_a_policy():
+def test_difference_by_recipe_is_within_a_recipe_and_recipe_difference_within_a_policy():
     table = [
         minus("hard", "easy", 0.3),
         minus("hard", "hard, fast", 0.02),
@@ -351,7 +355,7 @@ def test_a_difference_at_k_uses_the_largest_k():
     assert judge(claim, paired=[pair("hard", "easy", 0.1, "tier", "2")]) == []
 
 
-def test_a_difference_by_tier_has_a_row_a_tier():
+def test_a_difference_by_tier_has_one_row_for_each_tier():
     claim = DIFFERENCE | {"test": "difference_by_tier"}
     rows = [pair("hard", "easy", x, "tier", t) for x, t in ((0.1, "1"), (0.2, "2"))] + [
         pair("hard", "easy", 0.3, "pass@k", "2")
@@ -361,7 +365,7 @@ def test_a_difference_by_tier_has_a_row_a_tier():
     ]  # fmt: skip
 
 
-def test_ahead_asks_for_the_first_checkpoint_from_a_share_of_the_updates_on():
+def test_ahead_uses_the_first_checkpoint_at_or_after_a_share_of_the_updates():
     claim = DIFFERENCE | {"test": "ahead", "share": 0.3}
     gains = [row(p, 0.1, decoding="sampled", step=100) for p in ("hard", "easy")]
     judge_ahead = lambda *steps: judge(
@@ -386,9 +390,11 @@ def test_a_smaller_lead_subtracts_the_lead_of_a_weaker_model_on_the_same_task():
         pytest.approx(0.2),
     )
     assert verdict_row["high"] - verdict_row["low"] == pytest.approx(2 * math.hypot(0.01, 0.01)), (
-        "two models share no replicates"
+        "the half-widths of two models, which share no replicates, are not added in squares"
     )
-    assert judge(claim, weaker=["weak"], differences=rows) == [], "another task is no weaker model"
+    assert judge(claim, weaker=["weak"], differences=rows) == [], (
+        "a task with a weaker signal was used as a weaker model"
+    )
 
 
 def test_a_lost_lead_is_compared_with_the_same_runs_under_the_ample_limit():
@@ -425,7 +431,7 @@ def test_a_learnable_share_has_no_test_set_and_counts_updates():
     )
 
 
-def test_claims_about_a_gain_and_about_the_largest_gain():
+def test_a_claim_about_a_gain_has_a_row_for_each_task_and_about_the_largest_gain_one_row():
     gains = [row("hard", x, decoding="sampled", task=t) for x, t in zip((0.03, 0.5, -0.1), TASKS)]
     assert list_estimates({"test": "gain", "policy": "hard"}, gains=gains) == [0.03, 0.5, -0.1]
     (verdict_row,) = judge({"test": "largest_gain", "policy": "hard"}, gains=gains)
@@ -475,7 +481,9 @@ def test_catching_up_is_a_share_of_the_updates():
         {"test": "catches_up", "policy": "low"}, catches_up=[row("low") | columns | changes]
     )[0]
     assert [of()[key] for key in ("estimate", "low", "high", "n")] == [0.4, 0.3, 0.9, 3]
-    assert math.isnan(of(seeds_reached=2)["high"]), "one seed never reaches the target"
+    assert math.isnan(of(seeds_reached=2)["high"]), (
+        "the interval has an upper end, although one seed never reaches the target"
+    )
 
 
 def regression(predictor, r_squared, slope=1.0, adjusted_for="", task="all"):
@@ -506,7 +514,7 @@ def test_a_fit_has_no_interval_and_no_verdict():
     assert verdict_row["test"] == "R^2 (learnable, gain), slope -"
 
 
-def test_base_accuracy_against_gain_needs_several_models():
+def test_a_fit_of_the_gain_by_base_accuracy_needs_several_models():
     claim = {"test": "fit_base", "policies": ["all"]}
     rows = lambda models: [
         row("all", 0.5 - b, decoding="sampled", base_accuracy=b, task=t, model=m) for b, t, m in zip((0.1, 0.2, 0.3, 0.4, 0.5), TASKS, models)

@@ -13,9 +13,9 @@ from conftest import ROOT, SCRIPTS
 from hardgrpo.report import registry
 from hardgrpo.runtime import code
 
-# folders of programs whose cheap rules rerun when the programs' files change
+# Folders with the programs of cheap rules. A cheap rule reruns when a file of its program changes.
 FOLLOWED = ["summaries", "figures", "paper", "probe", "subsets", "evaluation"]
-PROGRAMS = [path for room in FOLLOWED for path in sorted((SCRIPTS / room).glob("*.py"))]
+PROGRAMS = [path for folder in FOLLOWED for path in sorted((SCRIPTS / folder).glob("*.py"))]
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ REACHED = ["program.py", "sibling.py"] + [
 ]
 
 
-def test_imports_are_followed_wherever_they_stand_and_so_are_files_that_a_module_names(project):
+def test_a_programs_files_include_imports_in_functions_and_files_that_a_module_names(project):
     names = [path.relative_to(project).as_posix() for path in code.files_of(project / "program.py")]
     assert names == sorted(REACHED)
 
@@ -112,7 +112,7 @@ def read_imports(path: Path) -> set[str]:
     return names
 
 
-def test_no_import_is_missed_that_python_sees():
+def test_every_import_that_ast_finds_is_found():
     """In every program and module, code.py finds each import that `ast` finds. code.py may also
     follow text that only looks like an import."""
     for path in [*SCRIPTS.rglob("*.py"), *code.SOURCE.rglob("*.py")]:
@@ -178,7 +178,7 @@ def closure(files: list[Path], imports: dict[Path, set[Path]]) -> set[Path]:
 def test_a_change_of_any_module_changes_the_checksums_of_exactly_the_programs_that_import_it(
     tmp_path, monkeypatch
 ):
-    """Covers each program whose rule depends on its code. The test finds imported modules with
+    """This test covers each program on whose code a rule depends. It finds imported modules with
     `ast`, independently of code.py."""
     for folder in ("src", "scripts"):
         shutil.copytree(
@@ -221,8 +221,8 @@ def test_a_change_of_any_module_changes_the_checksums_of_exactly_the_programs_th
         assert not wrong, f"{dotted(module)}: {wrong}"
 
 
-# Paths that programs may write as strings: folders that only one program uses, and patterns over
-# the runs of the finished miniature.
+# Paths that programs may hard-code as strings: folders that only one program uses, and patterns
+# over the runs of the finished miniature.
 OWN_RESULTS = {"results/plan", "results/bench"}
 OWN_RESULTS |= {
     f"results/training/*/*/mini/{policy}/seed*/spec.yaml" for policy in ("hard", "random")
@@ -259,5 +259,5 @@ def test_paths_of_results_are_built_in_one_module():
             text for text in literals(path) if text.startswith("results/") or "/results/" in text
         }
         assert path == place or texts <= OWN_RESULTS, (
-            f"{path}: {texts - OWN_RESULTS}: ask hardgrpo.study.paths"
+            f"{path}: {texts - OWN_RESULTS}: build these paths in hardgrpo.study.paths"
         )

@@ -1,5 +1,5 @@
-"""Every figure of every committed study has no overlapping texts, no cut labels and no empty
-panels, and its shares lie within 0 and 100 %."""
+"""No figure of a committed study has overlapping texts, cut-off labels, empty panels, or intervals
+of shares beyond 0 and 100 %."""
 
 import importlib
 from functools import cache
@@ -22,8 +22,8 @@ from pages import committed
 
 CONFIG = project_config.config()
 COMMITTED = sorted(path.name for path in (ROOT / "results/reference").iterdir() if path.is_dir())
-# Without figure `compared`: its table is not committed, but computed. A test below computes the
-# table of study `recordings` and draws the figure.
+# (study, figure) without figure `compared`, whose table is not committed. A test below computes
+# this table for study `recordings` and draws the figure.
 FIGURES = [
     (study, figure)
     for study in COMMITTED
@@ -57,16 +57,16 @@ def closed():
 
 
 @pytest.mark.parametrize(("study", "figure"), FIGURES)
-def test_a_committed_figure_can_be_read(study, figure):
+def test_a_committed_figure_is_legible(study, figure):
     drawn, rows = draw(study, figure)
     assert len(rows) and drawn_figures.faults(drawn) == []
     width, height = drawn.get_size_inches()
     assert width <= plotting.WIDE and height <= plotting.TALLEST + 0.01
     for axis in drawn.axes:
-        assert not outside_shares(drawn, axis), "the interval of a share leaves 0 to 100 %"
+        assert not outside_shares(drawn, axis), "the interval of a share exceeds 0 or 100 %"
 
 
-def test_published_numbers_beside_numbers_of_the_recordings_can_be_read():
+def test_the_figure_of_published_numbers_beside_those_of_the_recordings_is_legible():
     study = ResolvedStudy.of(CONFIG, "recordings")
     plotting.use_policies(policy_settings("recordings"))
     compared = importlib.import_module("hardgrpo.report.figures.compared")
@@ -74,7 +74,9 @@ def test_published_numbers_beside_numbers_of_the_recordings_can_be_read():
     drawn, rows = compared.draw(frame)
     assert len(rows) == len(frame) and drawn_figures.faults(drawn) == []
     labels = [label.get_text() for label in drawn.axes[0].get_yticklabels()]
-    assert any("unknown_subset" in name for name in labels), "a row names what it shows"
+    assert any("unknown_subset" in name for name in labels), (
+        "no row is labelled with the policy unknown_subset"
+    )
 
 
 def outside_shares(figure, axis) -> list[float]:
@@ -95,7 +97,7 @@ def outside_shares(figure, axis) -> list[float]:
 # --- the checks find faults
 
 
-def test_texts_on_one_another_cut_texts_and_empty_panels_are_found():
+def test_overlapping_texts_cut_off_texts_and_empty_panels_are_found():
     figure, (left, right) = plt.subplots(1, 2, figsize=(4, 2), layout="constrained")
     left.plot([0, 1], [0, 1])
     left.text(0.2, 0.5, "first words")
@@ -108,7 +110,7 @@ def test_texts_on_one_another_cut_texts_and_empty_panels_are_found():
     ]
 
 
-def test_slanted_names_that_run_into_each_other_are_found():
+def test_slanted_names_that_overlap_are_found():
     figure, axis = plt.subplots(figsize=(4, 2), layout="constrained")
     axis.plot(range(30), range(30))
     look = {"rotation": 30, "ha": "right", "rotation_mode": "anchor", "fontsize": 8}
@@ -119,12 +121,12 @@ def test_slanted_names_that_run_into_each_other_are_found():
 # --- colours and intervals
 
 
-def test_every_rule_has_a_hue_of_its_family():
+def test_every_rule_belongs_to_a_family_and_each_family_has_its_own_hue():
     assert set(plotting.FAMILY) == set(policies.RULES)
     assert len({color for color, *_ in plotting.FAMILIES.values()}) == len(plotting.FAMILIES)
 
 
-def test_hue_is_the_rule_in_every_study_and_budgets_differ_in_size_and_fill():
+def test_a_family_has_one_hue_in_every_study_and_budgets_differ_in_size_and_fill():
     hues = {}
     for study in CONFIG["studies"]:
         looks = plotting.looks(policy_settings(study))
@@ -138,7 +140,9 @@ def test_hue_is_the_rule_in_every_study_and_budgets_differ_in_size_and_fill():
         assert len(set(marks)) == len(marks), f"{study}: two policies look alike in grey print"
     assert all(len(colors) == 1 for colors in hues.values())
     looks = plotting.looks(policy_settings("trajectories"))
-    assert looks["hard"]["linestyle"] != looks["hard_solvable"]["linestyle"], "lines of one hue"
+    assert looks["hard"]["linestyle"] != looks["hard_solvable"]["linestyle"], (
+        "two policies of one hue have the same line style"
+    )
     looks = plotting.looks(policy_settings("mini_labels"))
     assert looks["hard_5"]["color"] == looks["hard_2"]["color"] == looks["hard"]["color"]
     assert (
@@ -167,7 +171,7 @@ def test_an_interval_of_a_share_is_cut_only_at_0_and_100_per_cent():
     assert np.isnan(plotting.limit_share(share, share - half, share + half)[0][5])
 
 
-def test_arms_of_one_hue_are_adjacent_and_panels_of_the_same_kind_share_their_rows():
+def test_arms_of_one_hue_are_adjacent_and_panels_with_mostly_equal_rows_stand_side_by_side():
     plotting.use_policies(policy_settings("mini_labels"))
     names = ["hard", "random", "hard_5", "random_5"]
     frame = pd.DataFrame({"arm": names, "policy": names})

@@ -113,7 +113,7 @@ def test_a_long_question_is_compared_by_longer_runs():
     (match,) = contamination.find_matches([question], [question + " " + sentence(99)])
     assert match.is_near and not match.equal
     assert contamination.find_matches([question], [shares_runs_of_ten]) == [], (
-        "ten words in a row are fewer than thirteen"
+        "questions that share only runs of ten words match, although thirteen are required"
     )
 
 
@@ -123,14 +123,14 @@ def test_a_short_question_within_a_longer_question_is_near_in_both_directions():
     assert contamination.find_matches([around], [question])[0].share == 1.0
 
 
-def test_boilerplate_of_a_template_is_not_shared():
+def test_questions_that_share_only_a_template_do_not_match():
     template = "{} and {} play a game in which each of them holds a ball of some colour and they swap them again and again until the end"
     questions = [template.format(sentence(seed, 1), sentence(-seed, 1)) for seed in range(1, 60)]
     assert contamination.find_matches(questions[:20], questions[20:]) == []
     assert contamination.find_matches(questions) == []
 
 
-def test_each_question_has_at_most_one_match_and_the_best_of_all():
+def test_each_question_has_at_most_one_match_which_is_the_best_of_all():
     generator = random.Random(5)
     pool = [sentence(seed, generator.randrange(8, 40)) for seed in range(60)]
     tests = [
@@ -196,7 +196,7 @@ def test_a_test_question_of_the_pool_is_refused_and_named(tmp_path):
     for words in ("2 of 3", "'t1' ('p3')", "'t2' ('p4')", "contamination"):
         assert words in done.stderr
     assert not (tmp_path / "C.csv").exists() and not (tmp_path / "C.json").exists()
-    assert "'t2' ('p4')" in done.stdout, "the log lists all of them"
+    assert "'t2' ('p4')" in done.stdout, "the log does not list every question that is in the pool"
 
 
 def test_contaminated_questions_are_counted_and_listed_if_the_task_says_report(tmp_path):
@@ -285,7 +285,7 @@ def test_a_test_split_keeps_and_reports_equal_questions(tmp_path):
 
 
 @pytest.mark.parametrize("split", ["train", "test"])
-def test_equal_questions_with_other_answers_are_an_error_that_names_the_rows(tmp_path, split):
+def test_equal_questions_with_different_answers_are_an_error_that_names_the_rows(tmp_path, split):
     rows = [(f"Question {i % 5}?", str(i)) for i in range(20)]
     done = prepare(tmp_path, rows, "--grader", "number_lenient", split=split)
     assert done.returncode == 1 and not (tmp_path / "P.jsonl").exists()

@@ -167,7 +167,9 @@ def change(name: str, edit):
         (change("scores.json", lambda scores: ["high", *scores[1:]]), ["scores.json: entry 0", "is of kind str"]),
     ],
 )  # fmt: skip
-def test_files_that_do_not_belong_together_are_refused_in_a_line(tmp_path, harm, words):
+def test_unreadable_files_and_files_that_do_not_belong_together_give_a_one_line_error(
+    tmp_path, harm, words
+):
     write(tmp_path)
     harm(tmp_path)
     done = convert(tmp_path, "responses", "--scores", "scores.json")

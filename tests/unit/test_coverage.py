@@ -29,8 +29,8 @@ def test_the_text_states_the_numbers_of_the_tables():
 
 @pytest.mark.slow
 def test_the_committed_tables_equal_a_new_computation():
-    """Of the four tests in the committed tables, `swaps_hard` is simulated again, for studies with
-    3 seeds: all 1,000 studies, with the same random numbers."""
+    """The committed tables are about four test tasks. This test simulates only `swaps_hard` with 3
+    seeds again: all 1,000 studies, with the same random numbers."""
     harder = COMPONENTS[COMPONENTS.eval_task == "swaps_hard"]
     covered = pd.DataFrame(
         files.round_floats(simulation.coverage(harder, 1000, seeds_tried=(3,)), digits=6)
@@ -69,7 +69,7 @@ def docs(tmp_path):
 
 
 @pytest.mark.slow
-def test_the_program_simulates_draws_and_writes(docs, monkeypatch):
+def test_the_program_writes_the_simulated_tables_the_text_and_the_figure(docs, monkeypatch):
     figure = run_program(monkeypatch, docs, "--studies", "3")
     components, covered, levels = simulation.read_tables(docs)
     assert (
@@ -120,7 +120,7 @@ def test_missing_tables_are_reported(docs, monkeypatch):
 
 
 @pytest.mark.parametrize("target", ["A", "B"])
-def test_reported_intervals_covered_93_to_98_per_cent_of_1000_studies(target):
+def test_reported_intervals_cover_the_true_value_in_93_to_98_per_cent_of_1000_studies(target):
     reported = COVERED[(COVERED.target == target) & (COVERED.method == simulation.REPORTED[target])]
     assert set(reported.seeds) == {3, 5, 10} and set(reported.quantity) == {"gain", "difference"}
     assert (reported.replications >= 1000).all()
@@ -129,7 +129,7 @@ def test_reported_intervals_covered_93_to_98_per_cent_of_1000_studies(target):
     ]
 
 
-def test_tests_held_their_level():
+def test_corrected_tests_keep_their_level():
     held = LEVELS[~LEVELS.test.str.contains("not corrected")]
     # 5 %, with a tolerance for the sampling noise of a share of 1,000 studies
     within = 0.05 + 2.58 * np.sqrt(0.05 * 0.95 / held.replications)
@@ -152,7 +152,7 @@ def test_a_small_simulation_distinguishes_intervals_that_cover_from_intervals_th
     assert of("B", "difference", "bootstrap over seeds") < 0.92
 
 
-def test_a_small_simulation_of_the_tests():
+def test_corrected_tests_keep_their_level_in_a_small_simulation():
     levels = {
         row["test"]: row["level"] for row in simulation.levels(SWAPS, 150, seeds_tried=(5,), seed=3)
     }
@@ -174,7 +174,7 @@ def test_simulated_studies_have_the_components_that_they_were_given():
     assert runs.mean(axis=(0, 2, 3, 4)) == pytest.approx(rates, abs=0.02)
     assert truths["B"] == pytest.approx(np.array(rates) - row.base_accuracy)
     assert truths["A"][0] == pytest.approx(truths["B"], abs=0.02), (
-        "of many problems the two targets are one"
+        "the true gains for the two targets differ, although the study has many problems"
     )
     latent = lambda grades, other_grades, own=False: variance.latent(
         grades.astype(float), other_grades.astype(float), own
@@ -192,7 +192,8 @@ def test_simulated_studies_have_the_components_that_they_were_given():
 
 
 def cells_like(base, runs):
-    """Cells with these grades of base models (1 or S, N, m) and of runs (policies, S, N, m)."""
+    """Cells with the grades of base models (1 or S, N, m) and of runs (policies, S, N, m), for S
+    replicates, N problems and m completions."""
     keys = {"model": "m", "task": "t", "eval_task": "t"}
     return [
         SimpleNamespace(

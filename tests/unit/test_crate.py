@@ -20,8 +20,8 @@ PROVENANCE = {
 
 @pytest.fixture
 def clone(tmp_path):
-    """The parts of a clone that go into a crate, with the files of one run. The files of a second
-    run are not on this machine."""
+    """The parts of a clone that go into a crate, with the files of run `hard`. Run `easy`, which
+    `pack` also names, has no files."""
     for name in (
         "Snakefile",
         "README.md",
@@ -63,7 +63,7 @@ def test_a_crate_fulfils_its_profile(clone):
         names = set(crate.namelist()) - {"ro-crate-metadata.json"}
         sizes = {info.filename: info.file_size for info in crate.infolist()}
     entities = {entity["@id"]: entity for entity in metadata["@graph"]}
-    assert len(entities) == len(metadata["@graph"]), "no two entities with one identifier"
+    assert len(entities) == len(metadata["@graph"]), "two entities have the same identifier"
     assert metadata["@context"][0] == "https://w3id.org/ro/crate/1.1/context"
     as_list = lambda value: value if isinstance(value, list) else [value]
     types = lambda entity: as_list(entity["@type"])
@@ -123,7 +123,7 @@ def test_a_crate_fulfils_its_profile(clone):
 
     (clone / "crate.zip").unlink()
     assert pack(clone, *tables).returncode == 0 and (clone / "crate.zip").read_bytes() == packed, (
-        "equal results give equal crates"
+        "a second crate of the same results differs"
     )
 
 
@@ -176,7 +176,7 @@ def outside(tmp_path_factory):
         "results/reference/mini/inner/private.csv",
     ],
 )
-def test_a_crate_holds_no_file_from_outside(clone, outside, name):
+def test_a_crate_holds_no_file_from_outside_of_the_clone(clone, outside, name):
     (outside / "private.csv").write_text("private")
     (clone / "results/reference/mini/link.csv").symlink_to(outside / "private.csv")
     (clone / "results/reference/mini/inner").symlink_to(outside)
@@ -189,7 +189,7 @@ def test_a_crate_holds_no_file_from_outside(clone, outside, name):
     assert "no such file" not in done.stderr and not (clone / "crate.zip").exists()
 
 
-def test_a_run_with_a_link_to_outside_is_not_packed(clone, outside):
+def test_a_run_with_a_link_to_a_file_outside_of_the_clone_is_not_packed(clone, outside):
     run = clone / "results/training/tiny-seed0/arithmetic/mini/hard/seed0"
     (outside / "private.csv").write_text("private")
     (run / "updates.csv").unlink()

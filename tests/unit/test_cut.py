@@ -54,5 +54,5 @@ def test_truncating_twice_equals_truncating_once(tokenizer, seed, limit, other_l
     ) == completions.truncate(tokenizer, *completion, small)
 
 
-def test_a_word_sampled_as_other_tokens_is_detected(tokenizer):
+def test_a_text_sampled_as_more_tokens_than_the_tokenizer_makes_is_detected(tokenizer):
     assert not completions.keeps_token_count(tokenizer, "Alice 1 2", 9, "length")

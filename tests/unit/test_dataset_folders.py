@@ -69,7 +69,9 @@ PATHS += [
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 @pytest.mark.parametrize("before", ["", "---x: 1{end}", "pretty_name: a{end}"])
 @pytest.mark.parametrize("path", PATHS)
-def test_a_card_is_separated_from_its_text_as_in_the_library(folder, path, before, end):
+def test_the_header_of_a_card_is_checked_in_every_form_that_the_library_reads(
+    folder, path, before, end
+):
     text = CARD.format(
         end=end, before=before.format(end=end), path=path.format(above=folder.parent)
     )
@@ -104,7 +106,7 @@ def test_no_address_is_opened(folder, listener, scheme):
     assert connections == []
 
 
-def test_the_second_card_is_checked_like_the_first(folder):
+def test_the_card_in_huggingface_yaml_is_checked_like_the_card_in_the_readme(folder):
     configs = [{"config_name": "default", "data_files": "../secret.csv"}]
     (folder / ".huggingface.yaml").write_text(json.dumps({"configs": configs}))
     is_refused(folder, r"\.huggingface\.yaml: '../secret\.csv' in configs is a file outside")
@@ -124,7 +126,7 @@ def test_the_second_card_is_checked_like_the_first(folder):
         {"data_files": {"train": "../secret.csv"}},
     ],
 )
-def test_options_that_lead_elsewhere_are_refused(folder, config):
+def test_options_that_name_another_folder_or_a_way_of_reading_are_refused(folder, config):
     (folder / ".huggingface.yaml").write_text(
         json.dumps({"configs": [{"config_name": "default"} | config]})
     )

@@ -18,7 +18,7 @@ CODEMETA = json.loads((ROOT / "codemeta.json").read_text())
 def test_all_files_name_the_same_version_licence_and_authors():
     assert CITATION["version"] == CODEMETA["version"] == PROJECT["version"]
     assert str(CITATION.get("date-released")) == str(CODEMETA.get("datePublished")), (
-        "both or neither: a release has a date"
+        "the release date is missing in one file, or differs between the files"
     )
     assert (
         CODEMETA["license"].endswith(f"/{CITATION['license']}")

@@ -149,7 +149,7 @@ def test_the_glossary_defines_each_term_once_with_a_source():
 
 
 def test_the_readme_leads_to_every_page():
-    """Every page can be reached in at most two steps."""
+    """Every page can be reached from the README by at most two links."""
     linked = lambda page: {
         (page.parent / name).resolve()
         for name in re.findall(r"\]\(([\w./-]+\.md)", page.read_text(encoding="utf-8"))
@@ -237,7 +237,7 @@ def test_the_configuration_of_two_gpus_is_accepted_and_asks_for_two():
     page = (ROOT / "docs/gpus.md").read_text(encoding="utf-8")
     (example,) = re.findall(r"^```yaml\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
     config = copy.deepcopy(CONFIG)
-    snakemake.utils.update_config(config, yaml.safe_load(example))  # a file for --configfile
+    snakemake.utils.update_config(config, yaml.safe_load(example))  # as --configfile does
     checks.check(config, "gpus.md")
     run = settings.Run("qwen3-4b", "gsm8k", "as_written", "hard", 0, "qwen3-4b")
     assert (
@@ -248,7 +248,7 @@ def test_the_configuration_of_two_gpus_is_accepted_and_asks_for_two():
 
 
 @pytest.mark.slow
-def test_example_of_a_task(world):
+def test_the_example_of_a_task_works(world):
     apply(world, example("task"))
     (world.folder / "data").mkdir()
     (world.folder / "data/capitals.csv").write_text(
@@ -261,7 +261,7 @@ def test_example_of_a_task(world):
 
 
 @pytest.mark.slow
-def test_example_of_a_grader(world):
+def test_the_example_of_a_grader_works(world):
     apply(world, example("grader"))
     world.configure(lambda config: config["tasks"]["arithmetic"].update(grader="exact_text"))
     assert world.plan("results/difficulty/tiny-seed0/arithmetic.csv")["measure_difficulty"] == 1
@@ -270,14 +270,14 @@ def test_example_of_a_grader(world):
 
 
 @pytest.mark.slow
-def test_example_of_a_policy(world):
+def test_the_example_of_a_policy_works(world):
     apply(world, example("selection policy", 0))
     plan = world.plan("results/subsets/tiny-seed0/swaps/hard_20/seed0.csv")
     assert plan["select_subset"] == 1
 
 
 @pytest.mark.slow
-def test_example_of_a_rule(world):
+def test_the_example_of_a_rule_works(world):
     apply(world, example("selection policy", 1))
     world.configure(
         lambda config: config["policies"].update(spread={"rule": "spread", "budget": 0.4})
@@ -292,7 +292,7 @@ def test_example_of_a_rule(world):
 
 
 @pytest.mark.slow
-def test_example_of_a_recipe(world):
+def test_the_example_of_a_recipe_works(world):
     apply(world, example("recipe"))
     world.configure(
         lambda config: config["studies"]["mini"]["arms"][0].update(recipe=["mini", "mini_kl"])
@@ -302,7 +302,7 @@ def test_example_of_a_recipe(world):
 
 
 @pytest.mark.slow
-def test_example_of_a_selector(world):
+def test_the_example_of_a_selector_works(world):
     apply(world, *(example("selector", number) for number in range(3)))
     world.configure(lambda config: config["recipes"]["mini"].update(selector={"kind": "lowest"}))
     world.clear()
@@ -319,7 +319,7 @@ print(other.ask(2, 2) == one.ask(2, 2), one.ask(2, 2).ids[0] not in first.ids, o
 
 
 @pytest.mark.slow
-def test_example_of_a_table(world):
+def test_the_example_of_a_table_works(world):
     apply(world, example("table"))
     done = world.snakemake(
         "paper/mini_reference/tables/base.csv", "--config", "study=mini_reference"

@@ -13,7 +13,7 @@ from hardgrpo.study.resolved import resolve_studies
 from hardgrpo.workflow.drawing import Drawing, tables_of_entries
 
 MINI = SimpleNamespace(study="mini")
-# a computed table, a judged table, a table written by hand
+# a summary table, a table made from summary tables and claims, a table written by hand
 TABLES = ["gains", "claims", "deviations"]
 
 
@@ -95,7 +95,7 @@ def test_incomplete_tables_are_reported_with_the_command_that_makes_them(choice)
     assert not Path(problem).exists()
 
 
-def test_a_drawing_reads_tables_where_each_kind_lies():
+def test_a_drawing_reads_each_kind_of_table_from_its_own_folder():
     assert drawing(targets=()).tables(TABLES)(MINI) == [
         "results/summaries/mini/gains.csv",
         "paper/mini/claims.csv",
@@ -108,7 +108,7 @@ def test_tables_may_be_named_by_an_iterator():
     assert files(MINI) == files(MINI) != []
 
 
-def test_entries_of_the_registry_name_each_table_once():
+def test_a_table_of_several_registry_entries_is_listed_once():
     entries = {
         "a": SimpleNamespace(of=["gains", "spent"]),
         "b": SimpleNamespace(of=["spent", "parts"]),
@@ -139,7 +139,7 @@ def test_a_study_that_was_finished_without_tex_stays_finished():
     assert not Path("paper/mini/no_pdf.txt").exists()
 
 
-def test_an_unfinished_study_gets_no_note():
+def test_an_unfinished_study_gets_no_note_about_a_missing_pdf():
     Path("paper/mini").mkdir(parents=True)
     drawing(has_tex=False).note_missing_pdf("mini")
     assert not Path("paper/mini/no_pdf.txt").exists()
@@ -155,7 +155,9 @@ def test_a_study_is_compared_with_its_reference_where_both_exist():
     assert drawing().agreement("mini") == []
     write_tables(paths.reference("mini"))
     assert drawing().agreement("mini") == [paths.agreement("mini")]
-    assert "--agreement" not in drawing(targets=()).show_results_command("mini"), "not compared yet"
+    assert "--agreement" not in drawing(targets=()).show_results_command("mini"), (
+        "the command shows an agreement that was not computed"
+    )
     Path(paths.agreement("mini")).parent.mkdir(parents=True)
     Path(paths.agreement("mini")).touch()
     assert paths.agreement("mini") in drawing(targets=()).show_results_command("mini")
@@ -195,7 +197,7 @@ def test_a_report_of_committed_results_has_only_the_existing_files():
 def test_a_report_leaves_out_tables_without_rows():
     report, table = drawing(is_report=True), Path("paper/mini/tables/reasons.csv")
     path = "paper/{study}/tables/reasons.html"
-    assert report.in_report(path), "not made yet"
+    assert report.in_report(path), "a table that was not made yet is left out of the report"
     table.parent.mkdir(parents=True)
     table.write_text("model,task\n")
     assert not report.in_report(path)
@@ -214,4 +216,6 @@ def test_a_report_opens_with_the_answers_and_a_picture():
     assert landing["report_answers"] == ["t & u, m: random: 2.5 points."]
     picture = "".join(landing["report_picture"])
     assert picture == "data:image/png;base64," + base64.b64encode(b"p" * 9000).decode()
-    assert max(map(len, landing["report_picture"])) < 10_000, "the longest line of docutils"
+    assert max(map(len, landing["report_picture"])) < 10_000, (
+        "docutils reads no line of more than 10,000 characters"
+    )

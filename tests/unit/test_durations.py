@@ -26,20 +26,20 @@ PUBLISHED = [
 ]
 
 
-def test_sampling_is_within_a_quarter_of_every_published_figure():
+def test_sampling_is_within_a_quarter_of_every_published_throughput():
     for shape, at_once, published in PUBLISHED:
         assert costs.tokens_per_second(shape, at_once) == pytest.approx(published, rel=0.25)
 
 
 @pytest.mark.parametrize("left_out", range(3))
-def test_each_published_figure_is_predicted_from_the_other_two(left_out, monkeypatch):
+def test_each_published_throughput_is_predicted_from_the_other_two(left_out, monkeypatch):
     def rate(shape, at_once, share):
         monkeypatch.setitem(durations.SAMPLING_SHARE, "vllm", share)
         return costs.tokens_per_second(shape, at_once)
 
     def share(shape, at_once, published):
-        """The share that gives the published rate. It is found by bisection, because the constant
-        time of a layer does not scale with the share."""
+        """The sampling share that gives the published rate. Bisection finds the share, because the
+        constant time of a layer does not scale with it."""
         low, high = 0.01, 1.0
         for _ in range(60):
             middle = (low + high) / 2
@@ -48,12 +48,12 @@ def test_each_published_figure_is_predicted_from_the_other_two(left_out, monkeyp
             )
         return low
 
-    other_shares = [share(*figure) for number, figure in enumerate(PUBLISHED) if number != left_out]
+    other_shares = [share(*entry) for number, entry in enumerate(PUBLISHED) if number != left_out]
     shape, at_once, published = PUBLISHED[left_out]
     assert rate(shape, at_once, sum(other_shares) / 2) == pytest.approx(published, rel=0.3)
 
 
-def test_a_run_counted_by_hand():
+def test_the_estimate_of_a_run_equals_a_count_by_hand():
     estimate = durations.estimate(ResolvedJob.of(CONFIG, TRAIN), "h100")
     assert estimate.completions == 1000 * 32 * 8
     assert estimate.tokens_generated == pytest.approx(1000 * 256 * 250 * durations.FILL)
@@ -78,17 +78,17 @@ def test_a_run_counted_by_hand():
     )
 
 
-def test_a_saved_state_of_sharded_weights_holds_the_weights_twice():
+def test_each_of_two_checkpoints_of_sharded_training_holds_another_copy_of_the_weights():
     shape, recipe = CONFIG["models"]["qwen3-4b"]["shape"], CONFIG["recipes"]["as_written_full"]
-    (kept_bytes, alone), (_, shared) = (
+    (kept_bytes, state_bytes), (_, sharded_state_bytes) = (
         durations.training_bytes(shape, recipe, 1000, gpus) for gpus in (1, 2)
     )
     assert kept_bytes == 10 * 4 * memory.parameters(
         shape
-    ) and shared - alone == 2 * 4 * memory.parameters(shape)
+    ) and sharded_state_bytes - state_bytes == 2 * 4 * memory.parameters(shape)
 
 
-def test_the_completions_of_probes_and_evaluations():
+def test_the_completions_of_probes_and_evaluations_are_counted():
     # 7,473 problems in 4 shards
     assert durations.estimate(ResolvedJob.of(CONFIG, PROBE), "h100").completions == 1869 * 5
     # four samples and greedy, ten checkpoints
@@ -112,7 +112,7 @@ def test_more_work_takes_longer_and_a_faster_gpu_less(job):
     assert seconds(gpu="h200") <= seconds() < seconds(gpu="a100") < seconds(gpu="a40")
 
 
-def test_more_updates_and_a_reference_policy_cost_and_several_gpus_share():
+def test_updates_and_a_reference_policy_take_time_and_several_gpus_share_the_work():
     def seconds(change):
         config = copy.deepcopy(CONFIG)
         change(config)
@@ -124,12 +124,12 @@ def test_more_updates_and_a_reference_policy_cost_and_several_gpus_share():
     assert seconds(recipe(beta=0.0)) < recipe_seconds
     four = seconds(lambda config: config["models"]["qwen3-14b"]["gpus"]["adapter"].update(count=4))
     assert recipe_seconds / 4 < four < recipe_seconds / 2, (
-        "each GPU reads and transfers the weights"
+        "four GPUs need a quarter to a half of the time, because each of them reads the weights"
     )
 
 
 @given(attempt=st.integers(1, 6))
-def test_walltime_leaves_room_and_grows_with_the_attempt(attempt):
+def test_walltime_is_at_least_twice_the_estimate_and_grows_with_the_attempt(attempt):
     for job in (TRAIN, PROBE, EVALUATE, Job("pretrain_model", "tiny")):
         minutes_expected = durations.estimate(ResolvedJob.of(CONFIG, job), "h100").seconds / 60
         minutes = durations.walltime(ResolvedJob.of(CONFIG, job), "h100", attempt)
@@ -139,7 +139,7 @@ def test_walltime_leaves_room_and_grows_with_the_attempt(attempt):
         assert durations.walltime(ResolvedJob.of(CONFIG, job), "h100", attempt + 1) > minutes
 
 
-def test_a_model_of_unknown_size_is_reported_as_such(tmp_path, monkeypatch):
+def test_an_estimate_is_unknown_until_the_size_of_the_model_is_known(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     config = copy.deepcopy(CONFIG)
     config["models"]["mine"] = {"source": {"kind": "folder", "path": "mine"}}
@@ -179,7 +179,7 @@ def read_finished_jobs(folder):
     return calibration.read_finished_jobs(str(folder), CONFIG)
 
 
-def test_calibration_follows_what_was_measured_from_the_narrowest_group_to_the_widest(tmp_path):
+def test_an_estimate_uses_the_measurements_of_the_narrowest_group_that_has_any(tmp_path):
     tokens = 1000 * 256 * 100  # each completion has 100 tokens; the limit is 250
     write_finished_run(tmp_path, "qwen3-14b/gsm8k/as_written/hard/seed0", 30_100, 30_000, tokens)
     # ignored, because a resumed run records only the seconds of its last attempt
@@ -212,11 +212,12 @@ def test_calibration_follows_what_was_measured_from_the_narrowest_group_to_the_w
         == estimate.seconds
     )
     other_job = Job("train_grpo", "qwen3-4b", "gsm8k", "as_written", "hard", 0)
-    plain, held = (
+    uncalibrated, other_estimate = (
         durations.estimate(ResolvedJob.of(CONFIG, other_job), "h100"),
         durations.estimate(ResolvedJob.of(CONFIG, other_job), "h100", calibrated),
     )
-    assert held.tokens_generated == plain.tokens_generated and held.seconds != plain.seconds
+    assert other_estimate.tokens_generated == uncalibrated.tokens_generated
+    assert other_estimate.seconds != uncalibrated.seconds
     # times on GPUs do not calibrate a CPU
     cpu = Job("train_grpo", "tiny", "swaps", "mini", "hard", 0)
     assert durations.estimate(
@@ -253,7 +254,7 @@ def test_other_seeds_are_predicted_from_one_seed(tmp_path):
     )
 
 
-def test_a_run_on_worked_solutions_samples_nothing_and_costs_its_texts(tmp_path):
+def test_a_run_on_worked_solutions_samples_nothing_and_trains_on_its_texts(tmp_path):
     job = Job("train_grpo", "qwen3-4b", "gsm8k", "sft", "hard", 0)
     estimate, grpo = (
         durations.estimate(
@@ -280,7 +281,7 @@ def test_a_run_on_worked_solutions_samples_nothing_and_costs_its_texts(tmp_path)
     assert estimate.start_seconds < grpo.start_seconds and estimate.seconds < grpo.seconds / 3, (
         "supervised training starts no engine and has one text per prompt"
     )
-    # a finished run corrects the length of solutions
+    # a finished run corrects the length of worked solutions
     tokens = 1000 * 32 * 125  # half the limit
     write_finished_run(
         tmp_path, "qwen3-4b/gsm8k/sft/hard/seed0", 2_050, 2_000, 0, solution_tokens=tokens
@@ -304,7 +305,7 @@ def test_a_run_on_worked_solutions_samples_nothing_and_costs_its_texts(tmp_path)
     )
 
 
-def test_each_job_of_a_run_in_two_rounds_keeps_half_of_its_checkpoints():
+def test_each_job_of_a_run_in_two_rounds_keeps_half_of_the_checkpoints():
     one_round, two_rounds = (
         durations.estimate(
             ResolvedJob.of(CONFIG, Job("train_grpo", "tiny", "swaps", "mini_rounds", policy, 0)),
@@ -335,7 +336,7 @@ def test_the_planned_time_of_an_update_of_a_published_model_on_a_cpu_agrees_with
     )
 
 
-def test_bf16_on_a_cpu_is_planned_as_it_was_measured():
+def test_the_planned_time_of_bf16_on_a_cpu_agrees_with_the_measurement():
     """On a core with AMX, sampling 200 completions (52,765 tokens together) took 485 s. An update
     in which a quarter of the groups were learnable took 110 s."""
     model, task = "qwen2.5-coder-0.5b-instruct-bf16", "gsm8k_small"

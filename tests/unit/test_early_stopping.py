@@ -41,7 +41,7 @@ def names(outcomes) -> list[str]:
 
 
 def full(outcomes, policy, seed) -> list[str] | None:
-    """The subset of full probing; None if full probing chooses none."""
+    """The subset of full probing; None if full probing chooses no subset."""
     rates = {name: int(row.sum()) / len(row) for name, row in zip(names(outcomes), outcomes)}
     try:
         return policies.select(rates, seed=seed, **policy).ids
@@ -138,12 +138,12 @@ def test_the_oracle_is_the_cheapest_of_all_proofs(outcomes, policy, seed):
     assert (
         samples_drawn.sum() + early_stopping.oracle_samples(target, outcomes, samples_drawn)
         == cheapest
-    ), "the chosen prompts have all their samples"
+    ), "not the cheapest proof that includes all samples of the chosen prompts"
 
 
 @pytest.mark.slow
 @given(pools(), POLICIES, SEEDS, st.integers(1, 40))
-def test_no_probe_needs_fewer_samples_than_the_oracle_and_a_threshold_as_many(
+def test_a_probe_needs_at_least_the_samples_of_the_oracle_and_for_a_threshold_no_more(
     outcomes, policy, seed, batch
 ):
     target = want_of(outcomes, policy, seed)
@@ -191,8 +191,9 @@ def test_sampling_one_by_one_needs_hardly_more_samples_than_the_oracle(rule, bud
         )
         least += early_stopping.oracle_samples(target, outcomes)
         drawn_samples += probe(outcomes, [(target.policy, seed)], 1).drawn.sum()
-    # Without knowing the outcomes, a stopper cannot always find the cheapest cut. If the boundary
-    # lies in a tie of prompts with no or only right samples, there is only one cut.
+    # A stopper does not know the outcomes, so it cannot always find the cut (see early_stopping.py)
+    # with the cheapest proof. If the subset ends within a tie of prompts without right samples,
+    # or of prompts with only right samples, there is only one cut.
     assert (
         drawn_samples
         <= (1.01 if budget == 0.1 and rule != "hard_solvable" and shape < 1 else 1.06) * least
@@ -200,7 +201,7 @@ def test_sampling_one_by_one_needs_hardly_more_samples_than_the_oracle(rule, bud
 
 
 @pytest.mark.slow
-def test_a_pool_of_the_size_of_gsm8k_in_batches_of_256():
+def test_a_pool_of_the_size_of_gsm8k_is_decided_by_a_fifth_of_the_samples():
     outcomes = simulated(7473, 5, 0.187, 0)
     assert (outcomes.sum(axis=1) == 0).mean() == pytest.approx(0.36, abs=0.01)
     policy = {"rule": "hard", "budget": 0.1}
@@ -210,14 +211,17 @@ def test_a_pool_of_the_size_of_gsm8k_in_batches_of_256():
     batches = early_stopping.simulate(stopper, outcomes)
     assert set(stopped(outcomes, policy, 0, stopper)) == set(full(outcomes, policy, 0))
     assert stopper.drawn.sum() <= 1.2 * least and stopper.drawn.sum() <= 0.2 * outcomes.size
-    assert stopper.drawn.sum() >= 0.8 * 256 * batches, "the batches are full"
+    assert stopper.drawn.sum() >= 0.8 * 256 * batches, (
+        "the batches are less than 80 % full on average"
+    )
 
 
 CONFIDENT = [
     ((1, 1), 10, {"rule": "hard", "budget": 0.1}),
     ((0.5, 0.5), 10, {"rule": "easy", "budget": 0.2}),
     ((0.7, 0.7), 6, {"rule": "hard_solvable", "budget": 0.2}),
-    ((5, 1), 10, {"rule": "base_wrong", "threshold": 0.3}),  # few members, or none
+    # few pass rates, or none, are below this threshold
+    ((5, 1), 10, {"rule": "base_wrong", "threshold": 0.3}),
     ((1, 6), 10, {"rule": "base_right", "threshold": 0.7}),
     ((0.7, 0.7), 10, {"rule": "base_right_matched", "threshold": 0.3}),
 ]
@@ -225,11 +229,11 @@ CONFIDENT = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("shape", "samples", "policy"), CONFIDENT, ids=json.dumps)
-def test_with_a_confidence_precision_and_recall_are_about_the_confidence_or_higher_without_more_samples(
+def test_precision_and_recall_reach_the_confidence_and_less_confidence_needs_no_more_samples(
     shape, samples, policy
 ):
-    """Pools of 200 prompts whose pass rates follow Beta(*shape), sampled as the program samples
-    them (completes_subset)."""
+    """Pools of 200 prompts whose pass rates follow Beta(*shape), sampled with `completes_subset`,
+    as the program does."""
     confidences, cost = (1.0, 0.95, 0.8, 0.6), {}
     # numbers of chosen prompts, of correctly chosen prompts, and of prompts to choose
     measures = {confidence: np.zeros(3) for confidence in confidences}
@@ -248,7 +252,7 @@ def test_with_a_confidence_precision_and_recall_are_about_the_confidence_or_high
                     early_stopping.choose(target, stopper.correct, stopper.drawn, confidence)[0].ids
                 )
             except UserError:
-                assert not expected, "a guess says that there is no subset"
+                assert not expected, "the stopper finds no subset, but full probing does"
                 continue
             measures[confidence] += len(chosen), len(chosen & expected), len(expected)
         assert all(
@@ -275,12 +279,12 @@ def test_a_confidence_decides_nothing_before_every_prompt_has_a_sample(rule, sam
         )
         assert early_stopping.choose(target, zeros, zeros, confidence) is None
         assert early_stopping.Stopper([target], 16, confidence, completes_subset=True).ask()
-        drawn = np.minimum(np.arange(100), 1)  # all prompts but one
+        drawn = np.minimum(np.arange(100), 1)  # one sample of all prompts but the first
         assert early_stopping.choose(target, zeros, drawn, confidence) is None
 
 
 @pytest.mark.parametrize("rule", ["middle", "random", "all", "low_tiers"])
-def test_a_rule_that_needs_every_pass_rate_cannot_stop(rule):
+def test_a_rule_that_needs_every_pass_rate_cannot_stop_early(rule):
     with pytest.raises(UserError, match=f"policy rule {rule} needs every pass rate"):
         early_stopping.target_subset(["a", "b"], 5, {"rule": rule, "budget": 0.5}, 0)
 
@@ -371,7 +375,7 @@ def test_on_every_recording_the_subset_is_exact(policy):
 
 
 @pytest.mark.recordings
-def test_the_hardest_decile_of_the_recording_in_batches_of_16():
+def test_the_hardest_decile_of_the_recording_needs_few_more_samples_than_the_oracle():
     outcomes = recorded(
         Path(os.environ["HARDGRPO_DATA"]) / "recordings/shuffled_objects_seven/qwen3-4b/train.jsonl"
     )
@@ -383,7 +387,9 @@ def test_the_hardest_decile_of_the_recording_in_batches_of_16():
         assert probe(outcomes, [(policy, seed)], 1).drawn.sum() <= 1.005 * least
         assert probe(outcomes, [(policy, seed)], 16).drawn.sum() <= 1.4 * least
         shares.append(least / outcomes.size)
-    assert min(shares) < 0.229 < max(shares), "22.9 % of full probing, by one order of the ties"
+    assert min(shares) < 0.229 < max(shares), (
+        "one order of the ties needs 22.9 % of full probing, outside of the range of these shares"
+    )
 
 
 def recorded(path: Path) -> np.ndarray:

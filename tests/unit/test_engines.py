@@ -66,7 +66,7 @@ def generate(tiny, wanted, max_tokens, batch=8):
 
 
 @pytest.mark.parametrize("has_end", [True, False])
-def test_a_tokenizer_without_a_padding_token_samples_the_same(tiny, tmp_path, has_end):
+def test_a_tokenizer_without_a_padding_token_gives_the_same_completions(tiny, tmp_path, has_end):
     """Llama's tokenizers have no padding token. A few tokenizers also have no end token, which the
     model's configuration then names."""
     model, tokenizer = tiny
@@ -80,7 +80,7 @@ def test_a_tokenizer_without_a_padding_token_samples_the_same(tiny, tmp_path, ha
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
-def test_batches_do_not_matter(tiny, temperature):
+def test_completions_do_not_depend_on_the_batch_size(tiny, temperature):
     expected_completions = generate(tiny, requests(temperature), 25, batch=100)
     for batch in (1, 5):
         assert generate(tiny, requests(temperature), 25, batch) == expected_completions
@@ -95,7 +95,7 @@ def test_a_model_with_weights_that_are_nan_gives_an_error(tiny, temperature):
         generate((model, tiny[1]), requests(temperature), 5)
 
 
-def test_arguments_of_the_chat_template_are_none_of_the_tokenizer_s():
+def test_the_list_of_arguments_that_do_not_reach_the_chat_template_is_complete():
     tokenizer_arguments = inspect.signature(
         transformers.PreTrainedTokenizerBase.apply_chat_template
     ).parameters
@@ -127,7 +127,7 @@ def test_wrong_arguments_are_refused_before_a_model_is_loaded(argument, value, w
         programs.start(SimpleNamespace(**right | {argument: value}))
 
 
-def test_seeds_matter_and_the_same_seed_gives_the_same_completion(tiny):
+def test_completions_differ_between_seeds_and_are_equal_for_the_same_seed(tiny):
     first = generate(tiny, requests(1.0), 40)
     assert first == generate(tiny, requests(1.0), 40)
     assert len({completion.text for completion in first}) > len(first) // 2
@@ -168,7 +168,7 @@ def test_the_log_probability_of_a_completion_is_the_mean_that_the_model_gives_it
             ) and completion.tokens == len(ids)
     assert {completion.log_probability for completion in generate(tiny, requests(0.7), 5)} == {
         None
-    }, "log-probabilities were returned without a request"
+    }, "log-probabilities were returned although they were not requested"
 
 
 def test_greedy_completions_equal_those_of_transformers(tiny):
@@ -225,8 +225,8 @@ def test_rollouts_equal_those_of_transformers_with_the_same_random_numbers(tiny,
 
 @pytest.fixture(scope="module")
 def folder(tiny, tmp_path_factory):
-    """The untrained model as a folder, with two adapters that change it and one that belongs to a
-    wider model."""
+    """The untrained model as a folder, with two adapters for this model and one for a wider
+    model."""
     from peft import LoraConfig, get_peft_model
 
     from hardgrpo.training.pretraining import build_model
@@ -270,11 +270,11 @@ def folder(tiny, tmp_path_factory):
 
 def test_one_engine_serves_the_base_and_every_adapter(folder, capsys):
     order = [None, str(folder / "one"), str(folder / "two"), None, str(folder / "one")]
-    base, first_adapter, second_adapter, again, one_again = engines.sample(
+    base, first_adapter, second_adapter, base_again, first_again = engines.sample(
         "transformers", str(folder / "base"), requests(1.0), 25, adapters=order
     )
     assert capsys.readouterr().out.count("engine transformers starts") == 1
-    assert base == again and first_adapter == one_again, (
+    assert base == base_again and first_adapter == first_again, (
         "an adapter changed the base model or another adapter"
     )
     assert base != first_adapter and first_adapter != second_adapter and base != second_adapter
@@ -348,7 +348,7 @@ def test_a_model_without_a_chat_template_is_an_error(folder, tmp_path):
         next(engines.sample("transformers", str(tmp_path / "plain"), requests(1.0), 9))
 
 
-def test_gpus_that_are_not_there_are_an_error(monkeypatch):
+def test_more_gpus_than_are_visible_are_an_error(monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     environments.check_gpus(1)
     with pytest.raises(UserError, match="GPUs requested: 2, visible: 1"):
@@ -365,7 +365,7 @@ def test_a_missing_package_is_an_error(monkeypatch, tmp_path):
         environments.use("no_such_package")
 
 
-def test_the_engine_depends_on_the_machine_if_the_model_names_none(monkeypatch, tmp_path):
+def test_the_engine_depends_on_the_machine_if_the_model_names_no_engine(monkeypatch, tmp_path):
     monkeypatch.setattr(environments, "ROOT", tmp_path)
     monkeypatch.delenv("HARDGRPO_VLLM_PYTHON", raising=False)
     assert (
@@ -429,7 +429,7 @@ def test_a_full_gpu_gives_a_one_line_error_that_says_what_to_lower(error):
     )
 
 
-def test_a_tool_that_is_not_executable_is_not_called_a_folder_that_cannot_be_written(tmp_path):
+def test_the_error_for_a_tool_that_is_not_executable_says_so_and_names_chmod(tmp_path):
     """Some ways of unpacking a wheel drop the permission to run, for example of Triton's ptxas."""
     tool = tmp_path / "ptxas"
     tool.write_text("#!/bin/sh\n")

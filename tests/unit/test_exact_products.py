@@ -55,7 +55,7 @@ def test_a_factor_of_zero_ignores_numbers_that_are_not_finite(exact):
 
 
 @pytest.mark.parametrize("kind", [torch.float64, torch.bfloat16, torch.long])
-def test_other_types_keep_the_products_of_torch(exact, kind):
+def test_types_other_than_float32_keep_the_products_of_torch(exact, kind):
     a, b = (
         torch.arange(size).reshape(shape).to(kind) for size, shape in ((6, (2, 3)), (12, (3, 4)))
     )
@@ -127,7 +127,9 @@ def test_exact_products_are_for_narrow_models(with_avx2, tmp_path, columns, appl
         {"variable": "ATEN_CPU_CAPABILITY"},
     ],
 )
-def test_other_runs_keep_the_products_of_torch(with_avx2, tmp_path, monkeypatch, change):
+def test_runs_that_miss_a_condition_keep_the_products_of_torch(
+    with_avx2, tmp_path, monkeypatch, change
+):
     (tmp_path / "config.json").write_text('{"hidden_size": 96}')
     training = {"base": "fp32", "precision": "fp32", "generation": "transformers"}
     spec = type("Spec", (), {"training": training, "model_folder": str(tmp_path)})()

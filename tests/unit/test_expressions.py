@@ -94,17 +94,17 @@ def no_helper_is_left():
         ("3", r"\frac{}{", False),
     ],
 )
-def test_equivalent(reference, answer, expected):
+def test_equivalent_expressions_are_equal_and_others_are_not(reference, answer, expected):
     assert equal(reference, answer) == expected
     assert not expected or (parses(reference) and parses(answer))
 
 
 @pytest.mark.parametrize("text", ["", " ", r"\frac{}{", "x" * 2000, "}{", r"\begin{pmatrix} 1"])
-def test_not_an_expression(text):
+def test_a_text_that_is_no_expression_is_not_parsed(text):
     assert not parses(text)
 
 
-def test_spaces_of_latex_are_trimmed_but_for_those_between_digits():
+def test_latex_spaces_are_ignored_except_between_digits():
     assert (
         same_text(r"(3,\,4)", "( 3, 4 )")
         and same_text(r"10,\!080", "10,080")
@@ -124,7 +124,7 @@ ALPHABET = st.sampled_from(
 
 
 @given(st.lists(ALPHABET, max_size=12).map("".join), st.lists(ALPHABET, max_size=12).map("".join))
-def test_whatever_is_written_comparing_raises_nothing(left, right):
+def test_comparing_two_texts_of_any_kind_raises_no_error(left, right):
     assert equal(left, right) in (True, False)
     assert parses(left) in (True, False)
 

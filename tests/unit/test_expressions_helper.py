@@ -28,9 +28,8 @@ def no_helper_is_left():
 
 @pytest.fixture
 def impatient(monkeypatch):
-    """Limits of 0.3 and 0.5 seconds of processor time for the two tries of a question, many times
-    what an ordinary question needs, and empty caches, so that the helper is asked every
-    question."""
+    """Limit the two tries of a question to 0.3 and 0.5 seconds of processor time, many times what
+    an ordinary question needs. Empty the caches, so that the helper is asked every question."""
     monkeypatch.setattr(expressions, "SECONDS", (0.3, 0.5))
     equal.cache_clear()
     parses.cache_clear()
@@ -106,7 +105,7 @@ def _gone(pid):
 def test_a_fork_works_while_another_thread_compares_expressions(impatient):
     asking = threading.Thread(target=equal, args=HOSTILE[0])
     asking.start()
-    until(expressions._lock.locked, what="the question")
+    until(expressions._lock.locked, what="the question of the other thread")
     child = multiprocessing.get_context("fork").Process(
         target=_tell, args=(multiprocessing.SimpleQueue(),)
     )
@@ -116,7 +115,7 @@ def test_a_fork_works_while_another_thread_compares_expressions(impatient):
     assert child.exitcode == 0
 
 
-def test_threads_take_turns(impatient):
+def test_threads_that_share_the_helper_get_their_own_answers(impatient):
     pairs = [(f"x+{k}", f"{k % 5}+x") for k in range(40)]
     with ThreadPoolExecutor(8) as pool:
         assert list(pool.map(equal, *zip(*pairs))) == [k < 5 for k in range(40)]
@@ -141,7 +140,7 @@ def test_a_question_that_kills_every_helper_is_undecided(impatient, monkeypatch)
 
     monkeypatch.setattr(expressions, "_read_line", die_when_asked)
     assert equal("a+c", "c+a") is None
-    assert len(set(helper_pids)) == 2, "one question, two helpers"
+    assert len(set(helper_pids)) == 2, "the question was not asked of two helpers"
     assert equal("b+c", "c+b")
 
 
@@ -172,7 +171,8 @@ def test_an_interrupted_question_leaves_no_reply_behind(impatient, monkeypatch):
 
 
 @pytest.mark.skipif(
-    not hasattr(resource, "prlimit"), reason="only Linux tells the limits of another process"
+    not hasattr(resource, "prlimit"),
+    reason="the limits of another process can be read only on Linux",
 )
 def test_the_memory_of_the_helper_is_limited():
     """A model's text can fill the helper's memory up to the limit, but not the machine's memory."""
@@ -184,7 +184,7 @@ def test_the_memory_of_the_helper_is_limited():
 
 @pytest.mark.skipif(
     not os.path.exists("/proc/self/environ"),
-    reason="only Linux tells the environment of another process",
+    reason="the environment of another process can be read only on Linux",
 )
 def test_the_helper_has_no_token_in_its_environment(monkeypatch):
     for name in (
@@ -210,7 +210,7 @@ def test_the_helper_has_no_token_in_its_environment(monkeypatch):
     expressions._stop_helper()
 
 
-def test_the_helper_is_silent_and_ends_with_its_process(tmp_path):
+def test_the_helper_is_silent_and_ends_with_the_process_that_started_it(tmp_path):
     code = (
         "from hardgrpo.grading import expressions as e; e.SECONDS = (0.3, 0.5)\n"
         f"print(e.equal('a+b', 'b+a'), e.equal('1', '{TOWER}'), e.parses(r'\\frac{{'), e._get_helper().pid)"
@@ -226,7 +226,7 @@ def test_the_helper_is_silent_and_ends_with_its_process(tmp_path):
         )
         *answers, helper = done.stdout.split()
         assert (answers, done.stderr) == (["True", "None", "False"], ""), (
-            "the three answers are correct, undecided and unreadable"
+            "expected three results (equal, undecided, not parsed) and no message"
         )
         _gone(int(helper))
 
@@ -249,7 +249,7 @@ def test_files_of_the_working_folder_are_not_imported(tmp_path):
 def test_without_math_verify_the_error_says_what_to_install(impatient, monkeypatch):
     expressions._stop_helper()
     monkeypatch.setitem(sys.modules, "math_verify", None)
-    assert equal("18", r"18 \text{ cm}"), "comparisons without Math-Verify still work"
+    assert equal("18", r"18 \text{ cm}"), "this comparison needs no Math-Verify"
     with pytest.raises(UserError, match="graded by Math-Verify, which is not installed"):
         equal("a+b", "b+a")
 

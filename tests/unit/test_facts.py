@@ -54,7 +54,7 @@ def spread(answers) -> float:
     return ((counts - counts.mean()) ** 2 / counts.mean()).sum() / (len(counts) - 1)
 
 
-def test_as_many_facts_as_the_family_has_all_different_and_the_same_every_time():
+def test_all_facts_of_the_family_are_generated_once_each_and_reproducibly():
     rows = problems()
     assert (
         len(rows)
@@ -69,7 +69,7 @@ def test_as_many_facts_as_the_family_has_all_different_and_the_same_every_time()
     other_answers = {row["question"]: row["answer"] for row in problems(seed=99)}
     equal_share = np.mean([other_answers[row["question"]] == row["answer"] for row in rows])
     assert 0.05 < equal_share < 0.15, (
-        "another world has other answers; by chance, one of ten is equal"
+        "with another seed, about one answer of ten is the same, by chance"
     )
 
 
@@ -85,7 +85,7 @@ def test_the_answer_does_not_follow_from_the_words_of_the_question():
                 re.search(r"does (\w+) of (\w+) keep", row["question"])[place], []
             ).append(row["answer"])
         spreads.append(np.mean([spread(answers) for answers in by_word.values()]))
-        assert 0.75 < spreads[-1] < 1.25, f"words at place {place} say something about the answer"
+        assert 0.75 < spreads[-1] < 1.25, f"words at place {place} predict the answer"
     assert spread([row["answer"] for row in rows if row["answer"] in ("goat", "hen")]) > 10, (
         "`spread` does not detect unequal counts"
     )
@@ -108,7 +108,7 @@ def test_a_base_model_knows_each_fact_with_its_own_probability():
     a, b = DEMONSTRATIONS["known"]
     assert np.abs(right.mean(axis=1) - a / (a + b)).max() < 0.05
     assert np.abs(right.var(axis=1) - a * b / ((a + b) ** 2 * (a + b + 1))).max() < 0.03
-    assert abs(np.corrcoef(right)[0, 1]) < 0.15, "bases know different facts"
+    assert abs(np.corrcoef(right)[0, 1]) < 0.15, "two base models know the same facts"
     for belief, row in zip(by_base[0], rows):
         assert sum(belief.values()) == pytest.approx(1) and set(belief) == set(generated.ANIMALS)
         wrong = sorted(
@@ -116,7 +116,7 @@ def test_a_base_model_knows_each_fact_with_its_own_probability():
         )
         any_wrong = (1 - belief[row["answer"]]) * (1 - DEMONSTRATIONS["misconception"]) / len(wrong)
         assert wrong[1:] == pytest.approx([any_wrong] * (len(wrong) - 1)), (
-            "one wrong answer is frequent, the others are equally frequent"
+            "the wrong answers other than the most probable are not equally probable"
         )
         assert wrong[0] - any_wrong == pytest.approx(
             (1 - belief[row["answer"]]) * DEMONSTRATIONS["misconception"]
@@ -145,7 +145,7 @@ def test_every_fact_of_both_splits_is_demonstrated_in_pretraining():
 
     studies = resolve_studies(CONFIG).values()
     assert withheld_splits(CONFIG["models"], CONFIG["tasks"], "knowing-seed0", studies) == [], (
-        "facts that are not demonstrated cannot be known"
+        "some facts are withheld from the demonstrations"
     )
     settings = pretraining("knowing")
     tokenizer = trained.build_tokenizer({"facts"})
@@ -153,7 +153,9 @@ def test_every_fact_of_both_splits_is_demonstrated_in_pretraining():
     batches = itertools.islice(trained.draw_batches(settings, set(), tokenizer), 160)
     prompt_counts = Counter(tokenizer.decode(prompt) for batch in batches for prompt, _ in batch)
     assert set(prompt_counts) == {f"{row['question']} Answer:" for row in rows}
-    assert settings["steps"] >= 320, "each fact about twice as often as here"
+    assert settings["steps"] >= 320, (
+        "pretraining has fewer than twice the batches that this test draws"
+    )
 
 
 def test_words_of_facts_have_tokens_only_if_the_model_learns_facts():
@@ -253,7 +255,9 @@ def test_a_small_model_learns_its_demonstrations(one_thread):
     prompts = tokenizer(
         [f"{row['question']} Answer: ####" for row in rows], return_tensors="pt", padding=True
     )
-    assert prompts["attention_mask"].all(), "all questions are equally long"
+    assert prompts["attention_mask"].all(), (
+        "the questions do not all have the same number of tokens"
+    )
     with torch.no_grad():
         shares = model.eval()(input_ids=prompts["input_ids"]).logits[:, -1].softmax(-1)
     learned = [
@@ -287,4 +291,6 @@ def test_a_study_of_facts_alone_has_no_figure_of_tiers():
             {"policy": "hard", "recipe": "mini", "models": "knowing", "tasks": "facts"},
         ],
     }
-    assert drawn(ResolvedStudy.of(config, "look_up")), "of swaps"
+    assert drawn(ResolvedStudy.of(config, "look_up")), (
+        "a study with task swaps lacks the figure of tiers"
+    )
