@@ -74,8 +74,9 @@ def test_the_first_samples_choose_the_hardest_prompts_and_the_held_out_samples_m
 
 
 @pytest.mark.parametrize("options", [{"held_out": 2}, {"samples": 3, "held_out": -1}])
-def test_held_out_completions_without_a_number_of_others_are_refused(tmp_path, options):
-    """Without --samples, the same completions would choose and measure."""
+def test_held_out_is_refused_if_samples_is_missing_or_if_held_out_is_negative(tmp_path, options):
+    """Without --samples, the same completions would be used to choose prompts and to measure the
+    difficulty of the chosen prompts."""
     files.write_jsonl(tmp_path / "P.jsonl", [{"id": "a", "question": "a", "answer": "7"}])
     rows = [{"id": "a", "sample": sample, "completion": "#### 7"} for sample in range(4)]
     files.write_jsonl(tmp_path / "C.jsonl", rows)
