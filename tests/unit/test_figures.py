@@ -88,7 +88,7 @@ def tables(tmp_path_factory):
 
 
 @pytest.mark.parametrize("figure", OF_MINI)
-def test_figures_of_the_miniature_are_drawn_from_its_cached_summaries(
+def test_figures_of_the_miniature_are_drawn_from_its_committed_summaries(
     figure, tmp_path, monkeypatch
 ):
     _, rows = draw(figure, "mini_reference", MINI, tmp_path, monkeypatch, ("pdf", "png", "csv"))
@@ -416,7 +416,7 @@ def assert_fits(drawn, figure: str) -> None:
             f"{figure}: '{words}' is cut off at a side"
         )
         assert drawn.bbox.y0 - 2 <= box.y0 and box.y1 <= drawn.bbox.y1 + 2, (
-            f"{figure}: '{words}' is cut off"
+            f"{figure}: '{words}' is cut off at the top or bottom"
         )
     for axis in drawn.axes:
         ticks = [

@@ -34,7 +34,7 @@ def start(program: str, /, *arguments, **options) -> subprocess.CompletedProcess
 def test_the_first_samples_choose_the_hardest_prompts_and_the_held_out_samples_measure_their_pass_rate(
     tmp_path,
 ):
-    # two samples choose, two are held out
+    # the first two samples are used for the choice, the other two are held out
     right = {"a": "0011", "b": "1100", "c": "1111", "d": "0100"}
     problems = [{"id": name, "question": name, "answer": "7"} for name in right]
     completions = [

@@ -147,7 +147,7 @@ def test_null_is_accepted_only_for_keys_that_may_be_none(value):
     checks.check(config, "config.yaml")
 
 
-def test_a_mistake_in_yaml_that_the_line_finder_cannot_read_has_no_line(tmp_path):
+def test_a_place_in_a_file_that_the_line_finder_cannot_parse_is_not_located(tmp_path):
     (tmp_path / "my.yaml").write_text('tasks: {mine: {prompt: "\\ud800{question}"}}\n')
     assert load.locate("tasks.mine.prompt", [tmp_path / "my.yaml"]) is None
 
@@ -199,7 +199,7 @@ def test_an_unknown_name_hides_no_other_mistake_of_its_study():
 
 
 @pytest.mark.parametrize("section", load.SECTIONS)
-def test_an_unknown_name_in_one_study_hides_no_mistake_of_another(section):
+def test_an_unknown_name_is_reported_for_every_study_that_uses_the_name(section):
     config = load.read(ROOT)
     name = {"tasks": "swaps", "models": "tiny", "policies": "hard", "recipes": "mini"}[section]
     del config[section][name]

@@ -1,4 +1,4 @@
-"""The committed locks in envs/. `make locks` resolves requirements; these tests only read them."""
+"""The committed locks in envs/. `make locks` resolves requirements; these tests read the locks."""
 
 import importlib.metadata
 import re

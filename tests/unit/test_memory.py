@@ -190,7 +190,7 @@ def test_memory_on_a_cpu_equals_a_calculation_by_hand():
     outputs = 896 + 128 + 128 + 4864 + 4864 + 896 + 896
     token = 24 * (8 * 896 + 4 * 4864 + 896 + 2 * 128 + outputs) + 4 * 896
     assert memory.trained_row_bytes(shape, recipe, 300) == 300 * token * 4
-    # All rollouts of an update at once would need more than most machines without a GPU have.
+    # all rollouts of an update at once would need more memory than most machines without a GPU have
     assert 32 * memory.trained_row_bytes(shape, recipe, 300) > 30 * GB
     assert (
         5 < memory.cpu_training_memory(shape, recipe, 200) < 8

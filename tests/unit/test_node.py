@@ -143,8 +143,8 @@ def test_programs_start_on_a_node_that_lacks_nothing(gpu_node):
     ("visible", "expected"), [(None, "0"), ("2", "2"), ("3,1", "3"), ("GPU-5f,GPU-6a", "GPU-5f")]
 )
 def test_a_training_on_one_gpu_hides_the_other_gpus_before_cuda_starts(gpu_node, visible, expected):
-    """If the program set the variable later, the trainer would find several GPUs and end with an
-    error."""
+    """If the program set CUDA_VISIBLE_DEVICES after CUDA starts, the trainer would find several
+    GPUs and end with an error."""
     gpu_node.train(**({"CUDA_VISIBLE_DEVICES": visible} if visible else {}))
     assert {json.loads(line) for line in gpu_node.log.read_text().splitlines()} == {expected}
 

@@ -63,7 +63,7 @@ def test_a_group_with_other_members_may_not_write(folder, monkeypatch):
     assert ownership.problem(folder) == f"{folder} can be written by its group"
 
 
-def test_the_group_of_the_account_alone_may_write(folder, monkeypatch):
+def test_the_accounts_own_group_may_write_if_it_has_no_other_members(folder, monkeypatch):
     """Debian and Red Hat give each account its own group, which may write to the account's home
     folder."""
     folder.chmod(0o775)

@@ -22,9 +22,8 @@ class Numbers:
         }
 
     def add(self, key, table, row, columns, how):
-        if how.startswith(
-            "part"
-        ):  # columns: the gain, the ends of the interval of the part, all parts
+        if how.startswith("part"):
+            # columns: the gain, the ends of the interval of the part, all parts
             columns = [columns[2 + int(how.removeprefix("part "))], *columns[1:3]]
         return "/".join(
             f"{getattr(row, column):.2f}" if how != "text" else str(getattr(row, column))
