@@ -1,5 +1,5 @@
-"""Each figure is drawn from summaries alone, contains the rows that are saved with it, fits its
-page, and is readable in grey."""
+"""Each figure is drawn from summaries alone, shows the values of the CSV file that is saved with
+it, fits its page, and is readable in grey."""
 
 import json
 import os
@@ -44,7 +44,7 @@ OF_MINI = [
 
 
 def draw(figure: str, study: str, summaries, folder, monkeypatch, kinds=("csv",)):
-    """Run the program for a figure. Return the figure, still open, and the saved rows."""
+    """Run draw_figure.py. Return the figure, which stays open, and the rows of its CSV file."""
     figures, design = [], registry.all_figures()[figure].design(ResolvedStudy.of(CONFIG, study))
     paths = [str(folder / f"{figure}.{kind}") for kind in kinds]
     monkeypatch.setattr(plotting.plt, "close", figures.append)
@@ -88,18 +88,20 @@ def tables(tmp_path_factory):
 
 
 @pytest.mark.parametrize("figure", OF_MINI)
-def test_figures_of_the_miniature_are_drawn_from_its_cached_summaries(
+def test_figures_of_the_miniature_are_drawn_from_its_committed_summaries(
     figure, tmp_path, monkeypatch
 ):
     _, rows = draw(figure, "mini_reference", MINI, tmp_path, monkeypatch, ("pdf", "png", "csv"))
     assert (tmp_path / f"{figure}.pdf").read_bytes().startswith(b"%PDF")
     if figure == "pipeline":
-        assert "10 base models: tiny" in set(rows.line), "each replicate has its own"
+        assert "10 base models: tiny" in set(rows.line), (
+            "each of the 10 replicates has its own base model"
+        )
     assert (tmp_path / f"{figure}.png").read_bytes().startswith(b"\x89PNG")
     assert len(rows)
 
 
-def test_a_figure_drawn_again_is_the_same_file(tmp_path, monkeypatch):
+def test_drawing_a_figure_twice_gives_equal_files(tmp_path, monkeypatch):
     content = []
     for _ in range(2):
         draw("parts", "mini_reference", MINI, tmp_path, monkeypatch, ("pdf", "png", "csv"))
@@ -113,12 +115,12 @@ def test_a_figure_drawn_again_is_the_same_file(tmp_path, monkeypatch):
 
 
 def widths(axes) -> list[float]:
-    """Widths of all horizontal bars in some panels, sorted."""
+    """Widths of all horizontal bars in the given panels, sorted."""
     return sorted(patch.get_width() for axis in axes for patch in axis.patches)
 
 
 def heights(axes) -> list[float]:
-    """Heights of all points (of error bars) in some panels, sorted."""
+    """Heights of all points with error bars in the given panels, sorted."""
     return sorted(
         y
         for axis in axes
@@ -129,13 +131,13 @@ def heights(axes) -> list[float]:
 
 
 @pytest.mark.parametrize("figure, column", [("accuracy", "accuracy"), ("compared", "here")])
-def test_points_are_the_rows(figure, column, tables, tmp_path, monkeypatch):
+def test_drawn_points_are_the_values_of_the_rows(figure, column, tables, tmp_path, monkeypatch):
     study = {"accuracy": "mini", "compared": "paper"}[figure]
     drawn, rows = draw(figure, study, tables(study), tmp_path, monkeypatch)
     assert heights(drawn.axes) == pytest.approx(sorted(100 * rows[column]))
 
 
-def test_bars_of_budgets_are_its_rows(tables, tmp_path, monkeypatch):
+def test_bars_of_figure_budget_are_the_gains_of_its_rows(tables, tmp_path, monkeypatch):
     drawn, rows = draw("budget", "budget", tables("budget"), tmp_path, monkeypatch)
     assert widths(drawn.axes) == pytest.approx(sorted(100 * rows.gain))
 
@@ -144,7 +146,7 @@ def test_bars_of_budgets_are_its_rows(tables, tmp_path, monkeypatch):
     "study, points_of_lines",
     [("mini_reference", {}), ("mini_labels", {"swaps": 18, "arithmetic": 27})],
 )
-def test_points_of_learnable_are_its_rows_and_lines_go_through_ten_points_of_a_task(
+def test_figure_learnable_draws_the_gains_of_its_rows_and_a_line_for_tasks_with_at_least_ten_points(
     study, points_of_lines, tmp_path, monkeypatch
 ):
     drawn, rows = draw(
@@ -152,12 +154,14 @@ def test_points_of_learnable_are_its_rows_and_lines_go_through_ten_points_of_a_t
     )
     points = rows[rows.drawn == "point"]
     assert heights(drawn.axes) == pytest.approx(sorted(100 * points.gain))
-    assert set(rows.panel) == {"learnable"}, "lengths differ by less than a token within a task"
+    assert set(rows.panel) == {"learnable"}, (
+        "a panel of lengths is drawn, although lengths within a task differ by less than a token"
+    )
     lines = rows[rows.drawn == "line"]
     assert dict(zip(lines.task, lines.cells)) == points_of_lines
 
 
-def test_bars_of_parts_are_its_rows_and_the_parts_add_up_to_the_line(tmp_path, monkeypatch):
+def test_bars_of_figure_parts_are_its_rows_and_add_up_to_the_drawn_gain(tmp_path, monkeypatch):
     drawn, rows = draw("parts", "mini_reference", MINI, tmp_path, monkeypatch)
     assert widths(drawn.axes) == pytest.approx(
         sorted([*(100 * rows.finishing), *(100 * rows.correctness)])
@@ -173,7 +177,9 @@ def test_bars_of_parts_are_its_rows_and_the_parts_add_up_to_the_line(tmp_path, m
     assert set(np.round(100 * rows.gain, 6)) <= set(np.round(lines, 6))
 
 
-def test_bars_of_kinds_are_its_rows_and_the_diamonds_the_greedy_gain(tables, tmp_path, monkeypatch):
+def test_bars_of_figure_kinds_are_its_rows_and_its_diamonds_are_the_greedy_gains(
+    tables, tmp_path, monkeypatch
+):
     drawn, rows = draw("kinds", "mini_reference", tables("mini_reference"), tmp_path, monkeypatch)
     parts = [name for name, *_ in plotting.KINDS]
     assert widths(drawn.axes) == pytest.approx(
@@ -186,11 +192,13 @@ def test_bars_of_kinds_are_its_rows_and_the_diamonds_the_greedy_gain(tables, tmp
     assert np.sort(np.concatenate(diamonds)) == pytest.approx(np.sort(100 * rows.greedy_gain))
 
 
-def test_the_lead_is_of_hard_over_every_policy_of_its_recipe(tables, tmp_path, monkeypatch):
+def test_figure_ahead_shows_the_lead_of_hard_over_each_policy_with_the_same_recipe(
+    tables, tmp_path, monkeypatch
+):
     folder = tmp_path / "tables"
     shutil.copytree(tables("variants"), folder)
     paired = pd.read_csv(folder / "differences.csv", dtype=str)
-    # the first row subtracts in the opposite direction
+    # the first row becomes the lead of the other policy over `hard`
     paired.loc[0, ["policy", "minus"]] = paired.loc[0, ["minus", "policy"]].to_list()
     paired.to_csv(folder / "differences.csv", index=False)
     drawn, rows = draw("ahead", "variants", folder, tmp_path, monkeypatch)
@@ -208,7 +216,7 @@ def test_the_lead_is_of_hard_over_every_policy_of_its_recipe(tables, tmp_path, m
     assert len(titles) == len(recipes) and "gsm8k, dr_grpo" in titles[1]
 
 
-def test_models_have_marks_of_their_own_where_there_are_several(tables, tmp_path, monkeypatch):
+def test_each_of_several_models_has_its_own_mark(tables, tmp_path, monkeypatch):
     drawn, rows = draw("learnable", "paper", tables("paper"), tmp_path, monkeypatch)
     marks = {
         line.get_marker()
@@ -232,7 +240,7 @@ def test_tiers_and_lengths_are_drawn_from_their_rows(tmp_path, monkeypatch):
     )
 
 
-def test_arms_stand_in_the_order_of_their_labels_with_the_gain_at_every_checkpoint(
+def test_figure_rollouts_sorts_arms_by_their_labels_and_shows_the_gain_at_every_checkpoint(
     tables, tmp_path, monkeypatch
 ):
     drawn, rows = draw("rollouts", "mini_online", tables("mini_online"), tmp_path, monkeypatch)
@@ -241,7 +249,7 @@ def test_arms_stand_in_the_order_of_their_labels_with_the_gain_at_every_checkpoi
     last = rows[rows.gain_low.notna()]
     assert sorted(zip(last.task, last.policy, last.recipe)) == sorted(
         zip(gains.task, gains.policy, gains.recipe)
-    ), "each arm has one interval, at its end"
+    ), "each arm has one interval, at its last checkpoint"
     last = arms.add_labels(last, settings.first_recipe(CONFIG["studies"]["mini_online"]))
     needed = last.groupby("arm").labels.mean()
     order = [label.get_text() for label in drawn.axes[0].get_yticklabels()]
@@ -266,10 +274,10 @@ def test_arms_stand_in_the_order_of_their_labels_with_the_gain_at_every_checkpoi
         grey = axis.collections[0].get_offsets()[:, 0]
         assert sorted(grey) == pytest.approx(sorted(100 * group[group.gain_low.isna()].gain))
     half = rows[rows.step == rows.step.max() / 2]
-    assert set(half.rollouts) == {19200 / 2}, "numbers of rollouts at the checkpoint"
+    assert set(half.rollouts) == {19200 / 2}, "half of the updates do not use half of the rollouts"
 
 
-def test_numbers_of_the_matrix_are_its_rows(tmp_path, monkeypatch):
+def test_numbers_in_figure_transfer_are_the_gains_and_intervals_of_its_rows(tmp_path, monkeypatch):
     drawn, rows = draw("transfer", "mini_reference", MINI, tmp_path, monkeypatch)
     texts = [text.get_text() for axis in drawn.axes for text in axis.texts]
     for row in rows.itertuples():
@@ -277,13 +285,13 @@ def test_numbers_of_the_matrix_are_its_rows(tmp_path, monkeypatch):
         assert interval(row.gain_low, row.gain_high) in texts
     for axis in drawn.axes[:-1]:
         (image,) = axis.images
-        assert image.norm.vmin == -image.norm.vmax, "0 in the middle of the colours"
+        assert image.norm.vmin == -image.norm.vmax, "0 is not in the middle of the colour scale"
     assert len({image.norm.vmax for axis in drawn.axes[:-1] for image in axis.images}) == 1, (
-        "one scale"
+        "the panels differ in their colour scales"
     )
 
 
-def test_the_confound_is_four_panels_on_one_scale_with_the_reversal_in_numbers(
+def test_figure_truncation_has_four_panels_on_one_scale_and_prints_each_gain(
     tables, tmp_path, monkeypatch
 ):
     drawn, rows = draw(
@@ -292,13 +300,14 @@ def test_the_confound_is_four_panels_on_one_scale_with_the_reversal_in_numbers(
     assert len(drawn.axes) == 4 and len({axis.get_ylim() for axis in drawn.axes}) == 1
     assert "60 tokens" in drawn.axes[0].get_title() and "192 tokens" in drawn.axes[1].get_title()
     assert len(rows) == 2 * 4 + 2 * 6, (
-        "prompts chosen by the probe under the tight limit, only for models trained under the larger limit"
+        "expected 4 arms in each panel of training under the tight limit, and 6 in the others, where"
+        " two more arms choose prompts by the probe under the tight limit"
     )
     texts = [text.get_text() for axis in drawn.axes for text in axis.texts]
     assert sorted(texts) == sorted(points(gain, "+") for gain in rows.gain)
 
 
-def test_the_pipeline_is_drawn_in_the_numbers_of_the_study(tmp_path, monkeypatch):
+def test_figure_pipeline_shows_the_numbers_of_its_study(tmp_path, monkeypatch):
     _, rows = draw("pipeline", "mini_reference", MINI, tmp_path, monkeypatch)
     lines = rows.groupby("stage").line.apply(list)
     assert (
@@ -318,7 +327,9 @@ def test_the_pipeline_is_drawn_in_the_numbers_of_the_study(tmp_path, monkeypatch
 @pytest.mark.parametrize(
     "figure", [name for name in registry.FIGURES if name != "pipeline"]
 )  # figure `pipeline` shows a design, with or without runs
-def test_a_table_without_rows_gives_no_figure_and_one_line(figure, tables, tmp_path, monkeypatch):
+def test_a_table_without_rows_is_a_one_line_error_and_no_figure_is_written(
+    figure, tables, tmp_path, monkeypatch
+):
     for path in tables("mini").glob("*.csv"):
         (tmp_path / path.name).write_text(path.read_text().splitlines()[0] + "\n")
     with pytest.raises(
@@ -337,7 +348,7 @@ def test_a_missing_column_is_reported(tmp_path, monkeypatch):
 # --- readable: in grey, at the width of a column, with the longest names and the largest studies ---
 
 
-def test_no_two_names_share_marker_and_dashes():
+def test_no_two_policies_share_both_marker_and_line_style():
     names = [*plotting.FAMILIES, *(f"other {n}" for n in range(32))]
     looks = [plotting.style(name, names) for name in names]
     assert len({(look["marker"], look["linestyle"]) for look in looks}) == len(names)
@@ -405,7 +416,7 @@ def assert_fits(drawn, figure: str) -> None:
             f"{figure}: '{words}' is cut off at a side"
         )
         assert drawn.bbox.y0 - 2 <= box.y0 and box.y1 <= drawn.bbox.y1 + 2, (
-            f"{figure}: '{words}' is cut off"
+            f"{figure}: '{words}' is cut off at the top or bottom"
         )
     for axis in drawn.axes:
         ticks = [
@@ -456,7 +467,7 @@ SETTINGS = {
         {"MPLBACKEND": "module://matplotlib_inline.backend_inline"},
         {".config/matplotlib/matplotlibrc": RC},
     ),
-    "a backend that is gone, and a matplotlibrc wherever a variable names one": (
+    "a backend that no longer exists, and a matplotlibrc at each path that a variable names": (
         {
             "MPLBACKEND": "gtk2",
             "MATPLOTLIBRC": "{folder}/rc",

@@ -1,5 +1,5 @@
-"""The commands that `make readme` would run. Running them needs root, debootstrap and the package
-index."""
+"""Tests of `make readme`. They do not run its commands, which need root, debootstrap and the
+package index."""
 
 import os
 import subprocess
@@ -15,7 +15,7 @@ from hardgrpo.runtime.errors import UserError
 README = (ROOT / "README.md").read_text()
 
 
-def test_readmes_commands_are_followed_in_their_order():
+def test_commands_are_read_from_the_readme_in_their_order():
     dry_runs = [".venv/bin/snakemake -n --profile laptop"]
     assert follow_readme.read_commands(README, quick=False) == ["make demo", "make test", *dry_runs]
     assert follow_readme.read_commands(README, quick=True) == ["make setup", *dry_runs]
@@ -97,7 +97,7 @@ def test_a_folder_that_another_account_may_have_made_is_not_entered(
     assert commands == [] and not (root / "etc/hosts").exists()
 
 
-def test_no_default_is_a_name_that_others_can_guess_and_make():
+def test_the_makefile_uses_no_path_in_tmp_that_others_can_guess():
     makefile = (ROOT / "Makefile").read_text()
     assert "/tmp" not in makefile
 

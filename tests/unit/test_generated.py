@@ -61,7 +61,7 @@ def test_no_question_stands_in_two_splits_or_in_two_tasks_of_a_study_and_every_s
 
 
 def test_out_of_distribution_chains_are_longer_than_any_that_grpo_trains_on():
-    """Demonstrations are as long as these chains, so the base model knows the form."""
+    """Some demonstrations are as long as these chains, so the base model has seen such lengths."""
     tested = CONFIG["studies"]["mini_reference"]["also_tested_on"]
     assert set(tested) == set(CONFIG["studies"]["mini_reference"]["tasks"]) and all(tested.values())
     for task, test_tasks in tested.items():
@@ -194,7 +194,9 @@ def test_a_worked_solution_without_slips_is_right_and_a_solution_with_slips_stil
 
 
 @given(st.integers(0, 10**6), st.integers(3, 5), st.integers(1, 5), st.integers(0, 2))
-def test_a_solution_written_longer_is_the_same_solution(seed, objects, length, times):
+def test_restating_the_holdings_lengthens_a_solution_but_keeps_its_steps(
+    seed, objects, length, times
+):
     from hardgrpo.training.pretraining import build_tokenizer
 
     chain = generated.draw_swaps(random.Random(seed), [objects], [length])

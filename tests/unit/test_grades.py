@@ -219,7 +219,7 @@ QUESTIONS = [
 
 
 @pytest.mark.slow
-def test_a_verdict_depends_on_no_draw_and_on_no_earlier_question():
+def test_a_comparison_depends_neither_on_random_numbers_nor_on_earlier_comparisons():
     """SymPy draws random numbers and caches results. Its result for 0/0 depends on a random
     number."""
     verdicts = {question: set() for question in QUESTIONS}
@@ -236,7 +236,7 @@ def test_a_verdict_depends_on_no_draw_and_on_no_earlier_question():
 
 
 @pytest.mark.slow
-def test_a_verdict_depends_on_no_setting_of_python_and_sympy():
+def test_a_comparison_depends_on_no_setting_of_python_and_sympy():
     code = f"from hardgrpo.grading.expressions import equal; print([equal(*question) for question in {QUESTIONS!r}])"
     settings = [{"PYTHONHASHSEED": "1"}, {"PYTHONHASHSEED": "2", "SYMPY_USE_CACHE": "no"}]
     printed = {

@@ -104,7 +104,7 @@ def test_grades(grader, completion, answer, answered, correct):
         ("number_lenient", "18", "18", False, False, False),
     ],
 )
-def test_both_grades_are_kept_whatever_the_name(
+def test_every_grader_gives_a_strict_and_a_lenient_grade(
     grader, completion, answer, strict, lenient, is_readable
 ):
     graded = grade(grader, completion, answer)
@@ -184,7 +184,7 @@ def test_equality_is_symmetric_and_a_right_answer_equals_itself(grader, left, ri
         ("math_strict", r"\frac12", r"\frac{1}{2}", False),
     ],
 )
-def test_agreement_is_symmetric_and_as_expected(grader, left, right, expected):
+def test_equality_of_answers_is_symmetric_and_as_expected(grader, left, right, expected):
     assert are_equal(grader, left, right) == are_equal(grader, right, left) == expected
 
 
@@ -223,11 +223,11 @@ def test_every_integer_is_read_by_the_number_graders(number):
         ("math", "", False),
     ],
 )
-def test_references_that_cannot_be_stated_are_not_readable(grader, answer, expected):
+def test_a_reference_is_accepted_only_if_the_grader_can_read_it(grader, answer, expected):
     assert accepts_reference(grader, answer) == expected
 
 
-def test_every_answer_of_the_numeric_subset_is_a_single_number():
+def test_is_number_accepts_only_single_numbers():
     assert all(
         map(
             is_number,
@@ -322,7 +322,7 @@ def test_every_reference_of_math_aime_and_the_shuffled_objects_is_readable():
     ("checkpoint", "percent"),
     [("base", [17.4, 17.2, 6.6, 12.6]), ("checkpoint-400", [95.2, 94.9, 69.2, 80.8])],
 )
-def test_the_recorded_completions_have_the_known_shares(checkpoint, percent):
+def test_the_recorded_completions_have_the_expected_shares(checkpoint, percent):
     """Shares of completions that are answered, readable, correct under `int()` as in the released
     code (strict), and correct as numbers (lenient). Unreadable answers include '28 - 22 = 6' and
     '2:00 pm'."""

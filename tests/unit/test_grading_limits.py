@@ -1,4 +1,5 @@
-"""Grading of a file stops as soon as the file must fail."""
+"""Grading of a file stops with an error if too many completions are undecided or if grading takes
+too long."""
 
 import json
 
@@ -12,7 +13,7 @@ from hardgrpo.runtime.errors import UserError
 from hardgrpo.selection import prompt_difficulty
 
 
-def test_grading_stops_at_the_first_completion_too_many_that_is_undecided(tmp_path, monkeypatch):
+def test_grading_stops_as_soon_as_too_many_completions_are_undecided(tmp_path, monkeypatch):
     """An undecided completion takes most of a minute. A file with thousands of undecided
     completions would keep a login node busy for days."""
     monkeypatch.chdir(tmp_path)
@@ -88,7 +89,7 @@ def slow_files(tmp_path, monkeypatch):
         ),
     ],
 )
-def test_a_file_of_slow_answers_ends_in_an_error_and_counts_none_as_wrong(
+def test_a_file_of_slow_answers_ends_in_an_error_and_no_answer_is_counted_as_wrong(
     slow_files, program, arguments, refused
 ):
     """Each answer takes less time than one answer may take, but thousands of such answers would
@@ -105,7 +106,9 @@ def test_a_file_of_slow_answers_ends_in_an_error_and_counts_none_as_wrong(
 
 
 @pytest.mark.slow
-def test_answers_of_a_usual_speed_are_graded_and_slow_ones_use_up_the_time(slow_files, monkeypatch):
+def test_answers_of_usual_speed_are_graded_and_undecided_answers_count_as_used_time(
+    slow_files, monkeypatch
+):
     monkeypatch.undo()
     monkeypatch.chdir(slow_files)
     usage = expressions.Usage()

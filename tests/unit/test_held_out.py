@@ -34,7 +34,7 @@ def start(program: str, /, *arguments, **options) -> subprocess.CompletedProcess
 def test_the_first_samples_choose_the_hardest_prompts_and_the_held_out_samples_measure_their_pass_rate(
     tmp_path,
 ):
-    # two samples choose, two are held out
+    # the first two samples are used for the choice, the other two are held out
     right = {"a": "0011", "b": "1100", "c": "1111", "d": "0100"}
     problems = [{"id": name, "question": name, "answer": "7"} for name in right]
     completions = [
@@ -77,10 +77,11 @@ def test_the_first_samples_choose_the_hardest_prompts_and_the_held_out_samples_m
 @pytest.mark.parametrize(
     "program, prompts", [("measure_difficulty", "problems"), ("measure_signals", "questions")]
 )
-def test_held_out_completions_without_a_number_of_others_are_refused(
+def test_held_out_is_refused_if_samples_is_missing_or_if_held_out_is_negative(
     tmp_path, program, prompts, options
 ):
-    """Without --samples, the same completions would choose and measure."""
+    """Without --samples, the same completions would be used to choose prompts and to measure the
+    difficulty of the chosen prompts."""
     row = {"id": "a", "question": "a"} | ({"answer": "7"} if prompts == "problems" else {})
     files.write_jsonl(tmp_path / "P.jsonl", [row])
     rows = [{"id": "a", "sample": sample, "completion": "#### 7"} for sample in range(4)]

@@ -139,11 +139,11 @@ def test_a_malformed_table_or_one_with_a_column_twice_is_refused(tmp_path, text,
         files.read_rows(tmp_path / "x.csv", {"id": str, "rate": float})
 
 
-# number of columns; a comparison of all pairs of names took minutes of processor time
+# Number of columns. Comparing all pairs of this many names would take minutes of processor time.
 WIDTH = 60_000
 
 
-def test_a_table_and_an_object_of_many_names_are_read_at_once(tmp_path):
+def test_a_table_and_an_object_of_many_names_are_read_quickly(tmp_path):
     names = [f"c{number}" for number in range(WIDTH)]
     (tmp_path / "x.csv").write_text(f"id,{','.join(names)}\na{',1' * WIDTH}\n")
     began = time.process_time()
@@ -239,7 +239,7 @@ def test_a_malformed_manifest_or_one_that_leaves_its_folder_is_refused(tmp_path,
 
 
 @pytest.mark.parametrize("name", ["x.json", "inner/x.json"])
-def test_a_manifest_does_not_vouch_for_files_outside_of_its_folder(tmp_path, name):
+def test_a_manifest_with_a_link_to_a_file_outside_of_its_folder_is_refused(tmp_path, name):
     (tmp_path / "outside").mkdir()
     (tmp_path / "outside/x.json").write_text("private")
     folder = tmp_path / "folder"
@@ -256,7 +256,7 @@ def test_a_manifest_does_not_vouch_for_files_outside_of_its_folder(tmp_path, nam
     (folder / "inner").mkdir()
     (folder / name).write_text("private")
     assert provenance.check_manifest(tmp_path / "linked")["files"] == listed, (
-        "the folder itself may be on another disk"
+        "the path of the manifest's folder may be a link"
     )
 
 
@@ -303,9 +303,8 @@ def test_an_output_that_cannot_be_written_is_reported(tmp_path, monkeypatch, pla
         run_program("remove_answers", "--problems", "P.jsonl", "--output", place)
 
 
-def test_links_in_the_place_of_outputs_lead_nowhere(tmp_path):
-    """A program follows neither a link that has the name of a leftover nor a link in place of an
-    output."""
+def test_links_at_the_paths_of_outputs_are_not_followed(tmp_path):
+    """A program follows no link at the path of an output or of a temporary file."""
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere/manifest.json").write_text("{}")
     for name in (".x.json.tmp", ".model.tmp", "model"):
@@ -435,7 +434,7 @@ def test_escaped_formulas_are_read_back_unchanged(cell):
     "form",
     ["<<: [{nine}]", "? <<\n  : [{nine}]", "'<<': [{nine}]", "x: {{<<: [{nine}]}}\n  <<: [{nine}]"],
 )
-def test_merge_keys_that_grow_tenfold_with_each_line_are_refused_at_once(tmp_path, form):
+def test_merge_keys_that_grow_tenfold_with_each_line_are_refused_quickly(tmp_path, form):
     lines = ["a0: &a0 {x: 1, y: 2}"]
     for level in range(1, 30):
         lines.append(
@@ -476,7 +475,7 @@ def test_a_file_that_grows_a_thousandfold_is_refused_before_it_fills_the_memory(
 
 
 @pytest.mark.parametrize("rows", [1, 1000, 100_000])
-def test_repetitive_rows_of_a_usual_number_are_unpacked(tmp_path, rows):
+def test_up_to_a_hundred_thousand_repetitive_rows_are_unpacked(tmp_path, rows):
     files.write_jsonl(tmp_path / "x.jsonl.gz", [{"id": "the same text in every row " * 5}] * rows)
     assert len(files.read_jsonl(tmp_path / "x.jsonl.gz", {"id": str})) == rows
 
@@ -491,14 +490,14 @@ def test_repetitive_rows_of_a_usual_number_are_unpacked(tmp_path, rows):
         ("models: 5", "'study' is missing"),
     ],
 )
-def test_a_calibration_refuses_a_configuration_of_another_form(tmp_path, text, words):
+def test_calibrate_refuses_a_malformed_configuration(tmp_path, text, words):
     (tmp_path / "config.yaml").write_text(text)
     with pytest.raises(UserError, match=words):
         run_program("calibrate", "--config", tmp_path / "config.yaml", "--results", tmp_path)
 
 
-def test_make_fuzz_finds_this_package():
-    """The program is started with --help alone."""
+def test_the_command_of_make_fuzz_finds_package_fuzzing():
+    """The test adds --help to the command, so that no case is run."""
     variables = {**os.environ, "MAKEFLAGS": "", "MAKELEVEL": "", "PYTHONPATH": ""}
     rule = "include Makefile\nfuzz-help:\n\t%s\n"
     recipe = subprocess.run(

@@ -1,5 +1,5 @@
-"""Regression tests: damaged files of other authors and hostile answers of servers with which
-`make fuzz` found errors."""
+"""Regression tests for inputs with which `make fuzz` found errors: damaged files of other authors
+and hostile answers of servers."""
 
 import json
 import os
@@ -94,13 +94,13 @@ def request() -> Request:
         for name, value in (("text", 5), ("tokens", "1"), ("log_probability", "x"))
     ],
 )
-def test_stored_answers_of_other_types_are_refused(tmp_path, change):
+def test_stored_answers_with_values_of_wrong_types_are_refused(tmp_path, change):
     store(tmp_path, json.dumps(originals.STORED | change).encode())
     with pytest.raises(UserError, match="not a file of a server's answers"):
         AnswerFile(tmp_path).read({"k"})
 
 
-def test_stored_answers_that_are_nested_without_end_are_refused(tmp_path):
+def test_stored_answers_that_are_nested_too_deeply_are_refused(tmp_path):
     store(tmp_path, b"[" * 100_000)
     with pytest.raises(UserError, match="not a file of a server's answers"):
         AnswerFile(tmp_path).read({"k"})

@@ -59,11 +59,11 @@ def test_a_probe_that_stops_early_is_one_file():
         == "results/probe/smollm2-135m/gsm8k/stopped.jsonl.gz"
     )
     assert len(inputs(stop).probe(job(model="qwen3-4b", task="gsm8k"))) == 4, (
-        "only the probe of `subset` stops"
+        "only the probe for section `subset` may stop early"
     )
 
 
-def test_a_cut_task_takes_the_completions_and_the_prompts_of_the_longer_task():
+def test_a_cut_task_reads_the_completions_and_problems_of_the_task_that_it_is_cut_from():
     cut = job(model="tiny-seed0", task="swaps_once", eval_task="swaps_once", shard="0", run="base")
     assert inputs().longer_probe(cut) == "results/probe/tiny-seed0/swaps/shard0.jsonl.gz"
     assert inputs().longer_grades(cut) == "results/evaluation/tiny-seed0/base/swaps.csv.gz"
@@ -73,7 +73,7 @@ def test_a_cut_task_takes_the_completions_and_the_prompts_of_the_longer_task():
     assert inputs().test_problems(cut) == "results/pools/tiny-seed0/swaps/test.jsonl"
 
 
-def test_recorded_completions_are_of_all_problems():
+def test_a_model_with_recorded_completions_uses_all_problems_of_the_task():
     recorded = job(model="qwen3-4b-recorded", task="gsm8k", eval_task="gsm8k")
     assert inputs().pool(recorded) == "results/tasks/gsm8k/train.jsonl"
     assert inputs().pool_questions(recorded) == "results/tasks/gsm8k/questions.jsonl"
@@ -83,9 +83,9 @@ def test_recorded_completions_are_of_all_problems():
     ("policy", "files"),
     [
         ("hard", {"difficulty": "results/difficulty/tiny-seed0/swaps.csv"}),
-        # a policy that is probed on another task
+        # a policy that chooses by the probe of another task
         ("hard_once", {"difficulty": "results/difficulty/tiny-seed0/swaps_once.csv"}),
-        # a policy that is probed by another model
+        # a policy that chooses by the probe of another model
         ("half_by_small", {"difficulty": "results/difficulty/small-seed0/swaps.csv"}),
         ("agreement_lowest", {"signals": "results/signals/tiny-seed0/swaps.csv"}),
         (
@@ -117,9 +117,9 @@ def small_pool(config: dict) -> None:
     config["policies"]["hard"]["budget"] = {"prompts": 50}
 
 
-def test_a_pool_smaller_than_a_budget_becomes_an_input_that_names_the_problem():
-    (problem,) = inputs(small_pool).measures(job(**RUN)).values()
-    assert problem.startswith("config.yaml: policies.hard.budget") and "50" in problem
+def test_a_pool_smaller_than_a_budget_gives_a_missing_input_that_names_the_mistake():
+    (path,) = inputs(small_pool).measures(job(**RUN)).values()
+    assert path.startswith("config.yaml: policies.hard.budget") and "50" in path
 
 
 def test_a_subset_that_exists_is_kept_if_the_pool_is_smaller_than_the_budget():
@@ -146,11 +146,11 @@ def test_pruning_waits_for_the_evaluations_of_the_configured_study():
     run = RUN | {"model": "steady-seed0", "task": "arithmetic"}
     files = inputs().run_evaluations(job(**run))
     assert files == ["results/evaluation/steady-seed0/arithmetic/mini/hard/seed0/arithmetic.csv.gz"]
-    (problem,) = inputs().run_evaluations(job(**run | {"seed": "99"}))
-    assert problem.startswith("config.yaml: studies.mini") and "seed99" in problem
+    (path,) = inputs().run_evaluations(job(**run | {"seed": "99"}))
+    assert path.startswith("config.yaml: studies.mini") and "seed99" in path
 
 
-def test_the_answers_of_a_user_lie_in_the_data_folder():
+def test_the_file_annotated_of_a_task_is_read_from_the_data_folder():
     answered = lambda config: config["tasks"]["swaps"].update(annotated="mine.csv")
     assert inputs(answered).annotated_rows(job(task="swaps")) == "data/mine.csv"
     assert inputs().annotated_rows(job(task="swaps")) == "config.yaml: tasks.swaps.annotated"
@@ -183,7 +183,7 @@ def test_a_run_without_recorded_checkpoints_needs_a_file_that_does_not_exist():
     assert inputs(record).recorded_steps(RECORDED_RUN) == {"N": "data/hard/N.jsonl"}
 
 
-# --- recordings in the form of their authors
+# --- recordings in the formats of their authors
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 ORIGINAL = job(model="mine", task="gsm8k", policy="hard", eval_task="gsm8k")
@@ -225,16 +225,16 @@ def test_checkpoints_of_a_repository_are_found_in_the_lock_and_in_the_local_fold
     }
 
 
-def test_checkpoints_that_were_published_empty_are_left_out_with_a_line(monkeypatch):
+def test_empty_files_of_checkpoints_are_left_out_and_logged(monkeypatch):
     pin(s100=5, s200=0)
-    # a folder of another commit: the lock decides which checkpoints exist
+    # the local folder may hold another commit; the size in the lock takes precedence
     write_file("data/runs/runs_M/checkpoint-200/test.json")
     Path("data/runs/runs_M/checkpoint-300").mkdir()
     Path("data/runs/runs_M/checkpoint-300/test.json").touch()
     files, lines = inputs(record_original), []
     monkeypatch.setattr(input_files, "logger", SimpleNamespace(info=lines.append))
     assert list(files.recorded_steps(ORIGINAL)) == list(files.recorded_steps(ORIGINAL)) == [100]
-    assert len(lines) == 2, "each is named once"
+    assert len(lines) == 2, "each empty file is logged once"
     for line, step in zip(lines, (200, 300)):
         assert (
             f"runs_M/checkpoint-{step}/test.json is empty (0 bytes)" in line
@@ -264,7 +264,7 @@ def test_originals_are_read_locally_or_downloaded():
     }  # fmt: skip
 
 
-def test_a_trajectory_may_name_its_local_file():
+def test_a_local_file_of_a_trajectory_is_read_instead_of_the_download():
     trajectory = job(model="qwen2.5-math-1.5b-trajectory", task="dsr_sub")
     assert (
         inputs().recorded_trajectory(trajectory)

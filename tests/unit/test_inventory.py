@@ -26,7 +26,7 @@ def test_the_rows_are_numbered_and_have_a_source_and_a_statement():
     assert all(row["source"] and row["statement"] for row in ROWS)
 
 
-def test_targets_named_by_a_row_exist_and_other_rows_give_a_reason():
+def test_the_entries_that_a_row_names_exist_and_a_row_without_entries_gives_a_reason():
     for row in ROWS:
         for name in row["answered_by"].split():
             kind, _, what = name.partition(":")
@@ -47,7 +47,8 @@ SECTIONS = {
 
 
 def alternatives(part: dict) -> list[dict]:
-    """The parts of the schema that a part refers to or chooses from."""
+    """The alternatives that a part of the schema allows, with every `$ref` replaced by its
+    definition."""
     if "$ref" in part:
         return alternatives(SCHEMA["$defs"][part["$ref"].rsplit("/", 1)[1]])
     options = [*part.get("oneOf", []), *part.get("anyOf", [])]
@@ -59,7 +60,8 @@ def alternatives(part: dict) -> list[dict]:
 
 
 def is_in_schema(name: str) -> bool:
-    """Whether the configuration has a key, such as recipe.selector.kind=curriculum."""
+    """Whether the schema has a key, and the value after = if there is one, such as
+    recipe.selector.kind=curriculum."""
     path, _, value = name.partition("=")
     section, *steps = path.split(".")
     parts = alternatives(SCHEMA["$defs"][section.capitalize()])
@@ -73,8 +75,8 @@ def is_in_schema(name: str) -> bool:
 
 
 def is_used(name: str, answered_by: str) -> bool:
-    """Whether an entry of the configuration that `answered_by` names has the key, with the required
-    value if there is one."""
+    """Whether `answered_by` names an entry of the configuration that has the key, and the value
+    after = if there is one."""
     path, _, value = name.partition("=")
     section, *steps = path.split(".")
     for kind, _, entry in (word.partition(":") for word in answered_by.split()):
@@ -94,18 +96,22 @@ def contradictions(rows: list[dict]) -> list[tuple[str, str]]:
             if row["answered_by"] and not (
                 is_in_schema(name) and is_used(name, row["answered_by"])
             ):
-                row_errors.append((row["number"], f"nothing that it names has {name}"))
+                row_errors.append((row["number"], f"no entry in answered_by has {name}"))
             if not row["answered_by"] and is_in_schema(name):
                 row_errors.append(
                     (
                         row["number"],
-                        f"it says that nothing answers it, and the configuration has {name}",
+                        f"answered_by is empty, but the configuration can have {name}",
                     )
                 )
         says_missing = any(word in row["limitation"] for word in ("built", "not run"))
         if says_missing and (row["answered_by"] or not row["configuration_keys"]):
             row_errors.append(
-                (row["number"], "it says that something is missing, but not which key would be")
+                (
+                    row["number"],
+                    "limitation says that something is missing; expected its key in"
+                    " configuration_keys, and an empty answered_by",
+                )
             )
         tasks = [
             word.removeprefix("task:")
@@ -115,7 +121,14 @@ def contradictions(rows: list[dict]) -> list[tuple[str, str]]:
         if "in no study" in row["limitation"]:
             used = {task for study in CONFIG["studies"].values() for task in study["tasks"]}
             row_errors += (
-                [(row["number"], "all its tasks are in studies")] if set(tasks) <= used else []
+                [
+                    (
+                        row["number"],
+                        "limitation says 'in no study', but all tasks of the row are in studies",
+                    )
+                ]
+                if set(tasks) <= used
+                else []
             )
     return row_errors
 
@@ -131,8 +144,8 @@ def test_a_row_that_says_that_something_is_missing_is_compared_with_the_configur
         "configuration_keys": "policy.by=agreement",
         "limitation": "measures that need no labels are not built yet",
     }
-    assert contradictions([row]), "they are"
-    assert contradictions([row | {"configuration_keys": ""}]), "the row must name the key"
+    assert contradictions([row]), "such measures are built: a policy may choose by agreement"
+    assert contradictions([row | {"configuration_keys": ""}]), "the row must name the missing key"
     assert contradictions([row | {"configuration_keys": "policy.by=influence"}]) == []
     assert contradictions([row | {"answered_by": "policy:hard", "limitation": ""}]), (
         "policy hard does not choose by agreement"
@@ -158,7 +171,7 @@ def test_a_row_that_says_that_something_is_missing_is_compared_with_the_configur
     )
 
 
-def test_every_claim_answers_a_sentence_of_its_paper():
+def test_a_row_names_each_claim_of_a_paper_except_three():
     claims_of_rows = {
         name.removeprefix("claim:")
         for row in ROWS
@@ -166,15 +179,17 @@ def test_every_claim_answers_a_sentence_of_its_paper():
         if name.startswith("claim:")
     }
     of_papers = {claim["id"] for claim in CLAIMS if claim["paper"] not in ("here", "this study")}
-    unlisted_claims = {"low_tiers_over_as_many", "learnable_over_random", "dynamic_over_plain"}
-    assert of_papers - claims_of_rows == unlisted_claims, (
-        "a control that LDS lacks; HE's Table 2; DAPO, which neither of the two papers runs"
-    )
+    unlisted_claims = {
+        "low_tiers_over_as_many",  # a control that LDS lacks
+        "learnable_over_random",  # from HE's Table 2
+        "dynamic_over_plain",  # of DAPO, which neither HE nor LDS runs
+    }
+    assert of_papers - claims_of_rows == unlisted_claims
 
 
-def test_every_study_of_published_results_answers_a_statement():
-    """The studies are those of published results of real models, and the study that trains a real
-    model on a CPU."""
+def test_a_row_names_each_study_of_published_results():
+    """These studies are the analyses, the studies of recordings and trajectories, and the study
+    that trains a real model on a CPU."""
     published = {f"analysis:{name}" for name in CONFIG["analyses"]} | {
         f"study:{name}"
         for name, study in CONFIG["studies"].items()
@@ -188,7 +203,7 @@ def test_every_study_of_published_results_answers_a_statement():
     assert {"study:recordings", "study:trajectories", "study:small_real"} < published
 
 
-def test_a_row_that_names_a_table_or_model_of_published_results_names_its_study():
+def test_a_row_that_names_a_recorded_model_or_a_claim_of_an_analysis_also_names_its_study():
     for row in ROWS:
         names = set(row["answered_by"].split())
         of_recordings = {name for name in names if "recorded" in name}

@@ -125,18 +125,18 @@ def test_new_solving_is_the_gain_on_problems_that_the_replicates_own_base_never_
     rows = {row["policy"]: row for row in gain_kinds.kinds(world(tmp_path)) if row["tier"] is None}
     assert rows["hard"]["out_of_reach"] == 0.5 and rows["hard"]["reach_samples"] == 3
     assert rows["hard"]["new_solving"] == pytest.approx((0.5 + 1) / 4), (
-        "b of replicate 0, a of replicate 1"
+        "expected new solving of problem b by replicate 0 and of problem a by replicate 1"
     )
     assert rows["hard"]["sharpening"] == pytest.approx(0) and rows["hard"][
         "finishing"
-    ] == pytest.approx(0), "all was answered before"
+    ] == pytest.approx(0), "the base models already answer every problem"
     assert rows["easy"]["new_solving"] == pytest.approx(0) and rows["easy"][
         "sharpening"
     ] == pytest.approx(-0.5 / 4)
     assert rows["hard"]["accuracy_out_of_reach"] == pytest.approx(0.75)
 
 
-def test_where_steps_are_checked_a_lucky_answer_is_not_within_reach(tmp_path):
+def test_where_steps_are_checked_a_lucky_answer_puts_no_problem_within_reach(tmp_path):
     cells = world(tmp_path, sound=("b",))  # every correct answer to a is lucky
     assert cells[0].out_of_reach().tolist() == [[True, True], [True, False]]
     row = next(row for row in gain_kinds.reasons(cells) if row["policy"] == "hard")
@@ -146,7 +146,7 @@ def test_where_steps_are_checked_a_lucky_answer_is_not_within_reach(tmp_path):
     assert gain_kinds.reasons(world(tmp_path / "unknown")) == []
 
 
-def test_tiers_have_kinds_of_their_own(tmp_path):
+def test_kinds_are_also_computed_for_each_tier(tmp_path):
     rows = {
         row["tier"]: row
         for row in gain_kinds.kinds(world(tmp_path, tiers={"a": 1, "b": 2}))
@@ -177,17 +177,17 @@ def test_the_three_kinds_add_up_to_the_gain(seed, replicates, problems):
         answered * rng.integers(0, 2, answered.shape),
         base_answered * rng.integers(0, 2, answered.shape),
     )
-    lost = rng.random(answered.shape) < rng.random()
-    parts = gain_kinds.split(base_answered, base_correct, answered, correct, lost)
+    out_of_reach = rng.random(answered.shape) < rng.random()
+    parts = gain_kinds.split(base_answered, base_correct, answered, correct, out_of_reach)
     assert np.abs(sum(parts) - (correct - base_correct)).max() < 1e-12
-    nothing_lost = gain_kinds.split(
-        base_answered, base_correct, answered, correct, np.zeros_like(lost)
+    parts_within_reach = gain_kinds.split(
+        base_answered, base_correct, answered, correct, np.zeros_like(out_of_reach)
     )
-    assert not nothing_lost[2].any(), "solving a problem within reach is not new solving"
+    assert not parts_within_reach[2].any(), "solving a problem within reach is not new solving"
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_pass_at_k_of_the_base_against_all_ways_to_draw(tmp_path, seed):
+def test_pass_at_k_of_the_base_is_the_mean_over_all_choices_of_k_samples(tmp_path, seed):
     samples = np.random.default_rng(seed).integers(0, 2, (3, 6)).tolist()
     folder = tmp_path
     answers = {
@@ -211,7 +211,7 @@ def test_pass_at_k_of_the_base_against_all_ways_to_draw(tmp_path, seed):
         assert rows[k]["pass"] == pytest.approx(by_hand, abs=1e-12)
 
 
-def test_same_answers_by_hand(tmp_path):
+def test_same_answers_equal_a_calculation_by_hand(tmp_path):
     row = next(row for row in gain_kinds.same_answers(world(tmp_path)) if row["policy"] == "hard")
     assert (
         row["base_same"] == 1
@@ -221,7 +221,7 @@ def test_same_answers_by_hand(tmp_path):
     assert row["entropy"] == pytest.approx(-np.log2(0.75))
 
 
-def test_a_majority_vote_by_hand(tmp_path):
+def test_majority_votes_equal_a_calculation_by_hand(tmp_path):
     """After training with policy hard, problem a has two correct answers of three; b has a correct
     and a wrong answer, which tie, and a sample without an answer; c has no answer."""
     before = {"a": ["wrong", "wrong", "right"], "b": ["wrong"] * 3, "c": [None] * 3}
@@ -254,7 +254,7 @@ SLIPS = {"swaps": 0.3, "arithmetic": dict.fromkeys("+-*/", 0.3)}
 
 
 @pytest.mark.parametrize("family", SOURCES)
-def test_a_demonstration_is_sound_if_nothing_slipped_and_only_then(family):
+def test_a_demonstration_without_slips_is_sound_and_a_wrong_answer_is_never_sound(family):
     rng, outcomes = random.Random(1), set()
     for _ in range(300):
         chain = tasks.FAMILIES[family](rng, SOURCES[family])
@@ -272,10 +272,12 @@ def test_a_demonstration_is_sound_if_nothing_slipped_and_only_then(family):
         assert right or not sound, "a wrong answer is never sound"
         assert not steps.is_sound(problem, text.rpartition(" ####")[0]), "an answer must be stated"
         outcomes.add((right, sound))
-    assert {(True, True), (False, False), (True, False)} <= outcomes, "right by luck, too"
+    assert {(True, True), (False, False), (True, False)} <= outcomes, (
+        "the demonstrations lack sound, wrong or lucky answers"
+    )
 
 
-def test_steps_of_other_problems_are_not_checked():
+def test_steps_are_checked_only_in_generated_problems_with_one_worked_solution():
     assert steps.is_sound({"source": "openai/gsm8k/main/train", "question": "?"}, "#### 1") is None
     assert (
         steps.is_sound({"source": "generated:shuffled_objects:15", "question": "?"}, "(A)") is None
@@ -286,7 +288,7 @@ def test_steps_of_other_problems_are_not_checked():
 # --- leads by replicate
 
 
-def test_leads_by_replicate_and_their_line(tmp_path):
+def test_leads_by_replicate_and_their_regression_equal_values_by_hand(tmp_path):
     difficulty = []
     for seed, rates in enumerate(([0, 0, 0.5, 1], [0.5, 0.5, 1, 1])):
         difficulty.append(tmp_path / f"difficulty/m-seed{seed}/t.csv")
@@ -304,7 +306,7 @@ def test_leads_by_replicate_and_their_line(tmp_path):
         (0.5, 0.25, 0.5),
         (0, 0.5, 0.5),
     ]
-    assert hard_leads.lead_regressions(rows) == [], "two points make no line"
+    assert hard_leads.lead_regressions(rows) == [], "two points are too few for a regression"
     many = [
         rows[0] | {"seed": i, "lead": 0.1 + 0.5 * x, "zero_share": x}
         for i, x in enumerate((0.0, 0.1, 0.3, 0.6, 0.7))
@@ -313,12 +315,11 @@ def test_leads_by_replicate_and_their_line(tmp_path):
     assert line["slope"] == pytest.approx(0.5) and line["points"] == 5 and line["model"] == "m"
 
 
-def test_whether_the_lead_depends_on_the_model(tmp_path):
-    """Welch's test by hand. The leads are 0.25 and 0.75 in one model, and -0.25 and -0.75 in the
-    other."""
+def test_the_leads_of_two_models_are_compared_by_welchs_test(tmp_path):
+    """The leads are 0.25 and 0.75 in one model, and -0.25 and -0.75 in the other."""
     cells = world(tmp_path / "one")
     hard, easy = cells
-    assert hard_leads.lead_by_model(cells) == [], "one model"
+    assert hard_leads.lead_by_model(cells) == [], "one model has a comparison"
     other_cells = [
         dataclasses.replace(easy, model="n", policy="hard"),
         dataclasses.replace(hard, model="n", policy="easy"),

@@ -28,7 +28,9 @@ def test_an_entry_holds_the_values_of_the_entry_that_it_extends(tmp_path):
     assert config["recipes"]["c"] == {"x": 5, "deep": {"x": 1, "y": 3}}
 
 
-def test_a_change_of_an_entry_changes_no_entry_that_extends_it(tmp_path):
+def test_a_users_change_of_an_entry_leaves_entries_of_the_catalogue_that_extend_it_unchanged(
+    tmp_path,
+):
     recipes = "recipes: {a: {x: 1}, b: {extends: a, y: 2}}\n"
     config = load.read(
         write_files(
@@ -95,7 +97,7 @@ def test_a_mistake_in_the_catalogue_is_reported(tmp_path, recipes, words):
         ("recipes.dapo.beta", "my.yaml", "beta: 0.1"),
     ],
 )
-def test_a_place_has_a_file_and_a_line(tmp_path, monkeypatch, place, file, text):
+def test_locate_returns_file_and_line_of_a_place(tmp_path, monkeypatch, place, file, text):
     shutil.copytree(ROOT / "config", tmp_path / "config")
     shutil.copy(ROOT / "config.yaml", tmp_path)
     (tmp_path / "my.yaml").write_text("recipes:\n  own: {extends: dapo}\n  dapo:\n    beta: 0.1\n")
@@ -106,12 +108,12 @@ def test_a_place_has_a_file_and_a_line(tmp_path, monkeypatch, place, file, text)
     assert name == file and text in Path(file).read_text().splitlines()[int(line) - 1]
 
 
-def test_a_key_that_no_file_has_has_no_place(tmp_path):
+def test_a_place_that_is_in_no_file_is_not_located(tmp_path):
     (tmp_path / "my.yaml").write_text(yaml.safe_dump({"tasks": {"mine": {}}}))
     assert load.locate("models.x.source", [tmp_path / "my.yaml"]) is None
 
 
-def test_all_mistakes_are_reported_at_once_each_with_its_line(tmp_path, monkeypatch):
+def test_all_mistakes_are_reported_together_each_with_its_line(tmp_path, monkeypatch):
     shutil.copytree(ROOT / "config", tmp_path / "config")
     shutil.copy(ROOT / "config.yaml", tmp_path)
     overlay_text = "recipes:\n  mini:\n    learning_rte: 1.0\n    beta: -1\npolicies:\n  hard: {budget: 2}\nstudies: {mini: {seeds: []}}\n"
@@ -135,7 +137,7 @@ def test_all_mistakes_are_reported_at_once_each_with_its_line(tmp_path, monkeypa
 
 
 @pytest.mark.parametrize("value", [None, {"kind": None}])
-def test_null_is_refused_except_for_keys_with_the_value_none(value):
+def test_null_is_accepted_only_for_keys_that_may_be_none(value):
     config = load.read(ROOT)
     config["recipes"]["mini"]["selector"] = value
     with pytest.raises(UserError, match="recipes.mini.selector"):
@@ -145,7 +147,7 @@ def test_null_is_refused_except_for_keys_with_the_value_none(value):
     checks.check(config, "config.yaml")
 
 
-def test_a_mistake_in_yaml_that_the_line_finder_cannot_read_has_no_line(tmp_path):
+def test_a_place_in_a_file_that_the_line_finder_cannot_parse_is_not_located(tmp_path):
     (tmp_path / "my.yaml").write_text('tasks: {mine: {prompt: "\\ud800{question}"}}\n')
     assert load.locate("tasks.mine.prompt", [tmp_path / "my.yaml"]) is None
 
@@ -158,7 +160,7 @@ def test_two_mistakes_of_one_object_are_both_reported():
     assert "'bta'" in str(error.value)
 
 
-def test_contradictions_are_reported_at_once_with_each_other_and_with_unknown_names():
+def test_all_contradictions_and_unknown_names_are_reported_together():
     config = load.read(ROOT)
     config["recipes"]["mini_beta"] |= {"checkpoint_every": 7, "majority_share": 0.5}
     config["policies"]["hard"]["probed_on"] = "swapps"
@@ -197,7 +199,7 @@ def test_an_unknown_name_hides_no_other_mistake_of_its_study():
 
 
 @pytest.mark.parametrize("section", load.SECTIONS)
-def test_an_unknown_name_in_one_study_hides_no_mistake_of_another(section):
+def test_an_unknown_name_is_reported_for_every_study_that_uses_the_name(section):
     config = load.read(ROOT)
     name = {"tasks": "swaps", "models": "tiny", "policies": "hard", "recipes": "mini"}[section]
     del config[section][name]

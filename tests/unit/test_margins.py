@@ -23,7 +23,7 @@ PREFIXES = ["", "17 - 3 = 14 ; ", "", "4 * 2 = 8 ; "]
 
 
 def save_model(folder, seed: int):
-    """An untrained model of two layers."""
+    """Save an untrained model of two layers. Return its folder."""
     sizes = {"hidden_size": 32, "intermediate_size": 48, "layers": 2, "heads": 2}
     sizes |= {"key_value_heads": 2, "head_size": 16, "context_tokens": 96, "rotary_base": 100.0}
     tokenizer = build_tokenizer()
@@ -33,7 +33,7 @@ def save_model(folder, seed: int):
     return str(folder)
 
 
-def test_the_probability_of_a_result_equals_that_of_its_tokens(tmp_path):
+def test_the_probability_of_a_result_is_the_product_of_the_probabilities_of_its_tokens(tmp_path):
     folder = save_model(tmp_path / "model", 0)
     measurements = list(
         measure_margins.measure(folder, [{"question": question} for question in QUESTIONS])

@@ -1,10 +1,15 @@
 """Estimates of GPU memory compared with calculations by hand: four models, three recipes, 250
 tokens per completion, prompts of 400 tokens.
 
-Comments give for each model: N, the number of weights; E, the number of weights of the embedding; a
-layer's width; for a token, the number of values that recomputation keeps (10 x width + 3 x
-feed-forward width) plus the number that an adapter adds (outputs of its maps); A, the number of
-weights of an adapter of rank 32.
+The comment above each model's calculations gives:
+
+- N, the number of weights;
+- E, the number of weights of the embedding ("tied": input and output share one embedding, "twice":
+  each has its own);
+- the number of layers, the weights of a layer and its width;
+- the values of a token that are kept while a layer is recomputed (10 x width + 3 x feed-forward
+  width), plus those that an adapter adds (the outputs of its maps);
+- A, the number of weights of an adapter of rank 32.
 """
 
 from dataclasses import dataclass
@@ -20,8 +25,8 @@ GB, TILE = 1e9, 4096 * 32768 * 2  # bytes of a tile of scores in the loss
 
 @dataclass
 class Hand:
-    """A calculation by hand, in 1e9 bytes on a GPU: the memory that stays allocated, the memory
-    that an update adds, and vLLM's share of 79.1 GiB."""
+    """Memory of a GPU, calculated by hand, in 1e9 bytes. Weights, optimiser and reference stay
+    allocated; an update adds gradients and activations. `share` is vLLM's share of 79.1 GiB."""
 
     weights: float
     optimiser: float
@@ -93,7 +98,7 @@ BY_HAND = {
 
 
 @pytest.mark.parametrize(("model", "recipe"), BY_HAND)
-def test_the_estimate_is_what_a_calculation_by_hand_gives(model, recipe):
+def test_estimates_equal_calculations_by_hand(model, recipe):
     hand, task = BY_HAND[model, recipe], CONFIG["tasks"]["gsm8k"]
     need = memory.run_memory(CONFIG["models"][model], CONFIG["recipes"][recipe], task)
     gib = GB / 2**30
@@ -107,8 +112,8 @@ def test_the_estimate_is_what_a_calculation_by_hand_gives(model, recipe):
     assert need["total"] == pytest.approx(max(sampling, updating), rel=0.01)
 
 
-def test_scores_of_long_completions_take_no_memory():
-    """The loss computes scores in tiles. All 16 x 1,024 x 151,936 scores in float32, three times,
+def test_a_larger_completion_limit_needs_no_memory_for_more_scores():
+    """The loss computes scores in tiles. Three copies of all 16 x 1,024 x 151,936 scores in float32
     would take 28 GiB."""
     short, long = (
         memory.run_memory(
@@ -121,7 +126,7 @@ def test_scores_of_long_completions_take_no_memory():
     assert long - short < 5
 
 
-def test_a_model_that_fuses_its_matrices_has_four_parts_of_an_adapter_a_layer():
+def test_an_adapter_of_a_model_with_fused_matrices_has_as_many_weights_as_peft_makes():
     """The expected numbers come from PEFT on Phi-4's architecture."""
     import torch
     from peft import get_peft_model
@@ -169,11 +174,11 @@ def test_vllm_has_room_for_weights_and_cache(model):
 # --- on a CPU ---
 
 
-def test_memory_on_a_cpu_by_hand():
+def test_memory_on_a_cpu_equals_a_calculation_by_hand():
     """Qwen2.5-Coder-0.5B-Instruct: 24 layers, width 896, feed-forward width 4,864, 2 key-value
     heads of size 64, a vocabulary of 151,936 tokens."""
     shape = CONFIG["models"]["qwen2.5-coder-0.5b-instruct"]["shape"]
-    # the weights' file has 2,520,702,368 bytes of float32 with its header
+    # the file of the weights (float32) has 2,520,702,368 bytes including its header
     assert memory.parameters(shape) == 630_167_424
     cache, prompt, scores = (
         24 * 2 * 128 * (100 + 400) * 4,
@@ -185,7 +190,7 @@ def test_memory_on_a_cpu_by_hand():
     outputs = 896 + 128 + 128 + 4864 + 4864 + 896 + 896
     token = 24 * (8 * 896 + 4 * 4864 + 896 + 2 * 128 + outputs) + 4 * 896
     assert memory.trained_row_bytes(shape, recipe, 300) == 300 * token * 4
-    # All rollouts of an update at once would need more than most machines without a GPU have.
+    # all rollouts of an update at once would need more memory than most machines without a GPU have
     assert 32 * memory.trained_row_bytes(shape, recipe, 300) > 30 * GB
     assert (
         5 < memory.cpu_training_memory(shape, recipe, 200) < 8

@@ -1,4 +1,4 @@
-"""Model folders are untrusted: whatever their files contain, a program ends soon, with one line
+"""Model folders are untrusted: damaged or hostile files end a program soon, with a one-line error
 that names the folder."""
 
 import json
@@ -81,7 +81,7 @@ def test_an_intact_model_is_loaded_and_its_prompts_equal_those_of_the_library(fo
 
 
 @pytest.mark.slow
-def test_a_log_has_no_progress_bars_of_loading(folder):
+def test_loading_a_model_prints_no_progress_bar(folder):
     program = f"from hardgrpo.sampling import engines; engines.load({str(folder)!r})"
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
@@ -270,7 +270,7 @@ def test_damaged_weights_give_a_one_line_error_in_every_program_that_loads_weigh
             assert str(error).startswith(f"{folder}: ") and str(error).isprintable()
         else:
             assert content == header(), (
-                "missing weights are initialised at random, and the library warns"
+                "only a file without tensors is loaded: the library initialises its weights at random"
             )
 
 
@@ -341,7 +341,7 @@ def test_a_list_that_is_longer_than_its_file_gives_a_one_line_error(tmp_path, ki
 
 @pytest.mark.parametrize("change_of", ["settings", "link", "fifo"])
 @pytest.mark.parametrize("moment", ["choose_files", "check_settings"])
-def test_a_model_that_changes_during_the_check_is_checked_as_copied(
+def test_no_unchecked_file_is_copied_from_a_folder_that_changes_during_the_check(
     folder, tmp_path_factory, monkeypatch, change_of, moment
 ):
     """The folder may belong to another account, which replaces a file as soon as function `moment`
@@ -382,8 +382,9 @@ def test_a_model_that_changes_during_the_check_is_checked_as_copied(
 
 
 def test_models_are_loaded_and_templates_applied_in_one_place():
-    """Exceptions: the program that unpacks packages of GGUF weights, and pretraining, which applies
-    the template that it has written."""
+    """Exceptions: fetch_model, which unpacks packages of GGUF weights; engines, which loads
+    adapters that this project trained; and pretraining, which applies the template that it has
+    written."""
     elsewhere = {
         "from_pretrained": {
             "sampling/model_folders.py",
@@ -394,8 +395,8 @@ def test_models_are_loaded_and_templates_applied_in_one_place():
     }
     programs = [
         path
-        for room in ("src/hardgrpo", "scripts")
-        for path in (ROOT / room).rglob("*.py")
+        for code_folder in ("src/hardgrpo", "scripts")
+        for path in (ROOT / code_folder).rglob("*.py")
         if "maintenance" not in path.parts
     ]
     for call, allowed in elsewhere.items():
@@ -407,7 +408,7 @@ def test_models_are_loaded_and_templates_applied_in_one_place():
         assert calls == allowed
     engine = (ROOT / "src/hardgrpo/sampling/engines.py").read_text(encoding="utf-8")
     assert re.findall(r"(\w+)\.from_pretrained", engine) == ["PeftModel"], (
-        "an adapter that this project trained"
+        "engines loads more than adapters by itself"
     )
     for module in (loop, supervised):
         assert not hasattr(module, "AutoModelForCausalLM") and not hasattr(module, "AutoTokenizer")

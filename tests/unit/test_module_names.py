@@ -1,5 +1,6 @@
-"""Every name that code takes from a module of this project is defined in that module. Programs that
-need a GPU or vLLM are not executed by other tests, so a renamed function would be missed there."""
+"""Every name that code takes from a module of this project is defined in that module. Other
+tests do not execute programs that need a GPU or vLLM, so they would not notice a renamed
+function."""
 
 import ast
 from collections import Counter
@@ -12,7 +13,8 @@ FILES = [path for folder in ("src", "scripts", "tests") for path in (ROOT / fold
 
 
 def module_names(path: Path) -> list[str]:
-    """The names under which a file can be imported: hardgrpo.data.tasks; tasks for a program."""
+    """The names under which a file can be imported: hardgrpo.data.tasks for a module; write_locks
+    and maintenance.write_locks for a program."""
     parts = path.relative_to(ROOT).with_suffix("").parts
     parts = parts[:-1] if parts[-1] == "__init__" else parts
     return [".".join(parts[1:])] if parts[0] == "src" else [parts[-1], ".".join(parts[-2:])]
@@ -51,7 +53,8 @@ def is_defined(module: str, name: str) -> bool:
 
 
 def missing_names(tree: ast.Module) -> Iterator[str]:
-    """`line: module.name` of each name that the module does not define."""
+    """`line: module.name` for each name that a file takes from a module of this project, but that
+    the module does not define."""
     aliases: dict[str, str] = {}  # {name in the file: module of this project}
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and not node.level:
@@ -77,7 +80,7 @@ def missing_names(tree: ast.Module) -> Iterator[str]:
                 yield f"{node.lineno}: {module}.{node.attr}"
 
 
-def test_names_of_modules_are_defined():
+def test_every_name_that_code_takes_from_a_module_is_defined():
     missing = [
         f"{path.relative_to(ROOT)}:{name}"
         for path, tree in TREES.items()

@@ -1,5 +1,5 @@
-"""Before libraries are loaded, a program reports in one line what a node lacks, with the remedy. A
-stand-in for torch claims to see GPUs."""
+"""Before a program loads libraries, it reports in one line what the node lacks, and the remedy. In
+these tests, a stand-in for torch pretends that there are GPUs."""
 
 import json
 import os
@@ -17,8 +17,8 @@ from hardgrpo.runtime import node, user_settings
 from hardgrpo.runtime.errors import UserError
 from interruptible_run import WITHOUT_SERVER
 
-# A stand-in for a torch for GPUs, with everything that the programs use before they load libraries.
-# It records which GPUs are visible when CUDA starts.
+# A stand-in for the build of torch for GPUs, with everything that the programs use before they
+# load libraries. It records which GPUs are visible when CUDA starts.
 TORCH = """
 import json, os
 from types import SimpleNamespace
@@ -39,8 +39,8 @@ OLD = "The NVIDIA driver on your system is too old (found version 12040)."
 
 
 class Node:
-    """A node with GPUs. `train` and `probe` start programs, which run until they look for a missing
-    model."""
+    """A node with GPUs. `train` and `probe` start a program. If the node lacks nothing, the program
+    ends because its model is missing."""
 
     def __init__(self, folder: Path):
         self.folder, self.log = folder, folder / "cuda.log"
@@ -63,7 +63,7 @@ class Node:
         return str(path)
 
     def run(self, program: str, *arguments, **env: str) -> str:
-        """The line with which a program ends."""
+        """Run a program that must fail. Return its one line of error."""
         inherited = {
             name: value
             for name, value in WITHOUT_SERVER.items()
@@ -130,7 +130,7 @@ def gpu_node(tmp_path) -> Node:
     return Node(tmp_path)
 
 
-def test_with_all_that_is_needed_the_programs_go_on(gpu_node):
+def test_programs_start_on_a_node_that_lacks_nothing(gpu_node):
     for message in (gpu_node.train(), gpu_node.probe()):
         assert "no manifest.json" in message
     cache_folder = gpu_node.folder / f"hardgrpo-kernels-{os.getuid()}"
@@ -143,8 +143,8 @@ def test_with_all_that_is_needed_the_programs_go_on(gpu_node):
     ("visible", "expected"), [(None, "0"), ("2", "2"), ("3,1", "3"), ("GPU-5f,GPU-6a", "GPU-5f")]
 )
 def test_a_training_on_one_gpu_hides_the_other_gpus_before_cuda_starts(gpu_node, visible, expected):
-    """If the program set the variable later, the trainer would find several GPUs and end with an
-    error."""
+    """If the program set CUDA_VISIBLE_DEVICES after CUDA starts, the trainer would find several
+    GPUs and end with an error."""
     gpu_node.train(**({"CUDA_VISIBLE_DEVICES": visible} if visible else {}))
     assert {json.loads(line) for line in gpu_node.log.read_text().splitlines()} == {expected}
 
@@ -179,7 +179,7 @@ def test_an_old_driver_is_reported_with_the_version_that_cuda_needs(gpu_node):
         )
 
 
-def test_a_compiler_is_needed_for_training_alone(gpu_node):
+def test_only_training_needs_a_compiler(gpu_node):
     empty_folder = gpu_node.folder / "empty"
     empty_folder.mkdir()
     message = gpu_node.train(PATH=str(empty_folder))

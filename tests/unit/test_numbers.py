@@ -97,7 +97,7 @@ from hardgrpo.grading.quantities import has_variables, is_number, read_number
         (r"0.\overline{3}", Fraction(1, 3)),
     ],
 )
-def test_one_number(text, value):
+def test_a_text_with_one_number_is_read(text, value):
     assert read_number(text) == value
 
 
@@ -176,7 +176,7 @@ def test_one_number(text, value):
         "%",
     ],
 )
-def test_not_exactly_one_number(text):
+def test_a_text_without_exactly_one_number_is_not_read(text):
     assert read_number(text) is None
 
 
@@ -186,7 +186,7 @@ def test_a_bare_letter_may_be_a_unit_of_a_completion_but_not_of_a_reference():
 
 
 @given(st.fractions(), st.booleans())
-def test_every_fraction_in_every_notation(value, spaced):
+def test_fractions_are_read_in_every_notation(value, spaced):
     above, below, minus = abs(value.numerator), value.denominator, "-" if value < 0 else ""
     for text in (
         f"{above}/{below}",
@@ -218,7 +218,7 @@ def test_every_fraction_in_every_notation(value, spaced):
         ]
     ),
 )
-def test_every_integer_in_every_notation(value, form):
+def test_integers_are_read_in_every_notation(value, form):
     assert read_number(form.format(value)) == value
     assert read_number(form.format(value).replace(",", r"\,").replace("-", "\u2212")) == value
 
@@ -240,7 +240,7 @@ PIECES = re.findall(
 
 
 @given(st.text(max_size=300) | st.lists(st.sampled_from(PIECES), max_size=80).map("".join))
-def test_whatever_is_written_reading_numbers_is_quick_and_raises_nothing(text):
+def test_any_text_is_read_quickly_and_without_an_error(text):
     started = time.process_time()
     value = read_number(text)
     assert value is None or isinstance(value, Fraction)
@@ -290,7 +290,7 @@ def test_whatever_is_written_reading_numbers_is_quick_and_raises_nothing(text):
     ],
 )
 @pytest.mark.parametrize("end", ["", "!", "}", "\\"])
-def test_repetition_is_quick_too(piece, end):
+def test_long_repetitive_texts_are_read_quickly(piece, end):
     for head in ("", "5 ", r"\frac{1}{2}"):
         for length in (150, 10**5):
             text = head + piece * (length // len(piece)) + end

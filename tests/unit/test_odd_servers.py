@@ -1,5 +1,5 @@
-"""Unusual answers of servers, proxies and hosted services, each from a real HTTP server. A probe
-ends with the right completions, or with one line that says what to do."""
+"""Unusual answers of servers, proxies and hosted services, sent by a local HTTP server. Sampling
+ends with the right completions, or with a one-line error that says what to do."""
 
 import gzip
 import json
@@ -21,7 +21,7 @@ MODEL, PROMPTS, SAMPLES, LIMIT = "org/name-4B", 6, 4, 20
 @pytest.fixture
 def sample(tmp_path, model_server, monkeypatch):
     """A function that samples from the server and returns completions. `sample.facts` are the facts
-    in the provenance."""
+    for the provenance, such as `not_supported`."""
     monkeypatch.setattr(server_engine, "FIRST_PAUSE", 0.01)
     folder = tmp_path / "models/served"
     folder.mkdir(parents=True)
@@ -78,7 +78,7 @@ def is_normal(sample):
 
 
 def with_choices(change):
-    """Answers in which `change` replaces the list of choices."""
+    """Answers whose choices are `change(choices of a normal answer)`."""
 
     def answer(body, number):
         answer = completions_of(body)
@@ -100,7 +100,7 @@ def with_usage(tokens, **fields):
 
 
 def at_first(answer):
-    """Answers of which only the first two are odd: those by `answer`."""
+    """The first two answers are those of `answer`; all later answers are normal."""
     return lambda body, number: answer(body) if number < 2 else completions_of(body)
 
 
@@ -116,7 +116,7 @@ def test_choices_are_taken_in_the_order_of_their_index(is_normal):
 
 
 @pytest.mark.parametrize("index", [0, None, "0", -1])
-def test_choices_without_an_index_of_their_own_are_taken_in_their_order(is_normal, index):
+def test_choices_without_distinct_indices_are_taken_in_the_order_of_the_answer(is_normal, index):
     is_normal(with_choice(index=index))
 
 
@@ -147,7 +147,7 @@ def test_a_choice_that_is_no_completion_is_requested_again(fails, is_normal, fie
     is_normal(at_first(lambda body: odd_answer(body, 0)))
 
 
-def test_a_plain_completion_without_text_is_no_completion(fails):
+def test_a_choice_without_text_is_refused_at_endpoint_completions(fails):
     odd_answer = with_choices(
         lambda choices: [{"index": 0, "finish_reason": "stop"} for _ in choices]
     )
@@ -184,7 +184,9 @@ def test_other_names_of_finish_reasons_are_understood(sample, word, reason):
         ("nul \0, bell \a, \u2028", "stop", "nul \0, bell \a, \u2028"),
     ],
 )
-def test_unusual_texts_are_kept_as_they_are(sample, content, reason, text):
+def test_unusual_texts_are_kept_except_for_surrogates_which_are_replaced(
+    sample, content, reason, text
+):
     completions = sample(
         with_choice(message={"content": content}, finish_reason=reason, logprobs=None)
     )
@@ -250,7 +252,7 @@ def test_log_probabilities_that_are_no_numbers_are_unknown(sample, capsys, logpr
         "20",
     ],
 )
-def test_tokens_are_counted_if_usage_is_none(sample, usage):
+def test_tokens_are_counted_if_usage_does_not_state_their_number(sample, usage):
     completions = sample(lambda body, number: completions_of(body, usage=usage))
     assert {completion.tokens for completion in completions} == {5}
     assert sample.facts["input_tokens"] > 0
@@ -265,7 +267,7 @@ def test_usage_reported_for_a_single_choice_is_completed_from_the_log_probabilit
 
 
 @pytest.mark.parametrize("name", ["", "NAME-4b", "openai/org/name-4B", "name-4B:latest", 5])
-def test_names_of_the_same_model(sample, name):
+def test_an_answer_with_another_spelling_of_the_models_name_is_accepted(sample, name):
     assert len(sample(lambda body, number: completions_of(body, model=name))) == 4 * PROMPTS
 
 
@@ -283,12 +285,12 @@ def test_a_server_that_ignores_seeds_is_reported(sample, capsys, takes_n):
     assert sample.facts["groups_of_equal_samples"] == 6
 
 
-def test_a_server_that_samples_is_not_reported(sample, capsys):
+def test_a_server_whose_samples_differ_is_not_reported(sample, capsys):
     sample()
     assert "are equal" not in capsys.readouterr().out
 
 
-def test_greedy_completions_are_not_reported(sample, capsys):
+def test_equal_greedy_completions_are_not_reported(sample, capsys):
     sample(temperature=0.0)
     assert "are equal" not in capsys.readouterr().out
 
@@ -393,12 +395,14 @@ def test_a_server_without_the_configured_model_gets_no_request(fails, model_serv
 
 
 @pytest.mark.parametrize("models", [["/models/name-4b"], ["other-1B", "other-2B"], [], None])
-def test_other_lists_of_models_do_not_end_the_sampling(sample, model_server, models):
+def test_sampling_starts_if_a_server_lists_the_model_or_several_others_or_no_models(
+    sample, model_server, models
+):
     model_server.models, model_server.owner = models, "me"
     assert len(sample()) == PROMPTS * SAMPLES
 
 
-def test_another_server_may_answer_under_a_name_that_it_does_not_list(sample, model_server):
+def test_vllm_may_answer_under_a_name_that_it_does_not_list(sample, model_server):
     """vLLM accepts adapters that it does not list, and proxies have aliases."""
     model_server.models, model_server.owner = ["/models/another-7B"], "vllm"
     assert len(sample()) == PROMPTS * SAMPLES
@@ -412,7 +416,7 @@ def test_a_long_list_of_models_is_shortened_to_the_most_similar_names(fails, mod
 
 
 @pytest.mark.parametrize("ending", ["/", "/v1/chat/completions", "/v1/completions", "/v1/v1"])
-def test_the_right_address_is_named_if_the_servers_interface_is_there(fails, model_server, ending):
+def test_the_error_names_the_address_at_which_the_server_answers(fails, model_server, ending):
     model_server.models = ["org/name-4B"]
     url = model_server.url.removesuffix("/v1")
     answer = (404, {"detail": "Not Found"})
@@ -424,7 +428,7 @@ def test_a_slash_at_the_end_of_the_address_does_not_matter(sample, model_server)
     assert set(model_server.paths) == {"/v1/chat/completions"}
 
 
-def test_a_server_that_is_too_slow_for_so_many_requests_at_a_time_is_reported(
+def test_a_server_that_is_too_slow_for_the_number_of_concurrent_requests_is_reported(
     sample, model_server, capsys
 ):
     late = []
@@ -442,7 +446,7 @@ def test_a_server_that_is_too_slow_for_so_many_requests_at_a_time_is_reported(
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-def test_a_key_does_not_follow_a_redirect(fails, monkeypatch, status):
+def test_no_key_is_sent_to_the_target_of_a_redirect(fails, monkeypatch, status):
     monkeypatch.setenv("MY_ACCESS", "abcdef")
     elsewhere = ModelServer()
     place = f"{elsewhere.url}/chat/completions"
@@ -477,7 +481,9 @@ def test_a_key_does_not_follow_a_redirect(fails, monkeypatch, status):
         (200, {"message": "This endpoint's maximum context length is 192 tokens.", "code": 400}),
     ],
 )  # fmt: skip
-def test_every_wording_of_too_little_context_names_the_prompt(fails, status, body):
+def test_the_error_about_too_little_context_names_the_prompt_for_every_wording_of_a_server(
+    fails, status, body
+):
     answer = (status, body if isinstance(body, str) else {"error": body})
     fails(
         lambda body, number: answer if "ball 3" in str(body) else completions_of(body),
@@ -488,7 +494,7 @@ def test_every_wording_of_too_little_context_names_the_prompt(fails, status, bod
 
 
 @pytest.mark.parametrize("samples", [1, SAMPLES])
-def test_a_completion_that_ends_before_the_limit_names_the_prompt(
+def test_a_completion_that_is_truncated_before_the_limit_is_an_error_that_names_the_prompt(
     fails, sample, model_server, samples
 ):
     """llama.cpp truncates a completion where the context ends. Its usage counts only the tokens of
@@ -506,7 +512,9 @@ def test_a_completion_that_ends_before_the_limit_names_the_prompt(
     )
     model_server.requests.clear()
     sample(lambda body, number: completions_of(body), samples=samples)
-    assert any("ball 3" in str(body) for body in model_server.requests), "it was not stored"
+    assert any("ball 3" in str(body) for body in model_server.requests), (
+        "the truncated completion was stored, so it was not requested again"
+    )
 
 
 @pytest.mark.parametrize(
@@ -521,7 +529,7 @@ def test_a_completion_that_ends_before_the_limit_names_the_prompt(
         lambda body, number: with_choice(finish_reason="length")(body, number) | {"usage": None},
     ],
 )  # fmt: skip
-def test_a_truncated_completion_of_another_or_unknown_length_is_kept(sample, answer):
+def test_a_completion_truncated_close_to_the_limit_or_at_an_unknown_length_is_kept(sample, answer):
     completions = sample(answer, samples=1)
     assert {completion.finish_reason for completion in completions} == {"length"}
 
@@ -530,7 +538,8 @@ def test_a_truncated_completion_of_another_or_unknown_length_is_kept(sample, ans
 
 
 def strict(*unknown, answer):
-    """A server that refuses the first of these parameters that a request contains."""
+    """A server that refuses requests with a parameter in `unknown`. The refusal names the first
+    such parameter."""
 
     def respond(body, number):
         name = next((name for name in unknown if name in body), None)
@@ -618,7 +627,7 @@ def events_of(body, done=True) -> bytes:
 STREAM = {"Content-Type": "text/event-stream; charset=utf-8"}
 
 
-def test_a_server_that_streams_unasked_is_read(is_normal):
+def test_a_stream_that_was_not_requested_is_read(is_normal):
     is_normal(lambda body, number: (200, events_of(body), STREAM))
 
 
@@ -636,7 +645,7 @@ def test_a_stream_that_ends_in_the_middle_is_requested_again(is_normal):
 
 
 @pytest.mark.parametrize("event", ["[1]", '{"choices": 5}', '{"choices": [5]}', "{", '"x"'])
-def test_a_stream_of_another_form_is_requested_again(is_normal, event):
+def test_a_malformed_stream_is_requested_again(is_normal, event):
     is_normal(at_first(lambda body: (200, f"data: {event}\n\n".encode(), STREAM)))
 
 
@@ -672,7 +681,7 @@ def test_milliseconds_of_retry_after():
 
 
 @pytest.mark.parametrize("form", ["seconds", "date"])
-def test_a_server_that_is_away_for_long_ends_the_program_at_once(fails, model_server, form):
+def test_a_long_retry_after_ends_the_program_at_once(fails, model_server, form):
     seconds = 2 * LONGEST_RETRY_AFTER
     value = str(seconds) if form == "seconds" else formatdate(time.time() + seconds, usegmt=True)
     answer = (*refusal("daily limit reached", 429), {"Retry-After": value})

@@ -1,5 +1,5 @@
-"""The trainer with a selector: the groups that it trains on, its counts, and PRIME's token rewards
-by hand."""
+"""The online trainer: the groups that it trains on, its counts, and PRIME's token rewards compared
+with calculations by hand."""
 
 import functools
 
@@ -73,10 +73,10 @@ ADAPTER = {"rank": 4, "alpha": 8, "dropout": 0.0}
     [{}, {"adapter": ADAPTER}, {"micro_batch": 4}, {"advantage": "standardised"}],
     ids=str,
 )
-def test_process_rewards_of_no_weight_change_no_bit_of_grpo(training, plain, changes):
+def test_process_rewards_with_weight_0_leave_grpo_unchanged(training, plain, changes):
     with_process, without = training(process=PROCESS | {"weight": 0.0}, **changes), plain(**changes)
     assert with_process.completions == without.completions
-    # in micro-batches, rows without advantage may change their places
+    # with micro-batches, the order of the rows may differ, which changes the rounding
     if "micro_batch" not in changes:
         assert same(with_process.weights, without.weights)
     assert all(entry["process_loss"] > 0 for entry in with_process.log)
@@ -121,7 +121,8 @@ def test_token_advantages_of_a_batch_by_hand():
     rewards = torch.tensor([[0.2, -0.1, 9.0], [0.4, 9.0, 9.0]])
     mask = torch.tensor([[1, 1, 1], [1, 1, 0]])
     # (first rollout | second rollout)
-    # sums of each token's reward and the later ones: .1, -.1 | .4, of which .4 has the largest size
+    # sums of each token's reward and the later ones: .1, -.1 | .4
+    # largest absolute value of these sums: .4
     # rewards divided by .4: .5, -.25 | 1
     # mean of each rollout: .125 | 1
     # rewards minus the mean of the other rollout: -.5, -1.25 | .875
@@ -169,7 +170,7 @@ def test_token_rewards_of_a_batch_by_hand():
     # both scores are 0 at the start
     assert process.metrics["process_loss"] == pytest.approx(0.6931, abs=1e-4)
     # The gradient is -.5 for the weight of token 0 and .5 for that of token 1. AdamW's first step
-    # is the learning rate: .5 and -.5.
+    # has the size of the learning rate: the weights become .5 and -.5.
     torch.testing.assert_close(
         process.weights["weights"].detach(), torch.tensor([0.5, -0.5]), atol=1e-5, rtol=0
     )
@@ -194,7 +195,7 @@ def test_a_step_without_enough_groups_changes_no_weight(training, tiny):
     assert [bool(entry["grad_norm"]) for entry in four_steps.log] == [False, True, False, False]
 
 
-def test_rollouts_that_are_kept_and_thrown_away_add_up(training):
+def test_kept_and_discarded_rollouts_add_up_to_all_rollouts(training):
     for selector in (
         {"kind": "dynamic", "groups": 3},
         {"kind": "dynamic", "groups": 6},
@@ -225,7 +226,7 @@ def test_a_pool_whose_groups_have_equal_rewards_gives_a_one_line_error(training)
         training(never, 9, {"kind": "dynamic", "most_steps": 3})
 
 
-def test_a_run_that_never_updates_the_policy_is_an_error(training):
+def test_a_run_without_any_update_of_the_policy_is_an_error(training):
     with pytest.raises(UserError, match="2 sampling steps.*no weight was updated"):
         training(never, 2, {"kind": "dynamic", "most_steps": 3})
 
@@ -241,13 +242,15 @@ def test_the_newest_groups_with_a_signal_are_kept_to_be_replayed(training, monke
 
     monkeypatch.setattr(OnlineTrainer, "_draw_replayed", listening)
     run = training(selector={"kind": "beta", "replay": 3, "buffer": 5}, updates=5)
-    assert 5 < len(mixed) < 5 * 4, "the test needs groups with equal rewards"
+    assert 5 < len(mixed) < 5 * 4, (
+        "the test needs more mixed groups than the buffer holds, and groups with equal rewards"
+    )
     assert [id(group) for group in run.trainer.buffer] == [id(group) for group in mixed[-5:]]
 
 
 def test_replayed_groups_keep_the_probabilities_of_the_policy_that_sampled_them(training):
-    """With a learning rate of almost 0, all sampling steps have the same policy, so the ratios are
-    1 and nothing is clipped."""
+    """With a learning rate of almost 0, all sampling steps use the same policy, so all ratios are 1
+    and no ratio is clipped."""
     selector = {"kind": "beta", "replay": 3, "buffer": 5}
     run = training(selector=selector, updates=5, learning_rate=1e-12)
     assert [entry["replayed"] for entry in run.log][0] == 0 and run.log[-1]["replayed"] == 12
@@ -319,7 +322,7 @@ def test_a_buffer_larger_than_the_memory_is_refused_in_one_line(monkeypatch):
 
 
 @pytest.mark.parametrize("replay", [0, 2])
-def test_beside_vllm_only_replayed_groups_have_the_probabilities_of_an_earlier_policy(
+def test_with_vllm_batches_have_old_log_probabilities_only_if_groups_are_replayed(
     training, monkeypatch, replay
 ):
     StandIn.install(monkeypatch)

@@ -1,4 +1,4 @@
-"""Trusted files and folders: only trusted accounts can have made or can change them."""
+"""A file or folder is trusted if only trusted accounts can have made it and can change it."""
 
 import os
 import subprocess
@@ -25,7 +25,9 @@ def folder(tmp_path) -> Path:
     return folder
 
 
-def test_own_paths_may_be_taken_over_also_those_that_do_not_exist_yet(folder, monkeypatch):
+def test_paths_of_this_account_and_of_root_are_trusted_even_if_they_do_not_exist_yet(
+    folder, monkeypatch
+):
     (folder / "file").touch(0o644)
     (folder.parent / "link").symlink_to("folder")
     monkeypatch.chdir(folder)
@@ -61,7 +63,7 @@ def test_a_group_with_other_members_may_not_write(folder, monkeypatch):
     assert ownership.problem(folder) == f"{folder} can be written by its group"
 
 
-def test_the_group_of_the_account_alone_may_write(folder, monkeypatch):
+def test_the_accounts_own_group_may_write_if_it_has_no_other_members(folder, monkeypatch):
     """Debian and Red Hat give each account its own group, which may write to the account's home
     folder."""
     folder.chmod(0o775)
@@ -96,7 +98,7 @@ def test_a_link_is_refused_and_the_target_of_a_parent_link_is_checked(folder):
 
 
 @AS_ROOT
-def test_what_belongs_to_another_account_is_refused_unless_the_account_is_named(folder):
+def test_a_path_of_another_account_is_refused_unless_the_account_is_in_owners(folder):
     os.chown(folder, NOBODY, NOBODY)
     for path in (folder, folder / "new"):
         assert ownership.problem(path).startswith(f"{folder} belongs to account")
@@ -115,7 +117,9 @@ def test_a_private_folder_is_accessible_to_its_owner_only(folder):
 
 
 @AS_ROOT
-def test_in_a_container_files_of_the_hosts_root_are_roots(folder, monkeypatch, tmp_path):
+def test_in_a_container_folders_above_a_path_may_belong_to_the_hosts_root(
+    folder, monkeypatch, tmp_path
+):
     os.chown(folder.parent, NOBODY, NOBODY)
     monkeypatch.setattr(ownership, "ID_MAP", tmp_path / "uid_map")
     (tmp_path / "uid_map").write_text("         0       1000          1\n")
@@ -125,7 +129,7 @@ def test_in_a_container_files_of_the_hosts_root_are_roots(folder, monkeypatch, t
 
 
 @AS_ROOT
-def test_in_a_container_no_environment_of_another_account_of_the_host_is_taken_over(
+def test_in_a_container_a_folder_of_another_account_of_the_host_is_refused(
     folder, monkeypatch, tmp_path
 ):
     """In the container, all other accounts of the host appear as `nobody`."""

@@ -22,7 +22,8 @@ class Numbers:
         }
 
     def add(self, key, table, row, columns, how):
-        if how.startswith("part"):  # a gain with its interval and all its parts
+        if how.startswith("part"):
+            # columns: the gain, the ends of the interval of the part, all parts
             columns = [columns[2 + int(how.removeprefix("part "))], *columns[1:3]]
         return "/".join(
             f"{getattr(row, column):.2f}" if how != "text" else str(getattr(row, column))
@@ -82,7 +83,7 @@ def test_the_abstract_has_each_primary_claim_and_the_parts_of_the_largest_gains(
         kinds=[kind("t", "hard", 0.2, 0.0, 0.2, 0.0), kind("t", "easy", 0.5, 0.1, 0.3, 0.1), kind("t", "easy", 0.9, 0.9, 0.0, 0.0, 1.0)],
     )  # fmt: skip
     text = paragraphs.abstract(numbers, STUDY)
-    assert text.count(". ") == 4 and text.endswith("."), "five sentences"
+    assert text.count(". ") == 4 and text.endswith("."), "the abstract does not have five sentences"
     he = "That something of HE (HE) is contradicted on t (-0.30/-0.40/-0.20 points) and undecided on u (0.00/-0.10/0.10 points)."
     assert he in text and "(LDS) is supported on t (0.20/" in text and "0.90" not in text
     assert (
@@ -94,10 +95,12 @@ def test_the_abstract_has_each_primary_claim_and_the_parts_of_the_largest_gains(
     assert (
         "say nothing about another base model" in shared and "each with a base model" not in shared
     )
-    assert paragraphs.abstract(numbers, STUDY | {"recipe": {}}) == "", "nothing was trained"
+    assert paragraphs.abstract(numbers, STUDY | {"recipe": {}}) == "", (
+        "a study without training has an abstract"
+    )
 
 
-def test_many_verdicts_are_counted():
+def test_the_abstract_counts_many_verdicts_instead_of_listing_them():
     rows = [claim("HE", f"t{i}", 0.1, "supported" if i < 2 else "undecided") for i in range(5)]
     assert "of 5 pairs of model and task 3 undecided and 2 supported" in paragraphs.abstract(
         Numbers(claims=rows), STUDY
@@ -156,7 +159,7 @@ def test_a_primary_claim_of_any_paper_is_in_the_abstract():
     assert "That something of Sun (Sun) is supported on t" in text
 
 
-def test_the_graders_are_compared_at_the_end_of_each_arm():
+def test_the_part_finishing_of_the_largest_final_gain_is_compared_between_graders():
     row = lambda policy, step, gain, finishing, grading: CELL | {
         "policy": policy, "step": step, "tier": None, "grading": grading, "gain": gain, **interval("finishing", finishing)
     }  # fmt: skip

@@ -59,7 +59,7 @@ RUN_BY_A_TEST = {
     "write_answers": "test_an_analysis_runs_from_its_files_to_its_page",
     "write_crate": "test_a_crate_fulfils_its_profile",
     "write_findings": "test_the_paper_is_written_without_torch",
-    "write_locks": "test_locks_written_again_are_the_same",
+    "write_locks": "test_locks_that_are_written_again_equal_the_committed_locks",
     "write_solutions": "test_a_second_recipe_trains_its_own_runs_and_leaves_the_runs_of_grpo_unchanged",
 }
 # Programs that write the repository's generated files from other files of the repository. A test
