@@ -430,7 +430,7 @@ def break_(path, value):
             [
                 "studies.mini.arms[1]",
                 "steady, arithmetic, easy, mini",
-                "is listed before in arms[0]",
+                "listed twice, first in arms[0]",
             ],
         ),
         (

@@ -140,6 +140,6 @@ def check_run_of_checkpoints(folder: Path) -> None:
         recorded_digest = files.read_json(manifest).get("spec")
         if recorded_digest not in (None, digest):
             raise UserError(
-                f"{manifest}: the checkpoint was trained with another specification than {path};"
+                f"{manifest}: the checkpoints were trained with another specification than {path};"
                 f" delete {folder} and run again"
             )

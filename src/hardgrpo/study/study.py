@@ -155,7 +155,7 @@ def _arm_contradictions(study: dict) -> Iterator[tuple[str, str]]:
                 names = ", ".join(filter(None, combination))
                 yield (
                     f"arms[{number}]",
-                    f"the combination {names} is listed before in arms[{first_arm[combination]}]; remove one of the two",
+                    f"the combination {names} is listed twice, first in arms[{first_arm[combination]}]; remove one of the two",
                 )
                 return
             first_arm[combination] = number
