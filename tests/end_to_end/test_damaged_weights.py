@@ -92,7 +92,9 @@ def test_checkpoints_of_another_run_are_refused(finished, what):
     completed = finished.snakemake(str(grades.relative_to(finished.folder)))
     assert completed.returncode == 1 and "Traceback" not in completed.stderr
     relative = folder.relative_to(finished.folder)
-    assert f"{relative}/manifest.json: trained with another specification" in completed.stderr
+    assert (
+        f"{relative}/manifest.json: the checkpoints were trained with another" in completed.stderr
+    )
     shutil.rmtree(checkpoints)  # as the message says
     completed = finished.snakemake(str(grades.relative_to(finished.folder)))
     assert completed.returncode == 0, completed.stdout[-3000:] + completed.stderr[-3000:]

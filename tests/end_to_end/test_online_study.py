@@ -199,7 +199,7 @@ def test_a_pool_without_a_mixed_group_gives_a_one_line_error(study, tmp_path):
     ).read_text()
     assert done.returncode != 0
     assert (
-        "error: recipe: selector dynamic: 6 prompts were tried in 2 sampling steps, and only 0 of the 3 groups"
+        "error: recipe: selector dynamic: 6 prompts were tried in 2 sampling steps, and only 0 groups were neither all right nor all wrong, but an update needs 3"
         in log
     )
     assert (

@@ -471,7 +471,7 @@ def test_claims_are_judged_by_their_tests_and_replicates(after, seeds, verdicts)
         ({"probe": 30}, "before_after.yaml:"),
         (
             {"probe": 30},
-            "a probe of 30 and a group of 8 need 38 samples per prompt, and there are 32; lower probe or group",
+            "a probe of 30 and a group of 8 need 38 samples per prompt, but there are 32; lower probe or group",
         ),
         ({"kind": "probe_size"}, "analyses.before_after.kind"),
         ({"probe_size": 3}, "unknown key 'probe_size'"),
@@ -481,7 +481,7 @@ def test_claims_are_judged_by_their_tests_and_replicates(after, seeds, verdicts)
                     {"id": "c", "paper": "LDS", "claim": "c", "test": "mixed_lead", "replicates": 5}
                 ]
             },
-            "belongs to test mixed_lead",
+            "policy: is missing, but test mixed_lead needs it",
         ),
         (
             {"claims": [CONFIG["analyses"]["before_after"]["claims"][0]] * 2},

@@ -457,7 +457,7 @@ def test_clipping_ranges_and_ratios_follow_the_recipe():
 def test_a_selector_requires_a_single_process(keys, name):
     with pytest.raises(
         UserError,
-        match=f"recipe: {name}: such a run is one process, on at most one GPU; use an adapter",
+        match=f"recipe: {name}: a run with this key has one process, on at most one GPU; use an adapter",
     ):
         recipes.check_machine(SPEC.training | keys, recipes.Hardware(2, 2))
     recipes.check_machine(SPEC.training | keys, recipes.Hardware(1, 1))

@@ -92,7 +92,7 @@ def test_a_reference_policy_whose_layers_are_not_sharded_is_refused():
     model = torch.nn.Sequential(torch.nn.Linear(2, 2))
     model._no_split_modules = ["Linear"]
     with pytest.raises(
-        UserError, match="^trl .*GRPOTrainer shares out the reference policy without prepare_fsdp"
+        UserError, match="^trl .*GRPOTrainer shards the reference policy without prepare_fsdp"
     ):
         processes.check_sharded(model)
 

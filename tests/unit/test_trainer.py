@@ -214,7 +214,7 @@ def test_an_update_without_any_advantage_moves_the_weights_as_in_trl(both):
 def test_an_update_with_a_gradient_that_is_nan_ends_the_run_before_it_is_saved(gradient):
     with pytest.raises(
         UserError,
-        match="update 3 has a gradient of .* training has diverged; lower the recipe's learning_rate",
+        match="update 3 has a gradient norm of .* training has diverged; lower the recipe's learning_rate",
     ):
         Watch(None, None, 1).on_log(
             None, SimpleNamespace(global_step=3), None, logs={"reward": 0.5, "grad_norm": gradient}

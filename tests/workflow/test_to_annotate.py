@@ -165,7 +165,7 @@ def test_training_on_prompts_without_answers_is_refused_before_the_first_job(unl
     (line,) = [line for line in output.splitlines() if "has no reference answers" in line]
     assert (
         "studies.own.tasks: task 'mine' has no reference answers (labelled: false)" in line
-        and "which of its prompts to annotate" in line
+        and "annotate the prompts that `.venv/bin/snakemake subset` writes" in line
     )
 
 

@@ -131,7 +131,7 @@ def break_(path, value):
         ),
         (
             break_("recipes/mini_rest/majority_share", 0.95),
-            ["recipes.mini_rest.majority_share", "0.95 of 8 prompts an update are 8"],
+            ["recipes.mini_rest.majority_share", "0.95 of the 8 prompts of an update is 8"],
         ),
         (
             break_("recipes/mini/learning_rate", float("nan")),
@@ -197,7 +197,7 @@ def break_(path, value):
         ),
         (
             break_("recipes/mini_replay/selector/buffer", 3),
-            ["recipes.mini_replay.selector.replay", "a buffer of 3 groups cannot give 4"],
+            ["recipes.mini_replay.selector.replay", "a buffer of 3 groups cannot supply 4 groups"],
         ),
         (
             break_(
@@ -427,7 +427,11 @@ def break_(path, value):
                     {"policy": "easy", "recipe": "mini"},
                 ],
             ),
-            ["studies.mini.arms[1]", "steady, arithmetic, easy, mini", "also in arms[0]"],
+            [
+                "studies.mini.arms[1]",
+                "steady, arithmetic, easy, mini",
+                "listed twice, first in arms[0]",
+            ],
         ),
         (
             break_("studies/mini/arms/0/models", "small"),
@@ -495,7 +499,7 @@ def break_(path, value):
             [
                 "tasks",
                 "'gsm8k_concise' has no reference answers",
-                "which of its prompts to annotate",
+                "annotate the prompts that `.venv/bin/snakemake subset` writes",
             ],
         ),
         (

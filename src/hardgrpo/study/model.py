@@ -11,8 +11,8 @@ from hardgrpo.study.strict import Commit, Count, Name, Names, Share, Strict
 
 class TrainingGpus(Strict):
     count: Count
-    """GPUs per job, one process each. If every weight is trained, the GPUs share weights,
-    gradients and optimiser state (FSDP)."""
+    """GPUs per job, one process each. If every weight is trained, each GPU holds a part of the
+    weights, gradients and optimiser state (FSDP)."""
 
     micro_batch: Count
     """Completions per GPU in one forward and backward pass."""
@@ -54,7 +54,7 @@ class ModelFolder(Strict):
 
 
 class ModelPackage(Strict):
-    """A model whose weights (GGUF) come with a Python package, or in parts with several
+    """A model whose weights (a GGUF file) are in a Python package, or in parts in several
     packages."""
 
     kind: Literal["package"]
@@ -68,11 +68,12 @@ class ModelPackage(Strict):
     """Version of the package, or of all packages."""
 
     file: str
-    """File of the weights inside the package, or of the part inside each package. The path may contain wildcards (*)."""
+    """Path of the file of the weights inside the package. If the file comes in parts: the path of
+    the part inside each package. The path may contain wildcards (*)."""
 
     sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = None
     """SHA-256 checksum of the file of the weights. Required for a list of packages: the checksum shows that no part is
-    missing and that their order is right."""
+    missing and that the parts are in the right order."""
 
     licence: str
     """The licence of the weights."""
@@ -119,14 +120,14 @@ class Server(Strict):
     """Largest number of requests at the same time, for each job. The default is 32."""
 
     timeout: Annotated[float, Field(gt=0)] | None = None
-    """Seconds after which a request is repeated. The default is 600."""
+    """Seconds without an answer after which a request is repeated. The default is 600."""
 
     price: Price | None = None
     """Prices, from which costs are computed before and during a probe."""
 
     most_money: Annotated[float, Field(gt=0)] | None = None
     """Largest sum that all completions of this model may cost in this clone. Sampling stops before the sum is exceeded,
-    and the completions are kept."""
+    and the completions sampled so far are kept."""
 
     def contradictions(self) -> Iterator[tuple[str, str]]:
         if self.most_money and not self.price:
@@ -171,8 +172,9 @@ class Demonstrations(Strict):
     number for each operation."""
 
     restated: Annotated[list[Share], Field(min_length=2, max_length=3)] | None = None
-    """Only for swaps: the shares of solutions that repeat all holdings zero times, once or twice after each swap.
-    Repetition makes the same solution longer. By default, no solution repeats the holdings."""
+    """Only for swaps: the shares of solutions that repeat who holds which colour zero times, once
+    or twice after each swap. Repetition makes the same solution longer. By default, no solution
+    repeats who holds which colour."""
 
     known: (
         Annotated[list[Annotated[float, Field(gt=0)]], Field(min_length=2, max_length=2)] | None
@@ -184,7 +186,7 @@ class Demonstrations(Strict):
     misconception: Share | None = None
     """Required for facts: for each fact one wrong answer is drawn, and this share of the fact's wrong demonstrations
     gives that answer; the others give any wrong answer. Optional for arithmetic: the probability that a tripling is
-    worked as a doubling, so that wrong completions of the model agree."""
+    calculated as a doubling, so that wrong completions of the model agree."""
 
 
 class Pretrained(Strict):
@@ -234,9 +236,10 @@ class Pretrained(Strict):
     """Peak learning rate of Muon, which trains the layers' matrices."""
 
     demonstrations: Annotated[dict[str, Demonstrations], Field(min_length=1)]
-    """For each generated task: the demonstrations on which the model is trained, and how often a demonstration is wrong.
-    Demonstrations of swaps and arithmetic are worked solutions and need length and slip. Demonstrations of facts are
-    answers alone and need known and misconception."""
+    """For each generated task: the demonstrations on which the model is trained, and how often a
+    demonstration is wrong. Demonstrations of swaps and arithmetic are worked solutions and need
+    length and slip. Demonstrations of facts consist of the answer only and need known and
+    misconception."""
 
     def contradictions(self) -> Iterator[tuple[str, str]]:
         if self.heads % self.key_value_heads:
@@ -269,11 +272,13 @@ class Recording(Strict):
     test split, with {step} for the number of updates."""
 
     questions: FilesOfSplits | None = None
-    """Required with `repository`: the files of the questions, in the order of the completions (JSON Lines with question
-    and answer; or a JSON object whose list `answer` holds only the answers, so that the prompts are the questions)."""
+    """Required with `repository`: the files of the questions, in the order of the completions. A
+    file is JSON Lines with question and answer, or a JSON object whose list `answer` holds the
+    answers alone. Without questions in the file, the prompt of the completions replaces the
+    question."""
 
     scores: FilesOfSplits | None = None
-    """Only with `repository`: the files of published pass rates of the base model, a JSON list
+    """Only with `repository`: the files of published pass rates of the base model, each a JSON list
     in the order of the questions."""
 
     published: dict[Name, str] | None = None
@@ -298,7 +303,7 @@ class Repository(Strict):
     def contradictions(self) -> Iterator[tuple[str, str]]:
         if (self.repository is None) != (self.commit is None):
             missing = "commit" if self.commit is None else "repository"
-            yield missing, "`repository` and `commit` belong together; give both or none"
+            yield missing, "`repository` and `commit` belong together; give both or neither"
 
 
 class Recorded(Repository):
@@ -311,8 +316,9 @@ class Recorded(Repository):
     """Replaces {model} in the paths of `recordings`."""
 
     recordings: Annotated[dict[str, Recording], Field(min_length=1)]
-    """For each task, the files of its completions (JSON Lines with question, answer, completions; with `repository`, a JSON
-    list that holds for each question a list of texts, each of which consists of the prompt and the completion)."""
+    """For each task, the files of its completions: JSON Lines with question, answer and
+    completions. With `repository`, each file is a JSON list with a list of texts for each question.
+    Each text is the prompt followed by one completion."""
 
     def contradictions(self) -> Iterator[tuple[str, str]]:
         yield from super().contradictions()
@@ -376,7 +382,10 @@ class Trajectory(Repository):
     def contradictions(self) -> Iterator[tuple[str, str]]:
         yield from super().contradictions()
         if (self.repository is None) != (self.rollouts is None):
-            yield "rollouts", "belongs to `repository`, whose files hold shares; give both or none"
+            yield (
+                "rollouts",
+                "is needed with `repository`, whose files hold shares, and only with it; give both or neither",
+            )
 
 
 class Shape(Strict):

@@ -126,8 +126,8 @@ def _arms(study: dict) -> list[dict]:
 
 
 def _short(arm: dict, models: list, tasks: list) -> dict:
-    """An arm without needless keys (`recipe` without a recipe, `models` with all models, `tasks`
-    with all tasks), and with a name in place of a list of one name."""
+    """An arm without needless keys (`recipe` if the study has no recipes, `models` and `tasks` if
+    they list all models or tasks), and with a name in place of a list of one name."""
     defaults = {"recipe": [None], "models": models, "tasks": tasks}
     return {
         key: names[0] if len(names) == 1 else names
@@ -137,7 +137,8 @@ def _short(arm: dict, models: list, tasks: list) -> dict:
 
 
 def _test(study: dict, task: str, test: str | dict) -> str | dict | None:
-    """An entry of `also_tested_on`; None if no model's runs of `task` are tested on it."""
+    """The new form of `test`, an entry of `also_tested_on`; None if no model's runs of `task` are
+    tested on `test`."""
     if isinstance(test, dict):
         return test
     models = [

@@ -12,7 +12,7 @@ CALIBRATION = "results/calibration.json"  # calibration of the cost model
 GPU_CHECK = "results/gpu-check"
 # configurations that the command `hardgrpo` writes, and recordings in the project's format
 CHOICES = "results/choose"
-# a run in the paths of rules; `model` is the name of its base
+# a run in the paths of rules; the wildcard `model` is the name of the run's base model
 RUN = "{model}/{task}/{recipe}/{policy}/seed{seed}"
 RUN_FOLDER = f"results/training/{RUN}"
 # states of unfinished runs, and completions that later probes reuse
@@ -154,7 +154,7 @@ def evaluation(sampler: str, test: str) -> str:
 
 
 def completions(grades: str) -> str:
-    """The texts of completions. `grades` is the file of their grades, a path of `evaluation`."""
+    """The texts of completions. `grades` is the path that `evaluation` returns for them."""
     return grades.removesuffix(".csv.gz") + ".jsonl.gz"
 
 
@@ -180,14 +180,14 @@ def committed_table(table: str) -> str:
 
 
 def pair_of(path: str) -> tuple[str, str]:
-    """(base, task) of a file `{base}/{task}.csv`, a path of `difficulty` or `trajectory`."""
+    """(base, task) of a path `.../{base}/{task}.csv` that `difficulty` or `trajectory` returns."""
     base, task = path.removesuffix(".csv").split("/")[-2:]
     return base, task
 
 
 def choice_of(path: str) -> tuple[str, str, str]:
-    """(base, task, policy) of a subset's file: a path of `subset`, or `second.csv` or `second.json`
-    in a run's folder."""
+    """(base, task, policy) of a subset's file: a path that `subset` returns, or `second.csv` or
+    `second.json` in a run's folder."""
     parts = path.split("/")
     if parts[-1].startswith("second."):
         return parts[-6], parts[-5], parts[-3]
@@ -217,8 +217,9 @@ def agreement(study: str) -> str:
 
 
 def study_part(study: ResolvedStudy) -> dict:
-    """The part of the configuration that determines the files of a study, from which
-    `ResolvedStudy.of` makes the same study without settings of training."""
+    """The part of the configuration that determines the files of a study. `ResolvedStudy.of`
+    accepts this part in place of the configuration; the study then lacks settings of sampling and
+    training."""
     tasks = study.tasks
     tests = {test for _, _, test in study.tests}
     source_keys = ("kind", "repository", "recordings", "seed", "prompts", "chosen_from")
@@ -347,7 +348,8 @@ def published_files(study: ResolvedStudy) -> list[str]:
 
 
 def recorded_probes(study: ResolvedStudy) -> list[tuple[str, str, str]]:
-    """(completions, difficulty, difficulty graded with the prompt) of recorded models."""
+    """Three files for each pool of a recorded model: its completions, its difficulties, and its
+    difficulties if the grader also reads the prompts."""
     return [
         (probe(model, task, 0), difficulty(model, task), difficulty(model, f"{task}.with_prompt"))
         for model, task, _ in study.probed_pools
@@ -359,8 +361,8 @@ def parts(split: settings.Split, data: str) -> list[tuple[str, str]]:
     """(file that must exist, file or folder to read) of each part of a split. A local copy, below
     the folder `data`, takes precedence over the hub.
 
-    If the split has no source, return a path that cannot exist and names the missing key, which
-    Snakemake reports as a missing file.
+    If the split has no source, the returned path names the missing key. No such file can exist, so
+    Snakemake reports the key as a missing file.
     """
     source = split.task["source"]
     if source["kind"] == "generated":
@@ -440,8 +442,8 @@ def texts(study: ResolvedStudy) -> list[str]:
 
 
 def prunings(study: ResolvedStudy, studies: Collection[ResolvedStudy]) -> list[str]:
-    """The outputs of the rule that prunes checkpoints, for a study's runs except those that another
-    of `studies` has not evaluated yet."""
+    """The outputs of the rule that prunes checkpoints, for a study's runs except runs that another
+    of `studies` still has to evaluate."""
     study_evaluations = set(evaluations(study))
     needed_runs = {
         run

@@ -25,7 +25,7 @@ class Money(Strict):
 
 
 class Policy(Strict):
-    """A selection policy chooses which prompts of the pool to train on, from the base model's
+    """A selection policy chooses which prompts of the pool to train on, based on the base model's
     completions."""
 
     rule: RuleName
@@ -40,7 +40,7 @@ class Policy(Strict):
     """A prompt counts as wrong if its pass rate is below this threshold."""
 
     highest_tier: float | None = None
-    """A prompt counts as low if its tier is at most this number."""
+    """The rule low_tiers takes the prompts whose tier is at most this number."""
 
     by: (
         Literal[
@@ -70,13 +70,13 @@ class Policy(Strict):
     and for recipes that train all weights with beta 0."""
 
     probed_on: str | None = None
-    """The task whose pass rates decide: a task with the same problems and another completion limit. The default is the
-    trained task."""
+    """The task on which the model is probed for the choice: a task with the same problems and
+    another completion limit. The default is the trained task."""
 
     probed_by: str | None = None
-    """The model whose completions decide, so that a small model can choose for a large model.
-    The default is the trained model. If each replicate pretrains its own base model, the probing
-    model's base with the same seed decides."""
+    """The model that is probed for the choice, so that a small model can choose for a large model.
+    The default is the trained model. If the probing model has a base model for each seed, the base
+    model with the run's seed is probed."""
 
     def contradictions(self) -> Iterator[tuple[str, str]]:
         rule, keys = policies.RULES[self.rule], self.model_fields_set
@@ -106,7 +106,7 @@ class Policy(Strict):
             yield (
                 "budget",
                 "this policy needs the reference answers of the whole pool before it chooses, so a budget in money cannot limit the number of"
-                " labels; choose `by` a measure that needs no labels, or give a share or a number of prompts",
+                " labels; set `by` to a measure that needs no labels, or give the budget as a share or a number of prompts",
             )
         if (
             by == "predicted"
@@ -120,5 +120,5 @@ class Policy(Strict):
         if self.rule == "nearest_half" and by not in policies.SHARES:
             yield (
                 "by",
-                f"{by} is not a share, so its distance from one half has no meaning; choose lowest or highest, or another measure",
+                f"{by} is not a share, so its distance from one half has no meaning; choose rule lowest or highest, or another measure",
             )

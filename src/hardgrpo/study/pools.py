@@ -8,9 +8,9 @@ from hardgrpo.study.resolved import ResolvedStudy
 
 
 def problems(models: dict, tasks: dict, base: str, task: str, split: str = "train") -> str:
-    """The file of the problems of a split that fit into a base model's context; the file of all
-    problems of the split for recorded models and models behind a server, whose tokenizer is not
-    available. `models` and `tasks` are sections of the configuration."""
+    """The file of the problems of a split that fit into a base model's context. For recorded models
+    and models behind a server, no tokenizer is available, and the file has all problems of the
+    split. `models` and `tasks` are sections of the configuration."""
     if _has_tokenizer(models, base):
         return paths.pool(base, settings.sampled_task(tasks, task), split)
     return paths.problems(task, split)

@@ -22,10 +22,12 @@ class Original(Strict):
     """The folder of the files in the repository."""
 
     files: Annotated[list[Name], Field(min_length=1)]
-    """The names of the files. For kind probe_sizes, the first row of a question counts if the question is repeated."""
+    """The names of the files. For kind probe_sizes, only the first row of a repeated question is
+    used."""
 
     local: str
-    """Folder below `data`. A file of the same name in this folder is read instead of the download."""
+    """Folder below `data`. If this folder has a file with a name in `files`, that file is read
+    instead of a download."""
 
     licence: str
     """The licence of the files."""
@@ -38,7 +40,8 @@ class Original(Strict):
 
 
 class Claim(Strict):
-    """A claim of a paper, named before the tables are made. Its verdict: see docs/statistics.md."""
+    """A claim of a paper, written down before the tables are made. docs/statistics.md describes the
+    verdicts."""
 
     id: Name
     """A name for the claim."""
@@ -57,16 +60,21 @@ class Claim(Strict):
     """The number of seeds that a verdict requires."""
 
     margin: Annotated[float, Field(gt=0)] | None = None
-    """Only for unsolved_gain: the margin, a share."""
+    """Only for unsolved_gain: the largest distance of the gain from zero that the claim allows, as
+    a share."""
 
     policy: Literal["hard", "hard_solvable", "nearest_half", "middle", "easy"] | None = None
-    """Only for mixed_lead: the rule that chooses."""
+    """Only for mixed_lead: the rule that chooses the prompts."""
 
     def contradictions(self) -> Iterator[tuple[str, str]]:
         for key, test in (("margin", "unsolved_gain"), ("policy", "mixed_lead")):
             if (getattr(self, key) is not None) != (self.test == test):
-                problem = "remove it" if self.test != test else "add it"
-                yield key, f"belongs to test {test} only; {problem}"
+                yield (
+                    key,
+                    f"is missing, but test {test} needs it; add it"
+                    if self.test == test
+                    else f"belongs to test {test} only; remove it",
+                )
 
 
 class Analysis(Strict):
@@ -80,10 +88,10 @@ class Analysis(Strict):
     """The question that the analysis answers, for the list of studies."""
 
     kind: Literal["probe_sizes", "before_after"]
-    """What is computed, and the format of the files. probe_sizes: how the chosen prompts behave,
-    for each number of samples per prompt that chooses them (Parquet files in AdaRFT's form).
-    before_after: pass rates before and after training, by the pass rate before (a CSV file with
-    initial_pass1 and pass1_seed1, pass1_seed2, ...)."""
+    """What is computed, and the format of the files. probe_sizes: measures of the chosen prompts,
+    for each number of samples per prompt by which prompts are chosen (Parquet files in AdaRFT's
+    form). before_after: pass rates before and after training, grouped by the pass rate before
+    training (a CSV file with columns initial_pass1 and pass1_seed1, pass1_seed2, ...)."""
 
     model: Name
     """The name of the model, for tables and figures."""
@@ -95,7 +103,8 @@ class Analysis(Strict):
     """The prompts and runs that the results describe, in words."""
 
     samples: Annotated[int, Field(ge=2, le=1000)]
-    """Samples per prompt behind each published pass rate. Each pass rate must be a multiple of 1/samples."""
+    """Samples per prompt from which each published pass rate was computed. Each pass rate must be a
+    multiple of 1/samples."""
 
     probe: Count
     """Number of samples per prompt by which prompts are chosen (probe_sizes: every number from 1 to
@@ -116,7 +125,7 @@ class Analysis(Strict):
         if self.probe + self.group > self.samples:
             yield (
                 "probe",
-                f"a probe of {self.probe} and a group of {self.group} need {self.probe + self.group} samples per prompt, and"
+                f"a probe of {self.probe} and a group of {self.group} need {self.probe + self.group} samples per prompt, but"
                 f" there are {self.samples}; lower probe or group",
             )
         if self.kind == "before_after" and len(self.source.files) != 1:

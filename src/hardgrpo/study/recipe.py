@@ -128,7 +128,8 @@ class Process(Strict):
     model is trained as without process rewards."""
 
     beta: Annotated[float, Field(gt=0)]
-    """The reward of a token is β log(reward model's probability / base model's)."""
+    """The reward of a token is β log(probability under the reward model / probability under the
+    base model)."""
 
     learning_rate: Annotated[float, Field(gt=0)]
     """Learning rate of the reward model (AdamW)."""
@@ -165,7 +166,7 @@ class Recipe(Strict):
 
     objective: Literal["grpo", "sft"] | None = None
     """grpo (the default): sample rollouts and reward them. sft: supervised fine-tuning on the worked solutions of the
-    same prompts, without the keys that GRPO needs."""
+    chosen prompts, without the keys that GRPO needs."""
 
     updates: Count
     """Updates (optimiser steps) per run. With a selector, `updates`, checkpoint_every,
@@ -252,9 +253,9 @@ class Recipe(Strict):
     """Required for GRPO: the software that samples rollouts. vllm runs on the GPUs of the trainer."""
 
     importance_correction: ImportanceCorrection | None = None
-    """For generation: vllm. Weights the losses of rollouts by the ratio of the trainer's
-    probability to vLLM's, which differ slightly (see updates.csv). null (the default): no
-    weights."""
+    """Only with generation: vllm. The losses of rollouts are multiplied by the ratio of the
+    trainer's probability to vLLM's probability, because the two differ slightly (see updates.csv).
+    null (the default): the losses are not multiplied."""
 
     checkpoint_every: Count
     """Updates between two checkpoints. `updates` must be a multiple of this number."""
@@ -279,12 +280,12 @@ class Recipe(Strict):
         if self.base == "nf4" and self.generation == "vllm":
             yield (
                 "generation",
-                "vLLM cannot follow an adapter that is merged into 4-bit weights; choose transformers, or base: bf16",
+                "an adapter cannot be merged into 4-bit weights for vLLM; choose transformers, or base: bf16",
             )
         if self.importance_correction and self.generation != "vllm":
             yield (
                 "importance_correction",
-                "belongs to generation: vllm; other rollouts are sampled with the trainer's own probabilities: remove it",
+                "belongs to generation: vllm, because transformers samples with the trainer's own probabilities; remove it",
             )
 
     def _precision_contradictions(self) -> Iterator[tuple[str, str]]:
@@ -296,13 +297,13 @@ class Recipe(Strict):
         if self.base == "bf16" and not self.adapter:
             yield (
                 "base",
-                "trained weights must be held in 32 bits, because most updates are smaller than a step of bf16; choose fp32 (with precision:"
+                "trained weights must be held in 32 bits, because most updates are smaller than the rounding step of bf16; choose fp32 (with precision:"
                 " bf16 for arithmetic in bf16), or add an adapter",
             )
         if self.base != "fp32" and self.precision == "fp32":
             yield (
                 "precision",
-                f"a base held as {self.base} computes in bf16, not in fp32; choose bf16, or base: fp32",
+                f"the arithmetic with weights held as {self.base} is in bf16, not in fp32; choose bf16, or base: fp32",
             )
 
     def _objective_contradictions(self) -> Iterator[tuple[str, str]]:
@@ -332,8 +333,8 @@ class Recipe(Strict):
         elif not 0 < round(share * prompts) < prompts:
             yield (
                 "majority_share",
-                f"{share} of {prompts} prompts an update are {round(share * prompts)}; choose a share that gives at least one prompt with a label and"
-                " one without",
+                f"{share} of the {prompts} prompts of an update is {round(share * prompts)} after rounding; choose a share that gives at least one"
+                " prompt with a label and one without",
             )
         for key in ("selector", "process"):
             if getattr(self, key):
@@ -384,11 +385,11 @@ class Recipe(Strict):
             ):
                 yield (
                     "selector.replay",
-                    "a replay is corrected by the probabilities with which its group was sampled, and with dropout these are not recorded; set"
+                    "a replayed group needs the probabilities with which its rollouts were sampled, and with dropout these are not recorded; set"
                     " adapter.dropout: 0",
                 )
             if selector["replay"] > selector["buffer"]:
                 yield (
                     "selector.replay",
-                    f"a buffer of {selector['buffer']} groups cannot give {selector['replay']}; raise buffer",
+                    f"a buffer of {selector['buffer']} groups cannot supply {selector['replay']} groups for each update; raise buffer",
                 )

@@ -10,7 +10,7 @@ from hardgrpo.runtime.errors import UserError
 from hardgrpo.study import settings
 from hardgrpo.study.settings import Run, Split
 
-# An analysis of published numbers is a study without these.
+# Keys of a study that an analysis of published numbers does not have.
 NOTHING_TRAINED = {"models": [], "tasks": [], "arms": [], "seeds": []}
 
 
@@ -97,7 +97,7 @@ class ResolvedStudy:
         return Split(task, name, self.tasks[task])
 
     def bases(self, model: str) -> list[str]:
-        """The weights from which the study's runs of a model start."""
+        """The names of the weights from which the study's runs of a model start."""
         return settings.bases_of(self.models, model, self.seeds)
 
     @cached_property
@@ -202,11 +202,11 @@ def withheld_splits(
 ) -> list[tuple[str, str]]:
     """(task, split) whose problems are left out of a pretrained base's demonstrations.
 
-    Both splits of the demonstrated tasks are left out, and both splits of tasks of the same
-    families on which one of `studies` (all studies of the configuration) trains or tests the model.
-    Facts are never left out, because a model learns facts only from its demonstrations. Tasks that
-    no study uses with this model are not listed, so that a new task does not pretrain the model
-    again.
+    Both splits of the demonstrated tasks are left out. So are both splits of each other task that
+    has the family of a demonstrated task, if one of `studies` (all studies of the configuration)
+    trains or tests the model on this task. Facts are never left out, because a model learns facts
+    only from its demonstrations. Tasks that no study uses with this model are not left out, so that
+    the model is not pretrained again when somebody adds a task.
     """
     base_model = settings.model_of(base)
     demonstrations = models[base_model]["source"]["demonstrations"]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from hardgrpo.data import generated
 
 OWN = "own"  # the value of `seed` of a pretrained model if each replicate pretrains its own base
-# end of the name of a replicate's own base; models may not have such a name
+# end of the name of a replicate's own base; the name of a model may not have this end
 OWN_BASE_NAME = re.compile(r"-seed[0-9]+$")
 
 RECIPE_DEFAULTS = {"adam_beta2": 0.999}  # defaults of keys that a recipe may leave out
@@ -294,8 +294,8 @@ def also_compared(study: dict) -> list[list[tuple[str, str]]]:
 
 
 def pretraining(model: dict, tasks: dict) -> dict:
-    """The settings of `pretrain_model.py`: a model's source, in which each demonstrated task also
-    has its source and prompt."""
+    """The settings of `pretrain_model.py`: a model's source, with the source and prompt of each
+    demonstrated task added to `demonstrations`."""
     source = model["source"]
     demonstrations = {
         task: values | {"source": tasks[task]["source"], "prompt": tasks[task]["prompt"]}

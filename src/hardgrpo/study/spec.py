@@ -130,8 +130,8 @@ class Spec:
 
 def check_run_of_checkpoints(folder: Path) -> None:
     """Raise a `UserError` if a manifest in `folder` or in its step folders records another
-    specification than `spec.yaml` in the parent folder. A manifest without `spec`, of an older
-    version, passes, and so does a folder without `spec.yaml`."""
+    specification than `spec.yaml` in the parent folder. Manifests of older versions, which have no
+    `spec`, are accepted. Without `spec.yaml`, nothing is checked."""
     path = folder.parent / "spec.yaml"
     if not path.is_file():
         return
@@ -140,6 +140,6 @@ def check_run_of_checkpoints(folder: Path) -> None:
         recorded_digest = files.read_json(manifest).get("spec")
         if recorded_digest not in (None, digest):
             raise UserError(
-                f"{manifest}: trained with another specification than {path}, so it belongs to"
-                f" another run; delete {folder} and run again"
+                f"{manifest}: the checkpoints were trained with another specification than {path};"
+                f" delete {folder} and run again"
             )

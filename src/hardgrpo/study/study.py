@@ -74,7 +74,8 @@ class Study(Strict):
     """Tasks or models with a weaker signal, for the table weaker_signal (Table 3 of HE)."""
 
     aims_at: list[str] | None = None
-    """Ids of claims in paper/claims.yaml for which the plan says how many seeds each needs."""
+    """Ids of claims in paper/claims.yaml. The plan states how many seeds each of these claims
+    needs."""
 
     held_constant: (
         list[Literal["updates", "prompts", "rollouts", "completion_tokens", "labels"]] | None
@@ -118,7 +119,7 @@ class Study(Strict):
                 if not has_arm(study, policy=arm.policy, recipe=arm.recipe):
                     yield (
                         f"also_compared[{number}]",
-                        f"no arm of the study trains by policy '{arm.policy}' and recipe '{arm.recipe}'; name two of its arms",
+                        f"no arm of the study has policy '{arm.policy}' and recipe '{arm.recipe}'; name two arms of the study",
                     )
 
 
@@ -138,7 +139,7 @@ def _arm_contradictions(study: dict) -> Iterator[tuple[str, str]]:
             if not has_arm(study, **{singular: name}):
                 yield (
                     "arms",
-                    f"no arm has {singular} '{name}'; add one, or take '{name}' out of `{kind}`",
+                    f"no arm has {singular} '{name}'; add an arm, or take '{name}' out of `{kind}`",
                 )
     # (model, task, policy, recipe) -> number of the arm that has it
     first_arm: dict[tuple, int] = {}
@@ -154,7 +155,7 @@ def _arm_contradictions(study: dict) -> Iterator[tuple[str, str]]:
                 names = ", ".join(filter(None, combination))
                 yield (
                     f"arms[{number}]",
-                    f"{names}: listed twice in this arm, or also in arms[{first_arm[combination]}]; remove one",
+                    f"the combination {names} is listed twice, first in arms[{first_arm[combination]}]; remove one of the two",
                 )
                 return
             first_arm[combination] = number

@@ -1,8 +1,9 @@
 """Check a study against its models, tasks, policies and recipes. Contradictions between a study's
 own keys are found by the class `hardgrpo.study.study.Study`.
 
-Each check yields its mistakes as (place, what is wrong and what to do). The arguments of a check
-are the study's place, the study, and the sections of the configuration that `CHECKS` lists.
+Each check yields the mistakes of the study as (place, what is wrong and what to do). The arguments
+of a check are the study's place, the study, and the sections of the configuration that `CHECKS`
+lists.
 """
 
 import difflib
@@ -82,7 +83,8 @@ def study_mistakes(config: dict, name: str) -> Mistakes:
         return
     for check, sections in (*CHECKS["any"], *CHECKS[kinds.pop()]):
         yield from check(place, study, *(config[section] for section in sections))
-    # for the study of config.yaml only, because changed limits may be too large for other studies
+    # Only for the study of config.yaml: completion limits that the user raises for this study may
+    # be too large for the GPUs of other studies.
     if name == config["study"]:
         yield from memory_shortages(study, config["models"], config["recipes"], config["tasks"])
 
@@ -202,8 +204,8 @@ def _missing_solutions(place: str, study: dict, tasks: dict, recipes: dict) -> M
 def _missing_measures(
     place: str, study: dict, tasks: dict, policies: dict, recipes: dict
 ) -> Mistakes:
-    """Report curricula that sort by tier or pass rate where the chosen prompts have no tiers or no
-    pass rates."""
+    """Report curricula that sort by a measure (tier or pass rate) that the chosen prompts do not
+    have."""
     selectors = {name: recipes[name].get("selector") or {} for name in recipes_of(study)}
     measures = {
         name: selector.get("by", "tier")
@@ -276,7 +278,7 @@ def _missing_answers(place: str, study: dict, tasks: dict, policies: dict) -> Mi
             yield (
                 f"{place}.tasks",
                 f"task '{task}' has no reference answers (labelled: false), so nothing can be trained on it;"
-                " `.venv/bin/snakemake subset` says which of its prompts to annotate: name the filled-in file as its `annotated`",
+                " annotate the prompts that `.venv/bin/snakemake subset` writes, and name the filled-in file in the task's key `annotated`",
             )
     for task, policy in _combinations(study, "task", "policy"):
         takes_annotated = policies[policy]["rule"] == "annotated"

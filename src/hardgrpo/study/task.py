@@ -17,9 +17,9 @@ class Generated(Strict):
 
     family: Literal["swaps", "arithmetic", "shuffled_objects", "facts"]
     """swaps: people swap colours. arithmetic: word problems of several steps. shuffled_objects:
-    as BIG-Bench-Hard's tracking_shuffled_objects. facts: which animal a person keeps, drawn at
-    random; a model can learn facts only from its demonstrations, which contain both splits; at
-    most 650 problems."""
+    as in BIG-Bench-Hard's tracking_shuffled_objects. facts: which animal a person keeps, at most
+    650 problems. The animals are drawn at random, so a model can learn facts only from its
+    demonstrations, which contain both splits."""
 
     objects: Annotated[list[Annotated[int, Field(ge=2, le=7)]], Field(min_length=1)] | None = None
     """The numbers of objects that a problem may have (swaps, shuffled_objects)."""
@@ -251,7 +251,7 @@ class Probe(Strict):
         if self.stop and self.shards > 1:
             yield (
                 "shards",
-                f"{self.shards} shards cannot stop early, because the samples that a prompt needs depend on all other prompts; set it to 1, or"
+                f"{self.shards} shards cannot stop early, because the samples that a prompt needs depend on all other prompts; set shards to 1, or"
                 " remove `stop`",
             )
 

@@ -2,9 +2,9 @@
 Imports torch and PEFT.
 
 TRL would merge the adapter into the base weights before it sends them to vLLM, and unmerge the
-adapter afterwards. In bf16, both round the base weights, which would drift with every update
-(huggingface/trl#6688). The reference policy of the KL term would then differ from the base model.
-The adapter would also be evaluated on other base weights than it was trained on.
+adapter afterwards. In bf16, both operations round the base weights, which would drift with every
+update (huggingface/trl#6688). The reference policy of the KL term would then differ from the base
+model. The adapter would also be evaluated on other base weights than it was trained on.
 """
 
 import hashlib

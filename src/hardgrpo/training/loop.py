@@ -79,7 +79,9 @@ def train(
     trainer = build(spec, problems, subset, tokenizer, state, hardware, track)
     trainer.remove_callback(PrinterCallback)
     if processes.state is not None and processes.is_first:
-        placement = "sharded over them (FSDP2)" if trainer.is_fsdp_enabled else "held by each"
+        placement = (
+            "sharded over them (FSDP2)" if trainer.is_fsdp_enabled else "held by each process"
+        )
         say(f"{hardware.processes} processes, all weights {placement}")
     if hardware.gpus > 1 and not recipe.get("adapter") and not trainer.is_fsdp_enabled:
         raise UserError("accelerate did not shard the weights over the GPUs; see the log above")
@@ -275,7 +277,7 @@ class Watch(TrainerCallback):
         # TRL logs before it saves the weights of this update
         if not math.isfinite(float(logs.get("grad_norm", 0))):
             raise UserError(
-                f"update {state.global_step} has a gradient of {logs['grad_norm']}: training has diverged; lower the recipe's learning_rate,"
+                f"update {state.global_step} has a gradient norm of {logs['grad_norm']}: training has diverged; lower the recipe's learning_rate,"
                 " or its temperature, and run again"
             )
         difference = logs.get(outputs.LOGP_DIFFERENCE, 0)
@@ -283,7 +285,7 @@ class Watch(TrainerCallback):
             self.has_warned = True
             say(
                 f"warning: update {state.global_step}: the log-probabilities that vLLM and the trainer give a sampled token differ by"
-                f" {difference:.2f} on average (in bf16 usually by less than .05), so the rollouts do not follow the trained model: see"
+                f" {difference:.2f} on average (in bf16 usually by less than .05), so the rollouts are not samples of the trained model; see"
                 " docs/gpus.md"
             )
         if "reward" in logs:

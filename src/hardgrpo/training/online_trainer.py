@@ -78,7 +78,8 @@ class OnlineTrainer(Trainer):
         self.is_idle = batch is None
         counts |= {"labels": len(new_prompts), "trained": int(not self.is_idle)}
         self._log_step([len(prompts.ids) for prompts, _, _ in calls], counts)
-        # `_compute_loss` ignores the batch, but TRL needs the usual number of rows
+        # Without an update, `_compute_loss` ignores the batch, but TRL needs the usual number of
+        # rows.
         if self.is_idle:
             _, batch, _ = calls[-1]
             rows = torch.arange(len(inputs), device=self.accelerator.device)
@@ -136,7 +137,7 @@ class OnlineTrainer(Trainer):
                 prompts = self.steps_since_update * self.recipe["prompts_per_update"]
                 raise UserError(
                     f"recipe: selector {self.settings['kind']}: {prompts} prompts were tried in {self.steps_since_update} sampling steps, and only"
-                    f" {len(self.pending)} of the {update_groups} groups of an update are neither all right nor all wrong; choose prompts that"
+                    f" {len(self.pending)} groups were neither all right nor all wrong, but an update needs {update_groups}; choose prompts that"
                     " the model solves sometimes (policy), raise group_size, or raise selector.most_steps"
                 )
             return None, self._rollout_counts(rollouts, len(mixed))
@@ -217,7 +218,7 @@ class OnlineTrainer(Trainer):
 
     def _log_step(self, call_sizes: list[int], counts: dict) -> None:
         """Reduce each metric of a step's calls to its maximum, minimum or mean over rollouts, as
-        its name states. Add `counts`. `call_sizes` are the numbers of prompts."""
+        its name states. Add `counts`. `call_sizes` are the numbers of prompts of the calls."""
         metrics, size = self._metrics["train"], self.num_generations
         for name, values in metrics.items():
             if len(call_sizes) > 1 and len(values) == len(call_sizes):
@@ -244,7 +245,7 @@ class OnlineTrainer(Trainer):
         if is_finished and update_counts and not any(update_counts):
             raise UserError(
                 f"recipe: none of the {len(update_counts)} sampling steps of the run had groups to train on, so no weight was updated; choose prompts that"
-                " the model solves sometimes (policy), raise updates, or ask the selector for less (selector.groups, selector.reference)"
+                " the model solves sometimes (policy), raise updates, or lower selector.groups or selector.reference"
             )
         return output
 
@@ -292,7 +293,7 @@ def build_trainer(
         longest_prompt = max(len(str(row["prompt"])) for row in rows.values())
         check_buffer_memory(recipe, longest_prompt, spec.completion_tokens, settings)
         if settings["kind"] == "targeted":
-            # before the model embeds the pool
+            # check before the model embeds the pool, which takes long
             online_selectors.check_anchor_count(settings, len(prompts))
             if hardware.gpus:
                 arguments["model"].to("cuda")
@@ -326,7 +327,7 @@ def curriculum_measures(
     if missing:
         raise UserError(
             f"{source}: prompt '{missing[0]}' has no {measure}, by which the recipe's curriculum sorts; choose another selector.by, or a policy"
-            f" and a task with a {measure}"
+            f" and a task whose prompts have a {measure}"
         )
     return values
 

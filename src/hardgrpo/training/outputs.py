@@ -38,7 +38,7 @@ ONLINE_COLUMNS = {
     "process_loss": "process_loss",
     "process_accuracy": "process_accuracy",
 }
-# difference of a sampled token's log-probability, vLLM against trainer
+# difference between vLLM's and the trainer's log-probability of a sampled token
 LOGP_DIFFERENCE = "sampling/sampling_logp_difference/mean"
 VLLM_COLUMNS = {
     "logp_difference_mean": LOGP_DIFFERENCE,
@@ -111,7 +111,7 @@ def export(
             (row["logp_difference_max"] for row in rows[offset:] if "logp_difference_max" in row),
             default=None,
         ),
-        # Seconds and tokens of this job only, without the first round, like `seconds`.
+        # Seconds and tokens of this job only, without the first round, as in the key `seconds`.
         update_seconds=round(sum(timing_row["seconds"] for timing_row in own_timing), 3),
         completion_tokens=round(sum(row["tokens_mean"] * row["rollouts"] for row in rows[offset:])),
         # Checksum of the base weights under the adapter, which training must not change, and the

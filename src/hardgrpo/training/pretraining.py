@@ -85,7 +85,8 @@ def train(model_name: str, settings: dict, batches, model: Qwen3ForCausalLM) -> 
         Muon(matrices, lr=settings["matrix_learning_rate"], momentum=0.95),
     ]
     steps = settings["steps"]
-    # Warm-up over a tenth, then constant, then linear decay over the last 45 %.
+    # Warm-up over the first tenth of the steps, then constant, then linear decay over the last
+    # 45 %.
     learning_rate_factor = lambda step: min(
         1, (step + 1) / (0.1 * steps), max(0.03, (steps - step) / (0.45 * steps))
     )
@@ -146,8 +147,8 @@ def orthogonalise(matrices: torch.Tensor) -> torch.Tensor:
 
 
 def draw_batches(settings: dict, excluded: set, tokenizer):
-    """Yield endless batches of (prompt ids, completion ids) of similar length, without the
-    questions in `excluded`."""
+    """Yield batches without end: lists of (prompt token ids, completion token ids) of similar
+    length, without the questions in `excluded`."""
     rng = random.Random(f"demonstrations:{settings['seed']}")
     names = list(settings["demonstrations"])
     for start in itertools.count(step=BUCKET_BATCHES):

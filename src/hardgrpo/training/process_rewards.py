@@ -62,8 +62,8 @@ class ProcessRewards:
         self.metrics: dict[str, float] = {}
 
     def learn(self, batch: dict, rewards: torch.Tensor, group_size: int) -> torch.Tensor:
-        """Train the reward model on a batch and return its advantages (rollouts, tokens). `rewards`
-        (rollouts,) are 1 or 0."""
+        """Train the reward model on a batch and return the batch's advantages (rollouts, tokens).
+        `rewards` (rollouts,) are 1 or 0."""
         mask = batch["completion_mask"]
         with torch.no_grad(), self._use_reference():
             reference_logps = self._log_probabilities(batch, slice(None))

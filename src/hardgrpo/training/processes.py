@@ -127,7 +127,7 @@ def check_sharded(model) -> None:
         if type(module).__name__.removeprefix("FSDP") in (model._no_split_modules or ())
     ]
     if not all(isinstance(layer, FSDPModule) for layer in layers):
-        problem = "shares out the reference policy without prepare_fsdp"
+        problem = "shards the reference policy without prepare_fsdp"
         raise UserError(replacements.message(GRPOTrainer, problem))
 
 

@@ -43,7 +43,7 @@ def schedule_with_unlabelled(
         return schedule(subset, updates, size, seed)
     if not unlabelled:
         raise UserError(
-            "recipe: majority_share takes prompts that the policy did not choose, and it chose all; lower the policy's budget"
+            "recipe: majority_share takes prompts that the policy did not choose, but the policy chose all prompts; lower the policy's budget"
         )
     labelled_size = size - unlabelled_size
     labelled_order = schedule(subset, updates, labelled_size, seed)
@@ -85,9 +85,9 @@ def micro_batches(texts: int, hardware: Hardware) -> tuple[int, int]:
 
 
 def without_gpus(hardware: Hardware, config, recipe: dict, tokens: int) -> Hardware:
-    """The hardware of a run on a CPU, with micro-batches that fit into its memory unless
+    """The hardware of a run on a CPU, with micro-batches that fit into the machine's memory unless
     `micro_batch` is set. `config` is the model's configuration, `tokens` the length of the longest
-    prompt and completion. A run with GPUs keeps its hardware."""
+    prompt and completion. The hardware of a run with GPUs is returned unchanged."""
     shape = memory.shape_of(config.get_text_config().to_dict())
     if hardware.gpus or hardware.micro_batch or shape is None:
         return hardware
@@ -146,7 +146,7 @@ def check_machine(recipe: dict, hardware: Hardware) -> None:
     if hardware.processes > 1 and settings.is_online(recipe):
         key = "selector" if recipe.get("selector") else "process"
         raise UserError(
-            f"recipe: {key}: such a run is one process, on at most one GPU; use an adapter, so that the model fits there"
+            f"recipe: {key}: a run with this key has one process, on at most one GPU; use an adapter, so that the model fits on one GPU"
         )
 
 
@@ -161,8 +161,8 @@ def adapter_configuration(recipe: dict):
         r=adapter["rank"],
         lora_alpha=adapter["alpha"],
         lora_dropout=adapter["dropout"],
-        # All linear maps except the output layer (q, k, v, o, gate, up and down), also in models
-        # that fuse some of them (Phi-4).
+        # All linear maps (q, k, v, o, gate, up and down) except the output layer, also in models
+        # that fuse some of these maps (Phi-4).
         target_modules="all-linear",
         bias="none",
         use_rslora=False,

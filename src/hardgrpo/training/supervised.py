@@ -1,10 +1,11 @@
 """Supervised fine-tuning on the worked solutions of the chosen prompts, with TRL's SFTTrainer.
 Imports torch and TRL.
 
-A training text consists of the prompt, formatted as in the probe, in GRPO and in the evaluation,
-the solution, and the end token. The loss covers the solution and the end token. This module
-tokenizes the texts itself, because TRL would apply the chat template to the whole conversation.
-Some chat templates then change the prompt, omit the end token, or add text after the end token.
+A training text consists of the prompt, the solution and the end token. The prompt is formatted as
+in the probe, in GRPO and in the evaluation. The loss covers the solution and the end token. This
+module tokenizes the texts itself, because TRL would apply the chat template to the whole
+conversation. Some chat templates would then change the prompt, omit the end token, or add text
+after the end token.
 """
 
 import time

@@ -35,7 +35,7 @@ class Trainer(GRPOTrainer):
     """`applies_correction`: whether the loss multiplies the rollouts of vLLM by importance ratios
     (the recipe's importance_correction)."""
 
-    # whether an update may train on rollouts that were sampled with older weights than the current
+    # whether an update may train on rollouts that were sampled with weights of an earlier update
     is_off_policy = False
     has_sent_weights = False  # whether vLLM has the weights of `_weights_for_vllm`
 
