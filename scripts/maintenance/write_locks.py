@@ -69,7 +69,7 @@ def main() -> None:
     )
     if uv is None:
         raise UserError(
-            "uv is not installed, and it resolves the pins; run `make locks`, which installs it"
+            "uv, which resolves the pins, is not installed; run `make locks`, which installs uv"
         )
     entries_by_lock: dict[str, Entries] = {}
     for name, agreeing_names in ORDER.items():
