@@ -64,8 +64,8 @@ def simulate(
         return rng.standard_normal((replications, *shape, len(rates)), dtype=np.float32) @ root.T
 
     # All parts except the replicate's are scaled to a total variance of at most 1. The replicate's
-    # part increases this variance. `level` is scaled by the increase, so that the expected accuracy
-    # does not change.
+    # part increases this variance. `level` is multiplied by the increase of the standard deviation,
+    # so that the expected accuracy does not change.
     scale = np.sqrt(np.maximum(shared_variance, 1.0))
     level = stats.norm.ppf(rates) * np.sqrt(1 + replicate_variance)
     problem = draw("problem", problems) / scale

@@ -27,7 +27,7 @@ PROBE_DIFFERENCE = 0.03
 # update.
 TOKEN_DIFFERENCE = 0.06
 LATER_DIFFERENCE = 0.1  # the same limit, after updates
-# After training, the mean difference may be GROWTH times its first value plus ROUNDING.
+# After training, the mean difference must be below GROWTH times its first value plus ROUNDING.
 GROWTH, ROUNDING = 1.5, 0.005
 # Smallest KL of the last update for `check_sync`. With a larger KL, the mean difference exceeds the
 # limit of GROWTH if vLLM has not received the trained weights.
@@ -261,7 +261,7 @@ def check_four_bits(bench: Workbench) -> dict:
 
 
 def check_evaluation(bench: Workbench) -> dict:
-    """Evaluation: adapters in one start, and whole checkpoints one after another in one process"""
+    """Evaluation: one start of the engine for all adapters, one process for whole checkpoints"""
     run = bench.read_run("trained")
     rows = bench.evaluate("adapters", bench.setting.small, run.folder / "checkpoints", "--base")
     numbers = {

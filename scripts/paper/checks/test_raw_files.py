@@ -153,7 +153,7 @@ def test_intervals_agree_with_the_completions(tables, raw):
 
 
 def test_grades_agree_with_the_completions(arguments, study, require_local_tables):
-    """Completions of a sample of problems, graded again, get the grades of the evaluation files."""
+    """Sampled completions, graded again, get the grades of the evaluation files."""
     pairs = []
     for path in paths.evaluations(study):
         texts = Path(paths.completions(path))
@@ -191,8 +191,8 @@ def test_grades_agree_with_the_completions(arguments, study, require_local_table
     check(failures)
 
 
-def test_accuracies_agree_with_the_recordings(arguments, study, runs, require_local_tables):
-    """Recorded completions, graded again, give the accuracies of the evaluation files."""
+def test_grades_agree_with_the_recordings(arguments, study, runs, require_local_tables):
+    """Recorded completions, graded again, get the grades of the evaluation files."""
     recorded = {
         model: part["source"]["recordings"]
         for model, part in study.models.items()
