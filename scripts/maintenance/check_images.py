@@ -30,8 +30,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 STUDY = "mini"
-# When Apptainer builds an image from an OCI image, it empties the files 90- and 91-environment.sh in
-# /.singularity.d/env. Containers of the built image source every other file of that folder.
+# When Apptainer builds an image from an OCI image, it empties the files 90- and 91-environment.sh
+# in /.singularity.d/env. Containers of the built image source every other file of that folder.
 ENVIRONMENT_FILE = "/.singularity.d/env/92-definition.sh"
 TEST_FILE = "/.singularity.d/test"
 DEBIAN_PACKAGES = "python3,python3-venv,ca-certificates"
