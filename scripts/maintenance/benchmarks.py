@@ -40,9 +40,10 @@ def row(
     ratio: float | None = None,
     target: str = "",
 ) -> dict:
-    """A row of the table. The default of `ratio` is ours / baseline; with pairs, pass the median of
-    their ratios. `target` is a condition such as 'ratio <= 1.3' or 'ours >= 20000'. The column
-    `met` says whether the condition holds; None without a target."""
+    """A row of the table. The default of `ratio` is `project_value` / `baseline`; if these values
+    are medians over pairs, pass the median of the pairs' ratios. `target` is a condition such as
+    'ratio <= 1.3' or 'ours >= 20000'. The column `met` says whether the condition holds; None
+    without a target."""
     if ratio is None and baseline:
         ratio = project_value / baseline
     quantities = {
@@ -62,9 +63,10 @@ def row(
 def measure_pairs(
     project: Callable[[], float], baseline: Callable[[], float], repeats: int
 ) -> tuple[float, float, float]:
-    """(median of the project, median of the baseline, median of the ratios by pair); each call
-    measures once. Every second pair starts with the baseline, so that the order (a cold cache, a
-    processor that slows down) favours neither."""
+    """(median of the project's values, median of the baseline's values, median of the ratios of the
+    pairs). Each call of `project` or `baseline` returns one measurement. Every second pair starts
+    with the baseline, so that the order (a cold cache, a processor that slows down) favours
+    neither."""
     pairs = []
     for number in range(repeats):
         calls = (project, baseline) if number % 2 == 0 else (baseline, project)

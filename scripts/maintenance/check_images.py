@@ -7,7 +7,8 @@ archive from which Apptainer can build an image without internet.
 buildah runs the sections as `apptainer build` does: %files, %post (sh -ex), %environment, %test (sh
 without options, with the environment). The base is the definition's pinned image; where no registry
 can be reached, it is a Debian 12 from debootstrap with its Python 3.11, which the locks support.
-In the image for figures, a small study is then drawn from its committed summaries, with its paper.
+In the image for figures, the program then draws the figures and the supplement of a small study
+from the study's committed summaries.
 
 While an image is built, pip uses this machine's settings for package indexes and proxies. The image
 does not contain these settings. The sections run as root in a chroot, which does not confine root.
@@ -30,7 +31,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 STUDY = "mini"
 # When Apptainer builds an image from an OCI image, it empties the files 90- and 91-environment.sh
-# of this folder. Containers of the built image source every other file of the folder.
+# in /.singularity.d/env. Containers of the built image source every other file of that folder.
 ENVIRONMENT_FILE = "/.singularity.d/env/92-definition.sh"
 TEST_FILE = "/.singularity.d/test"
 DEBIAN_PACKAGES = "python3,python3-venv,ca-certificates"
@@ -55,7 +56,7 @@ def main() -> None:
         "--folder",
         required=True,
         type=Path,
-        help="folder of the base, the work and the archives; created if necessary and kept",
+        help="folder for base image, temporary files and archives; created if necessary and kept",
     )
     parser.add_argument("--only", choices=list(images.LOCKS), help="one image (default: all)")
     args = parser.parse_args()
@@ -93,8 +94,8 @@ def read_definition(name: str) -> Definition:
 
 
 def check_image(definition: Definition, folder: Path) -> None:
-    """Execute a definition and save the result as an OCI archive. Raise a `UserError` with the
-    section that fails."""
+    """Execute a definition and save the result as an OCI archive. Raise a `UserError` that names
+    the failed section, if a section fails."""
     started = time.monotonic()
     container, base = make_container(definition, folder)
     try:
@@ -105,13 +106,13 @@ def check_image(definition: Definition, folder: Path) -> None:
         run(folder, container, f"%post of {definition.name}", definition.post, "-ex", settings)
         write_file(folder, container, ENVIRONMENT_FILE, f"#!/bin/sh\n{definition.environment}")
         write_file(folder, container, TEST_FILE, f"#!/bin/sh\n\n{definition.test}")
-        # Programs other than Apptainer read the environment of an OCI image from its settings.
+        # Programs other than Apptainer read the environment from the OCI image's configuration.
         for name, value in read_exports(definition.environment).items():
             buildah(folder, "config", "--env", f"{name}={value}", container)
         step(f"{definition.name}: %test")
         run(folder, container, f"%test of {definition.name}", in_environment(TEST_FILE))
         if definition.name == "figures":
-            step(f"{definition.name}: study {STUDY} is drawn")
+            step(f"{definition.name}: figures and supplement of study {STUDY}")
             draw_study(folder, container)
         archive = folder / f"{definition.name}.oci.tar"
         step(f"{definition.name}: {archive}")
@@ -180,7 +181,7 @@ def read_exports(environment: str) -> dict[str, str]:
 
 
 def in_environment(script: str) -> str:
-    """A script that sources the files of the environment, as Apptainer does, and becomes `script`."""
+    """A script that sources the environment's files, as Apptainer does, then executes `script`."""
     return f'for file in /.singularity.d/env/*.sh; do . "$file"; done\nexec {script}\n'
 
 
@@ -193,8 +194,8 @@ def write_file(folder: Path, container: str, path: str, text: str) -> None:
 
 
 def draw_study(folder: Path, container: str) -> None:
-    """Draw a study and its supplement in a container, from a copy of the repository's files. Raise a
-    `UserError` if a figure or the supplement is missing."""
+    """Draw the figures and the supplement of a study in a container, from a copy of the
+    repository's files. Raise a `UserError` if there is no figure or no supplement."""
     clone = folder / "clone"
     shutil.rmtree(clone, ignore_errors=True)
     repository_files.copy_to(clone)
@@ -251,8 +252,8 @@ def run(
 
 
 def command(folder: Path) -> list[str]:
-    """The first words of every call of buildah. Its storage is in `folder` and needs no overlay
-    file system."""
+    """The first words of every call of buildah. The storage of buildah is in `folder` and needs no
+    overlay file system."""
     storage = ["--root", str(folder / "storage"), "--runroot", str(folder / "run")]
     return ["buildah", "--storage-driver", "vfs", *storage]
 

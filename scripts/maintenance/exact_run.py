@@ -1,5 +1,5 @@
-"""Run every stage of a study once, in seconds, and print the checksums of the files that must be
-equal on every x86-64 processor with AVX2.
+"""Run every stage of a study once in a few seconds, and print the checksums of the files that must
+be equal on every x86-64 processor with AVX2.
 
     python scripts/maintenance/exact_run.py --output FOLDER
     qemu-x86_64 -cpu Haswell .venv/bin/python scripts/maintenance/exact_run.py --output FOLDER

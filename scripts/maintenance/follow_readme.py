@@ -4,11 +4,11 @@ clone.
     sudo python scripts/maintenance/follow_readme.py --root /var/lib/hardgrpo-debian             # all commands
     sudo python scripts/maintenance/follow_readme.py --root /var/lib/hardgrpo-debian --quick     # set-up and dry-runs
 
-debootstrap installs Debian with the requirements that README.md names (Python, for which Debian
-needs the package python3-venv, and make) and git, which the clone needs. pip gets this machine's
-settings: the variables PIP_* and *_proxy, and the files and folders that these variables name. The
-commands run as root in a chroot, which does not confine root. Therefore the program refuses a
-folder that another account owns or can write to.
+debootstrap installs Debian with the requirements that README.md names (make, and Python with
+Debian's package python3-venv) and with git, which the copy of the clone needs. pip gets this
+machine's settings: the variables PIP_* and *_proxy, and the files and folders that these variables
+name. The commands run as root in a chroot, which does not confine root. Therefore the program
+refuses a folder that another account owns or can write to.
 """
 
 import repository_files
@@ -26,7 +26,8 @@ ROOT = Path(__file__).parents[2]
 PACKAGES = "python3,python3-venv,make,git,ca-certificates"
 CLONE = "root/clone"
 COMPLETE = ".debootstrap-complete"  # written into the folder after debootstrap
-# Separate mount and process namespaces, so that no mount and no process remains.
+# Separate mount and process namespaces, so that no mount and no process remains after
+# a command.
 IN_NAMESPACES = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-ec"]
 # $0: folder of the Debian, $1: script to run there
 MOUNT_AND_CHROOT = 'mount -t proc proc "$0/proc"; mkdir -p "$0/dev/shm"; mount -t tmpfs tmpfs "$0/dev/shm"; exec chroot "$0" sh -ec "$1"'

@@ -68,9 +68,9 @@ def main() -> None:
             print(f"  {name}: {value}", flush=True)
         if "failed" in row:
             raise errors.UserError(
-                f"check {number} ({title}): {row['failed']}; the numbers are in {report}, the logs beside it"
+                f"check {number} ({title}): {row['failed']}; the numbers are in {report}, the logs in the same folder"
             )
-    print(f"{report}: {len(checklist.CHECKS) - args.first + 1} checks passed")
+    print(f"{report}: none of the checks {args.first} to {len(checklist.CHECKS)} failed")
 
 
 if __name__ == "__main__":

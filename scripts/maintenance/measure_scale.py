@@ -4,9 +4,9 @@
     python scripts/maintenance/measure_scale.py --commit f63bc585 --label before --output docs/scale.csv
 
 The program plans study `paper` in a copy of a commit's files without results, with the smallest
-number of seeds that gives at least these runs. It replaces the rows of --output that have the same
-label and number of runs, and keeps the other rows. Processor time, unlike elapsed time, does not
-depend on other processes. The memory is the peak of a single process.
+number of seeds that gives at least the given number of runs. It replaces the rows of --output that
+have the same label and number of runs, and keeps the other rows. Processor time, unlike elapsed
+time, does not depend on other processes. The memory is the peak of a single process.
 """
 
 import benchmarks
@@ -49,7 +49,7 @@ def main() -> None:
     parser.add_argument(
         "--commit", default="HEAD", help="commit whose files are measured (default: %(default)s)"
     )
-    parser.add_argument("--label", required=True, help="name of the rows")
+    parser.add_argument("--label", required=True, help="value of column `label` in the rows")
     parser.add_argument("--output", type=Path, required=True, help="CSV file")
     args = parser.parse_args()
     rows = files.read_rows(args.output, COLUMNS) if args.output.exists() else []

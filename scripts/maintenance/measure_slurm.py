@@ -54,7 +54,7 @@ def main() -> None:
     parser.add_argument(
         "--folder",
         type=Path,
-        help="folder of the temporary workflows, on the cluster's file system (default: here)",
+        help="folder of the temporary workflows, on the cluster's file system (default: the working folder)",
     )
     parser.add_argument("--output", type=Path, required=True, help="CSV file")
     args = parser.parse_args()

@@ -1,7 +1,7 @@
-"""Print checksums of the operations of a training, to compare the rounding of two machines.
+"""Print checksums of the results of training's operations, to compare the rounding of two machines.
 
     python scripts/maintenance/rounding.py
-    python scripts/maintenance/rounding.py --exact    # as small models are computed
+    python scripts/maintenance/rounding.py --exact    # with the kernels for small models
     qemu-x86_64 -cpu Haswell .venv/bin/python scripts/maintenance/rounding.py --exact
 
 Each line holds an operation and the checksum of its result. docs/reproduce.md says which
@@ -24,7 +24,9 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "--exact", action="store_true", help="with the kernels of hardgrpo.runtime.exact_products"
+        "--exact",
+        action="store_true",
+        help="compute with the kernels of hardgrpo.runtime.exact_products",
     )
     if parser.parse_args().exact:
         environments.prepare_exact()

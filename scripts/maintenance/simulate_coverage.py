@@ -1,13 +1,13 @@
 """Simulate studies with known effects to measure the coverage of intervals and the level of tests,
 and to compare methods.
 
-    python scripts/maintenance/simulate_coverage.py                    # 1,000 studies of each test: about three minutes on one core
+    python scripts/maintenance/simulate_coverage.py                    # 1,000 studies for each task and test: about three minutes on one core
     python scripts/maintenance/simulate_coverage.py --estimate mini    # first estimate docs/variance_components.csv from a finished study
     python scripts/maintenance/simulate_coverage.py --draw             # draw the existing tables, simulate nothing
 
-docs/variance_components.csv holds the variances of problems, seeds and samples (see `estimate`).
-The program writes docs/coverage.csv and docs/levels.csv, draws docs/images/coverage.png and puts
-tables into docs/statistics.md.
+docs/variance_components.csv holds the variances of problems, seeds and samples (see
+variance_components.py). The program writes docs/coverage.csv and docs/levels.csv, draws
+docs/images/coverage.png and puts tables into docs/statistics.md.
 """
 
 from hardgrpo.analysis import cells as cells_of_study
@@ -64,8 +64,8 @@ def simulate(
         return rng.standard_normal((replications, *shape, len(rates)), dtype=np.float32) @ root.T
 
     # All parts except the replicate's are scaled to a total variance of at most 1. The replicate's
-    # part increases this variance. `level` is scaled by the increase, so that the expected accuracy
-    # does not change.
+    # part increases this variance. `level` is multiplied by the increase of the standard deviation,
+    # so that the expected accuracy does not change.
     scale = np.sqrt(np.maximum(shared_variance, 1.0))
     level = stats.norm.ppf(rates) * np.sqrt(1 + replicate_variance)
     problem = draw("problem", problems) / scale
@@ -343,7 +343,7 @@ def tables(
     """The tables of docs/statistics.md, in Markdown."""
     head = "| trained on | tested on | replicates have | problems | samples | base % | policies % | SD over replicates, accuracy (points) | SD over replicates, lead (points) | covariance, same problem | covariance, same sample number |"
     lines = [
-        "What the simulated studies are like:",
+        "Properties of the simulated studies:",
         "",
         head,
         "|---|---|---|---|---|---|---|---|---|---|---|",
@@ -356,7 +356,7 @@ def tables(
         )
     lines += [
         "",
-        "Coverage of 95 % intervals in %, lowest to highest of these tests, for the two targets:",
+        "Coverage of 95 % intervals in %, lowest to highest over the rows of the table above, for the two targets:",
         "",
     ]
     heads = [f"{quantity}, {seeds} seeds" for quantity in ("gain", "difference") for seeds in SEEDS]
@@ -372,7 +372,7 @@ def tables(
         lines.append(f"| {target} | {name} | {' | '.join(cells)} |")
     lines += [
         "",
-        "How often tests at 5 % find a difference where there is none, in %, lowest to highest:",
+        "How often tests at 5 % find a difference where there is none, in %, lowest to highest over the same rows:",
         "",
     ]
     lines += [
@@ -478,7 +478,7 @@ def main() -> None:
         "--studies",
         type=int,
         default=1000,
-        help="simulated studies of each test (default: %(default)s)",
+        help="number of simulated studies for each task and test (default: %(default)s)",
     )
     parser.add_argument(
         "--draw", action="store_true", help="draw the existing tables, simulate nothing"
@@ -487,7 +487,7 @@ def main() -> None:
         "--docs",
         type=Path,
         default=DOCS,
-        help="folder of statistics.md; tables and figure are written here, too",
+        help="folder of statistics.md and of the tables (CSV); the figure goes to its folder images",
     )
     args = parser.parse_args()
     if args.studies < 1:
@@ -509,7 +509,7 @@ def main() -> None:
         path, fill_tables(files.read_text(path), components, coverage_table, level_table)
     )
     print(
-        f"{path}: {coverage_table.replications.min()} simulated studies of each of {len(components)} tests"
+        f"{path}: {coverage_table.replications.min()} simulated studies for each of {len(components)} pairs of task and test"
     )
 
 

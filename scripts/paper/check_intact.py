@@ -3,8 +3,8 @@ print the files that differ.
 
     python scripts/paper/check_intact.py results paper
 
-A rule of the workflow checks only the files that it reads; this program checks all files. It skips
-results/state, because a run checks its own unfinished state.
+A rule of the workflow checks only the files that it reads; this program checks all files. The
+program skips results/state, because a run checks its own unfinished state.
 """
 
 from hardgrpo.runtime import errors, provenance, seals
@@ -39,7 +39,7 @@ def main() -> None:
             damaged.append(f"{error.filename or path}: cannot be read: {error.strerror}")
     if damaged:
         raise UserError(f"{len(damaged)} of {count} checks failed:", *damaged)
-    print(f"{count} files and folders of weights are as they were written")
+    print(f"{count} files and folders of weights agree with their checksums")
 
 
 def checks(folder: Path) -> Iterator[tuple[Callable, Path]]:

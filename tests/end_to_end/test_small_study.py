@@ -93,7 +93,7 @@ def test_snakemakes_records_of_files_are_small(finished_world):
 
 def test_every_kind_of_damage_in_finished_results_is_found_at_once(finished):
     done = finished.snakemake("intact")
-    assert done.returncode == 0 and "are as they were written" in done.stdout, (
+    assert done.returncode == 0 and "agree with their checksums" in done.stdout, (
         done.stdout + done.stderr
     )
     names = [

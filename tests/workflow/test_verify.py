@@ -50,7 +50,7 @@ def test_committed_summaries_alone_are_verified_as_far_as_they_go(world, monkeyp
     assert status == 0, output
     report = (world.folder / PAPER).read_text()
     assert report.startswith("Study mini: 12 passed, 0 failed, 5 skipped\n")
-    assert "the tables are the committed reference, its raw files are not here" in report
+    assert "the tables are the committed reference results" in report
 
 
 BREAKS = [  # (table, row, column, change of the number, words of the error)
@@ -223,5 +223,5 @@ def test_summaries_of_other_runs_than_those_that_are_here_are_found(finished):
     assert (
         status == 1
         and "parity.csv: row 2 (tiny swaps hard 0)" in output
-        and "from the training log" in output
+        and "according to the training log" in output
     )

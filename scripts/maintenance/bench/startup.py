@@ -1,9 +1,8 @@
-"""The start of programs: the processor time of `--help` compared with Python alone, and whether the
-program loads torch.
+"""The startup of programs: the processor time of `--help` compared with that of Python alone, and
+whether `--help` and `snakemake -n` load torch, which they must not.
 
-Programs that plan, select, summarise or draw must not load torch, and neither must `snakemake -n`.
-Programs that need torch are forked from a process that has loaded it, if they run on Snakemake's
-machine (src/hardgrpo/runtime/warm.py).
+Programs that need torch and run on the machine of Snakemake are forked from a process that has
+loaded torch (src/hardgrpo/runtime/warm.py).
 """
 
 import benchmarks
@@ -41,15 +40,16 @@ def run(options) -> list[dict]:
     ]
     rows.append(compare_forked(options.repeats))
     loading = [name for name in PROGRAMS if loads_torch(program(name, "--help"))]
-    name = "programs that load torch before they need it, of these"
+    name = "programs that load torch for --help; programs tested"
     rows.append(row(name, "programs", len(loading), len(PROGRAMS), target="ours == 0"))
     plan = loads_torch(snakemake("-n", "--quiet", "all", "--config", "study=paper"))
     return [*rows, row("snakemake -n loads torch", "yes or no", plan, None, target="ours == 0")]
 
 
 def compare_forked(repeats: int) -> dict:
-    """The row of a forked program, in wall time, because the processor time of the forked process
-    does not count as the program's."""
+    """The row that compares a forked program with the same program started alone. The row holds
+    wall time, because the processor time of a forked process is not measured with that of the
+    program."""
     with benchmarks.scratch() as folder:
         command = [sys.executable, f"{folder}/program.py"]
         Path(command[1]).write_text(NEEDS_ALL)

@@ -4,9 +4,9 @@ prompts, lengths and optimiser.
 scripts/training/train_grpo.py and TRL's script each retrain a run of the finished miniature for a
 few updates, in alternating pairs. A step's seconds are TRL's `step_time` in both programs
 (sampling, reward, forward and backward pass, without the optimiser). The first step does not count.
-Both programs have the workflow's environment variables and the same settings. There are four cases:
-without a KL term, with a KL term, in micro-batches instead of all completions at once, and with
-gradient checkpointing (the default of TRL's script) in TRL's script alone.
+Both programs have the workflow's environment variables. In three cases both have the same settings:
+without a KL term, with a KL term, and in micro-batches instead of all completions at once. In a
+fourth case, only TRL's script uses gradient checkpointing, which is its default.
 """
 
 import benchmarks
@@ -29,7 +29,7 @@ REWARD = """from hardgrpo.grading import graders
 def correct(completions, answer, **_):
     return [float(graders.grade({grader!r}, messages[0]["content"], a).correct) for messages, a in zip(completions, answer)]
 """
-# beta, micro-batch, gradient checkpointing
+# (beta, micro-batch, whether TRL's script uses gradient checkpointing)
 CASES = [(0.0, None, False), (0.0, None, True), (0.04, None, False), (0.0, 8, False)]
 
 
@@ -76,8 +76,8 @@ def step_seconds(spec: Path, micro_batch: int | None = None) -> float:
 
 
 def trl_step_seconds(spec: Path, micro_batch: int | None, checkpointing: bool) -> float:
-    """Mean seconds of a step by TRL's script, without the first step, with the settings of the
-    recipe as arguments."""
+    """Mean seconds of a step by TRL's script, without the first step. The arguments of the script
+    are the settings of the recipe."""
     content = Spec.read(str(spec))
     problems = {problem["id"]: problem for problem in tasks.read_problems(ROOT / content.problems)}
     subset = tasks.read_subset(ROOT / content.subset, problems, content.problems)

@@ -27,7 +27,7 @@ PROBE_DIFFERENCE = 0.03
 # update.
 TOKEN_DIFFERENCE = 0.06
 LATER_DIFFERENCE = 0.1  # the same limit, after updates
-# After training, the mean difference may be GROWTH times its first value plus ROUNDING.
+# After training, the mean difference must be below GROWTH times its first value plus ROUNDING.
 GROWTH, ROUNDING = 1.5, 0.005
 # Smallest KL of the last update for `check_sync`. With a larger KL, the mean difference exceeds the
 # limit of GROWTH if vLLM has not received the trained weights.
@@ -116,7 +116,7 @@ def check_sampling(bench: Workbench) -> dict:
 
 
 def check_training(bench: Workbench) -> dict:
-    """Training as written: the base does not change, and vLLM samples with the trained weights"""
+    """Training by `as_written`: the base does not change, and vLLM gets the trained weights"""
     recipe = bench.recipe(
         "as_written", updates=6, checkpoint_every=2, **bench.setting.moving_adapter
     )
@@ -132,7 +132,7 @@ def check_training(bench: Workbench) -> dict:
     )
     expect(
         run.updates[0]["kl"] < FIRST_KL,
-        "the first update has a KL: the reference is not the base",
+        "the KL of the first update is too large: the reference is not the base",
         numbers,
     )
     check_differences(run, numbers)
@@ -261,14 +261,18 @@ def check_four_bits(bench: Workbench) -> dict:
 
 
 def check_evaluation(bench: Workbench) -> dict:
-    """Evaluation: adapters in one start, and whole checkpoints one after another in one process"""
+    """Evaluation: one start of the engine for all adapters, one process for whole checkpoints"""
     run = bench.read_run("trained")
     rows = bench.evaluate("adapters", bench.setting.small, run.folder / "checkpoints", "--base")
     numbers = {
         "starts": bench.log("adapters").count(f"engine {bench.engine} starts"),
         "completions": len(rows),
     }
-    expect(numbers["starts"] == 1, "the base and its adapters took more than one start", numbers)
+    expect(
+        numbers["starts"] == 1,
+        "the engine started more than once for the base and its adapters",
+        numbers,
+    )
     folder = bench.folder / "whole"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
@@ -320,7 +324,7 @@ def check_sharded(bench: Workbench) -> dict:
     numbers |= run_numbers(run)
     expect(
         run.updates[0]["kl"] < FIRST_KL,
-        "the first update has a KL: the reference is not the base",
+        "the KL of the first update is too large: the reference is not the base",
         numbers,
     )
     check_differences(run, numbers)
@@ -431,7 +435,8 @@ def checksum(bench: Workbench, model: str, base: str) -> str:
 def kill_and_resume(
     bench: Workbench, name: str, model: str, recipe: dict, least_updates: int, **options
 ) -> tuple[Run, dict]:
-    """(a run that was killed after `least_updates` saved updates and resumed, its numbers)."""
+    """(a run that was killed after at least `least_updates` saved updates and resumed, the numbers
+    of this run)."""
     bench.clear(name)
     with bench.start(
         name, "train_grpo", *bench.training(name, model, recipe, **options), **WITHOUT_WARM
@@ -452,9 +457,9 @@ def kill_and_resume(
 
 
 def stop_run(bench: Workbench, name: str, model: str, recipe: dict, **options) -> dict:
-    """Stop a run by SIGTERM, and return the seconds until it ends and the number of saved updates.
-    Raise `Failed` if its state is not saved. Slurm would kill the run 30 s after SIGTERM
-    (KillWait)."""
+    """Stop a run by SIGTERM, and return the seconds until the run ends and the number of saved
+    updates. Raise `Failed` if the run's state is not saved. Slurm would kill the run 30 s after
+    SIGTERM (KillWait)."""
     bench.clear(name)
     with bench.start(
         name, "train_grpo", *bench.training(name, model, recipe, **options), **WITHOUT_WARM
@@ -470,7 +475,7 @@ def stop_run(bench: Workbench, name: str, model: str, recipe: dict, **options) -
     is_saved = status == 1 and bench.saved_updates(name) >= saved_updates
     expect(
         is_saved or (bench.folder / name / "provenance.json").exists(),
-        "SIGTERM did not save the state",
+        "the state was not saved after SIGTERM",
         numbers,
     )
     return numbers

@@ -41,8 +41,9 @@ class Setting:
     """Models, task and machine of the checks.
 
     `changes` apply to every recipe, `moving_*` to recipes that must change the model noticeably
-    within a few updates. With the studies' learning rates, the check could not detect a vLLM that
-    never gets the trained weights, because vLLM and trainer would differ only by rounding.
+    within a few updates. With the studies' learning rates, a few updates would change
+    log-probabilities less than rounding does, and `check_sync` could not detect that vLLM never
+    gets the trained weights.
     """
 
     small: str
@@ -109,7 +110,8 @@ class Workbench:
     # --- models and problems
 
     def base(self, name: str) -> str:
-        """The name of a model's weights: the model's name, or that of its first replicate."""
+        """The name of a model's weights: the model's name or, if only the weights of its replicates
+        exist, the name of the first replicate."""
         replicate_name = settings.own_base(name, 0)
         return (
             replicate_name
@@ -169,7 +171,7 @@ class Workbench:
         return "vllm" if self.has_vllm else "transformers"
 
     def recipe(self, name: str, **changes) -> dict:
-        """A recipe of the configuration for these checks."""
+        """A recipe of the configuration with the changes for these checks."""
         recipe = {"adapter": None} | self.config["recipes"][name] | self.setting.changes | changes
         if not self.has_vllm and recipe["generation"] == "vllm":
             recipe["generation"] = "transformers"
@@ -413,8 +415,8 @@ class Run:
 
 class PeakMemory:
     """Measures the peak memory of any one GPU in GiB during the block, by calling nvidia-smi five
-    times a second; None without GPUs. If CUDA_VISIBLE_DEVICES is set, only these GPUs count,
-    because other jobs may use the remaining GPUs."""
+    times a second; None without GPUs. If CUDA_VISIBLE_DEVICES is set, only the GPUs that this
+    variable lists count, because other jobs may use the remaining GPUs."""
 
     def __init__(self, gpus: int):
         self.gib, self.ended = (0.0 if gpus else None), threading.Event()

@@ -42,7 +42,7 @@ LABELS = {"pool": "of the whole pool", "sample": "of a small sample", "none": "n
 
 
 def reference(config: dict) -> str:
-    """A table of the top level with the values of config.yaml, and one for each section."""
+    """A table of the top level with the values of config.yaml, and a table for each section."""
     json_schema = configuration.schema()
     lines = ["## Top level", "", "| key | value | in config.yaml | what |", "|---|---|---|---|"]
     for key, part, _ in keys(json_schema, json_schema):
@@ -130,8 +130,8 @@ def keys(
 
 
 def nested(part: dict, path: str, json_schema: dict) -> list[tuple[str, dict]]:
-    """(prefix of keys, schema) of the objects below a key that have no section. The prefix is
-    `path.`, `path.NAME.` or `path[].`."""
+    """(prefix of keys, schema) of the objects below a key, except objects with their own section.
+    The prefix is `path.`, `path.NAME.` or `path[].`."""
     if "$ref" in part:
         name = part["$ref"].rsplit("/", 1)[1]
         return [] if name in SECTIONS else [(f"{path}.", json_schema["$defs"][name])]

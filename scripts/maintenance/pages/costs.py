@@ -1,5 +1,5 @@
-"""The tables of docs/costs.md: what studies spent, the cost model beside published throughput, and
-estimates for a job of each kind."""
+"""The tables of docs/costs.md: what studies spent, throughput by the cost model beside published
+throughput, and estimates for a job of each kind."""
 
 from hardgrpo.planning import durations
 from hardgrpo.planning.durations import Job, ResolvedJob
@@ -24,8 +24,8 @@ OUTPUT_TOKENS = 640
 
 
 def spent(root: Path, config: dict) -> str:
-    """The totals of each study with committed summaries: the means of its spent.csv times its
-    seeds."""
+    """The totals of each study with committed summaries: the means over seeds in its spent.csv,
+    times the number of seeds."""
     lines = [
         "| study | runs | updates | rollouts | tokens sampled | hours of updates | minutes per run, least to most |",
         "|---|---|---|---|---|---|---|",
@@ -59,7 +59,7 @@ def shape_of(models: dict, model: str) -> dict:
 
 def tables(config: dict) -> str:
     lines = [
-        "| one H100, bf16, vLLM | sequences at once | published tokens/s | cost model | off by |",
+        "| one H100, bf16, vLLM | sequences at once | published tokens/s | tokens/s by the cost model | error of the cost model |",
         "|---|---|---|---|---|",
     ]
     for model, at_once, published in PUBLISHED:
@@ -69,7 +69,7 @@ def tables(config: dict) -> str:
         )
     lines += [
         "",
-        "| one job of study `paper` (two of its models), uncalibrated, H100 | seconds | GPU-hours | generated | trained on | walltime asked for |",
+        "| one job of study `paper` (two of its models), uncalibrated, H100 | seconds | GPU-hours | tokens generated | tokens trained on | requested walltime |",
         "|---|---|---|---|---|---|",
     ]
     for model in config["studies"]["paper"]["models"][:2]:

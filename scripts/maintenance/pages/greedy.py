@@ -35,9 +35,9 @@ def text_of(row) -> str:
 
 
 def contrast(mcnemar: pd.DataFrame) -> str:
-    """The contrast that the study named before its runs: the greedy gain of `random` by
-    `mini_100_quarter` minus the gain by `mini_100`, with its interval for new base models on the
-    same problems."""
+    """The contrast that the study named before its runs: the greedy gain of `random` with recipe
+    `mini_100_quarter` minus the greedy gain with `mini_100`. The interval is for new base models on
+    the same problems."""
     rows = mcnemar.query(
         "policy == 'random' and minus == 'random' and recipe == 'mini_100' and minus_recipe == 'mini_100_quarter'"
     )
@@ -55,11 +55,11 @@ def margins(root: Path) -> pd.DataFrame:
             {
                 "operation": operation.replace("*", "×").replace("/", "÷").replace("-", "−"),
                 "median margin, base": f"{100 * base.margin_median:.0f}",
-                "right is most probable, %: base": f"{100 * base.right_is_first:.0f}",
-                "right is most probable, %: `mini_100`": f"{100 * trained.right_is_first:.0f}",
-                "right is most probable, %: `mini_100_quarter`": f"{100 * quarter.right_is_first:.0f}",
-                "probability of the right, %: base": f"{100 * base.right_probability:.0f}",
-                "probability of the right, %: `mini_100`": f"{100 * trained.right_probability:.0f}",
+                "right result is most probable, %: base": f"{100 * base.right_is_first:.0f}",
+                "right result is most probable, %: `mini_100`": f"{100 * trained.right_is_first:.0f}",
+                "right result is most probable, %: `mini_100_quarter`": f"{100 * quarter.right_is_first:.0f}",
+                "probability of the right result, %: base": f"{100 * base.right_probability:.0f}",
+                "probability of the right result, %: `mini_100`": f"{100 * trained.right_probability:.0f}",
             }
         )
     return pd.DataFrame(lines)

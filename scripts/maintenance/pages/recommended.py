@@ -1,8 +1,8 @@
 """docs/which-prompts.md: the selection policy that the finished studies recommend, and the evidence
 for it.
 
-The rule was written (commit 467b161) before study `mini_labels`, to which the rule is
-applied, was summarised (commit d4a1dcc). The rule:
+The rule below was written (commit 467b161) before the results of study `mini_labels`, to which the
+rule is applied, were summarised (commit d4a1dcc).
 
 - In each case (hardgrpo.analysis.random_choice) of each study, every way of choosing is compared
   with a random choice of as many prompts. Studies share runs: a way that several studies compare in
@@ -10,10 +10,10 @@ applied, was summarised (commit d4a1dcc). The rule:
   differ only in when they save checkpoints count as one recipe.
 - A way is better or worse in a case if p is below 5 % after Holm's correction over the ways of
   choosing that the case compares.
-- The ways that are open to a user depend on the labels before the choice: none, the labels of a
-  small sample, or the labels of the whole pool. Of the open ways, the rule recommends the way that
-  was better in the most cases and worse in none, if it was better in at least two cases; otherwise
-  a random choice.
+- The ways that are open to a user depend on the labels that the user has before the choice: none,
+  the labels of a small sample, or the labels of the whole pool. Of the open ways, the rule
+  recommends the way that was better in the most cases and worse in none, if it was better in at
+  least two cases; otherwise a random choice.
 """
 
 from hardgrpo.analysis import random_choice, summaries
@@ -41,7 +41,8 @@ SITUATIONS = {
 
 @dataclass(frozen=True)
 class Lead:
-    """The lead of a way of choosing over a random choice in a case, in shares. `p` is corrected."""
+    """The lead of a way of choosing over a random choice in a case, in shares. `p` is corrected
+    by Holm's method."""
 
     way: str  # the name of a policy with this rule; the policy may have another budget
     needs: str
@@ -82,7 +83,7 @@ def leads(root: Path, config: dict) -> list[Lead]:
 
 
 def without_repetitions(all_leads: list[Lead]) -> list[Lead]:
-    """The leads, each way in each case once: from the study with the most replicates."""
+    """One lead for each way in each case: the lead of the study with the most replicates."""
     largest: dict[tuple, Lead] = {}
     for lead in all_leads:
         key = (lead.way, lead.model, lead.task, lead.recipe, lead.budget)
@@ -227,8 +228,8 @@ def title(root: Path, config: dict) -> str:
 
 
 # measures of the leads of real models, as the picture names them
-TRAINED_APART = "trained on\nthe chosen, tested\non other prompts"
-TRAINED_ON_ALL = "no choice: trained\non the whole pool,\ngain on these prompts"
+TRAINED_APART = "trained on chosen\nprompts, tested\non other prompts"
+TRAINED_ON_ALL = "trained on the\nwhole pool, gain on\nthe chosen prompts"
 
 
 def real_models(root: Path) -> pd.DataFrame:
@@ -288,9 +289,9 @@ def page(root: Path, config: dict) -> str:
         )
     columns = [
         "way of choosing",
-        "its [rule](configuration.md#what-a-rule-takes)",
-        "needs before",
-        "better, no difference shown, worse",
+        "[rule](configuration.md#what-a-rule-takes)",
+        "needed before the choice",
+        "cases: better, no difference shown, worse",
     ]
     resolved_cases = [
         case_row(lead) for lead in content["leads"] if lead.verdict != random_choice.OPEN
@@ -306,12 +307,12 @@ def page(root: Path, config: dict) -> str:
 def case_row(lead: Lead) -> dict[str, str]:
     return {
         "study": lead.study,
-        "base, task": f"{lead.model}, {lead.task}",
+        "base model, task": f"{lead.model}, {lead.task}",
         "recipe": lead.recipe,
-        "chosen": f"{100 * lead.budget:g} %",
+        "share chosen": f"{100 * lead.budget:g} %",
         "way of choosing": lead.way,
         "labels": f"{lead.labels:.0f}",
-        "its gain": change(lead.gain),
+        "gain": change(lead.gain),
         "lead over random": interval(lead.difference, lead.low, lead.high),
         "after Holm's correction": lead.verdict,
     }

@@ -71,7 +71,7 @@ def percent(row, name: str) -> str:
 
 
 def population(models: dict, gains: pd.DataFrame) -> str:
-    """The population of a study's results, in words. `models` is the section of the
+    """The population of a study's results, in words. `models` is the section `models` of the
     configuration."""
     names = dict.fromkeys(gains.model)
     (seeds,), (problems,) = (
@@ -96,7 +96,7 @@ def model_of(name: str) -> str:
 
 
 def random_of(all_policies: dict, policy: str) -> str:
-    """The policy that chooses as many prompts at random."""
+    """The policy that chooses at random, with the budget of `policy`."""
     random_entry = {"rule": "random", "budget": all_policies[policy].get("budget")}
     return next(name for name, entry in all_policies.items() if entry == random_entry)
 
@@ -261,7 +261,7 @@ def recorded_contrasts(table: pd.DataFrame) -> pd.DataFrame:
     """Accuracy of recorded runs minus the accuracy of other runs: means of the last five
     checkpoints, on all and on hard questions, by the task's grader.
 
-    Published accuracies are left out if there are completions.
+    A published accuracy is left out if the run's completions are available.
     """
     keys, last = recorded.KEYS[:5], recorded.last_checkpoints(table)
     last["shown"] = [estimate(row, "difference") for row in last.itertuples()]
@@ -277,8 +277,8 @@ def recorded_contrasts(table: pd.DataFrame) -> pd.DataFrame:
             "model": frame.model.map(model_of),
             "test": frame.task,
             "run": frame.policy,
-            "less": frame.minus,
-            "graded": frame.grading,
+            "minus run": frame.minus,
+            "grading": frame.grading,
             "accuracy %": [
                 f"{100 * row.minus_value:.1f} → {100 * row.value:.1f}" for row in frame.itertuples()
             ],
@@ -325,7 +325,7 @@ def recorded_groups(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def probe_completions(tasks: dict, chosen: pd.DataFrame) -> set[str]:
-    """The number of completions in a probe of the whole pool, on each task."""
+    """The number of completions in a probe of the whole pool, for each task; equal numbers once."""
     pools = chosen[chosen.policy == "pool"].itertuples()
     return {f"{tasks[row.task]['probe']['samples'] * row.pool:.0f}" for row in pools}
 

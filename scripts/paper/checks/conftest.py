@@ -24,7 +24,9 @@ def require_local_tables(arguments) -> None:
     """Skip if the tables are the committed reference, because local raw files belong to other
     runs."""
     if arguments.reference:
-        pytest.skip("the tables are the committed reference, its raw files are not here")
+        pytest.skip(
+            "the tables are the committed reference results, whose raw files are not in this clone"
+        )
 
 
 @pytest.fixture(scope="session")

@@ -61,14 +61,14 @@ def raw(arguments, study, runs, require_local_tables) -> list[tuple]:
             if all(path.exists() for pair in pairs for path in pair):
                 cells.append((model, task, policy, recipe, test, pairs))
     if not cells:
-        pytest.skip("no evaluation files are here (results/evaluation)")
+        pytest.skip("there are no evaluation files (results/evaluation)")
     return [
         (*keys, [tuple(map(graded, pair)) for pair in pairs])
         for *keys, pairs in sample(arguments, cells, CELLS, "cells")
     ]
 
 
-def test_gains_again(tables, raw):
+def test_gains_agree_with_the_completions(tables, raw):
     """Gains and answered shares, computed again from the graded completions."""
     failures = []
     keys = {}
@@ -92,26 +92,28 @@ def test_gains_again(tables, raw):
                 for base_rates, run_rates in zip(before, after)
             ):
                 failures.append(
-                    f"{place}: the runs were tested on other problems than the base model"
+                    f"{place}: the runs and the base model were tested on different problems"
                 )
                 continue
             gain = mean(mean(run_rates.values()) for run_rates in after) - mean(
                 mean(base_rates.values()) for base_rates in before
             )
             if not close(gain, row["gain"]):
-                failures.append(f"{place}: gain is {row['gain']}, from the completions {gain}")
+                failures.append(
+                    f"{place}: gain is {row['gain']}, but {gain} according to the completions"
+                )
             answered = mean(
                 mean(rates(rows, last_step, decoding, "answered").values()) for _, rows in group
             )
             place, row = keys["accuracy", *cell, decoding, row["step"]]
             if not close(answered, row["answered_mean"]):
                 failures.append(
-                    f"{place}: answered_mean is {row['answered_mean']}, from the completions {answered}"
+                    f"{place}: answered_mean is {row['answered_mean']}, but {answered} according to the completions"
                 )
     check(failures)
 
 
-def test_intervals_again(tables, raw):
+def test_intervals_agree_with_the_completions(tables, raw):
     """Intervals of gains, computed again from the graded completions, with each sum of the formula
     written out."""
     failures = []
@@ -145,20 +147,20 @@ def test_intervals_again(tables, raw):
             for end, value in (("gain_low", grand_mean - half), ("gain_high", grand_mean + half)):
                 if not isclose(row[end], value, rel_tol=1e-6, abs_tol=1e-8):
                     failures.append(
-                        f"{at('gains', number, row)}: {end} is {row[end]}, from the completions {value}"
+                        f"{at('gains', number, row)}: {end} is {row[end]}, but {value} according to the completions"
                     )
     check(failures)
 
 
-def test_grades_again(arguments, study, require_local_tables):
-    """Completions of a sample of problems, graded again, get the grades of the evaluation files."""
+def test_grades_agree_with_the_completions(arguments, study, require_local_tables):
+    """Sampled completions, graded again, get the grades of the evaluation files."""
     pairs = []
     for path in paths.evaluations(study):
         texts = Path(paths.completions(path))
         if Path(path).exists() and texts.exists():
             pairs.append((Path(path), texts))
     if not pairs:
-        pytest.skip("no completions are here (results/evaluation/**/*.jsonl.gz)")
+        pytest.skip("there are no files of completions (results/evaluation/**/*.jsonl.gz)")
     failures = []
     for path, texts in sample(arguments, pairs, FILES, "files"):
         task = path.name.removesuffix(".csv.gz")
@@ -175,7 +177,7 @@ def test_grades_again(arguments, study, require_local_tables):
         rows = {key(row): (number, row) for number, row in enumerate(graded(path), start=2)}
         text_rows = [json.loads(line) for line in files.read_text(texts).split("\n") if line]
         if rows.keys() != {key(row) for row in text_rows}:
-            failures.append(f"{path}: its rows are not those of {texts}")
+            failures.append(f"{path}: the rows and {texts} are about different completions")
             continue
         for text in sample(arguments, text_rows, COMPLETIONS, str(path)):
             grade = graders.grade(grader, text["completion"], answers[text["id"]])
@@ -184,13 +186,13 @@ def test_grades_again(arguments, study, require_local_tables):
                 if int(row[column]) != int(getattr(grade, column)):
                     failures.append(
                         f"{path}: row {number} ({row['id']}, step {row['step']}, sample {row['sample']}): {column} is {row[column]},"
-                        f" graded again {int(getattr(grade, column))}"
+                        f" but {int(getattr(grade, column))} when graded again"
                     )
     check(failures)
 
 
-def test_recordings_again(arguments, study, runs, require_local_tables):
-    """Recorded completions, graded again, give the accuracies of the evaluation files."""
+def test_grades_agree_with_the_recordings(arguments, study, runs, require_local_tables):
+    """Recorded completions, graded again, get the grades of the evaluation files."""
     recorded = {
         model: part["source"]["recordings"]
         for model, part in study.models.items()
@@ -207,7 +209,7 @@ def test_recordings_again(arguments, study, runs, require_local_tables):
     if not recorded:
         pytest.skip("the study has no recordings")
     if not recordings:
-        pytest.skip("no recordings are here")
+        pytest.skip("the files of the recordings are missing")
     failures = []
     for path, recording, task in recordings:
         problems = tasks.read_problems(paths.problems(task, "test"))
@@ -222,12 +224,12 @@ def test_recordings_again(arguments, study, runs, require_local_tables):
                 if row is None or int(row["correct"]) != grade.correct:
                     value = row["correct"] if row else "missing"
                     failures.append(
-                        f"{path}: {problem['id']}, sample {completion['sample']}: correct is {value}, graded again {int(grade.correct)}"
+                        f"{path}: {problem['id']}, sample {completion['sample']}: correct is {value}, but {int(grade.correct)} when graded again"
                     )
     check(failures)
 
 
-def test_training_again(tables, runs, require_local_tables):
+def test_summaries_agree_with_the_training_logs(tables, runs, require_local_tables):
     """Learnable share and rollouts, computed again from the training logs."""
     logs = {}
     for cell, group in runs.items():
@@ -237,7 +239,7 @@ def test_training_again(tables, runs, require_local_tables):
                 list(csv.DictReader(io.StringIO(files.read_text(path)))) for path in log_paths
             ]
     if not logs:
-        pytest.skip("no training logs are here (results/training)")
+        pytest.skip("there are no training logs (results/training)")
     failures = []
     for _, place, row in rows_of(tables, "learnable"):
         if updates := logs.get((row["model"], row["task"], row["policy"], row["recipe"])):
@@ -246,7 +248,7 @@ def test_training_again(tables, runs, require_local_tables):
             )
             if not close(share, row["learnable"]):
                 failures.append(
-                    f"{place}: learnable is {row['learnable']}, from the training logs {share}"
+                    f"{place}: learnable is {row['learnable']}, but {share} according to the training logs"
                 )
     for _, place, row in rows_of(tables, "parity"):
         cell = row["model"], row["task"], row["policy"], row["recipe"]
@@ -256,6 +258,6 @@ def test_training_again(tables, runs, require_local_tables):
             update_count = sum(float(update.get("trained") or 1) for update in log)
             if rollouts != row["rollouts"] or update_count != row["updates"]:
                 failures.append(
-                    f"{place}: {row['rollouts']} rollouts in {row['updates']} updates, from the training log {rollouts} in {update_count}"
+                    f"{place}: {row['rollouts']} rollouts in {row['updates']} updates, but {rollouts} in {update_count} according to the training log"
                 )
     check(failures)

@@ -1,4 +1,4 @@
-"""Checks of a study's summaries by themselves, run by scripts/paper/verify.py.
+"""Checks of a study's summaries that need no raw files, run by scripts/paper/verify.py.
 
 Except for claims, the checks recompute numbers in plain Python from the rows of the tables, without
 the package's statistics.
@@ -146,11 +146,11 @@ def test_decomposition(tables):
         finishing, correctness, gain = (row[key] for key in ("finishing", "correctness", "gain"))
         if not close(finishing + correctness, gain):
             failures.append(
-                f"{place}: finishing {finishing} and correctness {correctness} make {finishing + correctness}, the gain is {gain}"
+                f"{place}: finishing {finishing} and correctness {correctness} add up to {finishing + correctness}, but the gain is {gain}"
             )
         if not close(row["accuracy"] - row["base_accuracy"], gain):
             failures.append(
-                f"{place}: accuracy {row['accuracy']} less {row['base_accuracy']} is not the gain, {gain}"
+                f"{place}: accuracy {row['accuracy']} minus base_accuracy {row['base_accuracy']} is not the gain, {gain}"
             )
         s0, s1, a0, a1 = (
             row[key]
@@ -162,13 +162,13 @@ def test_decomposition(tables):
             and abs((s1 - s0) * (a0 + a1) / 2 - finishing) > 1e-8
         ):
             failures.append(
-                f"{place}: finishing is {finishing}, from shares and accuracies {(s1 - s0) * (a0 + a1) / 2}"
+                f"{place}: finishing is {finishing}, but {(s1 - s0) * (a0 + a1) / 2} computed from shares and accuracies"
             )
     for _, place, row in rows_of(tables, "kinds"):
         kinds = [row[key] for key in ("finishing", "sharpening", "new_solving")]
         if not close(sum(kinds), row["gain"]):
             failures.append(
-                f"{place}: finishing, sharpening and new_solving make {sum(kinds)}, the gain is {row['gain']}"
+                f"{place}: finishing, sharpening and new_solving add up to {sum(kinds)}, but the gain is {row['gain']}"
             )
     check(failures)
 
@@ -187,13 +187,13 @@ def test_tables_agree(tables):
             accuracy[steps[0]] - accuracy[steps[1]], row["gain"]
         ):
             failures.append(
-                f"{place}: gain is {row['gain']}, accuracy.csv has {accuracy[steps[0]]} after and {accuracy[steps[1]]} before"
+                f"{place}: gain is {row['gain']}, but accuracy.csv has {accuracy[steps[0]]} after training and {accuracy[steps[1]]} before"
             )
     for _, place, row in rows_of(tables, "differences"):
         sides = gains[(*key(row), "sampled")], gains[(*key(row)[:3], row["minus_arm"], "sampled")]
         if not close(sides[0] - sides[1], row["difference"]):
             failures.append(
-                f"{place}: difference is {row['difference']}, the gains are {sides[0]} and {sides[1]}"
+                f"{place}: difference is {row['difference']}, but the gains are {sides[0]} and {sides[1]}"
             )
     for _, place, row in rows_of(tables, "parts"):
         if not close(gains[(*key(row), "sampled")], row["gain"]):
@@ -257,13 +257,13 @@ def test_paired_differences(tables):
             means = [gains[(*side, "sampled")]["gain"] for side in (cell, (cell[0], at, *cell[2:]))]
         if not close(means[0] - means[1], row["difference"]):
             failures.append(
-                f"{place}: difference is {row['difference']}, the other tables have {means[0]} and {means[1]}"
+                f"{place}: difference is {row['difference']}, but the other tables have {means[0]} and {means[1]}"
             )
     for _, place, row in rows_of(tables, "tier_trends"):
         easy, hard = (tiers[(*key(row), row[name])] for name in ("easiest", "hardest"))
         if not close(easy["gain"] - hard["gain"], row["points"]):
             failures.append(
-                f"{place}: points is {row['points']}, tiers.csv has {easy['gain']} and {hard['gain']}"
+                f"{place}: points is {row['points']}, but tiers.csv has gains of {easy['gain']} and {hard['gain']}"
             )
         odds = [logit(tier["accuracy"]) - logit(tier["base_accuracy"]) for tier in (easy, hard)]
         shares = [tier[name] for tier in (easy, hard) for name in ("accuracy", "base_accuracy")]
@@ -272,7 +272,7 @@ def test_paired_differences(tables):
         slack = TOLERANCE * sum(1 / (share * (1 - share)) for share in shares if 0 < share < 1)
         if is_known(row["log_odds"]) and not abs(odds[0] - odds[1] - row["log_odds"]) <= slack:
             failures.append(
-                f"{place}: log_odds is {row['log_odds']}, from tiers.csv {odds[0] - odds[1]}"
+                f"{place}: log_odds is {row['log_odds']}, but {odds[0] - odds[1]} according to tiers.csv"
             )
     check(failures)
 
@@ -304,7 +304,7 @@ def test_parity(study, tables, runs):
         if run.recipe != "recorded"
     )
     if table_runs != expected:
-        differing = sorted(set(table_runs) ^ set(expected))[:1] or ["one is in the table twice"]
+        differing = sorted(set(table_runs) ^ set(expected))[:1] or ["a run is in the table twice"]
         failures.append(
             f"parity.csv: {len(table_runs)} runs, the study has {len(expected)}; first that differs: {differing[0]}"
         )
@@ -316,12 +316,12 @@ def test_contamination(tables, record_property):
     failures, sentences = [], []
     for _, place, row in rows_of(tables, "contamination"):
         if not row["equal"] + row["near"] <= row["problems"] or row["near_in_pool"] > row["pool"]:
-            failures.append(f"{place}: more equal and near questions than there are questions")
+            failures.append(f"{place}: more equal and near questions than questions in total")
         sentences.append(
-            f"{row['eval_task']} after {row['task']}: {row['equal']:.0f} of {row['problems']:.0f} in the pool, {row['near']:.0f} near,"
-            f" {row['repeated']:.0f} repeated"
+            f"test of {row['eval_task']} after training on {row['task']}: of {row['problems']:.0f} questions {row['equal']:.0f} are in the pool,"
+            f" {row['near']:.0f} are near a question of the pool; {row['repeated']:.0f} questions of the pool are repeated"
         )
-    record_property("details", "; ".join(sentences) or "no pool was trained on here")
+    record_property("details", "; ".join(sentences) or "the study compares no pool with a test")
     check(failures)
 
 
