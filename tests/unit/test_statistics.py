@@ -132,7 +132,7 @@ TRUE_GAIN = true_gain()
         elements=st.integers(-4, 4).map(lambda x: x / 4),
     )
 )
-def test_p_is_below_5_per_cent_exactly_if_the_interval_excludes_zero(values):
+def test_p_is_below_5_per_cent_if_and_only_if_the_interval_excludes_zero(values):
     components, interval = statistics.components(values), statistics.mean_interval(values)
     p = statistics.p_value(components)
     assert 0 <= p <= 1
