@@ -3,9 +3,9 @@ their tokens.
 
 python vllm_scores.py JOB.json SAMPLED.json
 
-JOB: {"model": folder, "adapters": [folder or null], "prompts": [token ids], "tokens": largest
-number of tokens of a completion}. SAMPLED: for each adapter, for each prompt, [token ids,
-log-probabilities].
+JOB: {"model": folder, "adapters": [folder, or null for the model without adapter], "prompts":
+[token ids], "tokens": largest number of tokens of a completion}. SAMPLED: for each adapter and each
+prompt, [token ids of the completion, their log-probabilities].
 """
 
 import json
@@ -17,8 +17,10 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "src"))
 from hardgrpo.sampling import vllm_engine  # noqa: E402
 
 job = json.loads(Path(sys.argv[1]).read_text())
-real = [adapter for adapter in job["adapters"] if adapter]
-llm = vllm_engine.start(job["model"], max(map(len, job["prompts"])) + job["tokens"], real, 0)
+adapter_folders = [adapter for adapter in job["adapters"] if adapter]
+llm = vllm_engine.start(
+    job["model"], max(map(len, job["prompts"])) + job["tokens"], adapter_folders, 0
+)
 answer = []
 for adapter in job["adapters"]:
     outputs = llm.generate(
@@ -26,7 +28,7 @@ for adapter in job["adapters"]:
         vllm_engine.SamplingParams(
             max_tokens=job["tokens"], temperature=0, logprobs=1, detokenize=False
         ),
-        lora_request=vllm_engine.adapter_request(real, adapter),
+        lora_request=vllm_engine.adapter_request(adapter_folders, adapter),
         use_tqdm=False,
     )
     completions = [output.outputs[0] for output in outputs]

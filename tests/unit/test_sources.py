@@ -63,7 +63,7 @@ def test_every_cell_of_a_table_is_read_unchanged(
         (b"question,answer\nna\xefve,1\n", "not UTF-8 text; save the file as UTF-8"),
     ],
 )
-def test_a_file_that_is_not_a_table_is_named(tmp_path, text, words):
+def test_an_error_in_a_table_is_reported_with_its_file(tmp_path, text, words):
     path = tmp_path / "mine.csv"
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     with pytest.raises(UserError) as error:
@@ -155,8 +155,8 @@ PARTS = {
 
 @pytest.fixture(scope="module", params=["parquet", "jsonl"])
 def folder(request, tmp_path_factory):
-    """A dataset in the form of a hub, with two configurations, and the notes of its download in the
-    same folder."""
+    """A dataset folder as downloaded from a hub: a card with two configurations, their data files,
+    and the manifest of the download."""
     import datasets
 
     path = tmp_path_factory.mktemp("dataset")
@@ -221,7 +221,7 @@ def test_a_changed_folder_is_read_again(tmp_path, monkeypatch):
         ]
 
 
-def test_folders_without_data_and_damaged_folders_are_named(folder, tmp_path):
+def test_folders_without_data_and_folders_with_damaged_data_are_reported(folder, tmp_path):
     (tmp_path / "README.md").write_text("# nothing else")
     with pytest.raises(UserError, match="no split 'train'.*data files"):
         sources.read_rows(tmp_path, None, "train")
@@ -234,7 +234,7 @@ def test_folders_without_data_and_damaged_folders_are_named(folder, tmp_path):
 
 
 @given(st.integers(1, 40), st.data())
-def test_only_and_except_of_one_list_divide_the_rows(count, data):
+def test_each_row_is_selected_either_by_only_or_by_except_with_the_same_list(count, data):
     rows = [{"question": f"q{n}"} for n in range(count)]
     row_numbers = data.draw(st.lists(st.integers(0, count - 1), max_size=count))
     selected, excepted = (
@@ -245,7 +245,7 @@ def test_only_and_except_of_one_list_divide_the_rows(count, data):
 
 
 @given(st.integers(1, 40), st.integers(1, 6))
-def test_every_nth_row_from_each_first_row_divides_the_rows(count, every):
+def test_every_nth_row_from_each_possible_first_row_gives_each_row_once(count, every):
     rows = [{"question": f"q{n}"} for n in range(count)]
     parts = [
         sources.choose_rows(rows, {"every": every, "first": first}, "f") for first in range(every)
@@ -258,7 +258,7 @@ def test_every_nth_row_from_each_first_row_divides_the_rows(count, every):
 
 
 @given(st.integers(1, 40), st.integers(0, 9), st.data())
-def test_drawn_rows_follow_the_seed_and_keep_the_order_of_the_file(count, seed, data):
+def test_drawn_rows_depend_only_on_the_seed_and_keep_the_order_of_the_file(count, seed, data):
     rows, size = [{"question": f"q{n}"} for n in range(count)], data.draw(st.integers(1, count))
     drawn = sources.choose_rows(rows, {"draw": size, "seed": seed}, "f")
     assert (
@@ -312,7 +312,9 @@ def test_a_row_beyond_the_last_is_reported(key):
         ("<<a>><<b>><<c>>#### -2", "-2", 3),
     ],
 )
-def test_gsm8k_has_its_answer_after_the_last_mark_and_a_tier_by_steps(solution, answer, tier):
+def test_format_gsm8k_reads_the_answer_after_the_last_mark_and_takes_the_number_of_steps_as_tier(
+    solution, answer, tier
+):
     assert problem({"question": "How many?", "answer": solution}, "gsm8k") == {
         "question": "How many?",
         "answer": answer,
@@ -320,7 +322,7 @@ def test_gsm8k_has_its_answer_after_the_last_mark_and_a_tier_by_steps(solution, 
     }
 
 
-def test_choices_have_a_tier_by_options():
+def test_format_choices_takes_the_number_of_options_as_tier():
     text = "Alice (A) and Bob.\nOptions:\n(A) red\n(B) blue\n(C) (D) green"
     assert problem({"input": text, "target": "(B)"}, "choices") == {
         "question": text,
@@ -342,7 +344,9 @@ def test_choices_have_a_tier_by_options():
         ({"answer": "7", "level": None}, "7", None),
     ],
 )
-def test_math_has_its_answer_in_a_column_or_the_last_box_and_a_tier_by_level(row, answer, tier):
+def test_format_math_reads_the_answer_from_a_column_or_the_last_box_and_takes_the_level_as_tier(
+    row, answer, tier
+):
     assert problem({"problem": "x?"} | row, "math") == {
         "question": "x?",
         "answer": answer,
@@ -370,7 +374,7 @@ def test_a_row_that_is_not_of_the_format_is_reported(format, row, words):
     assert str(error.value).startswith("mine.jsonl: ") and words in str(error.value)
 
 
-def test_columns_go_by_their_usual_names_or_those_that_the_task_gives():
+def test_columns_have_default_names_that_the_task_may_replace():
     row = {
         "id": "a7",
         "question": "q",
@@ -396,7 +400,7 @@ def test_columns_go_by_their_usual_names_or_those_that_the_task_gives():
         "tier": None,
     }
     assert problem({"question": "q"}, needs_answer=False)["answer"] is None
-    assert problem({"question": "q", "answer": 0})["answer"] == 0, "nought is an answer"
+    assert problem({"question": "q", "answer": 0})["answer"] == 0, "the number 0 is an answer"
 
 
 @pytest.mark.parametrize(
@@ -414,7 +418,7 @@ def test_columns_go_by_their_usual_names_or_those_that_the_task_gives():
         ({"question": "q", "answer": {"value": 1}}, {}, "the answer is a dict, expected text"),
     ],
 )  # fmt: skip
-def test_a_row_without_a_required_value_is_named(row, columns, words):
+def test_a_row_without_a_required_value_is_reported(row, columns, words):
     with pytest.raises(UserError) as error:
         problem(row, columns=columns, number=4)
     assert str(error.value).startswith("mine.jsonl: row 5: ") and words in str(error.value)
@@ -435,7 +439,7 @@ def test_rows_of_a_table_are_numbered_as_in_a_spreadsheet():
         (r"$\boxed{1}$, no $\boxed{2}$", "2"),
     ],
 )
-def test_every_way_that_math_boxes_an_answer_is_read(solution, answer):
+def test_an_answer_is_read_from_each_command_for_boxes_in_math(solution, answer):
     row = {"problem": "q", "solution": solution, "level": "Level 3"}
     assert sources.as_problem(row, 0, "math", {}, True, "f")["answer"] == answer
 
@@ -456,7 +460,7 @@ def test_a_users_folder_may_contain_its_own_manifest(tmp_path):
         "http://127.0.0.1:9/x.jsonl",
     ],
 )
-def test_a_card_names_no_file_outside_of_its_dataset(tmp_path, path):
+def test_a_card_that_names_a_file_outside_of_its_dataset_is_refused(tmp_path, path):
     (tmp_path / "secret.jsonl").write_text('{"question": "secret", "answer": 1}\n')
     folder = tmp_path / "dataset"
     folder.mkdir()

@@ -49,7 +49,8 @@ def prepare(folder, *names, source=None, grader="final_word", unlabelled=True):
 
 
 def check_refusal(done, *words):
-    """Assert that a program ends with one line and status 1."""
+    """Assert that a program ends with status 1 and a one-line error that contains all `words`.
+    Return the error."""
     assert (
         done.returncode == 1 and done.stderr.startswith("error: ") and done.stderr.count("\n") == 1
     ), done.stderr
@@ -65,7 +66,9 @@ def check_refusal(done, *words):
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
 @pytest.mark.parametrize("line_end", ["\n", "\r\n", "\r"])
 @pytest.mark.parametrize("quoting", [csv.QUOTE_MINIMAL, csv.QUOTE_ALL])
-def test_a_table_is_read_by_its_own_delimiter(tmp_path, delimiter, encoding, line_end, quoting):
+def test_a_table_is_read_with_its_delimiter_encoding_and_line_end(
+    tmp_path, delimiter, encoding, line_end, quoting
+):
     (tmp_path / "mine.csv").write_bytes(
         write_text(ROWS, delimiter, line_end, quoting).encode(encoding)
     )
@@ -81,14 +84,14 @@ def test_the_ending_of_a_table_may_be_in_upper_or_lower_case(tmp_path, name):
 @pytest.mark.parametrize("mark", ["", "\ufeff"])
 @pytest.mark.parametrize("delimiter", [",", ";", "\t", "|", "^"])
 @pytest.mark.parametrize("line", ["sep={}\n", '"sep={}"\r\n', "SEP={}\r\n", "sep={}\r"])
-def test_excels_line_that_names_the_delimiter_is_followed(tmp_path, mark, delimiter, line):
+def test_excels_first_line_sep_sets_the_delimiter(tmp_path, mark, delimiter, line):
     (tmp_path / "mine.csv").write_bytes(
         write_text(ROWS, delimiter, before=mark + line.format(delimiter)).encode()
     )
     assert sources.read_rows(tmp_path / "mine.csv") == ROWS
 
 
-def test_a_line_of_excel_that_another_spreadsheet_saved_as_a_row_is_skipped(tmp_path):
+def test_excels_first_line_sep_is_skipped_if_another_spreadsheet_saved_it_as_a_row(tmp_path):
     (tmp_path / "mine.csv").write_bytes(write_text(ROWS, ",", before="sep=;,,\r\n").encode())
     assert sources.read_rows(tmp_path / "mine.csv") == ROWS
 
@@ -155,7 +158,7 @@ def test_cells_are_read_unchanged_with_every_delimiter(
         (write_text(ROWS).encode("utf-16")[:-1], "not UTF-8 text"),
     ],
 )
-def test_another_encoding_is_refused_with_what_to_do(tmp_path, data, words):
+def test_another_encoding_is_refused_with_a_remedy(tmp_path, data, words):
     (tmp_path / "mine.csv").write_bytes(data)
     check_refusal(prepare(tmp_path, "mine.csv"), "mine.csv: ", words, "save the file as UTF-8")
 
@@ -177,7 +180,9 @@ def test_another_encoding_is_refused_with_what_to_do(tmp_path, data, words):
         ("mine.jsonl", '{"prompt": "a"}\n', "columns: {question: prompt}"),
     ],
 )
-def test_no_column_is_suggested_that_holds_question_and_answer(tmp_path, name, text, suggestion):
+def test_a_column_that_may_hold_both_question_and_answer_is_not_suggested(
+    tmp_path, name, text, suggestion
+):
     (tmp_path / name).write_text(text)
     check_refusal(
         prepare(tmp_path, name, unlabelled=False),
@@ -206,7 +211,9 @@ def test_json_lines_may_start_with_a_byte_order_mark_and_rows_are_numbered_as_in
 
 
 @pytest.mark.parametrize("line_end", ["\n", "\r\n", "\r"])
-def test_a_row_of_a_table_is_named_as_a_spreadsheet_and_as_an_editor_count(tmp_path, line_end):
+def test_messages_give_the_row_number_of_a_spreadsheet_and_the_line_number_of_an_editor(
+    tmp_path, line_end
+):
     lines = ["question;answer", '"a', "b", 'c";1', "", "d;2", "", "", ";3"]
     (tmp_path / "mine.csv").write_bytes(line_end.join(lines).encode())
     assert spreadsheets.read(tmp_path / "mine.csv").places == [
@@ -348,7 +355,7 @@ def test_empty_rows_and_nameless_empty_columns_are_left_out(tmp_path, text):
     ]
 
 
-def test_nameless_columns_that_hold_something_are_not_left_out(tmp_path):
+def test_nameless_columns_that_are_not_empty_are_refused(tmp_path):
     (tmp_path / "mine.csv").write_text("id,question,,\na,q,x,\nb,r,,y\n")
     check_refusal(prepare(tmp_path, "mine.csv"), "column '' occurs twice in the header")
     (tmp_path / "mine.csv").write_text("id,question\na,q,x\n")

@@ -19,7 +19,7 @@ from hardgrpo.workflow.names import Names
 
 
 def call(**attributes) -> SimpleNamespace:
-    """A stand-in for the `workflow` of a call of Snakemake. `attributes` replace its defaults."""
+    """A stand-in for Snakemake's object `workflow`. `attributes` replace default attributes."""
     defaults = {
         "is_main_process": True,
         "local_exec": True,
@@ -65,7 +65,7 @@ def test_update_inputs_may_come_from_the_command_line(value, expected):
 
 
 @pytest.mark.parametrize("value", [["true"], {"a": 1}, "yes please", 3, None], ids=str)
-def test_another_value_of_update_inputs_is_a_mistake_with_its_place(value):
+def test_any_other_value_of_update_inputs_is_refused_with_its_place(value):
     Path("config.yaml").write_text("study: mini\n\nupdate_inputs: maybe\n")
     with pytest.raises(WorkflowError, match="config.yaml(:3)?: update_inputs"):
         startup.complete(project_config.config() | {"update_inputs": value}, call())
@@ -95,8 +95,8 @@ def write_model() -> None:
     Path("results/models/tiny/manifest.json").touch()
 
 
-def test_results_without_records_are_explained():
-    assert startup.results_obstacle(call()) is None, "no results"
+def test_results_without_snakemakes_records_are_reported_by_the_main_process():
+    assert startup.results_obstacle(call()) is None, "without results there is nothing to report"
     write_model()
     assert "--touch" in startup.results_obstacle(call())
     assert startup.results_obstacle(call(is_main_process=False)) is None
@@ -115,7 +115,7 @@ def test_a_link_to_the_results_of_another_clone_is_reported():
 @pytest.mark.parametrize(
     ("executor", "stops"), [("local", True), ("slurm", True), ("touch", False)]
 )
-def test_no_job_starts_on_results_of_unknown_origin_unless_they_are_adopted(executor, stops):
+def test_results_of_unknown_origin_stop_every_call_except_with_touch(executor, stops):
     dag = SimpleNamespace(needrun_jobs=lambda: iter([]))
     workflow = call(executor_plugin=SimpleNamespace(name=executor), dag=dag)
     if stops:
@@ -168,7 +168,7 @@ def test_a_prepared_pool_smaller_than_a_budget_is_an_error():
 
     with pytest.raises(WorkflowError, match="hard.*50"):
         check(choose)
-    check(choose, prepare)  # the job that prepares the pool checks it
+    check(choose, prepare)  # job prepare_task checks the size of the pool
 
 
 # --- the environment of jobs ---
@@ -193,7 +193,7 @@ def test_on_a_cluster_the_slurm_commands_of_this_clone_come_first_in_path(empty_
     ]
 
 
-def test_an_empty_variable_adds_no_current_folder():
+def test_an_empty_variable_does_not_add_the_current_folder():
     os.environ.update(PATH="", PYTHONPATH="")
     startup.prepare_environment(call())
     assert (
@@ -211,7 +211,14 @@ def test_an_empty_variable_adds_no_current_folder():
         ({"is_main_process": False}, "", warm.OFF),
         ({"deployment_settings": CONTAINERS}, "", warm.OFF),  # the server is outside the containers
     ],
-    ids=["here", "named before", "turned off", "on other nodes", "in a job", "in containers"],
+    ids=[
+        "on this machine",
+        "socket named before",
+        "turned off",
+        "on other nodes",
+        "in a job",
+        "in containers",
+    ],
 )
 def test_the_server_of_loaded_libraries_is_for_jobs_on_this_machine(
     attributes, before, after, monkeypatch
@@ -274,7 +281,7 @@ def test_a_plan_has_the_configuration_of_the_call_that_requests_the_plan():
     ]
 
 
-def test_facts_are_written_only_for_the_program_that_plans(monkeypatch):
+def test_facts_of_a_plan_are_written_only_if_the_planning_program_names_a_file(monkeypatch):
     startup.write_plan_facts({"study": "mini"}, {"gpu": "h100"})
     assert list(Path().iterdir()) == []
     monkeypatch.setenv("HARDGRPO_PLAN_FACTS", "facts.json")

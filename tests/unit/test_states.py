@@ -30,7 +30,7 @@ def state(tmp_path, monkeypatch) -> Path:
     return state
 
 
-def test_a_damaged_checkpoint_is_removed_and_named(state, capsys):
+def test_a_damaged_checkpoint_is_removed_and_reported(state, capsys):
     (states.checkpoint(state, 6) / "model.safetensors").write_bytes(b"\1" * 6)
     assert states.resume_point(state, 2) == 4
     assert (
@@ -72,17 +72,17 @@ def test_an_unreadable_checkpoint_stops_the_run_and_nothing_is_removed(
 ):
     unreadable = states.checkpoint(state, 2) / name
 
-    def sick(read):
-        def reading(path, *arguments):
+    def failing(read):
+        def read_or_fail(path, *arguments):
             if Path(path) == unreadable:
                 raise OSError(number, os.strerror(number), str(path))
             return read(path, *arguments)
 
-        return reading
+        return read_or_fail
 
     with monkeypatch.context() as patched:
-        patched.setattr(seals, "read", sick(seals.read))
-        patched.setattr(files, "sha256", sick(files.sha256))
+        patched.setattr(seals, "read", failing(seals.read))
+        patched.setattr(files, "sha256", failing(files.sha256))
         with pytest.raises(SystemExit) as end:
             errors.run(lambda: states.resume_point(state, 2))
     assert (
@@ -141,15 +141,15 @@ def test_an_account_that_can_only_read_cannot_hold_a_lock(tmp_path):
 @pytest.mark.parametrize(
     "kind",
     [
-        "link",
-        "second name",
+        "symbolic link",
+        "hard link",
         "pipe",
         "folder",
         "socket",
         pytest.param("another owner", marks=AS_ROOT),
     ],
 )
-def test_a_lock_leads_to_no_other_file(tmp_path, kind):
+def test_a_lock_that_is_a_link_or_no_regular_file_of_this_account_is_refused(tmp_path, kind):
     precious = tmp_path / "precious"
     precious.write_text("process 12 on elsewhere")
     for lock in (tmp_path / "state/lock", tmp_path / ".inputs.lock.busy"):
@@ -164,7 +164,7 @@ def test_a_lock_leads_to_no_other_file(tmp_path, kind):
             lock.touch()
             os.chown(lock, NOBODY, NOBODY)
         else:
-            lock.symlink_to(precious) if kind == "link" else lock.hardlink_to(precious)
+            lock.symlink_to(precious) if kind == "symbolic link" else lock.hardlink_to(precious)
         lock_of = (
             states.hold_lock(tmp_path / "state")
             if lock.name == "lock"
@@ -224,7 +224,9 @@ def test_a_process_with_the_reused_id_of_an_ended_process_is_not_signalled(
         "process 5 on far, Slurm job 7; scancel 1",
     ],
 )
-def test_no_number_of_a_lock_signals_more_than_the_run(tmp_path, monkeypatch, text):
+def test_a_process_or_job_id_in_a_lock_is_signalled_only_if_it_belongs_to_the_run(
+    tmp_path, monkeypatch, text
+):
     """The ids 0 and -1 stand for groups of processes, 1 is the system's first process, and a job id
     may belong to any job of the account."""
     calls = []

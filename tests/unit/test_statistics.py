@@ -22,7 +22,7 @@ def test_finishing_and_correctness_add_up_to_the_gain(s0, a0, s1, a1):
 
 
 @given(st.integers(1, 4), st.integers(2, 20), st.randoms(use_true_random=False))
-def test_the_parts_by_problem_have_the_parts_as_means_and_add_up_to_the_gains(
+def test_the_parts_of_each_problem_add_up_to_its_gain_and_average_to_the_parts_of_the_gain(
     seeds, problems, random
 ):
     rng = np.random.default_rng(random.randrange(2**32))
@@ -75,7 +75,7 @@ def test_pass_at_k_is_bounded_and_grows_with_k(n, data):
 
 
 @given(arrays(float, st.tuples(st.integers(1, 5), st.integers(2, 30)), elements=st.floats(-1, 1)))
-def test_an_interval_holds_its_estimate_and_turns_with_the_sign(values):
+def test_an_interval_contains_its_estimate_and_is_mirrored_if_all_values_change_sign(values):
     interval, negated = statistics.mean_interval(values), statistics.mean_interval(-values)
     assert interval.low <= interval.estimate + 1e-12 and interval.estimate <= interval.high + 1e-12
     assert (interval.low, interval.high) == pytest.approx((-negated.high, -negated.low), abs=1e-9)
@@ -96,7 +96,7 @@ def test_the_interval_by_hand():
 
 
 @pytest.mark.parametrize("seeds", [3, 5])
-def test_intervals_of_gains_cover_with_few_seeds(seeds):
+def test_intervals_of_gains_have_about_their_nominal_coverage_with_few_seeds(seeds):
     """1,000 simulated studies with 120 problems of mixed difficulty and 4 samples. Gains vary by
     seed and problem."""
     rng = np.random.default_rng(7)
@@ -132,7 +132,7 @@ TRUE_GAIN = true_gain()
         elements=st.integers(-4, 4).map(lambda x: x / 4),
     )
 )
-def test_p_is_below_5_per_cent_if_the_interval_excludes_zero(values):
+def test_p_is_below_5_per_cent_if_and_only_if_the_interval_excludes_zero(values):
     components, interval = statistics.components(values), statistics.mean_interval(values)
     p = statistics.p_value(components)
     assert 0 <= p <= 1
@@ -176,7 +176,7 @@ def test_holm_and_mcnemar_by_hand():
     )
     grades, other_grades = np.array([1, 1, 1, 1, 0, 1, 0]), np.array([0, 0, 0, 0, 1, 1, 0])
     assert statistics.mcnemar(grades, other_grades) == (4, 1, pytest.approx(2 * 6 / 32)), (
-        "of 5 that differ at most 1: (1 + 5)/32, twice"
+        "p is twice the probability that at most 1 of 5 coin tosses is heads, (1 + 5)/32"
     )
     assert statistics.mcnemar(grades, grades) == (0, 0, 1.0)
 
@@ -195,9 +195,9 @@ def test_holm_p_values_equal_those_of_statsmodels(p_values):
     assert corrected[has_p].tolist() == list(expected) and np.isnan(corrected[~has_p]).all()
 
 
-def test_the_noise_that_seeds_share():
+def test_shared_noise_is_that_of_the_base_model_and_smaller_with_common_random_numbers():
     """With independent random numbers, the shared noise is the variance of the base model alone.
-    With common random numbers, it is smaller."""
+    With common random numbers, the shared noise is smaller."""
     rng = np.random.default_rng(5)
     replications, problems, samples = 300, 60, 4
     uniform = rng.random((replications, problems, samples))
@@ -235,7 +235,7 @@ def test_pooled_variance_over_seeds_by_hand():
     ), "with two policies, the pooled variance is that of their difference"
 
 
-def test_the_smallest_detectable_difference_is_detected_four_times_of_five():
+def test_the_smallest_detectable_difference_is_detected_in_four_of_five_studies():
     """The factors are those of the non-central t distribution. The power is 80 % both if only seeds
     vary and if only problems vary."""
     assert [round(statistics.detectable_factor(seeds), 2) for seeds in (3, 5, 10)] == [
@@ -255,16 +255,16 @@ def test_the_smallest_detectable_difference_is_detected_four_times_of_five():
         0.8, abs=0.03
     )
     assert statistics.smallest_detectable(np.nan, 0.01, 1) == pytest.approx(0.28, abs=0.001), (
-        "one seed: over problems"
+        "with one seed, only the variance over problems counts"
     )
 
 
 @pytest.mark.parametrize("seeds", [3, 10])
-def test_after_holm_a_detectable_difference_is_still_found_four_times_of_five(seeds):
-    """1,500 studies of four policies. One policy leads the others by the smallest difference that
-    is detectable among a number of comparisons. The test counts the studies in which p_holm of the
-    lead over one other policy is below 5 %. Only seeds vary, so p is that of a t test over seeds.
-    """
+def test_after_holm_a_detectable_difference_is_still_detected_in_four_of_five_studies(seeds):
+    """1,500 simulated studies of four policies. One policy leads the three others by the smallest
+    detectable difference for a given number of comparisons. The power is the share of studies in
+    which p_holm of the lead over one fixed other policy is below 5 %. Only seeds vary, so p is that
+    of a t test over seeds."""
     rng = np.random.default_rng(seeds)
     spread, pairs = 0.02, list(itertools.combinations(range(4), 2))
     means = rng.normal(0, spread, (1500, 4, seeds))
@@ -289,9 +289,11 @@ def test_after_holm_a_detectable_difference_is_still_found_four_times_of_five(se
         return float((corrected[rank, np.arange(corrected.shape[1])] < 0.05).mean())
 
     assert 0.77 <= power(len(pairs)) <= 0.93, (
-        "Holm is a little better than dividing by the number of pairs"
+        "Holm's correction has a little more power than dividing by the number of pairs"
     )
-    assert power(1) < 0.6, "a difference for one comparison alone is missed"
+    assert power(1) < 0.6, (
+        "the smallest detectable difference for a single comparison is often missed"
+    )
 
 
 def test_detectable_factors_for_several_comparisons():
@@ -305,7 +307,7 @@ def test_detectable_factors_for_several_comparisons():
     assert np.isfinite(statistics.detectable_factor(2, 36))
 
 
-def test_a_contrast_of_two_groups_of_problems_covers():
+def test_intervals_of_contrasts_of_two_groups_of_problems_have_about_their_nominal_coverage():
     """1,000 simulated studies of 4 seeds. Two tiers of 40 and 25 problems share the seeds' random
     effects, but no problems."""
     rng = np.random.default_rng(11)
@@ -329,14 +331,14 @@ def test_a_contrast_of_two_groups_of_problems_covers():
         )
     )
     assert (one_seed.high - one_seed.low) / 2 == pytest.approx(by_hand), (
-        "one seed: over problems only"
+        "with one seed, the interval is over problems only"
     )
     assert np.isnan(statistics.contrast_interval(easy, hard[:, :1]).low), (
         "one problem gives no interval for new problems"
     )
 
 
-def test_regression_on_two_by_hand():
+def test_regression_on_two_predictors_by_hand():
     x = np.array([[0, 0], [1, 0], [0, 1], [1, 1], [2, 1], [1, 3.0]])
     noise = np.array([0.1, -0.1, 0.05, 0.0, -0.1, 0.05])
     y = 1 + 2 * x[:, 0] - 3 * x[:, 1] + noise
@@ -348,7 +350,7 @@ def test_regression_on_two_by_hand():
     alone = statistics.r_squared(x[:, 1], y).estimate
     partial = statistics.partial_r_squared(y, x[:, 0], x[:, 1])
     assert 1 - joint == pytest.approx((1 - alone) * (1 - partial)), (
-        "the sum of R^2 of the first predictor and the second predictor's share of the remainder"
+        "the joint R^2 is that of x[:, 1] plus the share of the remainder that x[:, 0] explains"
     )
     flat = statistics.coefficients(np.ones((6, 2)), y)
     assert all(np.isnan(slope.estimate) for slope, _ in flat) and np.isnan(
@@ -361,7 +363,7 @@ def test_one_seed_gives_no_interval_for_new_seeds():
     interval = statistics.mean_interval(values)
     assert (interval.high - interval.low) / 2 == pytest.approx(
         stats.t.ppf(0.975, 49) * values.std(ddof=1) / np.sqrt(50)
-    ), "over problems only"
+    ), "with one seed, the interval is over problems only"
     assert np.isnan(statistics.seeds_interval(np.array([0.4])).low)
 
 

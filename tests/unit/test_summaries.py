@@ -1,4 +1,5 @@
-"""Summary tables by hand: accuracy, gains, the split of gains, costs, and predictors of gains."""
+"""Summary tables compared with values computed by hand: accuracy, gains, the split of gains, costs,
+and predictors of gains."""
 
 import contextlib
 import copy
@@ -45,7 +46,7 @@ HAND = {
 
 
 def load(folder, config: dict):
-    """The cells of study `hand`, whose results are in a folder."""
+    """The cells of study `hand`, whose results are in `folder`."""
     with contextlib.chdir(folder):
         return load_cells(ResolvedStudy.of(config, "hand"))
 
@@ -53,7 +54,7 @@ def load(folder, config: dict):
 def evaluation(
     folder, path, correct: dict[int, dict[str, list[int]]], tiers: dict[str, object]
 ) -> None:
-    """Write an evaluation file: step -> problem -> grade of each sample."""
+    """Write an evaluation file. `correct` is {step: {problem: grade of each sample}}."""
     rows = [
         dict.fromkeys(evaluations.COLUMNS)
         | {
@@ -102,7 +103,7 @@ def cells(folder, tiers=TIERS, runs=RUNS, study=STUDY):
     return load(folder, HAND | {"studies": {"hand": study}})
 
 
-def test_runs_that_differ_in_the_seed_alone_make_a_cell_and_other_recipes_are_named(tmp_path):
+def test_runs_that_differ_only_in_the_seed_make_a_cell_and_each_recipe_makes_its_own(tmp_path):
     assert [(*cell.arm, len(cell.runs)) for cell in cells(tmp_path)] == [
         ("all", "slow", 2),
         ("low", "slow", 2),
@@ -119,7 +120,7 @@ def test_accuracy_by_tier_by_hand(tmp_path):
         (*arm, tier)
         for arm in (("all", "slow"), ("low", "slow"), ("low", "fast"))
         for tier in ("3", "10")
-    ], "3 before 10"
+    ], "tier 3 must come before tier 10"
     assert {row["step"] for row in rows.values()} == {30}
     # Problems a and c have tier 3, problems b and d tier 10. Of 4 completions per seed and tier,
     # the base model has 2 correct in tier 3 and 1 in tier 10.
@@ -139,14 +140,15 @@ def test_accuracy_by_tier_by_hand(tmp_path):
         assert rows[key]["accuracy_low"] <= by <= rows[key]["accuracy_high"]
 
 
-def test_the_interval_of_a_tier_is_over_its_problems_only(tmp_path):
+def test_the_interval_of_a_tier_uses_only_problems_of_this_tier(tmp_path):
     (row,) = [
         r
         for r in accuracies.tiers(cells(tmp_path))
         if (r["policy"], r["recipe"], r["tier"]) == ("low", "slow", "10")
     ]
     # The accuracies on b and d are 1 and 1 for one seed, 0 and 1/2 for the other. The means of the
-    # seeds are 1 and 1/4, those of the problems 1/2 and 3/4; residuals are 1/8.
+    # seeds are 1 and 1/4, those of the problems 1/2 and 3/4. Each residual is
+    # 1/8 or -1/8.
     over_seeds, over_problems, interaction = 0.28125 / 2, 0.03125 / 2, 4 * 0.015625 / 4
     half = (
         12.706204736432095**2 * over_seeds + 12.706204736432095**2 * (over_problems - interaction)
@@ -159,11 +161,11 @@ def test_tiers_that_are_words_follow_numbers_and_problems_without_a_tier_are_lef
     assert [row["tier"] for row in rows if row["policy"] == "all"] == ["2", "easy", "hard"]
     assert {row["problems"] for row in rows} == {1} and all(
         row["accuracy_low"] != row["accuracy_low"] for row in rows
-    ), "nan"
+    ), "a single problem must give an interval of nan"
     assert accuracies.tiers(cells(tmp_path / "none", tiers={})) == []
 
 
-def test_steps_until_a_run_reaches_the_final_accuracy_of_all_prompts_by_hand(tmp_path):
+def test_steps_until_an_arm_reaches_the_final_accuracy_of_policy_all_by_hand(tmp_path):
     rows = {(row["policy"], row["recipe"]): row for row in accuracies.catches_up(cells(tmp_path))}
     assert {row["target"] for row in rows.values()} == {(6 + 4) / 16}
     assert {(row["steps"], row["seeds"]) for row in rows.values()} == {(30, 2)}
@@ -176,7 +178,7 @@ def test_steps_until_a_run_reaches_the_final_accuracy_of_all_prompts_by_hand(tmp
     assert [rows["low", "fast"][name] for name in reached] == [None, None, None, 0]
 
 
-def test_without_a_run_on_all_prompts_nothing_is_reached(tmp_path):
+def test_without_a_run_on_all_prompts_the_table_of_steps_is_empty(tmp_path):
     runs = {path: correct for path, correct in RUNS.items() if "/low/" in path}
     assert (
         accuracies.catches_up(
@@ -206,7 +208,7 @@ def test_checkpoints_that_only_some_seeds_have_do_not_count(tmp_path):
     } == {20}
 
 
-def test_evaluations_of_other_problems_than_the_base_model_has_are_refused(tmp_path):
+def test_a_run_that_is_evaluated_on_fewer_problems_than_the_base_model_is_refused(tmp_path):
     runs = copy.deepcopy(RUNS)
     del runs["slow/low/seed1"][30]["d"]
     with pytest.raises(
@@ -235,7 +237,7 @@ def test_gains_and_differences_by_hand(tmp_path):
         ):
             assert row[ends[0]] <= row["gain"] <= row[ends[1]]
     assert len({row["mdd"] for row in gained.values()}) == 1, (
-        "what a design can detect is the same for all policies"
+        "the smallest detectable difference must be the same for all policies"
     )
     rows = gains_and_differences.differences(loaded_cells)
     # The arms (all, slow) and (low, fast) differ in both policy and recipe, so their difference
@@ -255,7 +257,7 @@ def test_gains_and_differences_by_hand(tmp_path):
     assert rows[0]["difference_high_a"] - rows[0]["difference"] == pytest.approx(float(half))
 
 
-def test_one_seed_has_neither_the_other_target_nor_a_pooled_variance(tmp_path):
+def test_one_seed_gives_no_interval_for_target_a_and_none_from_a_pooled_variance(tmp_path):
     runs = {path: correct for path, correct in RUNS.items() if path.endswith("seed0")}
     loaded_cells = cells(tmp_path, runs=runs, study=STUDY | {"seeds": [0]})
     for row in (
@@ -264,7 +266,7 @@ def test_one_seed_has_neither_the_other_target_nor_a_pooled_variance(tmp_path):
     ):
         name = "gain" if "gain" in row else "difference"
         assert row[f"{name}_low"] < row[name] < row[f"{name}_high"] and row["mdd"] > 0, (
-            "one seed has an interval over problems"
+            "one seed must give an interval over problems"
         )
         assert np.isnan(
             [row[f"{name}_{end}"] for end in ("low_a", "high_a", "low_pooled", "high_pooled")]
@@ -510,7 +512,7 @@ def test_labels_bought_while_training_by_hand(policy, recipe, sampled, labels, m
     assert training_logs.labels_bought("p/seed0.csv", {"reward": "correct"} | recipe, log) == labels
 
 
-def test_rollouts_of_runs_that_choose_while_training_add_up():
+def test_the_rollouts_of_runs_with_a_selector_add_up():
     updates = updates_of(3, 3, 3, 3)
     for run, log in updates.items():
         if run.policy == "low":
@@ -526,7 +528,9 @@ def test_rollouts_of_runs_that_choose_while_training_add_up():
     assert row["kept"] + row["thrown_away"] == row["generated"]
 
 
-def test_a_difference_in_a_constant_of_the_study_stops_the_summary_with_both_numbers(monkeypatch):
+def test_a_difference_in_what_the_study_holds_constant_stops_the_summary_with_both_numbers(
+    monkeypatch,
+):
     with pytest.raises(UserError) as error:
         parity_rows(monkeypatch, updates_of(3, 3, 3, 2), ["prompts"])
     assert str(error.value) == (
@@ -534,11 +538,11 @@ def test_a_difference_in_a_constant_of_the_study_stops_the_summary_with_both_num
         " train the runs with one recipe or take prompts out of held_constant"
     )
     assert len(parity_rows(monkeypatch, updates_of(3, 3, 3, 2), ["completion_tokens"])) == 4, (
-        "what is not held constant may differ"
+        "runs may differ in what the study does not hold constant"
     )
 
 
-def test_wall_time_is_read_from_beside_the_updates_and_may_be_gone(tmp_path, monkeypatch):
+def test_wall_time_is_read_from_timing_csv_and_is_nan_without_this_file(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     updates = updates_of(2, 2)
     run, other_run = updates
@@ -587,7 +591,7 @@ def test_the_gain_is_regressed_on_the_learnable_share_the_length_and_both(tmp_pa
     assert rows["all", "tokens", None]["r_squared"] == pytest.approx(1)
     assert rows["t", "tokens", "learnable"]["slope"] == pytest.approx(-0.01)
     assert rows["t", "learnable", "tokens"]["slope"] == pytest.approx(0, abs=1e-9), (
-        "length explains all of it"
+        "the length explains the whole gain"
     )
     assert rows["t", "learnable", None]["r_squared"] == pytest.approx(
         regressions.fit(gains, shares)[0]["r_squared"]

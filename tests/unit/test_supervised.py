@@ -106,7 +106,7 @@ def test_an_impossible_recipe_is_reported_before_anything_runs(change, words):
         checks.check(with_study(change), "config.yaml")
 
 
-def test_both_objectives_share_a_study():
+def test_a_study_may_have_recipes_of_both_objectives():
     config = with_study(lambda config: None)
     checks.check(config, "config.yaml")
     assert len({run.recipe for run in ResolvedStudy.of(config, "both").runs}) == 2
@@ -114,7 +114,7 @@ def test_both_objectives_share_a_study():
     checks.check(config, "config.yaml")
 
 
-def test_a_column_with_solutions_does_not_prepare_the_problems_again():
+def test_the_name_of_the_column_with_solutions_is_no_part_of_the_source_of_the_problems():
     task = {"source": {"kind": "files", "train": "mine.csv", "columns": {"solution": "worked"}}}
     assert settings.has_solutions(task)
     assert settings.source_of_split(task, "train") == {"kind": "files", "train": "mine.csv"}
@@ -213,7 +213,7 @@ def test_wrong_solutions_are_reported_and_left_out_and_many_are_an_error(tmp_pat
 @pytest.mark.parametrize(
     "family, grader", [("swaps", "final_word"), ("arithmetic", "final_number")]
 )
-def test_generated_problems_have_their_shortest_solution_without_slips(family, grader):
+def test_a_generated_problem_has_the_shortest_of_its_right_solutions(family, grader):
     solved = solutions.worked_solutions("t", SOURCE | {"family": family}, [], grader)
     assert [problem for problem, _ in solved] == tasks.prepare(
         "t", SOURCE | {"family": family}, "train", []
@@ -222,7 +222,7 @@ def test_generated_problems_have_their_shortest_solution_without_slips(family, g
     for problem, text in solved:
         all_solutions = generated.solutions(family, problem["question"])
         assert text in all_solutions and len(text) == min(map(len, all_solutions))
-        assert "has" not in text.split(), "nothing is restated"
+        assert "has" not in text.split(), "the solution must not restate who holds what"
 
 
 def test_a_family_without_worked_solutions_is_refused():
@@ -237,7 +237,7 @@ def test_a_family_without_worked_solutions_is_refused():
 
 def test_no_value_that_decides_a_result_is_left_to_a_default(tmp_path):
     """Every argument that SFTConfig adds to those of transformers is set explicitly, or listed here
-    with the reason why not."""
+    with the reason why it is not set."""
     from transformers import TrainingArguments
     from trl import SFTConfig
 
@@ -247,7 +247,7 @@ def test_no_value_that_decides_a_result_is_left_to_a_default(tmp_path):
         field.name for field in dataclasses.fields(TrainingArguments)
     }
     elsewhere = {
-        # the model is loaded before, by recipes.model_arguments
+        # the model is loaded before, with recipes.model_arguments
         "model_init_kwargs", "trust_remote_code",
         "router_aux_loss_coef",  # only for mixtures of experts
         # only for texts that TRL tokenizes and truncates
@@ -320,7 +320,7 @@ def world(tmp_path_factory):
     )
 
 
-def test_a_text_is_the_probes_prompt_the_solution_and_the_end_token_as_in_pretraining(world):
+def test_a_training_text_is_the_prompt_of_the_probe_then_the_solution_then_the_end_token(world):
     from hardgrpo.training import supervised
 
     spec, problems, worked, tokenizer = world
@@ -338,14 +338,14 @@ def test_a_text_is_the_probes_prompt_the_solution_and_the_end_token_as_in_pretra
         assert (
             text["input_ids"]
             == tokenizer(f"{demonstration} {worked[identity]}{tokenizer.eos_token}")["input_ids"]
-        ), "as pretrained"
+        ), "the text must have the tokens of a demonstration in pretraining"
 
 
 def test_chat_arguments_reach_the_template_and_text_after_the_end_token_is_not_trained_on(
     world,
 ):
-    """In Qwen3's template, an argument decides the text before the answer, and a turn ends with
-    more than the end token."""
+    """In Qwen3's template, an argument decides the text before the answer, and more text follows
+    the end token of a turn."""
     from hardgrpo.training import supervised
 
     spec, problems, worked, tokenizer = world
@@ -431,7 +431,7 @@ def test_a_prompt_whose_solution_was_left_out_is_not_trained_on(world, tmp_path,
 
 
 def train(world, folder, micro_batch=None, **changes):
-    """A finished training: (its trainer, the batches that it has computed)."""
+    """Train on the worked solutions. Return (trainer, batches whose loss was computed)."""
     from hardgrpo.training import supervised
 
     spec, problems, _, tokenizer = world
@@ -522,7 +522,7 @@ def test_the_loss_falls(world, tmp_path):
 
 
 @pytest.mark.parametrize("model", ["qwen3-4b", "phi-4"])
-def test_memory_holds_neither_vllm_nor_a_reference_policy(model):
+def test_memory_of_sft_includes_neither_vllm_nor_a_reference_policy(model):
     need, grpo = (
         memory.run_memory(
             CONFIG["models"][model], CONFIG["recipes"][recipe], CONFIG["tasks"]["gsm8k"]

@@ -34,7 +34,7 @@ def prepare(folder, source, *paths, task="mine", split="train", **options):
 
 
 def check_refusal(done, *words):
-    """Assert that a program ends with status 1 and one line of error that has all `words`."""
+    """Assert that a program ends with status 1 and a one-line error that contains all `words`."""
     assert done.returncode == 1, done.stdout
     assert done.stderr.startswith("error: ") and done.stderr.count("\n") == 1, done.stderr
     for word in words:
@@ -63,7 +63,7 @@ def part(local, rows=None, **keys):
 # --- files
 
 
-def test_a_table_becomes_problems_in_its_order(tmp_path):
+def test_rows_of_a_table_become_problems_in_the_same_order(tmp_path):
     rows = [
         ("a7", 'Say "two",\nplease', "2", "1"),
         ("b3", "Three, and {braces}?", " 3.0 ", ""),
@@ -101,7 +101,7 @@ def test_a_table_becomes_problems_in_its_order(tmp_path):
     ]
 
 
-def test_a_table_and_json_lines_of_the_same_rows_are_the_same_problems(tmp_path):
+def test_a_table_and_json_lines_with_the_same_rows_give_the_same_problems(tmp_path):
     rows = [
         {"question": f"{n} + {n}?", "answer": str(2 * n), "tier": str(n % 3)} for n in range(12)
     ]
@@ -118,7 +118,7 @@ def test_a_table_and_json_lines_of_the_same_rows_are_the_same_problems(tmp_path)
     assert [p["id"] for p in table_problems] == [f"mine-train-{n:04d}" for n in range(12)]
 
 
-def test_without_a_name_a_row_is_named_by_its_number(tmp_path):
+def test_a_row_without_an_id_gets_an_id_from_its_number(tmp_path):
     table(
         tmp_path / "mine.csv",
         ["id", "question", "answer"],
@@ -140,13 +140,15 @@ def test_without_a_name_a_row_is_named_by_its_number(tmp_path):
         (["question", "answer"], [("q", "one"), ("r", "two")], ["grader 'number_lenient' cannot read", "2 of 2 problems"]),
     ],
 )  # fmt: skip
-def test_a_table_that_makes_no_task_is_refused_with_its_row(tmp_path, header, rows, words):
+def test_a_table_that_cannot_become_a_task_is_refused_with_the_reason(
+    tmp_path, header, rows, words
+):
     table(tmp_path / "mine.csv", header, rows)
     assert check_refusal(prepare(tmp_path, FILES, "mine.csv", grader="number_lenient"), *words)
     assert not (tmp_path / "P.jsonl").exists()
 
 
-def test_problems_without_answers_are_refused_unless_no_answers_are_needed(tmp_path):
+def test_problems_without_answers_are_accepted_only_with_option_unlabelled(tmp_path):
     lines(
         tmp_path / "mine.jsonl",
         [
@@ -210,14 +212,16 @@ def test_parts_are_concatenated_and_every_problem_records_its_origin(data):
     assert [p["tier"] for p in problems] == [1, 2, 3, 4, 5, 1, 1, 5]
 
 
-def test_two_conditions_of_a_dataset_share_their_ids(data):
+def test_two_tasks_with_one_dataset_have_the_same_ids(data):
     source = MATHS | {"train": [part("one.jsonl")]}
     assert problems_of(data, source, "brief") == problems_of(data, source, "long")
 
 
 @given(st.sets(st.integers(0, 9), min_size=1, max_size=9))
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_only_and_except_of_one_list_divide_the_questions_into_two_halves(data, row_numbers):
+def test_each_question_is_selected_either_by_only_or_by_except_with_the_same_list(
+    data, row_numbers
+):
     rows = sorted(row_numbers)
     source = MATHS | {
         "train": [part("one.jsonl", {"only": rows})],
@@ -229,7 +233,7 @@ def test_only_and_except_of_one_list_divide_the_questions_into_two_halves(data, 
     assert not train & test and train | test == {f"one {n}?" for n in range(10)}
 
 
-def test_keeping_numbers_leaves_the_ids_as_they_are_and_counts_before(data):
+def test_keep_numeric_changes_no_id_and_is_applied_after_the_problems_are_counted(data):
     source = MATHS | {"train": [part("one.jsonl")], "problems": 10}
     numeric, everything = problems_of(data, source | {"keep": "numeric"}), problems_of(data, source)
     assert numeric == [p for p in everything if p["answer"] != r"\pi"] and len(numeric) == 7
@@ -275,7 +279,7 @@ def test_problems_that_differ_from_the_lock_are_refused(data):
 
 
 @pytest.mark.slow
-def test_a_dataset_folder_is_a_part_like_a_file(data, monkeypatch):
+def test_a_part_may_be_a_dataset_folder_or_a_file(data, monkeypatch):
     monkeypatch.setenv("HF_HOME", str(data / "home"))
     (data / "folder").mkdir()
     lines(data / "folder/test.jsonl", files.read_jsonl(data / "two.jsonl", {}))
@@ -363,7 +367,9 @@ def test_many_unreadable_answers_are_counted_and_the_first_are_named():
     )
 
 
-def test_an_unreadable_answer_stays_in_the_task_but_is_neither_measured_nor_evaluated(tmp_path):
+def test_a_problem_with_an_unreadable_answer_stays_in_the_task_but_is_neither_measured_nor_evaluated(
+    tmp_path,
+):
     rows = [{"question": f"q{n}", "answer": "none" if n == 42 else str(n)} for n in range(200)]
     lines(tmp_path / "mine.jsonl", rows)
     done = prepare(tmp_path, FILES, "mine.jsonl", grader="number_lenient")
@@ -431,14 +437,14 @@ def test_prepared_problems_are_read_as_they_were_written(tmp_path):
     assert [p["answer"] for p in written] == ["7", "x\r"]
 
 
-def test_a_question_may_hold_braces_and_the_template_may_have_it_twice():
+def test_a_question_may_contain_braces_and_a_template_may_contain_the_question_twice():
     assert tasks.prompt_text("{question}. Again: {question} \\boxed{(X)}", "{a} {question}") == (
         "{a} {question}. Again: {a} {question} \\boxed{(X)}"
     )
     assert tasks.messages("Q: {question}", "1?") == [{"role": "user", "content": "Q: 1?"}]
 
 
-def test_control_characters_in_a_warning_are_visible(capsys):
+def test_control_characters_in_a_warning_are_escaped(capsys):
     problems = [{"id": f"p{n}", "question": "q", "answer": str(n)} for n in range(200)]
     problems[5] |= {"id": "p5\x1b[2J", "answer": "\x1b]0;pwned\x07 \u202e"}
     assert len(tasks.readable_problems(problems, "number_lenient", "P.jsonl")) == 199

@@ -1,5 +1,5 @@
-"""Control characters of models, datasets and tables never reach the terminal, and damaged models
-end in one line."""
+"""Control characters of models, datasets and tables never reach the terminal, and a damaged
+model gives an error of one line."""
 
 import json
 import subprocess
@@ -48,7 +48,7 @@ def test_no_traceback_holds_a_control_character(tmp_path, statement):
     ) & set("\x1b\x07\x9b\u202e")
 
 
-def test_a_name_of_a_table_is_shown_without_control_characters(capsys):
+def test_a_table_is_shown_without_control_characters(capsys):
     show_results.show(f"{HOSTILE:<20}1.0\nnext\tline")
     printed = capsys.readouterr().out
     assert printed.count("\n") == 2 and not set(printed) & set("\x1b\x07\x9b\u202e\t")

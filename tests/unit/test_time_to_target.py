@@ -1,5 +1,5 @@
-"""The number of rollouts until an arm is as accurate as plain GRPO at its end: by hand, and the
-coverage of its intervals."""
+"""Time to target, the number of rollouts until an arm is as accurate as plain GRPO after its last
+update, is compared with values computed by hand. The coverage of its intervals is simulated."""
 
 from types import SimpleNamespace
 
@@ -13,8 +13,8 @@ from hardgrpo.study.settings import Run
 
 
 def test_time_to_target_is_measured_in_rollouts_of_plain_grpo_on_the_same_prompts():
-    """All seeds have the same curve, so there is no spread. Plain GRPO goes from .2 to .6; the
-    other arm reaches .6 after half of its rollouts."""
+    """All seeds have the same curve, so there is no spread. In the first case, the accuracy of
+    plain GRPO rises from .2 to .6, and the other arm reaches .6 after half of its rollouts."""
 
     def table_rows(plain: list[float], other_accuracies: list[float], seeds: int = 6) -> list[dict]:
         one_seed = lambda accuracies: np.tile(np.array([0.2, *accuracies])[None, :], (seeds, 1))
@@ -35,14 +35,14 @@ def test_time_to_target_is_measured_in_rollouts_of_plain_grpo_on_the_same_prompt
     )
     (row,) = table_rows([0.7, 0.6], [0.7, 0.6])
     assert (row["share"], row["minus_share"]) == (1, pytest.approx(0.4)), (
-        "equal arms must take equally long, also if noise reaches the target early"
+        "equal arms must take equally long, even if noise lets both reach the target early"
     )
     (row,) = table_rows([0.4, 0.6], [0.6, 0.7], seeds=5)
     assert (row["share"], row["share_low"], row["reached"]) == (0.5, None, 1), (
-        "five seeds: no interval"
+        "five seeds must give no interval"
     )
     assert table_rows([0.3, 0.1], [0.6, 0.7]) == [], (
-        "plain GRPO gains nothing that could be reached"
+        "without a gain of plain GRPO there is no target"
     )
 
 
@@ -97,5 +97,5 @@ def test_the_first_time_that_a_curve_reaches_a_target_by_hand():
     assert online_runs.first_reached(spent, curve, 0.2) == 0
     assert online_runs.first_reached(spent, curve, 0.9) == np.inf
     assert online_runs.first_reached(spent, np.array([0.2, 0.7, 0.1]), 0.7) == 0.5, (
-        "the first time, although it falls again"
+        "the first time counts, although the curve falls below the target afterwards"
     )

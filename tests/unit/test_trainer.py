@@ -1,4 +1,4 @@
-"""The trainer compared with TRL's trainer: the same completions and gradients, with less
+"""This project's trainer gives the same completions and gradients as TRL's trainer, with less
 computation."""
 
 from types import SimpleNamespace
@@ -211,7 +211,7 @@ def test_an_update_without_any_advantage_moves_the_weights_as_in_trl(both):
 
 
 @pytest.mark.parametrize("gradient", [float("nan"), float("inf")])
-def test_an_update_with_a_gradient_that_is_nan_ends_the_run_before_it_is_saved(gradient):
+def test_a_gradient_of_nan_or_infinity_ends_the_run_before_a_checkpoint_is_saved(gradient):
     with pytest.raises(
         UserError,
         match="update 3 has a gradient norm of .* training has diverged; lower the recipe's learning_rate",

@@ -64,8 +64,8 @@ def test_the_first_epochs_of_each_prompt_are_separated_from_later_epochs_in_any_
 
 
 def test_a_stretch_covers_the_same_share_of_epochs_of_every_prompt():
-    """One prompt has 20 epochs, the other 13. A group of the second prompt is mixed only in the
-    first half."""
+    """One prompt has 20 epochs, the other 13. The groups of the second prompt are mixed only
+    in the first half of the prompt's epochs."""
     rows = [{"id": "long", "epoch": e, "correct": 4, "rollouts": 4} for e in range(20)]
     rows += [
         {"id": "short", "epoch": e, "correct": 1 if e < 7 else 0, "rollouts": 4} for e in range(13)
@@ -84,7 +84,7 @@ def test_a_stretch_covers_the_same_share_of_epochs_of_every_prompt():
         part.all_wrong["short"] for _, part in parts[6:]
     ] == [1] * 4
     assert len(trajectory_groups.by_stretch(pd.DataFrame(rows[:20] + rows[20:23]))) == 1 + 3, (
-        "no more stretches than a prompt has epochs"
+        "there must be no more stretches than a prompt has epochs"
     )
 
 
@@ -96,7 +96,7 @@ def test_a_prompt_is_weighted_by_the_share_of_seeds_that_chose_the_prompt():
     }
 
 
-def test_the_jackknife_of_a_mean_is_students_interval():
+def test_the_jackknife_interval_of_a_mean_is_students_interval():
     values = np.random.default_rng(0).random(30)
     interval = statistics.jackknife(
         values.mean(), np.array([np.delete(values, i).mean() for i in range(30)])
@@ -108,7 +108,7 @@ def test_the_jackknife_of_a_mean_is_students_interval():
 
 
 @pytest.mark.parametrize("left_out", [[], [0.4], [0.0, 0.0, 0.0]])
-def test_where_nothing_varies_there_is_no_interval(left_out):
+def test_estimates_that_do_not_vary_give_no_interval(left_out):
     interval = statistics.jackknife(0.4, np.array(left_out))
     assert interval.estimate == 0.4 and np.isnan([interval.low, interval.high]).all()
 
@@ -134,7 +134,7 @@ def test_each_group_is_left_out_once_and_the_policy_chooses_again():
 @pytest.mark.parametrize(
     "rule", ["hard", "hard_solvable", "middle", "nearest_half", "random", "easy"]
 )
-def test_intervals_cover_what_a_policy_chooses_from_new_prompts(rule):
+def test_intervals_for_the_chosen_prompts_cover_the_mean_over_new_pools(rule):
     """Simulated pools like the real pool: a quarter of the prompts is never solved in 24 rollouts.
     The true value is the mean over all pools. With about a hundred chosen prompts, whose outcomes
     are skewed, coverage is a little below 95 %."""
@@ -143,7 +143,7 @@ def test_intervals_cover_what_a_policy_chooses_from_new_prompts(rule):
         p = chance.beta(0.35, 0.7, 300)
         names = [f"p{i}" for i in range(300)]
         rates = dict(zip(names, chance.binomial(24, p) / 24))
-        # pass rates rise
+        # pass rates rise during training
         right = chance.binomial(8, np.clip(p[:, None] + np.linspace(0, 0.2, 40), 0, 1))
         mixed = pd.Series(((right > 0) & (right < 8)).mean(axis=1), index=names)
         policy, seeds = {"rule": rule, "budget": 0.3}, [0, 1]

@@ -17,8 +17,8 @@ from hardgrpo.runtime.errors import UserError
 from hardgrpo.selection import policies, predicted
 
 CONFIG = project_config.config()
-# Policies as the programs receive them, without `rounds`: the workflow reads this key and runs the
-# program that chooses once for each round.
+# Policies as the programs receive them, without `rounds`: the workflow reads this key and runs
+# select_subset.py once for each round.
 UNLABELLED = {
     name: {key: value for key, value in policy.items() if key != "rounds"}
     for name, policy in CONFIG["policies"].items()
@@ -38,7 +38,7 @@ def run(folder, program, /, *arguments, fails=False, **options) -> subprocess.Co
 @pytest.fixture(scope="module")
 def probe(tmp_path_factory):
     """A pool of 200 prompts with eight samples each. Prompts whose samples agree more are more
-    often correct, but for a tenth the samples agree on a wrong answer."""
+    often correct. For a tenth of the prompts, the samples agree on a wrong answer."""
     folder, chance = tmp_path_factory.mktemp("probe"), random.Random(3)
     problems, samples = [], []
     for number in range(200):
@@ -126,12 +126,12 @@ def test_nonsense_for_the_answers_changes_no_byte_of_the_subset(name, probe, tmp
             problem | {"answer": "nonsense" if problem["id"] == min(bought) else problem["answer"]}
         )
         assert choose(probe, tmp_path / "other", name, change_bought_answer) != before, (
-            "the answers that were bought do matter"
+            "an answer that was bought must change the subset"
         )
 
 
 @pytest.mark.parametrize("name", UNLABELLED)
-def test_bought_labels_and_chosen_prompts_are_written_to_the_facts(name, probe, tmp_path):
+def test_the_description_of_a_subset_has_the_numbers_of_labels_and_prompts(name, probe, tmp_path):
     choose(probe, tmp_path, name)
     description = files.read_json(tmp_path / name / "subset.json")
     rows = files.read_rows(
@@ -204,7 +204,7 @@ def test_a_sample_that_separates_the_pool_still_gives_finite_predictions():
 
 
 @pytest.mark.parametrize("rate, word", [(0.0, "wrong"), (1.0, "right")])
-def test_a_sample_with_only_right_or_only_wrong_prompts_is_refused(rate, word):
+def test_a_sample_with_only_right_or_only_wrong_completions_is_refused(rate, word):
     with pytest.raises(UserError, match=f"all completions of the 2 annotated prompts are {word}"):
         predicted.predict_pass_rates(known_signals(9), {"p1": rate, "p2": rate})
 
@@ -248,5 +248,5 @@ def test_prompts_whose_measure_is_unknown_count_in_the_pool_and_are_not_chosen()
         ({"rule": "all"}, "none"),
     ],
 )
-def test_a_policy_needs_the_answers_of_the_pool_of_a_sample_or_none(policy, labels):
+def test_a_policy_needs_the_answers_of_the_pool_or_of_a_sample_or_none(policy, labels):
     assert policies.labels_before(policy) == labels

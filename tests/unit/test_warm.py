@@ -16,7 +16,8 @@ import pytest
 
 from conftest import ROOT
 
-# Tests that end their server let it load only torch, because loading all libraries takes long.
+# The server of a test that ends the server loads only torch, because loading all libraries takes
+# long.
 TORCH_ALONE = "LIBRARIES = 'import torch'"
 
 pytestmark = pytest.mark.slow
@@ -111,8 +112,8 @@ def world(tmp_path_factory):
 
 @pytest.fixture(params=["warm", "cold"])
 def start(world, request):
-    """A function that starts programs. The tests must not notice whether a program is started
-    directly or from the server."""
+    """A function that starts programs. The tests must pass whether a program is started directly
+    or by the server."""
 
     def start(code: str):
         process, origin, *processes = world.start(
@@ -217,7 +218,7 @@ def test_each_program_reads_the_current_code_of_its_clone(start, world):
         assert finish(process) == (f"{value}\n", "")
 
 
-def test_a_program_that_needs_no_torch_starts_no_server_but_uses_one(world):
+def test_a_program_that_needs_no_torch_starts_no_server_but_uses_a_running_server(world):
     starts = []
     for environment in (
         {"DOES_WITHOUT": "1", "HARDGRPO_WARM": f"{world.sockets}/{os.getpid()}"},
@@ -230,13 +231,14 @@ def test_a_program_that_needs_no_torch_starts_no_server_but_uses_one(world):
     assert starts == ["cold", "warm", "warm"]
 
 
-def test_other_threads_need_another_process(world):
-    first_process, how_one, _, parent = world.start("pass")
+def test_a_program_with_another_number_of_threads_gets_another_server(world):
+    first_process, first_origin, _, parent = world.start("pass")
     threads = {"OMP_NUM_THREADS": "2", "MKL_NUM_THREADS": "2"}
-    second_process, how_two, _, other_parent = world.start(
+    second_process, second_origin, _, other_parent = world.start(
         "import torch; print(torch.get_num_threads())", **threads
     )
-    assert how_one == how_two == "warm" and parent and other_parent and parent != other_parent
+    assert first_origin == second_origin == "warm"
+    assert parent and other_parent and parent != other_parent
     assert finish(second_process)[0] == "2\n" and first_process.wait() == 0
 
 
@@ -270,12 +272,12 @@ def test_the_server_ends_with_snakemake_and_leaves_no_socket(tmp_path):
 
 
 @pytest.mark.parametrize(("gpus", "expected"), [("0", "warm"), ("1", "cold")])
-def test_a_program_for_gpus_starts_by_itself(world, gpus, expected):
+def test_a_program_that_uses_gpus_is_not_run_by_the_server(world, gpus, expected):
     process, origin, *_ = world.start("pass", "--engine", "transformers", "--gpus", gpus)
     assert origin == expected and process.wait() == 0
 
 
-def test_a_folder_that_others_can_write_to_is_not_used(tmp_path):
+def test_a_folder_of_sockets_that_others_can_write_to_is_not_used(tmp_path):
     world = World(tmp_path)
     world.sockets.mkdir()
     world.sockets.chmod(0o777)
@@ -302,7 +304,7 @@ def test_a_fork_has_the_priority_of_its_program(world):
     )
 
 
-def test_a_signal_after_the_server_has_died_is_no_traceback():
+def test_a_signal_after_the_death_of_the_server_gives_no_traceback():
     import socket
 
     from hardgrpo.runtime import warm
@@ -327,7 +329,7 @@ def test_streams_of_a_program_that_dies_during_its_request_are_closed(world):
     socket.send_fds(connection, [b"%8d" % 100], [writer] * 3)
     connection.close()
     os.close(writer)
-    assert os.read(reader, 1) == b"", "nobody holds the pipe open any more"
+    assert os.read(reader, 1) == b"", "the pipe must be closed in all processes"
 
 
 def test_a_server_that_dies_during_a_request_gives_a_one_line_error(monkeypatch, capsys):

@@ -1,5 +1,5 @@
-"""The requests that vLLM holds, with a stand-in for vLLM: its batch stays full, and each completion
-belongs to its prompt."""
+"""With a stand-in for vLLM: the batch of requests stays full, and each completion is returned for
+its prompt."""
 
 import importlib
 import random
@@ -10,8 +10,8 @@ import pytest
 
 
 class Engine:
-    """A stand-in that ends some of its requests at each step, in any order. `steps` lists, for each
-    step, the number of requests that it held and the number that had ended before the step."""
+    """A stand-in that finishes some of its requests at each step, in any order. `steps` lists the
+    numbers of unfinished and of finished requests at the start of each step."""
 
     def __init__(self):
         self.requests, self.steps, self.count, self.rng = {}, [], 0, random.Random(0)
@@ -56,7 +56,7 @@ def vllm_engine(monkeypatch):
 
 
 @pytest.mark.parametrize("amount", [0, 1, 9, 10, 11, 200])
-def test_a_request_follows_each_that_ends(vllm_engine, monkeypatch, amount):
+def test_a_new_request_replaces_each_finished_request(vllm_engine, monkeypatch, amount):
     monkeypatch.setattr(vllm_engine, "MAX_QUEUED", 10)
     engine = Engine()
     prompts, settings = (

@@ -40,9 +40,7 @@ def row(gain=(0.02, 0.01, 0.03), greedy=(nan, nan, nan), lead=(nan, nan)) -> Sim
         ({"lead": (0.01, 0.01), "greedy": (-0.11, -0.15, -0.07)}, worth.GREEDY_FELL),
     ],
 )
-def test_the_verdict_yes_needs_a_gain_no_fall_of_greedy_accuracy_and_a_lead_over_random_if_available(
-    numbers, verdict
-):
+def test_the_verdict_depends_on_the_gain_the_greedy_gain_and_the_lead_over_random(numbers, verdict):
     assert worth.worth_it(row(**numbers)) == verdict
 
 
@@ -83,14 +81,14 @@ def test_an_arm_with_a_loss_of_greedy_accuracy_is_never_worth_its_labels(study):
     ]
 
 
-def test_the_committed_studies_have_arms_of_every_verdict_that_differs_from_a_gain():
+def test_the_committed_studies_have_an_arm_with_each_of_four_verdicts():
     verdicts = {entry["worth_it"] for study in COMMITTED for entry in arms(study).values()}
     assert {worth.YES, worth.GREEDY_FELL, worth.NOT_BETTER, worth.WORSE_THAN_RANDOM} <= verdicts
 
 
 def test_the_page_of_worth_and_the_table_of_choices_give_the_same_verdict():
-    """The page says yes only to arms that docs/which-prompts.csv calls better than a random
-    choice."""
+    """The page says yes only to arms that docs/which-prompts.csv calls better than a random choice,
+    and "worse than random" only to arms that the table calls worse."""
     cases = pd.read_csv(ROOT / "docs/which-prompts.csv")
     compared = 0
     for study in COMMITTED:

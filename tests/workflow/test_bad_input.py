@@ -125,7 +125,7 @@ def test_good_files_are_measured(tmp_path):
     assert [row["pass_rate"] for row in table] == [1.0] * 20 and table[0]["samples"] == 4
 
 
-def test_a_prompt_is_graded_only_when_asked_for(tmp_path):
+def test_a_prompt_is_graded_only_with_option_grade_prompt_too(tmp_path):
     rows = [row | {"prompt": r"ex: \boxed{(A)}", "completion": "cut off"} for row in COMPLETIONS]
     done = measure(tmp_path, completions=lines(rows))
     assert done.returncode == 0
@@ -176,7 +176,7 @@ def test_a_full_disk_leaves_no_half_written_file(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["C.jsonl", "D.csv", "P.jsonl"]
 
 
-def test_runs_that_spent_differently_stop_the_summary(finished):
+def test_runs_with_different_numbers_of_updates_stop_the_summary(finished):
     """The summary stops with the two numbers that should be equal."""
     path = "results/training/tiny/swaps/mini/random/seed0/updates.csv"
     finished.edit(path, lambda text: "".join(text.splitlines(keepends=True)[:-1]))

@@ -16,8 +16,8 @@ from model_server import WORDS
 
 @pytest.fixture
 def choose(tmp_path, model_server):
-    """A function that runs the command outside of the clone, on a file with the content in its
-    argument."""
+    """A function that writes its first argument to a file and runs the command on this file,
+    outside of the clone."""
     world = World(tmp_path / "world")
 
     def run(content, *arguments, name="my prompts.csv", **env):
@@ -101,7 +101,7 @@ def test_prompts_with_answers_are_graded_and_exported_for_a_trainer(choose):
 
 
 @pytest.mark.parametrize("kind", ["trl", "verl", "prime-rl", "csv"])
-def test_the_format_is_in_the_configuration(choose, kind):
+def test_option_format_is_written_to_the_configuration(choose, kind):
     done = choose("prompt,answer\nx,1\ny,2\n", "--budget", "1", "--format", kind, "--dry-run")
     assert done.returncode == 0, done.stderr
     (path,) = choose.world.folder.glob("results/choose/*.yaml")

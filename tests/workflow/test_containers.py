@@ -38,8 +38,12 @@ def test_a_definition_installs_the_lock_of_its_environment_and_nothing_else(name
         {"--require-hashes", "--no-deps", "--no-build-isolation"} <= set(words)
         for words in installs
     )
-    assert "==" not in DEFINITIONS[name].read_text(), "versions stand in the locks"
-    assert recipe.environ[0].startswith("PATH=/usr/local/bin:"), "the base image's Python"
+    assert "==" not in DEFINITIONS[name].read_text(), (
+        "a definition must leave all versions to its lock"
+    )
+    assert recipe.environ[0].startswith("PATH=/usr/local/bin:"), (
+        "the Python of the base image must come first"
+    )
     assert recipe.test
 
 
@@ -85,7 +89,8 @@ def make_images(world: World) -> None:
 
 
 def run_in_images(world, stand_in, elsewhere, *arguments: str) -> dict[str, set[str]]:
-    """{program: the images in which it ran}. Every job runs through `apptainer exec`."""
+    """Run Snakemake with images, and assert that every job runs through `apptainer exec`. Return
+    {program: images in which the program ran}."""
     elsewhere.mkdir()
     make_images(world)
     done = world.snakemake(
@@ -106,10 +111,10 @@ def run_in_images(world, stand_in, elsewhere, *arguments: str) -> dict[str, set[
     return calls_by_image
 
 
-def test_a_run_is_made_in_the_image_for_training_with_what_its_pins_name(world, stand_in, tmp_path):
-    """In an image, only the packages of its pins can be imported."""
+def test_a_run_needs_only_the_packages_that_the_image_for_training_pins(world, stand_in, tmp_path):
+    """In a stand-in for an image, only the packages that the image's lock names can be imported."""
     world.configure(shrink)
-    for task in ("swaps", "swaps_once"):  # one task takes the probe of the other task
+    for task in ("swaps", "swaps_once"):  # swaps_once takes its completions from the probe of swaps
         world.configure(lambda config, task=task: config["tasks"][task]["probe"].update(shards=1))
     calls_by_image = run_in_images(
         world,
@@ -130,7 +135,7 @@ def test_a_run_is_made_in_the_image_for_training_with_what_its_pins_name(world, 
     }.items() <= calls_by_image.items()
 
 
-def test_everything_is_drawn_in_the_image_for_figures_and_so_without_torch(
+def test_tables_and_figures_are_made_in_the_image_for_figures_without_torch(
     finished, stand_in, tmp_path
 ):
     assert {"torch", "transformers", "trl", "datasets"} <= set(
@@ -171,7 +176,7 @@ def test_switching_to_containers_reruns_no_job(finished, stand_in, monkeypatch):
     assert finished.plan("--sdm", "apptainer") == {}
     every_reason = ["--rerun-triggers", "code", "input", "mtime", "params", "software-env"]
     assert finished.plan("--sdm", "apptainer", *every_reason)["train_grpo"] == 2, (
-        "with all rerun triggers, which the profiles restrict, another image retrains"
+        "with all rerun triggers, instead of the profile's, another image must repeat the trainings"
     )
 
 
@@ -192,7 +197,9 @@ def test_images_are_built_by_a_target_and_stay_built(world, stand_in):
     assert done.returncode == 0, done.stdout + done.stderr
     built = [call for call in stand_in.calls() if call["arguments"][0] == "build"]
     assert {call["arguments"][-1] for call in built} == {"envs/training.def", "envs/figures.def"}
-    assert {call["name"] for call in built} == {"singularity"}, "the name that spython calls"
+    assert {call["name"] for call in built} == {"singularity"}, (
+        "spython calls the runtime by this name"
+    )
     for path in images.PATHS.values():
         assert "image of" in (world.folder / path).read_text()
     assert world.plan("images") == {}
@@ -232,7 +239,7 @@ def test_a_build_that_fails_leaves_no_image(world, stand_in):
     assert not list((world.folder / "envs").glob("*sif*"))
 
 
-def test_links_out_of_the_folder_are_shown_to_the_container(tmp_path, monkeypatch):
+def test_targets_of_links_out_of_the_clone_are_bound_into_the_container(tmp_path, monkeypatch):
     (tmp_path / "clone/inside").mkdir(parents=True)
     (tmp_path / "scratch/models").mkdir(parents=True)
     (tmp_path / "clone/results").symlink_to(tmp_path / "scratch")
@@ -246,9 +253,9 @@ def test_links_out_of_the_folder_are_shown_to_the_container(tmp_path, monkeypatc
 
 # --- definitions that are executed
 
-# A stand-in for buildah, with the calls that check_images.py makes. Each call is a line in `calls`.
-# A script that contains the text of the file `fails` fails. The drawn study consists of two empty
-# files.
+# A stand-in for buildah that accepts the calls of check_images.py and writes each call as a line of
+# the file `calls`. If the file `fails` exists, each script that contains the text of this file
+# fails. To draw the study, the stand-in makes two empty files.
 BUILDAH = """#!{python}
 import json, pathlib, sys
 arguments = sys.argv[1:]
@@ -312,7 +319,9 @@ def test_the_sections_of_a_definition_are_executed_in_their_order(
     assert len(scripts) == 3 + len(drawn)
     (post,) = [call for call in calls if call[-1] == definition.post]
     assert "--env=PIP_INDEX_URL=https://user:secret@index.example/simple" in post
-    assert [call for call in calls if "secret" in str(call)] == [post], "only while it is built"
+    assert [call for call in calls if "secret" in str(call)] == [post], (
+        "only %post may see the secret"
+    )
     copied = [call[-1] for call in calls if call[0] == "copy"]
     assert copied[-2:] == [check_images.ENVIRONMENT_FILE, check_images.TEST_FILE]
     settings = [call[2] for call in calls if call[0] == "config"]
@@ -360,7 +369,7 @@ def test_the_test_of_an_image_ends_at_its_first_failure(tmp_path, name):
 
 
 @pytest.mark.parametrize("name", images.LOCKS)
-def test_the_environment_of_an_image_equals_that_of_its_archive(name):
+def test_the_variables_of_an_image_are_read_from_its_definition(name):
     exports = check_images.read_exports(check_images.read_definition(name).environment)
     assert exports["PATH"] == "/usr/local/bin:/usr/bin:/bin" and exports["PYTHONNOUSERSITE"] == "1"
     assert exports["PYTHONPATH"] == exports["PYTHONHOME"] == ""
@@ -368,7 +377,7 @@ def test_the_environment_of_an_image_equals_that_of_its_archive(name):
 
 @pytest.mark.skipif(
     not os.environ.get("HARDGRPO_IMAGES"),
-    reason="HARDGRPO_IMAGES does not name a folder in which images are built (root, buildah, debootstrap)",
+    reason="HARDGRPO_IMAGES must name a folder for images (needs root, buildah and debootstrap)",
 )
 def test_the_image_for_figures_is_built_and_draws_a_study(monkeypatch, capfd):
     folder = os.environ["HARDGRPO_IMAGES"]

@@ -31,7 +31,7 @@ def check_refused_and_kept(world: World, *words: str) -> None:
     assert world.plan().keys().isdisjoint(TRAINS)
 
 
-def test_results_copied_into_a_fresh_clone(finished, fresh):
+def test_results_copied_into_a_fresh_clone_are_refused_until_they_are_touched(finished, fresh):
     # the copies have new modification times
     shutil.copytree(
         finished.folder / "results", fresh.folder / "results", copy_function=shutil.copy
@@ -40,21 +40,21 @@ def test_results_copied_into_a_fresh_clone(finished, fresh):
     check_refused_and_kept(fresh, "copied")
 
 
-def test_results_that_another_clone_uses(finished, fresh):
+def test_a_link_to_the_results_of_another_clone_is_refused_until_they_are_touched(finished, fresh):
     (fresh.folder / "results").symlink_to(finished.folder / "results")
     check_refused_and_kept(
         fresh, "results is a link to", str(finished.folder / "results"), "two clones"
     )
-    assert finished.plan() == {}, "the other clone still has everything"
+    assert finished.plan() == {}, "the other clone must still have all results"
 
 
-def test_a_folder_of_results_that_another_clone_uses(finished, fresh):
+def test_links_to_folders_of_another_clones_results_are_reported_by_a_dry_run(finished, fresh):
     (fresh.folder / "results").mkdir()
     for path in (finished.folder / "results").iterdir():
         (fresh.folder / "results" / path.name).symlink_to(path)
     done = fresh.snakemake("-n")
     assert "is a link to" in done.stdout + done.stderr
-    assert done.returncode == 0, "a dry-run only warns"
+    assert done.returncode == 0, "a dry run must only warn"
 
 
 @pytest.mark.parametrize("record", ["incomplete", "metadata"])

@@ -55,13 +55,13 @@ def test_manifest_does_not_disturb_the_reading_of_a_dataset(work, dataset):
     assert done.stdout.strip() == "2", done.stderr
 
 
-def test_only_the_files_asked_for(work, dataset):
+def test_only_files_that_match_option_files_are_downloaded(work, dataset):
     assert_done(work.dataset("--files", "main/tr*"), "2 files")
     assert names(work.out) == {"README.md", "main/train[1].jsonl", "manifest.json"}
     assert not work.hub.has_request_for("main/test.jsonl") and not work.hub.has_request_for(
         "problems.py"
     )
-    # Without --files more files are downloaded than the lock lists.
+    # Without --files, more files are downloaded than the lock lists.
     sha = files.sha256(dataset / "main/test.jsonl")
     assert_refused(
         work.dataset(),
@@ -74,7 +74,7 @@ def test_only_the_files_asked_for(work, dataset):
 
 
 def test_hidden_files_are_not_downloaded(work, dataset):
-    """The project's checksum files (seals) lie in hidden folders and are in no lock. If a dataset
+    """The project's checksum files (seals) are in hidden folders and in no lock. If a dataset
     contained a seal with another checksum, the project could not read the sealed file."""
     for name in (".seals/manifest.json", "main/.seals/test.jsonl", ".hidden.json"):
         (dataset / name).parent.mkdir(exist_ok=True)
@@ -89,7 +89,7 @@ def test_hidden_files_are_not_downloaded(work, dataset):
 
 
 @pytest.mark.parametrize("pattern", ["*.py", "mian/*"])
-def test_pattern_without_data_files(work, dataset, pattern):
+def test_a_pattern_that_matches_no_data_file_is_refused(work, dataset, pattern):
     assert_refused(work.dataset("--files", "main/*", pattern), f"'{pattern}'", "main/test.jsonl")
     assert not work.out.exists() and not work.lock.exists()
 
@@ -149,7 +149,7 @@ def test_a_killed_download_leaves_no_file_and_is_repeated(work, dataset):
 # --- the hub refuses
 
 
-def test_unknown_repository_revision_and_name(work, dataset, model):
+def test_an_unknown_repository_or_revision_and_a_malformed_name_are_refused(work, dataset, model):
     assert_refused(
         work.dataset(name="someone/nothing"),
         "dataset someone/nothing",
@@ -178,7 +178,7 @@ def test_an_unreachable_hub_and_offline_mode_are_errors_with_a_remedy(work, data
     assert not work.out.exists() and not work.lock.exists() and not work.leftovers()
 
 
-def test_gated_model(work, model):
+def test_a_gated_model_needs_a_token_with_access(work, model):
     work.hub.repositories["models", MODEL].gated = True
     assert_refused(
         work.model(source=LLAMA),
@@ -203,7 +203,7 @@ def test_gated_model(work, model):
     )
 
 
-def test_gated_dataset(work, dataset):
+def test_a_gated_dataset_needs_a_token_with_access(work, dataset):
     work.hub.repositories["datasets", DATASET].gated = True
     assert_refused(work.dataset(), f"{DATASET} is gated", "accept the licence", "HF_TOKEN")
     assert_done(work.dataset(token=TOKEN))

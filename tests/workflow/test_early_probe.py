@@ -93,10 +93,12 @@ def test_an_early_stopped_probe_has_the_first_samples_of_each_prompt(worlds):
         == len(everything)
     )
     assert_samples_of(some, everything)
-    assert all((name, sample - 1) in some for name, sample in some if sample), "in their order"
+    assert all((name, sample - 1) in some for name, sample in some if sample), (
+        "the samples of a prompt must have consecutive numbers from 0"
+    )
 
 
-def test_the_difficulties_say_how_many_samples_and_between_what_the_pass_rate_lies(worlds):
+def test_the_table_of_difficulties_has_the_number_of_samples_and_bounds_of_the_pass_rate(worlds):
     full, early = worlds
     columns = {"id": str, "samples": int, "correct": int, "pass_rate": float}
     bounds = {
@@ -204,7 +206,7 @@ def program(folder, *options) -> list[str]:
     ]  # fmt: skip
 
 
-def test_the_file_of_a_subset_states_the_confidence(tmp_path):
+def test_the_description_of_a_subset_states_the_confidence(tmp_path):
     rng = np.random.default_rng(0)
     outcomes = rng.random((100, 8)) < rng.random((100, 1))
     policy, ids = {"rule": "hard", "budget": 0.2}, [f"n{i}" for i in range(100)]
@@ -332,7 +334,7 @@ def test_a_second_probe_samples_only_what_is_missing(worlds, tmp_path):
     state = early.folder / "results/state"
     shutil.copytree(state, tmp_path / "state")
     first = kept_in(tmp_path)
-    assert first == completions(early), "the store of the workflow's probe stays"
+    assert first == completions(early), "the workflow must keep the store of its probe"
 
     for policy, seed, options in (
         ({"rule": "hard", "budget": 0.2}, 3, []),  # repeat the same probe
@@ -363,7 +365,7 @@ def test_a_second_probe_samples_only_what_is_missing(worlds, tmp_path):
             )
         ]
         assert rows == sorted(rows, key=lambda row: (ids.index(row["id"]), row["sample"])), (
-            "in the order of the problems"
+            "rows must be in the order of the problems"
         )
     assert len(first) + sampled == len(kept_in(tmp_path)) and sampled
     with open(stores(tmp_path)[0], "a") as stream:
@@ -376,7 +378,7 @@ def test_a_second_probe_samples_only_what_is_missing(worlds, tmp_path):
     )
 
 
-def test_the_workflow_tops_up_its_store_for_another_budget_and_confidence(worlds, tmp_path):
+def test_for_another_budget_and_confidence_the_workflow_adds_samples_to_its_store(worlds, tmp_path):
     full, early = worlds
     copy = early.copy(tmp_path / "world")
     before = completions(copy)
@@ -466,11 +468,11 @@ def test_a_second_process_on_the_same_store_is_refused(worlds, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "stop_for",
     ['[{"rule": "hard", "budget": "x", "seed": 0}]', '[{"rule": "hard", "budget": 2, "seed": 0}]'],
 )
-def test_a_budget_that_makes_no_sense_is_refused(worlds, tmp_path, asked):
-    command = program(tmp_path, "--stop-for", asked)
+def test_an_invalid_budget_is_refused(worlds, tmp_path, stop_for):
+    command = program(tmp_path, "--stop-for", stop_for)
     done = subprocess.run(
         command, cwd=worlds[1].folder, capture_output=True, text=True, check=False
     )

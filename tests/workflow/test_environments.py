@@ -109,7 +109,7 @@ def change_times(folder: Path) -> dict[Path, int]:
     }
 
 
-def test_clones_share_the_environments_of_their_pins(tmp_path, wheels):
+def test_clones_with_equal_locks_share_their_environments(tmp_path, wheels):
     shared = tmp_path / "shared"
     first, second, third = (Clone(tmp_path / name, wheels) for name in ("first", "second", "third"))
     # Two clones at once: one clone makes the environments, the other waits.
@@ -133,7 +133,8 @@ def test_clones_share_the_environments_of_their_pins(tmp_path, wheels):
         == set(third.names())
     )
 
-    # .venv plans a study for a cluster; on a node with GPUs, programs restart in .venv-gpu.
+    # Snakemake in .venv plans a study for a cluster. On a node with GPUs, programs restart in
+    # .venv-gpu.
     planned = subprocess.run(
         [".venv/bin/python", "-m", "snakemake", "-n", "--profile", "slurm", "--config", "study=mini"],
         cwd=first.folder, capture_output=True, text=True, check=False,
@@ -148,13 +149,13 @@ def test_clones_share_the_environments_of_their_pins(tmp_path, wheels):
     path = vllm_python.stdout.strip()
     assert path == str(first.folder / ".venv-gpu/bin/python") and os.access(path, os.X_OK)
 
-    # Another clone uses the environments without installing a package. Later calls of make use the
-    # same folder without ENVIRONMENTS.
+    # Another clone uses the environments without installing a package. Later calls of make without
+    # ENVIRONMENTS use the same folder.
     done = second.make("cluster", f"ENVIRONMENTS={shared}", wheels=False)
     assert done.returncode == 0 and second.names() == first.names(), done.stderr
     assert second.make("setup", wheels=False).returncode == 0 and second.names() == first.names()
 
-    # After a change of its lock a clone gets a new environment. The first clone's does not change.
+    # The second clone gets a new environment after a change of its lock.
     second.lock("training", tests_packages="2.0", setuptools=SETUPTOOLS)
     assert second.make("setup").returncode == 0
     assert second.names()[0] != first.names()[0] and second.names()[1] == first.names()[1]
@@ -211,8 +212,8 @@ def test_a_package_with_another_checksum_is_refused(tmp_path, wheels):
 
 
 def foreign_modules(folder: Path) -> str:
-    """Fill a folder as an environment module for another Python does: its modules end a program
-    that imports them. Return the folder for PYTHONPATH."""
+    """Make a folder like that of an environment module for another Python, whose Python modules end
+    each program that imports them. Return the folder for PYTHONPATH."""
     for name in (
         "snakemake",
         "yaml",
@@ -231,8 +232,8 @@ def foreign_modules(folder: Path) -> str:
 
 
 def test_settings_of_the_user_and_of_environment_modules_do_not_matter(tmp_path, wheels):
-    """The settings are pip's files and variables, modules of another Python, and a HOME that cannot
-    be written."""
+    """The settings are pip's files and variables, modules of another Python, and a HOME in which
+    no file can be written."""
     nowhere = str(tmp_path / "nowhere")
     (tmp_path / "settings/pip").mkdir(parents=True)
     (tmp_path / "settings/pip/pip.conf").write_text(
@@ -324,7 +325,9 @@ def test_a_package_that_vanished_from_the_index_is_reported_with_a_remedy(tmp_pa
 
 @pytest.mark.parametrize("version", [(3, 10, 4), (3, 15, 0)])
 @pytest.mark.parametrize("usable", ["python3.12", None])
-def test_another_python_is_reported_before_anything_is_made(tmp_path, wheels, version, usable):
+def test_an_unsupported_version_of_python_is_reported_before_anything_is_made(
+    tmp_path, wheels, version, usable
+):
     clone, folder = Clone(tmp_path / "clone", wheels), tmp_path / "bin"
     folder.mkdir()
     for name in ("python3.11", "python3.12", "python3.13"):
