@@ -21,7 +21,7 @@ FILE_NAME = re.compile(r"""(?=["']([\w./-]*\.[\w-]+)["'])""")
 
 
 def checksum(*programs: Path) -> str:
-    """16 hexadecimal digits over the contents of `files_of(*programs)`."""
+    """A checksum of the contents of `files_of(*programs)`, in 16 hexadecimal digits."""
     digest = hashlib.sha256()
     for path in files_of(*programs):
         digest.update(path.read_bytes())

@@ -125,7 +125,7 @@ def _secrets() -> set[str]:
             secrets |= {value, value.strip()}
         is_proxy = name.upper().endswith("_PROXY")  # may be ACCOUNT:PASSWORD@HOST without https://
         has_account = "@" in value and ("//" in value or is_proxy)
-        # not urlsplit: passwords may hold characters that addresses may not
+        # `urlsplit` would not do: passwords may hold characters that are not allowed in addresses
         for address in value.split() if has_account else ():
             _, slashes, place = address.partition("//")
             account = (place if slashes else address).rpartition("@")[0]

@@ -82,7 +82,7 @@ def resume_point(state: Path, checkpoint_every: int, arithmetic: str | None = No
         if manifest.get("arithmetic") != arithmetic:
             raise UserError(
                 f"{checkpoint(state, step)}: another version of this program, which computes this recipe differently, saved this state"
-                f" (its arithmetic: {manifest.get('arithmetic') or 'that of the first version'}; of this version: {arithmetic or 'that of the first version'}); delete"
+                f" (arithmetic of the state: {manifest.get('arithmetic') or 'that of the first version'}; of this version: {arithmetic or 'that of the first version'}); delete"
                 f" {state} to train the run from the beginning, or continue the run with that version"
             )
         if step > scheduled + checkpoint_every:
@@ -200,7 +200,8 @@ def hold_lock(
     try:
         yield
     finally:
-        # Another node may not see this node's locks. An empty file tells it that the lock is free.
+        # Another node may not see this node's locks. An empty file tells that node that the lock is
+        # free.
         stream.truncate(0)
         stream.close()
 
@@ -220,7 +221,7 @@ def _acquire(state: Path, minutes: float | None, activity: str) -> TextIO:
             _ask_to_stop(state, holder)
             say(
                 f"{state}: {holder} is training this run, but Snakemake waits for this job. {holder} has got SIGTERM; this job waits at"
-                f" most {minutes:g} minutes for its end and resumes from the saved state"
+                f" most {minutes:g} minutes for {holder} to end and resumes from the saved state"
             )
         if time.monotonic() > deadline:
             raise UserError(
