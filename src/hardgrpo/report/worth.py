@@ -1,5 +1,5 @@
-"""The page "Was it worth it?": what each arm of a study gained, against no training and against a
-random choice, and what it cost."""
+"""The page "Was it worth it?": the gain of each arm of a study over no training and over a random
+choice, and the cost of the arm."""
 
 import pandas as pd
 

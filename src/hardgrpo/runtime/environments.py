@@ -29,8 +29,8 @@ EXACT = {"ATEN_CPU_CAPABILITY": "avx2", "OPENBLAS_CORETYPE": "Haswell", "OPENBLA
 # With HARDGRPO_REHEARSAL=1, a job requests GPUs and checks that they were granted, but computes on
 # the CPU. A rehearsal is a cheap test of a profile and a cluster; the tests also use rehearsals.
 REHEARSAL = "HARDGRPO_REHEARSAL"
-# Families of GPUs as they appear in schedulers' names of GPUs. Names without a family (`gpu`,
-# `big`, a site's own) are not compared.
+# Families of GPUs as they appear in schedulers' names of GPUs. Names without a family
+# (`gpu`, `big`, a cluster's own name) are not compared.
 GPU_FAMILIES = (
     "gb200", "gh200", "b200", "b100", "h200", "h100", "h800", "a100", "a800", "l40", "l4", "a40", "a30",
     "a10", "v100", "p100", "t4", "mi300", "mi250", "mi210", "rtx",
@@ -61,7 +61,7 @@ def is_exact() -> bool:
 
 
 def choose_engine(engine: str, gpus: int) -> str:
-    """The engine to use. `auto` is vLLM if its build for the job's hardware is installed, else
+    """The engine to use. For `auto`: vLLM if its build for the job's hardware is installed, else
     transformers."""
     if engine != "auto":
         return engine

@@ -154,10 +154,9 @@ def finish(state: Path, updates: int, checkpoint_every: int, keep: bool) -> None
 
 
 def forget(provenance_files: Iterable[str | Path], folder: Path) -> None:
-    """Remove the checkpoints of ended runs, which `finish` kept in the folder of states `folder`
-    until Snakemake has noticed the end.
+    """Remove the checkpoints that `finish` kept for runs whose end Snakemake has noticed.
 
-    `provenance_files`: the `provenance.json` of these runs.
+    `provenance_files`: the `provenance.json` of these runs; `folder`: the folder of states.
     """
     finished_states = {path.stem: path for path in folder.glob("*.finished")}
     for path in provenance_files if finished_states else ():

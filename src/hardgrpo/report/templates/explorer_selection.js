@@ -49,10 +49,10 @@ function arrangeControls() {
     ["policy", "policy", [[BASE, "base model (untrained)"], ...same(distinct(blocks.map((b) => b.policy)))]],
     ["seed", "seed", same(distinct(blocks.map((b) => b.seed)).sort(numbersFirst))],
     ["tier", "tier", same(distinct(tiers).sort(numbersFirst))],
-    ["p", "p̂ of the base", optionsOf(PASS)],
+    ["p", "p̂ of the base model", optionsOf(PASS)],
     ["decoding", "decoding", decodings()],
     ["grade", "grade", optionsOf(GRADES)],
-    ["change", "against the base", optionsOf(CHANGES)],
+    ["change", "change from the base model", optionsOf(CHANGES)],
     ["sort", "order", optionsOf(SORTS)],
   ];
   const form = $("filters"), narrow = matchMedia("(max-width: 700px)");
