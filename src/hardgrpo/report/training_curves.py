@@ -7,7 +7,7 @@ from hardgrpo.report import plotting
 
 
 def first_and_last(curves: pd.DataFrame) -> pd.DataFrame:
-    """The rows of each arm's first and last stretch of updates, with the additional column `stretch`:
+    """The rows of each arm's first and last stretch of updates, with the new column `stretch`:
     "first" or "last"."""
     runs = curves.groupby(["model", "task", "policy", "recipe"]).step
     is_first, is_last = (

@@ -43,8 +43,8 @@ def files_of(*programs: Path) -> list[Path]:
 
 @functools.cache
 def dependencies(path: Path) -> frozenset[Path]:
-    """The project's files that a Python file uses: imported modules, and files in the same folder or
-    in its subfolder `templates` whose names occur in strings."""
+    """The project's files that a Python file uses: imported modules, and files in the same folder
+    or in its subfolder `templates` whose names occur in strings."""
     text, paths = path.read_text(encoding="utf-8"), set()
     for module, names in IMPORT.findall(text):
         # a name imported from a package may be a module

@@ -201,8 +201,8 @@ def gpu_family(name: str) -> str | None:
 
 
 def check_gpus(count: int, name: str | None = None, gib: float = 0.0) -> None:
-    """Raise a `UserError` if there are fewer GPUs than `count`, or if one of them has less than `gib`
-    GiB of memory or is of another family than `name`.
+    """Raise a `UserError` if there are fewer GPUs than `count`, or if one of them has less than
+    `gib` GiB of memory or is of another family than `name`.
 
     Without this check, a 4B model would silently run on the CPU for weeks.
     """

@@ -126,8 +126,8 @@ def read_text(path: str | Path, errors: str = "strict", encoding: str = "utf-8")
         ) from None
 
 
-# Limits of the unpacked size: a number of bytes, and a multiple of the packed size. The larger limit
-# applies.
+# Limits of the unpacked size: a number of bytes, and a multiple of the packed size. The larger
+# limit applies.
 UNPACKED_BYTES, UNPACKED_TIMES = 2**25, 100
 
 

@@ -1,5 +1,5 @@
-"""Replace functions and methods of other libraries, and check that the libraries have these functions
-and methods.
+"""Replace functions and methods of other libraries, and check that the libraries have these
+functions and methods.
 
 Without the check, another version of a library could silently ignore a replacement and compute
 something else.

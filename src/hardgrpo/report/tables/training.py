@@ -172,7 +172,7 @@ def spent(spent: pd.DataFrame, gains: pd.DataFrame):
             for name in ("updates", "prompts", "rollouts")
         ),
         number(spent, "labels", "labels", integer),
-        number(spent, "completion_tokens", "limit, tokens", integer, "limit: {} tokens"),
+        number(spent, "completion_tokens", "limit, tokens", integer, "completion limit: {} tokens"),
         numbers("tokens, millions", spread("tokens", 1e6)),
         numbers("minutes", spread("seconds", 60)),
         number(spent, "gain", in_points("gain"), signed),
