@@ -87,7 +87,7 @@ def test_the_abstract_has_each_primary_claim_and_the_parts_of_the_largest_gains(
     he = "That something of HE (HE) is contradicted on t (-0.30/-0.40/-0.20 points) and undecided on u (0.00/-0.10/0.10 points)."
     assert he in text and "(LDS) is supported on t (0.20/" in text and "0.90" not in text
     assert (
-        "on t the 0.50 points of easy are 0.10/0.00/0.20 finishing, 0.30/0.20/0.40 sharpening and 0.10/"
+        "The largest gain on t is 0.50 points (easy): 0.10/0.00/0.20 finishing, 0.30/0.20/0.40 sharpening and 0.10/"
         in text
     )
     assert "new base models of this kind" in text and "each with a base model" in text

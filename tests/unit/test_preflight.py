@@ -96,7 +96,7 @@ def test_requests_that_a_node_fulfils_give_no_problem(request_):
             Request("train", "gpus", gpus=1),
             "slurm_partition: the cluster has no 'gpus'; correct gpu_partition or slurm_partition",
         ),
-        (Request("train", "old"), "slurm_partition: 'old' takes no jobs at present"),
+        (Request("train", "old"), "slurm_partition: 'old' accepts no jobs at present"),
         (
             Request("train", "gpu", gpus=5, gpu_name="h100"),
             "gpu: 5 h100 GPUs requested on one node, at most 4 in partition gpu",

@@ -40,7 +40,9 @@ def test_a_method_that_replaces_nothing_is_refused():
         def generate(self): ...
 
     assert replacements.check_overrides(Ours) is Ours
-    with pytest.raises(UserError, match="Ours has no generate, which this project replaces"):
+    with pytest.raises(
+        UserError, match="Ours has no generate; this project replaces that function"
+    ):
         replacements.check_overrides(Older)
 
 
@@ -50,7 +52,7 @@ def test_a_function_that_is_not_there_is_not_replaced():
     replacements.replace(module, "shard", lambda: 2)
     assert module.shard() == 2
     with pytest.raises(
-        UserError, match=r"^trl \d+\.\d+\.\d+: trl.trainer has no prepare, .*pinned versions"
+        UserError, match=r"^trl \d+\.\d+\.\d+: trl.trainer has no prepare; .*pinned versions"
     ):
         replacements.replace(module, "prepare", lambda: 2)
     with pytest.raises(UserError, match="Library has no rename"):
@@ -83,7 +85,8 @@ def test_a_trl_that_sends_the_weights_in_another_way_ends_the_run_before_an_upda
     else:
         monkeypatch.setattr(kind, "sync_weights", lambda generation: None)
     with pytest.raises(
-        UserError, match="^trl .*VLLMGeneration .*_iter_named_params, which this project replaces"
+        UserError,
+        match="^trl .*VLLMGeneration .*_iter_named_params; this project replaces that function",
     ):
         train(tiny, tmp_path)
 

@@ -43,7 +43,7 @@ class Column:
     align: str = "l"
     note: Cell = ""  # such as "model {}", where {} stands for the cell
     number: bool = False  # LaTeX sets + and < of a number as math
-    width: float = 0.0  # share of the line at which the text wraps; 0: no wrapping
+    width: float = 0.0  # width as a share of the line, if the text wraps; 0: no wrapping
 
 
 def text(
@@ -108,7 +108,7 @@ def arrow(
 
 
 def key_columns(frame: pd.DataFrame, *columns: str) -> list[Column]:
-    """The columns that name a row, without `eval_task` if every row is tested on its own task."""
+    """The columns that name a row; `eval_task` is left out if it equals `task` in every row."""
     headers = {"task": "trained on", "eval_task": "tested on", "arm": "policy"}
     if "eval_task" in columns and "task" in columns and (frame.task == frame.eval_task).all():
         columns = tuple(name for name in columns if name != "eval_task")
@@ -147,7 +147,7 @@ def design(frame: pd.DataFrame) -> list[Column]:
 
 
 def plain(cell: Cell) -> str:
-    """A cell as text, without marks and line breaks."""
+    """A cell as plain text, without marks and without BREAK."""
     if isinstance(cell, tuple):
         return "".join(map(plain, cell))
     if isinstance(cell, Math):

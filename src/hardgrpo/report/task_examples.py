@@ -36,8 +36,8 @@ def examples() -> list[Example]:
 
 
 def make(task: str, chain: generated.Chain, demonstrate) -> Example:
-    """The example of a problem. `demonstrate` maps a random generator and a share of slips to a
-    demonstration."""
+    """The example of a problem. `demonstrate` maps a random generator and the probability of a
+    wrong step to a demonstration."""
     answer = lambda text: text.rpartition("#### ")[2]
     right = demonstrate(random.Random(SEED), 0.0)
     wrong = next(

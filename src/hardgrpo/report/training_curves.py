@@ -7,8 +7,8 @@ from hardgrpo.report import plotting
 
 
 def first_and_last(curves: pd.DataFrame) -> pd.DataFrame:
-    """The first and the last stretch of updates of each arm, with the column `stretch`: "first" or
-    "last"."""
+    """The rows of each arm's first and last stretch of updates, with the new column `stretch`:
+    "first" or "last"."""
     runs = curves.groupby(["model", "task", "policy", "recipe"]).step
     is_first, is_last = (
         curves.step == ends for ends in (runs.transform("min"), runs.transform("max"))

@@ -19,7 +19,7 @@ NEEDS = {
     "pool": "the labels of the whole pool",
 }
 LEAD_AXIS = "lead over a random choice of as many prompts (points of accuracy, 95 % intervals)"
-FARTHEST = 20.0  # points; a lead outside this range is drawn as an arrow at the edge
+FARTHEST = 20.0  # points; a lead above this or below its negative is an arrow at the edge
 ROW = 0.3  # inches
 
 

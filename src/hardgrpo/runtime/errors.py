@@ -125,7 +125,7 @@ def _secrets() -> set[str]:
             secrets |= {value, value.strip()}
         is_proxy = name.upper().endswith("_PROXY")  # may be ACCOUNT:PASSWORD@HOST without https://
         has_account = "@" in value and ("//" in value or is_proxy)
-        # not urlsplit: passwords may hold characters that addresses may not
+        # `urlsplit` would not do: passwords may hold characters that are not allowed in addresses
         for address in value.split() if has_account else ():
             _, slashes, place = address.partition("//")
             account = (place if slashes else address).rpartition("@")[0]
@@ -247,7 +247,7 @@ def explain(error: BaseException) -> str | None:
     ):
         return (
             f"the GPU's memory is full ({str(error).splitlines()[0]}); lower the model's micro_batch or vllm_memory (training) or the"
-            " task's completion_tokens, let vLLM sleep, or give the model more `gpus` in config/models.yaml; finished results are untouched"
+            " task's completion_tokens, set vllm_sleep: true, or give the model more `gpus` in config/models.yaml; finished results are untouched"
         )
     if hardgrpo.is_out_of_memory(error):
         return f"more memory is requested than is available ({printable(error) or 'amount unknown'}); lower the request, or use a larger machine"

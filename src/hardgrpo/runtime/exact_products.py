@@ -19,7 +19,8 @@ from hardgrpo.runtime.errors import UserError
 
 WIDEST = 256  # columns of the hidden states of a model
 MAX_CONFIG_BYTES = 2**20
-IDENTITY = "exact products, version 2"  # names the states of runs that are computed this way
+# recorded in the checkpoints of runs that use exact products
+IDENTITY = "exact products, version 2"
 _library = None  # holds the replaced operators, which torch removes when this object is deleted
 
 

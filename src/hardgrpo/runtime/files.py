@@ -88,8 +88,8 @@ def write_text(path: str | Path, text: str) -> None:
     """Write UTF-8 text. A `.gz` file is compressed without name and time, so that equal texts give
     equal files."""
     with atomic(path) as temporary:
-        # A completion that ends within a character may end with half a surrogate pair. UTF-8 cannot
-        # encode it, so it becomes "?".
+        # A completion that ends within a character may end with half a surrogate pair. The half
+        # becomes "?", because UTF-8 cannot encode it.
         data = text.encode("utf-8", "replace")
         if str(path).endswith(".gz"):
             buffer = io.BytesIO()
@@ -105,8 +105,8 @@ def read_text(path: str | Path, errors: str = "strict", encoding: str = "utf-8")
     """Read UTF-8 text and decompress `.gz`. Raise a `UserError` if the file is missing, truncated
     or garbled.
 
-    `errors` and `encoding` are the parameters of `bytes.decode`: how to treat bytes that are not
-    UTF-8, and a variant of UTF.
+    `errors` and `encoding` are the parameters of `bytes.decode`. `errors` says how to treat bytes
+    that are not UTF-8; `encoding` may name another UTF encoding.
     """
     data = read_bytes(path)
     try:
@@ -126,8 +126,8 @@ def read_text(path: str | Path, errors: str = "strict", encoding: str = "utf-8")
         ) from None
 
 
-# Limits of the unpacked size: a number of bytes, and a multiple of the packed size. The larger limit
-# applies.
+# Limits of the unpacked size: a number of bytes, and a multiple of the packed size. The larger
+# limit applies.
 UNPACKED_BYTES, UNPACKED_TIMES = 2**25, 100
 
 
@@ -141,7 +141,7 @@ def decompress(data: bytes, path: str | Path) -> bytes:
             size += len(part)
             if size > limit:
                 raise UserError(
-                    f"{path}: its {len(data):,} bytes are unpacked to more than {limit:,}, {UNPACKED_TIMES} times its size: no file of text;"
+                    f"{path}: its {len(data):,} bytes unpack to more than {limit:,} bytes and more than {UNPACKED_TIMES} times its size, so it is not a text file;"
                     " unpack it by hand if you trust it"
                 )
     return b"".join(parts)

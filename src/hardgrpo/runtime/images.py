@@ -15,8 +15,8 @@ def check() -> None:
     for path in PATHS.values():
         if not os.path.exists(path):
             raise UserError(
-                f"{path}: no such image, and --sdm apptainer runs jobs in it; make it where there is internet"
-                " (`snakemake --profile laptop images`) or copy it here"
+                f"{path}: no such image, and --sdm apptainer runs jobs in it; make it on a machine with internet"
+                " access (`snakemake --profile laptop images`) or copy it here"
             )
 
 

@@ -33,7 +33,7 @@ def open_lock(path: str | Path) -> TextIO:
     if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1 or status.st_uid != os.geteuid():
         os.close(descriptor)
         raise UserError(
-            f"{path}: not a lock file that this account has created (another owner, or a second name); {remedy}"
+            f"{path}: not a lock file that this account has created (another owner, or a second hard link); {remedy}"
         )
     return open(descriptor, "a+", encoding="utf-8", errors="replace")
 

@@ -151,8 +151,8 @@ def _check_compiler(folder: Path) -> None:
             else "neither gcc nor clang is installed"
         )
         raise UserError(
-            f"a C compiler is needed on this node to compile kernels ({problem}): load one for every job, such as precommand: module load gcc in"
-            " slurm/config.yaml, or run jobs in containers (--sdm apptainer, docs/containers.md)"
+            f"a C compiler is needed on this node to compile kernels ({problem}): load a compiler in every job (precommand: module load gcc in"
+            " slurm/config.yaml), or run jobs in containers (--sdm apptainer, docs/containers.md)"
         )
     headers = sysconfig.get_paths("posix_prefix")["include"]
     with tempfile.TemporaryDirectory(dir=folder) as temporary:

@@ -22,8 +22,8 @@ ID_MAP = Path("/proc/self/uid_map")
 
 
 def problem(path: str | Path, owners: Iterable[int] = (), private: bool = False) -> str | None:
-    """The reason why `path` cannot be trusted, with the name of the file or folder at fault; None if
-    it can be trusted.
+    """The reason why `path` cannot be trusted, with the name of the file or folder at fault; None
+    if it can be trusted.
 
     The path and each folder above it must belong to this account, to root or to one of `owners`
     (account numbers), and no other account may write to them. Exception: other accounts may write

@@ -24,8 +24,9 @@ DOWNLOAD_OPTIONS = {
 
 
 def environment(command: str) -> dict[str, str]:
-    """The environment for pip's `command` (install, download): this process's variables, but only
-    options of DOWNLOAD_OPTIONS as PIP_* variables."""
+    """The environment for pip's `command` (install, download): this process's variables
+    without PIP_*, and the user's settings of DOWNLOAD_OPTIONS as PIP_* variables. With these
+    variables, pip reads no configuration file."""
     variables = {name: value for name, value in os.environ.items() if not name.startswith("PIP_")}
     settings = {"disable-pip-version-check": "1", "config-file": os.devnull}
     listing = config_list(variables)

@@ -52,7 +52,7 @@ def describe(started: float, **fields) -> dict:
 
 
 def version_of_code() -> dict:
-    """The commit of this clone, and whether tracked files differ from the commit; None where unknown.
+    """The commit of this clone, and whether tracked files differ from it; None where unknown.
 
     Both are unknown if git is not installed or refuses the folder (another user owns it), or if
     this folder is not a clone. In a copy of this project within another repository, git does not

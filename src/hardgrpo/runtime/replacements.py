@@ -1,5 +1,5 @@
-"""Replace functions and methods of other libraries, and check that the libraries have these functions
-and methods.
+"""Replace functions and methods of other libraries, and check that the libraries have these
+functions and methods.
 
 Without the check, another version of a library could silently ignore a replacement and compute
 something else.
@@ -38,6 +38,6 @@ def message(owner, problem: str) -> str:
     path = module if inspect.ismodule(part) else f"{module}.{part.__name__}"
     library = module.partition(".")[0]
     return (
-        f"{library} {provenance.version(library) or ''}: {path} {problem}, which this project replaces, so that a run would compute something"
-        " else; make the environment with the pinned versions (make setup, make gpu or make vllm-cpu)"
+        f"{library} {provenance.version(library) or ''}: {path} {problem}; this project replaces that function, so a run with this version"
+        " would compute something else; make the environment with the pinned versions (make setup, make gpu or make vllm-cpu)"
     )

@@ -104,11 +104,11 @@ def _damaged(path: Path) -> UserError:
         return UserError(
             f"{path}: the content is not what was committed (checksum differs from {CHECKSUM_FILE}); get it back with: git checkout -- {path}"
             f" {path.parent / CHECKSUM_FILE}"
-            " (if you changed it yourself: scripts/maintenance/write_pages.py)"
+            " (if you changed it yourself, run scripts/maintenance/write_pages.py)"
         )
     return UserError(
-        f"{path}: the content is not what was written (checksum differs); delete it and run again, or delete {seal_path(path)} if you changed it"
-        " yourself, or an older version of this project did"
+        f"{path}: the content is not what was written (checksum differs); delete it and run again; if you or an older version of this"
+        f" project changed it, delete {seal_path(path)} instead"
     )
 
 

@@ -67,7 +67,7 @@ def check(args: argparse.Namespace) -> None:
         if outer:
             text = "".join(f"{part}: {{" for part in outer) + f"{name}: {value}" + "}" * len(outer)
             raise UserError(
-                f"--config {entry}: a key has no dots; write `{text}` into a file and name it: --configfile my.yaml"
+                f"--config {entry}: a key must not have dots; write `{text}` into a file and name the file: --configfile my.yaml"
             )
         try:
             cli.parse_config([entry])

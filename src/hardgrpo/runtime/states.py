@@ -82,7 +82,7 @@ def resume_point(state: Path, checkpoint_every: int, arithmetic: str | None = No
         if manifest.get("arithmetic") != arithmetic:
             raise UserError(
                 f"{checkpoint(state, step)}: another version of this program, which computes this recipe differently, saved this state"
-                f" (its arithmetic: {manifest.get('arithmetic') or 'that of the first version'}; of this version: {arithmetic or 'that of the first version'}); delete"
+                f" (arithmetic of the state: {manifest.get('arithmetic') or 'that of the first version'}; of this version: {arithmetic or 'that of the first version'}); delete"
                 f" {state} to train the run from the beginning, or continue the run with that version"
             )
         if step > scheduled + checkpoint_every:
@@ -154,10 +154,9 @@ def finish(state: Path, updates: int, checkpoint_every: int, keep: bool) -> None
 
 
 def forget(provenance_files: Iterable[str | Path], folder: Path) -> None:
-    """Remove the checkpoints of ended runs, which `finish` kept in the folder of states `folder`
-    until Snakemake has noticed the end.
+    """Remove the checkpoints that `finish` kept for runs whose end Snakemake has noticed.
 
-    `provenance_files`: the `provenance.json` of these runs.
+    `provenance_files`: the `provenance.json` of these runs; `folder`: the folder of states.
     """
     finished_states = {path.stem: path for path in folder.glob("*.finished")}
     for path in provenance_files if finished_states else ():
@@ -200,7 +199,8 @@ def hold_lock(
     try:
         yield
     finally:
-        # Another node may not see this node's locks. An empty file tells it that the lock is free.
+        # Another node may not see this node's locks. An empty file tells that node that the lock is
+        # free.
         stream.truncate(0)
         stream.close()
 
@@ -220,7 +220,7 @@ def _acquire(state: Path, minutes: float | None, activity: str) -> TextIO:
             _ask_to_stop(state, holder)
             say(
                 f"{state}: {holder} is training this run, but Snakemake waits for this job. {holder} has got SIGTERM; this job waits at"
-                f" most {minutes:g} minutes for its end and resumes from the saved state"
+                f" most {minutes:g} minutes for {holder} to end and resumes from the saved state"
             )
         if time.monotonic() > deadline:
             raise UserError(

@@ -21,7 +21,7 @@ from hardgrpo.study.settings import RECIPE_DEFAULTS
 
 
 def published_column(frame: pd.DataFrame, compared: pd.DataFrame, quantity: str) -> list[Column]:
-    """[the column of the published numbers of the rows], or [] if there are none."""
+    """A list with the column of the rows' published numbers; an empty list if no row has one."""
     rows = compared[compared.quantity == quantity]
     published = {(r.model, r.task, r.policy): r.published for r in rows.itertuples()}
     values = [published.get((r.model, r.task, r.arm)) for r in frame.itertuples()]
@@ -75,8 +75,8 @@ def claims(claims: pd.DataFrame):
 
 
 def format_estimate(test: str, estimate: float, low: float, high: float) -> str:
-    """The text of an estimate: R^2 and log odds unscaled, shares and their differences in
-    points."""
+    """The text of an estimate: in points for shares and differences of shares, unscaled for R^2
+    and log odds."""
     is_unscaled = test.startswith(("R^2", LOG_ODDS))
     return (hundredths if is_unscaled else with_interval)(estimate, low, high)
 

@@ -1,7 +1,7 @@
 """The paper's tables of gains, differences between policies, and accuracies.
 
-The best policy is bold, and the second best underlined, only if its difference from every worse
-policy has a Holm-corrected p below 0.05.
+The gain of the best policy is bold, and the gain of the second best is underlined. A gain is marked
+only if its differences from all smaller gains have a Holm-corrected p below 0.05.
 """
 
 import pandas as pd
@@ -66,7 +66,8 @@ def gain_column(frame: pd.DataFrame, differences: pd.DataFrame) -> Column:
 
 def ranks(frame: pd.DataFrame, differences: pd.DataFrame) -> list[str]:
     """The mark of each row: `best` for the largest sampled gain of a (model, task, test) and
-    `second` for the second largest, if the gain differs from every smaller gain; else ""."""
+    `second` for the second largest, if the difference from every smaller gain has a Holm-corrected
+    p below 0.05; else ""."""
     marks = []
     for row in frame.itertuples():
         is_same_test = lambda table, row=row: (
@@ -153,7 +154,7 @@ def catches_up(catches_up: pd.DataFrame):
         *key_columns(catches_up, "model", "task", "eval_task", "arm"),
         number(catches_up, "target", "accuracy of ‘all’ %", points),
         number(catches_up, "step", "reached at update", integer),
-        numbers("over seeds", spread),
-        number(catches_up, "steps", "of", integer, "of {} updates"),
+        numbers("range, over seeds", spread),
+        number(catches_up, "steps", "of updates", integer, "of {} updates"),
         numbers("seeds", seeds),
     ]

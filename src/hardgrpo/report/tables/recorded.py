@@ -36,7 +36,7 @@ def recorded_parts(recorded_runs: pd.DataFrame):
 
 def last_checkpoints(recorded_runs: pd.DataFrame) -> pd.DataFrame:
     """The rows of accuracy over the last checkpoints. A published accuracy is left out if the table
-    also has the accuracy of the run's completions."""
+    also has an accuracy that was graded here from the run's completions."""
     last = recorded_runs[_is_last(recorded_runs) & (recorded_runs.measure == "accuracy")]
     graded = pd.MultiIndex.from_frame(last[last.grading == "task"][KEYS[:4]])
     has_completions = pd.MultiIndex.from_frame(last[KEYS[:4]]).isin(graded)
@@ -48,7 +48,7 @@ def _is_last(recorded_runs: pd.DataFrame) -> pd.Series:
 
 
 def _keys(frame: pd.DataFrame) -> list[Column]:
-    names = {"policy": "run", "minus": "less", "questions": "on"}
+    names = {"policy": "run", "minus": "minus", "questions": "questions"}
     return [
         *key_columns(frame, "model", "task"),
         *(text(frame, name, header) for name, header in names.items()),

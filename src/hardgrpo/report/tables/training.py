@@ -59,17 +59,19 @@ def subsets(subsets: pd.DataFrame):
         number(subsets, "zero_share", (Math(r"\hat p = 0", "p̂ = 0"), " %")),
         *(
             [
-                number(subsets, "held_out_pass_rate", "by other samples", "{:.3f}".format),
+                number(subsets, "held_out_pass_rate", ("held-out ", P_HAT), "{:.3f}".format),
                 number(
-                    subsets, "held_out_zero_share", (Math(r"\hat p = 0", "p̂ = 0"), " % by these")
+                    subsets,
+                    "held_out_zero_share",
+                    ("held-out ", Math(r"\hat p = 0", "p̂ = 0"), " %"),
                 ),
             ]
             if subsets.held_out_pass_rate.notna().any()
             else []
         ),
         number(subsets, "boundary_pass_rate", ("edge ", P_HAT), "{:.2f}".format),
-        number(subsets, "tied", "tied there", integer),
-        number(subsets, "tied_chosen", "chosen", integer),
+        number(subsets, "tied", "tied, at edge", integer),
+        number(subsets, "tied_chosen", "chosen, of tied", integer),
     ]
 
 
@@ -84,7 +86,7 @@ def chosen(chosen: pd.DataFrame):
         number(chosen, "prompts", "prompts", integer),
         number(chosen, "pass_rate", "right %"),
         *(number(chosen, name, words) for name, words in shares if chosen[name].notna().any()),
-        number(chosen, "samples", "by samples", integer, "{} samples a prompt"),
+        number(chosen, "samples", "samples, per prompt", integer, "{} samples per prompt"),
         seeds(chosen),
     ]
 
@@ -139,7 +141,7 @@ def trajectories(trajectories: pd.DataFrame):
     return frame, [
         *key_columns(frame, *POLICY),
         number(frame, "prompts", "prompts", integer, "{} prompts"),
-        number(frame, "never_solved", "never solved before %"),
+        number(frame, "never_solved", "never solved, in first epochs %"),
         estimate(frame, "mixed", "learnable %"),
         estimate(frame, "all_right", "all right %"),
         estimate(frame, "all_wrong", "all wrong %"),
@@ -170,7 +172,7 @@ def spent(spent: pd.DataFrame, gains: pd.DataFrame):
             for name in ("updates", "prompts", "rollouts")
         ),
         number(spent, "labels", "labels", integer),
-        number(spent, "completion_tokens", "limit, tokens", integer, "limit: {} tokens"),
+        number(spent, "completion_tokens", "limit, tokens", integer, "completion limit: {} tokens"),
         numbers("tokens, millions", spread("tokens", 1e6)),
         numbers("minutes", spread("seconds", 60)),
         number(spent, "gain", in_points("gain"), signed),

@@ -1,10 +1,10 @@
 "use strict";
-// The explorer's page, in three parts (data, selection, view) that become one script. The address after # is the only state: controls
+// The explorer's script, in three files (data, selection, view) that are joined. The address after # is the only state: controls
 // write the address, and `render` reads it. Texts of models and datasets become text nodes (`put`, `show`), never markup.
 
-const PAGE = 100, PAIRS = 100, LONGEST = 20000; // problems on a page; rows of a problem, and characters of a text, that are shown at first
-const CACHED = 4e7; // characters of packed texts whose unpacked form is kept
-const MOST_COMPARED = 4e6; // pairs of words; if there are more, all words between the equal ends are marked
+const PAGE = 100, PAIRS = 100, LONGEST = 20000; // problems on a page; rows of a problem shown at first; characters of a text shown at first
+const CACHED = 4e7; // maximum of packed characters whose unpacked texts are cached; the last two blocks are always cached
+const MOST_COMPARED = 4e6; // pairs of words; if there are more, all words between the equal beginning and the equal end are marked
 const BASE = "(base)"; // the untrained model in place of a policy; no policy has this name
 const $ = (id) => document.getElementById(id);
 const count = (n) => n.toLocaleString("en");
@@ -12,7 +12,7 @@ const percent = (part, whole) => (whole ? (100 * part / whole).toFixed(1) + " %"
 
 // --- the data -------------------------------------------------------------------------------------------------------
 
-let study, blocks, groups; // a group is a base model on a test, with its problems and the base's rows
+let study, blocks, groups; // a group: a base model and a test, with the test's problems and the base model's rows
 
 async function unpack(id) {
   const packed = atob($(id).textContent), bytes = new Uint8Array(packed.length);
@@ -40,7 +40,7 @@ function arrange() {
       });
     }
   });
-  for (const block of blocks) { // the base model's row with the same problem, decoding and sample; -1 if it has none
+  for (const block of blocks) { // the base model's row with the same problem, decoding and sample; -1 if there is none
     block.pair = Int32Array.from(block.problem, (_, row) =>
       block.policy === null ? -1 : block.group.rows.get(pairKey(block, row)) ?? -1);
   }
@@ -67,7 +67,8 @@ function textsOf(block) {
 
 // --- untrusted text -------------------------------------------------------------------------------------------------
 
-// Controls, formats (bidi, zero width), lone surrogates, private and unassigned, line separators, blank letters, selectors.
+// Characters that are invisible or rearrange text: controls, formats (bidi, zero width), lone surrogates, private-use and unassigned
+// characters, line separators, blank letters, variation selectors.
 const UNSEEN = /((?![\n\t])[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Cn}\p{Zl}\p{Zp}\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0\ufe00-\ufe0f\u{e0100}-\u{e01ef}])\1*/gu;
 
 /** Append a text to an element, with a mark in place of each invisible character. */
@@ -92,7 +93,7 @@ function cut(text, length) {
   return text.length <= length ? text : text.slice(0, pair ? length - 1 : length);
 }
 
-/** Append an element with a class and a text of this program. */
+/** Append an element with a class and a text that this script wrote; `show` appends other texts. */
 function put(parent, tag, name, text) {
   const element = document.createElement(tag);
   if (name) element.className = name;
@@ -105,7 +106,7 @@ function putButton(parent, text, onclick, more = {}) {
   return Object.assign(put(parent, "button", "", text), { type: "button", onclick, ...more });
 }
 
-/** ‹ Previous and Next › around number `at` of `many`, counted from 0; `to` goes to a number. */
+/** Append the buttons ‹ Previous and Next › for entry `at` (from 0) of `many`; `to(i)` opens entry i. */
 function putPager(parent, at, many, to) {
   for (const [text, next] of [["‹ Previous", at - 1], ["Next ›", at + 1]]) {
     putButton(parent, text, () => to(next), { disabled: next < 0 || next >= many });

@@ -49,10 +49,10 @@ function arrangeControls() {
     ["policy", "policy", [[BASE, "base model (untrained)"], ...same(distinct(blocks.map((b) => b.policy)))]],
     ["seed", "seed", same(distinct(blocks.map((b) => b.seed)).sort(numbersFirst))],
     ["tier", "tier", same(distinct(tiers).sort(numbersFirst))],
-    ["p", "p̂ of the base", optionsOf(PASS)],
+    ["p", "p̂ of the base model", optionsOf(PASS)],
     ["decoding", "decoding", decodings()],
     ["grade", "grade", optionsOf(GRADES)],
-    ["change", "against the base", optionsOf(CHANGES)],
+    ["change", "change from the base model", optionsOf(CHANGES)],
     ["sort", "order", optionsOf(SORTS)],
   ];
   const form = $("filters"), narrow = matchMedia("(max-width: 700px)");
@@ -103,7 +103,7 @@ function decodingOf(state) {
   return both ? undefined : 0;
 }
 
-/** Remove parts of a link that this study does not have from the state, and report them. */
+/** Remove from the state the parts of a link that this study does not have, and report them. */
 function dropUnknown(state) {
   if (state.decoding === "sampled" && isSampled) delete state.decoding; // the default
   const unknown = controls.filter(([key, , options]) => state[key] && !options.some(([value]) => value === state[key]));
@@ -145,7 +145,7 @@ function problemMask(group, state) {
     (!text || [problem.id, problem.question, problem.answer].some((part) => String(part ?? "").toLowerCase().includes(text))));
 }
 
-/** Call `each` with every row of a block that passes the filters. */
+/** Call `each` with the index of each row that passes the filters, in one block. */
 function eachRow(block, state, mask, masks, each) {
   const greedy = decodingOf(state), matches = masks?.get(block);
   const grade = GRADES[state.grade]?.[1], change = CHANGES[state.change]?.[1];
@@ -158,7 +158,7 @@ function eachRow(block, state, mask, masks, each) {
 
 const tally = () => ({ rows: 0, correct: 0, answered: 0, cut: 0, limitKnown: 0, pairs: 0, before: 0, up: 0, down: 0 });
 
-/** {entries: problems with rows that pass, policies: sums of these rows by policy}. */
+/** {entries: problems with rows that pass the filters, policies: sums of these rows by policy}. */
 function choose(state, masks) {
   const entries = [], policies = new Map();
   for (const group of groups.values()) {

@@ -29,7 +29,7 @@ function row(parent, cells, tag = "td") {
   return line;
 }
 
-/** A click on a line opens it, except on a link or at the end of a selection of text. */
+/** Call `open` at a click on a line, unless the click is on a link or ends a selection of text. */
 function onLine(line, open) {
   line.onclick = (event) => { if (!event.target.closest("a") && !getSelection().toString()) open(); };
 }
@@ -37,7 +37,7 @@ function onLine(line, open) {
 function showSummary(policies) {
   const table = $("summary"), total = tally();
   table.replaceChildren();
-  const names = ["completions", "correct", "base, same samples", "wrong → right", "right → wrong", "no answer", "cut off"];
+  const names = ["completions", "correct", "base correct, same samples", "wrong → right", "right → wrong", "no answer", "cut off"];
   row(put(table, "thead"), [["policy", "t"], ...names.map((name) => [name])], "th");
   const body = put(table, "tbody");
   const line = (name, sum) => row(body, [
@@ -153,7 +153,7 @@ async function showDetail(state, masks, current) {
     for (const each of sides) showSide(side, each);
     showPairs(detail, rows, at, state);
   } else {
-    put(detail, "p", "", "None of its completions passes all filters.");
+    put(detail, "p", "", "No completion of this problem passes all filters.");
   }
   detail.hidden = false;
   $("panes").classList.add("open");
@@ -218,7 +218,7 @@ function showSide(parent, side) {
 
 function showPairs(parent, rows, at, state) {
   const scroll = put(parent, "div", "scroll"), table = put(scroll, "table", "pairs");
-  row(put(table, "thead"), [["completion", "t"], ["decoding", "t"], ["sample"], ["base model", "t"], ["this one", "t"], ["cut off", "t"], ["tokens"]], "th");
+  row(put(table, "thead"), [["completion", "t"], ["decoding", "t"], ["sample"], ["base model's grade", "t"], ["grade", "t"], ["cut off", "t"], ["tokens"]], "th");
   const body = put(table, "tbody");
   let drawn = 0;
   const more = putButton(parent, "", () => draw(drawn + PAIRS * 5));
@@ -273,7 +273,7 @@ function onKey(event) {
 }
 
 async function start() {
-  if (typeof DecompressionStream === "undefined") throw new Error("this browser is too old (it cannot unpack the file's data); one from 2023 or later can");
+  if (typeof DecompressionStream === "undefined") throw new Error("this browser cannot unpack the file's data; use a browser from 2023 or later");
   study = await unpack("index");
   arrange();
   arrangeControls();
