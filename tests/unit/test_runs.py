@@ -88,7 +88,7 @@ def test_an_arm_is_found_by_any_of_its_names():
     ]
 
 
-def test_tests_are_the_task_itself_and_others_for_the_models_that_they_name():
+def test_a_model_is_tested_on_its_task_and_on_further_tests_that_name_the_model():
     study = study_of("paper")
     assert study.eval_tasks("gsm8k", "qwen3-4b") == ["gsm8k", "aime2025"]
     for model in ("qwen3-14b", "phi-4", "llama-3.1-8b-instruct"):
@@ -214,7 +214,7 @@ def test_an_analysis_of_published_numbers_is_a_study_without_runs():
     assert not study_of("mini").is_analysis
 
 
-def test_inputs_hold_the_model_that_chooses_for_another():
+def test_inputs_include_a_model_that_is_probed_only_to_choose_prompts_for_another_model():
     config = copy.deepcopy(CONFIG)
     config["policies"]["half_by_small"]["probed_by"] = "qwen2.5-0.5b-instruct"
     config["studies"]["budget"]["arms"] += [{"policy": "half_by_small", "recipe": "as_written"}]
