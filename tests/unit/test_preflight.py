@@ -214,7 +214,7 @@ def test_accounts_are_checked_if_the_cluster_lists_accounts():
         ("h100", "NVIDIA A100-SXM4-80GB", False),
         ("h200", "NVIDIA GH200 480GB", False),
         ("a40", "NVIDIA RTX A4000", False),
-        ("big", "NVIDIA A100-SXM4-80GB", True),  # a site's own name does not tell the kind
+        ("big", "NVIDIA A100-SXM4-80GB", True),  # a name that the site chose does not tell the kind
         ("h100", "Graphics Device", True),
     ],
 )
@@ -303,7 +303,7 @@ def test_gpus_are_counted_from_cuda_visible_devices(entries, count, environment)
             assert environments.granted_gpus(count) == (0 if rehearsal else count)
 
 
-def test_a_rehearsal_checks_the_grant_and_computes_on_the_cpu(environment):
+def test_a_rehearsal_checks_the_granted_gpus_and_computes_on_the_cpu(environment):
     environment(CUDA_VISIBLE_DEVICES="3", HARDGRPO_REHEARSAL="1")
     assert environments.granted_gpus(1) == 0 and os.environ["CUDA_VISIBLE_DEVICES"] == ""
     assert environments.granted_gpus(1) == 0, (

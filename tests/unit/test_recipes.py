@@ -77,7 +77,7 @@ def test_a_run_on_a_cpu_has_micro_batches_that_fit_into_its_memory(monkeypatch):
         16,
         4,
     )
-    # hardware with a GPU, and hardware with a micro-batch from the user
+    # hardware with a GPU or with the user's micro-batch is not changed
     for other_hardware in (recipes.Hardware(1), recipes.Hardware(micro_batch=32)):
         assert recipes.without_gpus(other_hardware, config, recipe, 100) == other_hardware
     monkeypatch.setattr(memory, "CPU_BYTES", 64 * row_bytes)
@@ -171,7 +171,7 @@ def test_no_value_that_decides_a_result_is_left_to_a_default():
     fields_of_grpo = {field.name for field in dataclasses.fields(GRPOConfig)} - {
         field.name for field in dataclasses.fields(TrainingArguments)
     }
-    elsewhere = {
+    unset_arguments = {
         # the model is loaded before, with the arguments from recipes.model_arguments
         "model_init_kwargs", "trust_remote_code",
         "router_aux_loss_coef",  # only for mixtures of experts
@@ -187,7 +187,7 @@ def test_no_value_that_decides_a_result_is_left_to_a_default():
         "ref_model_mixup_alpha", "ref_model_sync_steps",
         "use_adaptive_entropy", "entropy_coef_min", "entropy_coef_max", "entropy_coef_delta", "entropy_target",
     }  # fmt: skip
-    assert fields_of_grpo - set(recipes.trainer_arguments(SPEC, "out")) - elsewhere == set()
+    assert fields_of_grpo - set(recipes.trainer_arguments(SPEC, "out")) - unset_arguments == set()
 
 
 def hardware_of(model: str, recipe: str) -> recipes.Hardware:
@@ -278,8 +278,8 @@ def test_recipes_agree_with_the_table_of_deviations(recipe, state):
     arguments = recipes.trainer_arguments(dataclasses.replace(SPEC, training=training), "out")
     rows = {row["key"]: row[state] for row in DEVIATIONS}
     # keys of the machine, and keys with the same value in all recipes
-    elsewhere = {"reward", "precision", "generation", "checkpoint_every"}
-    assert set(training) - elsewhere <= set(rows)
+    keys_without_row = {"reward", "precision", "generation", "checkpoint_every"}
+    assert set(training) - keys_without_row <= set(rows)
     for key, value in training.items():
         cell = rows.get(key, "not stated")
         if cell.startswith("not stated"):

@@ -68,7 +68,7 @@ def test_the_order_of_keys_in_the_configuration_changes_no_argument():
         ), name
 
 
-def test_a_probe_says_how_many_samples_it_has():
+def test_programs_receive_the_number_of_samples_of_a_probe():
     swaps = job(model="tiny-seed0", task="swaps")
     probe = project_config.config()["tasks"]["swaps"]["probe"]
     held_out = f" --held-out {probe['held_out']}" if "held_out" in probe else ""
@@ -153,7 +153,7 @@ def test_a_chat_template_with_quotes_reaches_the_program_unchanged():
     assert words[0] == "--engine" and json.loads(words[3]) == {"system": value}
 
 
-def test_a_test_with_a_greedy_completion_passes_the_greedy_option():
+def test_an_evaluation_with_a_greedy_completion_receives_the_greedy_option():
     words = arguments().test(job(eval_task="gsm8k"))
     assert words == "--samples 4 --greedy --seed 2 --completion-tokens 250"
     sampled = lambda config: config["tasks"]["gsm8k"]["test"].update(greedy=False)
@@ -163,7 +163,7 @@ def test_a_test_with_a_greedy_completion_passes_the_greedy_option():
     )
 
 
-def test_reach_is_sampled_with_its_own_number_and_seed():
+def test_reach_is_sampled_with_its_own_number_of_samples_and_seed():
     reach = lambda config: config["tasks"]["gsm8k"]["test"].update(reach={"samples": 16, "seed": 9})
     assert (
         arguments(reach).reach(job(eval_task="gsm8k"))

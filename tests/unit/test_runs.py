@@ -115,7 +115,7 @@ def test_arms_are_named_after_policies_and_after_recipes_that_are_not_the_first(
     }
     assert labels == {"as_written": "hard", "finish_only": "hard, finish_only", "recorded": "hard"}
     assert settings.first_recipe({"arms": [{"policy": "hard"}]}) == "recorded", (
-        "recordings name no recipes"
+        "the recipe must be `recorded` if no arm names a recipe"
     )
     for name, study in resolve_studies(CONFIG).items():
         runs = study.runs
@@ -196,7 +196,7 @@ def test_the_choices_of_both_rounds_are_summarised_together():
 
 
 @pytest.mark.parametrize("name", CONFIG["studies"])
-def test_a_program_that_gets_a_part_of_the_configuration_has_the_same_study(name):
+def test_the_part_of_the_configuration_that_programs_receive_gives_the_same_study(name):
     study = study_of(name)
     same_study = ResolvedStudy.of(json.loads(json.dumps(paths.study_part(study))), name)
     assert same_study.runs == study.runs and same_study.probed_pools == study.probed_pools

@@ -117,7 +117,7 @@ def test_disk_counts_what_is_kept_and_what_is_in_use():
     assert plans.peak_disk(jobs) == 35
 
 
-def test_rows_are_by_study_stage_and_model_and_add_up():
+def test_the_table_of_a_plan_has_rows_by_study_stage_and_model_that_add_up():
     jobs = [
         job(0, 3600, model="b"),
         job(1, 3600, gpus=2, model="a"),

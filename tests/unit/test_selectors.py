@@ -1,5 +1,5 @@
-"""Each selector draws the prompts that its paper describes, for simulated prompts with known pass
-rates and fixed seeds."""
+"""Each selector draws prompts as its paper describes. The prompts are simulated: their pass rates
+are known. The seeds are fixed."""
 
 import json
 import random
@@ -140,8 +140,8 @@ def test_beta_keeps_the_posterior_of_its_paper():
 
 
 def test_skip_samples_prompts_with_equal_rewards_ever_less_often():
-    """Half of the pool is always right and a quarter always wrong. Both are sampled less and less,
-    but never stop being sampled."""
+    """Half of the prompts have only right rollouts, a quarter only wrong rollouts. Both kinds of
+    prompts are sampled less and less often, but are never excluded."""
     rates = [1.0] * 100 + [0.0] * 50 + [0.5] * 50
     drawn = simulate(make_selector("skip", rates), rates, 300)
     mixed = [np.mean(rates_of(part, rates) == 0.5) for part in (drawn[:25], drawn[-100:])]
@@ -254,8 +254,8 @@ def test_predictions_are_between_0_and_1_for_all_pass_rates_of_the_anchor_prompt
 
 
 def test_uninformative_embeddings_do_not_reverse_predictions():
-    """The mean of the other anchor prompts is lower if an anchor prompt's own pass rate is higher.
-    A fit to these means would predict low pass rates for easy prompts."""
+    """If an anchor prompt has a high pass rate, the mean pass rate of the other anchor prompts is
+    low. A fit to these means would predict low pass rates for easy prompts."""
     shares = np.array([0.0, 0.25, 0.5, 0.75, 1.0, 0.25, 0.75, 0.5])
     of_others = (shares.sum() - shares) / (len(shares) - 1)
     assert online_selectors.calibrate(

@@ -258,7 +258,7 @@ def kill_at_random(study, model_server, kills, **options) -> int:
 @pytest.mark.parametrize(
     ("program", "ignores_n"), [("probe", False), ("probe", True), ("probe_early", False)]
 )
-def test_a_killed_probe_ends_with_the_same_file_and_repeats_no_answered_request(
+def test_killed_probes_resume_to_the_file_of_an_undisturbed_probe_and_repeat_no_answered_request(
     study, model_server, program, ignores_n
 ):
     kills, concurrency = int(os.environ.get("HARDGRPO_KILLS", 3)), 3
@@ -487,7 +487,7 @@ def test_completions_that_arrived_before_an_error_are_not_requested_again(study,
     "'max_tokens' or 'max_completion_tokens' is too large: 200. This model's maximum context length is 192 tokens",
     "the request exceeds the available context size, try increasing it",
 ])  # fmt: skip
-def test_a_prompt_that_does_not_fit_is_reported(study, model_server, message):
+def test_a_prompt_that_does_not_fit_into_the_context_is_reported(study, model_server, message):
     status = 500 if "available" in message else 400  # the message of llama.cpp
     model_server.answer = lambda body, number: (
         refusal(message, status) if "ball 3" in str(body) else completions_of(body)
@@ -541,7 +541,7 @@ def test_a_server_that_ignores_n_is_asked_for_each_sample(study, model_server):
 )
 def test_the_reason_why_a_completion_ends_is_in_the_file(study, model_server, reason, row):
     def answer(body, number):
-        tokens = 20 * body["n"]  # all that the configuration allows
+        tokens = 20 * body["n"]  # every completion has as many tokens as the limit allows
         answer = completions_of(body, usage={"prompt_tokens": 5, "completion_tokens": tokens})
         for choice in answer["choices"]:
             choice["finish_reason"] = reason
@@ -642,7 +642,7 @@ def test_sampling_stops_before_more_is_spent_than_allowed(study, model_server):
     assert record["money"] == pytest.approx(0.05 * 4 * (PROMPTS - count))
 
 
-def test_jobs_at_the_same_time_share_the_limit(study, model_server):
+def test_jobs_at_the_same_time_share_the_limit_of_money(study, model_server):
     def slow(body, number):
         time.sleep(0.3)
         return completions_of(body)
@@ -729,7 +729,7 @@ def test_an_address_with_a_key_is_refused(study, url):
         {"url": "ftp://verysecret"},
     ],
 )
-def test_a_wrong_server_is_reported_without_its_secrets(study, model_server, server):
+def test_an_invalid_server_option_is_reported_without_its_secrets(study, model_server, server):
     assert "verysecret" not in fails(run(study, model_server.url, server=server), "--server")
 
 

@@ -1,5 +1,5 @@
-"""Signals, computed from completions without reference answers: values computed by hand, and
-general properties."""
+"""Signals of completions: their values equal a computation by hand, they have general properties,
+and they need no reference answers."""
 
 import inspect
 import math
