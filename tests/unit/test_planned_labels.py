@@ -1,4 +1,4 @@
-"""The numbers of labels in a plan equal those that the runs then buy."""
+"""The number of labels that each arm of a plan buys, by policy, recipe and size of the pool."""
 
 import pytest
 

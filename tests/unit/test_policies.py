@@ -93,7 +93,7 @@ def test_rules_of_the_released_code_break_ties_by_the_order_of_the_dataset(pool,
             )
 
 
-def test_random_42_equals_a_shuffle_of_the_library_datasets_with_seed_42():
+def test_random_42_equals_the_datasets_library_shuffle_with_seed_42():
     datasets = pytest.importorskip("datasets")
     pool = {f"p{i}": 0.5 for i in range(125)}
     shuffled_ids = datasets.Dataset.from_dict({"id": list(pool)}).shuffle(seed=42)["id"][:12]
@@ -123,7 +123,7 @@ def test_nearest_half_breaks_ties_between_rates_below_and_above_one_half_by_the_
 
 
 @given(POOLS, BUDGETS, SEEDS)
-def test_hard_solvable_takes_no_prompt_that_was_never_solved(pool, budget, seed):
+def test_hard_solvable_takes_the_lowest_pass_rates_above_zero(pool, budget, seed):
     subset, size = (
         select(pool, "hard_solvable", seed, budget=budget),
         policies.subset_size(budget, len(pool)),
@@ -175,7 +175,7 @@ def test_low_tiers_takes_the_problems_up_to_a_tier_and_no_others(tiered, highest
 
 
 @given(tiered_pools(), st.sampled_from([1, 2.5, 3, 4]), SEEDS)
-def test_low_tiers_matched_has_the_size_of_low_tiers_and_only_the_seed_and_the_size_decide(
+def test_low_tiers_matched_depends_only_on_the_seed_and_on_the_size_of_low_tiers(
     tiered, highest, seed
 ):
     pool, tiers = tiered
@@ -195,8 +195,8 @@ def test_low_tiers_matched_has_the_size_of_low_tiers_and_only_the_seed_and_the_s
     assert matched == policies.select(
         pool, "low_tiers_matched", seed, highest_tier=highest, tiers=tiers
     )
-    # Other problems have low tiers, but equally many: the draw is the same, because it depends on
-    # neither tiers nor pass rates.
+    # `reversed_tiers` gives low tiers to other problems, but to equally many. The draw is the same,
+    # because it depends on neither tiers nor pass rates.
     reversed_tiers = dict(zip(pool, reversed(list(tiers.values()))))
     swapped = policies.select(
         {i: 1 - rate for i, rate in pool.items()},
@@ -216,7 +216,7 @@ def test_low_tiers_matched_draws_a_different_subset_with_each_seed():
     }
     assert {len(draw) for draw in draws} == {40} and len(draws) == 5
     low = sum(tiers[i] <= 1 for draw in draws for i in draw) / 200
-    assert 0.25 < low < 0.55, "no tier is preferred: 40 % of the pool is low"
+    assert 0.25 < low < 0.55, "no tier is preferred: 40 % of the pool has a low tier"
 
 
 @pytest.mark.parametrize("rule", ["low_tiers", "low_tiers_matched"])
@@ -285,7 +285,8 @@ def test_each_rule_chooses_the_expected_prompts_of_a_small_pool():
     assert policies.select(pool, "hard_solvable", 0, budget=0.25).ids == ["c", "d"]
     easy = policies.select(pool, "easy", 0, budget=0.25)
     assert set(easy.ids) < {"f", "g", "h"} and (easy.tied, easy.tied_chosen) == (3, 2)
-    # median 0.65, quartiles 0.15 and 1.0: d and e are 0.15 away, f g h 0.35
+    # The median is 0.65, the quartiles are 0.15 and 1.0. d and e are 0.15 from the median; f, g
+    # and h are 0.35 from the median.
     assert set(policies.select(pool, "middle", 0, budget=0.25).ids) == {"d", "e"}
     assert set(policies.select(pool, "base_wrong", 0, threshold=0.25).ids) == {"a", "b", "c"}
 
@@ -295,7 +296,7 @@ def test_each_rule_chooses_the_expected_prompts_of_a_small_pool():
     st.integers(1, 40),
     st.sampled_from(["hard", "easy", "random", "lowest", "nearest_half"]),
 )
-def test_a_share_a_number_and_money_for_equally_many_prompts_choose_the_same_subset(
+def test_budgets_in_shares_prompts_and_money_choose_the_same_subset_if_they_pay_for_equally_many(
     pool, size, rule
 ):
     size = min(size, pool)
@@ -335,7 +336,7 @@ def test_a_share_a_number_and_money_for_equally_many_prompts_choose_the_same_sub
         ("hard_solvable", {"budget": 1.0}, None),
     ],
 )
-def test_an_empty_subset_is_an_error_that_says_what_to_do(rule, kwargs, word):
+def test_a_subset_that_cannot_be_chosen_is_an_error_that_says_what_to_do(rule, kwargs, word):
     pool = {"a": 0.9, "b": 0.9, "c": 1.0}
     if word is None:
         assert len(policies.select(pool, rule, 0, **kwargs).ids) == 3
@@ -348,7 +349,9 @@ def test_an_empty_subset_is_an_error_that_says_what_to_do(rule, kwargs, word):
     ("rule", "threshold", "remedy"),
     [("base_right", 1.0, "lower the threshold"), ("base_wrong", 0.1, "raise the threshold")],
 )
-def test_an_empty_subset_says_which_way_to_move_the_threshold(rule, threshold, remedy):
+def test_the_error_for_an_empty_subset_says_whether_to_raise_or_lower_the_threshold(
+    rule, threshold, remedy
+):
     with pytest.raises(UserError, match=remedy):
         policies.select({"a": 0.25, "b": 0.5}, rule, 0, threshold=threshold)
 

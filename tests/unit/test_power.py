@@ -49,26 +49,28 @@ def test_detectable_effects_equal_a_computation_by_hand():
     study = lambda **changes: ResolvedStudy.of(
         config | {"studies": {"s": config["studies"]["s"] | changes}}, "s"
     )
-    of = lambda seeds, **changes: power.detectable_effects(
+    effects = lambda seeds, **changes: power.detectable_effects(
         study(seeds=list(range(seeds)), **changes)
     )
-    rows = of(3)
+    rows = effects(3)
     assert [(row["test"], row["problems"], row["seeds"]) for row in rows] == [
         ("t", 500, 3),
         ("u", 15, 3),
     ]
     by_hand = 5.653**2 * 2 * (0.02**2 + 0.15 / 4 / 500) / 3 + 2.8016**2 * 0.02 / 500
     assert rows[0]["difference"] == pytest.approx(by_hand**0.5, rel=1e-3)
-    assert rows[1]["gain"] > rows[0]["gain"], "fewer problems"
-    differences = [row["difference"] for seeds in (3, 5, 10) for row in of(seeds)[:1]]
+    assert rows[1]["gain"] > rows[0]["gain"], "a test with fewer problems detects only larger gains"
+    differences = [row["difference"] for seeds in (3, 5, 10) for row in effects(seeds)[:1]]
     assert differences[0] > 1.7 * differences[1] > 1.7 * 1.5 * differences[2], (
-        "more seeds must reduce the detectable difference most"
+        "the detectable difference must shrink by 1.7 from 3 to 5 seeds, and by 1.5 from 5 to 10"
     )
-    assert of(1)[0]["difference"] < differences[0], (
-        "with one seed, the effect is about these runs only, as the plan says"
+    assert effects(1)[0]["difference"] < differences[0], (
+        "with one seed, the effect generalises only to new problems and must be smaller"
     )
-    assert rows[0]["primary"] == rows[0]["difference"], "two policies, one task: one comparison"
-    four = of(3, arms=[{"policy": ["a", "b", "c", "d"], "recipe": "r"}])[0]
+    assert rows[0]["primary"] == rows[0]["difference"], (
+        "two policies on one task are one comparison"
+    )
+    four = effects(3, arms=[{"policy": ["a", "b", "c", "d"], "recipe": "r"}])[0]
     by_hand = (
         13.89**2 * 2 * (0.02**2 + 0.15 / 4 / 500) / 3
         + (stats.norm.isf(0.025 / 6) + stats.norm.ppf(0.8)) ** 2 * 0.02 / 500
@@ -82,11 +84,11 @@ def test_detectable_effects_equal_a_computation_by_hand():
     assert power.pairs_compared(study(**two)) == 4
     also = {"also_compared": [[{"policy": "b", "recipe": "q"}, {"policy": "a", "recipe": "r"}]]}
     assert power.pairs_compared(study(**two, **also)) == 5, (
-        "this pair is compared although policy and recipe differ"
+        "also_compared must add a pair that differs in policy and recipe"
     )
 
 
-def test_a_plan_has_no_claims_about_recipes_and_tasks_that_the_study_does_not_have():
+def test_a_plan_has_only_claims_about_recipes_and_tasks_of_the_study():
     claim = {"id": "c", "test": "difference", "policy": "hard", "minus": "random"}
     tasks = lambda **change: {row["task"] for row in required_seeds("paper", [claim | change])}
     assert "gsm8k" in tasks()
@@ -112,7 +114,7 @@ def test_the_required_number_of_seeds_is_the_smallest_that_detects_the_published
         for row in rows
         if (row["claim"], row["model"], row["task"]) == ("hard_over_random", "qwen3-4b", "gsm8k")
     ]
-    assert published_row["published"] == pytest.approx(0.3419 - 0.2949), "Table 1"
+    assert published_row["published"] == pytest.approx(0.3419 - 0.2949), "Table 1 of HE"
     for row in rows:
         size = power.test_size(ResolvedStudy.of(CONFIG, "paper"), row["task"])
         # the primary claim is tested on two tasks
@@ -136,7 +138,7 @@ def test_the_required_number_of_seeds_is_the_smallest_that_detects_the_published
     )
 
 
-def test_seeds_cost_the_runs_of_the_recipe_that_the_claim_names():
+def test_gpu_hours_are_those_of_the_recipe_that_the_claim_names():
     claim = {"id": "c", "test": "difference", "policy": "hard", "minus": "random"}
     hours = lambda recipe: required_seeds(
         "variants", [claim | {"recipe": recipe, "minus_recipe": recipe}]
@@ -148,7 +150,8 @@ def test_seeds_cost_the_runs_of_the_recipe_that_the_claim_names():
     "study", [name for name, study in CONFIG["studies"].items() if "aims_at" in study]
 )
 def test_a_study_detects_its_target_effect(study):
-    """The design finds its target effect in at least one cell, and the plan names the cell."""
+    """Each claim in `aims_at` has a model and a task for which the study's seeds detect the
+    published difference."""
     aims = CONFIG["studies"][study]["aims_at"]
     rows = [row for row in required_seeds(study) if row["aims"]]
     assert {row["claim"] for row in rows if row["takes"] and row["takes"] <= row["seeds"]} == set(

@@ -36,7 +36,7 @@ def problems(*requests, partitions=CLUSTER_PARTITIONS, accounts=None) -> list[st
     return cluster.problems(requests, partitions, accounts)
 
 
-def test_slurms_words_are_read():
+def test_partitions_and_nodes_are_read_from_slurms_output():
     cpu, gpu, old, sxm = CLUSTER_PARTITIONS
     assert (cpu.default, cpu.minutes, cpu.open) == (True, 2880, True)
     assert (gpu.default, gpu.minutes, old.minutes, old.open) == (False, 1440, math.inf, False)
@@ -58,7 +58,7 @@ def test_slurms_words_are_read():
     "text, minutes",
     [("02:00:00", 120), ("1-12:30:00", 2190), ("00:01:30", 1.5), ("UNLIMITED", math.inf)],
 )
-def test_a_time_limit_in_minutes(text, minutes):
+def test_a_time_limit_is_read_in_minutes(text, minutes):
     assert cluster.minutes(text) == minutes
 
 
@@ -174,7 +174,7 @@ class Resources(dict):
     __getattr__ = dict.get
 
 
-def test_one_line_for_a_rule_and_a_resource_with_the_largest_amount():
+def test_each_rule_and_resource_has_one_line_with_the_largest_amount():
     lines = problems(
         *(Request("train", "cpu", mem_mb=mem) for mem in (70000, 90000, 80000)),
         Request("probe", "cpu", mem_mb=70000),
@@ -185,7 +185,7 @@ def test_one_line_for_a_rule_and_a_resource_with_the_largest_amount():
     ]
 
 
-def test_no_partition_and_no_default():
+def test_a_request_without_a_partition_is_reported_if_the_cluster_has_no_default():
     (line,) = problems(Request("train"), partitions=CLUSTER_PARTITIONS[1:])
     assert (
         "slurm_partition: not set, and the cluster has no default; set slurm_partition in slurm/config.yaml to one of gpu, old, sxm"
@@ -214,7 +214,7 @@ def test_accounts_are_checked_if_the_cluster_lists_accounts():
         ("h100", "NVIDIA A100-SXM4-80GB", False),
         ("h200", "NVIDIA GH200 480GB", False),
         ("a40", "NVIDIA RTX A4000", False),
-        ("big", "NVIDIA A100-SXM4-80GB", True),  # a site's own name does not tell the kind
+        ("big", "NVIDIA A100-SXM4-80GB", True),  # a name that the site chose does not tell the kind
         ("h100", "Graphics Device", True),
     ],
 )
@@ -252,7 +252,7 @@ def environment(monkeypatch):
     return set_environment
 
 
-def test_granted_gpus_must_equal_the_requested_gpus(environment):
+def test_fewer_granted_than_requested_gpus_are_an_error(environment):
     environment(CUDA_VISIBLE_DEVICES="0,1")
     assert (
         environments.granted_gpus(2) == 2
@@ -303,11 +303,11 @@ def test_gpus_are_counted_from_cuda_visible_devices(entries, count, environment)
             assert environments.granted_gpus(count) == (0 if rehearsal else count)
 
 
-def test_a_rehearsal_checks_the_grant_and_computes_on_the_cpu(environment):
+def test_a_rehearsal_checks_the_granted_gpus_and_computes_on_the_cpu(environment):
     environment(CUDA_VISIBLE_DEVICES="3", HARDGRPO_REHEARSAL="1")
     assert environments.granted_gpus(1) == 0 and os.environ["CUDA_VISIBLE_DEVICES"] == ""
     assert environments.granted_gpus(1) == 0, (
-        "also in a program that is started again in another environment"
+        "a program that starts itself again in another environment must not fail the second check"
     )
     environment(CUDA_VISIBLE_DEVICES="3", HARDGRPO_REHEARSAL="1")
     with pytest.raises(UserError, match="granted: 1"):

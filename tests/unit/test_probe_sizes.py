@@ -1,5 +1,5 @@
-"""The effect of the probe size K on chosen prompts: compared with enumeration, by general
-properties, and on recorded completions of a real model."""
+"""The effect of the probe size K on the chosen prompts. The tests compare the effect with an
+enumeration, check general properties, and use published pass rates of a real model."""
 
 import itertools
 import os
@@ -20,8 +20,9 @@ from hardgrpo.selection import policies, probe_sizes
 def enumerate_probes(
     correct: int, total: int, samples: int, group: int
 ) -> dict[int, tuple[float, float, float]]:
-    """{c: (probability, share of mixed groups, pass rate of the other completions)} of one prompt,
-    by enumerating all probes and groups. c is the number of right completions in the probe."""
+    """{c: (probability, share of mixed groups, pass rate of the held-out completions)} of one
+    prompt, by enumerating all probes and groups. c is the number of right completions in the
+    probe."""
     outcomes = [1] * correct + [0] * (total - correct)
     by_c: dict[int, list[tuple[float, float]]] = {}
     for probe in itertools.combinations(range(total), samples):
@@ -56,7 +57,9 @@ POOLS = st.lists(st.tuples(st.integers(0, 12), st.integers(12, 16)), min_size=1,
 
 @given(POOLS, st.integers(0, 8), st.integers(2, 4))
 @settings(max_examples=60)
-def test_classes_add_up_to_the_pool_whatever_the_probe(pool, samples, group):
+def test_means_over_the_classes_equal_the_means_of_the_pool_for_every_probe_size(
+    pool, samples, group
+):
     correct, totals = np.array(pool).T
     behaviour = probe_sizes.by_correct(correct, totals, samples, group)
     unprobed = probe_sizes.by_correct(correct, totals, 0, group)
@@ -64,7 +67,7 @@ def test_classes_add_up_to_the_pool_whatever_the_probe(pool, samples, group):
     for name in ("mixed", "pass_rate", "never_solved"):
         assert np.nansum(behaviour["share"] * behaviour[name]) == pytest.approx(
             unprobed[name][0]
-        ), "a probe does not change the pool"
+        ), "the mean over the classes must equal the mean of the pool"
 
 
 def test_rules_choose_their_classes_in_order_and_split_ties_evenly():
@@ -132,7 +135,7 @@ def test_the_program_prints_the_share_of_mixed_groups_for_each_probe(tmp_path):
         > by_rule["random", 0]["mixed"]
     )
     assert by_rule["hard", 8]["mixed"] < by_rule["random", 0]["mixed"], (
-        "the hardest are often hopeless"
+        "groups of the hardest prompts are often all wrong"
     )
     assert (by_rule["hard", 8]["labels"], by_rule["random", 0]["labels"]) == (170, 17)
     assert "nearest_half 8" in done.stdout.splitlines()[-2]
@@ -169,7 +172,7 @@ def test_a_comparison_that_cannot_be_made_gives_a_one_line_error_and_writes_noth
 
 
 @pytest.mark.recordings
-def test_a_real_model_with_128_completions_per_prompt():
+def test_published_pass_rates_of_a_real_model_give_the_expected_shares():
     """Published pass rates of Qwen2.5-Math-7B on DeepScaleR (AdaRFT, arXiv 2504.05520), for the
     distinct questions of the three mixes that the authors designed."""
     folder = Path(os.environ["HARDGRPO_DATA"]) / "original/adarft"

@@ -91,13 +91,13 @@ def test_every_program_is_run_to_its_end(world):
         for rule in world.plan()
     } & programs
     assert {"train_grpo", "evaluate", "summarize", "draw_figure", "verify"} <= run, (
-        "rules and programs are matched"
+        "the plan of the small study lacks one of these programs"
     )
     needs_tex = set() if TEX else {"compile_paper"}
     assert sorted(programs - run - set(WRITING) - needs_tex) == sorted(RUN_BY_A_TEST)
 
 
-def test_the_tests_that_are_named_here_are_there():
+def test_the_tests_named_in_run_by_a_test_exist():
     text = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("test_*.py"))
     assert [name for name in RUN_BY_A_TEST.values() if f"\ndef {name}(" not in text] == []
 
@@ -105,7 +105,7 @@ def test_the_tests_that_are_named_here_are_there():
 @pytest.mark.slow
 @pytest.mark.parametrize("program", WRITING)
 def test_programs_that_generate_committed_files_write_the_committed_bytes(program, world):
-    """The programs run in a copy, which nothing else changes."""
+    """The programs run in a copy of the repository that no other test uses."""
     shutil.copy(ROOT / "README.md", world.folder / "README.md")
     shutil.copytree(ROOT / "docs", world.folder / "docs", dirs_exist_ok=True)
     shutil.copy(ROOT / "config.yaml", world.folder / "config.yaml")
@@ -122,7 +122,7 @@ def test_programs_that_generate_committed_files_write_the_committed_bytes(progra
     written = [
         path.relative_to(world.folder) for path in files if path.is_file() and path.stat().st_mtime
     ]
-    assert written, "it writes something"
+    assert written, "the program wrote no committed file"
     assert [
         str(path)
         for path in written
@@ -166,8 +166,8 @@ def test_a_program_without_memory_for_its_libraries_gives_a_one_line_error(tmp_p
 
 @pytest.mark.parametrize("variables", [{}, {"PYTHONSAFEPATH": "1", "PYTHONWARNINGS": "default"}])
 def test_a_program_does_not_use_the_modules_of_another_python(variables, tmp_path):
-    """An environment module may add folders to PYTHONPATH. Processes that a program starts do not
-    see these folders either."""
+    """An environment module may add folders to PYTHONPATH. Neither a program nor the processes that
+    it starts see these folders."""
     (tmp_path / "yaml.py").write_text("raise SystemExit('the yaml of another Python')\n")
     (tmp_path / "program/scripts/x").mkdir(parents=True)
     program = tmp_path / "program/scripts/x/program.py"

@@ -53,14 +53,14 @@ def record_version(folder: Path, **variables: str) -> tuple:
     return record["commit"] is not None, record["uncommitted_changes"]
 
 
-def test_a_clone_with_and_without_changes(clone, tmp_path):
+def test_only_changes_of_tracked_files_count_as_uncommitted_changes(clone, tmp_path):
     assert record_version(clone) == (True, False)
     (clone / "untracked").write_text("")
     assert record_version(clone) == (True, False)
     assert record_version(clone, GIT_DIR=str(tmp_path / "elsewhere"), GIT_WORK_TREE="/") == (
         True,
         False,
-    ), "as in a hook of git"
+    ), "the variables that git sets for a hook must have no effect"
     (clone / "src/hardgrpo/runtime/files.py").write_text("")
     assert record_version(clone) == (True, True)
 

@@ -89,8 +89,8 @@ def test_the_tables_are_complete():
 def test_published_aime_results_have_exact_intervals_and_parts_that_add_up():
     """AIME 2025-I has 15 problems. The model trained on hard prompts solves 6 and the base model 5,
     and the interval of each share contains the other share. After training, more answers are boxed
-    and fewer of them are correct. Finishing and correctness add up to the change in mean
-    accuracy."""
+    and a smaller share of these answers is correct. Finishing and correctness add up to the change
+    in mean accuracy."""
     cell = {"model": "qwen3-4b", "task": "gsm8k", "eval_task": "aime2025", "seeds": 3}
     rows = compare(
         pass_at_k=[

@@ -1,5 +1,5 @@
-"""Analyses of published numbers of right answers: files of both formats, numbers by enumeration,
-claims, and messages about wrong files."""
+"""Analyses of published numbers of right answers: files of both formats, values compared with an
+enumeration, claims, and errors in files and configurations."""
 
 import hashlib
 import itertools
@@ -67,7 +67,7 @@ def test_shares_become_numbers_of_right_answers_and_a_repeated_question_counts_o
     assert "question" not in (tmp_path / "c.csv").read_text()
 
 
-def test_shares_of_four_decimals_before_and_after_are_counted_whatever_the_number_of_seeds(
+def test_shares_before_and_after_training_become_numbers_of_right_answers_for_each_seed(
     tmp_path,
 ):
     path = write_csv(
@@ -271,7 +271,7 @@ def test_a_file_that_differs_from_the_lock_is_refused(tmp_path):
 @pytest.mark.parametrize(
     "counts", [[40, 10, 20, 10, 20], [5, 45, 20, 10, 20], [10, 10, 60, 10, 10], [48, 4, 0, 0, 48]]
 )
-def test_the_middle_prompts_equal_those_of_policy_middle(counts):
+def test_rule_middle_chooses_the_same_number_of_each_rank_as_policy_middle(counts):
     pass_rates = {f"p{c}-{i}": c / 4 for c, count in enumerate(counts) for i in range(count)}
     shares = np.array(counts) / 100
     ranks = probe_sizes.class_ranks("middle", 4, shares)
@@ -360,7 +360,7 @@ def enumerate_probes(
     return by_c
 
 
-def test_prompts_of_each_difficulty_are_measured_as_by_enumeration():
+def test_values_of_each_difficulty_class_equal_an_enumeration():
     correct, after = [0, 1, 3, 4, 6], [[1, 0, 5, 6, 6], [0, 2, 3, 5, 6]]
     entry = analysis("before_after", samples=6, probe=3, group=2, budget=0.2)
     rows = {
@@ -383,7 +383,7 @@ def test_prompts_of_each_difficulty_are_measured_as_by_enumeration():
             ), (c, name)
 
 
-def test_the_interval_over_all_prompts_is_the_projects_own():
+def test_intervals_over_all_prompts_equal_those_of_mean_interval():
     generator = np.random.default_rng(3)
     correct = generator.integers(0, 33, 60)
     after = [np.clip(correct + generator.integers(-3, 12, 60), 0, 32) for _ in range(4)]
@@ -433,7 +433,7 @@ def test_the_interval_of_a_choice_is_the_interval_of_a_ratio():
 @pytest.mark.parametrize(
     ("after", "seeds", "verdicts"),
     [
-        # training does not change the hardest prompts, and the others stay mixed
+        # after training, the hardest prompts are still unsolved and the medium prompts still mixed
         ([0, 12, 32], 5, ["supported", "contradicted"]),
         # after training the hardest prompts are mixed, and the others are solved
         ([16, 32, 32], 5, ["contradicted", "supported"]),
@@ -533,8 +533,8 @@ def test_an_unknown_analysis_and_an_analysis_with_the_name_of_a_study_are_report
 
 @pytest.mark.recordings
 def test_gains_of_a_real_model_equal_an_independent_computation(recordings_folder):
-    """Expected numbers from an independent computation, by the number of right answers among 8 of
-    the 32 samples."""
+    """The expected values come from an independent computation. They are listed by the number of
+    right answers, 0 to 8, among 8 of the 32 samples."""
     path = recordings_folder / "original/unlearnable_set/per_example.csv"
     if not path.is_file():
         pytest.skip(f"{path} is not there")

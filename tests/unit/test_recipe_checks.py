@@ -84,6 +84,6 @@ def test_incompatible_settings_are_refused_with_place_and_remedy(recipe, changes
 def test_compatible_settings_are_accepted(changes):
     config = copy.deepcopy(CONFIG)
     config["recipes"]["lora_slm"].update(changes)
-    # with another precision, this study may exceed the memory of its GPUs
+    # with another precision, study `limits` may exceed the memory of its GPUs
     config["studies"].pop("limits")
     checks.check(config, "config.yaml")

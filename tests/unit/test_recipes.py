@@ -48,7 +48,7 @@ FOR_GPUS = [
 
 
 @given(st.integers(1, 60), st.integers(1, 20), st.integers(1, 12), st.integers(0, 3))
-def test_every_update_has_its_prompts_and_every_epoch_each_prompt_once(
+def test_every_update_has_its_prompts_and_no_epoch_repeats_a_prompt(
     size, updates, per_update, seed
 ):
     ids = [f"p{i}" for i in range(size)]
@@ -77,7 +77,7 @@ def test_a_run_on_a_cpu_has_micro_batches_that_fit_into_its_memory(monkeypatch):
         16,
         4,
     )
-    # hardware with a GPU, and hardware with a micro-batch from the user
+    # hardware with a GPU or with the user's micro-batch is not changed
     for other_hardware in (recipes.Hardware(1), recipes.Hardware(micro_batch=32)):
         assert recipes.without_gpus(other_hardware, config, recipe, 100) == other_hardware
     monkeypatch.setattr(memory, "CPU_BYTES", 64 * row_bytes)
@@ -122,7 +122,7 @@ def test_majority_rewards_need_prompts_that_the_policy_did_not_choose():
         )
 
 
-def test_prompts_without_an_answer_are_rewarded_by_their_majority_and_no_others():
+def test_only_prompts_without_a_reference_answer_are_rewarded_by_the_majority():
     recipe = RECIPE | {"group_size": 4, "majority_share": 0.5}
     texts = ["#### red", "#### red", "#### blue", "no answer"] * 2
     completions, logged = [[{"content": text}] for text in texts], {}
@@ -171,23 +171,23 @@ def test_no_value_that_decides_a_result_is_left_to_a_default():
     fields_of_grpo = {field.name for field in dataclasses.fields(GRPOConfig)} - {
         field.name for field in dataclasses.fields(TrainingArguments)
     }
-    elsewhere = {
-        # the model is loaded before, by recipes.model_arguments
+    unset_arguments = {
+        # the model is loaded before, with the arguments from recipes.model_arguments
         "model_init_kwargs", "trust_remote_code",
         "router_aux_loss_coef",  # only for mixtures of experts
-        # of unused features: evaluation by the trainer, tools, a vLLM server, other caches
+        # arguments of unused features: the trainer's evaluation, tools, a vLLM server, other caches
         "num_generations_eval", "ds3_gather_for_generation", "pad_to_multiple_of", "generation_batch_size", "generation_kwargs",
         "cache_implementation", "max_tool_calling_iterations", "log_completions", "log_multimodal", "num_completions_to_print",
         "log_unique_prompts", "log_completions_hub_repo", "use_transformers_continuous_batching",
         "transformers_continuous_batching_config", "use_transformers_paged", "vllm_importance_sampling_cap",
         "vllm_structured_outputs_regex", "vllm_server_base_url", "vllm_server_host", "vllm_server_port", "vllm_server_timeout",
         "vllm_group_port",
-        # of losses, reference policies and entropy bonuses that no recipe uses
+        # arguments of losses, reference policies and entropy bonuses that no recipe uses
         "sapo_temperature_neg", "sapo_temperature_pos", "vespo_k_pos", "vespo_lambda_pos", "vespo_k_neg", "vespo_lambda_neg",
         "ref_model_mixup_alpha", "ref_model_sync_steps",
         "use_adaptive_entropy", "entropy_coef_min", "entropy_coef_max", "entropy_coef_delta", "entropy_target",
     }  # fmt: skip
-    assert fields_of_grpo - set(recipes.trainer_arguments(SPEC, "out")) - elsewhere == set()
+    assert fields_of_grpo - set(recipes.trainer_arguments(SPEC, "out")) - unset_arguments == set()
 
 
 def hardware_of(model: str, recipe: str) -> recipes.Hardware:
@@ -214,14 +214,12 @@ def test_every_recipe_configures_a_trainer_for_every_model(model, recipe, tmp_pa
     )
     hardware, training = hardware_of(model, recipe), CONFIG["recipes"][recipe]
     arguments = recipes.trainer_arguments(spec, str(tmp_path), hardware, context=400)
-    updates = (
+    completions_per_update = (
         arguments["per_device_train_batch_size"]
         * arguments["gradient_accumulation_steps"]
         * hardware.processes
     )
-    assert updates == training["prompts_per_update"] * training["group_size"], (
-        "completions of an update"
-    )
+    assert completions_per_update == training["prompts_per_update"] * training["group_size"]
     assert arguments["use_vllm"] == (not recipe.startswith("as_released"))
     assert arguments["vllm_enable_sleep_mode"] == (hardware.vllm_sleep and arguments["use_vllm"])
     assert arguments["bf16"] and arguments["gradient_checkpointing"] and not arguments["use_cpu"]
@@ -280,8 +278,8 @@ def test_recipes_agree_with_the_table_of_deviations(recipe, state):
     arguments = recipes.trainer_arguments(dataclasses.replace(SPEC, training=training), "out")
     rows = {row["key"]: row[state] for row in DEVIATIONS}
     # keys of the machine, and keys with the same value in all recipes
-    elsewhere = {"reward", "precision", "generation", "checkpoint_every"}
-    assert set(training) - elsewhere <= set(rows)
+    keys_without_row = {"reward", "precision", "generation", "checkpoint_every"}
+    assert set(training) - keys_without_row <= set(rows)
     for key, value in training.items():
         cell = rows.get(key, "not stated")
         if cell.startswith("not stated"):
@@ -296,7 +294,7 @@ def test_recipes_agree_with_the_table_of_deviations(recipe, state):
             assert value in values(cell), (key, value, cell)
         if key in ARGUMENT_OF_KEY:
             assert arguments[ARGUMENT_OF_KEY[key]] == value, key
-    assert all(row["source"] for row in DEVIATIONS), "each row names where it is from"
+    assert all(row["source"] for row in DEVIATIONS), "each row must name its source"
 
 
 def test_recipes_equal_appendix_b_and_the_released_code():
@@ -341,15 +339,15 @@ def test_recipes_equal_appendix_b_and_the_released_code():
     [("qwen3-4b", 4.02), ("qwen3-14b", 14.77), ("phi-4", 14.66), ("llama-3.1-8b-instruct", 8.03), ("qwen2.5-0.5b-instruct", 0.494),
      ("qwen2.5-1.5b-instruct", 1.54), ("qwen2.5-3b-instruct", 3.09), ("smollm2-135m", 0.1345)],
 )  # fmt: skip
-def test_weights_are_as_many_as_the_models_authors_say(model, billions):
+def test_numbers_of_weights_equal_those_that_the_models_authors_state(model, billions):
     assert memory.parameters(CONFIG["models"][model]["shape"]) / 1e9 == pytest.approx(
         billions, rel=0.005
     )
 
 
-def test_weights_and_adapter_are_counted_as_they_are():
-    """Compared with real modules: a Qwen2 with biases and an untied output layer, and PEFT's
-    adapter on it."""
+def test_numbers_of_weights_of_model_and_adapter_equal_those_of_real_modules():
+    """The modules are a Qwen2 with biases and an untied output layer, and PEFT's adapter on this
+    model."""
     import torch
     from peft import get_peft_model
     from transformers import Qwen2Config, Qwen2ForCausalLM
@@ -454,7 +452,7 @@ def test_clipping_ranges_and_ratios_follow_the_recipe():
     ("keys", "name"),
     [({"selector": {"kind": "beta"}}, "selector"), ({"process": {"weight": 1.0}}, "process")],
 )
-def test_a_selector_requires_a_single_process(keys, name):
+def test_selectors_and_process_rewards_require_a_single_process(keys, name):
     with pytest.raises(
         UserError,
         match=f"recipe: {name}: a run with this key has one process, on at most one GPU; use an adapter",
@@ -463,7 +461,7 @@ def test_a_selector_requires_a_single_process(keys, name):
     recipes.check_machine(SPEC.training | keys, recipes.Hardware(1, 1))
 
 
-def test_a_selector_and_process_rewards_use_one_gpu_even_if_the_model_has_more():
+def test_selectors_and_process_rewards_use_one_gpu_even_if_the_model_has_more():
     config = copy.deepcopy(CONFIG)
     config["models"]["qwen3-4b"]["gpus"]["adapter"]["count"] = 2
     counts = {
@@ -504,7 +502,7 @@ def test_every_study_fits_the_gpus_of_its_models(study):
 def test_a_run_that_is_too_large_is_reported_when_its_study_is_planned():
     config = copy.deepcopy(CONFIG)
     config["tasks"]["gsm8k"]["completion_tokens"] = 1024
-    # the run fits, but an update of twice as many groups does not
+    # of the recipes of `online`, only replay does not fit: its updates have twice as many groups
     config["models"]["qwen3-4b"]["gpus"]["adapter"]["micro_batch"] = 80
     ((place, what),) = memory_shortages(config, config["studies"]["online"])
     assert place == "models.qwen3-4b.gpus.adapter" and what.startswith(
@@ -515,7 +513,7 @@ def test_a_run_that_is_too_large_is_reported_when_its_study_is_planned():
         checks.check(config | {"study": "online"}, "config.yaml")
 
 
-def test_a_combination_that_no_arm_has_need_not_fit():
+def test_a_model_and_a_recipe_must_fit_the_gpus_only_if_an_arm_combines_them():
     config = copy.deepcopy(CONFIG)
     study = config["studies"]["paper"]
     large, small = study["models"][-1], study["models"][0]
@@ -530,7 +528,7 @@ def test_a_combination_that_no_arm_has_need_not_fit():
     assert [place for place, _ in memory_shortages(config, study)] == [f"models.{large}.gpus.full"]
 
 
-def test_a_reward_model_takes_memory_as_its_weights_and_optimiser_do():
+def test_the_memory_of_a_reward_model_is_that_of_its_weights_and_optimiser():
     shape = CONFIG["models"]["qwen3-4b"]["shape"]
     for adapter, bytes_each in (({"rank": 32, "alpha": 32, "dropout": 0.0}, 12), (None, 16)):
         recipe = CONFIG["recipes"]["prime"] | {"adapter": adapter}

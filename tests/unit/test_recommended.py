@@ -79,7 +79,7 @@ def table(*rows: tuple) -> list[recommended.Lead]:
     )
 
 
-def test_a_lead_is_over_the_random_choice_of_the_same_budget_and_recipe_in_either_direction():
+def test_a_lead_is_over_random_with_the_same_budget_and_recipe_whichever_arm_is_subtracted():
     cases = table(
         ("hard", "random", 0.03, 0.2),
         ("random", "unsure", 0.04, 0.001),
@@ -101,7 +101,7 @@ def test_a_lead_is_over_the_random_choice_of_the_same_budget_and_recipe_in_eithe
     assert leads["hard", 0.1, "short"].needs == "pool" and leads["hard", 0.1, "short"].labels == 500
 
 
-def test_holm_corrects_within_a_case_alone():
+def test_holm_corrects_for_the_comparisons_of_one_case():
     cases = table(
         ("hard", "random", 0.03, 0.04),
         ("unsure", "random", 0.04, 0.03),

@@ -1,5 +1,5 @@
-"""Recorded runs: accuracy at every checkpoint and over the last checkpoints, minus the base model
-and minus other runs, by hand."""
+"""The table of recorded runs: differences of accuracy from the base model and from other runs, at
+every checkpoint and over the last five checkpoints, compared with a computation by hand."""
 
 import numpy as np
 import pandas as pd
@@ -173,7 +173,7 @@ def test_published_accuracies_have_the_widest_interval_and_runs_of_different_bas
         "difference"
     ] == pytest.approx(-0.4)
     assert {key[3] for key in rows} == {"all", "hard"}, (
-        "questions up to another threshold than 30 % have no rows"
+        "questions up to 50 % must have no rows: only questions up to 30 % are called hard"
     )
 
 
@@ -218,7 +218,7 @@ def test_the_paper_shows_a_contrast_in_one_row_and_says_that_there_is_one_run_ea
     assert "one run each" in registry.TABLES[name].caption
 
 
-def test_published_accuracies_are_shown_only_without_completions():
+def test_a_published_difference_is_shown_only_if_completions_for_it_are_missing():
     frame, _ = recorded.recorded(summaries.read(COMMITTED))
     published_rows = frame[frame.grading == "published"]
     assert ("hard30", "random_42") in set(zip(published_rows.policy, published_rows.minus)) and (

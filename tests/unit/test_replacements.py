@@ -28,7 +28,7 @@ class Library:
     def sample(self): ...
 
 
-def test_a_method_that_replaces_nothing_is_refused():
+def test_an_override_of_a_method_that_the_library_lacks_is_refused():
     class Ours(Library):
         @override
         def sample(self): ...
@@ -46,7 +46,7 @@ def test_a_method_that_replaces_nothing_is_refused():
         replacements.check_overrides(Older)
 
 
-def test_a_function_that_is_not_there_is_not_replaced():
+def test_replacing_a_function_that_the_library_lacks_is_refused():
     module = ModuleType("trl.trainer")
     module.shard = lambda: 1
     replacements.replace(module, "shard", lambda: 2)
@@ -100,9 +100,9 @@ def test_a_reference_policy_whose_layers_are_not_sharded_is_refused():
         processes.check_sharded(model)
 
 
-def test_processes_of_runs_with_other_seeds_draw_other_numbers():
-    """Replicates of a study have the seeds 0, 1, 2. accelerate's own seeds are seed + rank: process
-    1 of seed 0 and process 0 of seed 1 would draw the same numbers."""
+def test_processes_of_runs_with_different_seeds_draw_different_numbers():
+    """Replicates of a study have the seeds 0, 1, 2. With accelerate's own seeds, seed + rank,
+    process 1 of seed 0 and process 0 of seed 1 would draw the same numbers."""
     numbers = [
         processes.process_seed(*key) for key in itertools.product(range(10), range(8), (0, 1, 100))
     ]

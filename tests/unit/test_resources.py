@@ -38,7 +38,8 @@ def machine(cluster=None, change=lambda config: None) -> Machine:
 
 @pytest.fixture(autouse=True)
 def empty_folder(tmp_path, monkeypatch):
-    """The cost model reads results of finished runs in the working folder."""
+    """Make an empty folder the working folder, because the cost model reads results of finished
+    runs there."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -121,7 +122,7 @@ def test_the_kind_of_gpu_comes_from_the_cluster_or_from_the_plan():
     )
 
 
-def test_arguments_of_a_training_on_gpus():
+def test_a_training_receives_the_gpu_settings_of_its_model():
     run = job(model="qwen3-4b", recipe="as_written", task="gsm8k", policy="hard", seed="0")
     resources = machine().for_training()
     words = shlex.split(resources["hardware"](run))
@@ -133,7 +134,7 @@ def test_arguments_of_a_training_on_gpus():
     assert resources["mem_mb"](run) > 10_000
 
 
-def test_a_training_on_the_cpu_logs_nothing_about_gpus():
+def test_a_training_on_the_cpu_requests_no_gpus():
     run = job(model="tiny-seed0", recipe="mini", task="swaps", policy="hard", seed="0")
     resources = machine().for_training()
     assert (resources["hardware"](run), resources["gpu_gib"](run), resources["mem_mb"](run)) == (
@@ -252,8 +253,8 @@ def test_a_request_has_the_resources_of_its_job():
     )
 
 
-def test_a_job_has_no_resource_that_no_profile_sets():
-    """Snakemake calls the function of each resource for each job."""
+def test_a_job_has_a_resource_of_the_cluster_only_if_the_profile_sets_it():
+    """Snakemake calls the function of each resource for each job, so unused resources cost time."""
     always = {"gpu", "cpus_per_task", "place"}
     assert set(machine().for_gpus(lambda wildcards: 1)) == always
     assert set(machine({"gpu_name": "h100"}).for_gpus(lambda wildcards: 1)) == {

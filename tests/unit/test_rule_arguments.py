@@ -68,7 +68,7 @@ def test_the_order_of_keys_in_the_configuration_changes_no_argument():
         ), name
 
 
-def test_a_probe_says_how_many_samples_it_has():
+def test_programs_receive_the_number_of_samples_of_a_probe():
     swaps = job(model="tiny-seed0", task="swaps")
     probe = project_config.config()["tasks"]["swaps"]["probe"]
     held_out = f" --held-out {probe['held_out']}" if "held_out" in probe else ""
@@ -78,7 +78,7 @@ def test_a_probe_says_how_many_samples_it_has():
     )
 
 
-def test_held_out_samples_are_sampled_but_do_not_choose():
+def test_held_out_samples_are_sampled_but_not_used_for_the_choice():
     hold_out = lambda config: config["tasks"]["gsm8k"]["probe"].update(samples=5, held_out=3)
     gsm8k = job(model="qwen3-4b", task="gsm8k")
     assert arguments(hold_out).expected_samples(gsm8k) == "--samples 5 --held-out 3"
@@ -137,7 +137,7 @@ def test_the_files_that_a_policy_chooses_by_become_options():
     )
 
 
-def test_policies_are_checked_against_the_pool_of_the_study_only_where_it_is_run():
+def test_the_size_of_a_pool_is_checked_only_if_policies_of_the_targets_choose_from_it():
     pool, test = job(task="arithmetic", split="train"), job(task="arithmetic", split="test")
     grader = project_config.config()["tasks"]["arithmetic"]["grader"]
     words = shlex.split(arguments().grader_and_policies(pool))
@@ -153,7 +153,7 @@ def test_a_chat_template_with_quotes_reaches_the_program_unchanged():
     assert words[0] == "--engine" and json.loads(words[3]) == {"system": value}
 
 
-def test_a_test_with_a_greedy_completion_passes_the_greedy_option():
+def test_an_evaluation_with_a_greedy_completion_receives_the_greedy_option():
     words = arguments().test(job(eval_task="gsm8k"))
     assert words == "--samples 4 --greedy --seed 2 --completion-tokens 250"
     sampled = lambda config: config["tasks"]["gsm8k"]["test"].update(greedy=False)
@@ -163,7 +163,7 @@ def test_a_test_with_a_greedy_completion_passes_the_greedy_option():
     )
 
 
-def test_reach_is_sampled_with_its_own_number_and_seed():
+def test_reach_is_sampled_with_its_own_number_of_samples_and_seed():
     reach = lambda config: config["tasks"]["gsm8k"]["test"].update(reach={"samples": 16, "seed": 9})
     assert (
         arguments(reach).reach(job(eval_task="gsm8k"))
@@ -200,7 +200,7 @@ def test_the_specification_of_a_run_does_not_depend_on_other_recipes():
     assert json.loads(arguments().spec(run))["model"] == "tiny-seed0"
 
 
-def test_a_model_names_the_precision_in_which_a_cpu_samples():
+def test_sampling_receives_the_precision_that_the_model_sets():
     probe = job(model="tiny-seed0", task="swaps")
     set_precision = lambda config: config["models"]["tiny"].update(precision="bf16")
     assert "--precision" not in arguments().sampling(probe)

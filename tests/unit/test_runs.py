@@ -88,7 +88,7 @@ def test_an_arm_is_found_by_any_of_its_names():
     ]
 
 
-def test_tests_are_the_task_itself_and_others_for_the_models_that_they_name():
+def test_a_model_is_tested_on_its_task_and_on_further_tests_that_name_the_model():
     study = study_of("paper")
     assert study.eval_tasks("gsm8k", "qwen3-4b") == ["gsm8k", "aime2025"]
     for model in ("qwen3-14b", "phi-4", "llama-3.1-8b-instruct"):
@@ -115,7 +115,7 @@ def test_arms_are_named_after_policies_and_after_recipes_that_are_not_the_first(
     }
     assert labels == {"as_written": "hard", "finish_only": "hard, finish_only", "recorded": "hard"}
     assert settings.first_recipe({"arms": [{"policy": "hard"}]}) == "recorded", (
-        "recordings name no recipes"
+        "the recipe must be `recorded` if no arm names a recipe"
     )
     for name, study in resolve_studies(CONFIG).items():
         runs = study.runs
@@ -196,7 +196,7 @@ def test_the_choices_of_both_rounds_are_summarised_together():
 
 
 @pytest.mark.parametrize("name", CONFIG["studies"])
-def test_a_program_that_gets_a_part_of_the_configuration_has_the_same_study(name):
+def test_the_part_of_the_configuration_that_programs_receive_gives_the_same_study(name):
     study = study_of(name)
     same_study = ResolvedStudy.of(json.loads(json.dumps(paths.study_part(study))), name)
     assert same_study.runs == study.runs and same_study.probed_pools == study.probed_pools
@@ -214,7 +214,7 @@ def test_an_analysis_of_published_numbers_is_a_study_without_runs():
     assert not study_of("mini").is_analysis
 
 
-def test_inputs_hold_the_model_that_chooses_for_another():
+def test_inputs_include_a_model_that_is_probed_only_to_choose_prompts_for_another_model():
     config = copy.deepcopy(CONFIG)
     config["policies"]["half_by_small"]["probed_by"] = "qwen2.5-0.5b-instruct"
     config["studies"]["budget"]["arms"] += [{"policy": "half_by_small", "recipe": "as_written"}]

@@ -1,5 +1,5 @@
-"""The time and memory of plans by the number of runs: the program that measures them, and the
-committed table."""
+"""The program that measures the time and memory of plans by the number of runs, and the committed
+table of these measurements."""
 
 import csv
 import sys

@@ -35,13 +35,13 @@ def studies(draw):
 
 
 @given(studies())
-def test_every_schedule_keeps_the_laws(drawn):
+def test_every_schedule_respects_dependencies_gpus_and_slots(drawn):
     jobs, setting = drawn
     plans.schedule(jobs, setting)
     for job in jobs:
         assert job.end >= job.start + job.estimate.seconds
         assert all(jobs[needed_job].end <= job.start for needed_job in job.needs), (
-            "a job waits for what it needs"
+            "a job must not start before the jobs that it needs have ended"
         )
     for moment in {job.start for job in jobs}:
         running = [job for job in jobs if job.start <= moment < job.end]
@@ -72,7 +72,7 @@ def test_gpus_are_given_to_one_job_at_a_time(drawn):
 
 
 @given(studies())
-def test_the_critical_path_is_a_chain_and_the_longest(drawn):
+def test_the_critical_path_is_the_longest_chain_of_jobs(drawn):
     jobs, setting = drawn
     path = plans.critical_path(jobs, setting)
     assert all(first.number in second.needs for first, second in zip(path, path[1:]))
@@ -93,8 +93,8 @@ def job(number, seconds, gpus=1, needs=(), rule="train_grpo", model="m", **estim
     )
 
 
-def test_a_schedule_by_hand():
-    """Two GPUs: the long chain starts first, although the other jobs are ready at the same time."""
+def test_the_longest_chain_of_jobs_starts_first():
+    """Jobs 0, 1 and 2 are ready at the same time, and there are two GPUs. Job 3 needs job 2."""
     jobs = [job(0, 100), job(1, 100), job(2, 100), job(3, 200, needs=[2])]
     plans.schedule(jobs, Setting(gpus=2))
     assert (jobs[2].start, jobs[3].start) == (0, 100 + AROUND)
@@ -112,12 +112,12 @@ def test_disk_counts_what_is_kept_and_what_is_in_use():
         job(1, 100, needs=[0], kept_bytes=1, scratch_bytes=10),
     ]
     plans.schedule(jobs, Setting(gpus=1))
-    assert plans.peak_disk(jobs) == 20  # in job 0; in job 1, 5 are kept and 10 are in use
+    assert plans.peak_disk(jobs) == 20  # during job 0; during job 1, 5 are kept and 10 in use
     jobs[1].estimate = Estimate(100, gpus=1, scratch_bytes=30)
     assert plans.peak_disk(jobs) == 35
 
 
-def test_rows_are_by_study_stage_and_model_and_add_up():
+def test_the_table_of_a_plan_has_rows_by_study_stage_and_model_that_add_up():
     jobs = [
         job(0, 3600, model="b"),
         job(1, 3600, gpus=2, model="a"),

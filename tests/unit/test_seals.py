@@ -1,5 +1,5 @@
 """Files of the workflow are verified when they are read: a changed byte causes a one-line error,
-never another number."""
+never a wrong result."""
 
 import sys
 from pathlib import Path
@@ -57,7 +57,7 @@ def test_an_edited_file_is_read_after_its_seal_was_deleted(table):
     assert files.read_text(table) == "gain\n1\n"
 
 
-def test_a_damaged_seal_is_reported_and_not_its_file(table):
+def test_a_damaged_seal_is_reported_instead_of_its_file(table):
     seals.seal_path(table).write_text(
         seals.seal_path(table).read_text().replace(seals.seal_path(table).read_text()[3], "x")
     )
@@ -68,7 +68,7 @@ def test_a_damaged_seal_is_reported_and_not_its_file(table):
         files.read_text(table)
 
 
-def test_a_seal_that_cannot_be_replaced_leaves_its_file(table, monkeypatch):
+def test_a_write_leaves_the_old_file_if_its_seal_cannot_be_moved(table, monkeypatch):
     rename = seals.os.replace
 
     def refused(source, target):
@@ -89,7 +89,9 @@ def test_a_write_that_fails_leaves_the_old_file_and_its_seal(table):
     assert files.read_text(table) == "gain\n0.25\n"
 
 
-def test_only_what_the_workflow_makes_is_sealed(tmp_path, monkeypatch):
+def test_only_files_of_the_workflow_are_sealed_and_in_folders_of_weights_only_the_manifest(
+    tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "prompts").mkdir()
     files.write_rows("prompts/mine.csv", ["gain"], [{"gain": 1}])
@@ -97,7 +99,9 @@ def test_only_what_the_workflow_makes_is_sealed(tmp_path, monkeypatch):
     with files.atomic("results/models/tiny") as folder:
         folder.mkdir(parents=True)
         files.write_json(folder / "provenance.json", {})
-    assert not list(tmp_path.rglob(".seals")), "a folder of weights has its manifest"
+    assert not list(tmp_path.rglob(".seals")), (
+        "a folder of weights without a manifest must have no seals"
+    )
     with files.atomic("results/models/tiny") as folder:
         folder.mkdir(parents=True)
         files.write_json(folder / "provenance.json", {})
@@ -132,7 +136,7 @@ def test_seals_within_a_checkpoint_do_not_belong_to_the_checkpoint(tmp_path, mon
     provenance.check_manifest("results/state/run/checkpoint-2")
 
 
-def test_a_file_that_is_renewed_between_the_reads_of_its_seal_and_of_itself_is_no_damage(
+def test_a_file_that_is_replaced_between_the_reads_of_file_and_seal_does_not_count_as_damaged(
     table, monkeypatch
 ):
     # the writer has renamed the file, but has not written the seal yet
@@ -267,7 +271,9 @@ def test_committed_results_have_committed_checksums_and_no_seals(table):
     assert not seals.seal_path(reference).exists()
     seals.seal_path(reference).parent.mkdir()
     seals.seal_path(reference).write_text("0" * 64)
-    assert files.read_text(reference) == "gain\n1\n", "one without a checksum is not checked"
+    assert files.read_text(reference) == "gain\n1\n", (
+        "a file without a committed checksum is not verified"
+    )
     (reference.parent / seals.CHECKSUM_FILE).write_text(seals.checksum_lines(reference.parent))
     assert files.read_text(reference) == "gain\n1\n"
     reference.write_text("gain\n3\n")
@@ -283,7 +289,7 @@ def test_committed_results_have_committed_checksums_and_no_seals(table):
 )
 def test_the_committed_checksums_match_the_committed_tables(folder):
     assert (folder / seals.CHECKSUM_FILE).read_text() == seals.checksum_lines(folder), (
-        "run scripts/maintenance/write_pages.py"
+        "the checksums are outdated; run scripts/maintenance/write_pages.py"
     )
 
 

@@ -37,7 +37,7 @@ CODE = {
 }
 
 
-def test_every_line_names_a_test_that_exists():
+def test_every_row_of_the_security_page_names_tests_that_exist():
     test_names = set(
         re.findall(
             r"^def (test_\w+)\(",
@@ -107,7 +107,7 @@ def test_a_wheel_that_grows_when_unpacked_is_refused(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("section", ["tasks", "models", "policies", "recipes", "studies"])
-def test_names_are_words_of_a_shell(section):
+def test_names_that_are_unsafe_in_a_shell_are_refused(section):
     config = project_config.config()
     for name in ("a b", "$(id)", "`id`", "../a", "-rf", "", "a'b", "a\n"):
         config[section] = {name: next(iter(config[section].values()))}
@@ -153,7 +153,7 @@ def test_no_value_of_the_configuration_reaches_a_shell(world):
     assert all(f"{{question}} {hostile}" in shlex.split(command) for command in commands)
 
 
-def test_text_is_no_command_of_tex_and_no_tag():
+def test_text_is_escaped_in_tex_and_html():
     text = "\\input{/etc/passwd} $x$ 5% & #1 a_b ^ ~ {} \x1b[31m \x00 <script>alert('x')</script> \u202e \u2028\u2029"
     escaped = latex.escape(text)
     for replacement in sorted(latex.CHARACTERS.values(), key=len, reverse=True):
@@ -162,7 +162,7 @@ def test_text_is_no_command_of_tex_and_no_tag():
     assert not set(str(web.render(text))) & set("<>'\"")
 
 
-def test_every_page_has_a_policy_and_no_page_a_program_without_a_checksum():
+def test_every_page_has_a_policy_that_allows_no_unsafe_script():
     templates = [
         path
         for path in (ROOT / "src").rglob("*.html")
@@ -401,7 +401,7 @@ def test_signatures_of_addresses_are_in_no_message():
     )
 
 
-def test_addresses_without_a_password_stay():
+def test_addresses_without_a_password_stay_unchanged_in_messages():
     for text in (
         "https://huggingface.co/a/b",
         "somebody@example.org",

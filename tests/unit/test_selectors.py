@@ -1,5 +1,5 @@
-"""Each selector draws the prompts that its paper describes, for simulated prompts with known pass
-rates and fixed seeds."""
+"""Each selector draws prompts as its paper describes. The prompts are simulated: their pass rates
+are known. The seeds are fixed."""
 
 import json
 import random
@@ -79,7 +79,7 @@ def make_selector(kind: str, rates=SPREAD, seed: int = 0, steps: int = 40, **key
 def test_a_restored_selector_continues_like_an_uninterrupted_selector(kind):
     restored, rng = make_selector(kind), random.Random(1)
     for step in range(1, 31):
-        if step in (4, 9, 16, 23):  # through a file, as in a checkpoint
+        if step in (4, 9, 16, 23):  # the state passes through JSON, as in a checkpoint
             state, restored = json.loads(json.dumps(restored.state())), make_selector(kind)
             restored.restore(state)
         room = ROOM
@@ -140,8 +140,8 @@ def test_beta_keeps_the_posterior_of_its_paper():
 
 
 def test_skip_samples_prompts_with_equal_rewards_ever_less_often():
-    """Half of the pool is always right and a quarter always wrong. Both are sampled less and less,
-    but never stop being sampled."""
+    """Half of the prompts have only right rollouts, a quarter only wrong rollouts. Both kinds of
+    prompts are sampled less and less often, but are never excluded."""
     rates = [1.0] * 100 + [0.0] * 50 + [0.5] * 50
     drawn = simulate(make_selector("skip", rates), rates, 300)
     mixed = [np.mean(rates_of(part, rates) == 0.5) for part in (drawn[:25], drawn[-100:])]
@@ -151,7 +151,7 @@ def test_skip_samples_prompts_with_equal_rewards_ever_less_often():
 
 
 def test_skip_samples_with_the_probability_of_its_paper():
-    """After z groups in a row that were all right, the probability is p^z, but at least `least`."""
+    """A prompt whose last z groups were all right is sampled with probability max(p^z, least)."""
     selector = make_selector("skip", [1.0] * 4000, explore=0.5, step=0.0, least=0.01)
     ids = pool([1.0] * 4000).ids
     for times, expected in ((1, 0.5), (2, 0.25), (9, 0.01)):
@@ -162,13 +162,13 @@ def test_skip_samples_with_the_probability_of_its_paper():
         assert abs(share - expected) < 4 * (expected * (1 - expected) / (count / expected)) ** 0.5
 
 
-def test_skip_moves_its_probabilities_towards_the_aimed_at_shares():
+def test_skip_adapts_its_probabilities_to_the_shares_of_groups_with_equal_rewards():
     selector = make_selector("skip", step=0.05)
     ids = pool(SPREAD).ids[:ROOM]
     selector.epochs.position = len(SPREAD)
     selector.tell(1, online_selectors.PromptBatch(ids), [1.0] * 4 + [0.5] * 4)
     assert selector.state()["explore"] == {"right": 0.5, "wrong": 0.5}, (
-        "before the second epoch nothing can have been skipped"
+        "the probabilities must not change in the first epoch, in which no prompt is skipped"
     )
     selector.streaks, selector.epochs.position = {}, len(SPREAD) + 1
     # half of the groups are all right, none is all wrong
@@ -195,9 +195,9 @@ def test_skip_moves_its_probabilities_within_the_limits_of_the_released_code():
 
 def test_targeted_measures_anchor_prompts_first_and_then_draws_near_one_half():
     drawn = simulate(make_selector("targeted"), SPREAD, 60)
-    cycles = [drawn[i] for i in range(len(drawn)) if not drawn[i].trains]
+    anchor_batches = [call for call in drawn if not call.trains]
     # 60 steps, with 12 anchor prompts every 6 steps
-    assert sum(len(call.ids) for call in cycles) == 10 * 12
+    assert sum(len(call.ids) for call in anchor_batches) == 10 * 12
     # a random draw would give 0.25
     assert np.abs(rates_of(drawn, SPREAD) - 0.5).mean() < 0.7 * 0.25
 
@@ -234,14 +234,14 @@ def test_standardised_embeddings_have_the_paper_s_scores_as_products():
     scaled = (raw - raw.mean(axis=0)) / raw.std(axis=0)
     standardised = online_selectors.standardise(raw)
     assert np.allclose(standardised @ standardised.T, scaled @ scaled.T / 16**0.5)
-    # a constant column has no information
+    # a constant column must not cause a division by zero
     assert np.isfinite(online_selectors.standardise(np.ones((5, 3)))).all()
 
 
 @given(
     st.lists(st.sampled_from([i / 8 for i in range(9)]), min_size=2, max_size=20), st.integers(0, 5)
 )
-def test_predictions_are_shares_whatever_the_anchor_prompts_gave(shares, seed):
+def test_predictions_are_between_0_and_1_for_all_pass_rates_of_the_anchor_prompts(shares, seed):
     rng = np.random.Generator(np.random.PCG64(seed))
     predictions = online_selectors.predict_pass_rates(
         online_selectors.standardise(rng.normal(size=(30, 4))),
@@ -254,8 +254,8 @@ def test_predictions_are_shares_whatever_the_anchor_prompts_gave(shares, seed):
 
 
 def test_uninformative_embeddings_do_not_reverse_predictions():
-    """The mean of the other anchor prompts is lower if an anchor prompt's own pass rate is higher.
-    A fit to these means would predict low pass rates for easy prompts."""
+    """If an anchor prompt has a high pass rate, the mean pass rate of the other anchor prompts is
+    low. A fit to these means would predict low pass rates for easy prompts."""
     shares = np.array([0.0, 0.25, 0.5, 0.75, 1.0, 0.25, 0.75, 0.5])
     of_others = (shares.sum() - shares) / (len(shares) - 1)
     assert online_selectors.calibrate(
@@ -289,7 +289,7 @@ def test_the_trained_share_equals_the_share_of_groups_in_updates(chosen):
 
 
 @pytest.mark.parametrize("size", [8, 20, 50, 100, 400, 500])
-def test_a_curriculum_gives_both_ends_of_the_pool_as_many_rollouts(size):
+def test_a_curriculum_samples_both_ends_of_the_pool_equally_often(size):
     rates = [i / size for i in range(size)]
     drawn = [
         i

@@ -78,7 +78,7 @@ def read_probe(study, name="probe.jsonl"):
 
 
 def fails(process, *words):
-    """Assert that the program ends with one line that has all `words`, and without a traceback."""
+    """Assert that the program fails with one line that has all `words`, and return the line."""
     assert process.returncode == 1, process.stdout + process.stderr
     (line,) = process.stderr.strip().splitlines()
     assert line.startswith("error: "), line
@@ -109,7 +109,9 @@ def test_a_probe_of_a_server_has_the_form_of_other_probes(study, model_server):
     )
 
 
-def test_the_samples_of_a_prompt_are_one_request_for_the_whole_distribution(study, model_server):
+def test_one_request_asks_for_all_samples_of_a_prompt_from_the_unrestricted_distribution(
+    study, model_server
+):
     assert run(study, model_server.url).returncode == 0
     assert len(model_server.requests) == PROMPTS and set(model_server.paths) == {
         "/v1/chat/completions"
@@ -171,7 +173,7 @@ def test_an_evaluation_of_a_server_has_samples_and_greedy_completions(study, mod
     assert len(rows) == 3 * PROMPTS and {row["tokens"] for row in rows} == {5}
 
 
-def test_an_early_stopped_probe_of_a_server_chooses_the_subset_of_the_full_probe(
+def test_an_early_stopped_probe_of_a_server_uses_the_stored_completions_of_the_full_probe(
     study, model_server
 ):
     assert run(study, model_server.url).returncode == 0
@@ -256,7 +258,7 @@ def kill_at_random(study, model_server, kills, **options) -> int:
 @pytest.mark.parametrize(
     ("program", "ignores_n"), [("probe", False), ("probe", True), ("probe_early", False)]
 )
-def test_a_killed_probe_ends_with_the_same_file_and_repeats_no_answered_request(
+def test_killed_probes_resume_to_the_file_of_an_undisturbed_probe_and_repeat_no_answered_request(
     study, model_server, program, ignores_n
 ):
     kills, concurrency = int(os.environ.get("HARDGRPO_KILLS", 3)), 3
@@ -272,18 +274,18 @@ def test_a_killed_probe_ends_with_the_same_file_and_repeats_no_answered_request(
         "<html></html>",
     ]
     unreliable = at_random(0.2, 7, failures)
-    as_taken = lambda body: body | ({"n": 1} if ignores_n else {})
+    as_read_by_server = lambda body: body | ({"n": 1} if ignores_n else {})
 
     def answer(body, number):
         time.sleep(0.05)
-        return unreliable(as_taken(body), number)
+        return unreliable(as_read_by_server(body), number)
 
     model_server.answer = answer
     options = {"server": {"concurrency": concurrency}, "samples": 8, "program": program}
     options |= {"arguments": [*STOP, "--batch", "8"]} if program == "probe_early" else {}
     kills_in_flight = kill_at_random(study, model_server, kills, **options)
     print(
-        f"{kills_in_flight} of {kills} kills met requests in flight; {len(model_server.requests)} requests, {len(model_server.answered)} answered"
+        f"{kills_in_flight} of {kills} kills came while requests were in flight; {len(model_server.requests)} requests, {len(model_server.answered)} answered"
     )
     killed = (study / f"{program}.jsonl").read_bytes()
     (store,) = (study / "state").rglob("answers.jsonl")
@@ -296,7 +298,7 @@ def test_a_killed_probe_ends_with_the_same_file_and_repeats_no_answered_request(
     assert len(model_server.answered) - len(answers) <= concurrency * kills
     for path in (study / "state").rglob("*"):
         path.is_file() and path.rename(study / f"{path.name}.old")
-    model_server.answer = lambda body, number: completions_of(as_taken(body))
+    model_server.answer = lambda body, number: completions_of(as_read_by_server(body))
     assert run(study, model_server.url, **options).returncode == 0
     assert (study / f"{program}.jsonl").read_bytes() == killed
 
@@ -408,7 +410,7 @@ def test_a_request_without_an_answer_is_sent_again(study, model_server):
         ((422, {"detail": [{"loc": ["body", "model"], "msg": "Field required"}]}), ["Field required"]),
     ],
 )  # fmt: skip
-def test_an_answer_that_never_helps_ends_the_program_in_one_line(
+def test_a_server_that_never_gives_a_usable_answer_ends_the_program_in_one_line(
     study, model_server, answer, words
 ):
     model_server.answer = lambda body, number: answer
@@ -416,9 +418,8 @@ def test_an_answer_that_never_helps_ends_the_program_in_one_line(
     assert not (study / "probe.jsonl").exists() and not (study / "provenance.json").exists()
 
 
-def test_a_disk_that_does_not_store_answers_ends_the_sampling(study, model_server, monkeypatch):
-    """The stored answers are written through to the disk in a thread: its failure ends the sampling,
-    too."""
+def test_sampling_ends_if_the_disk_does_not_store_the_answers(study, model_server, monkeypatch):
+    """A thread flushes the stored answers to the disk. If the flush fails, the sampling ends."""
     refused = threading.Event()
 
     def refuse(answers):
@@ -486,7 +487,7 @@ def test_completions_that_arrived_before_an_error_are_not_requested_again(study,
     "'max_tokens' or 'max_completion_tokens' is too large: 200. This model's maximum context length is 192 tokens",
     "the request exceeds the available context size, try increasing it",
 ])  # fmt: skip
-def test_a_prompt_that_does_not_fit_is_reported(study, model_server, message):
+def test_a_prompt_that_does_not_fit_into_the_context_is_reported(study, model_server, message):
     status = 500 if "available" in message else 400  # the message of llama.cpp
     model_server.answer = lambda body, number: (
         refusal(message, status) if "ball 3" in str(body) else completions_of(body)
@@ -540,7 +541,7 @@ def test_a_server_that_ignores_n_is_asked_for_each_sample(study, model_server):
 )
 def test_the_reason_why_a_completion_ends_is_in_the_file(study, model_server, reason, row):
     def answer(body, number):
-        tokens = 20 * body["n"]  # all that the configuration allows
+        tokens = 20 * body["n"]  # every completion has as many tokens as the limit allows
         answer = completions_of(body, usage={"prompt_tokens": 5, "completion_tokens": tokens})
         for choice in answer["choices"]:
             choice["finish_reason"] = reason
@@ -591,7 +592,7 @@ def test_only_the_content_of_a_message_is_the_completion(
 @pytest.mark.parametrize(
     "changes", [{"usage": None}, {"usage": {}}, {"usage": {"completion_tokens": "many"}}]
 )
-def test_tokens_are_counted_without_usage(study, model_server, changes):
+def test_tokens_are_counted_if_the_server_states_no_usage(study, model_server, changes):
     model_server.answer = lambda body, number: completions_of(body, **changes)
     assert run(study, model_server.url).returncode == 0
     assert {row["tokens"] for row in read_probe(study)} == {5}
@@ -607,7 +608,7 @@ def test_tokens_are_counted_without_usage(study, model_server, changes):
         (None, True),
     ],
 )
-def test_another_model_that_answers_ends_the_program(study, model_server, name, fits):
+def test_an_answer_from_another_model_ends_the_program(study, model_server, name, fits):
     model_server.answer = lambda body, number: completions_of(body, model=name)
     process = run(study, model_server.url)
     if fits:
@@ -620,7 +621,7 @@ def test_another_model_that_answers_ends_the_program(study, model_server, name, 
 
 
 def test_sampling_stops_before_more_is_spent_than_allowed(study, model_server):
-    # 0.05 for a completion of five tokens, and 0.2 for a completion of 20 tokens, the limit
+    # a completion of five tokens costs 0.05, a completion at the limit of 20 tokens 0.2
     price = {"input": 0, "output": 10_000}
     server = {"price": price, "most_money": 1.5}
     fails(
@@ -641,7 +642,7 @@ def test_sampling_stops_before_more_is_spent_than_allowed(study, model_server):
     assert record["money"] == pytest.approx(0.05 * 4 * (PROMPTS - count))
 
 
-def test_jobs_at_the_same_time_share_the_limit(study, model_server):
+def test_jobs_at_the_same_time_share_the_limit_of_money(study, model_server):
     def slow(body, number):
         time.sleep(0.3)
         return completions_of(body)
@@ -668,7 +669,7 @@ def everything_written(study) -> str:
 
 
 @pytest.mark.parametrize("ends_well", [True, False])
-def test_a_key_is_sent_and_written_nowhere(study, model_server, ends_well):
+def test_a_key_is_sent_to_its_server_and_never_written(study, model_server, ends_well):
     secret = "abc123/verysecret=="
     if not ends_well:  # a server that repeats the key
         model_server.answer = lambda body, number: refusal(f"Incorrect key: {secret}", 401)
@@ -692,7 +693,7 @@ def test_a_key_is_sent_and_written_nowhere(study, model_server, ends_well):
     assert not any(text in written for text in (secret, "verysecret", "not-this-one"))
 
 
-def test_no_key_is_sent_that_the_source_does_not_name(study, model_server):
+def test_without_a_key_in_the_source_no_key_of_the_environment_is_sent(study, model_server):
     assert run(study, model_server.url, env={"OPENAI_API_KEY": "a-key-for-others"}).returncode == 0
     assert not any("authorization" in headers for headers in model_server.headers)
 
@@ -728,7 +729,7 @@ def test_an_address_with_a_key_is_refused(study, url):
         {"url": "ftp://verysecret"},
     ],
 )
-def test_a_wrong_server_is_reported_without_its_secrets(study, model_server, server):
+def test_an_invalid_server_option_is_reported_without_its_secrets(study, model_server, server):
     assert "verysecret" not in fails(run(study, model_server.url, server=server), "--server")
 
 

@@ -1,5 +1,5 @@
-"""Signals, computed from completions without reference answers: values computed by hand, and
-general properties."""
+"""Signals of completions: their values equal a computation by hand, they have general properties,
+and they need no reference answers."""
 
 import inspect
 import math
@@ -19,15 +19,17 @@ def completion_rows(*answers, **columns):
     ]
 
 
-def test_signals_by_hand():
+def test_signals_equal_values_computed_by_hand():
     measured = signals.measure(completion_rows("red", "blue", "Red", None), "final_word")
     assert (measured["agreement"], measured["answered_share"]) == (0.5, 0.75), (
-        "answers that differ in case are equal, and a missing answer equals no answer"
+        "answers that differ only in case are equal; a missing answer agrees with none"
     )
     assert measured["entropy"] == pytest.approx(
         -(2 / 3 * math.log(2 / 3) + 1 / 3 * math.log(1 / 3))
     )
-    assert measured["mean_tokens"] is None and measured["log_probability"] is None, "not known"
+    assert measured["mean_tokens"] is None and measured["log_probability"] is None, (
+        "a signal must be None if the completions lack its values"
+    )
     with_tokens = signals.measure(
         completion_rows("1", "1", tokens=4) + completion_rows("1", "2", tokens=6), "final_number"
     )
@@ -62,9 +64,11 @@ def test_signals_take_no_reference_answers():
     )
 
 
-def test_the_majority_is_the_most_frequent_answer_and_the_first_of_several():
+def test_the_majority_is_the_first_of_the_most_frequent_answers():
     texts = [row["completion"] for row in completion_rows("red", None, "blue", "Blue", "red")]
-    assert signals.majority_rewards(texts, "final_word") == [1, 0, 0, 0, 1], "red was given first"
+    assert signals.majority_rewards(texts, "final_word") == [1, 0, 0, 0, 1], (
+        "red and blue are equally frequent, and red comes first"
+    )
     assert signals.majority_rewards(texts[1:], "final_word") == [0, 1, 1, 0]
     assert signals.majority_rewards(["", ""], "final_word") == [0, 0]
 

@@ -41,7 +41,7 @@ def effective(account, qos=None, partition="cpu", partition_qos=None) -> dict:
     return limits
 
 
-def test_the_qos_is_stronger_than_the_association_and_the_user_than_the_account():
+def test_limits_of_the_qos_precede_those_of_the_user_and_these_precede_those_of_the_account():
     limits = effective("lab")
     assert limits["user", "jobs"] == (100, "QOS fast") and limits["group", "jobs"] == (
         200,
@@ -112,7 +112,7 @@ def test_each_account_has_its_default_qos():
         ),
     ],
 )
-def test_requests_beyond_a_limit(request_, count, at_once, words):
+def test_requests_beyond_a_limit_are_reported(request_, count, at_once, words):
     jobs = [(request_, ACCOUNTING.levels("lab", request_.qos, "cpu", None))] * count
     lines = [f"{resource}: {text}" for _, resource, _, text in slurm_limits.problems(jobs, at_once)]
     assert [part for part in words if not any(part in line for line in lines)] == []
@@ -165,7 +165,7 @@ def test_without_an_answer_of_the_accounting_there_are_no_limits(monkeypatch):
         ("-J name", "leave it out"),
     ],
 )
-def test_options_that_the_plugin_sets_itself(extra, words):
+def test_options_that_the_plugin_sets_itself_are_reported(extra, words):
     lines = cluster.extra_problems(
         [Request("probe", extra=extra), Request("probe", extra=extra, mem_mb=1), Request("probe")]
     )
@@ -177,7 +177,7 @@ FAILED = "SLURM sbatch failed. The error message was '{}'.\n    sbatch call:\n  
 
 
 @pytest.mark.parametrize(
-    "reason, passes",
+    "reason, temporary",
     [
         (f"sbatch: error: AssocMaxSubmitJobLimit\n{POLICY}", True),
         (f"sbatch: error: AssocGrpSubmitJobsLimit\n{POLICY}", True),
@@ -206,16 +206,16 @@ FAILED = "SLURM sbatch failed. The error message was '{}'.\n    sbatch call:\n  
         ),
     ],
 )
-def test_refusals_are_temporary_or_permanent(reason, passes):
+def test_refusals_are_temporary_or_permanent(reason, temporary):
     refusal = submission.refusal(FAILED.format(reason))
     assert (
-        submission.is_temporary(refusal) == passes
+        submission.is_temporary(refusal) == temporary
         and "\n" not in refusal
         and "comment" not in refusal
     )
 
 
-def test_other_failures_are_no_refusals():
+def test_a_failure_of_a_running_job_is_no_refusal():
     assert submission.refusal("SLURM-job '3' failed, SLURM status is: 'OUT_OF_MEMORY'.") is None
 
 
@@ -256,13 +256,13 @@ def test_a_late_first_check_needs_a_longer_min_job_age(monkeypatch):
 
 
 @pytest.mark.parametrize("tool", ["sacct", "squeue"])
-def test_a_job_that_does_not_run_again_is_cancelled(tool, tmp_path):
+def test_a_preempted_job_is_reported_as_cancelled(tool, tmp_path):
     """With slurm-no-requeue, the plugin would wait forever for a job that was preempted."""
-    slurms = tmp_path / tool
-    slurms.write_text(
+    slurm_tool = tmp_path / tool
+    slurm_tool.write_text(
         '#!/bin/sh\nprintf "1|PREEMPTED\\n2|CANCELLED by 1000\\n3|COMPLETED\\n"; exit $CODE\n'
     )
-    slurms.chmod(0o755)
+    slurm_tool.chmod(0o755)
     path = f"{ROOT / 'slurm/bin'}:{tmp_path}:{os.environ['PATH']}"
     for code in (0, 3):
         done = subprocess.run(
@@ -274,7 +274,7 @@ def test_a_job_that_does_not_run_again_is_cancelled(tool, tmp_path):
         assert (done.returncode, done.stdout) == (code, "1|CANCELLED\n2|CANCELLED\n3|COMPLETED\n")
 
 
-def test_a_cluster_without_job_arrays(monkeypatch):
+def test_a_cluster_without_job_arrays_counts_as_one_with_arrays_of_1000_jobs(monkeypatch):
     for largest_array, expected in ((-1, 1000), (1000, 1000), (50, 50)):
         plugin = SimpleNamespace(
             get_max_array_size=lambda largest_array=largest_array: largest_array
