@@ -81,7 +81,9 @@ def process_id(run) -> int:
     return int(re.match(r"process (\d+)", lock.read_text())[1])
 
 
-def assert_same_as_undisturbed(run, undisturbed, attempts: int, state_suffix: str | None = None) -> None:
+def assert_same_as_undisturbed(
+    run, undisturbed, attempts: int, state_suffix: str | None = None
+) -> None:
     """Assert that the files equal those of the undisturbed run, that there were `attempts` jobs,
     that the last of several jobs resumed the training, and that no folder of the run's state
     remains except one with the suffix `state_suffix`."""
