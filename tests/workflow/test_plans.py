@@ -33,7 +33,7 @@ OF_STUDY = {  # {study: all its figures}
     "mini_labels": TRAINED | {"ahead", "budget", "kinds", "labels", "leads", "pass_at_k"},
     "mini_truncation": TRAINED | {"ahead", "transfer", "truncation", "leads"},
     "mini_online": TRAINED | {"ahead", "kinds", "leads", "pass_at_k", "rollouts"},
-    "recordings": FIGURES - {"tiers"} | {"compared"},  # one tier: seven objects
+    "recordings": FIGURES - {"tiers"} | {"compared"},  # all problems have one tier (seven objects)
     "trajectories": {"difficulty", "trajectories"},
 }
 # In the small world of the tests, the task has a harder twin (figure `transfer`), and no policy
@@ -50,7 +50,8 @@ CHEAP = (
     | DRAWING
     | {"compare_splits", "compare_pool", "summarize", "compare_with_reference", "write_explorer"}
 )
-# rules that depend on their code, without the two rules that need TeX or a reference
+# cheap rules that run again after a change of their code, without the two rules that need TeX or
+# a reference
 FOLLOWING = CHEAP - {"compile_supplement", "compare_with_reference"}
 TARGETS = {"all", "figures", "supplement"}
 DRAWN = dict.fromkeys(
@@ -78,8 +79,8 @@ def jobs(plan: dict) -> dict:
 def test_the_miniature_is_planned_job_by_job(world):
     world.clear()
     assert jobs(world.plan()) == {
-        # train and test split of the task, and the test split of its harder twin, on which another
-        # study tests the same models: pretraining must not demonstrate them
+        # train and test split of the task, and the test split of its harder twin: another study
+        # tests the same models on this split, so pretraining must exclude its questions
         "prepare_task": 3,
         "pretrain_settings": 3,  # each of 3 seeds has its own base model
         "pretrain_model": 3,
@@ -108,10 +109,10 @@ def test_a_study_of_truncation_is_planned_job_by_job(world):
         # two conditions are also tested with a larger limit
         "compare_splits": 3 + 2, "compare_pool": 3, "fit_prompts": 3 * 2,
         "select_subset": 27, "write_spec": 36, "train_grpo": 36, "evaluate_base": 3,
-        # tests under the own limit and under a larger limit
+        # tests under the limit of the training and under a larger limit
         "evaluate_run": 18 * 2 + 9 * 1 + 9 * 2,
-        # evaluations of the base model, and of models trained at 250 and at 1,024 tokens, sampled
-        # under a large limit and truncated
+        # evaluations that truncate completions sampled under a larger limit: of the base model, of
+        # models trained at 250 tokens, and of models trained at 1,024 tokens
         "cut_evaluation": 1 + 18 + 9,
     }  # fmt: skip
 
@@ -183,7 +184,7 @@ INPUTS = ("fetch_dataset", "fetch_model", "prepare_task")
 
 @pytest.mark.slow
 @pytest.mark.parametrize("study", ["paper", "base_wrong", "variants"])
-def test_inputs_are_all_that_a_study_needs_of_the_internet(world, study):
+def test_target_inputs_makes_all_that_a_study_needs_from_the_internet(world, study):
     """Inputs are made on the login node before any submission. They do not include computed files,
     such as pretrained models."""
     full_plan, plan = (
@@ -235,7 +236,7 @@ def test_a_dry_run_shows_what_every_expensive_job_asks_for(world):
         "Probe": 19, "Train": 84, "Evaluate": 104,
     }  # fmt: skip
     assert max(int(minutes) for *_, minutes in resources) == 1440, (
-        "capped by what the partition allows"
+        "the longest job must request the partition's longest runtime"
     )
 
 
@@ -304,7 +305,7 @@ def test_a_new_policy_plans_its_own_runs_and_the_figures_and_tables_of_these_run
     } | dict.fromkeys(JUDGING | DRAWING - {"compile_supplement"}, 1)
 
 
-def test_another_claim_is_judged_from_the_summaries_that_are_there(finished):
+def test_an_edit_of_the_claims_plans_their_judgement_from_existing_summaries(finished):
     finished.edit("paper/claims.yaml", lambda text: text + "\n# a remark\n")
     assert set(jobs(finished.plan())) == JUDGING | {"write_tables", "write_numbers"}
 
@@ -353,8 +354,8 @@ def test_the_order_of_keys_in_the_configuration_plans_nothing(finished):
 
 
 def test_figures_and_paper_never_run_a_study(finished):
-    """Tested with newer files of runs, with missing files, with an unfinished run, and with other
-    parameters in results/."""
+    """In this world, one evaluation is newer than the summaries, one evaluation and all subsets are
+    missing, and the recipe has changed since the runs."""
     shutil.copytree(
         ROOT / "results/reference", finished.folder / "results/reference", dirs_exist_ok=True
     )
@@ -374,7 +375,7 @@ def test_figures_and_paper_never_run_a_study(finished):
             - {"write_answers"}
         )
         assert strange == set(), study
-    assert "train_grpo" in finished.plan(), "target `all` runs the study"
+    assert "train_grpo" in finished.plan(), "target `all` must plan the study's runs"
 
 
 def test_the_log_says_which_summaries_are_drawn(finished):
@@ -443,8 +444,8 @@ def test_an_edit_of_a_module_asks_for_exactly_the_rules_whose_programs_use_it(fi
     reasons = re.search(
         r"params have changed since last execution:\n +(.*)", done.stdout + done.stderr
     )
-    # Snakemake gives one reason for each rule. If a rule depends on a planned rule, that is the
-    # reason, even if the code of the rule has changed too.
+    # Snakemake gives one reason for each rule. For a rule whose inputs are planned too, the inputs
+    # are the reason, even if the rule's code has also changed.
     plan = count_jobs(done.stdout + done.stderr)
     assert (
         reasons
@@ -453,4 +454,6 @@ def test_an_edit_of_a_module_asks_for_exactly_the_rules_whose_programs_use_it(fi
         <= plan.keys()
     )
     assert "compile_supplement" not in reasons.group(1) or "compile_supplement" in users
-    assert plan.keys() <= CHEAP | TARGETS, "nothing that samples, pretrains or trains"
+    assert plan.keys() <= CHEAP | TARGETS, (
+        "no rule that samples, pretrains or trains may be planned"
+    )

@@ -118,7 +118,9 @@ def test_a_budget_as_large_as_the_pool_is_planned(planned):
     # configured
     [("swaps", 500), ("gsm8k", 7473)],
 )
-def test_a_budget_that_a_known_pool_cannot_fill_is_refused_when_planned(planned, task, pool_size):
+def test_a_budget_that_exceeds_a_pool_of_known_size_is_refused_when_planned(
+    planned, task, pool_size
+):
     overlay(planned, {"rule": "hard", "budget": {"prompts": pool_size + 1}}, task=None, name=task)
     done = planned.snakemake("-n", "subset", "--configfile", "my.yaml")
     check_refusal(done, f"policies.own.budget: task '{task}': ", f"the pool has {pool_size}")
@@ -234,7 +236,7 @@ def test_a_share_below_one_prompt_is_refused_by_the_rule_that_counts_the_pool(wo
     )
 
 
-def test_a_chosen_subset_is_not_kept_for_a_budget_that_the_pool_cannot_fill(world):
+def test_a_budget_that_the_pool_cannot_fill_is_refused_even_if_an_older_subset_exists(world):
     pool(world)
     task = TASK | {"labelled": False}
     overlay(world, {"rule": "random", "budget": {"prompts": 3}}, task)

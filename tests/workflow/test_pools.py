@@ -1,4 +1,4 @@
-"""Checks between the preparation of a pool and its sampling: questions that are also in a test, and
+"""Checks of a prepared pool before completions are sampled: questions that are also in a test, and
 prompts that are too long."""
 
 import copy
@@ -46,7 +46,7 @@ def refuse(world, *words: str, target="subset") -> None:
     for word in words:
         assert word in output, output[-3000:]
     for folder in ("probe", "evaluation", "subsets"):
-        assert not (world.folder / "results" / folder).exists(), f"nothing is in results/{folder}"
+        assert not (world.folder / "results" / folder).exists(), f"results/{folder} must not exist"
 
 
 def test_one_file_as_train_and_test_is_refused_when_the_configuration_is_read(tmp_path, untrained):
@@ -125,7 +125,7 @@ def pool_with(long: int, of: int) -> list[dict]:
     ]
 
 
-def test_more_than_one_prompt_in_a_hundred_that_is_too_long_is_refused_before_the_probe(
+def test_a_pool_with_over_one_percent_of_prompts_too_long_is_refused_before_the_probe(
     tmp_path, untrained
 ):
     world = make_world(tmp_path, untrained, overlay_with(), prompts_csv=as_csv(pool_with(2, 100)))
@@ -139,7 +139,7 @@ def test_more_than_one_prompt_in_a_hundred_that_is_too_long_is_refused_before_th
 
 
 @pytest.mark.parametrize("by", ["pass_rate", "agreement"])
-def test_a_prompt_in_a_hundred_that_is_too_long_is_left_out_and_named(tmp_path, untrained, by):
+def test_one_prompt_of_a_hundred_that_is_too_long_is_left_out_and_named(tmp_path, untrained, by):
     overlay = overlay_with(labelled=by == "pass_rate")
     overlay["policies"] = {
         "half": {"rule": "hard" if by == "pass_rate" else "lowest", "budget": {"prompts": 99}}
@@ -155,7 +155,7 @@ def test_a_prompt_in_a_hundred_that_is_too_long_is_left_out_and_named(tmp_path, 
 def test_a_training_on_a_prompt_that_is_too_long_is_refused_before_its_first_update(
     tmp_path, untrained
 ):
-    """A random choice, or another model's probe, may choose such a prompt."""
+    """A random policy, or a policy that uses another model's probe, may choose such a prompt."""
     files.write_jsonl(
         tmp_path / "P.jsonl",
         [

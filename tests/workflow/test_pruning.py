@@ -28,7 +28,7 @@ def test_an_evaluated_study_keeps_the_last_checkpoints(finished):
     bytes_freed = sum(entry["bytes"] for entry in before["files"].values())
     assert json.loads((folder / "pruned.json").read_text()) == {"steps": [2], "bytes": bytes_freed}
     assert {path: path.stat().st_mtime_ns for path in times} == times
-    assert finished.plan() == {}, "no finished run or evaluation is planned again"
+    assert finished.plan() == {}, "no finished run or evaluation may be planned again"
     finished.configure(lambda config: config.update(keep_checkpoints="all"))
     assert finished.plan() == {}
     done = finished.snakemake("results/evaluation/tiny/swaps/mini/hard/seed0/arithmetic.csv.gz")

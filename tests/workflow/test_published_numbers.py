@@ -48,7 +48,7 @@ def published(world):
 def test_an_analysis_runs_from_its_files_to_its_page(published, study, figure, table, words):
     done = published.snakemake("--config", f"study={study}")
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    assert words in done.stdout, "the page is printed"
+    assert words in done.stdout, "the page must be printed"
     paper = published.folder / f"paper/{study}"
     assert {path.name for path in (paper / "figures").glob(f"{figure}.*")} == {
         f"{figure}.{kind}" for kind in ("pdf", "png", "csv")
@@ -66,7 +66,7 @@ def test_an_analysis_runs_from_its_files_to_its_page(published, study, figure, t
     assert "has no runs, so there is no crate" in refused.stdout + refused.stderr
 
 
-def test_a_file_that_differs_from_the_lock_or_has_other_shares_is_reported(published):
+def test_a_file_that_differs_from_the_lock_or_has_impossible_shares_is_reported(published):
     path = published.folder / "data/mine/p.csv"
     text = path.read_text()
     path.write_text(text.replace("boundary", "other", 1))
@@ -118,6 +118,6 @@ def test_the_committed_tables_are_made_from_the_real_files_byte_for_byte(world, 
     targets = [f"results/summaries/{study}/{path.name}" for path in committed]
     done = world.snakemake("--config", f"study={study}", f"data={data}", "--", *targets)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    assert not (world.folder / "results/originals").exists(), "nothing is downloaded"
+    assert not (world.folder / "results/originals").exists(), "nothing may be downloaded"
     for path, target in zip(committed, targets):
         assert files.read_bytes(world.folder / target) == path.read_bytes(), path.name

@@ -142,7 +142,7 @@ def test_the_problems_of_seven_objects_are_those_that_were_recorded(prepared, sp
     }
 
 
-def test_conditions_of_a_dataset_share_problems_and_ids(prepared):
+def test_tasks_of_the_same_dataset_share_problems_and_ids(prepared):
     for split in ("train", "test"):
         assert (
             prepared.problems["gsm8k", split]
@@ -195,7 +195,7 @@ def change_answer(world):
     files.write_jsonl(path, rows)
 
 
-def test_a_changed_answer_stops_until_the_lock_is_updated(copied):
+def test_a_changed_answer_is_an_error_until_the_lock_is_updated(copied):
     change_answer(copied)
     lock = (copied.folder / "inputs.lock").read_text()
     split = ("gsm8k", "test")

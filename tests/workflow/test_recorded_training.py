@@ -69,7 +69,9 @@ def test_a_training_run_is_summarised_from_its_file_to_its_page(followed):
     done = followed.snakemake("--config", STUDY)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     all_epochs, last_epochs = summary(followed), summary(followed, 4)
-    assert shares(all_epochs["hard"]) == (0, 0, 1, 0, 1), "never solved, before and after"
+    assert shares(all_epochs["hard"]) == (0, 0, 1, 0, 1), (
+        "`hard` must choose the prompts that no epoch solves"
+    )
     assert shares(all_epochs["hard_solvable"]) == (1, 0, 0, 0.25, 0)
     assert shares(all_epochs["nearest_half"]) == (0.5, 0.5, 0, 13 / 16, 0)
     assert shares(all_epochs["easy"]) == (0, 1, 0, 1, 0)
@@ -82,7 +84,7 @@ def test_a_training_run_is_summarised_from_its_file_to_its_page(followed):
         and all_epochs["hard"]["prompts"] == 5
     )
     assert shares(last_epochs["nearest_half"])[:4] == (0, 1, 0, 1) and summary(followed, 5) == {}, (
-        "four later epochs, four stretches"
+        "each of the four later epochs must be a stretch"
     )
     assert "nearest_half" in done.stdout and "paper/trajectories/verified.txt" in done.stdout
     paper = followed.folder / "paper/trajectories"
@@ -98,7 +100,7 @@ def test_a_training_run_is_summarised_from_its_file_to_its_page(followed):
     assert followed.plan("--config", STUDY) == {}
 
 
-def test_the_fault_of_a_file_is_reported(followed):
+def test_a_malformed_or_missing_trajectory_is_reported(followed):
     write(followed.folder / "data/mine/run.csv.gz", [("a", epoch, 5, 4) for epoch in range(6)])
     done = followed.snakemake("--config", STUDY)
     assert (
@@ -120,7 +122,7 @@ def test_the_fault_of_a_file_is_reported(followed):
 
 
 def read_table(config) -> None:
-    """Let the study read a trajectory (CSV), not the authors' file."""
+    """Make the study read a trajectory in CSV instead of the authors' file in JSON."""
     source = config["models"]["qwen2.5-math-1.5b-trajectory"]["source"]
     for key in ("repository", "commit", "local", "rollouts"):
         del source[key]
@@ -143,7 +145,7 @@ def test_the_real_run_has_the_expected_numbers(world):
     )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     all_epochs, last_epochs = summary(world), summary(world, 10)
-    expected = {  # shares of mixed groups, and shares of correct rollouts at the end
+    expected = {  # {policy: (share of mixed groups, pass rate in the last stretch)}
         "hard": (0.13, 0.03), "hard_solvable": (0.46, 0.14), "middle": (0.88, 0.41), "nearest_half": (0.88, 0.75),
         "easy": (0.19, 0.98), "all": (0.51, 0.46),
     }  # fmt: skip

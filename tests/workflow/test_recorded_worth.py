@@ -101,7 +101,8 @@ def test_recordings_become_the_page_of_worth(tmp_path):
 
 @pytest.fixture
 def read_recordings(tmp_path, monkeypatch):
-    """A function that reads two recordings as the command does: (problems, grader, before, after)."""
+    """A function that reads two recordings as the command does, and returns (problems, grader,
+    recording before, recording after)."""
     monkeypatch.chdir(tmp_path)
 
     def read(before, after, *arguments, kind="jsonl", problems=None):

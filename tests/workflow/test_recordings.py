@@ -19,7 +19,8 @@ PROMPT = "\nPut your final answer within \\boxed{(X)} (ex: \\boxed{(A)})"
 
 
 def recording(path, completion, samples, **extra):
-    """Write a recording: `completion(problem, sample)` gives each text."""
+    """Write a recording of QUESTIONS. `completion(i, k)` is the text of completion k of question i,
+    `extra` maps a further column to a function of i."""
     path.parent.mkdir(parents=True, exist_ok=True)
     rows = [
         {"question": q, "answer": a, "completions": [completion(i, k) for k in range(samples)]}
@@ -58,10 +59,10 @@ def configure(config):
 
 @pytest.fixture
 def recorded(world):
-    """Recordings of ten problems. The base model has four completions per problem; those of problem
-    i are right, except i % 4 completions without an answer. Run `all` answers half of its
-    completions after 50 updates and all after 100 updates, and all its answers are right. Run
-    `hard` always gives a wrong answer."""
+    """Recordings of ten problems. The base model has four completions of each problem: of problem
+    i, i % 4 completions have no answer, the others are right. In run `all`, half of the completions
+    are right after 50 updates, and the others have no answer; after 100 updates all are right. In
+    run `hard`, all completions are wrong."""
     data = world.folder / "data/mine"
     cut = lambda i, k: "and then" if k < i % 4 else right(i)
     recording(
@@ -128,7 +129,7 @@ def test_recordings_without_prompts_or_of_the_base_model_alone_give_difficulties
     published = files.read_rows(
         recorded.folder / "results/summaries/recordings/recorded_rates.csv", {"with_prompt": float}
     )
-    assert published == [], "no rates were published, no prompts recorded"
+    assert published == [], "without published rates and recorded prompts, the table must be empty"
 
     recorded.configure(
         lambda config: config["models"]["mine"]["source"]["recordings"]["letters"].pop("runs")
@@ -198,7 +199,7 @@ def test_a_bad_recording_is_reported(tmp_path, row, words):
     assert str(error.value).startswith(f"{path}: ") and words in str(error.value)
 
 
-# --- files in the form of their authors
+# --- files in the format in which their authors published them
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
@@ -259,7 +260,7 @@ def configure_published(config):
 
 
 def test_a_study_of_published_files_runs_from_the_originals(world):
-    """The files of two models have the same format. One checkpoint was published empty."""
+    """The files of two models have the same format. The file of one checkpoint is empty."""
     original = world.folder / "data/original/runs"
     shares = {
         "base.json": 0.5,
@@ -305,7 +306,7 @@ def test_a_study_of_published_files_runs_from_the_originals(world):
     assert "A_all/checkpoint-200.json: is not what inputs.lock says" in log.read_text()
     (original / "A_all/checkpoint-200.json").unlink()
     assert world.plan("--config", "study=recordings")["fetch_original"] == 1, (
-        "a pinned file that is not here is downloaded"
+        "a pinned file that is missing must be downloaded"
     )
 
 
@@ -374,14 +375,16 @@ def test_the_released_grader_gives_the_published_pass_rates(tmp_path, split):
         rates == pytest.approx([row["published_pass_rate"] for row in rows], abs=1e-9)
         and len(rates) == 125
     )
-    alone = [
+    rates_without_prompt = [
         sum(graders.grade("choice_letter", t, r["answer"]).correct for t in r["completions"]) / 10
         for r in rows
     ]
-    changed = [i for i in range(125) if abs(alone[i] - rates[i]) > 1e-9]
+    changed = [i for i in range(125) if abs(rates_without_prompt[i] - rates[i]) > 1e-9]
     assert changed and all(f"p{i}: " in done.stdout for i in changed)
     assert f"changes the pass rate of {len(changed)} problems" in done.stdout
-    assert all(rows[i]["answer"] == "(A)" for i in changed), "the prompt's example is \\boxed{(A)}"
+    assert all(rows[i]["answer"] == "(A)" for i in changed), (
+        "only problems with the answer of the prompt's example, (A), may change"
+    )
 
 
 @pytest.mark.recordings
@@ -429,15 +432,15 @@ def test_the_study_of_the_real_recordings_has_the_expected_numbers(world):
         task: rows[task, "unknown_subset"]["finishing"] / rows[task, "unknown_subset"]["gain"]
         for task in (strict, lenient)
     }
-    # Answered and correct are 69 and 50 of 396 before, 377 and 320 after: these counts give 89.7,
-    # rounded shares would give 89.8.
+    # Of 396 completions, 69 have an answer and 50 are right before training, 377 and 320 after
+    # training. These numbers give 89.7; rounded shares would give 89.8.
     assert (round(100 * share[strict], 1), round(100 * share[lenient], 1)) == (68.5, 89.7)
     subsets = files.read_rows(
         world.folder / "results/summaries/recordings/subsets.csv",
         {"task": str, "policy": str, "prompts": float},
     )
-    # The authors' subsets have 47, 22 and 17 prompts. The second is smaller, because the authors
-    # graded prompt and completion together.
+    # The authors' subsets have 47, 22 and 17 prompts. Their second subset is smaller than 26,
+    # because the authors graded prompt and completion together.
     assert [
         r["prompts"]
         for r in subsets
@@ -448,5 +451,5 @@ def test_the_study_of_the_real_recordings_has_the_expected_numbers(world):
             path.read_bytes() == (ROOT / "results/reference/recordings" / path.name).read_bytes()
         ), path.name
     assert (world.folder / "inputs.lock").read_bytes() == (ROOT / "inputs.lock").read_bytes(), (
-        "every file is pinned"
+        "the committed lock must already hold every file"
     )

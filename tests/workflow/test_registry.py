@@ -56,7 +56,9 @@ def test_an_added_table_and_figure_appear_in_summaries_paper_and_report(finished
     done = finished.snakemake()
     assert done.returncode == 0, done.stdout + done.stderr
     rows = (finished.folder / "results/summaries/mini/best.csv").read_text().splitlines()
-    assert rows[0] == "model,task,eval_task,policy,recipe,gain" and len(rows) == 1 + 2, "two tests"
+    assert rows[0] == "model,task,eval_task,policy,recipe,gain" and len(rows) == 1 + 2, (
+        "one row for each test"
+    )
     paper = finished.folder / "paper/mini"
     assert "largest gain" in (paper / "tables/best_gain.tex").read_text()
     assert "largest gain" in (paper / "tables/best_gain.html").read_text()
@@ -72,7 +74,7 @@ def test_an_added_table_and_figure_appear_in_summaries_paper_and_report(finished
         ).stdout
         assert "The largest gain of each test, in a new table." in " ".join(text.split())
         assert "The largest gains, drawn." in " ".join(text.split()), (
-            "the text of the paper places neither"
+            "the PDF must hold a new figure that the paper's text does not place"
         )
     report = finished.folder / "report.html"
     done = finished.snakemake("--report", str(report))
@@ -92,7 +94,7 @@ def test_a_figure_depends_on_its_own_module_only(finished, figure):
     assert set(finished.plan()) - {"compile_supplement", "all"} == {f"plot_{figure}"}
 
 
-def test_a_module_that_is_found_by_name_is_followed(finished):
+def test_an_edit_of_a_module_that_is_found_by_name_plans_the_rules_that_use_it(finished):
     finished.edit("src/hardgrpo/report/tables/parts.py", lambda text: text + "\n# another layout\n")
     assert set(finished.plan()) - {"compile_supplement", "all"} == {"write_tables"}
     finished.edit(

@@ -1,4 +1,4 @@
-"""`make ENVIRONMENTS=FOLDER` uses no environment that another account can have made. These tests
+"""`make ENVIRONMENTS=FOLDER` uses no environment that another account may have made. These tests
 install nothing."""
 
 import hashlib
@@ -19,7 +19,8 @@ LOCKS = ("figures", "build", "pip")
 
 
 class Clone:
-    """A folder with a Makefile and empty locks. The environment of these locks lies in `shared`."""
+    """A folder with a Makefile and empty locks. The environment of a lock is `place`, in the folder
+    `shared`."""
 
     def __init__(self, folder: Path):
         self.folder, self.shared = folder / "clone", folder / "above/shared"
@@ -35,7 +36,7 @@ class Clone:
         self.place = self.shared / f"figures-{hashlib.sha256(b'').hexdigest()[:12]}"
 
     def build(self) -> None:
-        """A finished environment, as `make` of its owner leaves it."""
+        """Write a finished environment, as its owner's `make` would."""
         (self.place / "bin").mkdir(parents=True)
         (self.place / "bin/snakemake").write_text("#!/bin/sh\ntouch hijacked\n")
         (self.place / "bin/snakemake").chmod(0o755)
@@ -75,11 +76,12 @@ def clone(tmp_path) -> Clone:
 
 
 def own(path: Path) -> None:
+    """Make another account the owner of a file, or of a folder and all that it contains."""
     for entry in (path, *path.rglob("*")):
         os.chown(entry, NOBODY, NOBODY, follow_symlinks=False)
 
 
-def test_an_environment_of_this_account_is_taken(clone):
+def test_an_environment_of_this_account_is_used(clone):
     clone.build()
     done = clone.make()
     assert done.returncode == 0 and (clone.folder / ".venv-figures").readlink() == clone.place, (
@@ -153,7 +155,7 @@ def test_environments_made_by_make_are_not_writable_by_others_under_any_umask(cl
 @pytest.mark.parametrize(
     "text", ["/tmp/$(touch run)", "/tmp/`touch run`", "/tmp/$HOME", "/tmp/a;touch run", "/tmp/a'b"]
 )
-def test_no_name_of_a_folder_is_a_command(clone, text, place):
+def test_no_name_of_a_folder_is_run_as_a_command(clone, text, place):
     (clone.folder / ".environments").write_text(f"{text}\n")
     arguments = [f"ENVIRONMENTS={text.replace('$', '$$')}"] if place == "variable" else []
     command = ["make", "-n", "setup", *arguments]

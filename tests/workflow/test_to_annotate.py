@@ -24,14 +24,15 @@ from own_prompts import OVERLAY, SAMPLES, TASK, check_order, choose_subset, make
 
 SOURCE = {
     "kind": "files", "train": "prompts.jsonl", "test": "test.jsonl",
-    # the pool does not have this column yet
+    # the pool has no column `gold` yet
     "columns": {"question": "my prompt", "id": "name", "answer": "gold"},
 }  # fmt: skip
 
 
 @pytest.fixture(scope="module")
 def unlabelled_world(tmp_path_factory, untrained) -> World:
-    """JSON Lines without answers. The policy chooses by agreement."""
+    """A world with a chosen subset. The pool is a file of JSON Lines without answers, and the
+    policy chooses by agreement."""
     template = '{"name" :"n%d",  "my prompt": "%s %d", "\\u006eote": [1, {"a": null}]}'
     lines = [
         template % (i, ["plain", "caf\\u00e9", "naïve", 'Say \\"x\\"\\n'][i % 4], i)
@@ -255,7 +256,8 @@ def fill_in(world, answers):
 
 @pytest.fixture(scope="module")
 def annotated_world(unlabelled_world, tmp_path_factory) -> World:
-    """The pool with answers for all chosen rows but one, and the study that trains on them."""
+    """A world in which all chosen rows but one are annotated, and a study has trained on the
+    annotated rows."""
     world = unlabelled_world.copy(tmp_path_factory.mktemp("annotated") / "world")
     subset = files.read_rows(world.folder / "results/subsets/mine/mine/half/seed3.csv", {"id": str})
     world.ids = [row["id"] for row in subset]
@@ -373,8 +375,7 @@ def kill_during(world, rule: str, *arguments: str) -> None:
 
 
 def result_checksums(world) -> dict[str, str]:
-    """Checksums of all results from the pool to the trained model, without files that contain
-    times."""
+    """Checksums of all results from the probe to the summaries, except files that contain times."""
     checksums = {}
     for folder in (
         "results/subsets",

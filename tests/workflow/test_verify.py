@@ -43,8 +43,8 @@ def test_a_finished_study_is_verified_against_its_raw_files(finished_world):
     assert "skipped  Recorded completions" in report and "the study has no recordings" in report
 
 
-def test_committed_summaries_alone_are_verified_as_far_as_they_go(world, monkeypatch):
-    # a user's setting for other tests
+def test_checks_that_need_raw_files_are_skipped_for_committed_summaries(world, monkeypatch):
+    # the program must ignore a user's options for pytest
     monkeypatch.setenv("PYTEST_ADDOPTS", "-k nothing_of_this_name")
     status, output = verify(world)
     assert status == 0, output
@@ -53,7 +53,7 @@ def test_committed_summaries_alone_are_verified_as_far_as_they_go(world, monkeyp
     assert "the tables are the committed reference results" in report
 
 
-BREAKS = [  # (table, row, column, change of the number, words of the error)
+BREAKS = [  # (table, row, column, function that changes the cell, words of the error)
     (
         "gains",
         0,
@@ -135,7 +135,7 @@ BREAKS = [  # (table, row, column, change of the number, words of the error)
 ]
 
 
-def test_changed_numbers_fail_with_table_row_and_number(world):
+def test_every_changed_cell_is_reported(world):
     judge(world)
     assert verify_program(world)[0] == 0
     for table, row, column, to, _ in BREAKS:
@@ -193,8 +193,8 @@ def verify_program(world, tables: str = REFERENCE) -> tuple[int, str]:
 
 
 def test_a_wrong_grade_is_found_by_grading_again(finished):
-    """The check of the summaries does not find the wrong grade, because the summaries are made from
-    the same grade."""
+    """The check of the summaries cannot find the wrong grade, because the summaries are made from
+    the wrong grade."""
     path = finished.folder / "results/evaluation/tiny/swaps/mini/hard/seed0/swaps.csv.gz"
     lines = gzip.decompress(path.read_bytes()).decode().split("\n")
     correct, number = (
@@ -216,7 +216,7 @@ def test_a_wrong_grade_is_found_by_grading_again(finished):
     assert not (finished.folder / PAPER).exists()
 
 
-def test_summaries_of_other_runs_than_those_that_are_here_are_found(finished):
+def test_summaries_that_differ_from_the_files_of_the_runs_are_reported(finished):
     path = "results/training/tiny/swaps/mini/hard/seed0/updates.csv"
     finished.edit(path, lambda text: "".join(text.splitlines(keepends=True)[:-1]))
     status, output = verify_program(finished, COMPUTED)
