@@ -38,8 +38,9 @@ for number, handler in (
 
 # All workers and their worlds share one server that forks programs (hardgrpo.runtime.warm).
 os.environ.setdefault(warm.SOCKET, warm.socket_path())
-# Set these variables as Snakemake does for its jobs, so that programs that a test starts directly
-# also use this server. The numbers of threads are 1, because a second thread would only wait.
+# A program uses a running server only if both have the same variables for the allocator and for
+# threads. Snakemake sets these variables for its jobs. Programs that a test starts directly get the
+# same values here, so that they use the same server. One thread, because a second would only wait.
 os.environ |= environments.ALLOCATOR | dict.fromkeys(
     ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"
 )
@@ -429,8 +430,8 @@ SITE = {
 
 
 def ask_for_gpus(config: dict) -> None:
-    """Let the miniature's model request a GPU. With HARDGRPO_REHEARSAL=1 the CPU computes the same
-    batches."""
+    """Let the miniature's model request a GPU. With HARDGRPO_REHEARSAL=1, the job computes on the
+    CPU, in the same batches as a job that requests no GPU."""
     tiny, recipe = config["models"]["tiny"], config["recipes"]["mini"]
     source = tiny["source"]
     shape_keys = (

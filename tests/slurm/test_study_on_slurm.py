@@ -53,7 +53,7 @@ REFUSED = {  # (changes to the profile's section for the cluster, arguments, wor
     "a longer runtime than allowed": ({}, ["--set-resources", "train_grpo:runtime=9999"],
         r"rule train_grpo: runtime: 9999 min requested, at most 1440 allowed in partition gpu; set longest_runtime: 1440"),
     "a missing partition": ({"gpu_partition": "gpus"}, [],
-        r"rule train_grpo: slurm_partition: the cluster has no 'gpus'; correct gpu_partition .*\(partitions: cpu, gpu, urgent\)"),
+        r"rule train_grpo: slurm_partition: the cluster has no partition 'gpus'; correct gpu_partition .*\(partitions: cpu, gpu, urgent\)"),
     "an account that the user does not have": ({"slurm_account": "stduy"}, [],
         r"rule train_grpo: slurm_account: 'stduy' is not among your accounts \(root, study\)"),
 }  # fmt: skip

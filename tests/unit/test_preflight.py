@@ -94,7 +94,7 @@ def test_requests_that_a_node_fulfils_give_no_problem(request_):
     [
         (
             Request("train", "gpus", gpus=1),
-            "slurm_partition: the cluster has no 'gpus'; correct gpu_partition or slurm_partition",
+            "slurm_partition: the cluster has no partition 'gpus'; correct gpu_partition or slurm_partition",
         ),
         (Request("train", "old"), "slurm_partition: 'old' accepts no jobs at present"),
         (
@@ -188,7 +188,7 @@ def test_each_rule_and_resource_has_one_line_with_the_largest_amount():
 def test_a_request_without_a_partition_is_reported_if_the_cluster_has_no_default():
     (line,) = problems(Request("train"), partitions=CLUSTER_PARTITIONS[1:])
     assert (
-        "slurm_partition: not set, and the cluster has no default; set slurm_partition in slurm/config.yaml to one of gpu, old, sxm"
+        "slurm_partition: not set, and the cluster has no default partition; set slurm_partition in slurm/config.yaml to one of gpu, old, sxm"
         in line
     )
 

@@ -130,8 +130,8 @@ def test_a_run_that_resumes_with_another_number_of_processes_draws_new_numbers(
     )
     rollouts = resumed_trainer.vllm_generation.llm.rollouts
     assert len(first_rollouts) == 64 and len(rollouts) == 32, (
-        "rollouts of four updates and of two updates"
+        "expected rollouts of four updates and of two updates"
     )
     assert rollouts[:16] != first_rollouts[:16], (
-        "the resumed run draws the random numbers of the first update again"
+        "the resumed run must not draw the random numbers of the first update again"
     )

@@ -72,7 +72,7 @@ def test_each_account_has_its_default_qos():
             200,
             101,
             [
-                "jobs: 101 in the queue at a time requested, at most 100 allowed by QOS fast; set jobs: 100"
+                "jobs: 101 jobs requested in the queue at the same time, at most 100 allowed by QOS fast; set jobs: 100"
             ],
         ),
         (Request("probe"), 99, 500, []),
@@ -133,7 +133,7 @@ def test_the_limits_of_the_cluster_are_queried_once_and_an_unknown_qos_is_named(
     assert lines[1].startswith("rule probe: gpu: 5 GPUs requested, at most 4 allowed by QOS of_gpu")
     assert (
         lines[2].startswith(
-            "jobs: 100 in the queue at a time requested, at most 3 allowed by QOS slow; set jobs: 3"
+            "jobs: 100 jobs requested in the queue at the same time, at most 3 allowed by QOS slow; set jobs: 3"
         )
         and len(lines) == 3
     )

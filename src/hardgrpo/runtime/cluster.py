@@ -94,12 +94,12 @@ def _problems(request: Request, partitions: list[Partition], accounts: set[str] 
         names = [partition.name for partition in partitions if partition.default]
         entry = "slurm_partition"
         if not names:
-            text = f"not set, and the cluster has no default; set {entry} in slurm/config.yaml to one of {', '.join(partitions_by_name)}"
+            text = f"not set, and the cluster has no default partition; set {entry} in slurm/config.yaml to one of {', '.join(partitions_by_name)}"
             yield "slurm_partition", 0, text
             return
     unknown_names = [name for name in names if name not in partitions_by_name]
     for name in unknown_names:
-        text = f"the cluster has no '{name}'; correct {entry} in slurm/config.yaml (partitions: {', '.join(partitions_by_name)})"
+        text = f"the cluster has no partition '{name}'; correct {entry} in slurm/config.yaml (partitions: {', '.join(partitions_by_name)})"
         yield "slurm_partition", 0, text
     for name in names:
         if name in partitions_by_name and not partitions_by_name[name].open:

@@ -148,8 +148,8 @@ def problems(jobs: Iterable[tuple], at_once: int) -> list[tuple]:
     """[(rule, resource, amount, text)] for each request that exceeds a limit, and for each exceeded
     limit on jobs in the queue.
 
-    `jobs` holds (`cluster.Request`, its levels) for each job; `at_once` is the number of jobs in
-    the queue at a time.
+    `jobs` holds (`cluster.Request`, its levels) for each job; `at_once` is the largest number of
+    jobs that are in the queue at the same time.
     """
     excesses, queues = [], Counter()
     for request, levels in jobs:
@@ -177,7 +177,7 @@ def problems(jobs: Iterable[tuple], at_once: int) -> list[tuple]:
                 if limit
                 else "name another account or QOS"
             )
-            text = f"{at_once} in the queue at a time requested, at most {limit} allowed by {owner}; {remedy}"
+            text = f"{at_once} jobs requested in the queue at the same time, at most {limit} allowed by {owner}; {remedy}"
             excesses.append(("", "jobs", -limit, text))
     return excesses
 

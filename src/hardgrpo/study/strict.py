@@ -55,6 +55,6 @@ class Strict(BaseModel):
         return self
 
     def contradictions(self) -> Iterator[tuple[str, str]]:
-        """Yield (key, or "" for the object itself; what is wrong and what to do) for values that
-        exclude each other."""
+        """Yield pairs (key, message) for values that exclude each other. The key is "" if the
+        message is about the whole object; the message says what is wrong and what to do."""
         yield from ()
