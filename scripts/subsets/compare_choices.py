@@ -87,7 +87,7 @@ def main() -> None:
     for path, (right, codes), other_model in pools:
         if args.budget * len(right) < 1:
             raise errors.UserError(
-                f"{path}: a share of {args.budget} of {len(right)} prompts is less than one; raise --budget"
+                f"{path}: a share of {args.budget} of {len(right)} prompts is less than one prompt; raise --budget"
             )
         choice_rows = choices.compare(
             right, codes, args.budget, args.draws, other_model=other_model
