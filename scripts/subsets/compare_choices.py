@@ -140,7 +140,9 @@ def grade_recording(path: str, grader: str, problems: list[dict]) -> tuple[np.nd
     expected = f"expected at least 2, and as many as in row {rows[0]} ({len(texts[0])})"
     errors.refuse_rows(
         [
-            errors.RowError(path, f"row {line}", f"{len(problem_texts)} completions", expected)
+            errors.RowError(
+                path, f"row {line}", f"the number of completions is {len(problem_texts)}", expected
+            )
             for line, problem_texts in zip(rows, texts)
             if len(problem_texts) != len(texts[0]) or len(problem_texts) < 2
         ]

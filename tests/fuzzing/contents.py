@@ -181,7 +181,7 @@ def number(cell: str) -> float | None:
     return float(cell) if cell else None
 
 
-def written(value):
+def value_when_read(value):
     """The value that is read after `value` is written to a file: half a surrogate pair becomes a
     question mark."""
     return json.loads(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))

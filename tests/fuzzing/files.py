@@ -28,7 +28,7 @@ from fuzzing.contents import (
     parse_jsonl,
     parse_table,
     table,
-    written,
+    value_when_read,
 )
 from fuzzing.judge import run_program
 from hardgrpo.analysis import claims, published, summaries
@@ -179,7 +179,7 @@ def prompts(name: str):
         assert len({problem["id"] for problem in problems}) == len(rows)
         path = folder / "out.jsonl"
         files.write_jsonl(path, problems)
-        assert tasks.read_problems(path) == written(problems), (
+        assert tasks.read_problems(path) == value_when_read(problems), (
             "rows differ after they were written and read again"
         )
 

@@ -17,7 +17,15 @@ import pyarrow
 import pyarrow.parquet
 
 from fuzzing import contents, mutations
-from fuzzing.contents import jsonl, number, parse_csv, parse_json, parse_jsonl, table, written
+from fuzzing.contents import (
+    jsonl,
+    number,
+    parse_csv,
+    parse_json,
+    parse_jsonl,
+    table,
+    value_when_read,
+)
 from fuzzing.files import P, S, Target, plain
 from fuzzing.judge import UserError, program, run_program
 from hardgrpo.data import inputs, mirror
@@ -273,9 +281,9 @@ def exported(form: str, ending: str) -> Callable:
         answers = [
             row["reward_model"]["ground_truth"] if form == "verl" else row["answer"] for row in rows
         ]
-        assert answers == [written(str(row["answer"])) for row in chosen]
+        assert answers == [value_when_read(str(row["answer"])) for row in chosen]
         assert [row["prompt"][-1]["content"] for row in rows] == [
-            written(row["question"]) for row in chosen
+            value_when_read(row["question"]) for row in chosen
         ]
 
     return read

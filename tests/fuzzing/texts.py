@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fuzzing import mutations
-from fuzzing.contents import written
+from fuzzing.contents import value_when_read
 from hardgrpo.data import evaluations
 from hardgrpo.grading import expressions, graders
 from hardgrpo.report import latex, web
@@ -98,7 +98,7 @@ def evaluation(rng, folder):
     read_rows = evaluations.read(path)
     assert list(read_rows.id) == [row["id"] for row in rows]
     assert [cell if isinstance(cell, str) else None for cell in read_rows.answer] == [
-        written(row["answer"]) for row in rows
+        value_when_read(row["answer"]) for row in rows
     ]
 
 
@@ -106,7 +106,9 @@ def lines(rng, folder):
     rows = [{"id": hostile_text(rng, 1), "completion": hostile_text(rng)} for _ in range(3)]
     files.write_jsonl(folder / "c.jsonl.gz", rows)
     read_rows = files.read_jsonl(folder / "c.jsonl.gz", {"id": str, "completion": str})
-    assert read_rows == [{key: written(value) for key, value in row.items()} for row in rows]
+    assert read_rows == [
+        {key: value_when_read(value) for key, value in row.items()} for row in rows
+    ]
 
 
 def terminal(rng, folder):

@@ -246,7 +246,7 @@ def test_every_argument_that_sft_adds_is_set_or_listed_as_not_set(tmp_path):
     fields_of_sft = {field.name for field in dataclasses.fields(SFTConfig)} - {
         field.name for field in dataclasses.fields(TrainingArguments)
     }
-    not_set = {
+    unset_arguments = {
         # the model is loaded before, with recipes.model_arguments
         "model_init_kwargs", "trust_remote_code",
         "router_aux_loss_coef",  # only for mixtures of experts
@@ -254,7 +254,7 @@ def test_every_argument_that_sft_adds_is_set_or_listed_as_not_set(tmp_path):
         "dataset_text_field", "dataset_kwargs", "dataset_num_proc", "truncation_mode",
         "packing_strategy", "eval_packing", "pad_token",
     }  # fmt: skip
-    assert fields_of_sft - set(stated) - not_set == set()
+    assert fields_of_sft - set(stated) - unset_arguments == set()
     config = SFTConfig(**stated)
     assert (
         config.per_device_train_batch_size,
