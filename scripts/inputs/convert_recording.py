@@ -4,8 +4,8 @@ trajectory in this project's format.
     python scripts/inputs/convert_recording.py --format responses --original test_responses.json \\
         --questions test.json --output results/recordings/M/T/base.jsonl.gz
 
---format responses: a JSON list that holds for each question a list of texts, each of which consists
-of the prompt ("user ..."), the word "assistant" and the completion. --questions lists the questions
+--format responses: a JSON list with a list of texts for each question. Each text consists of the
+prompt ("user ..."), the word "assistant" and the completion. --questions lists the questions
 in the same order: JSON Lines with question and answer (only the text after the last #### of an
 answer counts), or a JSON object whose list `answer` holds only the answers. --scores adds published
 pass rates (a JSON list). The output is JSON Lines: question, answer, prompt, completions. If

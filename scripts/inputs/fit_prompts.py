@@ -75,7 +75,7 @@ def report(
         raise errors.UserError(
             f"{message}; shorten the prompts, lower the task's completion_tokens, or choose a model with a larger context"
         )
-    print(f"warning: {errors.printable(message)}; they are left out", flush=True)
+    print(f"warning: {errors.printable(message)}; these prompts are left out", flush=True)
 
 
 if __name__ == "__main__":

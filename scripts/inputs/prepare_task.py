@@ -104,9 +104,9 @@ def drop_repetitions(
     )
     keeps = is_recorded or args.split == "test"
     verdict = (
-        "they are kept, so that the split stays comparable with published results"
+        "the repetitions are kept, so that the split stays comparable with published results"
         if keeps
-        else "they are left out"
+        else "the repetitions are left out"
     )
     print(
         f"warning: task {args.task}, {args.split}: {len(repeated)} questions are repeated: {errors.printable(names)}; {verdict}"

@@ -266,12 +266,12 @@ def levels(
                 # With Holm's correction, at least one hypothesis is rejected if the smallest p
                 # times the number of comparisons is below 5 %.
                 rejections.setdefault("paired, one comparison", []).append((p < 0.05).mean(axis=1))
-                rejections.setdefault(f"paired, any of {len(pairs)}, Holm", []).append(
-                    p.min(axis=1) * len(pairs) < 0.05
-                )
-                rejections.setdefault(f"paired, any of {len(pairs)}, not corrected", []).append(
-                    (p < 0.05).any(axis=1)
-                )
+                rejections.setdefault(
+                    f"paired, at least one of {len(pairs)} comparisons, Holm", []
+                ).append(p.min(axis=1) * len(pairs) < 0.05)
+                rejections.setdefault(
+                    f"paired, at least one of {len(pairs)} comparisons, not corrected", []
+                ).append((p < 0.05).any(axis=1))
                 # Add these rows only once, because McNemar's test uses a single seed.
                 if seeds == min(seeds_tried):
                     _, runs, _ = simulate(
@@ -294,9 +294,9 @@ def levels(
                     rejections.setdefault("McNemar, one comparison", []).append(
                         (mcnemar_p_values < 0.05).mean(axis=1)
                     )
-                    rejections.setdefault(f"McNemar, any of {len(pairs)}, Holm", []).append(
-                        mcnemar_p_values.min(axis=1) * len(pairs) < 0.05
-                    )
+                    rejections.setdefault(
+                        f"McNemar, at least one of {len(pairs)} comparisons, Holm", []
+                    ).append(mcnemar_p_values.min(axis=1) * len(pairs) < 0.05)
             for test, parts in rejections.items():
                 seeds_used = 1 if test.startswith("McNemar") else seeds
                 columns = {

@@ -340,8 +340,9 @@ def format_plan(plan: dict) -> str:
             for job in plan["critical_path"]
         ),
         "",
-        "Smallest effects that the study would detect with power 80 %, in points. gain: the gain of a policy; difference: the difference of",
-        "two policies, corrected for all compared pairs; primary: the difference of a primary claim, corrected for the number of tasks.",
+        "Smallest effects, in points, that the study detects with power 80 %. gain: the gain of a policy; difference: the difference of two",
+        "policies, corrected by Holm's method for all compared pairs of policies; primary: the difference of a primary claim (about two policies,",
+        "written down before the study is run), corrected for the number of tasks.",
         f"  {'study':<14} {'tested on':<24} {'seeds':>5} {'problems':>8} {'samples':>7} {'gain':>6} {'difference':>10} {'primary':>8}",
         *(
             f"  {row['study']:<14} {row['test']:<24} {row['seeds']:>5} {row['problems']:>8} {row['samples']:>7}"

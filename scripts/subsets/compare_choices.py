@@ -87,7 +87,7 @@ def main() -> None:
     for path, (right, codes), other_model in pools:
         if args.budget * len(right) < 1:
             raise errors.UserError(
-                f"{path}: a share of {args.budget} of {len(right)} prompts is less than one; raise --budget"
+                f"{path}: a share of {args.budget} of {len(right)} prompts is less than one prompt; raise --budget"
             )
         choice_rows = choices.compare(
             right, codes, args.budget, args.draws, other_model=other_model
@@ -140,7 +140,9 @@ def grade_recording(path: str, grader: str, problems: list[dict]) -> tuple[np.nd
     expected = f"expected at least 2, and as many as in row {rows[0]} ({len(texts[0])})"
     errors.refuse_rows(
         [
-            errors.RowError(path, f"row {line}", f"{len(problem_texts)} completions", expected)
+            errors.RowError(
+                path, f"row {line}", f"the number of completions is {len(problem_texts)}", expected
+            )
             for line, problem_texts in zip(rows, texts)
             if len(problem_texts) != len(texts[0]) or len(problem_texts) < 2
         ]

@@ -56,7 +56,7 @@ def main() -> None:
         )
     if args.budget * len(correct) < 1:
         raise errors.UserError(
-            f"{args.difficulty}: a share of {args.budget} of {len(correct)} prompts is less than one; raise --budget"
+            f"{args.difficulty}: a share of {args.budget} of {len(correct)} prompts is less than one prompt; raise --budget"
         )
     rows = probe_sizes.compare(correct, totals, args.budget, sorted(set(sizes)), args.group)
     files.write_rows(args.output, probe_sizes.COLUMNS, files.round_floats(rows))

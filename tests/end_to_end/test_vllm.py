@@ -209,7 +209,7 @@ def test_pass_rates_and_log_probabilities_from_a_server_equal_those_computed_fro
     assert_log_probabilities_of_weights(learned.folder, finished)
 
 
-def test_one_start_evaluates_the_base_and_every_adapter(learned):
+def test_an_engine_that_starts_once_evaluates_the_base_model_and_every_adapter(learned):
     arguments = format_options(
         model="results/models/tiny",
         checkpoints=learned.run / "checkpoints",
@@ -250,7 +250,7 @@ def test_one_start_evaluates_the_base_and_every_adapter(learned):
     )
 
 
-def spoken_by_vllm(
+def complete_with_vllm(
     folder: Path, model: Path, adapters: list, questions: list[str], tokens: int
 ) -> tuple[list, list]:
     """(token ids of the prompts, vLLM's greedy completions with their log-probabilities)."""
@@ -259,8 +259,8 @@ def spoken_by_vllm(
     ]
     prompts = engines.tokenize(engines.load_tokenizer(model), requests, {})
     job = {"model": str(model), "adapters": adapters, "prompts": prompts, "tokens": tokens}
-    (folder / "asked.json").write_text(json.dumps(job))
-    command = [VLLM, str(ROOT / "tests/vllm_scores.py"), "asked.json", "answer.json"]
+    (folder / "job.json").write_text(json.dumps(job))
+    command = [VLLM, str(ROOT / "tests/vllm_scores.py"), "job.json", "answer.json"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     return prompts, json.loads((folder / "answer.json").read_text())
@@ -280,7 +280,7 @@ def test_log_probabilities_agree_for_base_and_adapter(learned, tmp_path):
         for p in tasks.read_problems(learned.folder / "results/tasks/arithmetic/test.jsonl")[:8]
     ]
     model, adapter = learned.folder / "results/models/tiny", str(learned.run / "checkpoints/step-4")
-    prompts, completions = spoken_by_vllm(tmp_path, model, [None, adapter], questions, 40)
+    prompts, completions = complete_with_vllm(tmp_path, model, [None, adapter], questions, 40)
     assert_equal_scores(
         scores_by_transformers(model, [None, adapter], prompts, completions), completions, 1e-3
     )
@@ -360,7 +360,7 @@ def test_a_real_model_gives_the_same_completions_in_both_engines(smollm2, tmp_pa
         "more greedy completions differ than almost equal probabilities of two tokens explain"
     )
 
-    prompts, completions = spoken_by_vllm(tmp_path, smollm2, [None], QUESTIONS, 24)
+    prompts, completions = complete_with_vllm(tmp_path, smollm2, [None], QUESTIONS, 24)
     assert_equal_scores(
         scores_by_transformers(smollm2, [None], prompts, completions), completions, 5e-3
     )

@@ -19,7 +19,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from fuzzing.judge import judged, limit_this_process
+from fuzzing.judge import judge_case, limit_this_process
 
 KINDS = ("files", "originals", "configuration", "arguments", "texts")
 GOOD = ("right", "refused")
@@ -102,7 +102,7 @@ def main() -> None:
 def run(name: str, target, seed: int) -> tuple[str, str]:
     folder = Path(tempfile.mkdtemp(prefix="fuzz-"))
     try:
-        return judged(lambda: target.run(random.Random(f"{name}:{seed}"), folder))
+        return judge_case(lambda: target.run(random.Random(f"{name}:{seed}"), folder))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -35,12 +35,12 @@ class Target:
     share: float = 1.0
 
     def run(self, rng: random.Random, folder: Path) -> None:
-        config = hostile(rng, self.section)
+        config = draw_config(rng, self.section)
         checks.check(config, "config.yaml")
         self.after(config, folder)
 
 
-def hostile(rng: random.Random, section: str | None) -> dict:
+def draw_config(rng: random.Random, section: str | None) -> dict:
     """The configuration with one or two changes in a section, or in the keys outside of
     sections."""
     config = copy.deepcopy(CONFIG)

@@ -119,15 +119,15 @@ CLAIMS = yaml.safe_load((ROOT / "paper/claims.yaml").read_text(encoding="utf-8")
 # --- independent readers
 
 
-def says_text(data: bytes) -> str:
+def decode_text(data: bytes) -> str:
     return data.decode("utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig")
 
 
-def says_jsonl(data: bytes) -> list:
-    return [says_json(line) for line in says_text(data).split("\n") if line.strip()]
+def parse_jsonl(data: bytes) -> list:
+    return [parse_json(line) for line in decode_text(data).split("\n") if line.strip()]
 
 
-def says_json(text: str | bytes):
+def parse_json(text: str | bytes):
     def once(pairs):
         assert len(dict(pairs)) == len(pairs), f"a key occurs twice: {[key for key, _ in pairs]}"
         return dict(pairs)
@@ -141,9 +141,11 @@ def says_json(text: str | bytes):
         raise AssertionError(f"accepted a text that is not valid JSON: {error}") from None
 
 
-def says_csv(data: bytes) -> list[dict[str, str]]:
+def parse_csv(data: bytes) -> list[dict[str, str]]:
     csv.field_size_limit(2**31)
-    header, *rows = filter(None, csv.reader(io.StringIO(says_text(data), newline=""), strict=True))
+    header, *rows = filter(
+        None, csv.reader(io.StringIO(decode_text(data), newline=""), strict=True)
+    )
     assert len(set(header)) == len(header), f"a column occurs twice: {header}"
     assert all(len(row) == len(header) for row in rows), (
         "rows have more or fewer cells than the header"
@@ -151,16 +153,18 @@ def says_csv(data: bytes) -> list[dict[str, str]]:
     return [dict(zip(header, row)) for row in rows]
 
 
-def says_table(data: bytes) -> list[dict[str, str]]:
+def parse_table(data: bytes) -> list[dict[str, str]]:
     """Read a user's table, in which a spreadsheet may have written empty cells after the last
     column, and empty rows."""
     csv.field_size_limit(2**31)
-    header, *rows = filter(None, csv.reader(io.StringIO(says_text(data), newline=""), strict=True))
+    header, *rows = filter(
+        None, csv.reader(io.StringIO(decode_text(data), newline=""), strict=True)
+    )
     assert not any("".join(row[len(header) :]).strip() for row in rows), (
         "a row has more cells than the header"
     )
     rows = [row[: len(header)] for row in rows if "".join(row).strip()]
-    return says_csv(table_of([header, *rows]))
+    return parse_csv(table_of([header, *rows]))
 
 
 def table_of(rows: list[list[str]]) -> bytes:
@@ -177,7 +181,7 @@ def number(cell: str) -> float | None:
     return float(cell) if cell else None
 
 
-def written(value):
+def value_when_read(value):
     """The value that is read after `value` is written to a file: half a surrogate pair becomes a
     question mark."""
     return json.loads(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))

@@ -23,12 +23,12 @@ from fuzzing.contents import (
     SPEC,
     jsonl,
     number,
-    says_csv,
-    says_json,
-    says_jsonl,
-    says_table,
+    parse_csv,
+    parse_json,
+    parse_jsonl,
+    parse_table,
     table,
-    written,
+    value_when_read,
 )
 from fuzzing.judge import run_program
 from hardgrpo.analysis import claims, published, summaries
@@ -88,10 +88,10 @@ def difficulty(folder):
         output=folder / "D.csv",
     )
     problems, samples = (
-        says_jsonl(plain(folder / "P.jsonl")),
-        says_jsonl(plain(folder / "C.jsonl.gz")),
+        parse_jsonl(plain(folder / "P.jsonl")),
+        parse_jsonl(plain(folder / "C.jsonl.gz")),
     )
-    rates = {row["id"]: number(row["pass_rate"]) for row in says_csv(plain(folder / "D.csv"))}
+    rates = {row["id"]: number(row["pass_rate"]) for row in parse_csv(plain(folder / "D.csv"))}
     assert set(rates) <= {str(problem["id"]) for problem in problems}
     for problem in problems:
         texts = [
@@ -111,8 +111,8 @@ def select(folder):
         seed=0,
         output=folder / "S.csv",
     )
-    rates = {row["id"]: number(row["pass_rate"]) for row in says_csv(plain(folder / "D.csv"))}
-    assert_lowest(rates, says_csv(plain(folder / "S.csv")), len(rates) // 4)
+    rates = {row["id"]: number(row["pass_rate"]) for row in parse_csv(plain(folder / "D.csv"))}
+    assert_lowest(rates, parse_csv(plain(folder / "S.csv")), len(rates) // 4)
 
 
 def select_by_signal(folder):
@@ -120,14 +120,14 @@ def select_by_signal(folder):
     run_program(
         "select_subset", signals=folder / "G.csv", policy=policy, seed=0, output=folder / "S.csv"
     )
-    rows = says_csv(plain(folder / "G.csv"))
+    rows = parse_csv(plain(folder / "G.csv"))
     values = {row["id"]: number(row["agreement"]) for row in rows}
     assert all(value is None or 0 <= value <= 1 for value in values.values()), (
         "an agreement is not between 0 and 1"
     )
     assert_lowest(
         {name: value for name, value in values.items() if value is not None},
-        says_csv(plain(folder / "S.csv")),
+        parse_csv(plain(folder / "S.csv")),
         len(rows) // 4,
     )
 
@@ -153,13 +153,13 @@ def predicted(folder):
         output=folder / "S.csv",
     )
     sampled_rates = {
-        row["id"]: number(row["pass_rate"]) for row in says_csv(plain(folder / "X.csv"))
+        row["id"]: number(row["pass_rate"]) for row in parse_csv(plain(folder / "X.csv"))
     }
     assert all(rate is not None and 0 <= rate <= 1 for rate in sampled_rates.values())
-    ids = {row["id"] for row in says_csv(plain(folder / "G.csv"))}
+    ids = {row["id"] for row in parse_csv(plain(folder / "G.csv"))}
     assert (
         set(sampled_rates) <= ids
-        and {row["id"] for row in says_csv(plain(folder / "S.csv"))} <= ids
+        and {row["id"] for row in parse_csv(plain(folder / "S.csv"))} <= ids
     )
 
 
@@ -170,16 +170,16 @@ def prompts(name: str):
         )
         data = plain(folder / name)
         if name.endswith(".csv"):
-            rows = says_table(data)
+            rows = parse_table(data)
         else:
-            rows = says_jsonl(data)
+            rows = parse_jsonl(data)
         assert [(p["question"], p["answer"]) for p in problems] == [
             (str(row["question"]), str(row["answer"])) for row in rows
         ]
         assert len({problem["id"] for problem in problems}) == len(rows)
         path = folder / "out.jsonl"
         files.write_jsonl(path, problems)
-        assert tasks.read_problems(path) == written(problems), (
+        assert tasks.read_problems(path) == value_when_read(problems), (
             "rows differ after they were written and read again"
         )
 
@@ -190,7 +190,7 @@ def big_bench(folder):
     rows = sources.read_rows(folder / "B.json")
     assert rows == [
         {"input": str(row["input"]), "target": str(row["target"])}
-        for row in says_json(plain(folder / "B.json"))["examples"]
+        for row in parse_json(plain(folder / "B.json"))["examples"]
     ]
 
 
@@ -205,13 +205,13 @@ def export(folder):
         output=folder / "out.csv",
     )
     exported_rows, ids = (
-        says_csv(plain(folder / "out.csv")),
-        [row["id"] for row in says_csv(plain(folder / "S.csv"))],
+        parse_csv(plain(folder / "out.csv")),
+        [row["id"] for row in parse_csv(plain(folder / "S.csv"))],
     )
     assert [row["id"].removeprefix("'") for row in exported_rows] == [
         identity.removeprefix("'") for identity in ids
     ]
-    texts = {str(row["id"]): row["question"] for row in says_jsonl(plain(folder / "P.jsonl"))}
+    texts = {str(row["id"]): row["question"] for row in parse_jsonl(plain(folder / "P.jsonl"))}
     assert all(
         texts[name] in map(spreadsheets.unescape_formulas, row.values())
         for name, row in zip(ids, exported_rows)
@@ -231,7 +231,7 @@ def annotated(name: str):
         data = plain(folder / name)
         answers = {
             str(row["id"]): row["answer"]
-            for row in (says_table(data) if name.endswith("csv") else says_jsonl(data))
+            for row in (parse_table(data) if name.endswith("csv") else parse_jsonl(data))
         }
         expected_answers = {
             key: str(answer).strip()
@@ -239,7 +239,7 @@ def annotated(name: str):
             if answer is not None and str(answer).strip()
         }
         assert {
-            row["id"]: row["answer"] for row in says_jsonl(plain(folder / "A.jsonl"))
+            row["id"]: row["answer"] for row in parse_jsonl(plain(folder / "A.jsonl"))
         } == expected_answers
 
     return read
@@ -248,7 +248,7 @@ def annotated(name: str):
 def recording(folder):
     problems = tasks.read_problems(folder / "P.jsonl")
     samples_by_problem = completions.read_recording(str(folder / "R.jsonl"), problems)
-    rows = {row["question"]: row for row in says_jsonl(plain(folder / "R.jsonl"))}
+    rows = {row["question"]: row for row in parse_jsonl(plain(folder / "R.jsonl"))}
     for problem in problems:
         row = rows.pop(problem["question"])
         assert [sample["completion"] for sample in samples_by_problem[problem["id"]]] == row[
@@ -273,7 +273,7 @@ def graded_recording(folder):
         completions=folder / "e.jsonl.gz",
     )
     assert len(evaluations.read(str(folder / "e.csv.gz"))) == len(
-        says_jsonl(plain(folder / "e.jsonl.gz"))
+        parse_jsonl(plain(folder / "e.jsonl.gz"))
     )
 
 
@@ -286,8 +286,8 @@ def choices(folder):
         draws=5,
         output=folder / "c.csv",
     )
-    assert {row["pool"] for row in says_csv(plain(folder / "c.csv"))} == {
-        str(len(says_jsonl(plain(folder / "R.jsonl"))))
+    assert {row["pool"] for row in parse_csv(plain(folder / "c.csv"))} == {
+        str(len(parse_jsonl(plain(folder / "R.jsonl"))))
     }
 
 
@@ -299,7 +299,7 @@ def signals(folder):
         grader="choice_letter",
         output=folder / "G.csv",
     )
-    for row in says_csv(plain(folder / "G.csv")):
+    for row in parse_csv(plain(folder / "G.csv")):
         values = {
             name: number(row[name])
             for name in ("agreement", "entropy", "answered_share", "mean_tokens", "log_probability")
@@ -317,14 +317,14 @@ def trajectory(folder):
         difficulty=folder / "D.csv",
         later=folder / "L.csv",
     )
-    rows = says_table(plain(folder / "T.csv"))
+    rows = parse_table(plain(folder / "T.csv"))
     first = {}
     for row in sorted(rows, key=lambda row: number(row["epoch"])):
         first.setdefault(row["id"], number(row["correct"]) / number(row["rollouts"]))
     assert {
-        row["id"]: number(row["pass_rate"]) for row in says_csv(plain(folder / "D.csv"))
+        row["id"]: number(row["pass_rate"]) for row in parse_csv(plain(folder / "D.csv"))
     } == first
-    assert len(says_csv(plain(folder / "L.csv"))) == len(rows) - len(first)
+    assert len(parse_csv(plain(folder / "L.csv"))) == len(rows) - len(first)
 
 
 def later_epochs(folder):
@@ -337,7 +337,7 @@ def later_epochs(folder):
 
 def evaluation(folder):
     frame = evaluations.read(str(folder / "E.csv.gz"))
-    rows = says_csv(plain(folder / "E.csv.gz"))
+    rows = parse_csv(plain(folder / "E.csv.gz"))
     assert list(frame.id) == [row["id"] for row in rows] and list(frame.correct) == [
         number(row["correct"]) for row in rows
     ]
@@ -353,7 +353,7 @@ def summary(folder):
         folder / "gains.csv",
         ["model", "task", "eval_task", "policy", "gain", "gain_low", "gain_high", "seeds"],
     )
-    rows = says_csv(plain(folder / "gains.csv"))
+    rows = parse_csv(plain(folder / "gains.csv"))
     for column in ("gain", "gain_low", "gain_high", "seeds"):
         assert [None if value != value else value for value in frame[column]] == [
             number(row[column]) for row in rows
@@ -371,12 +371,12 @@ def judged_claims(folder):
 def printed_numbers(folder):
     numbers = published.read(folder / "published")
     assert all(math.isfinite(row["number"]) for row in numbers)
-    assert len(numbers) == len(says_csv(plain(folder / "published/p.csv")))
+    assert len(numbers) == len(parse_csv(plain(folder / "published/p.csv")))
 
 
 def lock(folder):
     lock_entries = inputs.read_lock(folder / "inputs.lock")
-    assert lock_entries == says_json(plain(folder / "inputs.lock"))
+    assert lock_entries == parse_json(plain(folder / "inputs.lock"))
     inputs.check_problems(
         folder / "inputs.lock", "t/train", [{"question": "q", "answer": "a"}], update=True
     )
@@ -425,7 +425,7 @@ def pruned(folder):
         )
     finally:
         assert last.exists() and first.exists() >= first.with_name("manifest.json").exists()
-    assert first.exists() != (2 in says_json(plain(folder / "out.json"))["steps"])
+    assert first.exists() != (2 in parse_json(plain(folder / "out.json"))["steps"])
 
 
 def calibrated(folder):
@@ -449,7 +449,7 @@ def jobs_measured(folder):
 
 def stored(folder):
     for number_, rows in enumerate(Store(folder / "completions.jsonl").batches()):
-        assert rows == says_jsonl(plain(folder / "completions.jsonl"))[number_]
+        assert rows == parse_jsonl(plain(folder / "completions.jsonl"))[number_]
         assert all(
             isinstance(row["id"], str) and isinstance(row["completion"], str) for row in rows
         )
@@ -458,9 +458,9 @@ def stored(folder):
 def worked(folder):
     worked_solutions = solutions.read(folder / "W.jsonl")
     assert worked_solutions == {
-        row["id"]: row["solution"] for row in says_jsonl(plain(folder / "W.jsonl"))
+        row["id"]: row["solution"] for row in parse_jsonl(plain(folder / "W.jsonl"))
     }
-    assert len(worked_solutions) == len(says_jsonl(plain(folder / "W.jsonl")))
+    assert len(worked_solutions) == len(parse_jsonl(plain(folder / "W.jsonl")))
 
 
 P, R = (

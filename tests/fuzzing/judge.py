@@ -48,7 +48,7 @@ def limit_this_process() -> None:
     signal.signal(signal.SIGPROF, _too_long)
 
 
-def judged(case: Callable[[], None]) -> tuple[str, str]:
+def judge_case(case: Callable[[], None]) -> tuple[str, str]:
     """The outcome of a case (refused, right, traceback, hang, wrong or message) and its details."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     resource.setrlimit(

@@ -17,7 +17,15 @@ import pyarrow
 import pyarrow.parquet
 
 from fuzzing import contents, mutations
-from fuzzing.contents import jsonl, number, says_csv, says_json, says_jsonl, table, written
+from fuzzing.contents import (
+    jsonl,
+    number,
+    parse_csv,
+    parse_json,
+    parse_jsonl,
+    table,
+    value_when_read,
+)
 from fuzzing.files import P, S, Target, plain
 from fuzzing.judge import UserError, program, run_program
 from hardgrpo.data import inputs, mirror
@@ -61,12 +69,12 @@ def responses(folder):
     arguments = ["--questions", folder / "Q.jsonl", "--scores", folder / "s.json"]
     convert(folder, "responses", "R.jsonl", *arguments)
     originals, questions = (
-        says_json(plain(folder / "o.json")),
-        says_jsonl(plain(folder / "Q.jsonl")),
+        parse_json(plain(folder / "o.json")),
+        parse_jsonl(plain(folder / "Q.jsonl")),
     )
-    rows = says_jsonl(plain(folder / "R.jsonl"))
+    rows = parse_jsonl(plain(folder / "R.jsonl"))
     assert len(rows) == len(originals) == len(questions)
-    scores = says_json(plain(folder / "s.json"))
+    scores = parse_json(plain(folder / "s.json"))
     for row, texts, question, score in zip(rows, originals, questions, scores):
         assert row["question"] == question["question"]
         assert [text.endswith(end) for text, end in zip(texts, row["completions"])] == [True] * len(
@@ -78,20 +86,20 @@ def responses(folder):
 
 def accuracies(folder):
     convert(folder, "accuracies", "a.csv", "--scores", folder / "s.json")
-    original = says_json(plain(folder / "o.json"))
-    for row in says_csv(plain(folder / "a.csv")):
+    original = parse_json(plain(folder / "o.json"))
+    for row in parse_csv(plain(folder / "a.csv")):
         percent = int(row["at_most_percent"])
         key = row["measure"] if percent == 100 else f"{percent} {row['measure']}"
         values = dict(zip(original["checkpoint"], original[key], strict=True))
         assert number(row["value"]) == values[int(row["step"])] and 0 <= number(row["value"]) <= 1
-        assert 0 <= int(row["problems"]) <= len(says_json(plain(folder / "s.json")))
+        assert 0 <= int(row["problems"]) <= len(parse_json(plain(folder / "s.json")))
         assert int(row["step"]) >= 0, "a number of updates is negative"
 
 
 def trajectory(folder):
     convert(folder, "shares", "t.csv", "--rollouts", 8)
-    shares = says_json(plain(folder / "o.json"))
-    rows = says_csv(plain(folder / "t.csv"))
+    shares = parse_json(plain(folder / "o.json"))
+    rows = parse_csv(plain(folder / "t.csv"))
     assert len(rows) == sum(map(len, shares.values()))
     for row in rows:
         assert int(row["correct"]) == round(8 * shares[row["id"]][int(row["epoch"])])
@@ -106,13 +114,13 @@ def counted(kind: str, name: str) -> Callable:
     def read(folder):
         arguments = ["--kind", kind, "--files", folder / name, "--samples", 8]
         run_program("count_answers", *arguments, "--output", folder / "counts.csv")
-        rows = says_csv(plain(folder / "counts.csv"))
+        rows = parse_csv(plain(folder / "counts.csv"))
         for row in rows:
             correct = [int(value) for key, value in row.items() if key.startswith("correct")]
             assert row["id"] and all(0 <= value <= 8 for value in correct)
         if name.endswith(".csv"):
             assert [row["id"] for row in rows] == [
-                row["qid"] for row in says_csv(plain(folder / name))
+                row["qid"] for row in parse_csv(plain(folder / name))
             ]
 
     return read
@@ -124,7 +132,7 @@ def counts(folder):
     arguments = ["--counts", folder / "c.csv", "--analysis", json.dumps(analysis)]
     run_program("summarize_counts", *arguments, "--output", folder / "tables")
     for path in (folder / "tables").glob("*.csv"):
-        for row in says_csv(plain(path)):
+        for row in parse_csv(plain(path)):
             assert not {"nan", "inf", "-inf"} & set(row.values()), (path.name, row)
 
 
@@ -263,19 +271,19 @@ def exported(form: str, ending: str) -> Callable:
         arguments = ["--subset", folder / "S.csv", "--problems", folder / "P.jsonl", "--task", "t"]
         arguments += ["--prompt", "{question}", "--format", form, "--output", path]
         run_program("format_subset", *arguments)
-        problems = {str(row["id"]): row for row in says_jsonl(plain(folder / "P.jsonl"))}
-        chosen = [problems[row["id"]] for row in says_csv(plain(folder / "S.csv"))]
+        problems = {str(row["id"]): row for row in parse_jsonl(plain(folder / "P.jsonl"))}
+        chosen = [problems[row["id"]] for row in parse_csv(plain(folder / "S.csv"))]
         rows = (
             pyarrow.parquet.read_table(path).to_pylist()
             if ending == "parquet"
-            else says_jsonl(plain(path))
+            else parse_jsonl(plain(path))
         )
         answers = [
             row["reward_model"]["ground_truth"] if form == "verl" else row["answer"] for row in rows
         ]
-        assert answers == [written(str(row["answer"])) for row in chosen]
+        assert answers == [value_when_read(str(row["answer"])) for row in chosen]
         assert [row["prompt"][-1]["content"] for row in rows] == [
-            written(row["question"]) for row in chosen
+            value_when_read(row["question"]) for row in chosen
         ]
 
     return read
@@ -294,7 +302,7 @@ def mirrored(folder):
         )
     finally:
         del os.environ[mirror.VARIABLE]
-    entry = says_json(plain(folder / "inputs.lock"))["datasets"]["a/b@c"]
+    entry = parse_json(plain(folder / "inputs.lock"))["datasets"]["a/b@c"]
     assert commit == entry["commit"]
     assert files.listing(folder / "out/copy") == {
         name: {key: file_entry[key] for key in ("bytes", "sha256")}

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fuzzing import mutations
-from fuzzing.contents import written
+from fuzzing.contents import value_when_read
 from hardgrpo.data import evaluations
 from hardgrpo.grading import expressions, graders
 from hardgrpo.report import latex, web
@@ -33,7 +33,7 @@ ANSWERS = {
 }  # fmt: skip
 
 
-def hostile(rng: random.Random, max_pieces: int = 6) -> str:
+def hostile_text(rng: random.Random, max_pieces: int = 6) -> str:
     return rng.choice(("", " ", "\n", ",")).join(
         rng.choice(PIECES) for _ in range(rng.randint(1, max_pieces))
     )
@@ -41,13 +41,15 @@ def hostile(rng: random.Random, max_pieces: int = 6) -> str:
 
 def in_box(rng: random.Random, grader: str) -> str:
     """A completion that states hostile text in the form that the grader reads."""
-    return graders.GRADERS[grader].form.replace("%s", hostile(rng, 2))
+    return graders.GRADERS[grader].form.replace("%s", hostile_text(rng, 2))
 
 
 def grades(grader: str) -> Callable:
     def check(rng, folder):
         answer = ANSWERS[grader]
-        text = rng.choice((hostile(rng), in_box(rng, grader), hostile(rng) + in_box(rng, grader)))
+        text = rng.choice(
+            (hostile_text(rng), in_box(rng, grader), hostile_text(rng) + in_box(rng, grader))
+        )
         grade = graders.grade(grader, text, answer)
         assert not (grade.correct or grade.strict or grade.lenient), (
             f"counted as correct: {text[:200]!r}"
@@ -65,7 +67,7 @@ def grades(grader: str) -> Callable:
 
 def agreement(rng, folder):
     grader = rng.choice(("final_word", "number_lenient", "choice_letter", "math"))
-    texts = [rng.choice((hostile(rng, 2), in_box(rng, grader))) for _ in range(4)]
+    texts = [rng.choice((hostile_text(rng, 2), in_box(rng, grader))) for _ in range(4)]
     values = signals.measure(
         [{"completion": text, "tokens": 3, "log_probability": -1.0} for text in texts], grader
     )
@@ -96,25 +98,27 @@ def evaluation(rng, folder):
     read_rows = evaluations.read(path)
     assert list(read_rows.id) == [row["id"] for row in rows]
     assert [cell if isinstance(cell, str) else None for cell in read_rows.answer] == [
-        written(row["answer"]) for row in rows
+        value_when_read(row["answer"]) for row in rows
     ]
 
 
 def lines(rng, folder):
-    rows = [{"id": hostile(rng, 1), "completion": hostile(rng)} for _ in range(3)]
+    rows = [{"id": hostile_text(rng, 1), "completion": hostile_text(rng)} for _ in range(3)]
     files.write_jsonl(folder / "c.jsonl.gz", rows)
     read_rows = files.read_jsonl(folder / "c.jsonl.gz", {"id": str, "completion": str})
-    assert read_rows == [{key: written(value) for key, value in row.items()} for row in rows]
+    assert read_rows == [
+        {key: value_when_read(value) for key, value in row.items()} for row in rows
+    ]
 
 
 def terminal(rng, folder):
-    line = printable(hostile(rng))
+    line = printable(hostile_text(rng))
     assert line.isprintable() and len(line) < 20_000
 
 
 def pages(rng, folder):
     """A text escaped for TeX contains no command, and a text rendered as HTML no tag."""
-    text = hostile(rng, 2)[:5000]
+    text = hostile_text(rng, 2)[:5000]
     bare = latex.escape(text)
     for replacement in sorted(latex.CHARACTERS.values(), key=len, reverse=True):
         bare = bare.replace(replacement, "")

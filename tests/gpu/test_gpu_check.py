@@ -31,7 +31,7 @@ NO_VLLM = {"HARDGRPO_VLLM_PYTHON": "/nowhere/python"}
 
 
 @pytest.mark.slow
-def test_the_checks_run_in_their_order_on_a_cpu_and_write_their_numbers(finished):
+def test_the_gpu_checks_run_in_order_on_a_cpu_and_write_their_numbers(finished):
     done = check(finished.folder, "--stand-in", **NO_VLLM)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     written = rows(finished)

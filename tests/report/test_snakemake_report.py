@@ -6,15 +6,15 @@ from conftest import CHROMIUM
 
 
 @pytest.fixture(scope="module")
-def made(finished_world):
+def report_file(finished_world):
     path = finished_world.folder / "report.html"
     done = finished_world.snakemake("--report", str(path))
     assert done.returncode == 0, done.stdout + done.stderr
     return path
 
 
-def test_the_report_holds_figures_tables_and_paper_with_captions(made):
-    text = made.read_text()
+def test_the_report_holds_figures_tables_and_paper_with_captions(report_file):
+    text = report_file.read_text()
     for words in (
         "Completions",
         "Tables",
@@ -28,7 +28,7 @@ def test_the_report_holds_figures_tables_and_paper_with_captions(made):
 
 
 @pytest.mark.chromium
-def test_the_report_opens_without_errors_and_requests_nothing_from_a_network(made):
+def test_the_report_opens_without_errors_and_requests_nothing_from_a_network(report_file):
     from playwright.sync_api import sync_playwright
 
     messages, addresses = [], []
@@ -48,7 +48,7 @@ def test_the_report_opens_without_errors_and_requests_nothing_from_a_network(mad
                 addresses.append(request.url) if request.url.startswith(("http", "ws")) else None
             ),
         )
-        page.goto(made.as_uri())
+        page.goto(report_file.as_uri())
         page.locator(".prose img").wait_for()
         page.get_by_text("Tables", exact=True).first.click()
         page.get_by_text("parts", exact=True).first.wait_for()

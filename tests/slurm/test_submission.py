@@ -204,7 +204,7 @@ def test_a_squeue_that_forgets_jobs_too_soon_is_reported(unaccounted, plain):
     )
 
 
-def test_the_scheduling_of_jobs_that_do_nothing_is_measured(slurm, monkeypatch, tmp_path):
+def test_the_time_to_schedule_empty_jobs_is_measured(slurm, monkeypatch, tmp_path):
     """In the output, the new row replaces the old row with the same number of jobs. The row with
     another number of jobs stays."""
     output = tmp_path / "jobs.csv"

@@ -49,7 +49,7 @@ def full(outcomes, policy, seed) -> list[str] | None:
         return None
 
 
-def want_of(outcomes, policy, seed) -> early_stopping.TargetSubset:
+def target_of(outcomes, policy, seed) -> early_stopping.TargetSubset:
     if currently_in_test_context():
         assume("budget" not in policy or policies.subset_size(policy["budget"], len(outcomes)))
     return early_stopping.target_subset(names(outcomes), outcomes.shape[1], policy, seed)
@@ -57,7 +57,7 @@ def want_of(outcomes, policy, seed) -> early_stopping.TargetSubset:
 
 def stopped(outcomes, policy, seed, stopper) -> list[str] | None:
     """The subset that a stopper decides from its samples."""
-    target = want_of(outcomes, policy, seed)
+    target = target_of(outcomes, policy, seed)
     try:
         subset = early_stopping.choose(target, stopper.correct, stopper.drawn)
     except UserError:
@@ -67,7 +67,7 @@ def stopped(outcomes, policy, seed, stopper) -> list[str] | None:
 
 
 def probe(outcomes, choices, batch, **options) -> early_stopping.Stopper:
-    targets = [want_of(outcomes, policy, seed) for policy, seed in choices]
+    targets = [target_of(outcomes, policy, seed) for policy, seed in choices]
     stopper = early_stopping.Stopper(targets, batch, **options)
     early_stopping.simulate(stopper, outcomes)
     return stopper
@@ -76,19 +76,19 @@ def probe(outcomes, choices, batch, **options) -> early_stopping.Stopper:
 @pytest.mark.slow
 @given(pools(), st.lists(st.tuples(POLICIES, SEEDS), min_size=1, max_size=3), st.integers(1, 40))
 @settings(max_examples=300)
-def test_the_subset_equals_that_of_full_probing_including_ties(outcomes, asked, batch):
-    stopper = probe(outcomes, asked, batch)
-    for policy, seed in asked:
+def test_the_subset_equals_that_of_full_probing_including_ties(outcomes, choices, batch):
+    stopper = probe(outcomes, choices, batch)
+    for policy, seed in choices:
         chosen, expected = stopped(outcomes, policy, seed, stopper), full(outcomes, policy, seed)
         assert (chosen and set(chosen)) == (expected and set(expected))
 
 
 @given(pools(), st.lists(st.tuples(POLICIES, SEEDS), min_size=1, max_size=2), st.integers(1, 40))
 def test_with_all_samples_of_the_chosen_prompts_the_order_equals_that_of_full_probing(
-    outcomes, asked, batch
+    outcomes, choices, batch
 ):
-    stopper = probe(outcomes, asked, batch, completes_subset=True)
-    for policy, seed in asked:
+    stopper = probe(outcomes, choices, batch, completes_subset=True)
+    for policy, seed in choices:
         expected = full(outcomes, policy, seed)
         assert stopped(outcomes, policy, seed, stopper) == expected
         assert all(stopper.drawn[int(name[1:])] == outcomes.shape[1] for name in expected or [])
@@ -110,7 +110,7 @@ def test_a_subset_is_decided_if_every_continuation_of_the_probe_gives_the_subset
         possible = np.array([[True] * count + [False] * (samples - count) for count in counts])
         subset = full(possible, policy, seed)
         subsets.add(frozenset(subset) if subset is not None else None)
-    target = want_of(outcomes, policy, seed)
+    target = target_of(outcomes, policy, seed)
     if early_stopping.is_decided(target, correct, drawn):
         assert len(subsets) == 1
     elif len(subsets) == 1:
@@ -123,7 +123,7 @@ def test_a_subset_is_decided_if_every_continuation_of_the_probe_gives_the_subset
 @given(pools(prompts=4, samples=3), POLICIES, SEEDS)
 def test_the_oracle_is_the_cheapest_of_all_proofs(outcomes, policy, seed):
     prompts, samples = outcomes.shape
-    target = want_of(outcomes, policy, seed)
+    target = target_of(outcomes, policy, seed)
     right = np.concatenate([np.zeros((prompts, 1), int), outcomes.cumsum(axis=1)], axis=1)
     proofs = [
         np.array(drawn)
@@ -146,7 +146,7 @@ def test_the_oracle_is_the_cheapest_of_all_proofs(outcomes, policy, seed):
 def test_a_probe_needs_at_least_the_samples_of_the_oracle_and_for_a_threshold_no_more(
     outcomes, policy, seed, batch
 ):
-    target = want_of(outcomes, policy, seed)
+    target = target_of(outcomes, policy, seed)
     least = early_stopping.oracle_samples(target, outcomes)
     assert probe(outcomes, [(policy, seed)], batch).drawn.sum() >= least
     if policy["rule"] in early_stopping.THRESHOLD_RULES:
@@ -156,7 +156,7 @@ def test_a_probe_needs_at_least_the_samples_of_the_oracle_and_for_a_threshold_no
 @pytest.mark.slow
 @given(pools(), POLICIES, SEEDS, st.integers(1, 9))
 def test_the_next_draw_depends_only_on_the_counts(outcomes, policy, seed, batch):
-    target = want_of(outcomes, policy, seed)
+    target = target_of(outcomes, policy, seed)
     first = early_stopping.Stopper([target], batch)
     while drawn := first.ask():
         second = early_stopping.Stopper([target], batch)
@@ -339,7 +339,7 @@ def test_values_that_make_no_sense_are_refused(policy, seed, words):
         early_stopping.target_subset(list("abcdefghijklmnopqrst"), 5, policy, seed)
 
 
-def test_a_subset_that_stays_open_although_nothing_is_left_to_draw_is_an_error():
+def test_an_undecided_subset_that_no_sample_can_decide_is_an_error():
     stopper = early_stopping.Stopper(
         [early_stopping.target_subset(["a", "b"], 1, {"rule": "hard", "budget": 0.5}, 0)], 4
     )

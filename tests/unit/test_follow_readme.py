@@ -49,7 +49,7 @@ def linked(folder: Path) -> None:
     folder.symlink_to("elsewhere")
 
 
-def below_a_folder_of_all(folder: Path) -> None:
+def below_a_world_writable_folder(folder: Path) -> None:
     folder.parent.chmod(0o777)
 
 
@@ -78,7 +78,7 @@ def without_mark(folder: Path) -> None:
         pytest.param(below_a_link_of_another_account, "belongs to account", marks=AS_ROOT),
         (linked, "is a link"),
         (with_a_clone_elsewhere, "is a link"),
-        (below_a_folder_of_all, "can be written by every account"),
+        (below_a_world_writable_folder, "can be written by every account"),
         (written_by_others, "can be written by every account"),
         (without_mark, "holds no Debian"),
     ],

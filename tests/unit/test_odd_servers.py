@@ -403,7 +403,7 @@ def test_sampling_starts_if_a_server_lists_the_model_or_several_others_or_no_mod
 
 
 def test_vllm_may_answer_under_a_name_that_it_does_not_list(sample, model_server):
-    """vLLM accepts adapters that it does not list, and proxies have aliases."""
+    """vLLM accepts adapters that it does not list."""
     model_server.models, model_server.owner = ["/models/another-7B"], "vllm"
     assert len(sample()) == PROMPTS * SAMPLES
 

@@ -1,5 +1,5 @@
 """A study in the old form (`policies`, `recipes`, `exclude`) is refused. The error shows the study
-in the current form, with the same runs and tests."""
+in the new form, with the same runs and tests."""
 
 import itertools
 
@@ -109,7 +109,7 @@ def test_the_error_prints_the_lines_to_write():
         {"policies": ["hard"], "recipes": {"mini": 1}},
     ],
 )
-def test_a_study_that_is_malformed_in_both_formats_is_refused_with_its_place(changes):
+def test_a_study_that_is_malformed_in_both_forms_is_refused_with_its_place(changes):
     config = project_config.config()
     config["studies"]["own"] = config["studies"]["mini"] | changes
     with pytest.raises(UserError, match="my.yaml: studies.own"):

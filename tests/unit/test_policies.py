@@ -230,7 +230,7 @@ def test_low_tiers_matched_draws_a_different_subset_with_each_seed():
         ),
         (None, 3, "the problems have no tiers"),
         ({"a": 4, "b": None}, 3, "would be empty .no tier is 3 or lower"),
-        ({"a": 1, "b": 2}, None, "highest_tier is missing; say up to which tier"),
+        ({"a": 1, "b": 2}, None, "highest_tier is missing; set it"),
     ],
 )
 def test_a_rule_by_tier_without_tiers_is_an_error(rule, tiers, highest, words):

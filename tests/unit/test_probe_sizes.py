@@ -156,7 +156,7 @@ def test_the_program_prints_the_share_of_mixed_groups_for_each_probe(tmp_path):
             ["--samples", 2, 33],
             "probes of 33 and a group of 8 need 41",
         ),
-        ("id,samples,correct\na,40,1\n", [], "a share of 0.1 of 1 prompts is less than one"),
+        ("id,samples,correct\na,40,1\n", [], "a share of 0.1 of 1 prompts is less than one prompt"),
         ("id,samples,correct\na,40,1\n", ["--budget", 2], "--budget 2"),
     ],
 )

@@ -256,7 +256,9 @@ def test_a_file_that_differs_from_the_lock_is_refused(tmp_path):
     )
     write_csv(path, [["a", 0.25, 0.5, 1.0]])
     assert_refused(
-        count(tmp_path), f"{path}: is not what", "says of data/numbers.csv of owner/name: found"
+        count(tmp_path),
+        f"{path}: the content is not what",
+        "says of data/numbers.csv of owner/name: found",
     )
     assert not (tmp_path / "out.csv").exists()
     assert (

@@ -162,7 +162,7 @@ def test_the_arguments_are_accepted_by_trl(tmp_path):
     assert config.generation_batch_size == 64 and config.beta == 0.0
 
 
-def test_no_value_that_decides_a_result_is_left_to_a_default():
+def test_every_argument_that_grpo_adds_is_set_or_listed_as_not_set():
     """Every argument that GRPOConfig adds to those of transformers is set explicitly, or listed
     here with the reason why not."""
     from transformers import TrainingArguments

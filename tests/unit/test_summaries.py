@@ -212,7 +212,8 @@ def test_a_run_that_is_evaluated_on_fewer_problems_than_the_base_model_is_refuse
     runs = copy.deepcopy(RUNS)
     del runs["slow/low/seed1"][30]["d"]
     with pytest.raises(
-        UserError, match="m/t/slow/low on t: 3 problems at step 30, but 4 for the base model"
+        UserError,
+        match=r"m/t/slow/low on t: the problems at step 30 \(3\) are not those of the base model \(4\)",
     ):
         accuracies.tiers(cells(tmp_path, runs=runs))
 

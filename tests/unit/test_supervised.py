@@ -235,7 +235,7 @@ def test_a_family_without_worked_solutions_is_refused():
 # --- the trainer
 
 
-def test_no_value_that_decides_a_result_is_left_to_a_default(tmp_path):
+def test_every_argument_that_sft_adds_is_set_or_listed_as_not_set(tmp_path):
     """Every argument that SFTConfig adds to those of transformers is set explicitly, or listed here
     with the reason why it is not set."""
     from transformers import TrainingArguments
@@ -246,7 +246,7 @@ def test_no_value_that_decides_a_result_is_left_to_a_default(tmp_path):
     fields_of_sft = {field.name for field in dataclasses.fields(SFTConfig)} - {
         field.name for field in dataclasses.fields(TrainingArguments)
     }
-    elsewhere = {
+    unset_arguments = {
         # the model is loaded before, with recipes.model_arguments
         "model_init_kwargs", "trust_remote_code",
         "router_aux_loss_coef",  # only for mixtures of experts
@@ -254,7 +254,7 @@ def test_no_value_that_decides_a_result_is_left_to_a_default(tmp_path):
         "dataset_text_field", "dataset_kwargs", "dataset_num_proc", "truncation_mode",
         "packing_strategy", "eval_packing", "pad_token",
     }  # fmt: skip
-    assert fields_of_sft - set(stated) - elsewhere == set()
+    assert fields_of_sft - set(stated) - unset_arguments == set()
     config = SFTConfig(**stated)
     assert (
         config.per_device_train_batch_size,

@@ -252,7 +252,8 @@ def test_another_number_of_rows_is_refused_with_both_numbers(data):
         "truncated or another version",
     )
     assert check_refusal(
-        prepare(data, source, "one.jsonl"), "the train split has 2 parts, but 1 files are given"
+        prepare(data, source, "one.jsonl"),
+        "number of files given for the train split: 1, expected 2",
     )
     assert check_refusal(
         prepare(data, MATHS | {"train": [part("one.jsonl", {"only": [10]})]}, "one.jsonl"),
@@ -270,7 +271,7 @@ def test_problems_that_differ_from_the_lock_are_refused(data):
     lines(data / "one.jsonl", rows)
     assert check_refusal(
         prepare(data, source, "one.jsonl", lock="inputs.lock"),
-        "mine/train is not what inputs.lock says",
+        "mine/train: the content is not what inputs.lock says",
         "10 rows differs",
     )
     assert (data / "inputs.lock").read_text() == lock and (

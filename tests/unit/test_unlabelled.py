@@ -108,7 +108,7 @@ def choose(probe, folder, name, changed=lambda problem: problem, seed="0") -> by
 
 
 @pytest.mark.parametrize("name", UNLABELLED)
-def test_nonsense_for_the_answers_changes_no_byte_of_the_subset(name, probe, tmp_path):
+def test_answers_that_were_not_bought_do_not_change_the_subset(name, probe, tmp_path):
     bought = set()
     before = choose(probe, tmp_path / "before", name)
     if (tmp_path / f"before/{name}/sample.csv").exists():

@@ -208,7 +208,7 @@ def test_ctrl_c_reaches_the_program_once(start):
 def test_a_program_that_is_killed_does_not_go_on(start):
     process, real, _ = start("time.sleep(3600)")
     process.kill()
-    assert gone(real)
+    assert has_ended(real)
 
 
 def test_each_program_reads_the_current_code_of_its_clone(start, world):
@@ -249,7 +249,7 @@ def test_a_program_reports_a_killed_server_and_the_next_program_starts_a_new_ser
     assert finish(process)[1].startswith("error: the process that this program ran in was killed")
     assert process.returncode == 1
     if sys.platform == "linux":
-        assert gone(real)
+        assert has_ended(real)
     next_process, origin, *_ = world.start("pass")
     assert origin == "warm" and next_process.wait() == 0
     world.end()
@@ -267,7 +267,7 @@ def test_the_server_ends_with_snakemake_and_leaves_no_socket(tmp_path):
     time.sleep(1.5)
     assert sum(parent.cpu_times()[:2]) - before < 0.5, "the server must wait without polling"
     assert finish(process)[0] == "whole\n", "a running program must not be ended"
-    assert gone(parent) and [path.name for path in world.sockets.iterdir()] == ["lock"]
+    assert has_ended(parent) and [path.name for path in world.sockets.iterdir()] == ["lock"]
     world.end()
 
 
@@ -286,7 +286,7 @@ def test_a_folder_of_sockets_that_others_can_write_to_is_not_used(tmp_path):
     world.end()
 
 
-def gone(process: psutil.Process) -> bool:
+def has_ended(process: psutil.Process) -> bool:
     try:
         process.wait(600)
     except psutil.TimeoutExpired:

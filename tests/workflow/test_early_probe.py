@@ -333,7 +333,7 @@ def test_a_second_probe_samples_only_what_is_missing(worlds, tmp_path):
     everything, sampled = completions(full), 0
     state = early.folder / "results/state"
     shutil.copytree(state, tmp_path / "state")
-    first = kept_in(tmp_path)
+    first = read_store(tmp_path)
     assert first == completions(early), "the workflow must keep the store of its probe"
 
     for policy, seed, options in (
@@ -342,16 +342,19 @@ def test_a_second_probe_samples_only_what_is_missing(worlds, tmp_path):
         ({"rule": "easy", "budget": 0.3}, 3, []),
         ({"rule": "hard", "budget": 0.2}, 3, ["--samples", str(SAMPLES - 1)]),
     ):
-        before = kept_in(tmp_path)
+        before = read_store(tmp_path)
         command = program(tmp_path, "--stop-for", json.dumps([policy | {"seed": seed}]), *options)
         done = subprocess.run(
             command, cwd=early.folder, capture_output=True, text=True, check=False
         )
         assert done.returncode == 0, done.stderr
-        after, samples = kept_in(tmp_path), SAMPLES - ("--samples" in options)
+        after, samples = read_store(tmp_path), SAMPLES - ("--samples" in options)
         record = json.loads((tmp_path / "p.json").read_text())
         assert record["completions"] == len(after) - len(before) and before.items() <= after.items()
-        assert sampled_of(after).items() <= sampled_of(everything).items()
+        assert (
+            without_log_probabilities(after).items()
+            <= without_log_probabilities(everything).items()
+        )
         sampled += record["completions"]
         assert bool(record["completions"]) or "engine transformers starts" not in done.stdout
         rows = files.read_jsonl(tmp_path / "o.jsonl.gz", {"id": str})
@@ -367,7 +370,7 @@ def test_a_second_probe_samples_only_what_is_missing(worlds, tmp_path):
         assert rows == sorted(rows, key=lambda row: (ids.index(row["id"]), row["sample"])), (
             "rows must be in the order of the problems"
         )
-    assert len(first) + sampled == len(kept_in(tmp_path)) and sampled
+    assert len(first) + sampled == len(read_store(tmp_path)) and sampled
     with open(stores(tmp_path)[0], "a") as stream:
         stream.write(json.dumps([rows[0]]) + "\n")
     done = subprocess.run(command, cwd=early.folder, capture_output=True, text=True, check=False)
@@ -492,7 +495,7 @@ def assert_samples_of(some: dict, everything: dict) -> None:
     """Assert that each row of `some` equals its row in `everything`. The sixth decimal of the
     log-probability may differ, because matrix products of another shape are rounded
     differently."""
-    assert sampled_of(some).items() <= sampled_of(everything).items()
+    assert without_log_probabilities(some).items() <= without_log_probabilities(everything).items()
     for key, row in some.items():
         for name in row.keys() | everything[key].keys():
             expected = everything[key][name]
@@ -501,7 +504,7 @@ def assert_samples_of(some: dict, everything: dict) -> None:
             assert row[name] == expected, (key, name)
 
 
-def sampled_of(rows: dict) -> dict:
+def without_log_probabilities(rows: dict) -> dict:
     """{key: (completion, tokens, finish reason)}, without log-probabilities, whose last digits
     depend on the shape of batches."""
     return {
@@ -509,7 +512,7 @@ def sampled_of(rows: dict) -> dict:
     }
 
 
-def kept_in(folder) -> dict:
+def read_store(folder) -> dict:
     [path] = stores(folder)
     rows = [
         row

@@ -211,7 +211,7 @@ def test_a_package_with_another_checksum_is_refused(tmp_path, wheels):
     assert done.returncode != 0 and "Hashes are required in --require-hashes mode" in done.stderr
 
 
-def foreign_modules(folder: Path) -> str:
+def make_modules_of_another_python(folder: Path) -> str:
     """Make a folder like that of an environment module for another Python, whose Python modules end
     each program that imports them. Return the folder for PYTHONPATH."""
     for name in (
@@ -242,7 +242,7 @@ def test_settings_of_the_user_and_of_environment_modules_do_not_matter(tmp_path,
     user = {
         "XDG_CONFIG_HOME": str(tmp_path / "settings"),
         "HOME": "/proc/nobody",
-        "PYTHONPATH": foreign_modules(tmp_path / "modules"),
+        "PYTHONPATH": make_modules_of_another_python(tmp_path / "modules"),
     }
     user |= {
         "PIP_USER": "1",

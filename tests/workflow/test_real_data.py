@@ -202,7 +202,7 @@ def test_a_changed_answer_is_an_error_until_the_lock_is_updated(copied):
     status, (line,) = prepare(copied, split)
     assert status != 0 and not (copied.folder / target(*split)).exists()
     assert (
-        "gsm8k/test is not what inputs.lock says" in line
+        "gsm8k/test: the content is not what inputs.lock says" in line
         and "the content of its 1319 rows differs: found sha256 " in line
     )
     assert json.loads(lock)["problems"]["gsm8k/test"]["sha256"] in line

@@ -1,4 +1,4 @@
-"""A new summary table, table of the paper or figure needs only an entry and a function. All other
+"""A new summary table, table of the supplement or figure needs only an entry and a function. All other
 parts of the project find the new table or figure through the registry."""
 
 import shutil

@@ -91,7 +91,7 @@ def run(options) -> list[dict]:
     )
     rows.append(
         row(
-            "grades unlike Math-Verify's on the text, of all",
+            "completions graded unlike Math-Verify on the text or the box; all",
             "completions",
             len(differences),
             len(texts),
@@ -99,13 +99,13 @@ def run(options) -> list[dict]:
     )
     rows.append(
         row(
-            "grades unlike Math-Verify's on the box, of all",
+            "completions graded unlike Math-Verify on the box; all",
             "completions",
             box_differences,
             len(texts),
         )
     )
-    name = "differences that nothing explains, of these"
+    name = "differences without an explanation; all differences"
     return [*rows, row(name, "completions", unexplained, len(differences), target="ours == 0")]
 
 

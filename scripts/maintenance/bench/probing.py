@@ -120,7 +120,7 @@ def measure(
     if confidence < 1:
         rows.append(
             row(
-                f"{name}: chosen unlike full probing; all chosen",
+                f"{name}: chosen prompts that full probing does not choose; all chosen prompts",
                 "prompts",
                 wrong_count / len(groups),
                 chosen_in_all / len(groups),

@@ -96,7 +96,7 @@ def run(options) -> list[dict]:
         differing = sum(
             completion != small_completion for completion, small_completion in zip(large, small)
         )
-        name = f"that batches of {8 * BATCH} and {BATCH // 2} round differently, {str(kind).removeprefix('torch.')}"
+        name = f"completions that differ between batches of {8 * BATCH} and {BATCH // 2}, {str(kind).removeprefix('torch.')}"
         rows.append(row(f"{name}; all", "completions", differing, len(requests)))
     return rows + evaluation(engines, options, model_folder, requests, prompts, tokenizer, tests[0])
 

@@ -6,7 +6,7 @@ from hardgrpo.study import memory, settings
 import pandas as pd
 
 # {task: column of the memory that a run on the task needs}
-TASKS = {"gsm8k": "GiB on each GPU, 250 tokens", "gsm8k_1024": "1,024 tokens"}
+TASKS = {"gsm8k": "GiB on each GPU, 250 tokens", "gsm8k_1024": "GiB on each GPU, 1,024 tokens"}
 FOR_CPUS = ("small_lora",)  # recipes in bf16 for CPUs; they have no row
 # {recipe: name of its columns in docs/gpus.md}
 WEIGHTS_BY_RECIPE = {"as_written": "adapter", "as_written_full": "all weights"}

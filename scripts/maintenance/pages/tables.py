@@ -18,14 +18,14 @@ COLUMNS = ["kind", "name", "number", "shows", "made_from", "function", "columns"
 
 
 def made_from(root: Path, config: dict) -> pd.DataFrame:
-    """A row for each table of the paper, each figure and each summary table."""
+    """A row for each table of the supplement, each figure and each summary table."""
     numbers = numbered(root, config)
     lines = []
     for name, table in registry.TABLES.items():
         function = f"{name} in src/hardgrpo/report/tables/{table.module}.py"
         number, inputs = numbers.get(name, ""), listed(table.of)
         lines.append(
-            ["table of the paper", name, number, plain(table.caption), inputs, function, ""]
+            ["table of the supplement", name, number, plain(table.caption), inputs, function, ""]
         )
     for name, figure in registry.FIGURES.items():
         function = f"draw in src/hardgrpo/report/figures/{name}.py"

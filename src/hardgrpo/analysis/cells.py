@@ -80,8 +80,8 @@ class Cell:
         for rates in problem_rates:
             if not rates.index.equals(index):
                 raise UserError(
-                    f"{self.model}/{self.task}/{self.recipe}/{self.policy} on {self.eval_task}: {len(rates)} problems at step {step}, but {len(index)}"
-                    " for the base model; delete the evaluation files and run again"
+                    f"{self.model}/{self.task}/{self.recipe}/{self.policy} on {self.eval_task}: the problems at step {step} ({len(rates)}) are not those"
+                    f" of the base model ({len(index)}); delete the evaluation files and run again"
                 )
         return np.stack([rates.to_numpy() for rates in problem_rates])
 

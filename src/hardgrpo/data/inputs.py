@@ -169,7 +169,7 @@ def check_original(
         locked_entry = locked_files.get(name)
         if locked_entry not in (None, file_entry) and not update:
             raise UserError(
-                f"{place}: is not what {lock} says of {name} of {source['repository']}: found {_file_text(file_entry)}, expected {_file_text(locked_entry)}; delete the file and"
+                f"{place}: the content is not what {lock} says of {name} of {source['repository']}: found {_file_text(file_entry)}, expected {_file_text(locked_entry)}; delete the file and"
                 " download it again (if you want the change, run with --update-inputs; in the workflow: --config update_inputs=true)"
             )
         locked_files[name] = file_entry
@@ -236,7 +236,7 @@ def _check(lock: str | Path, section: str, name: str, entry: dict, update: bool)
             return "as locked"
         if locked_entry is not None and not update:
             raise UserError(
-                f"{SECTIONS[section]} {name} is not what {lock} says: {_difference(locked_entry, entry)}; the results of this"
+                f"{SECTIONS[section]} {name}: the content is not what {lock} says: {_difference(locked_entry, entry)}; the results of this"
                 " clone were made from the locked version; if you want the change, run with --update-inputs (in the workflow: --config update_inputs=true)"
             )
         content[section][name] = entry

@@ -76,7 +76,7 @@ def problems_with_rows(
         parts = [{}] * (len(parts) if isinstance(parts, list) else 1)
     if len(parts) != len(paths):
         raise UserError(
-            f"task {task}: the {split} split has {len(parts)} parts, but {len(paths)} files are given; give one for each"
+            f"task {task}: number of files given for the {split} split: {len(paths)}, expected {len(parts)}, one for each part of the split"
         )
     rows = []
     for part_number, (part, path) in enumerate(zip(parts, map(Path, paths))):

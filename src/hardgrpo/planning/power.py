@@ -102,7 +102,7 @@ def required_seeds(
     `published` is the printed difference (a share). `detectable` is the smallest difference that
     the study's seeds detect. `takes` is the smallest number of seeds, at least 2, that detects the
     published difference with power 80 %; None if it exceeds MOST_SEEDS. `gpu_hours` is the cost of
-    the two policies' runs with `takes` seeds on GPUs of kind `gpu`. `aims`: whether the study's
+    the two policies' runs with `takes` seeds on GPUs of kind `gpu`. `aims` is true if the study's
     `aims_at` names the claim. Primary claims are corrected for the number of the study's tasks.
     `readings` holds pairs (published task, corresponding task of this project). `data` is the
     folder of local input files.

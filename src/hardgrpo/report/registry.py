@@ -6,7 +6,7 @@ To add a table or a figure, add an entry here and write its function:
 - a summary table `name`: the function `name` in src/hardgrpo/analysis/{module}.py. Its arguments
   are the inputs in `of`, in that order (rows of summary tables, or entries of INPUTS). It returns
   rows.
-- a table of the paper: the function `name` in src/hardgrpo/report/tables/{module}.py. Its keywords
+- a table of the supplement: the function `name` in src/hardgrpo/report/tables/{module}.py. Its keywords
   are the summary tables in `of`. It returns the rows for the CSV and the columns to show.
 - a figure: the function `draw` in src/hardgrpo/report/figures/{name}.py. Its keywords are the
   summary tables in `of` and the keywords that `design` returns. It returns the figure and the rows
@@ -214,7 +214,7 @@ def columns(*names: str) -> dict[str, list[str]]:
 
 @dataclass(frozen=True)
 class Table:
-    """A table of the paper; `caption` is LaTeX."""
+    """A table of the supplement; `caption` is LaTeX."""
 
     module: str
     of: list[str]
@@ -242,8 +242,8 @@ TABLES = {
         " base model's probe, by which some policies choose, are not included."),
     "time_to_target": Table("online", ["time_to_target"],
         "Rollouts until an arm first reaches the final accuracy of plain GRPO on the same prompts, per cent of the rollouts until plain GRPO"
-        r" first reaches this accuracy, with 95\,\% bootstrap intervals for new seeds (at least six seeds). A cell is empty if the arm, or too"
-        " many bootstrap samples, never reach the accuracy. \\emph{Plain}: rollouts until plain GRPO first reaches it, per cent of all its rollouts."),
+        r" first reaches this accuracy, with 95\,\% bootstrap intervals for new seeds (at least six seeds). A cell is empty if the arm or too"
+        " many of its bootstrap samples never reach the accuracy. \\emph{Plain}: rollouts until plain GRPO first reaches it, per cent of all its rollouts."),
     "regressions": Table("training", ["regressions"], "Gain explained by learnable share and by mean length, alone and adjusted for the other."),
     "lead_regressions": Table("training", ["lead_regressions"],
         r"Regression of the lead of \texttt{hard} over another policy on measures of the replicate's base model. The slope is in points of"
@@ -258,7 +258,7 @@ TABLES = {
         r"Strict and lenient grading where the two differ, percentage points (pp); \emph{task} is the grader that trained. Truncated share and length before and after."),
     "tier_parts": Table("parts", ["decomposition"], "The split within each tier of the test problem, percentage points (pp)."),
     "single_samples": Table("gains", ["mcnemar"], "McNemar's exact test with one completion per problem: problems that only this run solves, and problems that only the other run solves."),
-    "weaker_signal": Table("training", ["gains", "learnable"], "The task or model with the weaker signal.", design=True),
+    "weaker_signal": Table("training", ["gains", "learnable"], "Gain and learnable share on the task, or of the model, with the weaker signal.", design=True),
     "transfer": Table("gains", ["gains", "differences"], "Gain on test sets other than the task's own, percentage points (pp)."),
     "tiers": Table("gains", ["tiers"], "Accuracy and gain by the tier of the test problem."),
     "catches_up": Table("gains", ["catches_up"], "The first checkpoint that reaches the final accuracy of training on all prompts."),
@@ -484,7 +484,7 @@ FIGURES = {
     "compared": Figure(
         ["compared"], "Published numbers", "Published against measured here",
         r"Published numbers (diamonds) and those of this study (dots), with 95\,\% intervals of the latter, if they have one. If there are many"
-        " numbers, each number is a point, and points on the dashed line are equal in both.",
+        " numbers, each pair of numbers is a point; on the dashed line, both numbers are equal.",
         "Published numbers (diamonds) and the numbers of this study (dots). If there are many numbers, each pair of numbers is a point; on the dashed line both numbers are equal. Bars are 95 % intervals of the study's"
         " numbers, if they have one. Above each panel: how many published numbers lie within the study's interval.",
         when=conditions.is_published,
@@ -520,7 +520,7 @@ COUNT_FIGURES = {
 
 
 def make_table(name: str, tables: Mapping, study: dict) -> tuple:
-    """(rows for the CSV, columns to show) of a table of the paper. `tables` holds the summary
+    """(rows for the CSV, columns to show) of a table of the supplement. `tables` holds the summary
     tables by name, `study` is the study's design (designs.design)."""
     entry = TABLES[name]
     function = getattr(importlib.import_module(f"hardgrpo.report.tables.{entry.module}"), name)

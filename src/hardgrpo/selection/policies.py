@@ -137,7 +137,7 @@ def select(
         )
     if "highest_tier" in needs and highest_tier is None:
         raise UserError(
-            f"policy rule {rule}: highest_tier is missing; say up to which tier a prompt counts as low"
+            f"policy rule {rule}: highest_tier is missing; set it to the highest tier that counts as low"
         )
     size = subset_size(budget, len(pass_rates)) if "budget" in needs else 0
     measures = {prompt: value for prompt, value in pass_rates.items() if value is not None}
@@ -293,7 +293,7 @@ RULES: dict[str, Rule] = {
     "hard": Rule(_lowest, "the lowest pass rates", by_bounds=True),
     "easy": Rule(_highest, "the highest pass rates", by_bounds=True),
     "middle": Rule(_middle, "pass rates nearest to the median, within the quartiles"),
-    "random": Rule(_random, "a random choice, another for each seed", needs_measure=False),
+    "random": Rule(_random, "a random choice, different for each seed", needs_measure=False),
     "hard_solvable": Rule(_lowest_above_zero, "the lowest pass rates above 0", by_bounds=True),
     "lowest": Rule(
         _lowest, "the lowest values of the measure `by`", ("budget", "by"), accepts_by=True

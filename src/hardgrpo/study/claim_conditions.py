@@ -9,8 +9,8 @@ def conditions(study: ResolvedStudy) -> dict:
 
     `first_recipe`: the recipe of arms for which a claim names no recipe. `tasks`: {task that runs
     are tested on: its facts}; tasks with the same problems have the same value of `problems`.
-    `weaker`: tasks and models with the weaker signal. `own_bases`: models for which each replicate
-    pretrains its own base model.
+    `weaker`: the tasks or models with a weaker signal (`weaker_signal` of the study). `own_bases`:
+    models for which each replicate pretrains its own base model.
     """
     tests = paths.study_part(study)["tasks"]
     sources = {task: study.tasks[task]["source"] for task in tests}

@@ -291,7 +291,7 @@ def shortage(
         )
         return (
             f"{name} needs about {need['total']:.0f} GiB on each of {gpus['count']} GPUs ({parts}), which have {GPU_GIB:.0f}; lower"
-            " micro_batch or vllm_memory, let vLLM sleep, or raise count"
+            " micro_batch or vllm_memory, set vllm_sleep: true, or raise count"
         )
     vllm_need = vllm_memory(shape, PROMPT_TOKENS + completion_tokens)
     if need["vllm"] and need["vllm"] < vllm_need:

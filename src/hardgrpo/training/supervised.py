@@ -128,7 +128,7 @@ def tokenize_solutions(spec: Spec, problems: dict, subset: list[str], tokenizer)
         if prompts:
             examples = printable(first_entries(prompts))
             say(
-                f"warning: {len(prompts)} of {len(subset)} chosen prompts {reason}: {examples}; they are left out"
+                f"warning: {len(prompts)} of {len(subset)} chosen prompts {reason}: {examples}; these prompts are left out"
             )
     if not rows:
         raise UserError(

@@ -16,7 +16,7 @@ def draw(parts, limits: dict[str, int]):
     frame = parts[parts.eval_task.isin(tests)]
     if frame.empty:
         raise UserError(
-            f"parts.csv: no rows tested on {' or '.join(tests)}; run the study that it summarises"
+            f"parts.csv: no rows tested on {' or '.join(tests)}; run the study that this table summarises"
         )
     models = frame.model.nunique()
     rows = [

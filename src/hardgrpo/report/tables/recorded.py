@@ -13,7 +13,7 @@ def recorded(recorded_runs: pd.DataFrame):
     frame = last_checkpoints(recorded_runs)
     return frame, [
         *_keys(frame),
-        text(frame, "grading", "graded"),
+        text(frame, "grading", "grading"),
         arrow(frame, "minus_value", "value", "accuracy %"),
         change(frame, "difference", "difference"),
         problems(frame),
