@@ -124,7 +124,7 @@ def test_a_paragraph_names_the_best_and_the_worst_policy_only():
     )
     assert "changes by -0.10/-0.20/0.00 (b) to 0.05/" in text
     assert (
-        "Resolved after Holm's correction over all pairs of policies: b over a ($p$" in text
+        "Significant after Holm's correction over all pairs of policies: b over a ($p$" in text
         and "over c" not in text
     )
     alone = paragraphs.gains(Numbers(gains=rows[:1]))

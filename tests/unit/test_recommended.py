@@ -147,15 +147,15 @@ def test_the_page_recommends_policies_without_labels_and_with_all_labels(monkeyp
     monkeypatch.setattr(recommended, "leads", lambda root, config: cases)
     page = recommended.page(tmp_path, CONFIG)
     assert (
-        "**No prompt is labelled:** choose by `unsure`: better than a random choice in 2 of 2 cases (t of m with recipe `short`, by +4.0 at a gain"
-        " of +25.0; t of m with recipe `short`, by +6.0 at a gain of +25.0; in points), worse in none."
+        "**No prompt is labelled:** choose by `unsure`, which was worse in no case and better in 2 of 2 cases:"
+        " t of m with recipe `short` (lead +4.0, gain +25.0 points); t of m with recipe `short` (lead +6.0, gain +25.0 points).\n"
     ) in page
     assert (
-        "with no label or a small labelled sample or the labels of the whole pool, `unsure` (it led a random choice in 2 of 2 cases, all with"
-        " recipe `short`, in points by +4.0 at a gain of +25.0 and +6.0 at a gain of +25.0)."
+        "with no label or a small labelled sample or the labels of the whole pool, `unsure`. `unsure` is better than a random choice in 2 of 2"
+        " cases, all with recipe `short`: leads of +4.0 (gain +25.0) and +6.0 (gain +25.0) points."
         in recommended.short_finding(tmp_path, CONFIG)
     )
-    assert page.count("; no way that needs a small labelled sample has been studied") == 1
+    assert page.count(". No way that needs a small labelled sample has been studied") == 1
     assert "| `hard` | `rule: hard` | the labels of the whole pool | 0, 1, 0 |" in page
     assert "| s | m, t | short | 5 % | unsure | 50 | +25.0 | +6.0 [+5.0, +8.0] | better |" in page
     monkeypatch.setattr(
@@ -163,7 +163,7 @@ def test_the_page_recommends_policies_without_labels_and_with_all_labels(monkeyp
         "leads",
         lambda root, config: cases[-1:] if cases[-1].way == "hard" else cases[:1],
     )
-    assert "choose at random: none of `" in recommended.page(tmp_path, CONFIG)
+    assert "choose at random. In 1 case, none of `" in recommended.page(tmp_path, CONFIG)
 
 
 def test_the_figure_shows_the_recommendation_and_counts_each_verdict():

@@ -1,8 +1,9 @@
 """The values of the paper's paragraphs that depend on results. The text of the paragraphs is in
 templates/paragraphs.tex.j2.
 
-Each function receives `numbers` (numbers.Numbers) and returns LaTeX, or '' if the study lacks the
-result. `numbers.tables` are the summaries; `numbers.add` makes a LaTeX macro from a row.
+Each function for a paragraph receives `numbers` (numbers.Numbers) and returns LaTeX, or '' if the
+study lacks the result. `numbers.tables` are the summaries; `numbers.add` makes a LaTeX macro from a
+row.
 """
 
 import functools
@@ -35,7 +36,7 @@ PROPERTIES = {  # {predictor in lead_regressions: the property of a base model i
 
 
 def fill(paragraph: str, **values) -> str:
-    """The text that a macro of paragraphs.tex.j2 gives with `values`."""
+    """The LaTeX that the Jinja macro `paragraph` of paragraphs.tex.j2 makes from `values`."""
     return tidy(getattr(_templates(), paragraph)(**values))
 
 
@@ -73,9 +74,9 @@ def cell(row) -> str:
 
 
 def ends(numbers, table: str, rows: pd.DataFrame, name: str, key: Callable) -> list[dict]:
-    """The smallest and the largest estimate of a column, each as {"number": macro, "arm": label}:
-    one estimate if there is one row or if all estimates round to zero, and [] without an estimate.
-    `key` returns the name of a row's macro.
+    """The smallest and the largest estimate of column `name`, each as {"number": macro, "arm":
+    label}. The list has one entry if there is one row or if all estimates round to zero, and none
+    without an estimate. `key` returns the name of a row's macro.
     """
     rows = rows[rows[name].notna()]
     if not len(rows):
@@ -110,8 +111,8 @@ def abstract(numbers, study: dict) -> str:
 
 
 def primary_claims(numbers, keys: list[str], most_rows: float = float("inf")) -> list[dict]:
-    """Primary claims, grouped by `keys`, with the macros of their rows. A claim with more than
-    `most_rows` rows has the number of rows by verdict instead."""
+    """Primary claims, grouped by `keys`, with the macros of their rows. If a claim has more than
+    `most_rows` rows, the number of rows with each verdict takes the place of the macros."""
     table, claims = numbers.tables["claims"], []
     for names, rows in table[table.primary == 1].groupby(keys, sort=False):
         counts = {} if len(rows) <= most_rows else rows.verdict.value_counts().to_dict()
@@ -149,7 +150,8 @@ def largest_gains(numbers) -> list[dict]:
     for row in best if len(best) <= FEW else []:
         parts = []
         for place, name in enumerate(names, 1):
-            # all parts, because each is rounded so that the rounded parts add up to the gain
+            # Pass all parts: the rounding of a part depends on the others, because the rounded parts
+            # add up to the rounded gain.
             columns = ["gain", *interval(name)[1:], *names]
             number = numbers.add(f"made.{name}.{cell(row)}", table, row, columns, f"part {place}")
             parts.append({"number": number, "name": name.replace("_", " ")})
@@ -177,7 +179,7 @@ def judged(numbers) -> str:
 
 def gains(numbers, policies: dict[str, dict] | None = None) -> str:
     """A paragraph for each model and task: smallest and largest gain, sampled and greedy, and the
-    resolved differences between policies."""
+    differences between policies with p < 0.05 after Holm's correction."""
     table, differences = (
         own_test_rows(numbers.tables["gains"]),
         own_test_rows(numbers.tables["differences"]),
@@ -200,7 +202,7 @@ def gains(numbers, policies: dict[str, dict] | None = None) -> str:
 
 def against_random(pairs: pd.DataFrame, policies: dict[str, dict]) -> dict[str, list[str]]:
     """{verdict: arms} of the comparisons with a random choice of as many prompts
-    (analysis/random_choice.py); {} without such comparisons."""
+    (analysis/random_choice.py); {} without comparisons or `policies`."""
     labels = {(row.policy, row.recipe): row.arm for row in pairs.itertuples()}
     labels |= {(row.minus, row.minus_recipe): row.minus_arm for row in pairs.itertuples()}
     arms_by_verdict: dict[str, list[str]] = {}
@@ -215,8 +217,8 @@ def gain_ends(numbers, rows: pd.DataFrame) -> list[dict]:
 
 
 def resolved_differences(pairs: pd.DataFrame) -> dict:
-    """{"compared": whether there are pairs of policies, "resolved": the differences that are
-    resolved after Holm's correction, "detectable": the macro of the detectable difference}."""
+    """{"compared": whether there are pairs of policies, "resolved": the differences with
+    p < 0.05 after Holm's correction, "detectable": the macro of the detectable difference}."""
     resolved_pairs = []
     for row in pairs[pairs.p_holm < 0.05].itertuples():
         better, worse = (row.arm, row.minus_arm) if row.difference > 0 else (row.minus_arm, row.arm)
@@ -274,8 +276,8 @@ def kinds_of(numbers, key: str, rows: pd.DataFrame) -> dict:
 
 
 def sound_of(numbers, key: str, rows: pd.DataFrame) -> dict:
-    """The share of correct answers with every step correct: of the base model, and the smallest and
-    largest after training."""
+    """The share of right answers in which every step is right: for the base model, and the smallest
+    and the largest share after training."""
     before = numbers.add(
         f"sound.before.{key}", "reasons", rows.iloc[0], ["base_sound_share"], "points"
     )
