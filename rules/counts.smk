@@ -1,5 +1,5 @@
-# Analyses of published numbers of right answers (config/analyses/): studies without arms, which do
-# not sample or train.
+# Analyses of published numbers of right answers (config/analyses/): studies without arms, in which
+# nothing is sampled or trained.
 
 
 localrules:

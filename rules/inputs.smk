@@ -153,8 +153,8 @@ rule prepare_task:
     resources:
         # These values are resources, because a changed resource does not rerun finished jobs. The
         # grader and the policies do not affect the output: the program only uses them to check the
-        # data. The grader and the policies share one resource, because another placeholder would
-        # change the command and therefore prepare all tasks again.
+        # data. The grader and the policies share one resource, because a further placeholder would
+        # change the shell command, and Snakemake would prepare all tasks again.
         grader=arguments.grader_and_policies,
         lock_mode=UPDATE_INPUTS,
         named=arguments.task_in_ids,

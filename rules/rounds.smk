@@ -66,7 +66,7 @@ rule probe_again:
         tokens=lambda w: config["tasks"][w.task]["completion_tokens"],
         probe=arguments.probe,
     message:
-        "Probe {wildcards.model} on {wildcards.task} after round one on {wildcards.policy} prompts by {wildcards.recipe},"
+        "Probe {wildcards.model} on {wildcards.task} after round one of {wildcards.recipe} on {wildcards.policy} prompts,"
         " seed {wildcards.seed}"
         " ({resources.place}, {resources.mem_mb} MB, up to {resources.runtime} min)"
     shell:

@@ -67,7 +67,7 @@ rule export_subset:
         answer=arguments.annotation_column,
         code=arguments.code("subsets/export_subset.py"),
     message:
-        "Write the rows of the data of {wildcards.task} that are in subset {wildcards.policy}"
+        "Write the source rows of the prompts in subset {wildcards.policy} of {wildcards.task}"
     shell:
         "python scripts/subsets/export_subset.py --subset {input.subset} --facts {input.facts} --problems {input.problems}"
         " --files {params.files:q} {params.answer} --output {output} 2>> {log} | tee -a {log}"
