@@ -328,11 +328,11 @@ def test_a_small_benchmark_of_choosing_runs_to_its_end(
     }.items():
         monkeypatch.setattr(choosing, name, value)
     rows = run_benchmark(monkeypatch, tmp_path, "choosing", *SMALL)
-    assert [row["what"].split(";")[0] for row in rows] == [
-        "the work of beta for 300 prompts",
-        "embedding 300 prompts, once a run",
-        "a sampling step with beta",
-        "a sampling step with process rewards",
+    assert [row["what"].partition(" compared with ")[0] for row in rows] == [
+        "selector beta, 300 prompts,",
+        "embedding 300 prompts (once per run),",
+        "a sampling step with beta,",
+        "a sampling step with process rewards,",
     ]
     assert all(float(row["ours"]) > 0 and float(row["baseline"]) > 0 for row in rows)
 

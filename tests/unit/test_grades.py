@@ -1,8 +1,8 @@
 """Grades of the answers in grades/*.tsv, and properties that hold for every grade.
 
 numbers.tsv and expressions.tsv list answers by kind of spelling, peers.tsv lists grades by other
-graders (peers). Columns: graders, reference, answer, expected (1: correct). If a row of peers.tsv
-has a reason, this project's grade differs from the expected grade.
+graders (peers). Columns: graders, reference, answer, expected (1: correct). In peers.tsv, `expected`
+is the other grader's grade, and a row has a reason if this project's grade differs from it.
 """
 
 import csv

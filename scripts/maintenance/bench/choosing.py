@@ -53,7 +53,7 @@ def run(options) -> list[dict]:
             selector_seconds = functools.partial(selector_work_seconds, selector)
             rows.append(
                 compare(
-                    f"the work of {name} for {POOL:,} prompts; an update",
+                    f"selector {name}, {POOL:,} prompts, compared with an update",
                     "s",
                     selector_seconds,
                     update_seconds,
@@ -63,7 +63,7 @@ def run(options) -> list[dict]:
             )
         rows.append(
             compare(
-                f"embedding {POOL:,} prompts, once a run; an update",
+                f"embedding {POOL:,} prompts (once per run), compared with an update",
                 "s",
                 lambda: embedding_seconds(demo_spec, options.model),
                 update_seconds,
@@ -80,7 +80,7 @@ def run(options) -> list[dict]:
             )
             rows.append(
                 compare(
-                    f"a sampling step with {name}; plain GRPO's",
+                    f"a sampling step with {name}, compared with plain GRPO",
                     "s",
                     recipe_step_seconds,
                     functools.partial(step_seconds, plain_spec),

@@ -1,9 +1,9 @@
 """Compare the gains of a local study with the gains of the study's committed reference.
 
-Processors round differently, so the same seed gives a different training run on another machine.
-The problems are the same, so gains are compared by cell and paired by seed: d_s is the local gain
-of seed s minus the reference gain of seed s. The mean of d_s has a Student's t interval over seeds,
-for new seeds and the same problems.
+Processors round differently, so the same seed gives a different training run on another machine, on
+the same problems. Gains are compared by cell: d_s is the local gain of seed s minus the reference
+gain of seed s. The mean of d_s has a Student's t interval over seeds, for new seeds and the same
+problems.
 """
 
 import numpy as np

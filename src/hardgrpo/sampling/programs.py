@@ -29,8 +29,8 @@ def build_parser(description: str) -> argparse.ArgumentParser:
         "--engine",
         default="transformers",
         choices=["transformers", "vllm", "auto", "server"],
-        help="auto: vLLM if it is installed, otherwise transformers; server: the inference server at --server samples, and the model's folder has only"
-        " a manifest",
+        help="auto: vLLM if it is installed, otherwise transformers; server: completions are sampled by the inference server that --server describes, and"
+        " the folder of --model has only a manifest",
     )
     parser.add_argument(
         "--precision",
@@ -68,7 +68,7 @@ def start(args: argparse.Namespace) -> None:
             raise errors.UserError(f"--{name.replace('_', '-')} is {value}, expected at least 1")
     if not 0 <= getattr(args, "shard", 0) < getattr(args, "shards", 1):
         raise errors.UserError(
-            f"--shard is {args.shard}, expected a number from 0 below --shards ({args.shards})"
+            f"--shard is {args.shard}, expected a number from 0 to {args.shards - 1} (--shards minus 1)"
         )
     if "{question}" not in args.prompt:
         raise errors.UserError(
@@ -126,8 +126,8 @@ def sample(
     adapters: Iterable[str | None] = (None,),
     parts: Iterable[list[int]] | None = None,
 ) -> Iterator[list[requests.Completion]]:
-    """Call `engines.sample`, or `server_engine.sample`, with the arguments of the program. Call
-    `start` first."""
+    """Sample with `engines.sample` or, for a server, with `server_engine.sample`. The program must
+    have called `start` before."""
     if args.engine == "server":
         from hardgrpo.sampling import server_engine
 

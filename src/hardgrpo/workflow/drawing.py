@@ -58,8 +58,8 @@ class Drawing:
     # --- inputs of drawings ---
 
     def is_drawing_only(self) -> bool:
-        """Whether all targets are figures, tables, papers or crates, for which no study is run,
-        even if results are missing. Without targets, the result of `_reports_drawings`."""
+        """Whether all targets are figures, tables, papers or crates. If so, no study is run, even
+        if results are missing. Without targets, the result of `_reports_drawings`."""
         is_drawing = lambda name: (
             name in ("figures", "paper", "supplement", "crate")
             or (name.startswith("paper/") and not name.endswith("explorer.html"))
@@ -95,9 +95,10 @@ class Drawing:
     def _folder(self, study: str) -> str:
         """Folder of the summary tables for a study's figures and paper.
 
-        A call of Snakemake that runs a study draws the tables that this call computes. If all
-        targets are drawings, `draw` in the configuration says which tables are drawn. If the drawn
-        tables are incomplete, return a message, which Snakemake reports as a missing file.
+        If a call of Snakemake runs a study, its figures are drawn from the tables that the call
+        computes. If all targets are drawings, `draw` in the configuration says which tables are
+        used. If these tables are incomplete, return a message, which Snakemake reports as a missing
+        file.
         """
         computed, reference = paths.computed(study), paths.reference(study)
         if not self.is_drawing_only():
@@ -154,8 +155,9 @@ class Drawing:
         return self._all_summaries(wildcards.study)
 
     def configured_summaries(self, wildcards: Wildcards) -> list[str]:
-        """The configured study's tables. They are inputs of the targets `figures` and `supplement`,
-        because Snakemake reports no missing input of a figure that already exists."""
+        """The configured study's tables. The targets `figures` and `supplement` have them as inputs
+        so that a missing table is an error: Snakemake does not check the inputs of a figure that
+        already exists."""
         return self._all_summaries(self.config["study"])
 
     def _all_summaries(self, study: str) -> list[str]:
