@@ -108,7 +108,7 @@ def test_the_list_of_arguments_that_do_not_reach_the_chat_template_is_complete()
         ("batch", 0, "--batch is 0, expected at least 1"),
         ("completion_tokens", -2, "--completion-tokens is -2, expected at least 1"),
         ("shards", 0, "--shards is 0, expected at least 1"),
-        ("shard", -1, "--shard is -1, expected a number from 0 to 0"),
+        ("shard", -1, "--shard is -1, expected a number from 0 to 1"),
         ("prompt", "hi", "--prompt is 'hi', expected a text with {question}"),
         ("chat", {"max_length": 1}, "--chat: max_length is set by the workflow"),
     ],
