@@ -18,9 +18,9 @@ prompt needs depend on all other prompts.
 Every batch is stored in a folder under --state. The folder's name ends in a checksum of everything
 that determines a completion (model, problems, prompt, seed, token limit, engine, chat). A killed
 probe resumes from this folder. A later probe with another budget, seed of ties, confidence, grader
-or K uses the stored completions and samples only missing completions. The output contains all
-stored completions of the pool, including completions that an earlier probe drew for another subset,
-because they narrow the bounds of pass rates at no cost.
+or number of samples uses the stored completions and samples only missing completions. The output
+contains all stored completions of the pool, including completions that an earlier probe drew for
+another subset, because they narrow the bounds of pass rates at no cost.
 """
 
 from hardgrpo.data import tasks
@@ -132,8 +132,8 @@ def main() -> None:
                     tokens += sum(completion.tokens for completion in completions)
     drawn = sum(map(len, samples_by_problem))
     print(
-        f"{args.output}: decided, {drawn} of {full} completions ({drawn / full:.1%}), in batches of {batch_size}; an earlier run drew {resumed} of"
-        f" them; {folder} keeps them all for a probe of another subset",
+        f"{args.output}: decided by {drawn} of {full} completions ({drawn / full:.1%}), in batches of {batch_size}; {resumed} of the {drawn} are from an"
+        f" earlier run; {folder} keeps all completions for a probe of another subset",
         flush=True,
     )
     files.write_jsonl(args.output, (row for rows in samples_by_problem for row in rows))

@@ -176,7 +176,7 @@ def test_switching_to_containers_reruns_no_job(finished, stand_in, monkeypatch):
     assert finished.plan("--sdm", "apptainer") == {}
     every_reason = ["--rerun-triggers", "code", "input", "mtime", "params", "software-env"]
     assert finished.plan("--sdm", "apptainer", *every_reason)["train_grpo"] == 2, (
-        "with all rerun triggers, instead of the profile's, another image must repeat the trainings"
+        "if all rerun triggers are enabled (the profile enables fewer), a changed image must rerun both training jobs"
     )
 
 
@@ -255,7 +255,7 @@ def test_targets_of_links_out_of_the_clone_are_bound_into_the_container(tmp_path
 
 # A stand-in for buildah that accepts the calls of check_images.py and writes each call as a line of
 # the file `calls`. If the file `fails` exists, each script that contains the text of this file
-# fails. To draw the study, the stand-in makes two empty files.
+# fails. Instead of drawing a study, the stand-in makes an empty figure and an empty PDF.
 BUILDAH = """#!{python}
 import json, pathlib, sys
 arguments = sys.argv[1:]

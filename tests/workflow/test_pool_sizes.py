@@ -198,7 +198,7 @@ def test_an_answer_that_the_grader_cannot_read_makes_the_pool_smaller(world):
     prepared = world.snakemake(PREPARED, "--configfile", "my.yaml")
     assert prepared.returncode == 0, prepared.stdout + prepared.stderr
 
-    # a prepared pool is checked when the first job starts
+    # the pool is prepared now, so its size is checked before the first job
     overlay(world, {"rule": "hard", "budget": {"prompts": 200}})
     check_refusal(
         world.snakemake("subset", "--configfile", "my.yaml"),
@@ -250,7 +250,7 @@ def test_a_budget_that_the_pool_cannot_fill_is_refused_even_if_an_older_subset_e
 
 
 def test_chosen_rows_of_several_files_are_exported_unchanged(world):
-    """The choice is random, so the unlabelled pool needs no model."""
+    """The policy chooses at random, so the model samples nothing."""
     (world.folder / "data").mkdir()
     (world.folder / "data/a.csv").write_text("question;level\r\nä1;1\r\nä2;2\r\n")
     (world.folder / "data/b.tsv").write_text("question\tlevel\nb1\t3\n")

@@ -20,7 +20,8 @@ COMPLETION_VARIANCE = 0.15  # mean of p(1-p) over problems
 # {number of policies: variance over problems}: the gain of one policy, and the paired difference of
 # two policies
 PROBLEM_VARIANCE = {1: 0.05, 2: 0.02}
-MOST_SEEDS = 1000  # if a difference needs more seeds, the test has too few problems
+# Largest number of seeds that is tried: more seeds do not reduce the variance over problems.
+MOST_SEEDS = 1000
 
 
 def detectable_effects(study: ResolvedStudy) -> list[dict]:
@@ -98,7 +99,8 @@ def required_seeds(
     """The number of seeds that each claim about two policies needs, and the GPU-hours of these
     seeds.
 
-    A claim whose two gains a paper printed has a row for each model and task of the study.
+    There is a row for each claim, model and task for which a paper printed the gains of both
+    policies.
     `published` is the printed difference (a share). `detectable` is the smallest difference that
     the study's seeds detect. `takes` is the smallest number of seeds, at least 2, that detects the
     published difference with power 80 %; None if it exceeds MOST_SEEDS. `gpu_hours` is the cost of
