@@ -14,13 +14,13 @@
 # make gpu        .venv-gpu: training with vLLM and 4-bit weights, for nodes with a GPU
 # make cluster    .venv and .venv-gpu, on the login node of a cluster
 # ENVIRONMENTS=/shared/folder, with any target: makes environments in this folder, for all clones with the same locks. The file .environments
-#                 stores the folder's path for later calls. Only you and root may have write permission in the folder; ENVIRONMENTS_OWNER=ACCOUNT
-#                 also allows the account that made the environments
+#                 stores the folder's path for later calls. Only you and root may have write permission in the folder; with
+#                 ENVIRONMENTS_OWNER=ACCOUNT, also the account that made the environments
 # make gpu-check  the first hour on GPUs: ten checks in order, numbers in results/gpu-check (FROM=3: from the third; MODEL=smollm2-135m)
 # make readme     run README's commands in an empty Debian (needs root and debootstrap; QUICK=1: only set-up and dry-runs). The Debian
 #                 is kept in DEBIAN=FOLDER
 # make images-check  execute the definitions of the container images (needs root, buildah, debootstrap and gigabytes of disk;
-#                 ONLY=figures: one image). IMAGES=FOLDER keeps the archives from which Apptainer builds the images, and the base image's Debian
+#                 ONLY=figures: one image). IMAGES=FOLDER keeps the base image's Debian and the archives from which Apptainer builds the images
 #
 # make audit      check the packages of envs/*.lock for known vulnerabilities; needs the internet
 # make locks      update envs/*.lock from the pins in envs/*.txt (UPGRADE=1: with newer versions of unpinned packages)
@@ -137,7 +137,7 @@ moved = $(shell test "$$(dirname "$$(readlink $(1))")" = "$(or $(abspath $(ENVIR
 .venv-audit/audit.ready: envs/audit.lock envs/pip.lock envs/build.lock $(call moved,.venv-audit)
 	$(call environment,.venv-audit,audit)
 
-# $(call install,FOLDER,LOCK) installs the packages of a lock and compares checksums. Packages without a wheel are built with the
+# $(call install,FOLDER,LOCK) installs the packages of a lock and verifies their checksums. Packages without a wheel are built with the
 # environment's own setuptools; with --use-pep517, all versions of pip (also before 23.1) build in the same way. pip_settings.py keeps only
 # those of the user's pip settings that say where packages come from.
 pip = $(1)/bin/python -I src/hardgrpo/runtime/pip_settings.py install --quiet --no-deps --no-build-isolation

@@ -139,4 +139,4 @@ onsuccess:
         workflow.dag_settings.targets
     ):
         command = drawing.show_results_command(config["study"])
-        shell("{command}")  # inserted as it is: the command contains braces
+        shell("{command}")  # not shell(command), which would expand the braces in the command

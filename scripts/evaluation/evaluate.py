@@ -92,8 +92,8 @@ def main() -> None:
 def sample_by_step(
     args: argparse.Namespace, folders: dict[int, str], requests: list, progress: Progress
 ) -> Iterator[tuple]:
-    """Yield (step, completions). One engine serves the base model and all its adapters; each full
-    checkpoint has its own engine."""
+    """Yield (step, completions). One engine serves the base model and all its adapters; each
+    checkpoint that is a complete model has its own engine."""
     adapters = {
         step: folder
         for step, folder in folders.items()

@@ -5,8 +5,7 @@ each other.
         --test swaps --problems results/tasks/swaps/test.jsonl \\
         --output results/tasks/swaps/contamination.swaps.csv
 
-The program writes a CSV file with a row for each question that has a match, and a JSON file of
-counts beside it. A test question that is also in the pool is an error, unless --contamination is
+The program writes a CSV file with a row for each match, and a JSON file of counts beside it. A test question that is also in the pool is an error, unless --contamination is
 report. A test whose questions are all in the pool is always an error. Without --test, the pool is
 compared with itself. src/hardgrpo/data/contamination.py defines `equal` and `near`.
 """

@@ -37,7 +37,7 @@ SETTINGS_AND_TOKENIZER_FILES = (
     *("config.json", "generation_config.json", "tokenizer*.json", "vocab.json", "merges.txt"),
     *("special_tokens_map.json", "added_tokens.json", "chat_template.jinja", "chat_template.json"),
 )
-# Files whose keys are settings. In vocab.json and tokenizer.json, keys are words of the vocabulary.
+# Files whose keys are settings: without vocab.json and tokenizer.json, whose keys are words.
 SETTINGS_FILES = (
     "config.json",
     "generation_config.json",
@@ -170,7 +170,7 @@ def fetch_folder(args: argparse.Namespace, folder: Path) -> tuple[dict, str]:
         str(path), [entry.name for entry in path.iterdir() if entry.is_file()]
     )
     # Check the copies, because another account may change the folder at the same time. Copy
-    # settings first, because weights may be large.
+    # settings first: if the settings are refused, large weights are not copied.
     for names in (
         [name for name in names_to_copy if not is_weights(name)],
         [name for name in names_to_copy if is_weights(name)],

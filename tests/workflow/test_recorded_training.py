@@ -12,7 +12,8 @@ from hardgrpo.runtime import files
 
 STUDY = "study=trajectories"
 COLUMNS = ["mixed", "all_right", "all_wrong", "pass_rate", "never_solved", "epochs", "prompts"]
-# correct rollouts of 4 by epoch: policies choose by the first two epochs; four later epochs follow
+# Number of correct rollouts, of 4, in each of six epochs. Policies choose by the first two epochs;
+# the four later epochs are summarised.
 KINDS = {
     "unsolved": [0, 0, 0, 0, 0, 0],
     "rarely": [1, 0, 1, 1, 1, 1],
@@ -70,7 +71,7 @@ def test_a_training_run_is_summarised_from_its_file_to_its_page(followed):
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     all_epochs, last_epochs = summary(followed), summary(followed, 4)
     assert shares(all_epochs["hard"]) == (0, 0, 1, 0, 1), (
-        "`hard` must choose the prompts that no epoch solves"
+        "`hard` must choose the prompts that are solved in no epoch"
     )
     assert shares(all_epochs["hard_solvable"]) == (1, 0, 0, 0.25, 0)
     assert shares(all_epochs["nearest_half"]) == (0.5, 0.5, 0, 13 / 16, 0)

@@ -60,9 +60,9 @@ def configure(config):
 @pytest.fixture
 def recorded(world):
     """Recordings of ten problems. The base model has four completions of each problem: of problem
-    i, i % 4 completions have no answer, the others are right. In run `all`, half of the completions
-    are right after 50 updates, and the others have no answer; after 100 updates all are right. In
-    run `hard`, all completions are wrong."""
+    i, i % 4 completions have no answer, the other completions are right. In run `all`, one of the
+    two completions of each problem is right after 50 updates, and the other has no answer; after
+    100 updates both are right. In run `hard`, all completions are wrong."""
     data = world.folder / "data/mine"
     cut = lambda i, k: "and then" if k < i % 4 else right(i)
     recording(
@@ -205,8 +205,8 @@ COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 
 def publish(folder: Path, right_shares: dict[str, float], samples: int = 5) -> None:
-    """Write the files of a repository. `right_shares` maps a file of completions to the share of
-    questions that it solves."""
+    """Write the files of a repository. `right_shares` maps the name of a file of completions to the
+    share of questions whose completions in this file are right."""
     chat = "user\n{}.\nPut your final answer within \\boxed{{}}.\nassistant\n{}"
     (folder / "dset").mkdir(parents=True)
     rows = [
@@ -383,7 +383,7 @@ def test_the_released_grader_gives_the_published_pass_rates(tmp_path, split):
     assert changed and all(f"p{i}: " in done.stdout for i in changed)
     assert f"changes the pass rate of {len(changed)} problems" in done.stdout
     assert all(rows[i]["answer"] == "(A)" for i in changed), (
-        "only problems with the answer of the prompt's example, (A), may change"
+        "only pass rates of problems with the answer (A), the example in the prompt, may change"
     )
 
 

@@ -1,5 +1,5 @@
-"""A new summary table, table of the supplement or figure needs only an entry and a function. All other
-parts of the project find the new table or figure through the registry."""
+"""A new table of the summaries or of the supplement, or a new figure, needs only an entry and a
+function. All other parts of the project find the new table or figure through the registry."""
 
 import shutil
 import subprocess
@@ -57,7 +57,7 @@ def test_an_added_table_and_figure_appear_in_summaries_paper_and_report(finished
     assert done.returncode == 0, done.stdout + done.stderr
     rows = (finished.folder / "results/summaries/mini/best.csv").read_text().splitlines()
     assert rows[0] == "model,task,eval_task,policy,recipe,gain" and len(rows) == 1 + 2, (
-        "one row for each test"
+        "expected one row for each test set"
     )
     paper = finished.folder / "paper/mini"
     assert "largest gain" in (paper / "tables/best_gain.tex").read_text()
@@ -74,7 +74,7 @@ def test_an_added_table_and_figure_appear_in_summaries_paper_and_report(finished
         ).stdout
         assert "The largest gain of each test, in a new table." in " ".join(text.split())
         assert "The largest gains, drawn." in " ".join(text.split()), (
-            "the PDF must hold a new figure that the paper's text does not place"
+            "the PDF must show a new figure that the supplement's text does not place"
         )
     report = finished.folder / "report.html"
     done = finished.snakemake("--report", str(report))

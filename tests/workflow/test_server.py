@@ -73,7 +73,7 @@ def test_a_subset_is_chosen_with_samples_from_a_server_and_the_plan_states_their
 ):
     plan = snakemake(served_world, "-n", "subset")
     assert plan.returncode == 0, plan.stdout + plan.stderr
-    assert "at most 10 requests" in plan.stdout + plan.stderr  # of each of the two probe jobs
+    assert "at most 10 requests" in plan.stdout + plan.stderr  # for each of the two probe jobs
     assert "2,500 sampled tokens, costing at most 0.01" in plan.stdout + plan.stderr
     done = snakemake(served_world, "subset")
     assert done.returncode == 0, done.stdout + done.stderr

@@ -119,8 +119,8 @@ def test_an_environment_behind_a_link_is_refused(clone):
 
 
 def test_a_lock_of_environments_is_never_emptied(clone):
-    """`make` opens the lock only for appending. Otherwise, `make` would empty the file behind a
-    link by which another account replaces the lock after the check."""
+    """`make` opens the lock only for appending. Otherwise, another account could replace the lock
+    by a link after the check, and `make` would empty the file behind the link."""
     clone.build()
     precious = clone.folder / "precious"
     precious.write_text("content")

@@ -392,7 +392,7 @@ def result_checksums(world) -> dict[str, str]:
     return checksums
 
 
-# rules in the order of their jobs
+# rules, in the order in which their jobs run
 CHOOSING = ("probe", "measure_signals", "select_subset", "export_subset")
 TRAINING = (
     "read_annotated",
