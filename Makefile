@@ -16,7 +16,7 @@
 # ENVIRONMENTS=/shared/folder, with any target: makes environments in this folder, for all clones with the same locks. The file .environments
 #                 stores the folder's path for later calls. Only you and root may have write permission in the folder; with
 #                 ENVIRONMENTS_OWNER=ACCOUNT, also the account that made the environments
-# make gpu-check  the first hour on GPUs: ten checks in order, numbers in results/gpu-check (FROM=3: from the third; MODEL=smollm2-135m)
+# make gpu-check  the first hour on GPUs: ten checks in order, numbers in results/gpu-check (FROM=3: from the third check; MODEL=smollm2-135m)
 # make readme     run README's commands in an empty Debian (needs root and debootstrap; QUICK=1: only set-up and dry-runs). The Debian
 #                 is kept in DEBIAN=FOLDER
 # make images-check  execute the definitions of the container images (needs root, buildah, debootstrap and gigabytes of disk;

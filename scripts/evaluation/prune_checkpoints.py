@@ -1,5 +1,5 @@
-"""Remove the weights of all checkpoints of an evaluated run except the last (keep_checkpoints:
-last).
+"""Remove the weights of all checkpoints except the last checkpoint of an evaluated run
+(keep_checkpoints: last).
 
     python scripts/evaluation/prune_checkpoints.py \\
         --checkpoints results/training/tiny/swaps/mini/hard/seed0/checkpoints --output pruned.json
