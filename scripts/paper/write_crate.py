@@ -7,7 +7,7 @@ and the provenance of each run.
 
 Profile: https://w3id.org/ro/wfrun/workflow/0.5. The crate describes one action of the workflow with
 all results, and one action for each run with the times in the run's provenance.json. Runs whose
-files are not on this machine are omitted. A study may have committed summaries and no such files.
+files are not on this machine are omitted, because a study may have only committed summaries.
 """
 
 from hardgrpo.runtime import errors, files, links

@@ -228,7 +228,7 @@ def title(root: Path, config: dict) -> str:
     return f"{question} Choose by {best.replace('_', ' ')}: it was shown to beat a random choice"
 
 
-# measures of the leads of real models, as the picture names them
+# Values of column `measure` of `real_models`: how a lead was measured, as the picture says it
 TRAINED_APART = "trained on chosen\nprompts, tested\non other prompts"
 TRAINED_ON_ALL = "trained on the\nwhole pool, gain on\nthe chosen prompts"
 
