@@ -262,7 +262,7 @@ def check_four_bits(bench: Workbench) -> dict:
 
 
 def check_evaluation(bench: Workbench) -> dict:
-    """Evaluation: one start of the engine for all adapters, one process for full-weight checkpoints"""
+    """Evaluation: one engine start for all adapters, one process for full-weight checkpoints"""
     run = bench.read_run("trained")
     rows = bench.evaluate("adapters", bench.setting.small, run.folder / "checkpoints", "--base")
     numbers = {
@@ -408,8 +408,8 @@ def check_differences(run: Run, numbers: dict) -> None:
 
 
 def check_sync(run: Run, numbers: dict) -> None:
-    """Raise `Failed` if the log-probabilities of vLLM and the trainer differ more in the last update
-    than in the first, or if the KL of the last update is too small for this check."""
+    """Raise `Failed` if the log-probabilities of vLLM and the trainer differ much more in the last
+    update than in the first, or if the KL of the last update is too small for this check."""
     first_update, last_update = run.updates[0], run.updates[-1]
     if "logp_difference_mean" not in last_update:  # without vLLM
         return

@@ -416,8 +416,8 @@ class Run:
 
 class PeakMemory:
     """`gib` is the peak memory during the block, in GiB, of the GPU that uses most memory; None
-    without GPUs. A thread calls nvidia-smi five times a second. If CUDA_VISIBLE_DEVICES is set, only
-    the GPUs that this variable lists count, because other jobs may use the remaining GPUs."""
+    without GPUs. A thread calls nvidia-smi five times a second. If CUDA_VISIBLE_DEVICES is set,
+    only the GPUs that this variable lists count, because other jobs may use the remaining GPUs."""
 
     def __init__(self, gpus: int):
         self.gib, self.ended = (0.0 if gpus else None), threading.Event()
