@@ -4,8 +4,9 @@
         --commit 0123456789abcdef0123456789abcdef01234567 --name folder/file.json \\
         --output results/originals/owner--name@0123456789abcdef0123456789abcdef01234567/folder/file.json
 
-HARDGRPO_GITHUB names another server with the paths of raw.githubusercontent.com. HARDGRPO_MIRROR
-names a mirror for files that this server does not deliver (hardgrpo.data.mirror).
+HARDGRPO_GITHUB names another server, with the same paths as raw.githubusercontent.com. Files that
+the server does not deliver are read from the mirror that HARDGRPO_MIRROR names
+(hardgrpo.data.mirror).
 """
 
 from hardgrpo.data import inputs, mirror

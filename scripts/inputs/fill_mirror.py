@@ -5,7 +5,7 @@ from the mirror if the file's source no longer delivers it (hardgrpo.data.mirror
     python scripts/inputs/fill_mirror.py --output /archive/mirror --entries 'openai/*'  # some
     HARDGRPO_MIRROR=/archive/mirror .venv/bin/snakemake --profile laptop                # use it
 
-Files that the folder already has, with the checksum of inputs.lock, are not downloaded again. The
+Files that are already in the folder with the checksum of inputs.lock are not downloaded again. The
 prepared problems of a task have a checksum in inputs.lock, but cannot be downloaded and are not in
 the mirror. Copy the folder unchanged to a web server or into an archive.
 """

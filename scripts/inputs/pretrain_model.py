@@ -43,7 +43,7 @@ def main() -> None:
     import torch  # imported here, see hardgrpo.runtime.warm
     from transformers import logging
 
-    # A second thread gains nothing; replicates are pretrained side by side.
+    # A second thread would not shorten the training. Snakemake pretrains replicates in parallel.
     torch.set_num_threads(1)
     if exact_products.is_narrow(settings["hidden_size"]) and environments.is_exact():
         exact_products.install()

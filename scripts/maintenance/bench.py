@@ -4,10 +4,10 @@ figure.
     python scripts/maintenance/bench.py                          all benchmarks (`make bench`)
     python scripts/maintenance/bench.py --only grading planning  two benchmarks
 
-Each row compares two implementations of the same work, measured side by side in one run. A
-benchmark is a module of scripts/maintenance/bench/ with a function `run(options)`, which returns
-rows (`benchmarks.row`) or raises `Skipped` with the reason. The exit status does not depend on the
-measurements.
+A row compares a measurement of the project with a baseline, in most rows another implementation of
+the same work that is measured in the same run. A benchmark is a module of
+scripts/maintenance/bench/ with a function `run(options)`, which returns rows (`benchmarks.row`) or
+raises `Skipped` with the reason. The exit status does not depend on the measurements.
 """
 
 from benchmarks import COLUMNS, Skipped
@@ -96,12 +96,13 @@ def print_rows(rows: list[dict]) -> None:
 
 
 def format_number(value: float | None) -> str:
-    """A number with three significant digits."""
+    """A number with three significant digits, from 1000 on all digits before the point; "" for
+    None."""
     return "" if value is None else f"{value:,.3g}" if value < 1000 else f"{value:,.0f}"
 
 
 def write_figure(rows: list[dict], folder: Path) -> None:
-    """Draw the rows that have a target as bench.pdf and bench.png."""
+    """Draw the rows that have a target, except a target of 0, as bench.pdf and bench.png."""
     from hardgrpo.report import plotting  # imports matplotlib, which no benchmark needs
 
     target_rows = [
@@ -117,8 +118,8 @@ def write_figure(rows: list[dict], folder: Path) -> None:
 
 
 def compare_with_target(row: dict) -> dict:
-    """`times`: how many times as good as its target the measurement is (1: just met). `label`:
-    measurement and target in words."""
+    """`times`: how good the measurement is relative to its target (1: target just met, 2: twice as
+    good). `label`: measurement and target in words."""
     quantity, sign, limit = row["target"].split()
     value, limit = row[quantity], float(limit)
     unit = "" if quantity == "ratio" else f" {row['unit']}"
@@ -129,7 +130,7 @@ def compare_with_target(row: dict) -> dict:
 
 
 def draw(plotting, rows: list[dict]):
-    """(figure of `times` of each row, on a logarithmic scale; rows drawn)."""
+    """(figure, frame of the rows). The figure shows `times` of each row on a logarithmic scale."""
     frame = plotting.pd.DataFrame(rows, columns=[*COLUMNS, "times", "label"])
     figure, (axis,) = plotting.panels(1, height=0.3 + 0.2 * len(frame), columns=1)
     figure.set_figwidth(plotting.WIDE)

@@ -114,8 +114,8 @@ def run(
 
 
 def run_alone(command: list[str], folder: Path, environment: dict[str, str]):
-    """(exit status, output, resource usage) of a command. The usage includes its child processes;
-    the memory is the peak of a single process."""
+    """(exit status, output, resource usage) of a command. The usage includes the command's child
+    processes; the memory in it is the peak of a single process."""
     with tempfile.TemporaryFile("w+") as output:
         process = subprocess.Popen(
             command, cwd=folder, env=environment, stdout=output, stderr=subprocess.STDOUT

@@ -5,14 +5,15 @@ archive from which Apptainer can build an image without internet.
     apptainer build envs/figures.sif oci-archive:/var/lib/hardgrpo-images/figures.oci.tar
 
 buildah runs the sections as `apptainer build` does: %files, %post (sh -ex), %environment, %test (sh
-without options, with the environment). The base is the definition's pinned image; where no registry
-can be reached, it is a Debian 12 from debootstrap with its Python 3.11, which the locks support.
+without options, with the environment). The base is the image that the definition pins or, where no
+registry can be reached, a Debian 12 from debootstrap. The locks support Debian's Python 3.11.
 In the image for figures, the program then draws the figures and the supplement of a small study
 from the study's committed summaries.
 
 While an image is built, pip uses this machine's settings for package indexes and proxies. The image
-does not contain these settings. The sections run as root in a chroot, which does not confine root.
-Therefore the program refuses a folder that another account owns or can write to.
+does not contain these settings. The sections run as root in a chroot, which does not confine root:
+an account that can change files of --folder could become root of this machine. Therefore the
+program refuses a folder that another account owns or can write to.
 """
 
 import repository_files
@@ -31,11 +32,12 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 STUDY = "mini"
 # When Apptainer builds an image from an OCI image, it empties the files 90- and 91-environment.sh
-# in /.singularity.d/env. Containers of the built image source every other file of that folder.
+# in /.singularity.d/env, and leaves further files of that folder as they are. Containers of the
+# built image source all files of that folder.
 ENVIRONMENT_FILE = "/.singularity.d/env/92-definition.sh"
 TEST_FILE = "/.singularity.d/test"
 DEBIAN_PACKAGES = "python3,python3-venv,ca-certificates"
-COMPLETE = ".debootstrap-complete"  # empty file: debootstrap has completed the Debian
+COMPLETE = ".debootstrap-complete"  # empty file, written after debootstrap has ended
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,4 @@
-"""Run the commands of README.md one after the other in an empty Debian, in a fresh copy of this
-clone.
+"""Run the commands of README.md one after the other in a minimal Debian, in a copy of this clone.
 
     sudo python scripts/maintenance/follow_readme.py --root /var/lib/hardgrpo-debian             # all commands
     sudo python scripts/maintenance/follow_readme.py --root /var/lib/hardgrpo-debian --quick     # set-up and dry-runs
@@ -7,8 +6,9 @@ clone.
 debootstrap installs Debian with the requirements that README.md names (make, and Python with
 Debian's package python3-venv) and with git, which the copy of the clone needs. pip gets this
 machine's settings: the variables PIP_* and *_proxy, and the files and folders that these variables
-name. The commands run as root in a chroot, which does not confine root. Therefore the program
-refuses a folder that another account owns or can write to.
+name. The commands run as root in a chroot, which does not confine root: an account that can change
+files of --root could become root of this machine. Therefore the program refuses a folder that
+another account owns or can write to.
 """
 
 import repository_files

@@ -76,8 +76,8 @@ def main() -> None:
 
 def model_folders_by_arm(study: str) -> dict[tuple[str, str, str], list[str]]:
     """{(model, policy, recipe): folders of the last checkpoints of the runs}. The key (model, "",
-    "") has the base models of the runs. Runs whose base model is missing are left out. Raise a
-    `UserError` if no run remains."""
+    "") has the base models of the runs. Runs on tasks other than TASK, and runs whose base model is
+    missing, are left out. Raise a `UserError` if no run remains."""
     folders: dict[tuple[str, str, str], dict[str, None]] = defaultdict(dict)
     for run in ResolvedStudy.of(load.read(), study).runs:
         base = paths.model_folder(run.base)

@@ -1,12 +1,12 @@
-"""Measure what Slurm's scheduling costs: run workflows of empty jobs with Snakemake's profile `slurm`.
+"""Measure the time and memory that Snakemake needs to run empty jobs through Slurm.
 
     python scripts/maintenance/measure_slurm.py --jobs 100 1000 --output docs/slurm_jobs.csv
 
 The jobs go to the cluster of this shell's `sbatch`; `tests/slurm_cluster.py FOLDER` starts a
-cluster on this machine. For each number of jobs, the program runs one workflow and writes one row:
-the processor time of Snakemake and of the commands that Snakemake calls on the login node (sbatch,
-sacct), and the memory of the largest of these processes. Rows of --output with other numbers of
-jobs are kept.
+cluster on this machine. For each number of jobs, the program runs one workflow with the profile
+`slurm` and writes one row: the elapsed time, the processor time of Snakemake and of the commands
+that Snakemake calls on the login node (sbatch, sacct), and the memory of the largest of these
+processes. Rows of --output with other numbers of jobs are kept.
 """
 
 import benchmarks

@@ -1,4 +1,5 @@
-"""Print checksums of the results of training's operations, to compare the rounding of two machines.
+"""Print checksums of the results of operations that training uses, to compare the rounding of two
+machines.
 
     python scripts/maintenance/rounding.py
     python scripts/maintenance/rounding.py --exact    # with the kernels for small models
@@ -13,7 +14,7 @@ from hardgrpo.runtime import environments, errors, exact_products
 import argparse
 import hashlib
 
-# rows, inner, columns
+# (rows, inner size, columns) of matrix products
 SHAPES = ((200, 96, 256), (640, 96, 96), (640, 256, 96), (96, 640, 256), (16, 96, 64), (1, 96, 96))
 ELEMENTWISE = ("exp", "log", "sqrt", "rsqrt", "cos", "sin", "tanh", "sigmoid")
 UPDATES, TOKENS = 6, 30
@@ -42,7 +43,7 @@ def main() -> None:
             name,
             hashlib.sha256(value.detach().contiguous().numpy().tobytes()).hexdigest()[:16],
             sep=": ",
-            flush=True,  # an emulated processor takes minutes
+            flush=True,  # because an emulated processor takes minutes for all lines
         )
 
 

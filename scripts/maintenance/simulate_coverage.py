@@ -63,9 +63,9 @@ def simulate(
         root = (vectors * np.sqrt(np.maximum(values, 0.0))).astype(np.float32)
         return rng.standard_normal((replications, *shape, len(rates)), dtype=np.float32) @ root.T
 
-    # All parts except the replicate's are scaled to a total variance of at most 1. The replicate's
-    # part increases this variance. `level` is multiplied by the increase of the standard deviation,
-    # so that the expected accuracy does not change.
+    # All parts except `replicate` are scaled to a total variance of at most 1. The part `replicate`
+    # increases this variance. `level` is multiplied by the increase of the standard deviation, so
+    # that the expected accuracy does not change.
     scale = np.sqrt(np.maximum(shared_variance, 1.0))
     level = stats.norm.ppf(rates) * np.sqrt(1 + replicate_variance)
     problem = draw("problem", problems) / scale
@@ -79,7 +79,7 @@ def simulate(
     is_correct = latent + noise_sd * rng.standard_normal(latent.shape, dtype=np.float32) > 0
     is_correct = np.moveaxis(is_correct, -1, 1)  # (R, arms, S, N, m)
 
-    # Standard deviation of all parts except the problem's
+    # standard deviation of all parts except `problem`
     spread = np.sqrt(
         np.maximum(1 + replicate_variance - np.diag(covariances["problem"]) / scale**2, 1e-9)
     )

@@ -73,7 +73,8 @@ def _components(arms: list[np.ndarray]) -> list[np.ndarray]:
     """The covariance matrices of PARTS from the grades of the arms, each (S, N, m); (1, N, m) for a
     base that all replicates share."""
     count, seeds = len(arms), len(arms[-1])
-    # latent correlations with different and with the same sample number
+    # Latent correlations across and within replicates. The last axis: at different sample numbers,
+    # at the same sample number.
     across, within = np.zeros((2, count, count, 2))
     for a in range(count):
         for b in range(a, count):

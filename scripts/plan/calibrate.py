@@ -2,7 +2,7 @@
 plans and walltimes use.
 
     python scripts/plan/calibrate.py              # calibrate from all finished jobs in results/
-    python scripts/plan/calibrate.py --check 0    # compare the other seeds with a calibration on seed 0
+    python scripts/plan/calibrate.py --check 0    # calibrate on seed 0, predict the jobs of other seeds
 
 Without calibration, a plan uses the constants of src/hardgrpo/planning/durations.py. Calibrate
 again when more jobs have finished.

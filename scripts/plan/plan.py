@@ -10,7 +10,7 @@ The planned jobs are the jobs that `snakemake -n` lists. src/hardgrpo/planning/d
 estimates the time of each job; scripts/plan/calibrate.py corrects the estimates by the times of
 finished jobs.
 The program prints a table and writes plan.txt, plan.csv, jobs.csv, detectable.csv (the smallest
-effects that the design would detect), power.csv (the seeds that published differences need),
+effects that the design would detect), power.csv (the seeds needed to detect published differences),
 labels.csv (the labels that each run buys), plan.json and plan.html (with a Gantt chart) to
 results/plan/.
 """

@@ -53,7 +53,7 @@ def main() -> None:
     if args.grader:
         graders.check_grader(args.grader, args.completions)
     provenance.check_manifest(args.model)
-    from hardgrpo.sampling import model_folders  # takes seconds
+    from hardgrpo.sampling import model_folders  # imported here, because this takes seconds
 
     tokenizer = model_folders.load_tokenizer(args.model)
     if not args.graded:

@@ -1,5 +1,5 @@
-"""Turn a recording (JSON Lines: question, completions) into a probe file, matching problems of a
-task by question.
+"""Turn a recording (JSON Lines: question, completions) into a probe file of a task. Lines of the
+recording and problems of the task are matched by question.
 
     python scripts/probe/import_recording.py --recording base.jsonl \\
         --problems results/tasks/T/train.jsonl --output results/probe/M/T/shard0.jsonl.gz

@@ -1,4 +1,4 @@
-"""Sample K completions per prompt from the base model, at temperature 1.
+"""Sample several completions per prompt from the base model, at temperature 1.
 
     python scripts/probe/probe.py --model results/models/tiny \\
         --problems results/tasks/swaps/train.jsonl --prompt '{question}' --samples 10 \\

@@ -7,9 +7,9 @@
 The program writes a CSV file (id, pass_rate, rank), and a JSON file with the same stem about the
 choice. The JSON file holds the sizes of pool and subset, the pass rate of the last chosen prompt
 (the boundary), the number of candidates tied at the boundary and how many of them were chosen, and
-the number of answers to buy for the choice and for training. For a policy `by` a signal
-(src/hardgrpo/selection/signals.py) the program reads --signals instead of --difficulty. The file of
---signals is made without answers. The CSV file then has the signal instead of the pass rate. For
+the number of answers to buy for the choice and for training. If the policy chooses `by` a signal
+(src/hardgrpo/selection/signals.py), the program reads --signals, which is made without answers,
+instead of --difficulty, and the CSV file has the signal instead of the pass rate. For
 `by: predicted` the program also reads --sample, the prompts that were annotated for the fit.
 
 After a probe that stopped early (probe_early.py), many prompts have only bounds of their pass rate.

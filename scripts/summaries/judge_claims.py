@@ -6,7 +6,7 @@ study's numbers.
         --conditions '{"first_recipe": "mini", "tasks": {"swaps": {"completion_tokens": 48, "problems": "swaps"}, ...}, "weaker": ["arithmetic"], "own_bases": ["tiny"]}' \\
         --output paper/mini
 
-The program reads summary tables alone, so that a new or changed claim needs no new training run.
+The program reads only summary tables, so that a new or changed claim needs no new training run.
 --conditions is the value of claim_conditions.conditions as JSON.
 """
 

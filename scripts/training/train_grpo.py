@@ -121,8 +121,8 @@ def main() -> None:
     environments.use(*recipes.packages(spec.training), gpus=hardware.gpus)
     recipes.check_machine(spec.training, hardware)
     recipes.micro_batches(settings.texts_per_update(spec.training), hardware)
-    # Hide the other GPUs before CUDA starts: the trainer would otherwise use every visible GPU,
-    # with a thread for each.
+    # Hide all GPUs except one before CUDA starts: the trainer would otherwise use every visible
+    # GPU, with a thread for each.
     if hardware.gpus == 1:
         os.environ["CUDA_VISIBLE_DEVICES"] = os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[
             0

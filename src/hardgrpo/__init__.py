@@ -40,7 +40,8 @@ def show_failed_import(kind: type, error: BaseException, traceback) -> None:
     while cause := causes[-1].__cause__ or causes[-1].__context__:
         causes.append(cause)
     if any(map(is_out_of_memory, causes)):
-        sys.unraisablehook = lambda _: None  # silence exit handlers of libraries, which fail, too
+        # Exit handlers of libraries then fail as well; their errors are not shown.
+        sys.unraisablehook = lambda _: None
         print(
             "error: there is no memory to load the program's libraries; free some memory, or use a machine with more memory",
             file=sys.stderr,

@@ -25,10 +25,10 @@ def run(options) -> list[dict]:
             benchmarks.run([sys.executable, "-c", IMPORTS])[time_index] for _ in figure_paths
         )
 
-    draw_figures(0)  # counts the figures, and brings the files into memory
+    draw_figures(0)  # counts the figures, and fills the operating system's cache of files
     name = f"{len(figure_paths)} figures and all tables; {len(figure_paths)} imports of pyplot and pandas"
     repeats = max(1, options.repeats // 2)
-    # `time_index` is a place in the result of `benchmarks.run`: 0 wall, 1 processor seconds
+    # `time_index` is an index in the result of `benchmarks.run`: 0 wall, 1 processor seconds
     return [
         benchmarks.compare(
             name,

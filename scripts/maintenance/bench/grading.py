@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable
 
 RECORDINGS = ("base", "checkpoint-400")
-MIN_SECONDS = 0.5  # of a measurement
+MIN_SECONDS = 0.5  # A measurement grades all completions again until this time has passed.
 DIFFERENCES = [
     "recording",
     "question",

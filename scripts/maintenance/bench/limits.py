@@ -1,5 +1,5 @@
-"""Compare the speed of probing and of a GRPO step with the limits of the device's memory and
-arithmetic.
+"""Compare the speed of probing and of GRPO steps with the highest speed that the device's memory
+and arithmetic allow.
 
 The device is a GPU if there is one, otherwise one CPU core. The program measures the limits: bytes
 per second of a copy within the device's memory, and operations per second of a large matrix product
@@ -120,7 +120,7 @@ class Machine:
         self.width = torch.empty(0, dtype=kind).element_size()
         source = torch.ones(numbers, dtype=kind, device=device)
         target, matrix = torch.empty_like(source), torch.ones(size, size, dtype=kind, device=device)
-        # read and write
+        # A copy reads and writes each byte.
         self.bandwidth = 2 * numbers * self.width / self.seconds(lambda: target.copy_(source))
         self.arithmetic = 2 * size**3 / self.seconds(lambda: matrix @ matrix)
 
@@ -151,8 +151,8 @@ class Model:
 def sampling_seconds(
     machine: Machine, model: Model, prompts: list[float], tokens: list[float], batch: int
 ) -> float:
-    """The shortest possible time for completions of `tokens` tokens after prompts of `prompts`
-    tokens, in batches of `batch`."""
+    """The shortest possible time to sample completions in batches of `batch`. `prompts` and
+    `tokens` are the lengths of the prompts and of their completions in tokens."""
     arithmetic = model.operations * (sum(prompts) + sum(tokens)) / machine.arithmetic
     steps = math.ceil(len(tokens) / batch) * max(tokens)
     bytes_read = steps * model.weights + model.cache * sum(
@@ -184,8 +184,8 @@ def probe(folder: Path, model: str, engine: str, spec: Spec, gpus: int) -> tuple
 
 
 def train(folder: Path, model: str, spec: Path, gpus: int) -> tuple[float, int, float]:
-    """(mean seconds, completions, mean tokens of a completion) of the steps of
-    scripts/training/train_grpo.py, except the first step."""
+    """(mean seconds of a step, completions of a step, mean tokens of a completion) of
+    scripts/training/train_grpo.py. The means leave out the first step."""
     changes = {"base": "bf16", "precision": "bf16"} if gpus else {}
     short_spec = benchmarks.write_spec(
         spec, folder / "spec.yaml", UPDATES, changes, model_folder=str(ROOT / model)

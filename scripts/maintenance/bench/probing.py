@@ -72,10 +72,11 @@ def measure(
     together=False,
     program=False,
 ) -> list[dict]:
-    """Rows of early-stopped probing on known outcomes (prompts, K). With `program`, probing follows
-    probe_early.py; else it stops when the subset is decided. The baseline is the fewest samples
-    that prove a subset, mean over the seeds. With `together`, a single probe decides the subsets of
-    all seeds, and the baseline is the largest baseline of the seeds, a lower bound for all."""
+    """Rows of early-stopped probing on known outcomes, of shape (prompts, samples). With `program`,
+    probing follows probe_early.py; else it stops when the subset is decided. The first row's
+    baseline is the fewest samples that prove a subset, averaged over the seeds. With `together`, a
+    single probe decides the subsets of all seeds, and the baseline is the number of samples for the
+    seed that needs most: a lower bound for all seeds together."""
     name = f"{pool_name}, {' '.join(map(str, policy.values()))}, {f'batches of {batch}' if batch > 1 else 'one at a time'}, "
     name += "as the program" if program else "decided only"
     name += f", confidence {confidence}" if confidence < 1 else ""
@@ -130,14 +131,15 @@ def measure(
 
 
 def simulate_pool(prompts: int) -> np.ndarray:
-    """A pool like GSM8K's with K = 5 and p from Beta(0.187, 0.187): 36 % of the prompts are never
-    solved."""
+    """Outcomes, of shape (prompts, 5), of a pool like that of GSM8K: pass rates are drawn from
+    Beta(0.187, 0.187), and 36 % of the prompts are never solved."""
     rng = np.random.default_rng(0)
     return rng.random((prompts, 5)) < rng.beta(0.187, 0.187, prompts)[:, None]
 
 
 def read_outcomes(path: Path) -> np.ndarray:
-    """Outcomes (prompts, K) of a recording whose answers are letters of choices."""
+    """Outcomes, of shape (prompts, samples), of a recording whose answers are letters of
+    choices."""
     rows = files.read_jsonl(path, {"completions": list, "answer": str})
     return np.array(
         [

@@ -104,8 +104,8 @@ def run(options) -> list[dict]:
 def evaluation(
     engines, options, model_folder: Path, requests: list, prompts: list, tokenizer, problems: Path
 ) -> list[dict]:
-    """Rows of the benchmark for the evaluation of a base model with its adapters, in processor time
-    of whole calls, which include the start of the engines."""
+    """Rows of the benchmark for the evaluation of a base model with its adapters. The processor
+    times include the start of the engines."""
     requests, prompts = requests[: 2 * BATCH], prompts[: 2 * BATCH]
     with benchmarks.scratch() as temporary:
         folders = new_adapters(engines.load(str(model_folder)), Path(temporary))

@@ -3,8 +3,8 @@ prompts.
 
 Throughput compares `hardgrpo.sampling.server_engine` with a bare asyncio client that sends the same
 requests with the same limit and stores nothing. On two cores, server and client compete for the
-processor, and the throughput varies by a tenth between measurements. The processor time of the
-client shows what the project adds. The memory benchmark compares two probes
+processor, and the throughput varies by a tenth between measurements. Therefore the processor times
+of the two clients are compared as well. The memory benchmark compares two probes
 (scripts/probe/probe.py) of a server that answers immediately; one probe has ten times as many
 prompts as the other.
 """

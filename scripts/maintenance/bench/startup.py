@@ -48,12 +48,12 @@ def run(options) -> list[dict]:
 
 def compare_forked(repeats: int) -> dict:
     """The row that compares a forked program with the same program started alone. The row holds
-    wall time, because the processor time of a forked process is not measured with that of the
-    program."""
+    wall time, because `benchmarks.run` does not measure the processor time of the forked
+    process."""
     with benchmarks.scratch() as folder:
         command = [sys.executable, f"{folder}/program.py"]
         Path(command[1]).write_text(NEEDS_ALL)
-        # `sleep` stands in for Snakemake: the server that forks programs ends when it ends.
+        # `sleep` stands in for Snakemake: the server that forks programs ends when `sleep` ends.
         sleep = subprocess.Popen(["sleep", "600"])
         environment = {warm.SOCKET: f"{folder}/sockets/{sleep.pid}", "OMP_NUM_THREADS": "1"}
         try:

@@ -4,8 +4,8 @@ reason.
 Tolerances are those of arithmetic in bf16. Logits between 16 and 32 are rounded to multiples of
 1/8, an error with a standard deviation of .036. Between two implementations, a token's
 log-probability then differs by .041 on average, and the KL is .0013. Measured with SmolLM2-135M on
-an H100: .043 and .0011. The checks also report numbers without a tolerance, for comparison with the
-plan.
+an H100: .043 and .0011. The checks also report numbers without a tolerance, such as speeds
+(docs/gpus.md).
 """
 
 from hardgrpo.data import tasks
@@ -26,8 +26,9 @@ PROBE_DIFFERENCE = 0.03
 # Largest mean difference of a token's log-probability between vLLM and the trainer, before any
 # update.
 TOKEN_DIFFERENCE = 0.06
-LATER_DIFFERENCE = 0.1  # the same limit, after updates
-# After training, the mean difference must be below GROWTH times its first value plus ROUNDING.
+LATER_DIFFERENCE = 0.1  # the same for the last update
+# The mean difference of the last update must be below GROWTH times that of the first update, plus
+# ROUNDING.
 GROWTH, ROUNDING = 1.5, 0.005
 # Smallest KL of the last update for `check_sync`. With a larger KL, the mean difference exceeds the
 # limit of GROWTH if vLLM has not received the trained weights.
@@ -261,7 +262,7 @@ def check_four_bits(bench: Workbench) -> dict:
 
 
 def check_evaluation(bench: Workbench) -> dict:
-    """Evaluation: one start of the engine for all adapters, one process for whole checkpoints"""
+    """Evaluation: one engine start for all adapters, one process for full-weight checkpoints"""
     run = bench.read_run("trained")
     rows = bench.evaluate("adapters", bench.setting.small, run.folder / "checkpoints", "--base")
     numbers = {
@@ -407,8 +408,8 @@ def check_differences(run: Run, numbers: dict) -> None:
 
 
 def check_sync(run: Run, numbers: dict) -> None:
-    """Raise `Failed` if vLLM's log-probabilities diverge from the trainer's as the policy diverges
-    from the base, or if the policy diverges too little for this check."""
+    """Raise `Failed` if the log-probabilities of vLLM and the trainer differ much more in the last
+    update than in the first, or if the KL of the last update is too small for this check."""
     first_update, last_update = run.updates[0], run.updates[-1]
     if "logp_difference_mean" not in last_update:  # without vLLM
         return
@@ -482,8 +483,9 @@ def stop_run(bench: Workbench, name: str, model: str, recipe: dict, **options) -
 
 
 def score_adapter(bench: Workbench, model: str, folder: Path) -> dict:
-    """Mean differences of a token's log-probability between vLLM and transformers, and between the
-    base and the adapter."""
+    """Mean differences of a token's log-probability: between vLLM and transformers (the larger of
+    the differences without and with the adapter), and between the model without and with the
+    adapter in transformers."""
     adapter = bench.folder / "adapter"
     shutil.rmtree(adapter, ignore_errors=True)
     bench.run("adapter", SCORING, "adapter", folder, adapter)

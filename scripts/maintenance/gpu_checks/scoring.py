@@ -7,11 +7,11 @@
 
 `checksum` prints the checksum of the weights, as training records it. `adapter` copies an adapter
 and adds random numbers to its matrices B, so that the adapter changes completions. `sample` samples
-greedy completions with vLLM, with the base model and with the adapter, and writes their
-tokens with log-probabilities. `score` computes log-probabilities of these completions with
-transformers and writes them to SAMPLED.json.scores: `base`, the base model's completions under the
-base model; `adapter`, the adapter's completions under the adapter; `base_under_adapter`, the base
-model's completions under the adapter.
+greedy completions of the base model and of the adapter with vLLM, and writes their tokens with
+log-probabilities. `score` computes log-probabilities of these completions with transformers and
+writes them to SAMPLED.json.scores: `base`, the base model's completions under the base model;
+`adapter`, the adapter's completions under the adapter; `base_under_adapter`, the base model's
+completions under the adapter.
 """
 
 from hardgrpo.runtime import environments, errors, files

@@ -146,7 +146,8 @@ class Workbench:
         return path
 
     def check_inputs(self) -> None:
-        """Raise a `UserError` if a model or the problems are missing."""
+        """Write the problems of the checks. Raise a `UserError` if a model or the problems are
+        missing."""
         paths_needed = [
             f"{self.model(name)}/manifest.json"
             for name in dict.fromkeys((self.setting.small, *self.setting.large))
@@ -414,9 +415,9 @@ class Run:
 
 
 class PeakMemory:
-    """Measures the peak memory of any one GPU in GiB during the block, by calling nvidia-smi five
-    times a second; None without GPUs. If CUDA_VISIBLE_DEVICES is set, only the GPUs that this
-    variable lists count, because other jobs may use the remaining GPUs."""
+    """`gib` is the peak memory during the block, in GiB, of the GPU that uses most memory; None
+    without GPUs. A thread calls nvidia-smi five times a second. If CUDA_VISIBLE_DEVICES is set,
+    only the GPUs that this variable lists count, because other jobs may use the remaining GPUs."""
 
     def __init__(self, gpus: int):
         self.gib, self.ended = (0.0 if gpus else None), threading.Event()

@@ -1,4 +1,4 @@
-"""The committed summaries of the studies that the pages show, and their claims."""
+"""The committed summaries of the studies that the pages show, and the claims of these studies."""
 
 from hardgrpo.analysis import claims, published, summaries, verdicts
 from hardgrpo.report import registry

@@ -78,8 +78,8 @@ def reference(config: dict) -> str:
 
 
 def rules() -> list[str]:
-    """A table of the rules of policies: the prompts that each takes, its keys, and the labels that
-    it needs before it chooses."""
+    """A table of the rules of policies: the prompts that each rule takes, the keys that it needs,
+    and the labels that it needs before the choice."""
     lines = [
         "### What a rule takes",
         "",
@@ -160,7 +160,7 @@ def value(part: dict, json_schema: dict) -> str:
     """The values that a key may have, in words."""
     if "$ref" in part and (name := part["$ref"].rsplit("/", 1)[1]) in SECTIONS:
         words = re.sub("(?<!^)([A-Z])", r" \1", name).lower()
-        # the name of the kind in config.yaml, if the class has one
+        # the value of key `kind` in config.yaml, if the class has this key
         kind = json_schema["$defs"][name].get("properties", {}).get("kind", {}).get("const", words)
         return f"[{kind}](#{anchor(SECTIONS[name])})"
     part = resolve(part, json_schema)

@@ -35,9 +35,9 @@ def text_of(row) -> str:
 
 
 def contrast(mcnemar: pd.DataFrame) -> str:
-    """The contrast that the study named before its runs: the greedy gain of `random` with recipe
-    `mini_100_quarter` minus the greedy gain with `mini_100`. The interval is for new base models on
-    the same problems."""
+    """The greedy gain of `random` with recipe `mini_100_quarter` minus the greedy gain with
+    `mini_100`: the comparison that the study named before its runs. The interval is for new base
+    models on the same problems."""
     rows = mcnemar.query(
         "policy == 'random' and minus == 'random' and recipe == 'mini_100' and minus_recipe == 'mini_100_quarter'"
     )

@@ -65,7 +65,8 @@ class Lead:
 
 
 def leads(root: Path, config: dict) -> list[Lead]:
-    """All leads over random of the studies with committed summaries, without repetitions."""
+    """All leads over a random choice in the studies with committed summaries, without
+    repetitions."""
     all_leads: list[Lead] = []
     for study in config["studies"]:
         folder = root / paths.reference(study)
@@ -227,14 +228,15 @@ def title(root: Path, config: dict) -> str:
     return f"{question} Choose by {best.replace('_', ' ')}: it was shown to beat a random choice"
 
 
-# measures of the leads of real models, as the picture names them
+# Values of column `measure` of `real_models`: how a lead was measured, as the picture says it
 TRAINED_APART = "trained on chosen\nprompts, tested\non other prompts"
 TRAINED_ON_ALL = "trained on the\nwhole pool, gain on\nthe chosen prompts"
 
 
 def real_models(root: Path) -> pd.DataFrame:
-    """Leads of published models over a random choice of as many prompts, in the columns of `real`
-    of ways.draw, from the committed tables of the studies `recordings` and `before_after`."""
+    """Leads over a random choice of as many prompts in published runs of real models, from the
+    committed tables of the studies `recordings` and `before_after`. The columns are those of the
+    argument `real` of ways.draw."""
     rows = []
     recorded_runs = pd.read_csv(root / paths.reference("recordings") / "recorded_runs.csv")
     last = recorded.last_checkpoints(recorded_runs)
@@ -271,7 +273,7 @@ def short_finding(root: Path, config: dict) -> str:
 
 def page(root: Path, config: dict) -> str:
     """The generated part of docs/which-prompts.md: the advice, a table of ways, and a table of the
-    cases with a resolved difference."""
+    leads that are better or worse than a random choice."""
     content = values(root, config)
     ways = []
     for way in dict.fromkeys(lead.way for lead in content["leads"]):
@@ -319,7 +321,7 @@ def case_row(lead: Lead) -> dict[str, str]:
 
 
 def every_case(root: Path, config: dict) -> pd.DataFrame:
-    """The table docs/which-prompts.csv: every case, in shares."""
+    """The table docs/which-prompts.csv: every lead with its verdict. Accuracies are shares."""
     return pd.DataFrame(
         files.round_floats(
             [asdict(lead) | {"verdict": lead.verdict} for lead in leads(root, config)]

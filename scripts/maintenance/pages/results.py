@@ -1,5 +1,5 @@
-"""docs/results.md, from the committed summaries: a table for each study, and the claims that it
-tests."""
+"""docs/results.md, from the committed summaries: a table for each study, and the claims that the
+study tests."""
 
 from hardgrpo.analysis import columns
 from hardgrpo.analysis.formats import change, round_parts
@@ -59,7 +59,8 @@ def estimate(row, name: str) -> str:
 
 
 def lead(differences: pd.DataFrame, arm: tuple[str, str], minus: tuple[str, str]) -> str:
-    """The difference of two arms (policy, recipe) with its interval; "" if the table has none."""
+    """The difference of two arms (policy, recipe) with its interval; "" if the table does not have
+    this difference."""
     row = difference_row(differences, arm, minus)
     return interval(row["difference"], row["low"], row["high"]) if row else ""
 
@@ -84,8 +85,8 @@ def population(models: dict, gains: pd.DataFrame) -> str:
 
 
 def place(rows: pd.DataFrame, row) -> str:
-    """The task of a claim's row, with the base model if the claim has rows of several base
-    models."""
+    """The task of a claim's row, with the base model if the claim has rows of several base models
+    for this task and test."""
     models = rows[(rows.task == row.task) & (rows.test == row.test)].model.nunique()
     return row.task if models == 1 else f"{row.task} of {row.model}"
 
@@ -325,7 +326,7 @@ def recorded_groups(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def probe_completions(tasks: dict, chosen: pd.DataFrame) -> set[str]:
-    """The number of completions in a probe of the whole pool, for each task; equal numbers once."""
+    """The numbers of completions in probes of the whole pool of each task, without repetitions."""
     pools = chosen[chosen.policy == "pool"].itertuples()
     return {f"{tasks[row.task]['probe']['samples'] * row.pool:.0f}" for row in pools}
 

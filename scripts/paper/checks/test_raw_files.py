@@ -24,7 +24,7 @@ from statistics import mean, variance
 import pytest
 from scipy import stats
 
-CELLS, FILES, COMPLETIONS = 8, 12, 200  # sizes of the samples
+CELLS, FILES, COMPLETIONS = 8, 12, 200  # numbers that are checked: cells, files, rows of a file
 
 
 def sample(arguments, items: list, count: int, key: str) -> list:
