@@ -275,10 +275,10 @@ def smallest_detectable(
     """The smallest effect that a two-sided test at 5 % finds with power 80 % in this design
     (minimum detectable effect, Bloom 1995).
 
-    The effect is sqrt(factor^2 over_seeds + normal^2 over_problems), in the unit of the estimate.
-    With one seed, only the variance over problems counts, and the result holds for this run only.
-    The level of 5 % is divided by the number of comparisons (Bonferroni); Holm's correction is at
-    least as powerful.
+    The effect is sqrt(f^2 over_seeds + z^2 over_problems), in the unit of the estimate. f is
+    `detectable_factor`, and z the sum of the normal quantiles for level and power. With one seed,
+    only the variance over problems counts, and the result holds for this run only. The level of 5 %
+    is divided by the number of comparisons (Bonferroni); Holm's correction is at least as powerful.
     """
     normal = stats.norm.isf(0.025 / comparisons) + stats.norm.ppf(0.8)
     if seeds == 1:

@@ -165,9 +165,9 @@ def labels_bought(subset: str, recipe: dict, log: pd.DataFrame) -> int:
 
 
 def spent(parity_rows: list[dict], seconds: dict[tuple, float]) -> list[dict]:
-    """What an arm's runs spent: means over seeds, the smallest and the largest number of tokens, and
-    the shortest and the longest wall time. `seconds` is the wall time of a run's updates by (model, task, policy, recipe,
-    seed), nan if unknown."""
+    """What an arm's runs spent: means over seeds, the smallest and the largest number of tokens,
+    and the shortest and the longest wall time. `seconds` maps (model, task, policy, recipe, seed)
+    to the wall time of the run's updates, nan if unknown."""
     rows = []
     frame = pd.DataFrame(parity_rows)
     for key, group in frame.groupby(RUNS, sort=False) if len(frame) else []:

@@ -16,8 +16,8 @@ COLUMNS = {"question": "question", "answer": "answer", "tier": "tier", "id": "id
 
 @dataclass(frozen=True)
 class Rows:
-    """The rows of a file or dataset. `places` are their places in the file, such as "row 7"; `form`
-    is the form of a table."""
+    """The rows of a file or dataset. `places` are the rows' places in the file, such as "row 7";
+    `form` is the form of a table, None for files that are not tables."""
 
     rows: list[dict]
     places: list[str]

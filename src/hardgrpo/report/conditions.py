@@ -124,8 +124,9 @@ def chooses_at_equal_rollouts(study: ResolvedStudy) -> bool:
 
 
 def limits(study: ResolvedStudy) -> dict[str, int]:
-    """{test: completion limit} of all tests that form a pair: both grade the same completions, one
-    of them truncated at a smaller limit (`cut_from`), the other as sampled."""
+    """{test: completion limit} of all tests that belong to a pair. Both tests of a pair grade the
+    same completions: one test truncates them at a smaller limit (`cut_from`), the other test grades
+    them as sampled."""
     token_limits = {}
     for model, task in {(run.model, run.task) for run in study.runs}:
         names = study.eval_tasks(task, model)
