@@ -10,8 +10,8 @@ from hardgrpo.data import evaluations
 
 
 def accuracy(cells: list[Cell]) -> list[dict]:
-    """Accuracy by checkpoint. Step 0 is the base model, or the mean over base models; its accuracy
-    is the same for every policy."""
+    """Accuracy by checkpoint. Step 0 is the base model, or the mean over base models, and has the
+    same accuracy for every policy."""
     rows = []
     for cell in cells:
         for decoding in cell.decodings():
@@ -110,7 +110,7 @@ def tiers(cells: list[Cell]) -> list[dict]:
 
 def catches_up(cells: list[Cell]) -> list[dict]:
     """The first checkpoint whose accuracy is at least the `target`, the final accuracy of policy
-    `all`.
+    `all` with the study's first recipe.
 
     `step` is this checkpoint for the accuracy averaged over seeds, and `steps` the last checkpoint.
     `seeds_reached` is the number of seeds that reach the target. `step_first` and `step_last` are

@@ -154,8 +154,8 @@ def ahead(claim: dict, study: Study) -> list[dict]:
 
 
 def order(claim: dict, study: Study) -> list[dict]:
-    """The smallest difference between neighbours in the list `policies`. A cell that lacks any
-    of these pairs has no row."""
+    """The smallest of the differences of each policy in the list `policies` minus the next policy.
+    A cell that lacks any of these differences has no row."""
     rows, pairs = [], list(zip(claim["policies"], claim["policies"][1:]))
     for cell_rows in study.by_cell("differences", claim).values():
         links = [

@@ -2,8 +2,8 @@
 hypergeometric probabilities, without simulation.
 
 Each function receives the rows of a table of counts (data/published_counts.py) and the analysis, an
-entry of `analyses` in the configuration. N is the number of prompts, S of seeds, n of samples per
-prompt, and K of the samples per prompt by which prompts are chosen.
+entry of `analyses` in the configuration. There are N prompts, S seeds and n samples per prompt.
+Prompts are chosen by K of the n samples.
 """
 
 import numpy as np
@@ -102,14 +102,14 @@ class BeforeAfter:
         return self.weights.mean(axis=1)
 
     def parts(self, values: np.ndarray, chosen_parts: np.ndarray) -> np.ndarray:
-        """(S, N) values by seed and prompt. For each seed, their mean over all prompts is the mean
-        of `values` over the chosen prompts.
+        """(S, N) contributions of each seed and prompt. For each seed, the mean of the
+        contributions over all prompts is the mean of `values` over the chosen prompts.
 
         `chosen_parts` (K + 1,) is, for each c, the share of prompts that is chosen. These shares
         are treated as fixed. The mean over chosen prompts is a ratio: the sum of weight times
-        value, divided by the sum of the weights. The returned values are the linearisation of the
-        ratio about its mean over seeds, so that `statistics.mean_interval` of these values is the
-        interval of the ratio.
+        value, divided by the sum of the weights. The contributions are the linearisation of the
+        ratio about its mean over seeds, so that `statistics.mean_interval` of the contributions is
+        the interval of the ratio.
         """
         weights = chosen_parts[:, None] * self.weights
         total = weights.sum()

@@ -181,7 +181,7 @@ def _published(
         for policy, curves in runs.items():
             for (questions, measure), curve in curves.items():
                 # Runs are not compared with the base model by pass@k, which the authors computed
-                # from ten completions of the base model, but from three of each run.
+                # from ten completions of the base model, but from three completions of each run.
                 if curve.base is not None and measure == "accuracy":
                     keys = _published_keys(model, task, policy, "base", questions, measure)
                     base_values = dict.fromkeys(curve.values, curve.base)

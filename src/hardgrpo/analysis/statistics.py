@@ -1,4 +1,4 @@
-"""Estimates, intervals and tests of a study. S is the number of seeds, N of problems, m of sampled
+"""Estimates, intervals and tests of a study. There are S seeds, N problems, and m sampled
 completions per problem.
 
 Values are accuracies by seed and problem, gains, or paired differences, as shares (0 to 1). The
@@ -103,8 +103,8 @@ def _t(df: float) -> float:
 
 
 def mean_interval(values: np.ndarray) -> Estimate:
-    """Mean of `values` (S, N) with its 95 % interval for target B (`half_width`): gains, paired
-    differences, or their parts."""
+    """Mean of `values` (S, N) with its 95 % interval for target B (`half_width`). `values` are
+    gains, paired differences, or parts of gains or differences."""
     parts = components(values)
     return Estimate.around(parts.estimate, half_width(parts))
 
@@ -203,7 +203,7 @@ def p_value(parts: Components) -> np.ndarray:
     exactly if the interval excludes 0.
 
     Solve t^2(1-p/2, S-1) Vs + t^2(1-p/2, N-1) max(Vp - Vx, 0) = estimate^2 for p by bisection. p is
-    nan with one problem. With one seed, p is that of the t test over problems, for this run.
+    nan with one problem. With one seed, p is the p-value of the t test over problems, for this run.
     """
     over_seeds, over_problems = np.nan_to_num(parts.over_seeds), parts.over_problems
     # bounds of log p; the lower bound is p = 1e-100
@@ -229,7 +229,7 @@ def holm(p_values) -> np.ndarray:
     """p-values corrected for the number of comparisons (Holm 1979). nan stays nan and does not
     count as a comparison.
 
-    The result equals that of statsmodels' multipletests, which takes 0.2 s a call because it runs
+    statsmodels' multipletests gives the same result, but takes 0.2 s a call, because it runs
     Python's garbage collector.
     """
     p_values = np.asarray(p_values, dtype=float)

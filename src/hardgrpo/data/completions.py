@@ -80,8 +80,8 @@ def read(
 
 
 def read_recording(path: str, problems: list[dict]) -> dict[str, list[dict]]:
-    """Completions by problem id from a recording: JSON Lines with question and completions (a
-    list), matched by question.
+    """Completions by problem id from a recording: JSON Lines whose rows have `question` and
+    `completions` (a list). Rows are matched to problems by question.
 
     A row may also have `prompt` (the model's input), `tokens` and `finish_reasons` (lists), and
     `published_pass_rate`. A question may occur in several rows if these have different values of

@@ -16,7 +16,8 @@ from hardgrpo.runtime import errors, files, links, provenance
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.runtime.json_text import nested_entries
 
-# If both files of CARD_FILES exist, a key of the second file replaces the same key of the first.
+# If both files of CARD_FILES exist, a key of the second file replaces the same key of the first
+# file.
 CARD, CARD_FILES = "README.md", ("README.md", ".huggingface.yaml")
 DATA_ENDINGS = (".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".parquet", ".arrow", ".txt")
 NO_DATA = (

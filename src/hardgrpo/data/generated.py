@@ -38,7 +38,7 @@ class Chain:
 
     question: str
     answer: str
-    tier: int | None  # number of swaps, or of arithmetic steps; a fact has none
+    tier: int | None  # number of swaps or of arithmetic steps; None for a fact
     start: tuple
     steps: tuple
     subject: str  # the person of the question

@@ -254,8 +254,8 @@ def as_problem(
 def _no_column(row: dict, key: str, names: dict, path: str | Path, place: str) -> UserError:
     """The error about a missing column of a row or, if all rows share a header, of the file.
 
-    The remedy suggests an unused column, but not a table's only column, which may be a whole header
-    with an unknown delimiter.
+    The remedy suggests an unused column, but not a table's only column, which may be the complete
+    header with an unknown delimiter.
     """
     is_table = spreadsheets.is_table(path)
     unused_columns = [

@@ -1,5 +1,5 @@
-"""How chosen prompts behave in new samples, by the number of samples per prompt by which they were
-chosen."""
+"""How chosen prompts behave in new samples, by the number of samples per prompt that determine the
+choice."""
 
 import numpy as np
 
