@@ -10,8 +10,8 @@ from hardgrpo.data import evaluations
 
 
 def accuracy(cells: list[Cell]) -> list[dict]:
-    """Accuracy by checkpoint. Step 0 is the base model, or the mean over base models; its accuracy
-    is the same for every policy."""
+    """Accuracy by checkpoint. Step 0 is the base model, or the mean over base models, and has the
+    same accuracy for every policy."""
     rows = []
     for cell in cells:
         for decoding in cell.decodings():
@@ -40,8 +40,8 @@ def accuracy(cells: list[Cell]) -> list[dict]:
 
 
 def pass_at_k(cells: list[Cell]) -> list[dict]:
-    """Unbiased pass@k of the base model and the last checkpoint, for k = 1 (avg@k), 2, 4, 8, ...
-    and the number of samples."""
+    """Unbiased pass@k of the base model and the last checkpoint, for each k of `k_values`. pass@1
+    is the accuracy."""
     rows = []
     for cell in cells:
         samples = min(cell.samples(0), cell.samples(cell.last_step))
@@ -110,12 +110,12 @@ def tiers(cells: list[Cell]) -> list[dict]:
 
 def catches_up(cells: list[Cell]) -> list[dict]:
     """The first checkpoint whose accuracy is at least the `target`, the final accuracy of policy
-    `all`.
+    `all` with the study's first recipe.
 
     `step` is this checkpoint for the accuracy averaged over seeds, and `steps` the last checkpoint.
     `seeds_reached` is the number of seeds that reach the target. `step_first` and `step_last` are
-    the checkpoints of the quickest and the slowest of these seeds; both are empty if no seed
-    reaches the target.
+    the checkpoints at which the quickest and the slowest of these seeds reach the target; both are
+    empty if no seed reaches the target.
     """
     final_accuracies = {
         (c.model, c.task, c.eval_task): c.rates(c.last_step).mean()

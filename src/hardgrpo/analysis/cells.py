@@ -35,7 +35,7 @@ class Cell:
     bases: list[pd.DataFrame]
     runs: list[pd.DataFrame]
     seeds: list[int]
-    reach: list[pd.DataFrame] | None = None  # the reach samples of `bases`
+    reach: list[pd.DataFrame] | None = None  # evaluations of the base models' reach samples
     # whether the recipe is the study's first recipe, or the runs are recorded
     is_first_recipe: bool = True
     # arms (policy, recipe) to compare with although both policy and recipe differ
@@ -115,8 +115,8 @@ class Cell:
         """(S, N) whether no reach sample of a base model solves a problem; (1, N) if all replicates
         share a base model.
 
-        A sample solves a problem if its answer is correct and, where steps can be checked, sound:
-        problems with few possible answers can be solved by guessing.
+        A sample solves a problem if its answer is correct and, where steps can be checked, sound. A
+        correct answer alone may be a guess in problems with few possible answers.
         """
         correct, sound = (
             self._rates(self.reach, 0, column, "sampled") for column in ("correct", "sound")
@@ -200,8 +200,8 @@ def families(cells: list[Cell]) -> list[list[Cell]]:
 
 
 def pairs(family: list[Cell]) -> list[tuple[Cell, Cell]]:
-    """The pairs of cells of a family to compare. Both arms have the same seeds; they share the
-    policy or the recipe, or the study's `also_compared` names the pair."""
+    """The pairs of cells of a family to compare: pairs of arms with the same seeds that have the
+    same policy or the same recipe, or that the study's `also_compared` names."""
     compared = lambda a, b: (
         b.arm in a.compared_with or settings.share_policy_or_recipe(a.arm, b.arm)
     )

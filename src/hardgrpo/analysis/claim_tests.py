@@ -21,8 +21,8 @@ NO_INTERVAL = (np.nan, np.nan)
 
 
 def label_arms(claim: dict, first_recipe: str) -> dict:
-    """The claim with the labels of its arms. An arm without `recipe` or `minus_recipe` has the
-    label of the study's first recipe."""
+    """The claim with the labels of its arms. If the claim has no `recipe` or `minus_recipe`, the
+    arm has the study's first recipe."""
     return claim | {
         LABEL_KEYS[key]: arms.label(claim[key], claim.get(recipe, first_recipe), first_recipe)
         for key, recipe in RECIPE_KEYS.items()
@@ -47,7 +47,7 @@ def _cell_result(
     row: dict, test: str, interval: tuple, p=None, unanswerable: str | None = None
 ) -> dict:
     """The result of a cell with the seeds and problems of `row`. `unanswerable`: why the claim
-    cannot be decided; None if it can."""
+    cannot be decided; None if the claim can be decided."""
     return _result(cell_of(row), test, interval, row["seeds"], row["problems"], p, unanswerable)
 
 
@@ -57,8 +57,8 @@ def _interval(row: dict, name: str, sign: int = 1) -> tuple[float, float, float]
 
 
 def _difference(row: dict, claim: dict) -> tuple[float, float, float] | None:
-    """`policy` minus `minus`, from a row with this difference in either direction; None for other
-    arms."""
+    """`policy` minus `minus`, from a row with this difference in either direction; None if the row
+    compares other arms."""
     if {row["arm"], row["minus_arm"]} != {claim["arm"], claim["minus_arm"]}:
         return None
     return _interval(row, "difference", 1 if row["arm"] == claim["arm"] else -1)
@@ -67,7 +67,7 @@ def _difference(row: dict, claim: dict) -> tuple[float, float, float] | None:
 def _leads(
     study: Study, claim: dict, table: str = "differences", **values
 ) -> list[tuple[dict, tuple]]:
-    """[(row, interval of `policy` minus `minus`)]."""
+    """[(row, interval of `policy` minus `minus`)] of the rows that compare these two arms."""
     leads = [(row, _difference(row, claim)) for row in study.rows(table, claim, **values)]
     return [(row, interval) for row, interval in leads if interval]
 
@@ -154,8 +154,8 @@ def ahead(claim: dict, study: Study) -> list[dict]:
 
 
 def order(claim: dict, study: Study) -> list[dict]:
-    """The smallest difference between neighbours in the list `policies`. A cell that lacks any
-    of these pairs has no row."""
+    """The smallest of the differences of each policy in the list `policies` minus the next policy.
+    A cell that lacks any of these differences has no row."""
     rows, pairs = [], list(zip(claim["policies"], claim["policies"][1:]))
     for cell_rows in study.by_cell("differences", claim).values():
         links = [
@@ -182,8 +182,8 @@ def lost_lead(claim: dict, study: Study) -> list[dict]:
 
 
 def transfer(claim: dict, study: Study) -> list[dict]:
-    """`policy` trained on task `trained_on` minus the same policy trained on task `minus`, tested
-    on the same third task."""
+    """`policy` trained on task `trained_on` minus the same policy trained on task `minus`, both
+    tested on the same test."""
     differences = study.rows(
         "paired", claim | {"tested": "any"}, what="trained on", arm=claim["arm"]
     )
@@ -201,7 +201,8 @@ def transfer(claim: dict, study: Study) -> list[dict]:
 
 def learnable(claim: dict, study: Study) -> list[dict]:
     """The learnable share of `policy` minus the learnable share of `minus`. The interval combines
-    their intervals over seeds as if the two shares were independent. n is the number of updates."""
+    the two shares' intervals over seeds as if the shares were independent. n is the number of
+    updates."""
     rows = []
     for cell, cell_rows in study.by_cell("learnable", claim).items():
         by_arm = {row["arm"]: row for row in cell_rows}
@@ -217,8 +218,8 @@ def learnable(claim: dict, study: Study) -> list[dict]:
 
 
 def smaller_lead(claim: dict, study: Study) -> list[dict]:
-    """The lead of `policy` over `minus` in a model minus the lead in a weaker model, on the same
-    task, unpaired."""
+    """The lead of `policy` over `minus` in a model minus the same lead in a model that the study's
+    `weaker_signal` names, on the same task, unpaired."""
     leads = {cell_of(row): (row, interval) for row, interval in _leads(study, claim)}
     rows = []
     for weaker in (cell for cell in leads if cell[0] in study.weaker):
@@ -340,8 +341,9 @@ def catches_up(claim: dict, study: Study) -> list[dict]:
 
 
 def rollouts_saved(claim: dict, study: Study) -> list[dict]:
-    """The share of plain GRPO's rollouts that `policy`, an arm with a selector, saves on the way to
-    plain GRPO's final accuracy."""
+    """The share of the baseline's rollouts that `policy`, an arm with a selector, saves on the way
+    to the baseline's final accuracy. The baseline is the same policy with the study's first
+    recipe."""
     name = f"share of rollouts saved by {claim['arm']}"
     return [
         _cell_result(
@@ -357,8 +359,9 @@ def rollouts_saved(claim: dict, study: Study) -> list[dict]:
 
 
 def unsolved_gain(claim: dict, study: Study) -> list[dict]:
-    """The gain in pass rate of the prompts that the base model solves in none of the samples by
-    which prompts are chosen. The claim is that the gain lies within `margin` (a share) of zero."""
+    """The gain in pass rate of the prompts that the base model solves in none of K samples; prompts
+    are chosen by these samples (K: column `chosen_by`). The claim is that the gain lies within
+    `margin` (a share) of zero."""
     return [
         _cell_result(
             row | {"problems": row["prompts"]},

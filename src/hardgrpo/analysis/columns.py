@@ -2,7 +2,7 @@
 
 ARM = ["policy", "recipe"]
 CELL = ["model", "task", "eval_task", *ARM]  # the keys of most tables
-RUNS = ["model", "task", *ARM]  # columns that identify the replicates of an arm
+RUNS = ["model", "task", *ARM]  # columns that are equal for all replicates of an arm
 MINUS = ["minus", "minus_recipe"]  # the arm that is subtracted
 
 # numeric columns of tables of subsets: means over seeds

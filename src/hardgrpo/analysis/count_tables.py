@@ -2,8 +2,8 @@
 hypergeometric probabilities, without simulation.
 
 Each function receives the rows of a table of counts (data/published_counts.py) and the analysis, an
-entry of `analyses` in the configuration. N is the number of prompts, S of seeds, n of samples per
-prompt, and K of the samples per prompt by which prompts are chosen.
+entry of `analyses` in the configuration. There are N prompts, S seeds and n samples per prompt.
+Prompts are chosen by K of the n samples.
 """
 
 import numpy as np
@@ -98,18 +98,18 @@ class BeforeAfter:
         self.lost = np.where(solved_before, 1 - self.solved, 0.0)
 
     def shares(self) -> np.ndarray:
-        """Expected share (K + 1,) of the prompts by c."""
+        """(K + 1,) expected share of the prompts with c right answers among the K samples, by c."""
         return self.weights.mean(axis=1)
 
     def parts(self, values: np.ndarray, chosen_parts: np.ndarray) -> np.ndarray:
-        """(S, N) values by seed and prompt. For each seed, their mean over all prompts is the mean
-        of `values` over the chosen prompts.
+        """(S, N) contributions of each seed and prompt. For each seed, the mean of the
+        contributions over all prompts is the mean of `values` over the chosen prompts.
 
         `chosen_parts` (K + 1,) is, for each c, the share of prompts that is chosen. These shares
         are treated as fixed. The mean over chosen prompts is a ratio: the sum of weight times
-        value, divided by the sum of the weights. The returned values are the linearisation of the
-        ratio about its mean over seeds, so that `statistics.mean_interval` of these values is the
-        interval of the ratio.
+        value, divided by the sum of the weights. The contributions are the linearisation of the
+        ratio about its mean over seeds, so that `statistics.mean_interval` of the contributions is
+        the interval of the ratio.
         """
         weights = chosen_parts[:, None] * self.weights
         total = weights.sum()
@@ -131,12 +131,13 @@ class BeforeAfter:
 
 
 def difficulty_classes(counts: list[dict], analysis: dict) -> list[dict]:
-    """What training does to the prompts of which c of K samples of the base model are right, for c
-    = 0..K; see BeforeAfter.
+    """How training changes the prompts with c right answers among K samples of the base model: a
+    row for each c from 0 to K that occurs; see BeforeAfter.
 
     `solved_before` and `solved`: share of prompts with a right answer among n - K samples, before
     and after training. `newly_solved`: share of prompts with a right answer only after training.
-    `lost`: only before training. `newly_solved` - `lost` = `solved` - `solved_before`.
+    `lost`: share of prompts with a right answer only before training. `newly_solved` - `lost` =
+    `solved` - `solved_before`.
     """
     data, rows = BeforeAfter(counts, analysis), []
     for c, share in enumerate(data.shares()):
@@ -161,9 +162,9 @@ def difficulty_classes(counts: list[dict], analysis: dict) -> list[dict]:
 
 
 def choices_after(counts: list[dict], analysis: dict) -> list[dict]:
-    """What training on all prompts does to the prompts that each rule chooses by K samples of the
-    base model. `gain_lead` and `mixed_lead` are differences from a random choice, paired by prompt
-    and seed."""
+    """How training on all prompts changes the prompts that each rule chooses by K samples of the
+    base model. A rule has no row if fewer prompts qualify than the budget requires. `gain_lead` and
+    `mixed_lead` are differences from a random choice, paired by prompt and seed."""
     data, rows = BeforeAfter(counts, analysis), []
     prompts, shares = policies.subset_size(analysis["budget"], len(counts)), data.shares()
     all_parts = np.ones(data.probe + 1)
@@ -187,8 +188,8 @@ def choices_after(counts: list[dict], analysis: dict) -> list[dict]:
 
 
 def solved_counts(counts: list[dict], analysis: dict) -> list[dict]:
-    """Numbers of prompts with a right answer among all n samples: before and after training, only
-    before, only after, never; a row for each seed."""
+    """For each seed, the numbers of prompts with a right answer among all n samples both before and
+    after training, only before training, only after training, and never."""
     data = BeforeAfter(counts, analysis)
     before, rows = data.correct > 0, []
     for seed, correct in zip(data.seeds, data.correct_after):

@@ -3,7 +3,8 @@ answers, of equal answers, and of majority votes.
 
 A problem is *out of reach* of a base model if none of the problem's k reach samples
 (`reach.samples` of the test) is correct and, where steps can be checked, sound. The gain is
-measured with other samples, so that a lucky sample does not affect both reach and gain.
+measured with other samples, so that a chance success in one sample does not change both reach and
+gain.
 """
 
 import numpy as np
@@ -70,8 +71,8 @@ def split(
     base_answered, base_correct, answered, correct, out_of_reach: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(finishing, sharpening, new solving): linearised contributions (S, N) of each seed and
-    problem. The mean of an array is that part of the gain. The sum of the three arrays is the array
-    of gains.
+    problem. Each part of the gain is the mean of its array. The sum of the three arrays is the
+    array of gains.
 
     `out_of_reach` (S, N) marks the problems out of reach of each replicate's base model.
     """

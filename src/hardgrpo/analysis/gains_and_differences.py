@@ -12,9 +12,9 @@ def gains(cells: list[Cell]) -> list[dict]:
     """Accuracy at the last checkpoint minus the accuracy of the base model, with the design's
     detectable difference (`mdd`).
 
-    `gain_low` and `gain_high` are for new problems and new seeds. `*_a` is for the same problems
-    and new seeds. `*_pooled` uses a common variance over seeds for all policies, and is valid only
-    if the policies' variances are equal.
+    `gain_low` and `gain_high` are the interval for new problems and new seeds; `*_a` is the
+    interval for the same problems and new seeds. `*_pooled` is an interval with a common variance
+    over seeds for all policies, and is valid only if the policies' variances are equal.
     """
     rows = {}
     for family in families(cells):
@@ -188,8 +188,8 @@ def _detectable(
 
 
 def _pooled(values: list[np.ndarray], differences: bool) -> tuple[float, int] | None:
-    """`statistics.pooled_over_seeds`; None if arrays differ in shape or if there is nothing to
-    pool."""
+    """`statistics.pooled_over_seeds`; None if the arrays differ in shape, if there is only one
+    seed, or if `differences` is set and there is only one array."""
     if (
         len({array.shape for array in values}) > 1
         or values[0].shape[0] == 1

@@ -1,5 +1,5 @@
-"""Summary tables of runs that choose prompts during training: their rollouts, and the rollouts
-until a target accuracy."""
+"""Summary tables of runs with a selector or process rewards: the numbers of their rollouts, and the
+number of rollouts until an arm reaches a target accuracy."""
 
 import numpy as np
 import pandas as pd
@@ -16,7 +16,7 @@ LEAST_SEEDS = 6  # minimum number of seeds for an interval; fewer seeds give too
 
 def rollouts(updates: dict[Run, pd.DataFrame]) -> list[dict]:
     """A row for each arm with a selector or process rewards, with means over seeds: sampling steps,
-    updates, and rollouts generated (kept or thrown away) and replayed."""
+    updates, labels, and rollouts generated (kept or thrown away) and replayed."""
     rows = []
     for keys, runs in group_by_arm(updates):
         logs = [updates[run] for run in runs]
@@ -43,8 +43,9 @@ def rollouts(updates: dict[Run, pd.DataFrame]) -> list[dict]:
 
 
 def time_to_target(cells: list[Cell], updates: dict[Run, pd.DataFrame], study: dict) -> list[dict]:
-    """The rollouts until an arm reaches the `target`: the final accuracy of the baseline, which is
-    the arm with the same policy and the study's first recipe.
+    """The rollouts until an arm with a selector or process rewards reaches the `target` on the
+    task's own test. The target is the final accuracy of the baseline, which is the arm with the
+    same policy and the study's first recipe.
 
     An arm's curve is its accuracy by the number of rollouts: the mean over seeds, linear between
     checkpoints. `share` is the number of rollouts at which the arm's curve first reaches the

@@ -33,7 +33,7 @@ def paired(cells: list[Cell]) -> list[dict]:
     - tier: accuracy of one arm minus another on the problems of tier `at`;
     - test: the arm's lead on the task's own test minus the same runs' lead on test `at`, which has
       the same problems;
-    - trained on: the arm trained on this task minus the same arm trained on task `at`, on the same
+    - trained on: the arm trained on `task` minus the same arm trained on task `at`, on the same
       test.
     """
     rows = []

@@ -181,7 +181,7 @@ def averages(accuracies: list[dict]) -> list[dict]:
 
 
 def _exact(row: dict) -> dict:
-    # imported late: every dry-run imports this module
+    # imported late: statsmodels loads slowly, and every dry-run imports this module
     from statsmodels.stats.proportion import proportion_confint
 
     low = high = None

@@ -1,4 +1,4 @@
-"""Compare ways of choosing prompts with a random choice of as many prompts.
+"""Compare selection policies with a random choice of equally many prompts.
 
 A case is a model, a task, a recipe and a budget. In each case, every policy that chooses a share of
 the pool is compared with the policy of rule `random`, by the paired difference of gains on the
@@ -23,8 +23,8 @@ def comparisons(differences: pd.DataFrame, policies: dict[str, dict]) -> list[di
     """The comparisons with a random choice, in the order of the table `differences`.
 
     `policies` holds the configuration of each policy. A comparison has the keys model, task,
-    recipe, budget, policy, difference, low, high (the interval of this comparison alone), p
-    (corrected) and seeds.
+    recipe, budget, policy, difference, low, high (the 95 % interval, not corrected for other
+    comparisons), p (corrected) and seeds.
     """
     rows = []
     own_test = differences[differences.task == differences.eval_task]

@@ -172,8 +172,8 @@ def _mean(values: np.ndarray | None) -> float | None:
 def _published(
     published_runs: list[tuple[str, str, str, str]], sizes: dict[tuple[str, str], int]
 ) -> Iterator[dict]:
-    """Rows of published runs minus the published base model, and minus each other. `sizes` are the
-    numbers of test questions by model and task."""
+    """Rows of each published run minus the published base model, and of each pair of published
+    runs. `sizes` are the numbers of test questions by model and task."""
     groups: dict[tuple[str, str], dict[str, dict]] = {}
     for model, task, policy, path in published_runs:
         groups.setdefault((model, task), {})[policy] = _by_measure(recorded_accuracies.read(path))
@@ -181,7 +181,7 @@ def _published(
         for policy, curves in runs.items():
             for (questions, measure), curve in curves.items():
                 # Runs are not compared with the base model by pass@k, which the authors computed
-                # from ten completions of the base model, but from three of each run.
+                # from ten completions of the base model, but from three completions of each run.
                 if curve.base is not None and measure == "accuracy":
                     keys = _published_keys(model, task, policy, "base", questions, measure)
                     base_values = dict.fromkeys(curve.values, curve.base)
@@ -260,8 +260,8 @@ def _published_rows(
 
 
 def _widest_interval(value: float, minus_value: float, problems: int | None) -> statistics.Estimate:
-    """The difference of two means over the same questions with the widest 95 % interval that the
-    means allow.
+    """The difference of two means over the same questions, with the widest 95 % interval that is
+    compatible with the two means.
 
     Outcomes lie between 0 and 1, so their variance is at most p (1 - p), where p is the mean. The
     outcomes of two runs on a question are assumed not to be negatively correlated.

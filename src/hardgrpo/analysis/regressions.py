@@ -34,14 +34,14 @@ def fit(gain_rows: list[dict], learnable_rows: list[dict]) -> list[dict]:
 def regressions(
     gain_rows: list[dict], learnable_rows: list[dict], accuracy_rows: list[dict]
 ) -> list[dict]:
-    """Regress the gain on the learnable share, on the mean completion length after training (the
-    second possible explanation), and on both.
+    """Regress the gain on the learnable share, on the mean completion length after training
+    (another possible explanation of the gain), and on both.
 
     Each regression is over all tasks ("all") or within a task. In a regression on both predictors,
-    `adjusted_for` is the second predictor, `slope` is the coefficient, and `r_squared` is the
-    partial R^2 given the second predictor. The row `both` has the R^2 of both predictors together.
-    A slope is the gain (a share) per unit of learnable share (0 to 1), or per token. `cells` is the
-    number of points. A point is a model, task, policy and recipe.
+    `slope` is the coefficient of `predictor`, `adjusted_for` is the other predictor, and
+    `r_squared` is the partial R^2 given the other predictor. The row `both` has the R^2 of both
+    predictors together. A slope is the gain (a share) per unit of learnable share (0 to 1), or per
+    token. `cells` is the number of points. A point is a model, task, policy and recipe.
     """
     lengths = {
         (*_key(row), row["step"]): row["tokens_mean"] for row in accuracy_rows if _is_own_test(row)
@@ -101,8 +101,8 @@ def _points(gain_rows: list[dict], learnable_rows: list[dict]) -> list[tuple[dic
 
 
 def _by_task(points: list[tuple]) -> Iterator[tuple[str, np.ndarray]]:
-    """Yield (task, points): first for all tasks together ("all"), then for each task. Fewer than
-    three points are skipped."""
+    """Yield (task, points): first for all tasks together ("all"), then for each task. A task with
+    fewer than three points is skipped."""
     for task in [None, *dict.fromkeys(point[0] for point in points)]:
         task_points = np.array(
             [point[1:] for point in points if task in (None, point[0])], dtype=float

@@ -1,4 +1,4 @@
-"""Estimates, intervals and tests of a study. S is the number of seeds, N of problems, m of sampled
+"""Estimates, intervals and tests of a study. There are S seeds, N problems, and m sampled
 completions per problem.
 
 Values are accuracies by seed and problem, gains, or paired differences, as shares (0 to 1). The
@@ -103,8 +103,8 @@ def _t(df: float) -> float:
 
 
 def mean_interval(values: np.ndarray) -> Estimate:
-    """Mean of `values` (S, N) with its 95 % interval for target B (`half_width`): gains, paired
-    differences, or their parts."""
+    """Mean of `values` (S, N) with its 95 % interval for target B (`half_width`). `values` are
+    gains, paired differences, or parts of gains or differences."""
     parts = components(values)
     return Estimate.around(parts.estimate, half_width(parts))
 
@@ -203,7 +203,7 @@ def p_value(parts: Components) -> np.ndarray:
     exactly if the interval excludes 0.
 
     Solve t^2(1-p/2, S-1) Vs + t^2(1-p/2, N-1) max(Vp - Vx, 0) = estimate^2 for p by bisection. p is
-    nan with one problem. With one seed, p is that of the t test over problems, for this run.
+    nan with one problem. With one seed, p is the p-value of the t test over problems, for this run.
     """
     over_seeds, over_problems = np.nan_to_num(parts.over_seeds), parts.over_problems
     # bounds of log p; the lower bound is p = 1e-100
@@ -229,7 +229,7 @@ def holm(p_values) -> np.ndarray:
     """p-values corrected for the number of comparisons (Holm 1979). nan stays nan and does not
     count as a comparison.
 
-    The result equals that of statsmodels' multipletests, which takes 0.2 s a call because it runs
+    statsmodels' multipletests gives the same result, but takes 0.2 s a call, because it runs
     Python's garbage collector.
     """
     p_values = np.asarray(p_values, dtype=float)
@@ -275,10 +275,10 @@ def smallest_detectable(
     """The smallest effect that a two-sided test at 5 % finds with power 80 % in this design
     (minimum detectable effect, Bloom 1995).
 
-    The effect is sqrt(factor^2 over_seeds + normal^2 over_problems), in the unit of the estimate.
-    With one seed, only the variance over problems counts, and the result holds for this run only.
-    The level of 5 % is divided by the number of comparisons (Bonferroni); Holm's correction is at
-    least as powerful.
+    The effect is sqrt(f^2 over_seeds + z^2 over_problems), in the unit of the estimate. f is
+    `detectable_factor`, and z the sum of the normal quantiles for level and power. With one seed,
+    only the variance over problems counts, and the result holds for this run only. The level of 5 %
+    is divided by the number of comparisons (Bonferroni); Holm's correction is at least as powerful.
     """
     normal = stats.norm.isf(0.025 / comparisons) + stats.norm.ppf(0.8)
     if seeds == 1:

@@ -147,8 +147,8 @@ def parity(updates: dict[Run, pd.DataFrame], study: dict) -> list[dict]:
 
 
 def labels_bought(subset: str, recipe: dict, log: pd.DataFrame) -> int:
-    """Number of labels that a run bought (`policies.labels`). All chosen prompts are annotated,
-    except with a selector or rule `all`: then only the sampled prompts are annotated."""
+    """Number of labels that a run bought (`policies.labels`). All chosen prompts are annotated or,
+    with a selector or rule `all`, only the prompts that the run samples."""
     description, sampled = files.read_json(Path(subset).with_suffix(".json")), None
     if recipe.get("selector"):
         sampled = int(log.labels.sum())
@@ -165,9 +165,9 @@ def labels_bought(subset: str, recipe: dict, log: pd.DataFrame) -> int:
 
 
 def spent(parity_rows: list[dict], seconds: dict[tuple, float]) -> list[dict]:
-    """What an arm's runs spent: means over seeds, the smallest and the largest number of tokens, and
-    the shortest and the longest wall time. `seconds` is the wall time of a run's updates by (model, task, policy, recipe,
-    seed), nan if unknown."""
+    """What an arm's runs spent: means over seeds, the smallest and the largest number of tokens,
+    and the shortest and the longest wall time. `seconds` maps (model, task, policy, recipe, seed)
+    to the wall time of the run's updates, nan if unknown."""
     rows = []
     frame = pd.DataFrame(parity_rows)
     for key, group in frame.groupby(RUNS, sort=False) if len(frame) else []:

@@ -133,7 +133,7 @@ def selections_without_groups(
     groups: list[set[str]], rates: dict[str, float], policy: dict, seeds: list[int]
 ) -> list[pd.Series]:
     """`selection_shares` of the policy in the pool without each group; [] if the policy cannot
-    choose from one of these pools.
+    choose from at least one of these pools.
 
     The policy chooses again from each smaller pool, because the boundary of a subset depends on the
     pool.

@@ -30,8 +30,8 @@ SCOPE_KEYS = ("model", "task", "eval_task")
 
 @dataclass(frozen=True)
 class Study:
-    """The tables (rows by name), and the settings that decide which rows a claim is about
-    (claim_conditions.conditions).
+    """The summary tables of a study ({name: rows}), and the settings that decide which rows a claim
+    is about (claim_conditions.conditions).
 
     `tasks` is {name: {"completion_tokens": int, "problems": a name that tasks with the same
     problems share}}. `weaker` is `weaker_signal` of the study: the tasks or models with a weaker

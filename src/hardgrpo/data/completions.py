@@ -16,10 +16,10 @@ def read(
     """Completions by problem id. Raise a `UserError` if a problem has a wrong number of
     completions.
 
-    Each problem must have `samples` completions (None: the largest number that a problem has). If
-    `ragged`, one completion is enough. If `stopped` (the probe ended early), a problem has between
-    0 and `samples` completions, numbered 0, 1, ... without a gap. With `needs_prompt`, each row
-    must also have the prompt.
+    Each problem must have `samples` completions or, if `samples` is None, as many completions as
+    the problem with the most completions. If `ragged`, one completion is enough. If `stopped` (the
+    probe ended early), a problem has between 0 and `samples` completions, numbered 0, 1, ...
+    without a gap. With `needs_prompt`, each row must also have the prompt.
     """
     by_problem: dict[str, list[dict]] = {problem["id"]: [] for problem in problems}
     keys = {"id": (str, int), "completion": str}
@@ -80,8 +80,8 @@ def read(
 
 
 def read_recording(path: str, problems: list[dict]) -> dict[str, list[dict]]:
-    """Completions by problem id from a recording: JSON Lines with question and completions (a
-    list), matched by question.
+    """Completions by problem id from a recording: JSON Lines whose rows have `question` and
+    `completions` (a list). Rows are matched to problems by question.
 
     A row may also have `prompt` (the model's input), `tokens` and `finish_reasons` (lists), and
     `published_pass_rate`. A question may occur in several rows if these have different values of

@@ -2,10 +2,11 @@
 split.
 
 Two questions are *equal* if they have the same words, numbers and symbols, ignoring case, spaces
-and punctuation. They are *near* if they are not equal, but at least NEAR_SHARE of the n-grams (runs
-of n words) of the shorter question are shared. n is 8, as in open-r1 (scripts/decontaminate.py),
-and 13 for questions of more than LONG_QUESTION_WORDS words. An n-gram that many questions contain
-is boilerplate of the task and does not count as shared.
+and punctuation. They are *near* if they are not equal, but at least NEAR_SHARE of the n-grams
+(sequences of n words) of the shorter question also occur in the other question. n is 8, as in
+open-r1 (scripts/decontaminate.py), and 13 for questions of more than LONG_QUESTION_WORDS words. An
+n-gram that many questions contain is boilerplate of the task and never counts as an n-gram of both
+questions.
 """
 
 import re
@@ -33,7 +34,7 @@ DASHES = str.maketrans(dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015\u2212
 PUNCTUATION = frozenset(
     ".,;:?!\"'`\u00b4\u2018\u2019\u201c\u201d\u201e\u00ab\u00bb\u00bf\u00a1\u2026$"
 )
-# rows of the matrix of shared n-grams that are computed together, to bound the memory
+# number of questions that are compared with the references at once, to bound the memory
 ROWS_AT_A_TIME = 2000
 
 
@@ -44,7 +45,8 @@ class Match:
 
     index: int
     reference_index: int
-    # common n-grams, relative to the question with fewer n-grams; 1.0 if the questions are equal
+    # n-grams of both questions, relative to the question with fewer n-grams; 1.0 for equal
+    # questions
     share: float
     equal: bool
 

@@ -16,14 +16,15 @@ from hardgrpo.runtime import errors, files, links, provenance
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.runtime.json_text import nested_entries
 
-# If both files of CARD_FILES exist, a key of the second file replaces the same key of the first.
+# If both files of CARD_FILES exist, a key of the second file replaces the same key of the first
+# file.
 CARD, CARD_FILES = "README.md", ("README.md", ".huggingface.yaml")
 DATA_ENDINGS = (".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".parquet", ".arrow", ".txt")
 NO_DATA = (
     "manifest.json", "config.json", "dataset_info.json", "dataset_infos.json", "dataset_dict.json",
 )  # fmt: skip
-# Keys of a configuration that choose or describe plain data. Other keys are options of readers,
-# which may name files.
+# Keys of a configuration that choose or describe plain data. All other keys are refused, because
+# they are options of readers, and such an option may name a file.
 PLAIN_OPTIONS = (
     "config_name", "default", "version", "description", "drop_labels", "sep", "delimiter", "header",
     "names", "encoding", "quotechar", "escapechar", "doublequote", "skip_blank_lines", "field",
@@ -141,7 +142,7 @@ def check_unpacked(path: Path) -> None:
             stated_size = sum(group.total_byte_size for group in groups)
             if stated_size > limit:
                 raise _too_large(path, size, limit)
-            # No value is longer than the stated size, so no batch is larger than `limit`.
+            # No value is longer than the stated size, so no batch of `rows` rows exceeds `limit`.
             rows = max(1, min(ROWS_AT_A_TIME, limit // max(1, stated_size)))
             for batch in table.iter_batches(rows):
                 unpacked_size += batch.nbytes

@@ -1,5 +1,5 @@
-"""Generate problems with known answers, and the noisy demonstrations on which `tiny` and `knowing`
-are pretrained.
+"""Generate problems with known answers, and the noisy demonstrations on which the base models
+`tiny` and `knowing` are pretrained.
 
 Two families of the miniature need reasoning. They follow BIG-Bench-Hard's tracking shuffled objects
 and GSM8K, in our own wording:
@@ -38,7 +38,7 @@ class Chain:
 
     question: str
     answer: str
-    tier: int | None  # number of swaps, or of arithmetic steps; a fact has none
+    tier: int | None  # number of swaps or of arithmetic steps; None for a fact
     start: tuple
     steps: tuple
     subject: str  # the person of the question

@@ -143,8 +143,8 @@ def check_original(
     """Compare `content`, the content of the file `name` of a repository (`source`), with the lock.
     See `check_files`. Messages begin with `place`, the path of the local file.
 
-    Raise a `UserError` also if the lock has the repository only at another commit, because a local
-    file does not show its commit.
+    A local file does not show its commit. A `UserError` is therefore also raised if the lock has
+    the repository only at another commit.
     """
     file_entry = {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
     entry = repository_entry(source)
@@ -178,7 +178,7 @@ def check_original(
 
 
 def add_repository_arguments(parser) -> None:
-    """Add the arguments that `check_originals` takes to a program's arguments."""
+    """Add to a program's `parser` the arguments that `check_originals` reads."""
     parser.add_argument(
         "--repository",
         help="compare the files with the lock's entry of this GitHub repository (owner/name)",
@@ -340,7 +340,7 @@ def download(
         snapshot_download(
             name, repo_type=kind, revision=commit, allow_patterns=patterns, local_dir=folder
         )
-    # the library's records of the download
+    # remove the library's records of the download
     shutil.rmtree(Path(folder) / ".cache", ignore_errors=True)
     missing_names = [file for file in names if not (Path(folder) / file).is_file()]
     if missing_names:
@@ -404,7 +404,7 @@ def _hub_errors(kind: str, name: str, revision: str, terms: str) -> Iterator[Non
         raise DownloadError(
             f"{kind} {name}: the download from {hub} failed ({str(error).splitlines()[0]}); run again"
         ) from None
-    # an HTML page, or JSON of another form
+    # the server answered with an HTML page, or with JSON of another form
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise DownloadError(
             f"{kind} {name}: {hub} does not answer as a hub ({str(error).splitlines()[0]}); check HF_ENDPOINT"

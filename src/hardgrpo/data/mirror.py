@@ -32,7 +32,8 @@ CHUNK = 2**20  # bytes
 
 
 class AddressError(Exception):
-    """A failed download; `status` is the server's HTTP status, None if the server did not answer."""
+    """A failed download; `status` is the HTTP status of an error that the server reported, None for
+    other failures."""
 
     def __init__(self, cause, status: int | None = None):
         super().__init__(str(cause) or type(cause).__name__)
@@ -107,8 +108,8 @@ def _copy(mirror: str, name: str, lock_entry: dict, path: Path) -> None:
             raise UserError(
                 f"{mirror_name}: no file '{name}'; copy the file there, or correct {VARIABLE}"
             )
-        # A file of another size may be huge. It is replaced by an empty file, which the check below
-        # refuses.
+        # A file of another size may be huge and is not copied. The check below refuses the empty
+        # file.
         if source.stat().st_size == lock_entry["bytes"]:
             shutil.copyfile(source, path)
         else:

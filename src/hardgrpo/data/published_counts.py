@@ -18,13 +18,13 @@ from hardgrpo.runtime.errors import RowError, UserError, refuse_rows
 
 COUNTS = {"file": str, "id": str, "samples": int, "correct": int}
 SEED_COLUMN = re.compile(r"pass1_seed([0-9]+)")
-ROUNDING = 6e-5  # published shares have at least four decimals
+ROUNDING = 6e-5  # largest rounding error of a published share, which has at least four decimals
 
 
 def read_adarft(path: str, samples: int) -> list[dict]:
-    """Counts of a Parquet file in AdaRFT's form: the question is the text of `prompt`,
-    `extra_info.difficulty` the share of wrong answers in per cent. If a question is repeated, only
-    its first row is used."""
+    """Counts of a Parquet file in AdaRFT's form: the question is the text of `prompt`, and
+    `extra_info.difficulty` is the share of wrong answers in per cent. If a question is repeated,
+    only its first row is used."""
     counts, row_errors = {}, []
     for number, row in enumerate(_read_parquet(path, ["prompt", "extra_info"]), start=1):
         try:

@@ -17,6 +17,6 @@ COLUMNS = {
 
 
 def read(path: str) -> list[dict]:
-    """Rows of a table of published accuracies; `base` is None if the value of the base model was
-    not published, `problems` if pass rates were not."""
+    """Rows of a table of published accuracies. `base` is None if the value of the base model was
+    not published; `problems` is None if the base model's pass rates were not published."""
     return files.read_rows(path, COLUMNS)

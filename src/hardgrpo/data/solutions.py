@@ -47,7 +47,7 @@ def worked_solutions(
 
 
 def _generated(task: str, family: str, question: str) -> str:
-    """The shortest of the worked solutions of a generated question that have no wrong step."""
+    """The shortest worked solution without a wrong step of a generated question."""
     texts = generated.solutions(family, question)
     if texts is None:
         raise UserError(

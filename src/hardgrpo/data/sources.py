@@ -16,8 +16,8 @@ COLUMNS = {"question": "question", "answer": "answer", "tier": "tier", "id": "id
 
 @dataclass(frozen=True)
 class Rows:
-    """The rows of a file or dataset. `places` are their places in the file, such as "row 7"; `form`
-    is the form of a table."""
+    """The rows of a file or dataset. `places` are the rows' places in the file, such as "row 7";
+    `form` is the form of a table, None for files that are not tables."""
 
     rows: list[dict]
     places: list[str]
@@ -254,8 +254,8 @@ def as_problem(
 def _no_column(row: dict, key: str, names: dict, path: str | Path, place: str) -> UserError:
     """The error about a missing column of a row or, if all rows share a header, of the file.
 
-    The remedy suggests an unused column, but not a table's only column, which may be a whole header
-    with an unknown delimiter.
+    The remedy suggests an unused column, but not a table's only column, which may be the complete
+    header with an unknown delimiter.
     """
     is_table = spreadsheets.is_table(path)
     unused_columns = [

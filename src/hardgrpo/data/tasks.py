@@ -273,7 +273,7 @@ def _check_problems(
 
 def prompt_text(template: str, question: str) -> str:
     """The user's message: the template with the question in place of `{question}`. `str.format`
-    would fail for braces in questions."""
+    would fail for other braces in the template."""
     return template.replace("{question}", question)
 
 

@@ -289,7 +289,7 @@ def _make_reset() -> Callable[[str], None]:
                 cached.cache_clear()
             draws.rng.setstate(states[0])
             random.setstate(states[1])
-        # far from the numbers of the dummy symbols that SymPy creates at import
+        # a number that depends only on the question, far from the dummy symbols of SymPy's import
         dummies = Dummy._count = zlib.crc32(question.encode()) << 20
 
     return reset

@@ -141,7 +141,7 @@ def last_box(completion: str) -> str | None:
 
 def line_of_last_box(completion: str) -> str | None:
     r"""The text between the last `\boxed{` and the last closing brace of its line, for answers that
-    may have single braces: '\boxed{] }}' -> '] }'."""
+    may have unpaired braces: '\boxed{] }}' -> '] }'."""
     _, mark, tail = completion.rpartition("\\boxed{")
     content, brace, _ = tail.partition("\n")[0].rpartition("}")
     return content.strip() if mark and brace else None

@@ -208,8 +208,8 @@ def read_number(text: str) -> Fraction | None:
 
     Numbers: '70,000', '70{,}000', '\$460', '18 \text{ cm}^2', '60 km/h', '18 cups of flour',
     '18th', '50\%' (50), '18.0', '\frac12', '1\frac{1}{2}', '-1 1/2', '7½', '0.1\overline{6}', '5
-    \times 10^3', '1e-3', '2 million', 'x = 5', '\approx 5', '(18)'. No numbers: '2k', '3\pi', '5²',
-    '3-4', '52_8', '2:00', '1,2', '3 fifths', '6 ft 2 in'.
+    \times 10^3', '1e-3', '2 million', 'x = 5', '\approx 5', '(18)'. Not numbers: '2k', '3\pi',
+    '5²', '3-4', '52_8', '2:00', '1,2', '3 fifths', '6 ft 2 in'.
     """
     quantity = read_quantity(text)
     return quantity and quantity.value

@@ -41,16 +41,16 @@ GPUS = {  # NVIDIA's data sheets: dense, the SXM version where there is one
 }
 CORE = Processor(60e9, 10e9)  # one core of a server, fp32
 
-# Models of at least this width nearly reach a core's peak in products of matrices.
+# Models with at least this hidden size nearly reach a core's peak in products of matrices.
 WIDE = 512
-# Speed of a core with AMX in bf16, divided by that of `CORE` (fp32); measured with
-# Qwen2.5-Coder-0.5B-Instruct (docs/costs.md). On cores without AMX bf16 is slower than fp32.
+# Speed of a core with AMX in bf16, divided by the speed of `CORE` (fp32); measured with
+# Qwen2.5-Coder-0.5B-Instruct (docs/costs.md). On cores without AMX, bf16 is slower than fp32.
 BF16_SPEEDUP = 2.6
 # The share of the peak performance that is reached in practice. vLLM: the mean of three published
 # figures (docs/costs.md). CPU: measured with model `tiny`. Wide CPU: in an update of
 # Qwen2.5-Coder-0.5B-Instruct, a core with AVX-512 reached 1.2 to 1.5 times the peak of `CORE`;
-# cores without AVX-512 are slower. Training and sampling with transformers on GPUs: assumed,
-# because no run has been measured.
+# cores without AVX-512 are slower. Training on GPUs, and sampling with transformers on GPUs:
+# assumed, because no run has been measured.
 SAMPLING_SHARE = {"vllm": 0.27, "transformers": 0.27, "cpu": 0.2, "wide cpu": 1.0}
 TRAINING_SHARE = {"gpu": 0.3, "cpu": 0.5, "wide cpu": 1.0}
 # overhead per layer and decoding step
@@ -60,7 +60,7 @@ START_SECONDS = {"vllm": 90.0, "transformers": 30.0, "cpu": 5.0, "wide cpu": 15.
 WEIGHTS_PER_SECOND = 1e9  # bytes read from shared storage
 DOWNLOAD_PER_SECOND = 50e6  # bytes
 SYNC_PER_SECOND = 20e9  # bytes; the trainer copies its weights to vLLM in each update
-# grading, logging, the optimiser, vLLM's sleep and wake-up
+# per update, for grading, logging, the optimiser, and vLLM's sleep and wake-up
 UPDATE_SECONDS = {"gpu": 2.0, "cpu": 0.05, "wide cpu": 0.5}
 LIGHT_SECONDS = 4.0  # a job that mostly imports modules
 FILL = 0.8  # share of the completion limit that a completion fills on average
@@ -83,8 +83,8 @@ STAGES = {  # rules that sample or train; all other rules are light
     "evaluate_run": "evaluation",
 }
 TRAINING = ("train_grpo", "train_first_round")
-# requested / expected walltime on the first attempt; each later attempt adds half of the first
-# request
+# requested walltime of the first attempt divided by the estimated time; each later attempt adds
+# half of the first request
 SAFETY = 2.0
 LEAST_MINUTES = 10
 
@@ -227,7 +227,7 @@ class Estimate:
     completions: int = 0
     tokens_generated: float = 0.0
     tokens_trained: float = 0.0
-    kept_bytes: float = 0.0  # on disk after the job
+    kept_bytes: float = 0.0  # added on disk after the job; negative if the job deletes files
     scratch_bytes: float = 0.0  # on disk only while the job runs
     is_known: bool = True  # False if the model's size is unknown and `seconds` is `UNKNOWN_SECONDS`
 
@@ -418,7 +418,8 @@ def _training(job: ResolvedJob, gpu: str, fill: float | None) -> Estimate:
     # the trainer recomputes the probabilities of vLLM's tokens
     weight_flops += 2 if engine == "vllm" else 0
     trained *= selector_settings.trained_share(recipe) if recipe.get("selector") else 1
-    # the reference policy; the reward model forward, backward, and forward again after its update
+    # process rewards: the reference policy forward; the reward model forward, backward, and, after
+    # the reward model's update, forward again
     if recipe.get("process"):
         weight_flops += 2 + 2 + (2 if adapter else 4) + (2 if count else 0) + 2
     processor = GPUS[gpu] if count else CORE

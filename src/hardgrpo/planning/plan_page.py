@@ -15,9 +15,10 @@ COLOURS = {  # by stage of a study, from the palette of Okabe and Ito
     "evaluation": "#E69F00",
     plans.LIGHT: "#999999",
 }
-# the chart in CSS pixels: its width, the height of a row, and the margins of the bars
+# the chart in CSS pixels: width, height of a row, and the margins to the left of and above the bars
 WIDTH, ROW, LEFT, TOP = 1080, 16, 92, 24
-# the largest number of rows for jobs without a GPU; if more of these jobs run at once, bars overlap
+# The largest number of rows for jobs without a GPU: in a chart without GPUs, and in a chart with
+# GPUs. If more of these jobs run at once, bars overlap.
 CPU_ROWS, CPU_ROWS_BESIDE_GPUS = 24, 2
 MIN_LABELLED_WIDTH = 60  # the smallest width of a bar that shows its model, in CSS pixels
 

@@ -13,7 +13,7 @@ from hardgrpo.study.settings import Split
 
 
 def describe(job: ResolvedJob) -> str:
-    """The largest numbers of requests, tokens and money of a job, in words. Completions that are
+    """The requests, tokens and money that a job needs at most, in words. Completions that are
     already stored are not subtracted."""
     rule, task = job.names.rule, job.split.task
     shards = task["probe"]["shards"] if rule == "probe" else 1
@@ -42,8 +42,8 @@ def describe(job: ResolvedJob) -> str:
 
 
 def split_size(split: Split, data: str) -> tuple[int, float] | None:
-    """(number of problems of a split, estimated tokens of their prompts); None if the number is
-    unknown. Paths of local files are relative to the folder `data`."""
+    """(number of problems of a split, estimated tokens of their prompts); None if the number of
+    problems is unknown. Paths of local files are relative to the folder `data`."""
     template = split.task["prompt"].replace("{question}", "")
     questions = _questions(split, data)
     if questions is not None:

@@ -1,4 +1,5 @@
-"""Panels in which each arm is a row with its name: for figures of many arms, and for bars."""
+"""Panels in which each arm is a row with its name: for figures of many arms, and for figures with
+bars."""
 
 import pandas as pd
 
@@ -44,8 +45,9 @@ def bands(names: list[list[str]]) -> list[list[int]]:
 
 def panels(names: list[list[str]], columns: int | None = None, row: float = ROW, order=()):
     """(figure, axes, places) of a figure with a panel for each list of row names. `places` has, for
-    each panel, {name of a row: its place on the y axis}. Panels in a line share the names of the
-    rows; without `columns`, only panels with mostly the same rows are in a line (`bands`). `order`
+    each panel, {name of a row: its place on the y axis}. The rows of all panels in a line are at
+    the same places, and only the first panel shows their names; without `columns`, only panels with
+    mostly the same rows are in a line (`bands`). `row` is the height of a row in inches. `order`
     lists all rows from top to bottom. Raise a `UserError` if there are no panels.
     """
     if not names:
@@ -108,8 +110,8 @@ def dots(
 
 
 def early_dots(axis, rows: pd.DataFrame, name: str, label: str, scale: float = 100) -> None:
-    """Draw earlier values of the rows in grey; later values are darker. Column `part` is the share
-    of the training that has passed (1: the end)."""
+    """Draw the values before the end of the training in grey; later values are darker. Column
+    `part` is the share of the training that has passed (1: the end)."""
     for place, line in rows.groupby("place"):
         values = scale * line[name]
         axis.plot(values, [place] * len(line), color=EARLY_COLOR, linewidth=0.8, zorder=1)

@@ -91,9 +91,9 @@ def budget_lines(study: ResolvedStudy) -> dict[str, str]:
 
 
 def has_labels(study: ResolvedStudy) -> bool:
-    """Whether runs differ in the labels that they need (of the whole pool, of the chosen prompts,
-    or none), and a policy chooses by another measure than the pass rate. False if a run chooses
-    prompts while it trains, because figure `rollouts` then shows the labels."""
+    """Whether runs need labels of different prompts (for example the whole pool, the chosen
+    prompts, or none), and a policy chooses by another measure than the pass rate. False if a run
+    chooses prompts while it trains, because figure `rollouts` then shows the labels."""
     needs = {
         (
             policies.labels_before(study.policies[run.policy]),
@@ -124,8 +124,9 @@ def chooses_at_equal_rollouts(study: ResolvedStudy) -> bool:
 
 
 def limits(study: ResolvedStudy) -> dict[str, int]:
-    """{test: completion limit} of all tests that form a pair: both grade the same completions, one
-    of them truncated at a smaller limit (`cut_from`), the other as sampled."""
+    """{test: completion limit} of all tests that belong to a pair. Both tests of a pair grade the
+    same completions: one test truncates them at a smaller limit (`cut_from`), the other test grades
+    them as sampled."""
     token_limits = {}
     for model, task in {(run.model, run.task) for run in study.runs}:
         names = study.eval_tasks(task, model)

@@ -11,7 +11,8 @@ COLUMNS = ["model", "task", "group", "pass_rate", "problems"]
 def draw(difficulty):
     """The figure and its data, in which `share` is `problems` divided by the sum of `problems` over
     the group (the pool, or the subset of a policy)."""
-    # Counts of a subset of 12 problems would be invisible beside those of a pool of 1,000.
+    # The figure shows shares, because the counts of a subset of 12 problems would be invisible
+    # beside the counts of a pool of 1,000.
     sums = difficulty.groupby(["model", "task", "group"]).problems.transform("sum")
     shares = difficulty.assign(share=difficulty.problems / sums)
     policies = [name for name in dict.fromkeys(difficulty.group) if name != "pool"]

@@ -1,5 +1,6 @@
-"""Groups of rollouts over training, by arm: all right, learnable, all wrong. With many arms, each
-arm is a row of stacked shares instead of a line: at the first and at the last updates."""
+"""Shares of the groups of rollouts that are all right, learnable or all wrong, over training, by
+arm. With many arms, each arm is a row of stacked shares instead of a line, once for the first and
+once for the last updates."""
 
 import pandas as pd
 

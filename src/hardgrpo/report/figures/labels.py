@@ -58,7 +58,8 @@ def draw_lines(points: pd.DataFrame):
         group["place"] = group.labels.where(group.labels > 0, smallest / 4) * offset
         for name in dict.fromkeys(group.line):
             rows = group[group.line == name]
-            # No line connects budgets that cost equally many labels (the labels of the whole pool).
+            # No line connects budgets that cost equally many labels, for example the labels of the
+            # whole pool.
             no_line = {} if rows.labels.is_unique else {"linestyle": "none"}
             plotting.series(
                 axis, rows.place, rows, "gain", label=name, **plotting.style(name, names) | no_line

@@ -1,9 +1,9 @@
-"""Gain against the learnable share of groups, and against another possible explanation: the mean
-completion length after training.
+"""Gain against the learnable share of groups, and against another possible explanation of the gain:
+the mean completion length after training.
 
-A point is a model, task, policy and recipe. Its colour shows the rule, its shape the model (if
-there are several), and its fill whether the recipe is the study's first. Lines and R^2 are within a
-task and come from the table `regressions`.
+A point is a model, task, policy and recipe. Its colour shows the family of the rule, its shape the
+model (if there are several), and its fill whether the recipe is the study's first. Lines and R^2
+are within a task and come from the table `regressions`.
 """
 
 import numpy as np
@@ -20,7 +20,7 @@ PANELS = [
     ("tokens", 1, "mean completion length\nafter training (tokens)"),
 ]
 LEAST_POINTS = 10  # with fewer points, no line is drawn
-# a panel with a smaller spread of x is left out, because it would show rounding alone
+# panels with a smaller spread of x are left out, because they would show only rounding
 LEAST_SPREAD = {"learnable": 0.01, "tokens": 1.0}
 COLUMNS = ["drawn", "panel", *RUNS, *interval("x"), *interval("gain")]
 COLUMNS += ["seeds", "r_squared", "slope", "cells"]
@@ -42,7 +42,7 @@ def draw(gains, learnable, accuracy, regressions):
         if group[panel[0]].notna().any()
     }
     panels = [panel for panel in values if np.ptp(values[panel]) >= LEAST_SPREAD[panel[1]]]
-    panels = panels or list(values)  # a study of one arm has no spread
+    panels = panels or list(values)  # x has no spread in a study of one arm
     points["name"] = points.policy  # in the legend; with many policies, the rule's family
     if points.policy.nunique() > plotting.MOST_ARMS:
         points["name"] = points.policy.map(plotting.family)

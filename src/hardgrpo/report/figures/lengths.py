@@ -1,6 +1,6 @@
 """Mean completion length, and the share of completions truncated at the limit, over training, by
-arm. With many arms, each arm is a row with two points instead of a line: at the first and at the
-last updates."""
+arm. With many arms, each arm is a row with two points instead of a line: one point for the first
+and one for the last updates."""
 
 import pandas as pd
 
@@ -34,7 +34,7 @@ def draw_rows(ends: pd.DataFrame):
         arm_rows.early_dots(axis, rows, name, "first updates", scale)
         is_share = name.endswith("_share")
         arm_rows.dots(axis, rows[part == 1], name, scale, is_share, label="last updates")
-        # a scale of less than a unit would show rounding alone
+        # an x axis shorter than one unit would show only rounding
         low, high = axis.get_xlim()
         if is_share:
             axis.set_xlim(-0.04 * max(1.0, high), max(1.0, high))

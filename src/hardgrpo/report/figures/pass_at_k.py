@@ -1,5 +1,6 @@
 """pass@k of base and trained models, by k, with 95 % intervals: a line for each policy. If there
-are more than `plotting.MOST_ARMS` arms: a row for each arm, at the smallest and the largest k."""
+are more than `plotting.MOST_ARMS` arms, a row for each arm shows only the smallest and the largest
+k."""
 
 import pandas as pd
 

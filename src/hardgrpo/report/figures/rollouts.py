@@ -1,5 +1,5 @@
-"""Gain at equal rollouts and at earlier checkpoints: a row for each arm; the arm that needed the
-fewest labels is at the top."""
+"""Gain after equally many rollouts in all arms, and at earlier checkpoints. Each arm is a row; the
+arm that needed the fewest labels is at the top."""
 
 import pandas as pd
 

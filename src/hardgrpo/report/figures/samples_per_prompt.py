@@ -1,4 +1,5 @@
-"""How chosen prompts behave in new samples, by the number of samples per prompt that chose them."""
+"""How chosen prompts behave in new samples, by the number of samples per prompt that determine the
+choice."""
 
 import numpy as np
 
@@ -15,8 +16,8 @@ PANELS = [
 
 
 def draw(probe_sizes):
-    """A panel for each entry of PANELS: a line for each rule, and a dotted line for a random
-    choice."""
+    """A panel for each entry of PANELS: a line for each rule, with a large mark at the sufficient
+    number of samples, and a dotted horizontal line for a random choice."""
     rows = probe_sizes[probe_sizes.file == count_tables.ALL]
     rules = list(dict.fromkeys(rows.rule))
     sufficient = probes.sufficient_sizes(rows.to_dict("records"))

@@ -32,8 +32,8 @@ def draw(gains):
         sharex=True,
         sharey=True,
     )
-    # All panels share a scale with 0 in its middle. In grey print, the sign of the number tells
-    # gains from losses.
+    # All panels have the same colour scale, with 0 in its middle. In grey print, the sign of the
+    # number tells gains from losses.
     largest = 100 * max(frame.gain.abs().max(), 1e-9)
     scale = colors.Normalize(-largest, largest)
     for axis, ((model, arm), group) in zip(axes, groups):
