@@ -132,8 +132,8 @@ UNPACKED_BYTES, UNPACKED_TIMES = 2**25, 100
 
 
 def decompress(data: bytes, path: str | Path) -> bytes:
-    """The content of a gzip file. Raise a `UserError` if it exceeds both UNPACKED_BYTES and
-    UNPACKED_TIMES the packed size; the excess is not unpacked."""
+    """The content of a gzip file. Raise a `UserError` if the content exceeds both UNPACKED_BYTES
+    and UNPACKED_TIMES the packed size; the excess is not unpacked."""
     limit, parts, size = max(UNPACKED_BYTES, UNPACKED_TIMES * len(data)), [], 0
     with gzip.GzipFile(fileobj=io.BytesIO(data)) as stream:
         while part := stream.read(2**20):

@@ -42,7 +42,7 @@ def reseal(new: Path, path: Path) -> Iterator[None]:
     seal = seal_path(path)
     checksum = sha256(new) if new.is_file() and _is_sealed(path) else None
     backup = seal.with_name(f".{seal.name}.before")
-    # Remove the backup that a killed process left; its file may have changed since then.
+    # Remove the backup that a killed process left; the sealed file may have changed since then.
     with contextlib.suppress(FileNotFoundError):
         backup.unlink()
     # The file may have no seal yet. Any other error leaves file and seal unchanged.

@@ -62,7 +62,7 @@ def parse_yaml(text: str, path: str | Path):
         raise UserError(
             f"{path}:{f' line {mark.line + 1}:' if mark else ''} not valid YAML ({problem}); correct it"
         ) from None
-    # an impossible date, a list as a key, deep nesting
+    # for example an impossible date, a list as a key, or deep nesting
     except (ValueError, TypeError, OverflowError, RecursionError) as error:
         raise UserError(f"{path}: not valid YAML ({error}); correct it") from None
     if isinstance(content, dict) and "__use_yte__" in content:

@@ -1,9 +1,10 @@
 """Stop probing early: sample only until a subset is decided, and choose exactly the subset that
 full probing would choose.
 
-The samples 0 to K-1 of each prompt are drawn in order, each with a fixed seed. After d samples of a
-prompt, of which c are right, full probing will count between c (*low*) and c + K - d (*high*) right
-samples. The subset is decided as soon as these bounds decide the membership of every prompt:
+Full probing draws K samples of each prompt. The samples 0 to K-1 of a prompt are drawn in order,
+each with a fixed seed. After d samples of a prompt, of which c are right, full probing will count
+between c (*low*) and c + K - d (*high*) right samples. The subset is decided as soon as these
+bounds decide the membership of every prompt:
 
 - A rule with a threshold (base_wrong, base_right, base_right_matched) decides on each prompt
   separately.
