@@ -139,7 +139,7 @@ def style(name: str, names: list[str]) -> dict:
 
 
 def hue(policy: str) -> str:
-    """The colour of a policy or a rule: that of the rule's family; NO_RULE for other names."""
+    """The colour of the family of a rule, or of a policy's rule; NO_RULE for other names."""
     if policy in _policies:
         return _policies[policy]["color"]
     return FAMILIES[FAMILY[policy]][0] if policy in FAMILY else NO_RULE

@@ -407,8 +407,8 @@ def check_numbers(path: str | Path, columns: Iterable[str]) -> None:
 
 
 def _convert_cell(convert: Callable, cell: str):
-    """The converted cell; None for an empty cell. Raise `ValueError` also for '1_0', ' 1', 'nan'
-    and digits of other scripts."""
+    """The converted cell; None for an empty cell. For int and float, raise `ValueError` also for
+    '1_0', ' 1', 'nan' and digits of other scripts."""
     if convert in (int, float) and (
         not cell.isascii()
         or "_" in cell

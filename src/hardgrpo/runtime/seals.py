@@ -19,7 +19,8 @@ from hardgrpo.runtime.errors import Unreadable, UserError
 
 # folders of the workflow's outputs, relative to the current folder
 SEALED_FOLDERS = ("results", "paper")
-ATTEMPTS = range(2)  # another process may replace the file between the reads of file and seal
+# a second attempt, because another process may replace the file between the reads of file and seal
+ATTEMPTS = range(2)
 COMMITTED_FOLDERS = (("results", "reference"), ("results", "published"))
 CHECKSUM_FILE = "SHA256SUMS"
 

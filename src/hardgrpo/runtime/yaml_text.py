@@ -31,7 +31,7 @@ class _Yaml(yaml.SafeLoader):  # not libyaml's loader: deep nesting crashes it
 
     def flatten_mapping(self, node):
         """Resolve merge keys (<<). Entries are counted before they are copied, because each line
-        can multiply their number by ten."""
+        of a text can multiply the number of entries by ten."""
         for key, value in node.value:
             for source in value.value if isinstance(value, yaml.SequenceNode) else [value]:
                 if key.tag == "tag:yaml.org,2002:merge" and isinstance(source, yaml.MappingNode):

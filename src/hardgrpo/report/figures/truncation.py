@@ -1,5 +1,5 @@
-"""Gains of the same completions under a tight and a large completion limit, by arm and by the limit
-in training."""
+"""Gains by arm, from the same completions graded under a tight and under an ample completion limit,
+for each limit in training."""
 
 import pandas as pd
 
