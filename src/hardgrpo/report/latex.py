@@ -50,7 +50,7 @@ def render(cell: Cell, as_number: bool = False) -> str:
 
 
 def fill_note(note: Cell, cell: str) -> str:
-    """A column's note, filled with the cell that all rows share."""
+    """A column's note, filled with the cell that is the same in all rows."""
     if isinstance(note, tuple):
         return "".join(fill_note(part, cell) for part in note)
     return (
@@ -141,7 +141,8 @@ def alignment(column: Column) -> str:
     )
 
 
-FEW = 3  # rows; in a shorter table, equal cells may be a coincidence
+# least number of rows for which equal cells become a note; in fewer rows, they may be a coincidence
+FEW = 3
 MOST_ROWS = 40  # rows of a printed table; more do not fit on a page
 TEXT_WIDTH = 455  # points
 

@@ -30,7 +30,7 @@ STYLE = Path(__file__).with_name("figures.mplstyle")
 # width of a column, width of the page and height of the page, in inches
 COLUMN, WIDE, TALLEST = 3.3, 6.9, 9.0
 
-# Okabe and Ito's colours. The hue is the family of the selection rule, the same in every figure:
+# Okabe and Ito's colours. The hue shows the family of the selection rule, alike in all figures:
 # {family: (colour, marker, dashes, rules of selection.policies.RULES)}.
 FAMILIES = {
     "hard": ("#D55E00", "o", "-", ("hard", "hard_solvable", "hard_by_order", "base_wrong")),
@@ -67,7 +67,7 @@ _policies: dict[str, dict] = {}  # set by `use_policies`
 
 def use_policies(settings: dict[str, dict]) -> None:
     """Set the configuration of the study's policies, from which `style` takes rule and budget. Each
-    call replaces the policies of the last call."""
+    call replaces the policies of the previous call."""
     _policies.clear()
     _policies.update(looks(settings))
 
@@ -81,7 +81,7 @@ def looks(settings: dict[str, dict]) -> dict[str, dict]:
     for name, policy in settings.items():
         ways.setdefault(way_of_choosing(policy), []).append(name)
     rules = {way: json.loads(way)["rule"] for way in ways}
-    # the way with the fewest settings gets the marker of its family
+    # of each family, the way of choosing with the fewest settings gets the family's own marker
     plain_first = sorted(ways, key=lambda way: (way.count(":"), rules[way] not in FAMILIES, way))
     spare_marks, styles, drawn_families = further_marks(), {}, set()
     for way in plain_first:
@@ -139,7 +139,7 @@ def style(name: str, names: list[str]) -> dict:
 
 
 def hue(policy: str) -> str:
-    """The colour of a policy or a rule: that of the rule's family; NO_RULE for other names."""
+    """The colour of the family of a rule, or of a policy's rule; NO_RULE for other names."""
     if policy in _policies:
         return _policies[policy]["color"]
     return FAMILIES[FAMILY[policy]][0] if policy in FAMILY else NO_RULE
@@ -151,8 +151,8 @@ def family(policy: str) -> str:
 
 
 def mark(policy: str, policies: list[str], group: int = 0, model: int | None = None) -> dict:
-    """A policy's style for single points. The number of the task (`group`) sets the fill of the
-    marker. The number of the model (`model`, None for a single model) sets its shape."""
+    """A policy's style for single points. The index of the task (`group`) sets the fill of the
+    marker. The index of the model (`model`, None for a single model) sets the marker's shape."""
     look = style(policy, policies) | (
         {} if model is None else {"marker": MODELS[model % len(MODELS)]}
     )
@@ -297,8 +297,8 @@ def groups(frame: pd.DataFrame, keys: list[str]) -> list[tuple]:
 def panel_title(
     model: str, task: str, test: str, models: int, group: pd.DataFrame | None = None
 ) -> str:
-    """Task and test of a panel, the model if there are several, and the recipe of `group` if not
-    the study's first recipe."""
+    """Task and test of a panel, the model if there are several, and the recipe of `group` if it is
+    not the study's first recipe."""
     name = task if test == task else f"{task}, tested on {test}"
     if group is not None and (group.arm != group.policy).all():
         name += f", {group.recipe.iloc[0]}"

@@ -53,7 +53,7 @@ class Summary:
     columns: list[str]
 
 
-# keys of tables of subsets: no recipe, because all recipes of a policy share its subset
+# keys of tables of subsets: no recipe, because a policy's subset is the same for all recipes
 POLICY = ["model", "task", "policy"]
 ANSWERED = [
     "base_answered",

@@ -42,7 +42,7 @@ class Column:
     cells: list[Cell]
     align: str = "l"
     note: Cell = ""  # such as "model {}", where {} stands for the cell
-    number: bool = False  # LaTeX sets + and < of a number as math
+    number: bool = False  # whether the cells are numbers, in which LaTeX sets + and < as math
     width: float = 0.0  # width as a share of the line, if the text wraps; 0: no wrapping
 
 

@@ -1,5 +1,5 @@
 """The picture of docs/which-prompts.md: the lead of each way of choosing over a random choice, in
-every case of the committed studies."""
+every case (see `random_choice`) of the committed studies."""
 
 import matplotlib.pyplot as plt
 import pandas as pd
@@ -178,7 +178,8 @@ def set_heading(axis, text: str) -> None:
 
 def draw_way(axis, place: float, rows: pd.DataFrame) -> None:
     """Draw a dot with its interval for each case: coloured if the way is better or worse than a
-    random choice, hollow if the trained model is no better than its base."""
+    random choice, hollow if the trained model is no better than its base. A lead beyond FARTHEST is
+    an arrow without interval."""
     for index, row in enumerate(rows.itertuples()):
         y = place + plotting.spread(index, len(rows), 0.7)
         is_decided = row.verdict != random_choice.OPEN

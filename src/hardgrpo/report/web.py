@@ -15,7 +15,7 @@ TEMPLATES = Path(__file__).with_name("templates")
 MARKS = {"best": Markup("<b>{}</b>"), "second": Markup("<u>{}</u>")}
 
 
-TEX = {  # commands of captions: (pattern, plain text)
+TEX = {  # {pattern of a command in a caption: its plain text}
     r"\\(?:emph|texttt|textbf)\{([^}]*)\}": r"\1",
     r"\\,|~": " ",
     r"\$([^$]*)\$": r"\1",

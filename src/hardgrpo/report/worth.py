@@ -148,7 +148,7 @@ def with_interval(share: float, low: float, high: float) -> str:
 
 
 def duration(hours: float) -> str:
-    """A time on a CPU, in the unit that suits its size."""
+    """A time on a CPU in hours, or in minutes if the time is shorter than an hour."""
     return f"{hours:.1f} hours" if hours >= 1 else f"{60 * hours:.1f} minutes"
 
 
@@ -158,9 +158,9 @@ def printed_points(share: float) -> float:
 
 
 def worth_it(row) -> str:
-    """The answer for an arm. The answer YES needs a gain over no training and no fall of greedy
-    accuracy. If the study compares the arm with a random choice of as many prompts, YES also needs
-    a lead over this choice, after Holm's correction (see `random_choice`)."""
+    """The answer for an arm. The answer is YES if sampled accuracy rose and greedy accuracy was not
+    shown to fall. If the study compares the arm with a random choice of as many prompts, YES also
+    needs a lead over this choice, after Holm's correction (see `random_choice`)."""
     if not is_known(row.gain_low, row.gain_high) or row.gain_low == row.gain_high:
         return UNKNOWN_WORTH
     if row.gain_high < 0:

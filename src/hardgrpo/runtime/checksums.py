@@ -62,7 +62,8 @@ def compare(sums: str | Path, folder: Path = Path()) -> str:
 
 
 def content_checksum(path: Path) -> str:
-    """The SHA-256 checksum of a file; for a compressed file, the checksum of its content."""
+    """The SHA-256 checksum of a file; for a compressed file, the checksum of its content,
+    or of the compressed bytes if they are damaged."""
     if path.suffix != ".gz":
         return files.sha256(path)
     content = files.read_bytes(path)

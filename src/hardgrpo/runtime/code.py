@@ -14,7 +14,8 @@ from pathlib import Path
 
 SOURCE = Path(__file__).parents[2]  # the folder that holds the package
 # A regular expression finds the imports, because parsing a hundred modules with `ast` took a
-# quarter of the time of a plan. ruff ensures that a line has only one import.
+# quarter of the time that planning the workflow takes. ruff ensures that a line has only one
+# import.
 IMPORT = re.compile(r"^\s*(?:from\s+([\w.]+)\s+)?import\s+(\([^)]*\)|.*)", re.MULTILINE)
 NOT_A_NAME = re.compile(r"#.*|\bas\s+\w+")
 FILE_NAME = re.compile(r"""(?=["']([\w./-]*\.[\w-]+)["'])""")

@@ -65,7 +65,7 @@ def refuse_rows(row_errors: list[RowError]) -> None:
     ) from None
 
 
-SHORTEST_SECRET = 6  # characters; a shorter value would match parts of ordinary words
+SHORTEST_SECRET = 6  # characters; shorter values are not hidden, because ordinary words hold them
 LONGEST_MESSAGE = 1500  # characters; the middle of a longer message is left out
 LONGEST_REASON = 500  # characters of a library's message about a model
 

@@ -7,7 +7,8 @@ variables name (`environments.EXACT`). `install` lets torch compute its products
 forward and backward passes, without a copy. Attention is computed from such products, too.
 
 torch computes the products of wide models, because NumPy would be slower. torch also computes the
-products if processes share the weights, because FSDP frees memory that NumPy may still use.
+products if the weights are sharded over processes, because FSDP frees memory that NumPy may still
+use.
 """
 
 import os
@@ -21,7 +22,7 @@ WIDEST = 256  # columns of the hidden states of a model
 MAX_CONFIG_BYTES = 2**20
 # recorded in the checkpoints of runs that use exact products
 IDENTITY = "exact products, version 2"
-_library = None  # holds the replaced operators, which torch removes when this object is deleted
+_library = None  # holds the replacements; torch removes them when this object is deleted
 
 
 def is_exact_model(folder: str | Path) -> bool:
@@ -46,13 +47,14 @@ def is_narrow(hidden_size: object) -> bool:
 
 def install() -> None:
     """Replace torch's float32 operators mm, bmm, addmm and baddbmm on the CPU of this process by
-    NumPy's products, and make Intel's library compute float32 exponentials and logarithms with the
-    same kernels on every processor. Square roots are not covered; fused AdamW avoids them."""
+    NumPy's products, and make Intel's MKL compute float32 exponentials and logarithms with the same
+    kernels on every processor. Square roots are not covered; those of fused AdamW are the same on
+    every processor anyway."""
     global _library
     if _library is not None:
         return
-    # Intel's library reads this variable at its first call. COMPATIBLE slows its matrix products,
-    # which NumPy replaces, but not its exponentials and logarithms.
+    # MKL reads this variable at its first call. COMPATIBLE slows MKL's matrix products, which NumPy
+    # replaces, but not its exponentials and logarithms.
     os.environ["MKL_CBWR"] = "COMPATIBLE"
     import torch
 

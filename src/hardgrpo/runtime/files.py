@@ -132,8 +132,8 @@ UNPACKED_BYTES, UNPACKED_TIMES = 2**25, 100
 
 
 def decompress(data: bytes, path: str | Path) -> bytes:
-    """The content of a gzip file. Raise a `UserError` if it exceeds both UNPACKED_BYTES and
-    UNPACKED_TIMES the packed size; the excess is not unpacked."""
+    """The content of a gzip file. Raise a `UserError` if the content exceeds both UNPACKED_BYTES
+    and UNPACKED_TIMES the packed size; the excess is not unpacked."""
     limit, parts, size = max(UNPACKED_BYTES, UNPACKED_TIMES * len(data)), [], 0
     with gzip.GzipFile(fileobj=io.BytesIO(data)) as stream:
         while part := stream.read(2**20):
@@ -407,8 +407,8 @@ def check_numbers(path: str | Path, columns: Iterable[str]) -> None:
 
 
 def _convert_cell(convert: Callable, cell: str):
-    """The converted cell; None for an empty cell. Raise `ValueError` also for '1_0', ' 1', 'nan'
-    and digits of other scripts."""
+    """The converted cell; None for an empty cell. For int and float, raise `ValueError` also for
+    '1_0', ' 1', 'nan' and digits of other scripts."""
     if convert in (int, float) and (
         not cell.isascii()
         or "_" in cell

@@ -10,7 +10,7 @@ from hardgrpo.runtime.errors import UserError
 
 
 def open_lock(path: str | Path) -> TextIO:
-    """Open a lock file for reading and appending; create it if it is missing. The new file gives
+    """Open a lock file for reading and appending; create it if it is missing. A new file gives
     other accounts no permission to read, because an account that can read a file can lock the file.
 
     Raise a `UserError` for a symbolic link, a file with several hard links, and a file of another

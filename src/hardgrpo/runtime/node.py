@@ -113,7 +113,7 @@ def check_driver() -> None:
 
 def _set_caches() -> None:
     """Set the unset variables of CACHES to folders of this node. Raise a `UserError` for a folder
-    that cannot be written."""
+    that this program cannot write to, and for a default folder that other accounts may change."""
     base = Path(os.environ.get("SLURM_TMPDIR") or os.environ.get("TMPDIR") or "/tmp")
     default_folder = base / f"hardgrpo-kernels-{os.getuid()}"
     for variable, part in CACHES.items():

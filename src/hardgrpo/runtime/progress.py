@@ -17,8 +17,8 @@ class Progress:
     with Progress("probe tiny/swaps", 1000, "completions") as progress:
         progress.advance(64)
 
-    `start`: units that an earlier process has done. With `visible=False` nothing is shown, and only
-    the time is measured.
+    `start`: number of units that an earlier process has done. With `visible=False` nothing is
+    shown, and only the time is measured.
     """
 
     def __init__(self, title: str, total: int, unit: str, start: int = 0, visible: bool = True):

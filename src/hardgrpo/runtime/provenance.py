@@ -177,7 +177,8 @@ def version(package: str) -> str | None:
 
 
 def _gpus() -> list[str]:
-    """Names of the GPUs; empty if this process does not use torch (a model behind a server)."""
+    """Names of the GPUs; empty if this process has not loaded torch, for example because the model
+    is behind a server."""
     torch = sys.modules.get("torch")
     if torch is None:
         return []

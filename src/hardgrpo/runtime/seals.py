@@ -19,7 +19,8 @@ from hardgrpo.runtime.errors import Unreadable, UserError
 
 # folders of the workflow's outputs, relative to the current folder
 SEALED_FOLDERS = ("results", "paper")
-ATTEMPTS = range(2)  # another process may replace the file between the reads of file and seal
+# a second attempt, because another process may replace the file between the reads of file and seal
+ATTEMPTS = range(2)
 COMMITTED_FOLDERS = (("results", "reference"), ("results", "published"))
 CHECKSUM_FILE = "SHA256SUMS"
 
@@ -42,7 +43,7 @@ def reseal(new: Path, path: Path) -> Iterator[None]:
     seal = seal_path(path)
     checksum = sha256(new) if new.is_file() and _is_sealed(path) else None
     backup = seal.with_name(f".{seal.name}.before")
-    # Remove the backup that a killed process left; its file may have changed since then.
+    # Remove the backup that a killed process left; the sealed file may have changed since then.
     with contextlib.suppress(FileNotFoundError):
         backup.unlink()
     # The file may have no seal yet. Any other error leaves file and seal unchanged.

@@ -3,7 +3,8 @@
 A checkpoint is complete once its manifest is written; incomplete checkpoints are ignored. Scheduled
 checkpoints (every `checkpoint_every` updates) are exported at the end of training; all others exist
 only to resume training. The newest two complete checkpoints, scheduled or not, keep all files that
-resuming needs (the second is a fallback). Older scheduled checkpoints keep only the model.
+resuming needs (the older of the two is a fallback). Scheduled checkpoints before them keep only the
+model.
 """
 
 import contextlib
@@ -62,8 +63,8 @@ def _steps(state: Path) -> list[int]:
 def resume_point(state: Path, checkpoint_every: int, arithmetic: str | None = None) -> int:
     """The number of updates in the checkpoint to resume from (0: start from the base model).
 
-    Training resumes from the newest complete checkpoint that has a training state and whose earlier
-    scheduled checkpoints all exist. Incomplete and later checkpoints are removed; training will
+    Training resumes from the newest complete checkpoint that has a training state and before which
+    no scheduled checkpoint is missing. Incomplete and later checkpoints are removed; training will
     write the later checkpoints again. Raise a `UserError` if a checkpoint was computed with another
     `arithmetic` (see `recipes.arithmetic`), because the run would mix two arithmetics.
     """
@@ -160,7 +161,9 @@ def forget(provenance_files: Iterable[str | Path], folder: Path) -> None:
     """
     finished_states = {path.stem: path for path in folder.glob("*.finished")}
     for path in provenance_files if finished_states else ():
-        with contextlib.suppress(UserError):  # other programs that read the run report it
+        with contextlib.suppress(
+            UserError
+        ):  # the programs that read this run later report the error
             state = files.read_json(path).get("state")
             if isinstance(state, str) and state in finished_states:
                 shutil.rmtree(finished_states[state], ignore_errors=True)

@@ -210,9 +210,9 @@ def serve(path: Path, ready_pipe: int) -> None:
     the server, it returns after Snakemake has ended.
     """
     # Ctrl-C in a terminal must not end the server. The terminal also signals the programs, which
-    # forward the signal to their forks. The server blocks signals instead of ignoring them, because
-    # a new fork would lose a signal that it ignores. It blocks them before the import, so that
-    # threads of the libraries inherit the block.
+    # forward the signal to their forks. The server blocks signals instead of ignoring them, so that
+    # a new fork does not lose a signal that arrives before `become` unblocks signals. The server
+    # blocks signals before the import, so that threads of the libraries inherit the block.
     signal.pthread_sigmask(signal.SIG_BLOCK, FORWARDED_SIGNALS)
     exec(LIBRARIES, {})
     gc.freeze()  # keeps garbage collection from writing to memory that forks share

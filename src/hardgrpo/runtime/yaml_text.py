@@ -31,7 +31,7 @@ class _Yaml(yaml.SafeLoader):  # not libyaml's loader: deep nesting crashes it
 
     def flatten_mapping(self, node):
         """Resolve merge keys (<<). Entries are counted before they are copied, because each line
-        can multiply their number by ten."""
+        of a text can multiply the number of entries by ten."""
         for key, value in node.value:
             for source in value.value if isinstance(value, yaml.SequenceNode) else [value]:
                 if key.tag == "tag:yaml.org,2002:merge" and isinstance(source, yaml.MappingNode):
@@ -62,7 +62,7 @@ def parse_yaml(text: str, path: str | Path):
         raise UserError(
             f"{path}:{f' line {mark.line + 1}:' if mark else ''} not valid YAML ({problem}); correct it"
         ) from None
-    # an impossible date, a list as a key, deep nesting
+    # for example an impossible date, a list as a key, or deep nesting
     except (ValueError, TypeError, OverflowError, RecursionError) as error:
         raise UserError(f"{path}: not valid YAML ({error}); correct it") from None
     if isinstance(content, dict) and "__use_yte__" in content:

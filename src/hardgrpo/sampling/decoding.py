@@ -15,7 +15,7 @@ from transformers.cache_utils import DynamicLayer
 
 from hardgrpo.runtime.errors import UserError
 
-RESERVED_TOKENS = 32  # tokens for which a layer of the cache reserves memory at a time
+RESERVED_TOKENS = 32  # later tokens for which a layer reserves memory when its memory is full
 
 
 class ReservingCache(DynamicCache):
@@ -36,7 +36,8 @@ class ReservingLayer(DynamicLayer):
     memory: tuple[torch.Tensor, torch.Tensor] | None = None
 
     def update(self, key_states: torch.Tensor, value_states: torch.Tensor, *args, **kwargs):
-        """Append keys and values (rows, heads, new tokens, head size); return all of them."""
+        """Append keys and values (rows, heads, new tokens, head size). Return the keys and values
+        of all tokens."""
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
         start = self.get_seq_length()

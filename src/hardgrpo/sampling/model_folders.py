@@ -1,5 +1,5 @@
-"""Load configuration, tokenizer and weights of a model folder, and apply its chat template. No
-other module loads them itself.
+"""Load configuration, tokenizer and weights of a model folder, and apply its chat template. All
+other modules of the package load them through this module.
 
 Model folders are untrusted. Every error that their files cause in a library becomes a `UserError`,
 and file sizes are checked before loading. A chat template is a program, and a tokenizer.json can

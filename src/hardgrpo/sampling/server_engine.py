@@ -44,7 +44,7 @@ SECONDS_BETWEEN_SYNCS = 2.0  # how often the file of answers is flushed to the d
 LONGEST_RETRY_AFTER = 900.0  # seconds; sampling ends if the server asks for a longer pause
 # for the list of models in an error message: time limit in seconds, number of models
 LOOK_UP_SECONDS, MOST_MODELS = 10.0, 10
-FEWEST_GROUPS = 5  # smallest number of groups after which equal samples are reported
+FEWEST_GROUPS = 5  # equal samples are reported only if at least this many groups were sampled
 # A completion that is truncated below this share of the completion limit was truncated by the
 # context, not by the limit.
 MIN_LIMIT_SHARE = 0.9
@@ -52,7 +52,7 @@ LLAMA_CPP_PYTHON = "me"  # the owner that llama-cpp-python's server states for i
 TRANSIENT = (408, 409, 425, 429)  # statuses below 500 after which the same request may succeed
 SEEDS = 2**31  # number of different seeds; every server accepts seeds of 32 bits
 # Values with which a server samples from the model's complete distribution. By default, servers cut
-# the distribution, and not all of them by the same parameters.
+# the distribution, different servers by different parameters.
 WHOLE_DISTRIBUTION = {
     "top_p": 1.0,
     "top_k": 1_000_000,
@@ -228,7 +228,7 @@ class Sampler:
         self.paused_until = 0.0
         # usage of this program's answers, and of the answers that were stored before
         self.usage = self.earlier_usage = Usage()
-        # largest possible cost of all requests in flight, and their number
+        # largest possible cost of all requests in flight, and the number of these requests
         self.reserved, self.in_flight = 0.0, 0
         self.started = time.monotonic()
 
@@ -563,8 +563,9 @@ class Sampler:
         )
 
     async def _list_models(self) -> str:
-        """A note for an error message: the names of the server's models, after the address that
-        lists them if this is not the configured address. Empty if the server lists no models."""
+        """A note for an error message: the names of the server's models. If not the configured
+        address but another address lists the models, the note starts with that address. Empty if
+        the server lists no models."""
         url = self.address.url.rstrip("/")
         base = re.sub(r"(/v1)*(/chat)?(/completions)?$", "", url)
         for address in dict.fromkeys([url, f"{base}/v1", base]):

@@ -1,5 +1,5 @@
 """Store completions of early-stopped probes for later probes. Probes that would sample the same
-completions share a folder."""
+completions use the same folder."""
 
 import argparse
 import hashlib

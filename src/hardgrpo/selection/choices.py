@@ -22,7 +22,7 @@ CHOICES = (
 )
 # {choice by the completions of another model: the same choice by the model's own completions}
 BY_OTHER_MODEL = {f"{choice}, by the other": choice for choice in CHOICES[:5]}
-# choices that need the answers of the whole pool; others need only those of the chosen prompts
+# choices that need the labels of the whole pool; the others need only labels of chosen prompts
 NEEDS_POOL_LABELS = ("hardest", "nearest ½")
 COLUMNS = ["choice", "labels", "prompts"]
 MEASURES = (
@@ -158,7 +158,7 @@ def agreements(codes: np.ndarray) -> np.ndarray:
 
 def entropies(codes: np.ndarray) -> np.ndarray:
     """(N,) entropy of the answers among samples with an answer, in nats; 0 without answers, so that
-    the prompt comes last."""
+    a prompt without answers comes last in the choice by highest entropy."""
     counts = _counts(codes)
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     return -(shares * np.log(np.where(shares > 0, shares, 1))).sum(axis=1)

@@ -1,9 +1,10 @@
 """Stop probing early: sample only until a subset is decided, and choose exactly the subset that
 full probing would choose.
 
-The samples 0 to K-1 of each prompt are drawn in order, each with a fixed seed. After d samples of a
-prompt, of which c are right, full probing will count between c (*low*) and c + K - d (*high*) right
-samples. The subset is decided as soon as these bounds decide the membership of every prompt:
+Full probing draws K samples of each prompt. The samples 0 to K-1 of a prompt are drawn in order,
+each with a fixed seed. After d samples of a prompt, of which c are right, full probing will count
+between c (*low*) and c + K - d (*high*) right samples. The subset is decided as soon as these
+bounds decide the membership of every prompt:
 
 - A rule with a threshold (base_wrong, base_right, base_right_matched) decides on each prompt
   separately.
@@ -33,7 +34,8 @@ THRESHOLD_RULES = [name for name in STOPPABLE_RULES if policies.RULES[name].need
 DRAWS = 24  # draws of all remaining samples from the posterior, for each batch
 # draws of all remaining samples from the posterior, for the probability of membership
 DRAWS_FOR_CONFIDENCE = 400
-MIN_NEED_SHARE = 0.5  # a batch takes samples that the proof needs in at least this share of draws
+# a batch takes samples that the cheapest proof needs in at least this share of draws
+MIN_NEED_SHARE = 0.5
 FORCED, LEADING = 2.0, 0.1  # added to the share of draws that need a sample, see `priorities`
 RATES = np.linspace(0, 1, 41)  # support of the prior of pass rates
 
@@ -171,8 +173,8 @@ def cheapest_proof(
     """Number (draws, prompts) of further samples of each prompt in the cheapest proof, given the
     outcomes of the remaining samples.
 
-    `correct` and `drawn` have the shape (prompts,). `remaining` (draws, prompts, K) tells
-    in remaining[draw, prompt, s] whether the prompt's sample number drawn[prompt] + s is right.
+    `correct` and `drawn` have the shape (prompts,). In `remaining` (draws, prompts, K),
+    the entry [draw, prompt, s] is whether the prompt's sample number drawn[prompt] + s is right.
     Entries whose sample number would be K or larger are ignored.
     """
     draws, prompts, samples = remaining.shape

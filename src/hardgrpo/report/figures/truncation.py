@@ -1,5 +1,5 @@
-"""Gains of the same completions under a tight and a large completion limit, by arm and by the limit
-in training."""
+"""Gains by arm, from the same completions graded under a tight and under an ample completion limit,
+for each limit in training."""
 
 import pandas as pd
 
@@ -10,8 +10,8 @@ from hardgrpo.runtime.errors import UserError
 
 
 def draw(parts, limits: dict[str, int]):
-    """A row of panels for each model and task of training, a column for each test in `limits`
-    ({test: completion limit})."""
+    """Draw a row of panels for each model and training task that was tested on all tests in
+    `limits` ({test: completion limit}), and a column for each test."""
     tests = sorted(limits, key=limits.get)
     frame = parts[parts.eval_task.isin(tests)]
     if frame.empty:

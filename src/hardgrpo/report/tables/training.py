@@ -23,11 +23,8 @@ from hardgrpo.report.table_columns import (
 )
 from hardgrpo.report.tables.compared import published_column
 
-POLICY = (
-    "model",
-    "task",
-    "policy",
-)  # keys of tables of subsets: without the recipe, because all recipes train on the same subset
+# keys of tables of subsets: no recipe, because a policy's subset is the same for all recipes
+POLICY = ("model", "task", "policy")
 ARM = ("model", "task", "arm")
 
 

@@ -3,7 +3,7 @@
 // write the address, and `render` reads it. Texts of models and datasets become text nodes (`put`, `show`), never markup.
 
 const PAGE = 100, PAIRS = 100, LONGEST = 20000; // problems on a page; rows of a problem shown at first; characters of a text shown at first
-const CACHED = 4e7; // maximum of packed characters whose unpacked texts are cached; the last two blocks are always cached
+const CACHED = 4e7; // blocks are cached unpacked up to this sum of packed characters; the last two blocks are always cached
 const MOST_COMPARED = 4e6; // pairs of words; if there are more, all words between the equal beginning and the equal end are marked
 const BASE = "(base)"; // the untrained model in place of a policy; no policy has this name
 const $ = (id) => document.getElementById(id);

@@ -145,7 +145,7 @@ function problemMask(group, state) {
     (!text || [problem.id, problem.question, problem.answer].some((part) => String(part ?? "").toLowerCase().includes(text))));
 }
 
-/** Call `each` with the index of each row that passes the filters, in one block. */
+/** Call `each` with the index of each of the block's rows that pass the filters. */
 function eachRow(block, state, mask, masks, each) {
   const greedy = decodingOf(state), matches = masks?.get(block);
   const grade = GRADES[state.grade]?.[1], change = CHANGES[state.change]?.[1];

@@ -162,7 +162,7 @@ async function showDetail(state, masks, current) {
   shown.at = at;
 }
 
-/** The completions to show side by side: the base model's and the checkpoint's, or the base model's alone. */
+/** The completions to show side by side: of the base model and of the checkpoint, or only of the base model. */
 async function sidesOf(block, i) {
   const sides = [];
   if (block.policy !== null) {
