@@ -253,8 +253,9 @@ class Watch(TrainerCallback):
         self.save_began = self.save_ended = time.monotonic()
 
     def on_pre_optimizer_step(self, args, state, control, **_) -> None:
-        """Record the GPU memory in use after an update's last backward pass. torch does not release
-        memory between passes."""
+        """Record the GPU memory in use after an update's last backward pass: the largest value so
+        far. It includes the peak of all passes, because torch does not release memory between
+        them."""
         if args.device.type == "cuda":
             free, total = torch.cuda.mem_get_info()
             self.manifest_fields["gpu_gib"] = max(
