@@ -82,10 +82,10 @@ def compare(
     `by_correct`.
 
     `budget` is the share of the pool that is chosen. If the budget covers only a part of the tied
-    prompts, the means are expectations over a random choice among these prompts. Prompts are chosen
-    as if each class had its expected number of prompts, so the results are approximate in pools of
-    a few dozen prompts. `labels`: the number of reference answers that a run needs, which
-    is the size of the pool, or for `random` (K = 0) the number of chosen prompts.
+    prompts, the means are expectations over a random choice among these prompts. The number of
+    prompts with c correct completions is replaced by its expectation, so the results are
+    approximate in pools of a few dozen prompts. `labels`: the number of reference answers that a
+    run needs, which is the size of the pool, or for `random` (K = 0) the number of chosen prompts.
     `unmixed_prompts`: the expected number of chosen prompts whose group is not mixed, so that GRPO
     learns nothing from it. A rule has no row if fewer prompts qualify than the budget requires.
     """

@@ -253,7 +253,7 @@ def cpu_training_memory(shape: dict, recipe: dict, completion_tokens: int) -> fl
     return (state + max(learning, sampled) + PROGRAM_BYTES) / GIB
 
 
-# --- main memory beside GPUs ---
+# --- main memory of a machine with GPUs, and checks of a configured run ---
 
 
 def main_memory(shape: dict, recipe: dict) -> float:

@@ -171,14 +171,14 @@ def longest_prompt_tokens(tokenizer, rows: list[dict], chat: dict) -> int:
 
 
 def reward_function(grader: str, recipe: dict, processes: int):
-    """A reward function for TRL, which returns 1 or 0 for each completion. It uses the grader of the
+    """A function for TRL that returns the reward of each completion, 1 or 0, by the grader of the
     probe and the evaluation.
 
-    `reward: correct` rewards a correct completion. `reward: finished`, the control, rewards any
-    answer that the grader can read. `reward: majority` rewards the most frequent answer of the
-    group (`signals.majority_rewards`) and uses reference answers only for the log. Completions of
-    prompts without a reference answer (`majority_share`) are always rewarded by majority. The
-    function raises a `UserError` if a group that is rewarded by majority is split between processes.
+    `reward: correct` rewards a correct completion. `reward: finished` rewards any answer that the
+    grader can read. `reward: majority` rewards the most frequent answer of the group
+    (`signals.majority_rewards`) and uses reference answers only for the log. Completions of prompts
+    without a reference answer (`majority_share`) are always rewarded by majority. The function
+    raises a `UserError` if a group that is rewarded by majority is split between processes.
     """
     group_size, by_majority = recipe["group_size"], recipe["reward"] == "majority"
     by_group = by_majority or settings.majority_share(recipe) > 0

@@ -8,8 +8,8 @@ predict whether the answer is right.
 
 The advantage of token t is the recipe's outcome advantage plus `weight` times the sum over s >= t
 of (r_s - b): equation 5 with a discount of 1. The baseline b is computed from the other rollouts of
-the group: the average of their mean token rewards. (The paper's outcome advantage is leave-one-out:
-`centred`, times group size / (group size - 1).)
+the group: the average of their mean token rewards. (The paper's outcome advantage subtracts the
+mean reward of the other rollouts. It equals `centred` times group size / (group size - 1).)
 
 As in the released code (verl, recipe/prime), a sampling step first trains the reward model and then
 computes the token rewards with the updated reward model. All token rewards of a step are divided by

@@ -118,8 +118,8 @@ def arithmetic(recipe: dict) -> str | None:
 
 
 def optimiser(recipe: dict, hardware: Hardware) -> str:
-    """transformers' name of the optimiser. One process on a CPU has the fused AdamW, whose square
-    roots are the same on every processor with AVX2."""
+    """transformers' name of the optimiser. A run of one process on a CPU uses the fused AdamW,
+    whose square roots are the same on every processor with AVX2."""
     if recipe["optimiser"] == "adamw" and not hardware.gpus and hardware.processes == 1:
         return "adamw_torch_fused"
     return {"adamw": "adamw_torch"}.get(recipe["optimiser"], recipe["optimiser"])

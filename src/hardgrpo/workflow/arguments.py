@@ -158,7 +158,7 @@ class Arguments(Entries):
         return f"--repository {source['repository']} --commit {source['commit']}"
 
     def named_inputs(self, wildcards: Wildcards, input) -> str:
-        """Options with the files that a job reads. Each option is named as an input of the rule."""
+        """Options that pass the input files of a job, each named like the input of the rule."""
         return " ".join(f"--{name} {shlex.quote(path)}" for name, path in input.items())
 
     def policy(self, wildcards: Wildcards) -> str:

@@ -191,7 +191,8 @@ def check_jobs(policies: dict, tasks: dict, workflow, obstacle: str | None) -> N
 
 def _check_cluster(jobs: list, workflow) -> None:
     """Raise a `UserError` if the cluster cannot run one of the jobs. Otherwise choose the command
-    that reports the states of jobs, and make Snakemake repeat submissions that Slurm delays."""
+    that reports the states of jobs, and make Snakemake repeat submissions that Slurm
+    temporarily refuses."""
     remote_jobs = (
         [job for job in jobs if not job.is_local]
         if workflow.executor_plugin.name == "slurm"
