@@ -165,7 +165,8 @@ def no_memory(workflow: Workflow, rng: random.Random) -> bool:
 
 
 def changed_configuration(workflow: Workflow, rng: random.Random) -> bool:
-    """Edit the configuration while the workflow runs, and undo the edit before the next run."""
+    """Edit the configuration while the workflow runs, and undo the edit after the workflow has
+    ended."""
     running, path = workflow.running(), workflow.folder / "config.yaml"
     content = path.read_text()
     path.write_text(content.replace("updates: ", "updates: 1"))

@@ -271,6 +271,6 @@ def test_an_adapter_of_another_model_is_an_error(folder, clean, tmp_path):
 def test_a_reward_for_finishing_rewards_wrong_answers_too(clean):
     rows = updates(clean)
     assert all(row["reward_mean"] == row["answered_share"] for row in rows), (
-        "any word after #### is a readable answer"
+        "each answered completion must be rewarded, because any word after #### is a readable answer"
     )
     assert any(float(row["correct_share"]) < float(row["reward_mean"]) for row in rows)

@@ -1,13 +1,14 @@
 """Selectors choose, during training, the prompts for which rollouts are sampled next (ask-and-tell
 interface).
 
-A run is a sequence of sampling steps. Each step samples `group_size` rollouts for each of
-`prompts_per_update` prompts, with every selector. The trainer asks for prompts (`ask`) and reports
+A run is a sequence of sampling steps. Whatever the selector, each step samples `group_size`
+rollouts for each of `prompts_per_update` prompts. The trainer asks for prompts (`ask`) and reports
 the share of rewarded rollouts of each group (`tell`). A selector's choices depend only on the seed
 and the earlier calls. A selector derives its random numbers from the seed and the step, so a
 checkpoint needs only the selector's `state`. The pool of a selector is the run's subset.
 
-Each docstring cites the source of the formula and states where this code differs from the source.
+The docstring of a selector cites the source of its formula and states where this code differs from
+the source.
 """
 
 import math
@@ -100,9 +101,9 @@ class Epochs:
 
 
 class Dynamic(Selector):
-    """Dynamic sampling (DAPO, arXiv 2503.14476, section 3.2): drop groups that are all right or all
-    wrong, and sample until there are enough groups for an update. DAPO samples 1,536 prompts at a
-    time for an update of 512, and discards surplus groups."""
+    """Dynamic sampling (DAPO, arXiv 2503.14476, section 3.2): the trainer drops groups that are all
+    right or all wrong, and samples until there are enough groups for an update. For an update of
+    512 groups, DAPO samples batches of 1,536 prompts and discards surplus groups."""
 
     def __init__(self, settings: dict, pool: Pool, steps: int, seed: int):
         self.epochs = Epochs(pool.ids, seed)
@@ -305,8 +306,8 @@ def derive_seed(seed: int, *words) -> int:
 
 
 def first_ids(ids: list[str], keys: np.ndarray, count: int) -> list[str]:
-    """The `count` ids with the lowest keys (ids,), in ascending order, repeated if there are fewer
-    ids."""
+    """The `count` ids with the lowest keys (ids,), in ascending order of keys. If there are fewer
+    than `count` ids, they are repeated."""
     order = np.argsort(keys, kind="stable")
     return [ids[order[index % len(ids)]] for index in range(count)]
 

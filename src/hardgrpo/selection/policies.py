@@ -29,8 +29,8 @@ BUDGET_FORMS = (
 
 @dataclass(frozen=True)
 class Subset:
-    """Chosen ids in order, and the number of candidates with the same pass rate as the last chosen
-    prompt."""
+    """Chosen ids in the order in which the rule takes them, and the number of candidates that are
+    tied with the last chosen prompt."""
 
     ids: list[str]
     tied: int  # number of tied candidates; 0 if all tied candidates were chosen
@@ -92,12 +92,12 @@ def labels_before(policy: dict) -> str:
 def labels(
     policy: dict, recipe: dict, pool: int, sample: int, chosen: int, sampled: int | None = None
 ) -> int:
-    """Number of reference answers that a run needs: for the choice (of the `pool`, of a `sample`,
-    or none) and for training (of the `chosen` prompts, or none if the reward is not `correct`). An
-    answer that is used for both is counted once.
+    """Number of reference answers that a run needs. The policy needs the answers of the whole pool,
+    of a sample, or none. Training needs the answers of the chosen prompts, or none if the reward is
+    not `correct`. An answer that both need is counted once.
 
     `pool`, `sample`, `chosen` and `sampled` are numbers of prompts. `sampled` is given if the run
-    samples only some of the chosen prompts (a selector, or a short run on all prompts).
+    may sample only some of the chosen prompts: with a selector, or with the rule `all`.
     """
     needed_to_choose = {"pool": pool, "sample": sample, "none": 0}[labels_before(policy)]
     if (recipe.get("selector") or {}).get("by") == "pass_rate":
@@ -276,8 +276,8 @@ def _random_42(pool: Pool) -> Subset:
 def _by_order(pool: Pool, sign: int = 1, from_centre: bool = False) -> Subset:
     """The first prompts (with `from_centre`, the middle prompts) of the dataset after a stable sort
     by `sign` times the measure, as in HE's released code, without a seed. `tied` counts the prompts
-    whose measure equals that of the first or last chosen prompt; the order of the dataset decides
-    which of them are chosen."""
+    with the measure of the last chosen prompt (with `from_centre`, of the first or the last); the
+    order of the dataset decides which of these prompts are chosen."""
     ids = list(pool.measures)
     order = sorted(ids, key=lambda prompt: sign * pool.measures[prompt])
     start = (len(ids) - pool.size) // 2 if from_centre else 0

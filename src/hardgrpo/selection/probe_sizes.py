@@ -46,8 +46,8 @@ def by_correct(
     `correct` (N,) and `totals` (N,) count the correct completions and all completions of each
     prompt. Each prompt needs K + `group` completions or more. The returned arrays have the shape (K
     + 1,). `share`: expected share of prompts with c correct completions. The other arrays are means
-    over the prompts with c correct completions, nan where none is expected. `mixed`: mean
-    probability that a new group of `group` completions is neither all correct nor all wrong.
+    over these prompts, nan if their expected share is 0. `mixed`: mean probability that a new group
+    of `group` completions is neither all correct nor all wrong.
     `pass_rate`: mean pass rate in completions outside the probe. `never_solved`: share of prompts
     without any correct completion, inside or outside the probe.
     """
@@ -82,10 +82,10 @@ def compare(
     `by_correct`.
 
     `budget` is the share of the pool that is chosen. If the budget covers only a part of the tied
-    prompts, the means are expectations over a random choice among these prompts. The numbers of
-    prompts with c correct completions are expectations, so that the results are approximate in
-    pools of a few dozen prompts. `labels`: the number of reference answers that a run needs, which
-    is the size of the pool, or for `random` (K = 0) the number of chosen prompts.
+    prompts, the means are expectations over a random choice among these prompts. The number of
+    prompts with c correct completions is replaced by its expectation, so the results are
+    approximate in pools of a few dozen prompts. `labels`: the number of reference answers that a
+    run needs, which is the size of the pool, or for `random` (K = 0) the number of chosen prompts.
     `unmixed_prompts`: the expected number of chosen prompts whose group is not mixed, so that GRPO
     learns nothing from it. A rule has no row if fewer prompts qualify than the budget requires.
     """
@@ -123,8 +123,8 @@ def class_ranks(rule: str, samples: int, shares: np.ndarray) -> np.ndarray:
 
 
 def _quantile(shares: np.ndarray, level: float) -> float:
-    """The class at which the cumulative share reaches `level`. If the share equals `level` there,
-    the mean of this class and the next class with a share."""
+    """The class at which the cumulative share reaches `level`. If the cumulative share equals
+    `level` there, the mean of this class and the next class that is not empty."""
     cumulative = np.cumsum(shares)
     lower, upper = (int(np.searchsorted(cumulative, level + margin)) for margin in (-1e-9, 1e-9))
     return (lower + min(upper, len(shares) - 1)) / 2

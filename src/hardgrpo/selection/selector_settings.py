@@ -2,7 +2,7 @@
 are in `online_selectors.py`."""
 
 DEFAULTS = {  # default values of optional keys, from the papers
-    # groups per update; None: as many as a sampling step samples
+    # `groups` is the number of groups per update; None: as many as a sampling step samples
     "dynamic": {"groups": None, "most_steps": 10},
     "skip": {
         "groups": None,

@@ -188,7 +188,7 @@ def _recording_mistakes(place: str, source: dict, tasks: dict) -> Iterator[tuple
 
 
 def _recorded_problems_mistakes(task: str, source: dict, models: dict) -> Iterator[tuple[str, str]]:
-    """Report the splits of a task for which no recording exists."""
+    """Report each split (train, test) whose recording does not exist."""
     for split in ("train", "test"):
         if split not in source:
             continue

@@ -1,4 +1,4 @@
-"""Facts about a study that determine which claims it can test."""
+"""Properties of a study that determine which claims it can test."""
 
 from hardgrpo.study import paths, settings
 from hardgrpo.study.resolved import ResolvedStudy
@@ -8,7 +8,7 @@ def conditions(study: ResolvedStudy) -> dict:
     """The arguments of `verdicts.Study` except the tables.
 
     `first_recipe`: the recipe of arms for which a claim names no recipe. `tasks`: {task that runs
-    are tested on: its facts}; tasks with the same problems have the same value of `problems`.
+    are tested on: its settings}; tasks with the same problems have the same value of `problems`.
     `weaker`: the tasks or models with a weaker signal (`weaker_signal` of the study). `own_bases`:
     models for which each replicate pretrains its own base model.
     """

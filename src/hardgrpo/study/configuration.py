@@ -195,8 +195,8 @@ class Location(NamedTuple):
     value: `keys`, followed by the missing key if a key is missing."""
 
     type_name: str
-    """The type by which the error refuses the value at `union`; empty if no value on the way may
-    have several types."""
+    """Of the types that the value at `union` may have, the one whose check gave the error; empty if
+    no value on the way may have several types."""
 
 
 def _explain(config: dict, error: ValidationError) -> list[tuple[str, str]]:
@@ -238,8 +238,8 @@ def _is_of_another_type(errors: list[tuple[Location, dict]]) -> bool:
 def _locate(config: object, detail: dict) -> Location:
     loc = detail["loc"][:-1] if detail["type"] == "missing" else detail["loc"]
     node, keys, union, type_name = config, [], None, ""
-    # In `loc`, the name of a tagged class follows the key of its object. It may equal a key of the
-    # object.
+    # In `loc`, the name of a tagged class follows the key of its object. This name may equal a key
+    # of the object.
     may_be_kind = True
     for part in loc:
         if may_be_kind and isinstance(node, dict) and node.get("kind") == part:

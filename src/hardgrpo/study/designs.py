@@ -66,7 +66,7 @@ def design(study: ResolvedStudy) -> dict:
         "seeds": len(study.seeds),
         "budgets": sorted({min(budgets), max(budgets)}) if budgets else [],
         "probe_samples": task.get("probe", {}).get("samples"),
-        # {task: completions per prompt of its probe}, without probes that are only recorded
+        # {task: completions per prompt of its probe}, without recorded probes
         "probes": {
             name: tasks[name]["probe"]["samples"]
             for model, name in study.pairs
@@ -82,7 +82,8 @@ def design(study: ResolvedStudy) -> dict:
             name: settings.recipe_differences(study.recipes[name], recipe)
             for name in study.recipe_names[1:]
         },
-        # numbers of first epochs by whose pass rates policies choose; empty without trajectories
+        # Policies choose by the pass rates in these numbers of first epochs. Empty without
+        # trajectories.
         "chosen_from": sorted({source["chosen_from"] for source in trajectories}),
         "origins": [source["origin"] for source in trajectories],
     }

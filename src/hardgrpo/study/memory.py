@@ -3,9 +3,9 @@ downloaded.
 
 Numbers of weights are exact for the catalogue's decoders (Qwen2.5, Qwen3, Llama 3, Phi-4, SmolLM2:
 gated feed-forward layers, grouped queries). Memory is the sum of weights, gradients and optimiser
-state (exact) and of activations (an upper estimate). No estimate for a catalogue's model of real
-size has been compared with a measurement on a GPU. tests/unit/test_memory.py compares estimates
-with calculations by hand.
+state (exact) and of activations (an upper estimate). For the catalogue's large models, no estimate
+has been compared with a measurement on a GPU. tests/unit/test_memory.py compares estimates with
+calculations by hand.
 """
 
 import math
@@ -253,7 +253,7 @@ def cpu_training_memory(shape: dict, recipe: dict, completion_tokens: int) -> fl
     return (state + max(learning, sampled) + PROGRAM_BYTES) / GIB
 
 
-# --- main memory beside GPUs ---
+# --- main memory of a machine with GPUs, and checks of a configured run ---
 
 
 def main_memory(shape: dict, recipe: dict) -> float:

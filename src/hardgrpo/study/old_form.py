@@ -79,7 +79,7 @@ def translate(study: dict) -> dict:
 
 def _compared_arm(arm: str | dict, first_recipe: str) -> dict:
     """An arm of `also_compared`, which the old form writes as "random, mini_beta" (policy and
-    recipe) or "random" (the first recipe)."""
+    recipe) or "random" (policy with the first recipe)."""
     if isinstance(arm, dict):
         return arm
     policy, _, recipe = arm.partition(", ")

@@ -255,8 +255,8 @@ def _keep(entry: dict, keys: Iterable[str]) -> dict:
 
 def inputs(study: ResolvedStudy, studies: Collection[ResolvedStudy]) -> list[str]:
     """The files for which a study needs the internet: downloaded models, and problems in the format
-    that the programs read. `studies` are all studies of the configuration, whose tests must not be
-    among a pretrained model's demonstrations."""
+    that the programs read. `studies` are all studies of the configuration, whose problems must not
+    be among a pretrained model's demonstrations."""
     models = [
         model for model in sorted(study.probing_models) if settings.is_sampled(study.models[model])
     ]
@@ -460,8 +460,8 @@ def prunings(study: ResolvedStudy, studies: Collection[ResolvedStudy]) -> list[s
 
 
 def more_inputs(task: str, recipe: dict) -> dict[str, str]:
-    """Files that some recipes need in addition to the subset: worked solutions (`solutions`), or
-    the pool without answers (`questions`)."""
+    """{name: file} that a recipe needs in addition to the subset: worked solutions (`solutions`),
+    the pool without answers (`questions`), or nothing."""
     inputs = {}
     if settings.is_supervised(recipe):
         inputs["solutions"] = solutions(task)

@@ -1,8 +1,8 @@
 """Reject a policy whose budget exceeds the pool, before any job samples completions.
 
 The check runs as soon as the size of a pool is known. When jobs are planned, `too_small` reads the
-configuration and local files. When the first job starts, `check_prepared` reads the pools of
-earlier workflow runs. The rule prepare_task checks the pool that the rule writes.
+configuration and local files. Before the first job, `check_prepared` reads the pools that earlier
+calls of Snakemake prepared. The rule prepare_task checks the pool that it writes.
 """
 
 import os

@@ -351,8 +351,8 @@ def training_gpus(model: dict, recipe: dict) -> dict:
 
 
 def recipe_differences(recipe: dict, first: dict) -> dict:
-    """{key: the recipe's value} of keys with another value in the first recipe; None if the recipe
-    lacks the key."""
+    """{key: the recipe's value} of keys with another value in the first recipe. The value is None
+    if the recipe lacks the key."""
     return {
         key: recipe.get(key) for key in sorted(recipe | first) if recipe.get(key) != first.get(key)
     }

@@ -122,16 +122,16 @@ class Spec:
         }
 
     def digest(self, *contents: str) -> str:
-        """A hash of the specification and of `contents` (checksums of files, versions), which names
-        the folder of the run's state."""
+        """A hash of the specification and of `contents` (checksums of files, versions). The hash
+        names the folder of the run's state."""
         text = json.dumps([self.fields(), contents], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def check_run_of_checkpoints(folder: Path) -> None:
     """Raise a `UserError` if a manifest in `folder` or in its step folders records another
-    specification than `spec.yaml` in the parent folder. Manifests of older versions, which have no
-    `spec`, are accepted. Without `spec.yaml`, nothing is checked."""
+    specification than `spec.yaml` in the parent of `folder`. Manifests of older versions, which
+    have no `spec`, are accepted. Without `spec.yaml`, nothing is checked."""
     path = folder.parent / "spec.yaml"
     if not path.is_file():
         return

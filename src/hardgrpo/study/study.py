@@ -141,7 +141,7 @@ def _arm_contradictions(study: dict) -> Iterator[tuple[str, str]]:
                     "arms",
                     f"no arm has {singular} '{name}'; add an arm, or take '{name}' out of `{kind}`",
                 )
-    # (model, task, policy, recipe) -> number of the arm that has it
+    # (model, task, policy, recipe) -> number of the first arm that has this combination
     first_arm: dict[tuple, int] = {}
     for number, arm in enumerate(study["arms"]):
         values = [

@@ -83,8 +83,8 @@ def study_mistakes(config: dict, name: str) -> Mistakes:
         return
     for check, sections in (*CHECKS["any"], *CHECKS[kinds.pop()]):
         yield from check(place, study, *(config[section] for section in sections))
-    # Only for the study of config.yaml: completion limits that the user raises for this study may
-    # be too large for the GPUs of other studies.
+    # Memory is checked only for the study that config.yaml names: a completion limit that the user
+    # raises for this study may not fit the GPUs of the models in other studies.
     if name == config["study"]:
         yield from memory_shortages(study, config["models"], config["recipes"], config["tasks"])
 
@@ -296,8 +296,8 @@ def _missing_answers(place: str, study: dict, tasks: dict, policies: dict) -> Mi
 
 
 def _unsuitable_models(place: str, study: dict, tasks: dict, models: dict) -> Mistakes:
-    """Report tasks that a model has not learned, completion limits beyond a model's context, tests
-    without a test split, and models for GPUs without a shape."""
+    """Report tasks that a model has not learned, completion limits beyond a model's context, tested
+    tasks without a test split, and models that have `gpus` but no `shape`."""
     for model, task in _combinations(study, "model", "task"):
         source = models[model]["source"]
         is_pretrained = source["kind"] == "pretrain"

@@ -171,14 +171,14 @@ def longest_prompt_tokens(tokenizer, rows: list[dict], chat: dict) -> int:
 
 
 def reward_function(grader: str, recipe: dict, processes: int):
-    """A reward function for TRL, which returns 1 or 0 for each completion. It uses the grader of the
+    """A function for TRL that returns the reward of each completion, 1 or 0, by the grader of the
     probe and the evaluation.
 
-    `reward: correct` rewards a correct completion. `reward: finished`, the control, rewards any
-    answer that the grader can read. `reward: majority` rewards the most frequent answer of the
-    group (`signals.majority_rewards`) and uses reference answers only for the log. Completions of
-    prompts without a reference answer (`majority_share`) are always rewarded by majority. The
-    function raises a `UserError` if a group that is rewarded by majority is split between processes.
+    `reward: correct` rewards a correct completion. `reward: finished` rewards any answer that the
+    grader can read. `reward: majority` rewards the most frequent answer of the group
+    (`signals.majority_rewards`) and uses reference answers only for the log. Completions of prompts
+    without a reference answer (`majority_share`) are always rewarded by majority. The function
+    raises a `UserError` if a group that is rewarded by majority is split between processes.
     """
     group_size, by_majority = recipe["group_size"], recipe["reward"] == "majority"
     by_group = by_majority or settings.majority_share(recipe) > 0
@@ -253,8 +253,9 @@ class Watch(TrainerCallback):
         self.save_began = self.save_ended = time.monotonic()
 
     def on_pre_optimizer_step(self, args, state, control, **_) -> None:
-        """Record the GPU memory in use after an update's last backward pass. torch does not release
-        memory between passes."""
+        """Record the GPU memory in use after an update's last backward pass: the largest value so
+        far. It includes the peak of all passes, because torch does not release memory between
+        them."""
         if args.device.type == "cuda":
             free, total = torch.cuda.mem_get_info()
             self.manifest_fields["gpu_gib"] = max(

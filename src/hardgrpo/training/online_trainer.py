@@ -1,8 +1,8 @@
 """TRL's GRPOTrainer with a selector that chooses the prompts of each sampling step
 (`online_selectors.py`). Imports torch and TRL.
 
-A sampling step is a step of TRL's trainer. The trainer samples as many rollouts as for an update of
-plain GRPO, in one or more calls of the selector, and updates the model if there are enough groups.
+A sampling step is a step of TRL's trainer. The trainer calls the selector until it has sampled as
+many rollouts as an update without a selector has, and updates the model if there are enough groups.
 Otherwise the step changes neither the weights nor the optimiser's state.
 """
 
@@ -313,7 +313,7 @@ def curriculum_measures(
     """{prompt id: value that a curriculum sorts by}. The value is the problem's tier, or the pass
     rate in the subset's file.
 
-    Raise a `UserError` if a prompt has no value or a tier that is not a number.
+    Raise a `UserError` if a prompt has no value, or if its tier is not a number.
     """
     if measure == "tier":
         source = spec.problems
@@ -346,7 +346,8 @@ def check_buffer_memory(
     recipe: dict, prompt_tokens: int, completion_tokens: int, settings: dict
 ) -> None:
     """Raise a `UserError` if a full replay buffer needs more than half of this machine's free
-    memory. `prompt_tokens` is an upper bound, such as the characters of the longest prompt."""
+    memory. `prompt_tokens` is an upper bound, such as the number of characters of the longest
+    prompt."""
     import psutil  # comes with accelerate
 
     if not settings.get("replay"):

@@ -61,7 +61,7 @@ def build_model(settings: dict, tokenizer: PreTrainedTokenizerFast) -> Qwen3ForC
             max_position_embeddings=settings["context_tokens"],
             tie_word_embeddings=True,
             rope_theta=settings["rotary_base"],
-            # with the default 0.02, models of this width learn later
+            # with the default 0.02, models as narrow as the miniature's learn later
             initializer_range=settings["hidden_size"] ** -0.5,
             pad_token_id=tokenizer.pad_token_id,
             eos_token_id=tokenizer.eos_token_id,
@@ -193,7 +193,7 @@ def demonstrate(chain: generated.Chain, rng: random.Random, demonstration: dict,
 def share_at(share: dict, progress: float) -> float:
     """Share of a task among the demonstrations at `progress` (0..1) of training. The share changes
     from `first` to `last` during the second quarter of training. With equal shares from the start,
-    the model learned neither of two tasks in time."""
+    the model had learned neither of two tasks when training ended."""
     ramp = min(1.0, max(0.0, 4 * progress - 1))
     return share["first"] + (share["last"] - share["first"]) * ramp
 

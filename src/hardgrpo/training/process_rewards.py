@@ -7,18 +7,18 @@ and pi_reference its probability under the base model. Cross-entropy trains sigm
 predict whether the answer is right.
 
 The advantage of token t is the recipe's outcome advantage plus `weight` times the sum over s >= t
-of (r_s - b): equation 5 with a discount of 1. Each other rollout of the group has a mean token
-reward, and b is the average of these means. (The paper's outcome advantage is leave-one-out:
-`centred`, times group size / (group size - 1).)
+of (r_s - b): equation 5 with a discount of 1. The baseline b is computed from the other rollouts of
+the group: the average of their mean token rewards. (The paper's outcome advantage subtracts the
+mean reward of the other rollouts. It equals `centred` times group size / (group size - 1).)
 
 As in the released code (verl, recipe/prime), a sampling step first trains the reward model and then
 computes the token rewards with the updated reward model. All token rewards of a step are divided by
 one number: the largest absolute suffix sum in the step. The suffix sum of a token is its reward
 plus the rewards of all later tokens. A completion's last token, which carries the outcome, has no
 process reward. Unlike the released code, this module follows equation 5: the released code
-subtracts the mean over all rollouts of the group, times n / (n - 1), and standardises the
-advantages. The paper also samples until an update is full of prompts with a pass rate of .2 to .8.
-Here, the recipe's `selector` can apply such a filter.
+subtracts the mean over all n rollouts of the group, times n / (n - 1), and standardises the
+advantages. The paper also samples until there are enough prompts with a pass rate of .2 to .8 for
+an update. Here, the recipe's `selector` can apply such a filter.
 
 The reward model has no modules of its own: during the reward model's passes, the modules of the
 trained model use the reward model's weights. For a model with an adapter, only the adapter's

@@ -73,10 +73,10 @@ def launch(spec: Spec, hardware: recipes.Hardware, state: Path) -> int:
 
 
 def sharding_arguments(bf16: bool) -> dict:
-    """Arguments of accelerate for a process with sharded weights: arithmetic in bf16, sums of
-    gradients and log-probabilities in float32, as in a run of one process. accelerate's default
-    rounds sums and log-probabilities to bf16. {} if nothing is sharded or all arithmetic is in
-    float32."""
+    """Arguments of accelerate for a process with sharded weights. The arithmetic is in bf16, but
+    gradients are summed and log-probabilities are computed in float32, as in a run of one process.
+    accelerate's default would round these sums and the log-probabilities to bf16. {} if nothing is
+    sharded or all arithmetic is in float32."""
     if os.environ.get("ACCELERATE_USE_FSDP") != "true" or not bf16:
         return {}
     import torch

@@ -62,7 +62,7 @@ class Hardware:
 
     gpus: int = 0  # 0: the CPU
     processes: int = 1  # one per GPU
-    # completions per forward and backward pass of a process; None: its share of an update
+    # completions per forward and backward pass of a process; None: the process's share of an update
     micro_batch: int | None = None
     vllm_memory: float = 0.3  # share of a GPU's memory that vLLM takes
     vllm_sleep: bool = False
@@ -86,8 +86,9 @@ def micro_batches(texts: int, hardware: Hardware) -> tuple[int, int]:
 
 def without_gpus(hardware: Hardware, config, recipe: dict, tokens: int) -> Hardware:
     """The hardware of a run on a CPU, with micro-batches that fit into the machine's memory unless
-    `micro_batch` is set. `config` is the model's configuration, `tokens` the length of the longest
-    prompt and completion. The hardware of a run with GPUs is returned unchanged."""
+    `micro_batch` is set. `config` is the model's configuration, `tokens` the largest number of
+    tokens of a prompt with its completion. The hardware of a run with GPUs is returned
+    unchanged."""
     shape = memory.shape_of(config.get_text_config().to_dict())
     if hardware.gpus or hardware.micro_batch or shape is None:
         return hardware
@@ -117,8 +118,8 @@ def arithmetic(recipe: dict) -> str | None:
 
 
 def optimiser(recipe: dict, hardware: Hardware) -> str:
-    """transformers' name of the optimiser. One process on a CPU has the fused AdamW, whose square
-    roots are the same on every processor with AVX2."""
+    """transformers' name of the optimiser. A run of one process on a CPU uses the fused AdamW,
+    whose square roots are the same on every processor with AVX2."""
     if recipe["optimiser"] == "adamw" and not hardware.gpus and hardware.processes == 1:
         return "adamw_torch_fused"
     return {"adamw": "adamw_torch"}.get(recipe["optimiser"], recipe["optimiser"])
@@ -207,7 +208,7 @@ def trainer_arguments(
     """Arguments of TRL's GRPOConfig. Every value that affects the result is explicit, because
     defaults change between versions.
 
-    `context` is the length of the longest prompt and completion in tokens, for vLLM; `track` is
+    `context` is the largest number of tokens of a prompt with its completion, for vLLM; `track` is
     TRL's `report_to`.
     """
     recipe = spec.training

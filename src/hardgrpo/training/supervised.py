@@ -26,7 +26,7 @@ from hardgrpo.training import base_weights, processes, recipes
 
 @replacements.check_overrides
 class Trainer(SFTTrainer):
-    """TRL's SFTTrainer, which also logs the prompts, tokens and seconds of each update."""
+    """TRL's SFTTrainer, extended to log the prompts, tokens and seconds of each update."""
 
     start_seconds: float | None = None  # start of the current update, by time.perf_counter()
     trained_tokens = 0  # tokens in the loss of the current update, over all processes

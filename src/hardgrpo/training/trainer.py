@@ -32,8 +32,8 @@ replacements.replace(grpo_trainer, "prepare_fsdp", processes.shard_reference)
 
 @replacements.check_overrides
 class Trainer(GRPOTrainer):
-    """`applies_correction`: whether the loss multiplies the rollouts of vLLM by importance ratios
-    (the recipe's importance_correction)."""
+    """`applies_correction`: whether the losses of vLLM's rollouts are multiplied by importance
+    ratios (the recipe's importance_correction)."""
 
     # whether an update may train on rollouts that were sampled with weights of an earlier update
     is_off_policy = False
@@ -77,8 +77,8 @@ class Trainer(GRPOTrainer):
     def _generate_single_turn(
         self, prompt_ids, images, multimodal_fields, num_generations, has_tool_images=False
     ):
-        # FSDP needs equally many forward passes in all processes, and with dropout TRL also draws
-        # random numbers for ended rows.
+        # TRL's method samples with vLLM, with FSDP (which needs equally many forward passes in all
+        # processes) and with dropout (for which TRL also draws random numbers for ended rows).
         if self.use_vllm or self.is_fsdp_enabled or has_active_dropout(self.model):
             outputs = super()._generate_single_turn(
                 prompt_ids, images, multimodal_fields, num_generations, has_tool_images
@@ -175,8 +175,8 @@ def has_active_dropout(model) -> bool:
 
 
 def regroup(batches: list[dict]) -> list[dict]:
-    """Redistribute the rows of all micro-batches: rows with a nonzero advantage come before the
-    others. In both parts, longer rows come first."""
+    """Redistribute the rows of all micro-batches: rows with a nonzero advantage come before rows
+    without. In both parts, longer completions come first."""
     rows = {
         name: torch.cat([batch[name] for batch in batches]) if has_rows(value) else value
         for name, value in batches[0].items()

@@ -28,8 +28,8 @@ def as_json(value) -> str:
 
 
 class Arguments(Entries):
-    """Functions that map wildcards to arguments, for one configuration with its resolved studies.
-    `workflow` is Snakemake's object of this name in a Snakefile."""
+    """Functions that map wildcards to arguments, for one configuration and its studies. `workflow`
+    is Snakemake's object of this name in a Snakefile."""
 
     def __init__(self, config: dict, studies: dict[str, ResolvedStudy], names: Names, workflow):
         super().__init__(config, names)
@@ -127,8 +127,8 @@ class Arguments(Entries):
         return f"--samples {probe['samples']}{held_out}{stopped}"
 
     def fewer_samples(self, wildcards: Wildcards) -> str:
-        """Arguments that reduce a probe to the task's number of samples, if the task in `cut_from`
-        has more."""
+        """Arguments that reduce a probe to the task's number of samples, if the task that
+        `cut_from` names has more samples."""
         task = self._task(wildcards)
         samples = task["probe"]["samples"]
         longer_samples = self.config["tasks"][task["cut_from"]]["probe"]["samples"]
@@ -158,7 +158,7 @@ class Arguments(Entries):
         return f"--repository {source['repository']} --commit {source['commit']}"
 
     def named_inputs(self, wildcards: Wildcards, input) -> str:
-        """Options with the files that a job reads. Each option has the name of the rule's input."""
+        """Options that pass the input files of a job, each named like the input of the rule."""
         return " ".join(f"--{name} {shlex.quote(path)}" for name, path in input.items())
 
     def policy(self, wildcards: Wildcards) -> str:
@@ -184,8 +184,8 @@ class Arguments(Entries):
         return rule
 
     def annotation_column(self, wildcards: Wildcards) -> str:
-        """The argument that adds an empty column for the answer, with the name that this column has
-        in the pool's file. Empty for a file of plain rows."""
+        """The argument that adds a column for the answer, named as the task's column of answers.
+        Empty for a file that is not to be annotated."""
         if wildcards.content == "rows":
             return ""
         return f"--to-annotate {shlex.quote(self.answer_column(wildcards))}"
@@ -246,7 +246,7 @@ class Arguments(Entries):
         return as_json(designs.design(self._study(wildcards)))
 
     def first_recipe(self, wildcards: Wildcards) -> str:
-        """The study's first recipe. Labels of arms omit its name."""
+        """The study's first recipe. The displayed names of arms omit this recipe."""
         return self._study(wildcards).first_recipe
 
     def figure_design(self, entry: registry.Figure) -> Callable[[Wildcards], str]:

@@ -21,8 +21,8 @@ from hardgrpo.workflow.names import Names
 
 
 class InputFiles(Entries):
-    """Input functions for one configuration with its resolved studies. `workflow` is Snakemake's
-    object of this name in a Snakefile."""
+    """Input functions for one configuration and its studies. `workflow` is Snakemake's object of
+    this name in a Snakefile."""
 
     def __init__(self, config: dict, studies: dict[str, ResolvedStudy], names: Names, workflow):
         super().__init__(config, names)
@@ -70,7 +70,8 @@ class InputFiles(Entries):
         return pools.questions(*self._models_and_tasks, wildcards.model, wildcards.task)
 
     def probe(self, wildcards: Wildcards) -> str | list[str]:
-        """The completions of all shards of a probe."""
+        """The completions of a probe: one file per shard, or the file of a probe that stops
+        early."""
         base, task = wildcards.model, wildcards.task
         if (base, task) == self.names.stopped_probe:
             return paths.stopped_probe(base, task)
@@ -132,7 +133,8 @@ class InputFiles(Entries):
         return base, policy.get("probed_on", wildcards.task)
 
     def _too_small(self, policy: str, task: str) -> str | None:
-        """A message that says why a pool is too small for a policy; None if it is large enough."""
+        """A message that says why a pool is too small for a policy; None if the pool is large
+        enough or its size is unknown."""
         # prompts of a trajectory belong to no task
         if task not in self.config["tasks"] or not self.workflow.is_main_process:
             return None
@@ -156,8 +158,8 @@ class InputFiles(Entries):
         return paths.subset_of_run(self._run(wildcards), self._policy(wildcards))
 
     def training_extras(self, wildcards: Wildcards) -> list[str]:
-        """Further inputs of a run: worked solutions, the pool's questions, and for a second round
-        the checkpoints of the first round."""
+        """Further inputs that some runs need: worked solutions, the pool's questions, or (for a
+        second round) the checkpoints of the first round."""
         extras = list(paths.more_inputs(wildcards.task, self._recipe(wildcards)).values())
         if wildcards.policy not in self.names.policies_in_rounds:
             return extras
@@ -198,8 +200,8 @@ class InputFiles(Entries):
 
     def recorded_steps(self, wildcards: Wildcards) -> dict[int | str, str]:
         """{step: file} of the recorded checkpoints of a run. If there are none, return a single
-        entry whose file does not exist instead of raising an error, because committed summaries can
-        be drawn without recordings."""
+        entry whose file does not exist. This is no error yet, because committed summaries can be
+        drawn without recordings."""
         model, task, policy = wildcards.model, wildcards.task, wildcards.policy
         if "repository" in self._source(model):
             steps = self.original_checkpoints(model, task, policy)

@@ -30,7 +30,7 @@ COMPLETION_COLUMNS = (
 )
 TOKENS_COLUMNS = ("tokens", "completion_tokens", "output_tokens")
 FINISH_COLUMNS = ("finish_reasons", "finish_reason")
-GRADER_SAMPLE = 400  # number of completions from which the grader is chosen
+GRADER_SAMPLE = 400  # approximate number of completions by which the grader is chosen
 RUN, STEP = "after", 1  # policy and step of the recorded run
 
 
@@ -155,7 +155,8 @@ def read(path: str, args: argparse.Namespace) -> Recording:
 
 
 def find_columns(path: str, columns: list[str], args: argparse.Namespace) -> Columns:
-    """The columns of a recording. Raise a `UserError` if no column holds completions or ids."""
+    """The columns of a recording. If no column holds ids, the questions serve as ids. Raise a
+    `UserError` if the column of completions or the column of ids is missing."""
     completion = find_column(path, columns, args.completion, COMPLETION_COLUMNS)
     question = find_column(path, columns, args.question, own_files.QUESTION_COLUMNS)
     identity = find_column(path, columns, args.id, ID_COLUMNS) or question
@@ -280,8 +281,8 @@ def find_problems(before: Recording, after: Recording, args: argparse.Namespace)
 
 
 def read_problems(path: str, args: argparse.Namespace) -> tuple[dict[str, str], dict[str, str]]:
-    """({id: question}, {id: answer}) of the file of problems. Raise a `UserError` if it has no
-    column of ids or of answers."""
+    """({id: question}, {id: answer}) of the file of problems. If no column holds ids, the questions
+    serve as ids. Raise a `UserError` if the column of ids or the column of answers is missing."""
     rows = read_rows(path).rows
     columns = columns_of(rows)
     question_option = args.question if args.question in columns else None

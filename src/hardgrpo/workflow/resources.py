@@ -38,7 +38,7 @@ def read_cluster(default_resources) -> dict[str, str]:
     one is invalid.
 
     Snakemake evaluates default-resources as Python expressions: a partition named `open` would
-    become Python's function `open`. This function therefore replaces each entry of
+    become Python's function `open`. `read_cluster` therefore replaces each of these entries in
     `default_resources` by a quoted string. Snakemake passes the quoted strings to its jobs.
     """
     entries = {}

@@ -2,7 +2,7 @@
 environment of jobs, and refuse jobs that would fail later.
 
 `workflow` is Snakemake's object of this name in a Snakefile. Snakemake processes that run a single
-job (on a cluster) also read the rules; in them `workflow.is_main_process` is False.
+job (on a cluster) also read the rules; in these processes `workflow.is_main_process` is False.
 """
 
 import gc
@@ -40,7 +40,7 @@ def read_config_files(workflow) -> None:
 @raises_workflow_error
 def complete(config: dict, workflow) -> None:
     """Add the catalogue in config/ to Snakemake's configuration. Raise a `WorkflowError` that lists
-    all mistakes."""
+    the mistakes in the configuration."""
     config.update(load.complete(config))
     # `--config update_inputs=true` arrives as text
     if config.get("update_inputs") in ("true", "false"):
@@ -191,7 +191,8 @@ def check_jobs(policies: dict, tasks: dict, workflow, obstacle: str | None) -> N
 
 def _check_cluster(jobs: list, workflow) -> None:
     """Raise a `UserError` if the cluster cannot run one of the jobs. Otherwise choose the command
-    that reports the states of jobs, and make Snakemake repeat submissions that Slurm delays."""
+    that reports the states of jobs, and make Snakemake repeat submissions that Slurm
+    temporarily refuses."""
     remote_jobs = (
         [job for job in jobs if not job.is_local]
         if workflow.executor_plugin.name == "slurm"
