@@ -48,8 +48,8 @@ QUESTIONS = [
 
 @pytest.fixture(scope="module")
 def learned(tmp_path_factory) -> World:
-    """A model that is pretrained, probed and evaluated by transformers, and trained with an
-    adapter."""
+    """A world with a model that was pretrained, probed and evaluated with transformers, and trained
+    with an adapter."""
     world = World(tmp_path_factory.mktemp("learned") / "world")
     world.configure(one_task)
     run = "tiny/arithmetic/mini/random/seed0"
@@ -369,7 +369,8 @@ def test_a_real_model_gives_the_same_completions_in_both_engines(smollm2, tmp_pa
 def write_spec(
     learned: World, folder: Path, name: str, subset: str | None = None, seed: int = 0, **changes
 ) -> list[str]:
-    """Arguments of a training whose recipe differs from the recipe of `learned` in `changes`."""
+    """Write the specification of a training whose recipe differs from the recipe of `learned` in
+    `changes`. Return the arguments of this training."""
     spec = yaml.safe_load((learned.run / "spec.yaml").read_text())
     spec["training"] |= changes
     for key in ("model_folder", "problems", "subset"):
