@@ -63,8 +63,8 @@ def test_each_choice_contains_the_prompts_that_its_name_describes():
 
 
 def test_one_model_chooses_prompts_for_another_model():
-    """The other model ranks the prompts in the same or in the reverse order, and always gives equal
-    answers."""
+    """The other model ranks the prompts in the same or in the reverse order, and gives the same
+    answer in all of its samples."""
     right = np.repeat(np.linspace(0, 1, 20)[:, None], 10, axis=1) > np.linspace(0.05, 0.95, 10)
     sure = np.zeros((20, 10), dtype=int)
     for other_grades, correlation in ((right, 1), (right[::-1], -1)):

@@ -1,4 +1,4 @@
-"""Estimates and verdicts on hand-made tables."""
+"""Estimates and verdicts of claims, on hand-made tables."""
 
 import math
 
@@ -189,8 +189,8 @@ def test_a_claim_that_cannot_fail_is_not_supported():
 
 
 def test_the_p_value_of_a_claim_is_the_level_at_which_the_interval_reaches_the_boundary():
-    """p equals that of a t test for an interval over seeds alone, and is below 5 % exactly if the
-    interval excludes the boundary."""
+    """For an interval over seeds alone, p equals the p value of a t test. p is below 5 % exactly if
+    the interval excludes the boundary."""
     for values in np.random.default_rng(2).normal(0.5, 1, (20, 6)):
         interval = statistics.seeds_interval(values)
         row = {
@@ -390,7 +390,7 @@ def test_a_smaller_lead_subtracts_the_lead_of_a_weaker_model_on_the_same_task():
         pytest.approx(0.2),
     )
     assert verdict_row["high"] - verdict_row["low"] == pytest.approx(2 * math.hypot(0.01, 0.01)), (
-        "the half-widths of two models, which share no replicates, are not added in squares"
+        "the squares of the half-widths must be added, because two models share no replicates"
     )
     assert judge(claim, weaker=["weak"], differences=rows) == [], (
         "a task with a weaker signal was used as a weaker model"
