@@ -36,7 +36,8 @@ def run(finished_world, tmp_path_factory):
     spec = yaml.safe_load(
         (folder / "results/training/tiny/swaps/mini/hard/seed0/spec.yaml").read_text()
     )
-    # Not 56, because sampling takes most of the time. Some completions still end within 32 tokens.
+    # Less than the limit of the task (56), because sampling takes most of the time. Some
+    # completions still end within 32 tokens.
     spec["completion_tokens"] = 32
     spec["training"] |= {"updates": UPDATES, "checkpoint_every": 1}
     (folder / "spec.yaml").write_text(yaml.safe_dump(spec))

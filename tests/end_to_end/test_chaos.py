@@ -1,6 +1,6 @@
 """A study under faults. After each fault, a plain rerun either ends with the files of an
 undisturbed run, or stops with one line that names the damaged file. `make chaos` draws 200 faults.
-A plain `make test` runs one of the seeds that once failed; .ci/run runs all of them."""
+`make test` repeats one of the faults that once made a study fail; .ci/run repeats all of them."""
 
 import os
 import random

@@ -111,7 +111,7 @@ def test_cut_completions_equal_those_sampled_under_the_limit(two_limits):
     assert 0 < sum(cut_value is None for cut_value, _ in log_probabilities) < len(log_probabilities)
     rows = content(world.folder / f"{BASE}_cut.csv.gz")
     assert {int(row["truncated"]) for row in rows} == {0, 1}, (
-        "the limit truncates all completions or none"
+        "the limit must truncate some completions but not all"
     )
     assert [row["truncated"] for row in content(world.folder / f"{BASE}.csv.gz")] != [
         row["truncated"] for row in rows

@@ -109,8 +109,8 @@ def test_a_second_process_on_the_same_run_is_refused(run):
 
 
 def count_reports(log: Path) -> int:
-    """The number of lines that report the number of finished updates. All attempts write to one
-    log."""
+    """The number of lines of a log that report how many updates are finished. All attempts of a run
+    write to one log."""
     return len(re.findall(rf"seed0: \d+ of {UPDATES}", log.read_text())) if log.exists() else 0
 
 

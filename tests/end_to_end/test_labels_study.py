@@ -100,7 +100,7 @@ def test_the_labels_that_every_run_buys_are_counted(study):
 
 def test_another_model_chooses_without_being_trained(study):
     assert study.planned["pretrain_model"] == 1 and study.planned["train_grpo"] == 3 + 2, (
-        "hard and random were trained before"
+        "the runs of hard and random must not be trained again"
     )
     small, own = (
         rows(study.folder / f"results/difficulty/{base}/swaps.csv") for base in ("small", "tiny")

@@ -133,7 +133,7 @@ def test_sharded_weights_are_trained_like_weights_that_each_process_holds(place,
     ):
         assert sharded_update == pytest.approx(whole_update, rel=1e-3, abs=1e-5)
     first, *_, last = place.updates("sharded")
-    assert first["kl"] == 0 < last["kl"], "the reference policy is the untrained model"
+    assert first["kl"] == 0 < last["kl"], "the reference policy must be the untrained model"
     assert any(row["grad_norm"] > 0 for row in place.updates("sharded"))
     sharded_weights, whole_weights = (
         load_file(place.folder / f"{name}/checkpoints/step-8/model.safetensors")
@@ -162,7 +162,7 @@ def test_arithmetic_in_bf16_sums_gradients_and_gives_log_probabilities_in_float3
     notes = [note for note in place.notes("bf16") if "types" in note]
     assert {tuple(note["types"]) for note in notes} == {
         ("torch.bfloat16", "torch.float32", "None")
-    }, "parameters in bf16, sums of gradients in float32, outputs as computed"
+    }, "parameters must be in bf16, sums of gradients in float32, and outputs must keep their type"
     layers = [note["layer"] for note in notes]
     assert layers.count("Qwen3DecoderLayer") == 2 * 2 * 2, (
         "two layers of two models in two processes"

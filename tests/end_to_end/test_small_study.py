@@ -132,7 +132,7 @@ def test_the_specification_and_the_provenance_describe_the_run(finished_world):
     assert record["run"] == spec
     assert record["packages"]["trl"] and record["seconds"] > 0 and record["completion_tokens"] > 0
     assert not list((finished_world.folder / "results/state").glob("*")), (
-        "a finished run removes its state"
+        "a finished run must remove its state"
     )
 
 

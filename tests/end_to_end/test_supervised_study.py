@@ -112,7 +112,7 @@ def test_a_study_of_grpo_and_sft_has_every_summary_figure_and_table(study):
         assert {(row["policy"], row["recipe"]) for row in tables[name]} == {
             ("hard", "mini"),
             ("random", "mini"),
-        }, "tables about rollouts have rows only for GRPO"
+        }, "tables about rollouts must have rows only for GRPO"
     for row in tables["parity"]:
         supervised = row["recipe"] == "mini_sft"
         assert (row["updates"], row["prompts"]) == ("4", "12")

@@ -143,8 +143,8 @@ def dry_run(config: dict, folder: Path) -> None:
 
 
 class Text:
-    """The target that mutates the text of config.yaml. This project reads the text, without
-    Snakemake."""
+    """The target that mutates the text of config.yaml. The project's own reader reads the text;
+    Snakemake does not run."""
 
     share = 0.5
 

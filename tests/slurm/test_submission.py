@@ -52,7 +52,7 @@ def limits(slurm):
 
 
 def submit_sleeping_jobs(slurm, count: int) -> list[str]:
-    """Submit jobs of the same user that occupy places in the queue."""
+    """Submit `count` jobs of the same user, so that they occupy places in the queue."""
     call = (
         "sbatch",
         "--parsable",

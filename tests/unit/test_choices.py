@@ -220,7 +220,7 @@ def test_a_wrong_recording_is_reported_and_writes_no_file(tmp_path, change, word
 
 @pytest.mark.recordings
 @pytest.mark.parametrize(
-    # from the authors' recordings, measured before this program was written
+    # numbers measured from the authors' recordings before this program was written
     "model, split, overlap, confident, mixed",
     [
         ("qwen3-4b", "train", 0.11, 25, (0.30, 0.71, 0.53, 0.78)),
@@ -246,7 +246,7 @@ def test_the_recordings_give_the_numbers_measured_before(
         rows[choice]["mixed"] for choice in ("hardest", "agreement lowest", "random", "nearest ½")
     ]
     assert mixed_shares == pytest.approx(mixed, abs=0.05), (
-        "the shares differ by more than random splits and ties explain"
+        "the shares differ by more than random splits and ties can explain"
     )
 
 

@@ -147,7 +147,7 @@ def test_holm_corrects_over_those_tasks_of_a_model_that_have_a_p_value():
     assert p_holm(tight, weak) == (pytest.approx([0.06, 0.06]), [U, U])
     assert p_holm(tight | {"p": 0.01}, weak) == (pytest.approx([0.02, 0.04]), [S, S])
     assert p_holm(tight, weak | {"model": "n"}) == (pytest.approx([0.03, 0.04]), [S, S]), (
-        "Holm's correction is within a model"
+        "Holm's correction must be computed for each model separately"
     )
     (tight_p, weak_p), decisions = p_holm(tight, weak | {"seeds": 2})
     assert tight_p == pytest.approx(0.03) and math.isnan(weak_p) and decisions[0] == S
@@ -177,7 +177,7 @@ def test_the_claim_of_no_new_solving_is_decided_by_the_interval_and_the_margin(
     (verdict_row,) = judge(NEW | PRIMARY, kinds=rows)
     assert verdict_row["verdict"] == verdict and verdict_row["estimate"] == middle
     assert verdict_row["test"] == "new solving of random, tier 10, beyond 64 samples", (
-        "the claim is not about the last tier, which is the hardest"
+        "the claim must be about the last tier, which is the hardest"
     )
 
 
