@@ -227,7 +227,7 @@ def percent(flags):
 
 
 def summary_rows(rows):
-    """The rows of the summary table, computed from the evaluation files."""
+    """The rows that the summary table must show for the completions `rows`."""
 
     def line(name, rows):
         runs = rows[rows.policy != "base model"]

@@ -18,7 +18,7 @@ def write(config: dict, study: str, folder) -> None:
     runs = study.runs
     arms = list(dict.fromkeys((run.model, run.task, run.policy, run.recipe) for run in runs))
     cells = [(m, t, test, *arm) for m, t, *arm in arms for test in study.eval_tasks(t, m)]
-    recorded = all(run.recipe == "recorded" for run in runs)  # also True without runs
+    recorded = all(run.recipe == "recorded" for run in runs)  # also True if the study has no runs
     seeds = 1 if recorded and runs else len(study.seeds)
 
     def interval(name: str, value: float, half_width: float, has_bounds: bool = True) -> dict:

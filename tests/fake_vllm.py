@@ -39,7 +39,7 @@ class StandIn:
         self.sent |= {name: weights.detach().clone() for name, weights in pairs}
 
     def reset_prefix_cache(self) -> None:
-        """Use the weights of the sync. TRL calls this method at the end of a sync."""
+        """Start to use the weights that TRL has sent. TRL calls this method after sending them."""
         self.model.load_state_dict(self.sent, strict=False)
 
     @torch.no_grad()

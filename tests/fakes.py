@@ -158,7 +158,7 @@ def without_network() -> list[str]:
 
 def record_connections(folder: Path) -> tuple[dict, Path]:
     """(environment, file): programs in this environment append their connections and name lookups
-    to the file. The environment's proxies and address of the Hugging Face hub cannot be reached."""
+    to the file. In this environment, the proxies and the Hugging Face hub cannot be reached."""
     folder.mkdir()
     (folder / "sitecustomize.py").write_text(RECORD)
     nowhere = "http://127.0.0.1:9"

@@ -38,8 +38,8 @@ class Hub:
         self.stalled, self.closing = threading.Event(), threading.Event()
 
     def add(self, kind: str, name: str, folder: Path) -> str:
-        """Serve a folder as repository `name` of `kind` ("models" or "datasets"). Return its
-        commit."""
+        """Serve a folder as repository `name` of `kind` ("models" or "datasets"). Return the
+        commit of the repository."""
         commit = hashlib.sha1(f"{kind}/{name}".encode()).hexdigest()
         self.repositories[kind, name] = Repository(Path(folder), commit)
         return commit

@@ -28,15 +28,16 @@ UPDATES, EVERY = 24, 8
 
 @pytest.fixture(scope="module")
 def run(finished_world, tmp_path_factory):
-    """A folder with `clean`, the uninterrupted result of a run of 24 updates, and two
-    specifications of the run: spec.yaml with a checkpoint after every update, sparse.yaml with a
-    checkpoint after every eighth update."""
+    """A folder with two specifications of a run of 24 updates: spec.yaml with a checkpoint after
+    every update, and sparse.yaml with a checkpoint after every eighth update. The subfolder `clean`
+    holds the files of an uninterrupted run of spec.yaml."""
     folder = tmp_path_factory.mktemp("interruption")
     (folder / "results").symlink_to(finished_world.folder / "results")
     spec = yaml.safe_load(
         (folder / "results/training/tiny/swaps/mini/hard/seed0/spec.yaml").read_text()
     )
-    # Not 56, because sampling takes most of the time. Some completions still end within 32 tokens.
+    # Less than the limit of the task (56), because sampling takes most of the time. Some
+    # completions still end within 32 tokens.
     spec["completion_tokens"] = 32
     spec["training"] |= {"updates": UPDATES, "checkpoint_every": 1}
     (folder / "spec.yaml").write_text(yaml.safe_dump(spec))

@@ -2,7 +2,7 @@
 
 python llama_server.py WEIGHTS.gguf NAME PORT CONTEXT SLOTS
 
-The server samples SLOTS completions at a time, each with a context of CONTEXT tokens.
+The server samples SLOTS completions in parallel, each with a context of CONTEXT tokens.
 """
 
 import signal

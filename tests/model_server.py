@@ -116,8 +116,8 @@ def send(handler: BaseHTTPRequestHandler, status: int, content, headers: dict) -
 
 
 def completions_of(body: dict, **changes) -> dict:
-    """An answer with completions that depend on the prompt and the seed alone. `changes` replace
-    keys of the answer."""
+    """An answer with completions that depend only on the prompt, the seed and the temperature.
+    `changes` replace keys of the answer."""
     prompt = body.get("prompt") or body["messages"][-1]["content"]
     choices = []
     for index in range(body.get("n", 1)):

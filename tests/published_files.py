@@ -24,7 +24,8 @@ def write_parquet(path: Path, difficulties: list, questions: list[str] | None = 
 
 
 def write_csv(path: Path, rows: list[list], seeds: int = 2) -> Path:
-    """Write a CSV file in the form of unlearnable-set-measurement; shares have four decimals."""
+    """Write a CSV file in the form of the data of `unlearnable-set-measurement`. Shares have four
+    decimals."""
     header = [
         "qid",
         "initial_pass1",

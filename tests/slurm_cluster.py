@@ -31,7 +31,7 @@ PROGRAMS = [
 PACKAGES = "munge slurmctld slurmd slurm-client slurmdbd mariadb-server"
 ACCOUNT = "study"
 NODES = ("node1", "node2")
-GPU = "nvidia_fake-sxm4-80gb"  # in the form of the names that Slurm gives to GPUs that it detects
+GPU = "nvidia_fake-sxm4-80gb"  # in the form of Slurm's names of detected GPUs
 
 SLURM_CONF = """\
 ClusterName=test
@@ -230,7 +230,7 @@ class Cluster:
 
     def start_node(self, node: str) -> None:
         self.run("slurmd", "-D", "-N", node, name=node)
-        # A node that is down must be told to resume.
+        # Slurm uses a node that was down only after `scontrol` sets its state to `resume`.
         ready = f"sinfo -h -n {node} -o %T | grep -qE '^(idle|mixed|allocated)$' || {{ scontrol update nodename={node} state=resume; false; }}"
         self.wait(node, "sh", "-c", ready)
 

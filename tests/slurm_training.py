@@ -1,5 +1,5 @@
-"""One training on Slurm that a test stops. At the end its files must equal those of an undisturbed
-run, byte for byte."""
+"""A training on Slurm that tests stop. At the end of a test, the files of the training must equal
+those of an undisturbed run, byte for byte."""
 
 import json
 import re
@@ -15,8 +15,8 @@ UPDATES = 240
 
 
 def study(config: dict) -> None:
-    """The small world with a model that solves some problems, trained long enough to be stopped
-    during the training."""
+    """Change the configuration to a small study whose model solves some problems before the
+    training, and whose training takes long enough to be stopped."""
     shrink(config)
     config["models"]["tiny"]["source"]["steps"] = 400
     config["recipes"]["mini"].update(updates=UPDATES, checkpoint_every=UPDATES // 6)

@@ -1,6 +1,6 @@
 """A study under faults. After each fault, a plain rerun either ends with the files of an
 undisturbed run, or stops with one line that names the damaged file. `make chaos` draws 200 faults.
-A plain `make test` runs one of the seeds that once failed; .ci/run runs all of them."""
+`make test` repeats one of the faults that once made a study fail; .ci/run repeats all of them."""
 
 import os
 import random
@@ -31,7 +31,7 @@ ONCE_FAILED = [
     (189, "no memory"),
     (194, "two at once"),
 ]
-# Files that hold wall times, or the checksum of such a file.
+# Files that hold wall times, or the checksum of a file with wall times.
 TIMED = re.compile(
     r".*/(supplement\.pdf|spent\.html|spent\.tex|worth\.html)|results/models/.*/manifest\.json"
 )
@@ -122,8 +122,8 @@ def test_after_a_fault_a_plain_rerun_ends_as_if_undisturbed(
         for contents in (world_files, expected_files):
             for path in [p for p in contents if p == name or p.startswith(f"{name}/")]:
                 del contents[path]
-    # `finish` has removed the file, as the message said. No job reads the file any more, so no job
-    # has made it again.
+    # `finish` deleted the file because an error message said so. No job needs the file any more, so
+    # no job has made it again.
     if is_reported and not damaged.exists():
         expected_files.pop(str(damaged.relative_to(world.folder)), None)
     assert_same(world_files, expected_files)
@@ -140,7 +140,7 @@ def disturb(world: World, fault) -> None:
 
 
 def is_detected(path: Path) -> bool:
-    """Whether a program that reads a damaged file would stop."""
+    """Whether a program that reads the damaged file stops with an error."""
     try:
         seals.check(path)
         for folder in path.parents:
@@ -156,8 +156,8 @@ def is_detected(path: Path) -> bool:
 
 
 def finish(world: World, damaged: Path | None) -> bool:
-    """Rerun the workflow until it ends, and follow each message that says what to do. Return
-    whether a message named the damaged file."""
+    """Rerun the workflow until it succeeds, at most four times. After each rerun that fails, do
+    what its error message says. Return whether a message named the damaged file."""
     is_reported = False
     for attempt in range(4):
         rerun = chaos.Workflow(world, f"rerun{attempt}")

@@ -107,11 +107,11 @@ def test_cut_completions_equal_those_sampled_under_the_limit(two_limits):
     ]
     assert all(
         cut_value in (None, sampled_value) for cut_value, sampled_value in log_probabilities
-    ), "a cut completion has the log-probability of the sampled completion, or none"
+    ), "a row must have the log-probability of the sampled completion, or none if it was cut"
     assert 0 < sum(cut_value is None for cut_value, _ in log_probabilities) < len(log_probabilities)
     rows = content(world.folder / f"{BASE}_cut.csv.gz")
     assert {int(row["truncated"]) for row in rows} == {0, 1}, (
-        "the limit truncates all completions or none"
+        "the limit must truncate some completions but not all"
     )
     assert [row["truncated"] for row in content(world.folder / f"{BASE}.csv.gz")] != [
         row["truncated"] for row in rows
@@ -147,7 +147,7 @@ def test_a_policy_can_choose_by_one_sample_per_prompt(two_limits):
     with open(world.folder / subset) as table:
         grades = [first_grades[row["id"]] for row in csv.DictReader(table)]
     assert sum(grades) == max(0, len(grades) - list(first_grades.values()).count(0)), (
-        "prompts with an incorrect completion are chosen first"
+        "prompts with an incorrect completion must be chosen first"
     )
 
 

@@ -32,7 +32,7 @@ def add_facts(config: dict) -> None:
 
 @pytest.fixture(scope="module")
 def study_with_facts(finished_world, tmp_path_factory):
-    """The world of the finished study, with an added task of facts. Tests must not change it."""
+    """A copy of the finished study with an added task of facts. Tests must not change the copy."""
     world = finished_world.copy(tmp_path_factory.mktemp("facts") / "world")
     world.configure(add_facts)
     process = world.snakemake(*TABLES, "paper/mini/figures/tiers.csv")
@@ -80,7 +80,7 @@ def test_a_study_of_facts_alone_draws_no_figure_of_tiers(study_with_facts, tmp_p
         )
     )
     plan = world.plan()
-    assert "plot_tiers" not in plan and "plot_accuracy" in plan, "there are no tiers to draw"
+    assert "plot_tiers" not in plan and "plot_accuracy" in plan, "facts have no tiers to draw"
     process = world.snakemake(*TABLES)
     assert process.returncode == 0, process.stdout[-3000:] + process.stderr[-3000:]
     assert "0 failed" in (world.folder / "paper/mini/verified.txt").read_text()

@@ -109,8 +109,8 @@ def test_a_second_process_on_the_same_run_is_refused(run):
 
 
 def count_reports(log: Path) -> int:
-    """The number of lines that report the number of finished updates. All attempts write to one
-    log."""
+    """The number of lines of a log that report how many updates are finished. All attempts of a run
+    write to one log."""
     return len(re.findall(rf"seed0: \d+ of {UPDATES}", log.read_text())) if log.exists() else 0
 
 
@@ -255,8 +255,8 @@ def test_a_job_stopped_by_a_signal_saves_and_its_retry_resumes(finished):
 
 
 def test_an_output_that_is_removed_after_the_run_is_written_again_without_training(run):
-    """If Snakemake is killed while a job continues and finishes, the next call of Snakemake removes
-    the job's output."""
+    """If Snakemake is killed but one of its jobs continues and finishes, the next call of Snakemake
+    removes the job's output."""
     name = "unseen"
     assert start(run, name, "--keep-finished").wait() == 0
     (finished_state,) = (run / f"{name}.state").glob("*")
@@ -282,8 +282,8 @@ def test_an_output_that_is_removed_after_the_run_is_written_again_without_traini
 
 
 def test_a_full_disk_gives_a_one_line_error_and_the_next_call_completes_the_run(run):
-    """A limit on the size of files simulates the full disk: the write of the weights fails before
-    its end."""
+    """A limit on the size of files simulates the full disk: the training can write only half of the
+    weights."""
     name = "full"
     limit = (run / "clean/checkpoints/step-1/model.safetensors").stat().st_size // 2
 

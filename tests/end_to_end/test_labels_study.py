@@ -89,7 +89,7 @@ def test_the_labels_that_every_run_buys_are_counted(study):
         subset = study.folder / f"results/subsets/tiny/swaps/{policy}/seed0.csv"
         if row["recipe"] != "mini_majority" and LABELS[policy, row["recipe"]] < POOL:
             assert int(row["labels"]) == len(rows(subset)), (
-                "only the answers of the chosen prompts are bought"
+                "a run must buy only the labels of its chosen prompts"
             )
     sample = rows(study.folder / "results/subsets/tiny/swaps/predicted_half/seed0.sample.csv")
     chosen = rows(study.folder / "results/subsets/tiny/swaps/predicted_half/seed0.csv")
@@ -100,7 +100,7 @@ def test_the_labels_that_every_run_buys_are_counted(study):
 
 def test_another_model_chooses_without_being_trained(study):
     assert study.planned["pretrain_model"] == 1 and study.planned["train_grpo"] == 3 + 2, (
-        "hard and random were trained before"
+        "the runs of hard and random must not be trained again"
     )
     small, own = (
         rows(study.folder / f"results/difficulty/{base}/swaps.csv") for base in ("small", "tiny")

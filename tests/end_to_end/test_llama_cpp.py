@@ -29,13 +29,14 @@ from learned_model import (
 )
 
 pytestmark = pytest.mark.llama
-SLOTS = 8  # completions that llama.cpp's own server samples at a time
+SLOTS = 8  # completions that llama.cpp's own server samples in parallel
 CONTEXT = 256  # tokens; llama.cpp rounds up to a multiple of 256
 
 
 @pytest.fixture(scope="module")
 def learned(tmp_path_factory) -> World:
-    """A model that is pretrained, probed by transformers, and written as a GGUF file."""
+    """A world with a model that was pretrained, probed with transformers, and written as a GGUF
+    file."""
     world = World(tmp_path_factory.mktemp("learned") / "world")
     world.configure(one_task)
     done = world.snakemake("results/difficulty/tiny/arithmetic.csv")
@@ -114,8 +115,8 @@ def test_a_completion_ends_at_the_limit(kind, url, learned):
 
 @pytest.mark.parametrize("tokens", [CONTEXT - 10, CONTEXT + 10])
 def test_the_error_about_a_context_that_is_too_small_names_the_prompt(kind, url, learned, tokens):
-    """Two cases: the prompt fits but leaves no room for 40 tokens, or the prompt alone is too
-    long."""
+    """Two cases: the prompt fits but leaves no room for a completion of 40 tokens, or the prompt
+    alone is too long."""
     sentence = next(iter(problems_of(learned.folder).values())).partition(".")[0] + "."
     tokenizer = engines.load_tokenizer(learned.folder / "results/models/tiny")
     question = " ".join([sentence] * (tokens // len(tokenizer(sentence)["input_ids"])))

@@ -1,5 +1,5 @@
-"""A small study whose runs choose prompts during training: runs with every selector, with replay
-and with process rewards, and a run with plain GRPO."""
+"""A small study with a run for each selector (one run also with replay), a run with process
+rewards, a run with plain GRPO, and a run whose prompts are chosen in two rounds."""
 
 import csv
 from pathlib import Path
@@ -32,8 +32,8 @@ def rows(path: Path) -> list[dict]:
 
 @pytest.fixture(scope="module")
 def study(finished_world, tmp_path_factory):
-    """The small study with RECIPES on all prompts of the pool, and a run in two rounds. Tests must
-    not change the study."""
+    """The small study with RECIPES on all prompts of the pool, and with a run whose prompts are
+    chosen in two rounds. Tests must not change the study."""
     world = finished_world.copy(tmp_path_factory.mktemp("online") / "world")
 
     def change(config):
@@ -81,7 +81,7 @@ def test_the_counts_of_rollouts_equal_the_sums_of_the_logs(study):
             assert float(row[counted]) == sum(float(update[logged]) for update in log)
         assert float(row["updates"]) == sum(float(update["trained"]) for update in log)
     assert float(rollouts["all", "small_replay"]["thrown_away"]) == 2 * 4 * 4, (
-        "the rollouts of two sets of four anchor prompts are not trained on"
+        "the run must not train on the rollouts of its two sets of four anchor prompts"
     )
 
 
@@ -89,7 +89,7 @@ def test_labels_are_counted_for_the_sampled_prompts_only(study):
     table = rows(study.folder / "results/summaries/mini/spent.csv")
     spent = {row["recipe"]: float(row["labels"]) for row in table if row["policy"] == "all"}
     assert spent["small_easy_first"] == POOL, (
-        "a curriculum sorts by pass rates, which need every answer"
+        "this curriculum sorts the pool by pass rates, which need the labels of all prompts"
     )
     assert spent["small_plain"] == STEPS * 3 < POOL, (
         "a run samples half of an epoch, so no prompt comes twice"
@@ -115,7 +115,7 @@ def test_a_second_round_chooses_by_the_partly_trained_model_and_continues_the_sa
     ]
     all_ids = [row["id"] for row in rows(run / "second.csv")]
     assert len(first_ids) == 7 and all_ids[:7] == first_ids and len(set(all_ids)) == 15, (
-        "the first round has half of the budget, rounded down; the second the whole budget"
+        "the first round must choose half of the budget, rounded down; both rounds together, the whole budget"
     )
     measured, of_base = (
         rows(run / "first/signals.csv"),
@@ -169,7 +169,7 @@ def test_tables_and_figures_of_rollouts_are_made_and_verified(study):
         for row in rows(study.folder / "results/summaries/mini/time_to_target.csv")
     }
     assert reached <= {arm for arm, gain in gains.items() if gain > 0}, (
-        "an arm without a gain gives no target"
+        "only the gain of an arm that gained can be a target"
     )
     assert (study.folder / "paper/mini/tables/time_to_target.csv").is_file()
     assert "0 failed" in (study.folder / "paper/mini/verified.txt").read_text()

@@ -6,7 +6,8 @@ from hardgrpo.runtime import files
 
 def own(config: dict) -> None:
     config["models"]["tiny"]["source"].update(seed="own", steps=10)
-    for task in ("swaps", "swaps_once"):  # equal, because swaps_once takes its probe from swaps
+    # both tasks need the same number, because the probe of swaps_once is cut from that of swaps
+    for task in ("swaps", "swaps_once"):
         config["tasks"][task]["probe"]["held_out"] = 2
     config["recipes"]["mini"].update(updates=2, checkpoint_every=2)
     config["studies"]["mini"].update(
@@ -62,7 +63,7 @@ def test_each_replicate_is_compared_with_its_own_base_model(finished):
         if not row["tier"]
     ]
     assert kind["reach_samples"] == 4
-    assert world.plan("results/summaries/mini/gains.csv") == {}, "no job must be left"
+    assert world.plan("results/summaries/mini/gains.csv") == {}, "all jobs must have run"
     world.configure(lambda config: config["studies"]["mini"].update(seeds=[0, 3, 5]))
     plan = world.plan("results/summaries/mini/gains.csv")
     assert plan["pretrain_model"] == plan["train_grpo"] == 1, (

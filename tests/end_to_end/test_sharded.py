@@ -60,8 +60,8 @@ class Place:
         (folder / "site/sitecustomize.py").write_text(SITECUSTOMIZE)
 
     def environment(self, name: str) -> dict:
-        """The environment of a run whose processes load SITECUSTOMIZE. The recorded calls are the
-        result of `notes`."""
+        """The environment of a run whose processes load SITECUSTOMIZE. `notes` returns the calls
+        that they record."""
         return {
             "PYTHONPATH": f"{self.folder}/site:{ROOT / 'src'}",
             user_settings.KEEP_PYTHONPATH: "1",
@@ -133,7 +133,7 @@ def test_sharded_weights_are_trained_like_weights_that_each_process_holds(place,
     ):
         assert sharded_update == pytest.approx(whole_update, rel=1e-3, abs=1e-5)
     first, *_, last = place.updates("sharded")
-    assert first["kl"] == 0 < last["kl"], "the reference policy is the untrained model"
+    assert first["kl"] == 0 < last["kl"], "the reference policy must be the untrained model"
     assert any(row["grad_norm"] > 0 for row in place.updates("sharded"))
     sharded_weights, whole_weights = (
         load_file(place.folder / f"{name}/checkpoints/step-8/model.safetensors")
@@ -147,21 +147,22 @@ def test_sharded_weights_are_trained_like_weights_that_each_process_holds(place,
 
 
 def test_processes_wait_for_hours_and_shard_gradients_after_each_micro_batch(place, sharded):
-    """The other processes wait up to three hours while the first process reads all checkpoints. No
-    process calls accelerate's `no_sync`, which would keep whole gradients between micro-batches."""
+    """While the first process reads all checkpoints, the second process waits up to three hours. No
+    process calls accelerate's `no_sync`, which would keep unsharded gradients between
+    micro-batches."""
     notes = place.notes("sharded")
     assert {note["hours"] for note in notes if "hours" in note} == {3}
     assert not [note for note in notes if "waited" in note]
 
 
 def test_arithmetic_in_bf16_sums_gradients_and_gives_log_probabilities_in_float32(place, sharded):
-    """By default, accelerate would round the sums and the log-probabilities to bf16. A training in
-    one process rounds neither."""
+    """By default, accelerate would round the sums of gradients and the log-probabilities to bf16. A
+    training in one process rounds neither."""
     place.train("bf16", *TWO, env=place.environment("bf16"), precision="bf16")
     notes = [note for note in place.notes("bf16") if "types" in note]
     assert {tuple(note["types"]) for note in notes} == {
         ("torch.bfloat16", "torch.float32", "None")
-    }, "parameters in bf16, sums of gradients in float32, outputs as computed"
+    }, "parameters must be in bf16, sums of gradients in float32, and outputs must keep their type"
     layers = [note["layer"] for note in notes]
     assert layers.count("Qwen3DecoderLayer") == 2 * 2 * 2, (
         "two layers of two models in two processes"

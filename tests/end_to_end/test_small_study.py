@@ -76,13 +76,13 @@ def test_every_kind_of_file_is_there_with_its_columns(finished_world):
         "step", "id", "tier", "decoding", "sample", "correct", "answered", "strict", "lenient", "undecided", "sound", "truncated", "tokens", "answer",
     ]  # fmt: skip
     assert {row["sound"] for row in graded} <= {"0", "1"}, "steps of swaps can be checked"
-    assert len(graded) == 2 * 8 * 3, "2 checkpoints, 8 problems, 2 samples and greedy"
+    assert len(graded) == 2 * 8 * 3, "2 checkpoints, 8 problems, 2 samples + 1 greedy"
     texts = files.read_jsonl(results / f"evaluation/{RUN}/swaps.jsonl.gz", {"completion": str})
     assert len(texts) == len(graded)
 
 
 def test_snakemakes_records_of_files_are_small(finished_world):
-    """Snakemake reads a record of every file before each plan."""
+    """Before each plan, Snakemake reads the records of all files (one record for each file)."""
     records = [
         path
         for path in (finished_world.folder / ".snakemake/metadata").rglob("*")
@@ -132,7 +132,7 @@ def test_the_specification_and_the_provenance_describe_the_run(finished_world):
     assert record["run"] == spec
     assert record["packages"]["trl"] and record["seconds"] > 0 and record["completion_tokens"] > 0
     assert not list((finished_world.folder / "results/state").glob("*")), (
-        "a finished run removes its state"
+        "a finished run must remove its state"
     )
 
 

@@ -24,7 +24,7 @@ def rows(path: Path) -> list[dict]:
 @pytest.fixture(scope="module")
 def study(finished_world, tmp_path_factory):
     """The small study with a second recipe, which trains on worked solutions. Tests must not change
-    it."""
+    the study."""
     world = finished_world.copy(tmp_path_factory.mktemp("supervised") / "world")
 
     def add(config):
@@ -112,7 +112,7 @@ def test_a_study_of_grpo_and_sft_has_every_summary_figure_and_table(study):
         assert {(row["policy"], row["recipe"]) for row in tables[name]} == {
             ("hard", "mini"),
             ("random", "mini"),
-        }, "tables about rollouts have rows only for GRPO"
+        }, "tables about rollouts must have rows only for GRPO"
     for row in tables["parity"]:
         supervised = row["recipe"] == "mini_sft"
         assert (row["updates"], row["prompts"]) == ("4", "12")
@@ -155,8 +155,8 @@ def test_a_study_on_worked_solutions_alone_is_summarised_and_drawn(study, tmp_pa
 
 @pytest.fixture(scope="module")
 def run(study, tmp_path_factory) -> Path:
-    """A folder with the specification of a longer run on worked solutions, and its uninterrupted
-    result."""
+    """A folder with the specifications of two longer runs on worked solutions, one without and one
+    with an adapter, and with the files of both runs after an uninterrupted training."""
     folder = tmp_path_factory.mktemp("interrupted_sft")
     (folder / "results").symlink_to(study.folder / "results")
     spec = yaml.safe_load((folder / RUN / "spec.yaml").read_text())
@@ -197,8 +197,8 @@ def test_the_loss_falls_in_the_log(run):
 
 @with_many_kills
 def test_two_processes_have_the_same_losses_as_one_process(run):
-    """Each process has half of an update's texts. Solutions differ in length, and the loss is the
-    mean over all tokens."""
+    """Each process has half of an update's texts, and the two halves differ in their number of
+    tokens. The loss must be the mean over the tokens of both halves."""
     spec = yaml.safe_load((run / "adapter.yaml").read_text())
     spec["training"] |= {"updates": 6, "checkpoint_every": 6, "prompts_per_update": 4}
     spec["training"]["adapter"]["dropout"] = 0.0

@@ -121,7 +121,7 @@ def test_a_lock_of_another_host_without_a_slurm_job_is_an_error(run, held):
 
 def slurm(folder: Path, process: int, state: str, owner: str = "") -> Path:
     """A folder with a squeue that prints state, owner and work folder of job 77, and a scancel that
-    signals the process in place of job 77."""
+    sends SIGTERM to `process` instead of job 77."""
     folder.mkdir()
     answers = f'case "$*" in "-h -j 77 -o %T") echo {state};; "-h -j 77 -o %U %Z") echo {owner or "$(id -u) $PWD"};; *) exit 1;; esac\n'
     (folder / "squeue").write_text(f'#!/bin/sh\necho "squeue $*" >> {folder}/calls\n{answers}')
@@ -137,8 +137,8 @@ def slurm(folder: Path, process: int, state: str, owner: str = "") -> Path:
     ("flock", "state"), [("flock", "RUNNING"), ("unseen", "RUNNING"), ("unseen", "COMPLETING")]
 )
 def test_a_job_on_another_node_is_asked_through_slurm_to_stop(run, held, tmp_path, flock, state):
-    """Two cases: this node sees the other node's lock, or only the text of the lock file names the
-    job. A job that is completing may still save its state."""
+    """Two cases: this node sees that the job holds the lock, or sees only the lock file, whose text
+    names the job. A job in state COMPLETING may still save its training state."""
     name = f"job-{flock}-{state}"
     holder = held(name, "process 1 on elsewhere, Slurm job 77", FINISH, flock)
     done = take_over(run, name, path=slurm(tmp_path / "slurm", holder.pid, state))

@@ -1,5 +1,5 @@
-"""vLLM on the CPU compared with transformers: the same distribution, the same log-probabilities,
-and one start for a base model and its adapters."""
+"""vLLM on the CPU: distributions of completions and log-probabilities equal those of transformers,
+and one start of vLLM evaluates a base model and its adapters."""
 
 import csv
 import gzip
@@ -48,8 +48,8 @@ QUESTIONS = [
 
 @pytest.fixture(scope="module")
 def learned(tmp_path_factory) -> World:
-    """A model that is pretrained, probed and evaluated by transformers, and trained with an
-    adapter."""
+    """A world with a model that was pretrained, probed and evaluated with transformers, and trained
+    with an adapter."""
     world = World(tmp_path_factory.mktemp("learned") / "world")
     world.configure(one_task)
     run = "tiny/arithmetic/mini/random/seed0"
@@ -246,7 +246,7 @@ def test_an_engine_that_starts_once_evaluates_the_base_model_and_every_adapter(l
     ]
     equal_count = sum(completion == vllm_completion for completion, vllm_completion in zip(*greedy))
     assert equal_count >= 0.97 * len(greedy[0]), (
-        "more greedy completions differ than almost equal probabilities of two tokens explain"
+        "too many greedy completions differ; ties between two tokens explain only a few differences"
     )
 
 
@@ -320,7 +320,7 @@ def test_a_real_model_gives_the_same_completions_in_both_engines(smollm2, tmp_pa
         token_counts = [row["tokens"] for row in rows]
         answered[f"{engine} stops"] = (sum(row["finish_reason"] == "stop" for row in rows) / 64, 64)
         assert min(token_counts) >= 1
-    assert answered["transformers"][0] > 0.1, "the model never answers with the capital of France"
+    assert answered["transformers"][0] > 0.1, "the model names the capital of France too rarely"
     for kind in ("", " stops"):
         transformers_share, vllm_share = answered[f"transformers{kind}"], answered[f"vllm{kind}"]
         assert transformers_share == vllm_share or agree(transformers_share, vllm_share)
@@ -357,7 +357,7 @@ def test_a_real_model_gives_the_same_completions_in_both_engines(smollm2, tmp_pa
         )
     )
     assert len(greedy_completions["vllm"]) == 4 and equal_count >= 3, (
-        "more greedy completions differ than almost equal probabilities of two tokens explain"
+        "too many greedy completions differ; ties between two tokens explain only a few differences"
     )
 
     prompts, completions = complete_with_vllm(tmp_path, smollm2, [None], QUESTIONS, 24)
@@ -369,7 +369,8 @@ def test_a_real_model_gives_the_same_completions_in_both_engines(smollm2, tmp_pa
 def write_spec(
     learned: World, folder: Path, name: str, subset: str | None = None, seed: int = 0, **changes
 ) -> list[str]:
-    """Arguments of a training whose recipe differs from the recipe of `learned` in `changes`."""
+    """Write the specification of a training whose recipe differs from the recipe of `learned` in
+    `changes`. Return the arguments of this training."""
     spec = yaml.safe_load((learned.run / "spec.yaml").read_text())
     spec["training"] |= changes
     for key in ("model_folder", "problems", "subset"):

@@ -2,6 +2,6 @@
 runs a campaign and writes a report.
 
 mutations   changes of a file, a value or a text
-files, originals, configuration, arguments, texts   the targets: `run` of a target makes one case with a random generator and runs it
+files, originals, configuration, arguments, texts   the targets: the method `run` of a target draws one case and runs the case
 judge       decides whether a case ended well
 """

@@ -60,8 +60,8 @@ def draw_config(rng: random.Random, section: str | None) -> dict:
 
 
 def likely(rng: random.Random, entry: dict, other_entries: dict) -> dict:
-    """The entry with one value replaced by a value that may be valid: the value of another entry at
-    the same place, or a number close to the old one."""
+    """The entry with one value replaced by a value that may be valid: the value at the same place
+    in another entry, or a number computed from the old number."""
     parent, path = entry, rng.choice(mutations.places(entry))
     other_value = rng.choice(list(other_entries.values()))
     for key in path[:-1]:
@@ -143,7 +143,8 @@ def dry_run(config: dict, folder: Path) -> None:
 
 
 class Text:
-    """The text of config.yaml, before Snakemake reads the file."""
+    """The target that mutates the text of config.yaml. The project's own reader reads the text;
+    Snakemake does not run."""
 
     share = 0.5
 

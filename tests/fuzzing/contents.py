@@ -154,8 +154,8 @@ def parse_csv(data: bytes) -> list[dict[str, str]]:
 
 
 def parse_table(data: bytes) -> list[dict[str, str]]:
-    """Read a user's table, in which a spreadsheet may have written empty cells after the last
-    column, and empty rows."""
+    """Read a user's table, to which a spreadsheet program may have added empty rows, and empty
+    cells after the last column."""
     csv.field_size_limit(2**31)
     header, *rows = filter(
         None, csv.reader(io.StringIO(decode_text(data), newline=""), strict=True)

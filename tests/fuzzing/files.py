@@ -1,5 +1,5 @@
-"""Targets: files of every format. Each file is mutated and given to the program or function that
-reads it.
+"""Targets: files of every format. A case mutates one file of its target and calls the program or
+function that reads this file.
 
 The reader must return the content of each file that it accepts. contents.py reads the file
 independently of the project's readers, and rejects ambiguous files: repeated keys or columns, rows

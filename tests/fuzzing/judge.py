@@ -25,7 +25,9 @@ from hardgrpo.runtime import errors
 from hardgrpo.runtime.errors import UserError
 
 SECONDS = 5.0
-STUCK = 60  # seconds of processor time after which a case that no signal handler can end is killed
+# If the handler of SIGPROF cannot end a case, SIGXCPU ends this process after these seconds of
+# processor time.
+STUCK = 60
 MEMORY_BYTES = 6 << 30
 SCRIPTS = Path(__file__).parents[2] / "scripts"
 LONGEST_LINE = 1500  # characters of a line of a message
@@ -33,8 +35,8 @@ MOST_LINES = 21
 
 
 class TooLongError(BaseException):
-    """Not a subclass of Exception, so that no function that reads a file catches this error and
-    reports a mistake in the file."""
+    """Ends a case that takes too long. This error is not a subclass of Exception, because
+    some readers of files catch Exception and report a mistake in the file."""
 
 
 def _too_long(*_):

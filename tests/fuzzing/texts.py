@@ -17,7 +17,7 @@ from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import printable
 from hardgrpo.selection import signals
 
-# Shorter time limits than the graders' own: no comparison in this module needs more time.
+# These time limits are shorter than the default; no comparison in this module needs more time.
 expressions.SECONDS = (0.2, 0.3)
 
 PIECES = [
@@ -117,7 +117,7 @@ def terminal(rng, folder):
 
 
 def pages(rng, folder):
-    """A text escaped for TeX contains no command, and a text rendered as HTML no tag."""
+    """A text escaped for TeX contains no command, and a text rendered as HTML contains no tag."""
     text = hostile_text(rng, 2)[:5000]
     bare = latex.escape(text)
     for replacement in sorted(latex.CHARACTERS.values(), key=len, reverse=True):

@@ -1,5 +1,6 @@
-"""Probe, train, interrupt and evaluate the small study's model with both engines on the CPU, with
-GRPO and an adapter. On GPUs, `make gpu-check` does the same with real models."""
+"""Probe the small study's model, train an adapter by GRPO, interrupt this training, and evaluate
+the checkpoints, with each engine on the CPU. On GPUs, `make gpu-check` does the same with real
+models."""
 
 import csv
 import gzip
@@ -198,8 +199,8 @@ def test_one_start_of_the_engine_evaluates_the_base_model_and_every_adapter(plac
 
 @pytest.mark.vllm
 def test_greedy_completions_of_the_engines_agree(place):
-    """At least half of the completions are equal. The others may differ, because the engines'
-    kernels round differently and one different token changes the rest of a completion."""
+    """At least half of the completions are equal. The other completions may differ, because the
+    engines' kernels round differently and one different token changes the rest of a completion."""
     for engine in ("transformers", "vllm"):
         place.evaluated(engine)
     transformers_texts, vllm_texts = (

@@ -53,7 +53,9 @@ def test_the_gpu_checks_run_in_order_on_a_cpu_and_write_their_numbers(finished):
         done.stderr.startswith("error: check 5 (Interruption")
         and "the resumed run has another base model" in done.stderr
     )
-    assert [row["check"] for row in rows(finished)] == [1, 2, 3, 4, 5], "other checks were recorded"
+    assert [row["check"] for row in rows(finished)] == [1, 2, 3, 4, 5], (
+        "the file must hold checks 1 to 5"
+    )
     assert rows(finished)[4]["failed"] and rows(finished)[4]["numbers"]["resumed_from"] >= 4
 
 
@@ -89,7 +91,7 @@ def test_the_check_of_the_weight_sync_passes_or_fails_with_its_reason(
 @pytest.mark.parametrize("visible, gib", [("1", 8.0), ("GPU-0,1", 8.0), ("", 64.0)])
 def test_peak_memory_is_measured_on_the_gpus_of_the_job(visible, gib, tmp_path, monkeypatch):
     """Without device cgroups, nvidia-smi lists the GPUs of all jobs on a node. If
-    CUDA_VISIBLE_DEVICES is empty, all GPUs count."""
+    CUDA_VISIBLE_DEVICES is empty, the memory of all these GPUs counts."""
     monkeypatch.syspath_prepend(ROOT / "scripts/maintenance/gpu_checks")
     import workbench
 

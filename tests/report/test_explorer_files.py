@@ -1,4 +1,5 @@
-"""The explorer of a large study and of recordings, and the errors for files that do not match."""
+"""The explorer of a large study and of recordings, and the errors for files that are missing or
+contradict each other."""
 
 import json
 import random

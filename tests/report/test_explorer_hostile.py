@@ -137,7 +137,7 @@ def test_very_long_lines_wrap_and_are_cut_until_the_button_is_clicked(tmp_path, 
 
 @pytest.fixture
 def listener():
-    """A server on this machine: (its address, the requested paths)."""
+    """(address of a server on this machine, list of the paths that were requested from it)."""
     requests = []
 
     class Handler(http.server.BaseHTTPRequestHandler):

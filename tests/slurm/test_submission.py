@@ -38,8 +38,8 @@ def run(finished, slurm):
 
 @pytest.fixture
 def limits(slurm):
-    """Set limits of the cluster's accounting for one test: `limits("qos", "normal",
-    "MaxWall=00:05:00")`."""
+    """A function that sets limits of the cluster's accounting until the test ends, such as
+    `limits("qos", "normal", "MaxWall=00:05:00")`."""
     changed = []
 
     def modify(*words: str) -> None:
@@ -52,7 +52,7 @@ def limits(slurm):
 
 
 def submit_sleeping_jobs(slurm, count: int) -> list[str]:
-    """Submit jobs of the same user that occupy places in the queue."""
+    """Submit `count` jobs of the same user, so that they occupy places in the queue."""
     call = (
         "sbatch",
         "--parsable",
@@ -72,7 +72,7 @@ def jobs_of_run(run) -> list[dict]:
 
 def test_limits_are_reported_before_anything_is_submitted(run, slurm, limits):
     """The limits are those of the account, the QOS and the partition. The test also sets options in
-    slurm_extra that Snakemake sets itself; they are refused."""
+    slurm_extra that Snakemake sets itself; the check refuses these options."""
     limits("user", "root", "MaxSubmitJobs=1")
     limits("qos", "normal", "MaxWall=00:05:00", "MaxTRESPerJob=gres/gpu=0")
     slurm.call("scontrol", "update", "partitionname=gpu", "MaxMemPerNode=1500", "MaxCPUsPerNode=2")

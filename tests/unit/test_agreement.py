@@ -122,7 +122,7 @@ def test_the_program_compares_the_committed_miniature_with_itself(tmp_path):
     assert len(comparison) == 5 and {row["difference"] for row in comparison} == {"0.0"}
     assert "5 cells compared, 0 intervals exclude 0; 0 cells not compared" in done.stdout
     assert {row["leaves_zero_out"] for row in comparison} == {"0"}, (
-        "leaves_zero_out is not written as 0, which show_results.py reads"
+        "leaves_zero_out must be written as 0, because show_results.py reads 0 or 1"
     )
     output_text = show(Path(output), tmp_path)
     assert "Every gain equals that of the reference" in output_text and output in output_text

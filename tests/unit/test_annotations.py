@@ -1,4 +1,4 @@
-"""Answers are read from a file to annotate after a spreadsheet has saved the file."""
+"""Reading of annotated answers from a file that a spreadsheet program has saved."""
 
 import csv
 import io

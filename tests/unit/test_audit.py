@@ -20,8 +20,9 @@ VULNERABILITY = {
 
 @pytest.fixture
 def answers(tmp_path, monkeypatch):
-    """Make two locks that are audited, and a third that is not. The fixture is {audited lock:
-    result of pip-audit}. A result is (exit status, stdout, stderr), or the list of packages."""
+    """Make two locks that are audited, and a third lock that is not audited. The fixture is
+    {audited lock: result of pip-audit}. A result is (exit status, stdout, stderr), or the list of
+    packages."""
     (tmp_path / "envs").mkdir()
     for name in ("pip", "gpu", "torch-cpu"):
         (tmp_path / f"envs/{name}.lock").touch()

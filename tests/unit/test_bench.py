@@ -120,8 +120,8 @@ def test_every_benchmark_can_be_imported_and_has_a_function_run(modules):
 
 @pytest.mark.slow
 def test_the_benchmark_of_probing_reproduces_the_committed_numbers_of_samples(modules):
-    """The numbers of samples do not depend on the machine, so they can be compared. The test
-    compares those of one policy on the simulated pool."""
+    """Numbers of samples do not depend on the machine, so the test compares them with the committed
+    numbers, for one policy on the simulated pool."""
     probing = modules("probing")
     with (ROOT / "docs/bench.csv").open() as stream:
         committed = {row["what"]: row for row in csv.DictReader(stream)}
@@ -143,8 +143,8 @@ def test_the_benchmark_of_probing_reproduces_the_committed_numbers_of_samples(mo
 
 
 def test_a_small_benchmark_of_probing_runs_to_its_end(modules, monkeypatch, tmp_path):
-    """With a pool of 60 prompts, the benchmark measures every row of the committed table that needs
-    no recording."""
+    """With a pool of 60 prompts, the benchmark measures every row of the committed table, except
+    the rows about recordings."""
     pool = modules("probing").simulate_pool(60)
     monkeypatch.setattr(modules("probing"), "simulate_pool", lambda prompts: pool)
     monkeypatch.setattr(
@@ -228,7 +228,7 @@ longer = pytest.mark.skipif(
 @pytest.mark.slow
 @longer
 def test_a_small_benchmark_of_the_startup_runs_to_its_end(modules, monkeypatch, tmp_path):
-    """The benchmark measures one program instead of all."""
+    """The benchmark measures one program instead of all programs."""
     monkeypatch.setattr(modules("startup"), "PROGRAMS", ["plan"])
     rows = run_benchmark(monkeypatch, tmp_path, "startup")
     assert [row["unit"] for row in rows] == ["processor s", "s", "programs", "yes or no"]

@@ -87,8 +87,8 @@ def base_of(model) -> dict[str, torch.Tensor]:
 def test_the_base_stays_unchanged_and_the_engine_gets_the_base_with_the_adapter_merged(
     tiny, tmp_path, monkeypatch, base
 ):
-    """TRL adds the adapter to the base's own weights for each sync and subtracts it again; in bf16
-    the base would drift."""
+    """For each sync, TRL would add the adapter to the weights of the base model and then subtract
+    the adapter again. In bf16, rounding would change the base model."""
     StandIn.install(monkeypatch)
     trainer = train(tiny, tmp_path, base=base, updates=12)
     dtype = recipes.model_arguments({"base": base})["dtype"]
@@ -260,9 +260,10 @@ def test_without_a_correction_the_difference_to_vllm_is_logged_and_changes_no_gr
 
 
 def test_an_update_directly_after_its_sampling_clips_no_completion(tiny, tmp_path, monkeypatch):
-    """TRL computes the probabilities of vLLM's rollouts before the update, in batches of other
-    shapes. In bf16 their ratio to the probabilities in the update is then not exactly 1, and limits
-    as narrow as GSPO's would clip completions by chance."""
+    """Before the update, TRL computes the probabilities of vLLM's rollouts in batches of other
+    shapes than in the update. In bf16, the ratio of the two probabilities would not be exactly 1,
+    so limits as narrow as those of GSPO would clip completions by chance. The trainer therefore
+    does not use TRL's probabilities."""
     StandIn.install(monkeypatch)
     changes = {
         "loss": "grpo",

@@ -63,8 +63,8 @@ def test_each_choice_contains_the_prompts_that_its_name_describes():
 
 
 def test_one_model_chooses_prompts_for_another_model():
-    """The other model ranks the prompts in the same or in the reverse order, and always gives equal
-    answers."""
+    """The other model ranks the prompts in the same or in the reverse order, and gives the same
+    answer in all of its samples."""
     right = np.repeat(np.linspace(0, 1, 20)[:, None], 10, axis=1) > np.linspace(0.05, 0.95, 10)
     sure = np.zeros((20, 10), dtype=int)
     for other_grades, correlation in ((right, 1), (right[::-1], -1)):
@@ -220,7 +220,7 @@ def test_a_wrong_recording_is_reported_and_writes_no_file(tmp_path, change, word
 
 @pytest.mark.recordings
 @pytest.mark.parametrize(
-    # from the authors' recordings, measured before this program was written
+    # numbers measured from the authors' recordings before this program was written
     "model, split, overlap, confident, mixed",
     [
         ("qwen3-4b", "train", 0.11, 25, (0.30, 0.71, 0.53, 0.78)),
@@ -246,7 +246,7 @@ def test_the_recordings_give_the_numbers_measured_before(
         rows[choice]["mixed"] for choice in ("hardest", "agreement lowest", "random", "nearest ½")
     ]
     assert mixed_shares == pytest.approx(mixed, abs=0.05), (
-        "the shares differ by more than random splits and ties explain"
+        "the shares differ by more than random splits and ties can explain"
     )
 
 

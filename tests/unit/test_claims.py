@@ -1,4 +1,4 @@
-"""Estimates and verdicts on hand-made tables."""
+"""Estimates and verdicts of claims, on hand-made tables."""
 
 import math
 
@@ -147,7 +147,7 @@ def test_holm_corrects_over_those_tasks_of_a_model_that_have_a_p_value():
     assert p_holm(tight, weak) == (pytest.approx([0.06, 0.06]), [U, U])
     assert p_holm(tight | {"p": 0.01}, weak) == (pytest.approx([0.02, 0.04]), [S, S])
     assert p_holm(tight, weak | {"model": "n"}) == (pytest.approx([0.03, 0.04]), [S, S]), (
-        "Holm's correction is within a model"
+        "Holm's correction must be computed for each model separately"
     )
     (tight_p, weak_p), decisions = p_holm(tight, weak | {"seeds": 2})
     assert tight_p == pytest.approx(0.03) and math.isnan(weak_p) and decisions[0] == S
@@ -177,7 +177,7 @@ def test_the_claim_of_no_new_solving_is_decided_by_the_interval_and_the_margin(
     (verdict_row,) = judge(NEW | PRIMARY, kinds=rows)
     assert verdict_row["verdict"] == verdict and verdict_row["estimate"] == middle
     assert verdict_row["test"] == "new solving of random, tier 10, beyond 64 samples", (
-        "the claim is not about the last tier, which is the hardest"
+        "the claim must be about the last tier, which is the hardest"
     )
 
 
@@ -189,8 +189,8 @@ def test_a_claim_that_cannot_fail_is_not_supported():
 
 
 def test_the_p_value_of_a_claim_is_the_level_at_which_the_interval_reaches_the_boundary():
-    """p equals that of a t test for an interval over seeds alone, and is below 5 % exactly if the
-    interval excludes the boundary."""
+    """For an interval over seeds alone, p equals the p value of a t test. p is below 5 % exactly if
+    the interval excludes the boundary."""
     for values in np.random.default_rng(2).normal(0.5, 1, (20, 6)):
         interval = statistics.seeds_interval(values)
         row = {
@@ -390,7 +390,7 @@ def test_a_smaller_lead_subtracts_the_lead_of_a_weaker_model_on_the_same_task():
         pytest.approx(0.2),
     )
     assert verdict_row["high"] - verdict_row["low"] == pytest.approx(2 * math.hypot(0.01, 0.01)), (
-        "the half-widths of two models, which share no replicates, are not added in squares"
+        "the squares of the half-widths must be added, because two models share no replicates"
     )
     assert judge(claim, weaker=["weak"], differences=rows) == [], (
         "a task with a weaker signal was used as a weaker model"

@@ -20,7 +20,7 @@ PROGRAMS = [path for folder in FOLLOWED for path in sorted((SCRIPTS / folder).gl
 
 @pytest.fixture
 def project(tmp_path, monkeypatch) -> Path:
-    """A package of four modules, and a program with a second program in the same folder."""
+    """A package of four modules, and a program with another module in the program's folder."""
     monkeypatch.setattr(code, "SOURCE", tmp_path / "src")
     texts = {
         "src/hardgrpo/__init__.py": "",
