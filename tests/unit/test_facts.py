@@ -1,5 +1,5 @@
 """Tasks of facts: facts need no reasoning, every fact is demonstrated, and base models know facts
-with different probabilities. Other models and tasks are unchanged."""
+with different probabilities. Tasks of facts do not change other models and tasks."""
 
 import copy
 import hashlib
@@ -231,8 +231,8 @@ def one_thread():
 
 @pytest.mark.slow
 def test_a_small_model_learns_its_demonstrations(one_thread):
-    """The model learns forty facts, which takes seconds. The correct answers of facts that are
-    mostly demonstrated correctly become probable; those of facts demonstrated wrongly do not."""
+    """The model learns forty facts, which takes seconds. The more often a fact is demonstrated
+    correctly, the more probable its correct answer becomes."""
     import torch
 
     from hardgrpo.training import pretraining as trained

@@ -111,7 +111,7 @@ def generate_shuffled_objects(objects, train, test, seed=5):
 
 def follow_swaps(question):
     """The correct letter and the letters of all options. The correct letter is found by following
-    the text: the first holdings, then each swap, then the last holder."""
+    the text: what each person holds at the start, each swap, and the person who is asked about."""
     story, options = question.split("\nOptions:\n")
     letters = {
         thing: letter for letter, thing in re.findall(r"^(\([A-G]\)) (.+)$", options, re.MULTILINE)

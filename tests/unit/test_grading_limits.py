@@ -46,7 +46,7 @@ SLOW = [rf"\boxed{{\sqrt{{x+{number}}}}}" for number in range(20)]
 
 @pytest.fixture
 def slow_files(tmp_path, monkeypatch):
-    """Files of answers on which Math-Verify takes longer than allowed on average, but not so long
+    """Files of answers on which Math-Verify takes, on average, longer than allowed, but not so long
     that an answer is undecided."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(expressions, "usage", expressions.Usage())

@@ -76,7 +76,7 @@ def test_detectable_effects_equal_a_computation_by_hand():
         + (stats.norm.isf(0.025 / 6) + stats.norm.ppf(0.8)) ** 2 * 0.02 / 500
     )
     assert four["difference"] == pytest.approx(by_hand**0.5, rel=1e-3), (
-        "after Holm's correction for six pairs"
+        "the difference is not the value by hand after Holm's correction for six pairs"
     )
     assert four["primary"] == rows[0]["primary"] and four["gain"] == rows[0]["gain"]
     two = {"arms": [{"policy": ["a", "b"], "recipe": ["r", "q"]}]}
@@ -114,7 +114,9 @@ def test_the_required_number_of_seeds_is_the_smallest_that_detects_the_published
         for row in rows
         if (row["claim"], row["model"], row["task"]) == ("hard_over_random", "qwen3-4b", "gsm8k")
     ]
-    assert published_row["published"] == pytest.approx(0.3419 - 0.2949), "Table 1 of HE"
+    assert published_row["published"] == pytest.approx(0.3419 - 0.2949), (
+        "not the difference in Table 1 of HE"
+    )
     for row in rows:
         size = power.test_size(ResolvedStudy.of(CONFIG, "paper"), row["task"])
         # the primary claim is tested on two tasks

@@ -49,8 +49,8 @@ def read_numbers(place: str, quantity: str) -> dict:
 
 
 def test_the_tables_are_complete():
-    """The tables have 24 cells (3 models, 2 tasks, 4 policies). Sums, maxima and correlations show
-    that no number was changed."""
+    """HE's Tables 1 and 2 have 24 cells each (3 models, 2 tasks, 4 policies). Sums, maxima and
+    correlations would reveal a changed number."""
     gains, learnable = read_numbers("Table 1", "gain"), read_numbers("Table 2", "learnable")
     assert (
         gains.keys() == learnable.keys()

@@ -145,7 +145,7 @@ def test_only_prompts_without_a_reference_answer_are_rewarded_by_the_majority():
 
 def test_the_trainer_gets_the_settings_that_the_paper_states():
     arguments = recipes.trainer_arguments(SPEC, "out")
-    assert arguments["scale_rewards"] == "none", "A = r - mean(r)"
+    assert arguments["scale_rewards"] == "none", "the advantage is not r - mean(r)"
     assert (arguments["num_generations"], arguments["per_device_train_batch_size"]) == (8, 64)
     assert (arguments["max_steps"], arguments["max_completion_length"], arguments["seed"]) == (
         30,
@@ -262,7 +262,7 @@ ARGUMENT_OF_KEY = {  # key of a recipe: argument of the trainer
 
 
 def values(cell: str) -> set:
-    """The words and numbers in a cell of the table; '1,000' is 1000."""
+    """The words and numbers in a cell of the table of deviations; '1,000' is 1000."""
     words = re.split(r"[ ;:]+|, ?(?![0-9])", cell.replace("1,000", "1000"))
     return {float(word) if re.fullmatch(r"[0-9.]+(e-?[0-9]+)?", word) else word for word in words}
 
@@ -272,8 +272,8 @@ def values(cell: str) -> set:
     [("as_written", "written"), ("as_released_july", "july"), ("as_released_later", "later")],
 )
 def test_recipes_agree_with_the_table_of_deviations(recipe, state):
-    """Every value in the table equals that of the recipe and of the trainer's arguments, and every
-    key of a recipe has a row."""
+    """Every value in the table equals the value in the recipe and in the trainer's arguments, and
+    every key of a recipe has a row, except `keys_without_row`."""
     training = settings.RECIPE_DEFAULTS | CONFIG["recipes"][recipe]
     arguments = recipes.trainer_arguments(dataclasses.replace(SPEC, training=training), "out")
     rows = {row["key"]: row[state] for row in DEVIATIONS}
