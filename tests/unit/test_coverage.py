@@ -1,5 +1,5 @@
-"""A small run of the simulation of docs/statistics.md, and the agreement of that page's text with
-its tables."""
+"""Small runs of the simulation that docs/statistics.md reports, and a comparison of the numbers on
+this page with the committed tables."""
 
 import shutil
 import sys
@@ -203,8 +203,8 @@ def test_simulated_studies_have_the_components_that_they_were_given():
 
 def cells_like(base, runs):
     """Cells for S replicates, N problems and m completions, one cell for each policy. `runs` holds
-    the grades of the trained models (policies, S, N, m). `base` holds the grades of the base models:
-    (S, N, m), or (1, N, m) for a shared base model."""
+    the grades of the trained models (policies, S, N, m). `base` holds the grades of the base
+    models: (S, N, m), or (1, N, m) for a shared base model."""
     keys = {"model": "m", "task": "t", "eval_task": "t"}
     return [
         SimpleNamespace(

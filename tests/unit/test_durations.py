@@ -200,7 +200,8 @@ def test_an_estimate_uses_the_measurements_of_the_narrowest_group_that_has_any(t
     assert estimate.seconds == pytest.approx(30_100, rel=1e-3) and estimate.start_seconds == 100
     assert estimate.tokens_generated == pytest.approx(tokens)
     # For another policy of the task, the estimate uses the measured token counts and times. For
-    # another model, it uses the measured slowness, but the assumed token counts.
+    # another model, the estimate uses the measured slowness (see calibration.py), but the assumed
+    # token counts.
     assert (
         durations.estimate(
             ResolvedJob.of(

@@ -388,14 +388,14 @@ def test_the_hardest_decile_of_the_recording_needs_few_more_samples_than_the_ora
         assert probe(outcomes, [(policy, seed)], 16).drawn.sum() <= 1.4 * least
         shares.append(least / outcomes.size)
     assert min(shares) < 0.229 < max(shares), (
-        "for one order of the ties, the oracle needs 22.9 % of the samples of full probing; this value"
-        " is outside of the range of the shares for ten orders"
+        "for one order of the ties, the oracle needs 22.9 % of the samples of full probing; this"
+        " value is outside of the range of the shares for ten orders"
     )
 
 
 def recorded(path: Path) -> np.ndarray:
-    """Outcomes (prompts, K) of a recording; if prompts have different numbers of samples, K is the
-    smallest number."""
+    """Outcomes (prompts, samples) of a recording. If prompts have different numbers of samples, the
+    smallest number is used."""
     rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     grader = "number_strict" if "gsm8k" in str(path) else "choice_letter"
     samples = min(len(row["completions"]) for row in rows)

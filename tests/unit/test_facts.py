@@ -69,7 +69,7 @@ def test_all_facts_of_the_family_are_generated_once_each_and_reproducibly():
     other_answers = {row["question"]: row["answer"] for row in problems(seed=99)}
     equal_share = np.mean([other_answers[row["question"]] == row["answer"] for row in rows])
     assert 0.05 < equal_share < 0.15, (
-        "with another seed, about one answer of ten is the same, by chance"
+        "with another seed, about one answer of ten must be the same, by chance"
     )
 
 

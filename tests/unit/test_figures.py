@@ -249,7 +249,7 @@ def test_figure_rollouts_sorts_arms_by_their_labels_and_shows_the_gain_at_every_
     last = rows[rows.gain_low.notna()]
     assert sorted(zip(last.task, last.policy, last.recipe)) == sorted(
         zip(gains.task, gains.policy, gains.recipe)
-    ), "each arm has one interval, at its last checkpoint"
+    ), "each arm must have one interval, at its last checkpoint"
     last = arms.add_labels(last, settings.first_recipe(CONFIG["studies"]["mini_online"]))
     needed = last.groupby("arm").labels.mean()
     order = [label.get_text() for label in drawn.axes[0].get_yticklabels()]

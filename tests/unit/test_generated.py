@@ -18,7 +18,7 @@ GENERATED = {
     name: task for name, task in CONFIG["tasks"].items() if task["source"]["kind"] == "generated"
 }
 NO_SLIP = {"swaps": 0.0, "arithmetic": {"+": 0.0, "-": 0.0, "*": 0.0, "/": 0.0}}
-# the quantity that a problem's tier counts; facts have no tier
+# {family: key of a task's source that lists the tiers}; facts have no tier
 TIERS = {"swaps": "length", "arithmetic": "length", "shuffled_objects": "objects"}
 ALWAYS = {"swaps": 1.0, "arithmetic": {"+": 1.0, "-": 1.0, "*": 1.0, "/": 1.0}}
 

@@ -181,7 +181,7 @@ def test_a_row_names_each_claim_of_a_paper_except_three():
     of_papers = {claim["id"] for claim in CLAIMS if claim["paper"] not in ("here", "this study")}
     unlisted_claims = {
         "low_tiers_over_as_many",  # a control that LDS lacks
-        "learnable_over_random",  # from HE's Table 2
+        "learnable_over_random",  # the row of HE's Table 2 names table `learnable` instead
         "dynamic_over_plain",  # of DAPO, which neither HE nor LDS runs
     }
     assert of_papers - claims_of_rows == unlisted_claims

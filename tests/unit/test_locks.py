@@ -91,8 +91,8 @@ def test_the_locks_name_no_package_index():
         assert not re.search(r"https?://|--(extra-)?index-url|--find-links", path.read_text()), path
 
 
-# A stand-in for uv that writes the committed versions, with uv's comments on which package needs
-# each package.
+# A stand-in for uv that writes the committed versions. As in the output of uv, a comment after each
+# package names the packages that need this package.
 UV = """#!{python}
 import pathlib, re, sys
 name = sys.argv[sys.argv.index("-o") + 1].removesuffix(".lock")

@@ -59,7 +59,9 @@ def test_detectable_effects_equal_a_computation_by_hand():
     ]
     by_hand = 5.653**2 * 2 * (0.02**2 + 0.15 / 4 / 500) / 3 + 2.8016**2 * 0.02 / 500
     assert rows[0]["difference"] == pytest.approx(by_hand**0.5, rel=1e-3)
-    assert rows[1]["gain"] > rows[0]["gain"], "a test with fewer problems detects only larger gains"
+    assert rows[1]["gain"] > rows[0]["gain"], (
+        "a test with fewer problems must detect only larger gains"
+    )
     differences = [row["difference"] for seeds in (3, 5, 10) for row in effects(seeds)[:1]]
     assert differences[0] > 1.7 * differences[1] > 1.7 * 1.5 * differences[2], (
         "the detectable difference must shrink by 1.7 from 3 to 5 seeds, and by 1.5 from 5 to 10"

@@ -1,4 +1,4 @@
-"""The schedule of prompts and the trainer's arguments."""
+"""The schedule of prompts, the trainer's arguments, and the memory that recipes need."""
 
 import copy
 import dataclasses
@@ -137,7 +137,7 @@ def test_only_prompts_without_a_reference_answer_are_rewarded_by_the_majority():
         0,
         0,
     ]
-    assert logged["correct_share"] == 0.25, "the log counts only prompts with reference answers"
+    assert logged["correct_share"] == 0.25, "the log must count only prompts with reference answers"
     assert reward(completions[4:], [None] * 4, {}.__setitem__) == [1, 1, 0, 0]
     with pytest.raises(UserError, match="choose a number of GPUs"):
         reward(completions[:6], [None] * 6, {}.__setitem__)
@@ -164,7 +164,7 @@ def test_the_arguments_are_accepted_by_trl(tmp_path):
 
 def test_every_argument_that_grpo_adds_is_set_or_listed_as_not_set():
     """Every argument that GRPOConfig adds to those of transformers is set explicitly, or listed
-    here with the reason why not."""
+    here with the reason why it is not set."""
     from transformers import TrainingArguments
     from trl import GRPOConfig
 
