@@ -1,5 +1,5 @@
-"""A small run of the simulation of docs/statistics.md, and the agreement of that page's text with
-its tables."""
+"""Small runs of the simulation that docs/statistics.md reports, and a comparison of the numbers on
+this page with the committed tables."""
 
 import shutil
 import sys
@@ -29,8 +29,8 @@ def test_the_text_states_the_numbers_of_the_tables():
 
 @pytest.mark.slow
 def test_the_committed_tables_equal_a_new_computation():
-    """The committed tables are about four test tasks. This test simulates only `swaps_hard` with 3
-    seeds again: all 1,000 studies, with the same random numbers."""
+    """The committed tables cover four test tasks. This test repeats only the simulation of
+    `swaps_hard` with 3 seeds: all 1,000 studies, with the same random numbers."""
     harder = COMPONENTS[COMPONENTS.eval_task == "swaps_hard"]
     covered = pd.DataFrame(
         files.round_floats(simulation.coverage(harder, 1000, seeds_tried=(3,)), digits=6)
@@ -87,7 +87,7 @@ def test_the_program_writes_the_simulated_tables_the_text_and_the_figure(docs, m
     ):
         assert axis.get_title() == f"{quantity}s, target {target}"
         names = simulation.METHODS[target][::-1]
-        if quantity == "gain":  # the panel beside it has no labels of its own
+        if quantity == "gain":  # only the left panel of a row has tick labels
             assert [label.get_text() for label in axis.get_yticklabels()] == list(names)
         rows = covered[
             (covered.target == target)
@@ -137,7 +137,8 @@ def test_corrected_tests_keep_their_level():
 
 
 def test_a_small_simulation_distinguishes_intervals_that_cover_from_intervals_that_do_not():
-    """Only 150 studies are simulated, so the bounds are wide, but a wrong formula exceeds them."""
+    """Only 150 studies are simulated, so the bounds are wide, but the coverage of a wrong formula
+    lies outside the bounds."""
     rows = pd.DataFrame(simulation.coverage(SWAPS, 150, seeds_tried=(5,), seed=3))
     of = lambda target, quantity, method: rows[
         (rows.target == target) & (rows.quantity == quantity) & (rows.method == method)
@@ -171,8 +172,8 @@ def test_corrected_tests_keep_their_level_in_a_small_simulation():
 
 
 def test_simulated_studies_have_the_components_that_they_were_given():
-    """The components, estimated from a simulated study with many problems, equal those of the
-    simulation."""
+    """Components that are estimated from a simulated study with many problems equal the components
+    given to the simulation."""
     arms = len(SWAPS.policies.item().split()) + 1
     none = variance.text_of(np.zeros(arms * arms))
     alone = {"replicate": none, "problem_in_replicate": none, "number_in_replicate": none}
@@ -201,8 +202,9 @@ def test_simulated_studies_have_the_components_that_they_were_given():
 
 
 def cells_like(base, runs):
-    """Cells with the grades of base models (1 or S, N, m) and of runs (policies, S, N, m), for S
-    replicates, N problems and m completions."""
+    """Cells for S replicates, N problems and m completions, one cell for each policy. `runs` holds
+    the grades of the trained models (policies, S, N, m). `base` holds the grades of the base
+    models: (S, N, m), or (1, N, m) for a shared base model."""
     keys = {"model": "m", "task": "t", "eval_task": "t"}
     return [
         SimpleNamespace(

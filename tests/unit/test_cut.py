@@ -39,7 +39,9 @@ def test_a_truncated_completion_equals_the_completion_under_the_smaller_limit(
     assert truncated_completion == sample_demonstration(tokenizer, seed, small)[0]
     text, tokens, finish_reason = truncated_completion
     grades = [graders.grade("final_word", words, answer) for words in (text, completion[0])]
-    assert grades[0].answered <= grades[1].answered, "a smaller limit never adds an answer"
+    assert grades[0].answered <= grades[1].answered, (
+        "the completion has an answer only under the smaller limit"
+    )
     assert tokens <= small and (finish_reason == "length") == (
         tokens == small and truncated_completion != completion or completion[2] == "length"
     )

@@ -30,7 +30,7 @@ def folder(tmp_path):
 
 @pytest.fixture
 def listener():
-    """A port of this machine, and the connections that were made to it."""
+    """A port of this machine, and the connections that were made to this port."""
     connections = []
 
     class Handler(socketserver.BaseRequestHandler):

@@ -326,7 +326,8 @@ def test_the_example_of_a_table_works(world):
     )
     assert done.returncode == 0, done.stderr
     folder = world.folder / "paper/mini_reference/tables"
-    assert len((folder / "base.csv").read_text().splitlines()) == 5  # two tasks, sampled and greedy
+    # a header, and rows for sampled and greedy completions of two tasks
+    assert len((folder / "base.csv").read_text().splitlines()) == 5
     assert (
         "52.3" in (folder / "base.tex").read_text() and "52.3" in (folder / "base.html").read_text()
     )

@@ -188,7 +188,7 @@ def test_a_report_of_committed_results_has_only_the_existing_files():
     figure.write_bytes(b"\x89PNG")
     report = drawing(targets=(), is_report=True)
     assert report.is_drawing_only() and report.finished("mini") == [str(figure)]
-    assert not drawing(targets=()).is_drawing_only(), "without --report the study is run"
+    assert not drawing(targets=()).is_drawing_only(), "without --report, the study must be run"
     Path("paper/mini/explorer.html").touch()
     report = drawing(targets=(), is_report=True)
     assert not report.is_drawing_only() and "paper/mini/explorer.html" in report.finished("mini")

@@ -38,8 +38,8 @@ def test_each_published_throughput_is_predicted_from_the_other_two(left_out, mon
         return costs.tokens_per_second(shape, at_once)
 
     def share(shape, at_once, published):
-        """The sampling share that gives the published rate. Bisection finds the share, because the
-        constant time of a layer does not scale with it."""
+        """The sampling share that gives the published rate, found by bisection: the rate is not
+        proportional to the share, because each layer also takes a constant time."""
         low, high = 0.01, 1.0
         for _ in range(60):
             middle = (low + high) / 2
@@ -124,7 +124,7 @@ def test_updates_and_a_reference_policy_take_time_and_several_gpus_share_the_wor
     assert seconds(recipe(beta=0.0)) < recipe_seconds
     four = seconds(lambda config: config["models"]["qwen3-14b"]["gpus"]["adapter"].update(count=4))
     assert recipe_seconds / 4 < four < recipe_seconds / 2, (
-        "four GPUs need a quarter to a half of the time, because each of them reads the weights"
+        "four GPUs must need a quarter to a half of the time of one GPU: each GPU reads all weights"
     )
 
 
@@ -200,7 +200,8 @@ def test_an_estimate_uses_the_measurements_of_the_narrowest_group_that_has_any(t
     assert estimate.seconds == pytest.approx(30_100, rel=1e-3) and estimate.start_seconds == 100
     assert estimate.tokens_generated == pytest.approx(tokens)
     # For another policy of the task, the estimate uses the measured token counts and times. For
-    # another model, it uses the measured slowness, but the assumed token counts.
+    # another model, the estimate uses the measured slowness (see calibration.py), but the assumed
+    # token counts.
     assert (
         durations.estimate(
             ResolvedJob.of(
@@ -281,7 +282,7 @@ def test_a_run_on_worked_solutions_samples_nothing_and_trains_on_its_texts(tmp_p
     assert estimate.start_seconds < grpo.start_seconds and estimate.seconds < grpo.seconds / 3, (
         "supervised training starts no engine and has one text per prompt"
     )
-    # a finished run corrects the length of worked solutions
+    # a finished run corrects the assumed length of worked solutions
     tokens = 1000 * 32 * 125  # half the limit
     write_finished_run(
         tmp_path, "qwen3-4b/gsm8k/sft/hard/seed0", 2_050, 2_000, 0, solution_tokens=tokens

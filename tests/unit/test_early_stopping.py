@@ -25,7 +25,7 @@ SEEDS = st.integers(0, 5)
 
 @st.composite
 def pools(draw, prompts=25, samples=6):
-    """Outcomes (prompts, K) with many ties."""
+    """Outcomes (prompts, samples): right or not. Many prompts have equal pass rates."""
     count, samples = draw(st.integers(1, prompts)), draw(st.integers(1, samples))
     rates = draw(
         st.lists(
@@ -56,7 +56,7 @@ def target_of(outcomes, policy, seed) -> early_stopping.TargetSubset:
 
 
 def stopped(outcomes, policy, seed, stopper) -> list[str] | None:
-    """The subset that a stopper decides from its samples."""
+    """The subset that a stopper decides from its samples; None if no subset can be chosen."""
     target = target_of(outcomes, policy, seed)
     try:
         subset = early_stopping.choose(target, stopper.correct, stopper.drawn)
@@ -232,8 +232,8 @@ CONFIDENT = [
 def test_precision_and_recall_reach_the_confidence_and_less_confidence_needs_no_more_samples(
     shape, samples, policy
 ):
-    """Pools of 200 prompts whose pass rates follow Beta(*shape), sampled with `completes_subset`,
-    as the program does."""
+    """Pools of 200 prompts whose pass rates follow Beta(*shape). Like probe_early.py, the test
+    samples with `completes_subset`."""
     confidences, cost = (1.0, 0.95, 0.8, 0.6), {}
     # numbers of chosen prompts, of correctly chosen prompts, and of prompts to choose
     measures = {confidence: np.zeros(3) for confidence in confidences}
@@ -279,7 +279,7 @@ def test_a_confidence_decides_nothing_before_every_prompt_has_a_sample(rule, sam
         )
         assert early_stopping.choose(target, zeros, zeros, confidence) is None
         assert early_stopping.Stopper([target], 16, confidence, completes_subset=True).ask()
-        drawn = np.minimum(np.arange(100), 1)  # one sample of all prompts but the first
+        drawn = np.minimum(np.arange(100), 1)  # one sample of each prompt except the first
         assert early_stopping.choose(target, zeros, drawn, confidence) is None
 
 
@@ -388,13 +388,14 @@ def test_the_hardest_decile_of_the_recording_needs_few_more_samples_than_the_ora
         assert probe(outcomes, [(policy, seed)], 16).drawn.sum() <= 1.4 * least
         shares.append(least / outcomes.size)
     assert min(shares) < 0.229 < max(shares), (
-        "one order of the ties needs 22.9 % of full probing, outside of the range of these shares"
+        "for one order of the ties, the oracle needs 22.9 % of the samples of full probing; this"
+        " value is outside of the range of the shares for ten orders"
     )
 
 
 def recorded(path: Path) -> np.ndarray:
-    """Outcomes (prompts, K) of a recording; if prompts have different numbers of samples, K is the
-    smallest number."""
+    """Outcomes (prompts, samples) of a recording. If prompts have different numbers of samples, the
+    smallest number is used."""
     rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     grader = "number_strict" if "gsm8k" in str(path) else "choice_letter"
     samples = min(len(row["completions"]) for row in rows)

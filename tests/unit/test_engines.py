@@ -67,8 +67,8 @@ def generate(tiny, wanted, max_tokens, batch=8):
 
 @pytest.mark.parametrize("has_end", [True, False])
 def test_a_tokenizer_without_a_padding_token_gives_the_same_completions(tiny, tmp_path, has_end):
-    """Llama's tokenizers have no padding token. A few tokenizers also have no end token, which the
-    model's configuration then names."""
+    """Llama's tokenizers have no padding token. A few tokenizers also have no end token; then the
+    model's configuration names the end token."""
     model, tokenizer = tiny
     model.save_pretrained(tmp_path)
     bare = copy.deepcopy(tokenizer)
@@ -311,7 +311,7 @@ def test_a_cpu_samples_as_many_completions_at_once_as_its_memory_holds(folder, m
 
 
 def test_a_cpu_computes_in_bf16_beside_the_exact_kernels(folder):
-    """torch's fused attention for bf16 fails with these kernels on processors with AVX-512."""
+    """With the exact kernels, torch's fused attention for bf16 fails on processors with AVX-512."""
     program = (
         "from hardgrpo.runtime import environments\n"
         "environments.prepare_exact()\n"
@@ -391,7 +391,7 @@ def test_the_engine_depends_on_the_machine_if_the_model_names_no_engine(monkeypa
 
 
 def test_a_build_for_gpus_is_not_chosen_on_a_machine_without_a_gpu(monkeypatch, tmp_path):
-    """In the container image, jobs without GPUs also see this build."""
+    """In the container image, jobs without GPUs also find vLLM's build for GPUs."""
     monkeypatch.setattr(environments, "ROOT", tmp_path)
     monkeypatch.delenv("HARDGRPO_VLLM_PYTHON", raising=False)
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: name == "vllm")
@@ -430,7 +430,8 @@ def test_a_full_gpu_gives_a_one_line_error_that_says_what_to_lower(error):
 
 
 def test_the_error_for_a_tool_that_is_not_executable_says_so_and_names_chmod(tmp_path):
-    """Some ways of unpacking a wheel drop the permission to run, for example of Triton's ptxas."""
+    """Some tools that unpack wheels drop the permission to run a file, for example of Triton's
+    ptxas."""
     tool = tmp_path / "ptxas"
     tool.write_text("#!/bin/sh\n")
     with pytest.raises(PermissionError) as error:

@@ -91,7 +91,8 @@ def test_lines_are_exported_unchanged_with_line_ends_and_lone_surrogates(tmp_pat
 
 @pytest.mark.parametrize("name", ["mine.csv", "mine.json"])
 def test_subsets_of_datasets_are_exported_as_json_lines(tmp_path, name):
-    """The files are a CSV file of a dataset from the hub, and a file in BIG-Bench Hard's JSON."""
+    """The files are a CSV file of a dataset from the hub, and a JSON file in the format of
+    BIG-Bench Hard."""
     part = {"dataset": "a/b", "revision": "0" * 40, "split": "train", "local": name}
     if name == "mine.csv":
         source, content = {"kind": "hub", "train": [part]}, "question,answer\na,1\nb,2\n"

@@ -1,5 +1,5 @@
 """Tasks of facts: facts need no reasoning, every fact is demonstrated, and base models know facts
-with different probabilities. Other models and tasks are unchanged."""
+with different probabilities. Tasks of facts do not change other models and tasks."""
 
 import copy
 import hashlib
@@ -69,7 +69,7 @@ def test_all_facts_of_the_family_are_generated_once_each_and_reproducibly():
     other_answers = {row["question"]: row["answer"] for row in problems(seed=99)}
     equal_share = np.mean([other_answers[row["question"]] == row["answer"] for row in rows])
     assert 0.05 < equal_share < 0.15, (
-        "with another seed, about one answer of ten is the same, by chance"
+        "with another seed, about one answer of ten must be the same, by chance"
     )
 
 
@@ -231,8 +231,8 @@ def one_thread():
 
 @pytest.mark.slow
 def test_a_small_model_learns_its_demonstrations(one_thread):
-    """The model learns forty facts, which takes seconds. The correct answers of facts that are
-    mostly demonstrated correctly become probable; those of facts demonstrated wrongly do not."""
+    """The model learns forty facts, which takes seconds. The more often a fact is demonstrated
+    correctly, the more probable its correct answer becomes."""
     import torch
 
     from hardgrpo.training import pretraining as trained

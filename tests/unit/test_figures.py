@@ -75,7 +75,7 @@ def closed():
 
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory):
-    """Made-up tables of a study, written once."""
+    """A function that returns the folder of a study's made-up tables, which it writes once."""
     written = {}
 
     def of(study):
@@ -249,7 +249,7 @@ def test_figure_rollouts_sorts_arms_by_their_labels_and_shows_the_gain_at_every_
     last = rows[rows.gain_low.notna()]
     assert sorted(zip(last.task, last.policy, last.recipe)) == sorted(
         zip(gains.task, gains.policy, gains.recipe)
-    ), "each arm has one interval, at its last checkpoint"
+    ), "each arm must have one interval, at its last checkpoint"
     last = arms.add_labels(last, settings.first_recipe(CONFIG["studies"]["mini_online"]))
     needed = last.groupby("arm").labels.mean()
     order = [label.get_text() for label in drawn.axes[0].get_yticklabels()]
@@ -300,8 +300,9 @@ def test_figure_truncation_has_four_panels_on_one_scale_and_prints_each_gain(
     assert len(drawn.axes) == 4 and len({axis.get_ylim() for axis in drawn.axes}) == 1
     assert "60 tokens" in drawn.axes[0].get_title() and "192 tokens" in drawn.axes[1].get_title()
     assert len(rows) == 2 * 4 + 2 * 6, (
-        "expected 4 arms in each panel of training under the tight limit, and 6 in the others, where"
-        " two more arms choose prompts by the probe under the tight limit"
+        "expected 4 arms in each panel of training under the tight limit, and 6 arms in each panel"
+        " of training under the ample limit: the same 4, and 2 that choose by the probe under the"
+        " tight limit"
     )
     texts = [text.get_text() for axis in drawn.axes for text in axis.texts]
     assert sorted(texts) == sorted(points(gain, "+") for gain in rows.gain)

@@ -1,5 +1,5 @@
-"""Tests of `make readme`. They do not run its commands, which need root, debootstrap and the
-package index."""
+"""Tests of `make readme`. The tests do not run the commands of `make readme`, which need root,
+debootstrap and the package index."""
 
 import os
 import subprocess
@@ -105,7 +105,7 @@ def test_the_makefile_uses_no_path_in_tmp_that_others_can_guess():
 @pytest.mark.slow
 @pytest.mark.skipif(not (ROOT / ".git").exists(), reason="this copy of the project is no git clone")
 def test_the_commands_of_the_readme_are_followed_to_the_end(tmp_path, monkeypatch, capsys):
-    """Stand-ins for debootstrap and chroot record their calls."""
+    """A stand-in for function `run` records the calls of debootstrap and chroot."""
     root, commands = tmp_path / "debian", []
 
     def run(command: list, env: dict | None = None) -> None:

@@ -18,7 +18,7 @@ GENERATED = {
     name: task for name, task in CONFIG["tasks"].items() if task["source"]["kind"] == "generated"
 }
 NO_SLIP = {"swaps": 0.0, "arithmetic": {"+": 0.0, "-": 0.0, "*": 0.0, "/": 0.0}}
-# the quantity that a problem's tier counts; facts have no tier
+# {family: key of a task's source that lists the tiers}; facts have no tier
 TIERS = {"swaps": "length", "arithmetic": "length", "shuffled_objects": "objects"}
 ALWAYS = {"swaps": 1.0, "arithmetic": {"+": 1.0, "-": 1.0, "*": 1.0, "/": 1.0}}
 
@@ -111,7 +111,7 @@ def generate_shuffled_objects(objects, train, test, seed=5):
 
 def follow_swaps(question):
     """The correct letter and the letters of all options. The correct letter is found by following
-    the text: the first holdings, then each swap, then the last holder."""
+    the text: what each person holds at the start, each swap, and the person who is asked about."""
     story, options = question.split("\nOptions:\n")
     letters = {
         thing: letter for letter, thing in re.findall(r"^(\([A-G]\)) (.+)$", options, re.MULTILINE)

@@ -323,9 +323,9 @@ def test_every_reference_of_math_aime_and_the_shuffled_objects_is_readable():
     [("base", [17.4, 17.2, 6.6, 12.6]), ("checkpoint-400", [95.2, 94.9, 69.2, 80.8])],
 )
 def test_the_recorded_completions_have_the_expected_shares(checkpoint, percent):
-    """Shares of completions that are answered, readable, correct under `int()` as in the released
-    code (strict), and correct as numbers (lenient). Unreadable answers include '28 - 22 = 6' and
-    '2:00 pm'."""
+    """`percent`: shares of completions that are answered, readable, correct under `int()` as in
+    HE's released code (strict), and correct as numbers (lenient). Unreadable answers include
+    '28 - 22 = 6' and '2:00 pm'."""
     grades = [
         grade("number_lenient", text, row["answer"])
         for row in rows(f"recordings/gsm8k_hard_test/qwen3-14b/{checkpoint}.jsonl")

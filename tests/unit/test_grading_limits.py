@@ -46,7 +46,7 @@ SLOW = [rf"\boxed{{\sqrt{{x+{number}}}}}" for number in range(20)]
 
 @pytest.fixture
 def slow_files(tmp_path, monkeypatch):
-    """Files of answers on which Math-Verify takes longer than allowed on average, but not so long
+    """Files of answers on which Math-Verify takes, on average, longer than allowed, but not so long
     that an answer is undecided."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(expressions, "usage", expressions.Usage())
@@ -128,4 +128,6 @@ def test_answers_of_usual_speed_are_graded_and_undecided_answers_count_as_used_t
     before = usage.seconds
     monkeypatch.setattr(expressions, "SECONDS", (0.2, 0.3))
     assert expressions.equal("1", "9^{9^{9^{9^{9}}}}") is None
-    assert usage.seconds == pytest.approx(before + 0.5), "both tries of an undecided answer count"
+    assert usage.seconds == pytest.approx(before + 0.5), (
+        "both tries of an undecided answer must count"
+    )

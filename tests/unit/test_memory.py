@@ -6,9 +6,9 @@ The comment above each model's calculations gives:
 - N, the number of weights;
 - E, the number of weights of the embedding ("tied": input and output share one embedding, "twice":
   each has its own);
-- the number of layers, the weights of a layer and its width;
+- the number of layers, the number of weights of a layer, and the width;
 - the values of a token that are kept while a layer is recomputed (10 x width + 3 x feed-forward
-  width), plus those that an adapter adds (the outputs of its maps);
+  width), plus those that an adapter adds (the outputs of its linear maps);
 - A, the number of weights of an adapter of rank 32.
 """
 
@@ -20,7 +20,7 @@ import project_config
 from hardgrpo.study import memory, settings
 
 CONFIG = project_config.config()
-GB, TILE = 1e9, 4096 * 32768 * 2  # bytes of a tile of scores in the loss
+GB, TILE = 1e9, 4096 * 32768 * 2  # TILE: bytes of a tile of scores in the loss
 
 
 @dataclass
@@ -42,7 +42,8 @@ BY_HAND = {
     ("qwen3-4b", "as_written"): Hand(
         8.045 + 0.264, 0.528, 0.264, 16 * 650 * (36 * 2560 + 85504) * 2e-9 + 16 * 250 * 2560 * 6e-9 + TILE / GB, share=0.3
     ),
-    # each of two GPUs holds half; two layers and the embedding are gathered
+    # each of two GPUs holds half of weights, gradients and optimiser, and gathers two layers and
+    # the embedding
     ("qwen3-4b", "as_written_full"): Hand(
         8.045, 16.09, 8.045,
         8 * 650 * (36 * 2560 + 54784) * 2e-9 + 8 * 250 * 2560 * 6e-9 + TILE / GB + 0.389 * 4 + 2 * 0.1009 * 2 + 0.389 * 8,
@@ -57,7 +58,8 @@ BY_HAND = {
     ("qwen3-14b", "as_written"): Hand(
         29.537 + 0.514, 1.028, 0.514, 8 * 650 * (40 * 5120 + 155648) * 2e-9 + 8 * 250 * 5120 * 6e-9 + TILE / GB, share=0.5
     ),
-    ("qwen3-14b", "as_written_full"): Hand(  # each of eight GPUs holds an eighth
+    # each of eight GPUs holds an eighth of weights, gradients and optimiser
+    ("qwen3-14b", "as_written_full"): Hand(
         7.384, 14.768, 7.384,
         2 * 650 * (40 * 5120 + 103424) * 2e-9 + 2 * 250 * 5120 * 6e-9 + TILE / GB + 0.7779 * 4 + 2 * 0.3303 * 2 + 2 * 0.7779 * 8,
         7.384, 0.45,
@@ -85,7 +87,8 @@ BY_HAND = {
     ("llama-3.1-8b-instruct", "as_written"): Hand(
         16.060 + 0.336, 0.671, 0.336, 16 * 650 * (32 * 4096 + 126976) * 2e-9 + 16 * 250 * 4096 * 6e-9 + TILE / GB, share=0.35
     ),
-    ("llama-3.1-8b-instruct", "as_written_full"): Hand(  # each of four GPUs holds a quarter
+    # each of four GPUs holds a quarter of weights, gradients and optimiser
+    ("llama-3.1-8b-instruct", "as_written_full"): Hand(
         8.030, 16.060, 8.030,
         8 * 650 * (32 * 4096 + 83968) * 2e-9 + 8 * 250 * 4096 * 6e-9 + TILE / GB + 0.5253 * 4 + 2 * 0.2181 * 2 + 2 * 0.5253 * 8,
         8.030, 0.3,

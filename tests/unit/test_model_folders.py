@@ -270,7 +270,8 @@ def test_damaged_weights_give_a_one_line_error_in_every_program_that_loads_weigh
             assert str(error).startswith(f"{folder}: ") and str(error).isprintable()
         else:
             assert content == header(), (
-                "only a file without tensors is loaded: the library initialises its weights at random"
+                "damaged weights were loaded; only a file without tensors may be loaded, because"
+                " the library then initialises the weights at random"
             )
 
 

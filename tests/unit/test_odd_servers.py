@@ -497,8 +497,8 @@ def test_the_error_about_too_little_context_names_the_prompt_for_every_wording_o
 def test_a_completion_that_is_truncated_before_the_limit_is_an_error_that_names_the_prompt(
     fails, sample, model_server, samples
 ):
-    """llama.cpp truncates a completion where the context ends. Its usage counts only the tokens of
-    the first sample."""
+    """llama.cpp truncates a completion where the context ends. `usage` in its answer counts only
+    the tokens of the first sample."""
     odd_answer = with_usage(LIMIT // 2, finish_reason="length")
     fails(
         lambda body, number: (

@@ -13,7 +13,7 @@ from hardgrpo.selection import online_selectors
 from hardgrpo.training.trainer import Trainer
 
 pytestmark = pytest.mark.slow
-__all__ = ["tiny"]  # the fixture
+__all__ = ["tiny"]  # a fixture of test_trainer
 
 PROCESS = {"weight": 1.0, "beta": 0.05, "learning_rate": 1e-2, "max_grad_norm": 1.0}
 
@@ -121,12 +121,12 @@ def test_token_advantages_of_a_batch_by_hand():
     rewards = torch.tensor([[0.2, -0.1, 9.0], [0.4, 9.0, 9.0]])
     mask = torch.tensor([[1, 1, 1], [1, 1, 0]])
     # (first rollout | second rollout)
-    # sums of each token's reward and the later ones: .1, -.1 | .4
+    # sums of each token's reward and the later rewards: .1, -.1 | .4
     # largest absolute value of these sums: .4
     # rewards divided by .4: .5, -.25 | 1
     # mean of each rollout: .125 | 1
     # rewards minus the mean of the other rollout: -.5, -1.25 | .875
-    # expected: for each token, the sum of its value and the later ones in the line above
+    # expected: for each token, the sum of its value and the later values in the line above
     expected = torch.tensor([[-1.75, -1.25, 0.0], [0.875, 0.0, 0.0]])
     torch.testing.assert_close(token_advantages(rewards, mask, 2), expected, atol=1e-5, rtol=1e-5)
 
@@ -176,13 +176,13 @@ def test_token_rewards_of_a_batch_by_hand():
     )
     # Token 0 is rewarded with log(2 sigmoid(1)) = .3799, token 1 with log(2 sigmoid(-1)) = -.6201.
     # Only the first token of each rollout has a process reward. Divided by .6201, the rewards are
-    # .6126 and -1; minus the mean of the other rollout, 1.6126 and -1.6126. Half of this (the
-    # weight is .5) is added to the outcome's advantages, 1 and -1.
+    # .6126 and -1; minus the mean of the other rollout, 1.6126 and -1.6126. Half of these values
+    # (the weight is .5) is added to the outcome's advantages, 1 and -1.
     torch.testing.assert_close(
         token_rewards, torch.tensor([[1.8063, 1.0], [-1.8063, -1.0]]), atol=1e-4, rtol=0
     )
     assert torch.equal(trainer.model.weights, torch.zeros(2)), (
-        "the policy has its own weights again"
+        "the policy does not have its own weights again"
     )
 
 

@@ -157,7 +157,8 @@ def test_tier_trends_compare_the_easiest_and_the_hardest_tier_in_points_and_in_l
 
 
 def test_near_a_ceiling_points_and_log_odds_give_opposite_trends_over_tiers():
-    # {tier: (correct answers of 500 before training, after)}: 88.8 and 94.4 %; 61.0 and 75.6 %
+    # {tier: correct answers of 500 (before, after training)}: tier 1 from 88.8 to 94.4 %, tier 2
+    # from 61.0 to 75.6 %
     correct_counts = {"1": (444, 472), "2": (305, 378)}
     rows = lambda is_trained: [
         {

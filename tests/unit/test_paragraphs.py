@@ -8,8 +8,8 @@ from hardgrpo.report import paragraphs, registry
 
 
 class Numbers:
-    """A stand-in for report.numbers.Numbers in which a macro is the value itself, so that sentences
-    can be read."""
+    """A stand-in for report.numbers.Numbers. `add` returns the values instead of a macro, so that
+    the sentences can be read."""
 
     def __init__(self, **tables):
         columns_by_table = registry.columns(*registry.NUMBERED)

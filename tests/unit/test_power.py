@@ -59,7 +59,9 @@ def test_detectable_effects_equal_a_computation_by_hand():
     ]
     by_hand = 5.653**2 * 2 * (0.02**2 + 0.15 / 4 / 500) / 3 + 2.8016**2 * 0.02 / 500
     assert rows[0]["difference"] == pytest.approx(by_hand**0.5, rel=1e-3)
-    assert rows[1]["gain"] > rows[0]["gain"], "a test with fewer problems detects only larger gains"
+    assert rows[1]["gain"] > rows[0]["gain"], (
+        "a test with fewer problems must detect only larger gains"
+    )
     differences = [row["difference"] for seeds in (3, 5, 10) for row in effects(seeds)[:1]]
     assert differences[0] > 1.7 * differences[1] > 1.7 * 1.5 * differences[2], (
         "the detectable difference must shrink by 1.7 from 3 to 5 seeds, and by 1.5 from 5 to 10"
@@ -76,7 +78,7 @@ def test_detectable_effects_equal_a_computation_by_hand():
         + (stats.norm.isf(0.025 / 6) + stats.norm.ppf(0.8)) ** 2 * 0.02 / 500
     )
     assert four["difference"] == pytest.approx(by_hand**0.5, rel=1e-3), (
-        "after Holm's correction for six pairs"
+        "the difference is not the value by hand after Holm's correction for six pairs"
     )
     assert four["primary"] == rows[0]["primary"] and four["gain"] == rows[0]["gain"]
     two = {"arms": [{"policy": ["a", "b"], "recipe": ["r", "q"]}]}
@@ -114,7 +116,9 @@ def test_the_required_number_of_seeds_is_the_smallest_that_detects_the_published
         for row in rows
         if (row["claim"], row["model"], row["task"]) == ("hard_over_random", "qwen3-4b", "gsm8k")
     ]
-    assert published_row["published"] == pytest.approx(0.3419 - 0.2949), "Table 1 of HE"
+    assert published_row["published"] == pytest.approx(0.3419 - 0.2949), (
+        "not the difference in Table 1 of HE"
+    )
     for row in rows:
         size = power.test_size(ResolvedStudy.of(CONFIG, "paper"), row["task"])
         # the primary claim is tested on two tasks

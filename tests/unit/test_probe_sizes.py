@@ -1,4 +1,4 @@
-"""The effect of the probe size K on the chosen prompts. The tests compare the effect with an
+"""The effect of the probe size on the chosen prompts. The tests compare the effect with an
 enumeration, check general properties, and use published pass rates of a real model."""
 
 import itertools
@@ -89,7 +89,8 @@ def test_rules_choose_their_classes_in_order_and_split_ties_evenly():
 
 @pytest.mark.parametrize("rule", ["hard", "hard_solvable", "nearest_half", "easy"])
 def test_rules_choose_the_same_number_of_each_rank_as_the_policies(rule):
-    counts = np.array([40, 10, 20, 10, 20])  # prompts with 0 to 4 of 4 completions correct
+    # numbers of prompts with 0, 1, 2, 3 and 4 right completions of 4
+    counts = np.array([40, 10, 20, 10, 20])
     pass_rates = {f"p{c}-{i}": c / 4 for c, count in enumerate(counts) for i in range(count)}
     ranks = probe_sizes.RULES[rule](np.arange(5), 4)
     for budget in (0.1, 0.25, 0.5):

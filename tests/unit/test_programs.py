@@ -208,8 +208,8 @@ errors.run(main)"""
 
 
 def test_a_program_that_runs_out_of_memory_gives_a_one_line_error(tmp_path):
-    """The error is also one line if an exit handler of a library fails, which would otherwise print
-    its own traceback."""
+    """The error is one line even if an exit handler of a library fails, too. By default, Python
+    would print the traceback of the exit handler."""
     code = "import atexit; from hardgrpo.runtime import errors; atexit.register(lambda: bytes(1 << 62)); errors.run(lambda: bytes(1 << 62))"
     environment = os.environ | {"PYTHONPATH": str(ROOT / "src")}
     done = subprocess.run(
@@ -224,8 +224,8 @@ def test_a_program_that_runs_out_of_memory_gives_a_one_line_error(tmp_path):
 
 @pytest.mark.parametrize("program", sorted(SCRIPTS.rglob("*.py")), ids=lambda path: path.stem)
 def test_an_example_command_can_be_copied(program):
-    """In the help, a line of a command that continues on the next line ends with a backslash. No
-    other line has a backslash."""
+    """A line of a command in the help ends with a backslash if and only if the command continues on
+    the next line. The line has no other backslash."""
     lines = (ast.get_docstring(ast.parse(program.read_text(encoding="utf-8"))) or "").splitlines()
     for line, next_line in zip(lines, [*lines[1:], ""]):
         if re.match(r" +(python|\S*snakemake|qemu\S*|--\w+) ", line):

@@ -24,7 +24,7 @@ def git(folder: Path, *arguments: str) -> None:
 
 @pytest.fixture
 def clone(tmp_path) -> Path:
-    """A repository that contains only the package."""
+    """A repository that contains only the subpackage `hardgrpo.runtime`."""
     folder = tmp_path / "outer/clone"
     shutil.copytree(
         ROOT / "src/hardgrpo/runtime",
@@ -73,7 +73,7 @@ def test_the_version_is_unknown_if_git_fails(clone, tmp_path):
     assert record_version(clone, PATH=f"{tmp_path / 'bin'}:{os.environ['PATH']}") == (
         False,
         None,
-    ), "the folder is another user's"
+    ), "git refuses the folder of another user"
     shutil.rmtree(clone / ".git")
     assert record_version(clone) == (False, None), "no repository"
     git(clone.parent, "init", "--quiet")

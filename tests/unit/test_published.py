@@ -49,8 +49,8 @@ def read_numbers(place: str, quantity: str) -> dict:
 
 
 def test_the_tables_are_complete():
-    """The tables have 24 cells (3 models, 2 tasks, 4 policies). Sums, maxima and correlations show
-    that no number was changed."""
+    """HE's Tables 1 and 2 have 24 cells each (3 models, 2 tasks, 4 policies). Sums, maxima and
+    correlations would reveal a changed number."""
     gains, learnable = read_numbers("Table 1", "gain"), read_numbers("Table 2", "learnable")
     assert (
         gains.keys() == learnable.keys()
@@ -231,7 +231,7 @@ def test_the_base_model_and_transfer_between_tasks_are_compared():
 
 
 def test_averages_over_models_are_compared_with_the_averages_of_the_blog_post():
-    """The blog post states average accuracies of 85 % (`base_wrong`) and 82 % (`all`), and a
+    """HE's blog post states average accuracies of 85 % (`base_wrong`) and 82 % (`all`), and a
     relative lead of `base_wrong` over `base_right_matched` of 14.3 %. All three are means over the
     models that have runs of all policies."""
     accuracy = [

@@ -1,4 +1,4 @@
-"""Analyses of published numbers of right answers: files of both formats, values compared with an
+"""Analyses of published numbers of right answers: CSV and Parquet files, values compared with an
 enumeration, claims, and errors in files and configurations."""
 
 import hashlib
@@ -419,8 +419,8 @@ def test_intervals_over_all_prompts_equal_those_of_mean_interval():
 
 
 def test_the_interval_of_a_choice_is_the_interval_of_a_ratio():
-    """Prompts have 0 or 8 of 8 right answers and are in one class each, so the mean of a class is
-    the mean over its prompts."""
+    """Before training, the answers to a prompt are all wrong or all right, so every probe puts the
+    prompt into the same class, and the mean of a class is the mean over its prompts."""
     generator = np.random.default_rng(5)
     correct = [0] * 40 + [8] * 60
     after = [[*generator.integers(0, 9, 40).tolist(), *[8] * 60]]

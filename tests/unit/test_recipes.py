@@ -1,4 +1,4 @@
-"""The schedule of prompts and the trainer's arguments."""
+"""The schedule of prompts, the trainer's arguments, and the memory that recipes need."""
 
 import copy
 import dataclasses
@@ -137,7 +137,7 @@ def test_only_prompts_without_a_reference_answer_are_rewarded_by_the_majority():
         0,
         0,
     ]
-    assert logged["correct_share"] == 0.25, "the log counts only prompts with reference answers"
+    assert logged["correct_share"] == 0.25, "the log must count only prompts with reference answers"
     assert reward(completions[4:], [None] * 4, {}.__setitem__) == [1, 1, 0, 0]
     with pytest.raises(UserError, match="choose a number of GPUs"):
         reward(completions[:6], [None] * 6, {}.__setitem__)
@@ -145,7 +145,7 @@ def test_only_prompts_without_a_reference_answer_are_rewarded_by_the_majority():
 
 def test_the_trainer_gets_the_settings_that_the_paper_states():
     arguments = recipes.trainer_arguments(SPEC, "out")
-    assert arguments["scale_rewards"] == "none", "A = r - mean(r)"
+    assert arguments["scale_rewards"] == "none", "the advantage is not r - mean(r)"
     assert (arguments["num_generations"], arguments["per_device_train_batch_size"]) == (8, 64)
     assert (arguments["max_steps"], arguments["max_completion_length"], arguments["seed"]) == (
         30,
@@ -164,7 +164,7 @@ def test_the_arguments_are_accepted_by_trl(tmp_path):
 
 def test_every_argument_that_grpo_adds_is_set_or_listed_as_not_set():
     """Every argument that GRPOConfig adds to those of transformers is set explicitly, or listed
-    here with the reason why not."""
+    here with the reason why it is not set."""
     from transformers import TrainingArguments
     from trl import GRPOConfig
 
@@ -262,7 +262,7 @@ ARGUMENT_OF_KEY = {  # key of a recipe: argument of the trainer
 
 
 def values(cell: str) -> set:
-    """The words and numbers in a cell of the table; '1,000' is 1000."""
+    """The words and numbers in a cell of the table of deviations; '1,000' is 1000."""
     words = re.split(r"[ ;:]+|, ?(?![0-9])", cell.replace("1,000", "1000"))
     return {float(word) if re.fullmatch(r"[0-9.]+(e-?[0-9]+)?", word) else word for word in words}
 
@@ -272,8 +272,8 @@ def values(cell: str) -> set:
     [("as_written", "written"), ("as_released_july", "july"), ("as_released_later", "later")],
 )
 def test_recipes_agree_with_the_table_of_deviations(recipe, state):
-    """Every value in the table equals that of the recipe and of the trainer's arguments, and every
-    key of a recipe has a row."""
+    """Every value in the table equals the value in the recipe and in the trainer's arguments, and
+    every key of a recipe has a row, except `keys_without_row`."""
     training = settings.RECIPE_DEFAULTS | CONFIG["recipes"][recipe]
     arguments = recipes.trainer_arguments(dataclasses.replace(SPEC, training=training), "out")
     rows = {row["key"]: row[state] for row in DEVIATIONS}

@@ -1,5 +1,5 @@
-"""The recommended way of choosing follows from the committed comparisons with a random choice, by a
-rule that was fixed before the comparisons."""
+"""The recommended way of choosing prompts follows from the committed comparisons with a random
+choice, by a rule that was fixed before the comparisons."""
 
 from dataclasses import replace
 

@@ -22,8 +22,8 @@ BASE = [0.0, 0.2, 0.3, 0.4, 0.9, 1.0]
 def frame(
     grades: dict[int, list[list[int]]], answered: int = 1, lenient: int | None = None
 ) -> pd.DataFrame:
-    """An evaluation: step -> question -> the grade of each sample. Wrong completions are answered
-    if `answered` is 1; `lenient` replaces the lenient grade of every completion."""
+    """An evaluation from {step: [[grade of each sample] of each question]}. Wrong completions are
+    answered if `answered` is 1; `lenient` replaces the lenient grade of every completion."""
     rows = [
         {
             "step": step,

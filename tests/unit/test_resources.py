@@ -61,7 +61,7 @@ def test_entries_of_a_profile_stay_text(name):
     }
     assert read_cluster(defaults) == {"slurm_partition": name}
     assert eval(defaults["slurm_partition"].raw) == name, (
-        "the Snakemake inside a job reads the text"
+        "the Snakemake inside a job would not read the entry as the same text"
     )
 
 
