@@ -113,7 +113,7 @@ def test_only_files_of_the_workflow_are_sealed_and_in_folders_of_weights_only_th
 
 def test_seals_within_a_checkpoint_do_not_belong_to_the_checkpoint(tmp_path, monkeypatch):
     """Removing all seals, or copying a state without hidden folders, damages no checkpoint. After
-    pruning, only the manifest has a seal."""
+    a checkpoint has been reduced to its model, only the manifest has a seal."""
     monkeypatch.chdir(tmp_path)
     folder = tmp_path / "results/state/run/checkpoint-2"
     folder.mkdir(parents=True)

@@ -36,8 +36,8 @@ def sample_share(rate: float, rng: random.Random) -> float:
 def simulate(
     selector, rates: list[float], steps: int, seed: int = 0
 ) -> list[online_selectors.PromptBatch]:
-    """The prompts that a selector chooses in `steps` steps, if the prompts have these pass
-    rates."""
+    """The batches that a selector draws in `steps` steps. Prompt number i of the pool has pass rate
+    `rates[i]`."""
     rng, batches = random.Random(seed), []
     for step in range(1, steps + 1):
         room = ROOM
@@ -151,7 +151,8 @@ def test_skip_samples_prompts_with_equal_rewards_ever_less_often():
 
 
 def test_skip_samples_with_the_probability_of_its_paper():
-    """A prompt whose last z groups were all right is sampled with probability max(p^z, least)."""
+    """A prompt whose last z groups were all right is sampled with probability max(p^z, least),
+    where p starts at `explore`."""
     selector = make_selector("skip", [1.0] * 4000, explore=0.5, step=0.0, least=0.01)
     ids = pool([1.0] * 4000).ids
     for times, expected in ((1, 0.5), (2, 0.25), (9, 0.01)):
@@ -178,7 +179,7 @@ def test_skip_adapts_its_probabilities_to_the_shares_of_groups_with_equal_reward
         "wrong": pytest.approx(0.55),
     }
     assert selector.state()["idle"] == {i: ["right", 1] for i in ids[:4]}
-    # a group of the other kind restarts the count, and a mixed group clears it
+    # all-wrong after all-right starts a new count, and a mixed group ends the count
     selector.tell(2, online_selectors.PromptBatch(ids[:2]), [0.0, 0.5])
     assert selector.state()["idle"] == {ids[0]: ["wrong", 1]} | {i: ["right", 1] for i in ids[2:4]}
 

@@ -16,8 +16,8 @@ import pytest
 
 from conftest import ROOT
 
-# The server of a test that ends the server loads only torch, because loading all libraries takes
-# long.
+# A test that ends its server starts a server that loads only torch, because loading all libraries
+# takes long.
 TORCH_ALONE = "LIBRARIES = 'import torch'"
 
 pytestmark = pytest.mark.slow

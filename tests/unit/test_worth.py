@@ -45,7 +45,7 @@ def test_the_verdict_depends_on_the_gain_the_greedy_gain_and_the_lead_over_rando
 
 
 def arms(study: str) -> dict[tuple, dict]:
-    """The page's entries by model, task and label of the arm, from the committed tables."""
+    """{(model, task, name of the arm): the page's entry for the arm}, from the committed tables."""
     resolved_study = ResolvedStudy.of(CONFIG, study)
     design = designs.design(resolved_study)
     prices = designs.prices(resolved_study, CONFIG["plan"]["price"], CONFIG["subset"]["policy"])

@@ -37,7 +37,7 @@ class Clone(World):
             self.lock(name, tests_packages="1.0", setuptools=SETUPTOOLS)
 
     def lock(self, name: str, checksum: str | None = None, **versions: str) -> None:
-        """Write a lock of packages, with `checksum` or else the checksums of their wheels."""
+        """Write a lock of packages with the checksums of their wheels, or with `checksum` for all."""
         wheels = {
             package: self.wheels / f"{package}-{version}-py3-none-any.whl"
             for package, version in versions.items()
@@ -212,8 +212,8 @@ def test_a_package_with_another_checksum_is_refused(tmp_path, wheels):
 
 
 def make_modules_of_another_python(folder: Path) -> str:
-    """Make a folder like that of an environment module for another Python, whose Python modules end
-    each program that imports them. Return the folder for PYTHONPATH."""
+    """Fill `folder` with Python modules, as an environment module for another Python would add to
+    PYTHONPATH. Each of them ends the program that imports it. Return the entry of PYTHONPATH."""
     for name in (
         "snakemake",
         "yaml",
