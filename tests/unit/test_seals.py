@@ -265,7 +265,7 @@ def test_a_seal_that_cannot_be_read_is_reported(table):
 
 
 def test_committed_results_have_committed_checksums_and_no_seals(table):
-    """After a `git pull`, a seal of the earlier file would report damage."""
+    """A seal would report damage after a `git pull` has replaced the file."""
     reference = table.parents[3] / "results/reference/mini/gains.csv"
     files.write_text(reference, "gain\n1\n")
     assert not seals.seal_path(reference).exists()

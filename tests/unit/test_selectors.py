@@ -121,7 +121,7 @@ def test_dynamic_sampling_goes_through_the_pool_in_shuffled_epochs():
 def test_beta_draws_prompts_near_one_half_after_it_has_seen_the_pool():
     drawn = simulate(make_selector("beta"), SPREAD, 150)
     first_rates, last_rates = rates_of(drawn[:20], SPREAD), rates_of(drawn[-50:], SPREAD)
-    spread = np.abs(np.array(SPREAD) - 0.5).mean()  # a random draw would give 0.25
+    spread = np.abs(np.array(SPREAD) - 0.5).mean()  # 0.25, as a random draw would give
     assert abs(np.abs(first_rates - 0.5).mean() - spread) < 0.05
     assert np.abs(last_rates - 0.5).mean() < 0.6 * spread
 
@@ -199,7 +199,7 @@ def test_targeted_measures_anchor_prompts_first_and_then_draws_near_one_half():
     anchor_batches = [call for call in drawn if not call.trains]
     # 60 steps, with 12 anchor prompts every 6 steps
     assert sum(len(call.ids) for call in anchor_batches) == 10 * 12
-    # a random draw would give 0.25
+    # a random draw would have a mean distance of 0.25 from 1/2
     assert np.abs(rates_of(drawn, SPREAD) - 0.5).mean() < 0.7 * 0.25
 
 

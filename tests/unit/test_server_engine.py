@@ -234,7 +234,7 @@ def test_with_more_samples_or_prompts_only_the_additional_samples_are_requested(
 def kill_at_random(study, model_server, kills, **options) -> int:
     """Start the probe and kill it at a random time, `kills` times; then run it to its end. A kill
     comes only after the probe has sent new requests and before it has ended. Return the number of
-    kills while requests were in flight."""
+    kills at which requests were in flight."""
     rng, kills_in_flight = random.Random(kills), 0
     for number in range(kills + 1):
         process = subprocess.Popen(

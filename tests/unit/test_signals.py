@@ -1,5 +1,5 @@
-"""Signals of completions: their values equal a computation by hand, they have general properties,
-and they need no reference answers."""
+"""Signals of completions: their values equal a computation by hand, stay within bounds, do not
+depend on the order of the completions, and need no reference answers."""
 
 import inspect
 import math

@@ -97,8 +97,8 @@ def test_the_interval_by_hand():
 
 @pytest.mark.parametrize("seeds", [3, 5])
 def test_intervals_of_gains_have_about_their_nominal_coverage_with_few_seeds(seeds):
-    """1,000 simulated studies with 120 problems of mixed difficulty and 4 samples. Gains vary by
-    seed and problem."""
+    """1,000 simulated studies of 120 problems with different difficulties and 4 samples each. Gains
+    vary by seed and problem."""
     rng = np.random.default_rng(7)
     problems, samples, replications, covered = 120, 4, 1000, 0
     for _ in range(replications):

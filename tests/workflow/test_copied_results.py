@@ -20,8 +20,8 @@ def fresh(finished, tmp_path) -> World:
 
 
 def check_refused_and_kept(world: World, *words: str) -> None:
-    """Assert that a run is refused with these words, and that after the remedy in the message all
-    results are accepted."""
+    """Assert that Snakemake refuses the results with an error that contains `words`, and accepts
+    all results after the remedy in the error."""
     done = world.snakemake()
     output = done.stdout + done.stderr
     assert done.returncode != 0 and "--touch" in output

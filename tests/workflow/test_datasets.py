@@ -1,5 +1,5 @@
-"""Datasets from a small local hub (tests/hub.py) are compared with inputs.lock. Errors are one clear
-line."""
+"""Datasets from a small local hub (tests/hub.py) are compared with inputs.lock. Each error is
+one line."""
 
 import json
 import shutil

@@ -37,7 +37,7 @@ class Clone(World):
             self.lock(name, tests_packages="1.0", setuptools=SETUPTOOLS)
 
     def lock(self, name: str, checksum: str | None = None, **versions: str) -> None:
-        """Write a lock of packages with the checksums of their wheels, or with `checksum` for all."""
+        """Write a lock of packages with the checksums of their wheels, or with `checksum`."""
         wheels = {
             package: self.wheels / f"{package}-{version}-py3-none-any.whl"
             for package, version in versions.items()
@@ -74,7 +74,7 @@ class Clone(World):
 @pytest.fixture
 def wheels(tmp_path) -> Path:
     """A folder of wheels, so that nothing is downloaded: pip, setuptools, and a package that makes
-    the packages of the environment of these tests visible in another environment."""
+    the packages installed for these tests visible in another environment."""
     folder = tmp_path / "wheels"
     folder.mkdir()
     for version in ("1.0", "2.0"):

@@ -1,4 +1,4 @@
-"""The paper over all studies: its numbers, the conditions of its sentences, and its pages."""
+"""The paper over all studies: numbers, conditions of sentences, examples, and the PDF."""
 
 import csv
 import re

@@ -1,5 +1,5 @@
-"""The text, numbers and tables of a study's supplement: every number comes from a row of a summary
-and changes with this row."""
+"""The text, numbers and tables of a study's supplement: every number of a result comes from a row
+of a summary and changes with this row."""
 
 import csv
 import re

@@ -1,4 +1,4 @@
-"""`scripts/plan/plan.py` and `snakemake plan`: a study's costs, estimated before the study is run."""
+"""`scripts/plan/plan.py` and `snakemake plan`: a study's costs, estimated before its first run."""
 
 import csv
 import json

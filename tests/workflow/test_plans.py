@@ -86,7 +86,7 @@ def test_the_miniature_is_planned_job_by_job(world):
         "pretrain_model": 3,
         "compare_splits": 1,
         "compare_pool": 1,
-        "fit_prompts": 6,  # train and test for each base model
+        "fit_prompts": 6,  # train and test split for each base model
         "probe": 3,
         "measure_difficulty": 3,
         "remove_pool_answers": 3,
