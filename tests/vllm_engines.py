@@ -1,5 +1,5 @@
 """A program that tests run in vLLM's environment. The program starts two engines one after another,
-each with two workers, as an evaluation of two full checkpoints on two GPUs does.
+each with two workers, as an evaluation of two checkpoints without adapter on two GPUs does.
 
 python vllm_engines.py MODEL: prints the number of workers that remain after each engine.
 """

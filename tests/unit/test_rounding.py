@@ -1,4 +1,4 @@
-"""The program that compares the rounding of two machines."""
+"""The program whose checksums show whether two machines round equally."""
 
 import subprocess
 import sys
@@ -25,5 +25,5 @@ def test_two_runs_on_one_machine_round_equally_and_list_every_operation():
         "training, fused AdamW: weights",
     } <= set(checksums)
     assert len(set(checksums.values())) > len(checksums) - 3, (
-        "at most two operations may have the checksum of another operation"
+        "at most two operations may repeat the checksum of an earlier operation"
     )

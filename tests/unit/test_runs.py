@@ -115,7 +115,7 @@ def test_arms_are_named_after_policies_and_after_recipes_that_are_not_the_first(
     }
     assert labels == {"as_written": "hard", "finish_only": "hard, finish_only", "recorded": "hard"}
     assert settings.first_recipe({"arms": [{"policy": "hard"}]}) == "recorded", (
-        "the recipe must be `recorded` if no arm names a recipe"
+        "the first recipe must be `recorded` if no arm names a recipe"
     )
     for name, study in resolve_studies(CONFIG).items():
         runs = study.runs

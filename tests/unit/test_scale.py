@@ -1,5 +1,5 @@
-"""The program that measures the time and memory of plans by the number of runs, and the committed
-table of these measurements."""
+"""The program that measures how a plan's time and memory depend on the number of runs, and the
+committed table of its measurements."""
 
 import csv
 import sys

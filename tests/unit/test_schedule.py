@@ -112,7 +112,8 @@ def test_disk_counts_what_is_kept_and_what_is_in_use():
         job(1, 100, needs=[0], kept_bytes=1, scratch_bytes=10),
     ]
     plans.schedule(jobs, Setting(gpus=1))
-    assert plans.peak_disk(jobs) == 20  # during job 0; during job 1, 5 are kept and 10 in use
+    # job 0 needs 20 bytes; during job 1, 5 bytes are kept and 10 more are in use
+    assert plans.peak_disk(jobs) == 20
     jobs[1].estimate = Estimate(100, gpus=1, scratch_bytes=30)
     assert plans.peak_disk(jobs) == 35
 

@@ -113,7 +113,7 @@ def test_only_files_of_the_workflow_are_sealed_and_in_folders_of_weights_only_th
 
 def test_seals_within_a_checkpoint_do_not_belong_to_the_checkpoint(tmp_path, monkeypatch):
     """Removing all seals, or copying a state without hidden folders, damages no checkpoint. After
-    pruning, only the manifest has a seal."""
+    a checkpoint has been reduced to its model, only the manifest has a seal."""
     monkeypatch.chdir(tmp_path)
     folder = tmp_path / "results/state/run/checkpoint-2"
     folder.mkdir(parents=True)
@@ -265,7 +265,7 @@ def test_a_seal_that_cannot_be_read_is_reported(table):
 
 
 def test_committed_results_have_committed_checksums_and_no_seals(table):
-    """After a `git pull`, a seal of the earlier file would report damage."""
+    """A seal would report damage after a `git pull` has replaced the file."""
     reference = table.parents[3] / "results/reference/mini/gains.csv"
     files.write_text(reference, "gain\n1\n")
     assert not seals.seal_path(reference).exists()

@@ -1,5 +1,5 @@
-"""The statements of docs/security.md about untrusted input. One test checks that every test that
-the page names exists."""
+"""The statements of docs/security.md about untrusted input. One test checks that the tests
+named on the page exist."""
 
 import argparse
 import base64
@@ -72,8 +72,8 @@ def test_nothing_loads_code_or_pickle():
 
 
 def test_checkpoints_are_read_by_torch_as_data_alone():
-    """transformers' trainer reads the state of optimiser, scheduler and random generators of a
-    checkpoint."""
+    """transformers' trainer reads the states of the optimiser, of the scheduler and of the random
+    generators from a checkpoint."""
     folder = Path(importlib.util.find_spec("transformers").origin).parent
     calls = re.findall(
         r"torch\.load\(((?:[^()]|\([^()]*\))*)\)",

@@ -36,8 +36,8 @@ def sample_share(rate: float, rng: random.Random) -> float:
 def simulate(
     selector, rates: list[float], steps: int, seed: int = 0
 ) -> list[online_selectors.PromptBatch]:
-    """The prompts that a selector chooses in `steps` steps, if the prompts have these pass
-    rates."""
+    """The batches that a selector draws in `steps` steps. Prompt number i of the pool has pass rate
+    `rates[i]`."""
     rng, batches = random.Random(seed), []
     for step in range(1, steps + 1):
         room = ROOM
@@ -121,7 +121,7 @@ def test_dynamic_sampling_goes_through_the_pool_in_shuffled_epochs():
 def test_beta_draws_prompts_near_one_half_after_it_has_seen_the_pool():
     drawn = simulate(make_selector("beta"), SPREAD, 150)
     first_rates, last_rates = rates_of(drawn[:20], SPREAD), rates_of(drawn[-50:], SPREAD)
-    spread = np.abs(np.array(SPREAD) - 0.5).mean()  # a random draw would give 0.25
+    spread = np.abs(np.array(SPREAD) - 0.5).mean()  # 0.25, as a random draw would give
     assert abs(np.abs(first_rates - 0.5).mean() - spread) < 0.05
     assert np.abs(last_rates - 0.5).mean() < 0.6 * spread
 
@@ -151,7 +151,8 @@ def test_skip_samples_prompts_with_equal_rewards_ever_less_often():
 
 
 def test_skip_samples_with_the_probability_of_its_paper():
-    """A prompt whose last z groups were all right is sampled with probability max(p^z, least)."""
+    """A prompt whose last z groups were all right is sampled with probability max(p^z, least),
+    where p starts at `explore`."""
     selector = make_selector("skip", [1.0] * 4000, explore=0.5, step=0.0, least=0.01)
     ids = pool([1.0] * 4000).ids
     for times, expected in ((1, 0.5), (2, 0.25), (9, 0.01)):
@@ -178,7 +179,7 @@ def test_skip_adapts_its_probabilities_to_the_shares_of_groups_with_equal_reward
         "wrong": pytest.approx(0.55),
     }
     assert selector.state()["idle"] == {i: ["right", 1] for i in ids[:4]}
-    # a group of the other kind restarts the count, and a mixed group clears it
+    # all-wrong after all-right starts a new count, and a mixed group ends the count
     selector.tell(2, online_selectors.PromptBatch(ids[:2]), [0.0, 0.5])
     assert selector.state()["idle"] == {ids[0]: ["wrong", 1]} | {i: ["right", 1] for i in ids[2:4]}
 
@@ -198,7 +199,7 @@ def test_targeted_measures_anchor_prompts_first_and_then_draws_near_one_half():
     anchor_batches = [call for call in drawn if not call.trains]
     # 60 steps, with 12 anchor prompts every 6 steps
     assert sum(len(call.ids) for call in anchor_batches) == 10 * 12
-    # a random draw would give 0.25
+    # a random draw would have a mean distance of 0.25 from 1/2
     assert np.abs(rates_of(drawn, SPREAD) - 0.5).mean() < 0.7 * 0.25
 
 

@@ -234,7 +234,7 @@ def test_with_more_samples_or_prompts_only_the_additional_samples_are_requested(
 def kill_at_random(study, model_server, kills, **options) -> int:
     """Start the probe and kill it at a random time, `kills` times; then run it to its end. A kill
     comes only after the probe has sent new requests and before it has ended. Return the number of
-    kills while requests were in flight."""
+    kills at which requests were in flight."""
     rng, kills_in_flight = random.Random(kills), 0
     for number in range(kills + 1):
         process = subprocess.Popen(
@@ -585,7 +585,7 @@ def test_only_the_content_of_a_message_is_the_completion(
     assert {(row["completion"], row["finish_reason"]) for row in read_probe(study)} == {
         (completion, finish_reason)
     }
-    # the server's count, which includes the thoughts
+    # `tokens` is the server's count, which includes the thoughts
     assert sum(row["tokens"] for row in read_probe(study)) == 4 * 5 * PROMPTS
 
 
@@ -657,7 +657,7 @@ def test_jobs_at_the_same_time_share_the_limit_of_money(study, model_server):
         for shard in (0, 1)
     ]  # fmt: skip
     assert all("most_money" in job.communicate()[1] for job in jobs)
-    # The limit may be exceeded by one request (8 samples, 0.4) that the other job has in flight.
+    # The limit may be exceeded by one request of the other job in flight (8 samples cost 0.4).
     assert 0.05 * sum(body["n"] for body in model_server.answered) <= 1.5 + 0.4
 
 

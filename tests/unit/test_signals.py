@@ -1,5 +1,5 @@
-"""Signals of completions: their values equal a computation by hand, they have general properties,
-and they need no reference answers."""
+"""Signals of completions: their values equal a computation by hand, stay within bounds, do not
+depend on the order of the completions, and need no reference answers."""
 
 import inspect
 import math
@@ -22,13 +22,13 @@ def completion_rows(*answers, **columns):
 def test_signals_equal_values_computed_by_hand():
     measured = signals.measure(completion_rows("red", "blue", "Red", None), "final_word")
     assert (measured["agreement"], measured["answered_share"]) == (0.5, 0.75), (
-        "answers that differ only in case are equal; a missing answer agrees with none"
+        "answers that differ only in case are equal, and a missing answer equals no other answer"
     )
     assert measured["entropy"] == pytest.approx(
         -(2 / 3 * math.log(2 / 3) + 1 / 3 * math.log(1 / 3))
     )
     assert measured["mean_tokens"] is None and measured["log_probability"] is None, (
-        "a signal must be None if the completions lack its values"
+        "a signal must be None if the completions lack the values that it is computed from"
     )
     with_tokens = signals.measure(
         completion_rows("1", "1", tokens=4) + completion_rows("1", "2", tokens=6), "final_number"

@@ -257,7 +257,7 @@ def test_a_late_first_check_needs_a_longer_min_job_age(monkeypatch):
 
 @pytest.mark.parametrize("tool", ["sacct", "squeue"])
 def test_a_preempted_job_is_reported_as_cancelled(tool, tmp_path):
-    """With slurm-no-requeue, the plugin would wait forever for a job that was preempted."""
+    """With slurm-no-requeue, the plugin would wait forever for a job with state PREEMPTED."""
     slurm_tool = tmp_path / tool
     slurm_tool.write_text(
         '#!/bin/sh\nprintf "1|PREEMPTED\\n2|CANCELLED by 1000\\n3|COMPLETED\\n"; exit $CODE\n'

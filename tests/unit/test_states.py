@@ -1,5 +1,5 @@
 """A training resumes only from a trustworthy checkpoint, and no checkpoint that may be intact is
-removed. Other accounts cannot hold a run's lock, and taking a lock over affects no other file or
+removed. Other accounts cannot hold a run's lock, and taking over a lock affects no other file or
 process."""
 
 import errno
@@ -62,7 +62,7 @@ def test_a_state_of_another_arithmetic_is_refused_with_the_reason(state, stored,
         f"delete {state} to train",
     ):
         assert words in str(error.value)
-    assert states.resume_point(state, 2, stored) == 6, "nothing is removed"
+    assert states.resume_point(state, 2, stored) == 6, "a refusal must remove no checkpoint"
 
 
 @pytest.mark.parametrize("number", [errno.EIO, errno.ESTALE, errno.EACCES, errno.EMFILE])

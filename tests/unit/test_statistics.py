@@ -97,8 +97,8 @@ def test_the_interval_by_hand():
 
 @pytest.mark.parametrize("seeds", [3, 5])
 def test_intervals_of_gains_have_about_their_nominal_coverage_with_few_seeds(seeds):
-    """1,000 simulated studies with 120 problems of mixed difficulty and 4 samples. Gains vary by
-    seed and problem."""
+    """1,000 simulated studies of 120 problems with different difficulties and 4 samples each. Gains
+    vary by seed and problem."""
     rng = np.random.default_rng(7)
     problems, samples, replications, covered = 120, 4, 1000, 0
     for _ in range(replications):
@@ -210,7 +210,7 @@ def test_shared_noise_is_that_of_the_base_model_and_smaller_with_common_random_n
     assert statistics.independent_base_noise(base.mean(axis=-1), samples).mean() == pytest.approx(
         expected, rel=0.02
     )
-    # three seeds that share all their noise
+    # three seeds with identical samples
     shared = np.repeat((uniform < 0.6).astype(float)[:, None], 3, axis=1)
     assert statistics.shared_noise(shared - base[:, None]).mean() == pytest.approx(
         0.1 * 0.9 / samples / problems, rel=0.05
@@ -289,15 +289,16 @@ def test_after_holm_a_detectable_difference_is_still_detected_in_four_of_five_st
         return float((corrected[rank, np.arange(corrected.shape[1])] < 0.05).mean())
 
     assert 0.77 <= power(len(pairs)) <= 0.93, (
-        "Holm's correction has a little more power than dividing by the number of pairs"
+        "Holm's correction must have the planned power of 80 % or a little more"
     )
     assert power(1) < 0.6, (
-        "the smallest detectable difference for a single comparison is often missed"
+        "Holm's correction must often miss a difference that one comparison can detect"
     )
 
 
 def test_detectable_factors_for_several_comparisons():
-    """Compared with SciPy's non-central t distribution where that distribution is accurate."""
+    """The factors are compared with SciPy's non-central t distribution for arguments at which SciPy
+    is accurate."""
     for seeds, comparisons in ((5, 2), (10, 2), (10, 6), (30, 6)):
         factor, level = statistics.detectable_factor(seeds, comparisons), 0.05 / comparisons
         reach = stats.t.isf(level / 2, seeds - 1)
@@ -308,8 +309,8 @@ def test_detectable_factors_for_several_comparisons():
 
 
 def test_intervals_of_contrasts_of_two_groups_of_problems_have_about_their_nominal_coverage():
-    """1,000 simulated studies of 4 seeds. Two tiers of 40 and 25 problems share the seeds' random
-    effects, but no problems."""
+    """1,000 simulated studies of 4 seeds. Two tiers, of 40 and of 25 problems, have the same random
+    effects of seeds and no problem in common."""
     rng = np.random.default_rng(11)
     luck, covered, narrow = rng.normal(0, 0.05, (1000, 4, 1)), 0, 0
     for seeds in luck:
@@ -334,7 +335,7 @@ def test_intervals_of_contrasts_of_two_groups_of_problems_have_about_their_nomin
         "with one seed, the interval is over problems only"
     )
     assert np.isnan(statistics.contrast_interval(easy, hard[:, :1]).low), (
-        "one problem gives no interval for new problems"
+        "a tier with one problem must give no interval for new problems"
     )
 
 

@@ -80,7 +80,7 @@ def share(a, b, c, d):
 
 TIERS = {"a": 3, "b": 10, "c": 3, "d": 10}
 BASE = {0: share(0, 1, 2, 0)}
-RUNS = {  # comments: numbers of correct completions of 8, after 10, 20 and 30 updates
+RUNS = {  # Each comment: how many of 8 completions are correct after 10, 20 and 30 updates.
     # 3, 4, 6
     "slow/all/seed0": {10: share(1, 1, 1, 0), 20: share(1, 1, 1, 1), 30: share(2, 1, 2, 1)},
     # 2, 7, 4
@@ -222,8 +222,8 @@ def test_a_run_that_is_evaluated_on_fewer_problems_than_the_base_model_is_refuse
 
 
 def test_gains_and_differences_by_hand(tmp_path):
-    """Two seeds and four problems. Each row has columns for both targets, for the pooled variance,
-    for the tests and for the detectable difference."""
+    """Two seeds and four problems. Each row has columns for the intervals of targets A and B, for
+    the pooled variance, for the tests and for the detectable difference."""
     loaded_cells = cells(tmp_path)
     gained = {
         (row["policy"], row["recipe"]): row for row in gains_and_differences.gains(loaded_cells)
@@ -292,7 +292,7 @@ def test_mcnemar_compares_single_grades_of_the_same_seed(tmp_path):
         ("all", "slow", "low", "slow"), ("low", "slow", "low", "fast"),
     ]  # fmt: skip
     # Grades of the first samples are 0 1 1 0 for the base model and 1 1 1 1 for all/seed0, so two
-    # are correct only in the run.
+    # problems are correct only after the run.
     first_row = rows[0]
     assert (
         first_row["only_this"],
@@ -312,8 +312,8 @@ def test_mcnemar_compares_single_grades_of_the_same_seed(tmp_path):
 @given(st.lists(st.lists(st.integers(0, 2), min_size=24, max_size=24), min_size=2, max_size=2))
 @settings_of_hypothesis(max_examples=20)
 def test_every_split_adds_up_to_its_gain(tmp_path_factory, outcomes):
-    """finishing + correctness = gain to 1e-12, for strict and lenient grading, for all problems and
-    each tier, for the mean and every run."""
+    """finishing + correctness = gain to 1e-12: under each grading (the task's, strict, lenient),
+    for all problems and for each tier, for the mean over runs and for each run."""
     folder = tmp_path_factory.mktemp("split")
 
     # `draws`: 0 is not answered, 1 is answered, 2 is correct. Every second correct answer is
@@ -355,7 +355,8 @@ def test_every_split_adds_up_to_its_gain(tmp_path_factory, outcomes):
 
 
 def updates_of(*lengths):
-    """A log for each number of updates in `lengths`; the runs alternate between two policies."""
+    """{run: its log}, with one run for each number of updates in `lengths`. The runs alternate
+    between two policies."""
     frames = {}
     for n, length in enumerate(lengths):
         run = Run("m", "t", "slow", ("all", "low")[n % 2], n // 2, "m")
@@ -478,10 +479,10 @@ def test_a_short_run_on_all_prompts_needs_only_the_answers_of_the_sampled_prompt
 @pytest.mark.parametrize(
     "policy, recipe, sampled, labels",
     [
-        # the number of sampled prompts, not the largest possible number
+        # a label for each prompt that was sampled, not for each prompt of the subset
         ({"rule": "all"}, {"selector": {"kind": "beta"}}, [8, 7, 3], 18),
         ({"rule": "random", "budget": 0.1}, {"selector": {"kind": "dynamic"}}, [8, 8, 8], 24),
-        # the choice needed the labels of all prompts
+        # 500 if the policy's choice or the curriculum's order needs the labels of the whole pool
         ({"rule": "hard", "budget": 0.1}, {"selector": {"kind": "dynamic"}}, [8, 8, 8], 500),
         ({"rule": "all"}, {"selector": {"kind": "curriculum", "by": "pass_rate"}}, [8, 8], 500),
         ({"rule": "all"}, {"selector": {"kind": "curriculum", "by": "tier"}}, [8, 8], 16),

@@ -247,7 +247,7 @@ def test_every_argument_that_sft_adds_is_set_or_listed_as_not_set(tmp_path):
         field.name for field in dataclasses.fields(TrainingArguments)
     }
     unset_arguments = {
-        # the model is loaded before, with recipes.model_arguments
+        # the model is loaded before the trainer is made, with recipes.model_arguments
         "model_init_kwargs", "trust_remote_code",
         "router_aux_loss_coef",  # only for mixtures of experts
         # only for texts that TRL tokenizes and truncates

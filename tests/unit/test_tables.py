@@ -177,11 +177,13 @@ def test_tables_of_committed_studies_have_no_nan_no_hyphen_as_minus_and_no_const
             for column in latex.printed_columns(columns)[1]
             if len(column.cells) > 2 and len(set(map(plain, column.cells))) == 1
         ]
-        assert len(columns[0].cells) > latex.MOST_ROWS or not constant, f"{name}: {constant}"
+        assert len(columns[0].cells) > latex.MOST_ROWS or not constant, (
+            f"{name}: constant columns: {constant}"
+        )
 
 
 def tables_of(study: str) -> Iterator[tuple[str, list[Column]]]:
-    """(name, columns) of each table of a committed study."""
+    """(name, columns) of each table that can be made from a study's committed summaries."""
     design = designs.design(ResolvedStudy.of(CONFIG, study))
     tables = files.Tables.below(ROOT / paths.reference(study))
     for name, entry in registry.TABLES.items():

@@ -1,4 +1,4 @@
-"""Problems of a task: read from files and datasets, with ids, and checked with the grader."""
+"""Problems of a task are read from files and datasets, get ids, and are checked with the grader."""
 
 import csv
 import json

@@ -1,5 +1,5 @@
-"""Time to target, the number of rollouts until an arm is as accurate as plain GRPO after its last
-update, is compared with values computed by hand. The coverage of its intervals is simulated."""
+"""Time to target (the rollouts until an arm reaches the final accuracy of plain GRPO) is compared
+with values computed by hand. The coverage of its intervals is simulated."""
 
 from types import SimpleNamespace
 
@@ -14,7 +14,7 @@ from hardgrpo.study.settings import Run
 
 def test_time_to_target_is_measured_in_rollouts_of_plain_grpo_on_the_same_prompts():
     """All seeds have the same curve, so there is no spread. In the first case, the accuracy of
-    plain GRPO rises from .2 to .6, and the other arm reaches .6 after half of its rollouts."""
+    plain GRPO rises from .2 to .6, and the other arm reaches .6 with half as many rollouts."""
 
     def table_rows(plain: list[float], other_accuracies: list[float], seeds: int = 6) -> list[dict]:
         one_seed = lambda accuracies: np.tile(np.array([0.2, *accuracies])[None, :], (seeds, 1))
@@ -35,7 +35,7 @@ def test_time_to_target_is_measured_in_rollouts_of_plain_grpo_on_the_same_prompt
     )
     (row,) = table_rows([0.7, 0.6], [0.7, 0.6])
     assert (row["share"], row["minus_share"]) == (1, pytest.approx(0.4)), (
-        "equal arms must take equally long, even if noise lets both reach the target early"
+        "arms with equal curves must have share 1, even if both reach the target early"
     )
     (row,) = table_rows([0.4, 0.6], [0.6, 0.7], seeds=5)
     assert (row["share"], row["share_low"], row["reached"]) == (0.5, None, 1), (
@@ -48,8 +48,9 @@ def test_time_to_target_is_measured_in_rollouts_of_plain_grpo_on_the_same_prompt
 
 @pytest.mark.slow
 def test_intervals_of_time_to_target_have_about_their_nominal_coverage():
-    """Both curves are linear, and the second has 1.5 times the slope of the first. At least 86 % of
-    the intervals, each from ten seeds, must contain the true share 2/3, but not all of them."""
+    """Both curves are linear, and the second has 1.5 times the slope of the first. At least 86 %
+    of the intervals, but not all, must contain the true share 2/3. Each interval is from ten
+    seeds."""
     rng, held, tries = np.random.Generator(np.random.PCG64(11)), 0, 120
     for _ in range(tries):
         plain, fast = (

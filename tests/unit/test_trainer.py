@@ -19,8 +19,8 @@ pytestmark = pytest.mark.slow
 
 WORDS = ["red", "blue", "green", "white"]
 CLOCK = {"step_time", "epoch"}
-# This metric and the clip ratios are means over the micro-batches that a trainer computes. This
-# project's trainer skips micro-batches without an advantage.
+# A metric that may differ from TRL's, as the clip ratios may: it is a mean over the micro-batches
+# that a trainer computes, and this project's trainer skips micro-batches without an advantage.
 OF_MICRO_BATCHES = {"entropy"}
 
 

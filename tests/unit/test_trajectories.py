@@ -84,7 +84,7 @@ def test_a_stretch_covers_the_same_share_of_epochs_of_every_prompt():
         part.all_wrong["short"] for _, part in parts[6:]
     ] == [1] * 4
     assert len(trajectory_groups.by_stretch(pd.DataFrame(rows[:20] + rows[20:23]))) == 1 + 3, (
-        "there must be no more stretches than a prompt has epochs"
+        "there must be as many stretches as the prompt with the fewest epochs has epochs"
     )
 
 
@@ -135,7 +135,7 @@ def test_each_group_is_left_out_once_and_the_policy_chooses_again():
     "rule", ["hard", "hard_solvable", "middle", "nearest_half", "random", "easy"]
 )
 def test_intervals_for_the_chosen_prompts_cover_the_mean_over_new_pools(rule):
-    """Simulated pools like the real pool: a quarter of the prompts is never solved in 24 rollouts.
+    """Simulated pools in which about a quarter of the prompts is never solved in 24 rollouts.
     The true value is the mean over all pools. With about a hundred chosen prompts, whose outcomes
     are skewed, coverage is a little below 95 %."""
     chance, intervals = np.random.default_rng(1), []

@@ -1,4 +1,4 @@
-"""An undecided grade is counted as undecided, and a study with too many undecided grades stops."""
+"""An undecided grade is not right and is counted. A study with too many undecided grades stops."""
 
 import pytest
 

@@ -37,8 +37,9 @@ def run(folder, program, /, *arguments, fails=False, **options) -> subprocess.Co
 
 @pytest.fixture(scope="module")
 def probe(tmp_path_factory):
-    """A pool of 200 prompts with eight samples each. Prompts whose samples agree more are more
-    often correct. For a tenth of the prompts, the samples agree on a wrong answer."""
+    """A pool of 200 prompts with eight samples each. The more the samples of a prompt agree,
+    the more of them are right. For a tenth of the prompts, the samples agree on a wrong answer
+    instead."""
     folder, chance = tmp_path_factory.mktemp("probe"), random.Random(3)
     problems, samples = [], []
     for number in range(200):
@@ -126,7 +127,7 @@ def test_answers_that_were_not_bought_do_not_change_the_subset(name, probe, tmp_
             problem | {"answer": "nonsense" if problem["id"] == min(bought) else problem["answer"]}
         )
         assert choose(probe, tmp_path / "other", name, change_bought_answer) != before, (
-            "an answer that was bought must change the subset"
+            "a change of an answer that was bought must change the subset"
         )
 
 
@@ -188,7 +189,7 @@ def test_predictions_follow_the_sample():
         signals, {f"p{n}": 1 - n / 100 for n in range(0, 100, 9)}
     )
     assert all(falling[f"p{n}"] > falling[f"p{n + 1}"] for n in range(99)), (
-        "a model that is confidently wrong"
+        "predictions must fall with the agreement if the model is confidently wrong"
     )
     assert all(0 < rate < 1 for rate in [*rising.values(), *falling.values()])
 
@@ -215,7 +216,7 @@ def test_a_random_sample_has_at_least_two_prompts():
         ids, 0.1, 0
     ) != predicted.draw_sample(ids, 0.1, 1)
     assert predicted.draw_sample(ids[::-1], 0.1, 0) == predicted.draw_sample(ids, 0.1, 0), (
-        "the file's order does not matter"
+        "the sample must not depend on the order of the ids"
     )
     with pytest.raises(UserError, match="at least two"):
         predicted.draw_sample(ids, 0.01, 0)

@@ -16,8 +16,8 @@ import pytest
 
 from conftest import ROOT
 
-# The server of a test that ends the server loads only torch, because loading all libraries takes
-# long.
+# A test that ends its server starts a server that loads only torch, because loading all libraries
+# takes long.
 TORCH_ALONE = "LIBRARIES = 'import torch'"
 
 pytestmark = pytest.mark.slow
@@ -183,8 +183,8 @@ def test_a_signal_reaches_the_program_once(start):
 
 
 def test_signals_have_their_default_effect_on_the_program(start):
-    """No signal is blocked or ignored. A signal that arrives before the program can handle it ends
-    the program."""
+    """No signal is blocked or ignored. A signal for which the program has set no handler ends the
+    program."""
     code = """
 print(signal.pthread_sigmask(signal.SIG_BLOCK, []), [signal.getsignal(n) == signal.SIG_DFL for n in (1, 15, signal.SIGCHLD)])
 print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)
@@ -357,4 +357,4 @@ def test_a_message_in_two_parts_is_received_whole():
     threading.Timer(0.1, client.sendall, [b"parts"]).start()
     assert warm._receive(server, 9) == b"two parts"
     client.close()
-    assert warm._receive(server, 1) == b"", "the sender has closed the connection"
+    assert warm._receive(server, 1) == b"", "a closed connection must give an empty message"

@@ -45,7 +45,7 @@ def test_the_verdict_depends_on_the_gain_the_greedy_gain_and_the_lead_over_rando
 
 
 def arms(study: str) -> dict[tuple, dict]:
-    """The page's entries by model, task and label of the arm, from the committed tables."""
+    """{(model, task, name of the arm): the page's entry for the arm}, from the committed tables."""
     resolved_study = ResolvedStudy.of(CONFIG, study)
     design = designs.design(resolved_study)
     prices = designs.prices(resolved_study, CONFIG["plan"]["price"], CONFIG["subset"]["policy"])
@@ -87,8 +87,8 @@ def test_the_committed_studies_have_an_arm_with_each_of_four_verdicts():
 
 
 def test_the_page_of_worth_and_the_table_of_choices_give_the_same_verdict():
-    """The page says yes only to arms that docs/which-prompts.csv calls better than a random choice,
-    and "worse than random" only to arms that the table calls worse."""
+    """The page says "yes" only of arms that docs/which-prompts.csv calls better than a random
+    choice, and "worse than random" only of arms that this table calls worse."""
     cases = pd.read_csv(ROOT / "docs/which-prompts.csv")
     compared = 0
     for study in COMMITTED:

@@ -35,7 +35,7 @@ def lines(rows):
 
 
 def measure(folder, problems=None, completions=None, name="C.jsonl"):
-    """Run measure_difficulty.py on texts, with an output of an earlier run in place."""
+    """Run measure_difficulty.py on files with the given texts. An earlier output file exists."""
     (folder / "P.jsonl").write_text(lines(PROBLEMS) if problems is None else problems)
     data = lines(COMPLETIONS) if completions is None else completions
     (folder / name).write_bytes(data if isinstance(data, bytes) else data.encode())
@@ -177,7 +177,7 @@ def test_a_full_disk_leaves_no_half_written_file(tmp_path):
 
 
 def test_runs_with_different_numbers_of_updates_stop_the_summary(finished):
-    """The summary stops with the two numbers that should be equal."""
+    """The error states the two numbers that should be equal."""
     path = "results/training/tiny/swaps/mini/random/seed0/updates.csv"
     finished.edit(path, lambda text: "".join(text.splitlines(keepends=True)[:-1]))
     done = finished.snakemake("results/summaries/mini/parity.csv")

@@ -20,8 +20,8 @@ def fresh(finished, tmp_path) -> World:
 
 
 def check_refused_and_kept(world: World, *words: str) -> None:
-    """Assert that a run is refused with these words, and that after the remedy in the message all
-    results are accepted."""
+    """Assert that Snakemake refuses the results with an error that contains `words`, and accepts
+    all results after the remedy in the error."""
     done = world.snakemake()
     output = done.stdout + done.stderr
     assert done.returncode != 0 and "--touch" in output
@@ -61,8 +61,8 @@ def test_links_to_folders_of_another_clones_results_are_reported_by_a_dry_run(fi
 def test_results_of_a_run_that_was_killed_in_its_first_job_are_not_taken_for_copied_ones(
     world, record
 ):
-    """Snakemake marks a job's files as incomplete before the job starts, and records how they were
-    made after the job has ended."""
+    """Snakemake marks a job's files as incomplete before the job starts. Once the job has ended,
+    Snakemake records how the files were made."""
     world.clear()
     manifest = world.folder / "results/models/tiny-seed0/manifest.json"
     manifest.parent.mkdir(parents=True)

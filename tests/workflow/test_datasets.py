@@ -1,5 +1,5 @@
-"""Datasets from a small local hub (tests/hub.py) are compared with inputs.lock. Errors are one clear
-line."""
+"""Datasets from a small local hub (tests/hub.py) are compared with inputs.lock. Each error is
+one line."""
 
 import json
 import shutil
@@ -61,7 +61,7 @@ def test_only_files_that_match_option_files_are_downloaded(work, dataset):
     assert not work.hub.has_request_for("main/test.jsonl") and not work.hub.has_request_for(
         "problems.py"
     )
-    # Without --files, more files are downloaded than the lock lists.
+    # Without --files, the dataset has a file that is not in the lock.
     sha = files.sha256(dataset / "main/test.jsonl")
     assert_refused(
         work.dataset(),

@@ -37,7 +37,7 @@ class Clone(World):
             self.lock(name, tests_packages="1.0", setuptools=SETUPTOOLS)
 
     def lock(self, name: str, checksum: str | None = None, **versions: str) -> None:
-        """Write a lock of packages, with `checksum` or else the checksums of their wheels."""
+        """Write a lock of packages with the checksums of their wheels, or with `checksum`."""
         wheels = {
             package: self.wheels / f"{package}-{version}-py3-none-any.whl"
             for package, version in versions.items()
@@ -74,7 +74,7 @@ class Clone(World):
 @pytest.fixture
 def wheels(tmp_path) -> Path:
     """A folder of wheels, so that nothing is downloaded: pip, setuptools, and a package that makes
-    the packages of the environment of these tests visible in another environment."""
+    the packages installed for these tests visible in another environment."""
     folder = tmp_path / "wheels"
     folder.mkdir()
     for version in ("1.0", "2.0"):
@@ -212,8 +212,8 @@ def test_a_package_with_another_checksum_is_refused(tmp_path, wheels):
 
 
 def make_modules_of_another_python(folder: Path) -> str:
-    """Make a folder like that of an environment module for another Python, whose Python modules end
-    each program that imports them. Return the folder for PYTHONPATH."""
+    """Fill `folder` with Python modules, as an environment module for another Python would add to
+    PYTHONPATH. Each of them ends the program that imports it. Return the entry of PYTHONPATH."""
     for name in (
         "snakemake",
         "yaml",

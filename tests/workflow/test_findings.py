@@ -1,4 +1,4 @@
-"""The paper over all studies: its numbers, the conditions of its sentences, and its pages."""
+"""The paper over all studies: numbers, conditions of sentences, examples, and the PDF."""
 
 import csv
 import re
@@ -137,9 +137,10 @@ def test_every_estimate_stands_in_a_sentence_with_conditions_or_in_a_table():
 
 
 def change(folder, table: str, rows: dict, **cells) -> int:
-    """Change cells of the rows of a committed table, and return the line of the first row."""
+    """Set `cells` in all rows of a committed table whose columns have the values in `rows`. Return
+    the line number of the first of these rows."""
     path = folder / findings.Committed(folder, {}).path(table)
-    # the test changes the sealed table on purpose
+    # the changed table would not have its committed checksum
     path.with_name("SHA256SUMS").unlink(missing_ok=True)
     frame = pd.read_csv(path, dtype=str, keep_default_na=False)
     chosen = pd.Series(True, index=frame.index)

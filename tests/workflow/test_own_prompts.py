@@ -1,5 +1,5 @@
-"""A user's own prompts and model: `snakemake subset --configfile my.yaml` exports the rows that are
-worth training on."""
+"""A user's own prompts and model: `snakemake subset --configfile my.yaml` exports the rows of the
+chosen prompts."""
 
 import copy
 import csv
@@ -264,8 +264,8 @@ def test_a_missing_file_of_prompts_is_reported_before_the_first_job(tmp_path, un
 
 @pytest.mark.parametrize("profile", ["laptop", "slurm"])
 def test_a_large_pool_that_was_touched_or_copied_plans_nothing(profile, tmp_path, untrained):
-    """Snakemake compares checksums only of files up to `max-checksum-file-size`, by default 1
-    MB."""
+    """Snakemake compares checksums only of files up to `max-checksum-file-size`. The profiles raise
+    this size from 1 MB to 1 GB."""
     rows = [{"my prompt": f"{number}: {'long ' * 400}", "gold": "red"} for number in range(1500)]
     source = {
         "kind": "files",
@@ -287,9 +287,11 @@ def test_a_large_pool_that_was_touched_or_copied_plans_nothing(profile, tmp_path
         path = world.folder / name
         assert path.stat().st_size > 2_000_000
         path.touch()
-        assert world.plan(*call, profile=profile) == {}, f"{name}, touched"
+        assert world.plan(*call, profile=profile) == {}, f"touching {name} must plan nothing"
         path.write_bytes(path.read_bytes())
-        assert world.plan(*call, profile=profile) == {}, f"{name}, copied"
+        assert world.plan(*call, profile=profile) == {}, (
+            f"writing {name} again with the same bytes must plan nothing"
+        )
     path = world.folder / "my data/prompts.csv"
     path.write_bytes(path.read_bytes().replace(b"7: long", b"7: lone"))
     assert world.plan(*call, profile=profile) == {"prepare_task": 1, "remove_answers": 1}

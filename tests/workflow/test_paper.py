@@ -1,5 +1,5 @@
-"""The text, numbers and tables of a study's supplement: every number comes from a row of a summary
-and changes with this row."""
+"""The text, numbers and tables of a study's supplement: every number of a result comes from a row
+of a summary and changes with this row."""
 
 import csv
 import re
@@ -42,7 +42,7 @@ def write(world, study="mini"):
 
 @pytest.fixture(scope="module", params=STUDIES)
 def written(request, tmp_path_factory):
-    """(a world, a study whose numbers are written in the world). Tests must not change it."""
+    """(a world, a study whose numbers are written in it). Tests must not change the world."""
     world = World(tmp_path_factory.mktemp("written") / "world")
     write(world, request.param)
     return world, request.param
@@ -125,7 +125,7 @@ def test_no_number_is_typed_into_the_text():
         body,
     )
     assert set(NUMBER.findall(body)) <= {"95", "0", "1", "2", "10"}, (
-        "only the level of intervals and the formulas of pass rate and split may be typed"
+        "only the level of intervals and numbers in formulas may be typed"
     )
     body = re.sub(r"\$[^$]*\$", "", body)
     assert set(NUMBER.findall(body)) <= {"95", "0", "1"}
@@ -169,7 +169,7 @@ def test_the_paper_has_no_warnings_and_no_number_from_elsewhere(world, study):
         (folder / name).read_text()
         for name in ("supplement.tex", "trajectory.tex", "references.bib", "claims.yaml")
     ]
-    # numbers of the sources, and (below 60) numbers of pages, tables and citations
+    # numbers in the sources, and the numbers below 60, which may number pages, tables or citations
     known_numbers = set(NUMBER.findall(" ".join(sources))) | set(map(str, range(60)))
     known_numbers |= set(
         NUMBER.findall(" ".join(re.findall(r"[a-z]\w*-\w+", " ".join(sources))).replace("-", ""))

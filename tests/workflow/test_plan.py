@@ -1,4 +1,4 @@
-"""`scripts/plan/plan.py` and `snakemake plan`: the costs of a study before its run."""
+"""`scripts/plan/plan.py` and `snakemake plan`: a study's costs, estimated before its first run."""
 
 import csv
 import json
@@ -28,7 +28,7 @@ def plan(world: World, *arguments: str, fails: bool = False) -> dict:
 
 @pytest.fixture(scope="module")
 def paper(tmp_path_factory):
-    """(a world, the plan of study paper in the world). Tests must not change it."""
+    """(a world, the plan of study paper in the world). Tests must not change the world."""
     world = World(tmp_path_factory.mktemp("plan") / "world")
     return world, plan(world, "--study", "paper")
 
@@ -187,7 +187,7 @@ def test_pruned_checkpoints_leave_less_on_the_disk(world):
     of_runs = sum(row["kept_gb"] for row in unpruned["table"] if row["stage"] == "training")
     assert pruned["totals"]["kept_gb"] == pytest.approx(
         unpruned["totals"]["kept_gb"] - 0.9 * of_runs
-    ), "only one of ten checkpoints must remain"
+    ), "only the last of ten checkpoints may remain"
     assert pruned["totals"]["peak_disk_gb"] < unpruned["totals"]["peak_disk_gb"]
     assert pruned["totals"]["gpu_hours"] == pytest.approx(unpruned["totals"]["gpu_hours"])
 
@@ -242,7 +242,7 @@ def test_calibration_changes_the_planned_times_and_plans_no_finished_job(finishe
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    # jobs: 1 model, 2 shards, 2 runs, and evaluations: 2 of the base, 2 of its reach and 4 of runs
+    # 1 model, 2 shards, 2 runs and 8 evaluations: 2 of the base model, 2 of its reach, 4 of runs
     assert "13 finished jobs" in done.stdout
     assert finished.plan() == {}, "calibration must plan no finished job again"
     finished.configure(lambda config: config["studies"]["mini"].update(seeds=[0, 1]))

@@ -33,7 +33,7 @@ OF_STUDY = {  # {study: all its figures}
     "mini_labels": TRAINED | {"ahead", "budget", "kinds", "labels", "leads", "pass_at_k"},
     "mini_truncation": TRAINED | {"ahead", "transfer", "truncation", "leads"},
     "mini_online": TRAINED | {"ahead", "kinds", "leads", "pass_at_k", "rollouts"},
-    "recordings": FIGURES - {"tiers"} | {"compared"},  # all problems have one tier (seven objects)
+    "recordings": FIGURES - {"tiers"} | {"compared"},  # all problems have the same tier
     "trajectories": {"difficulty", "trajectories"},
 }
 # In the small world of the tests, the task has a harder twin (figure `transfer`), and no policy
@@ -86,7 +86,7 @@ def test_the_miniature_is_planned_job_by_job(world):
         "pretrain_model": 3,
         "compare_splits": 1,
         "compare_pool": 1,
-        "fit_prompts": 6,  # train and test for each base model
+        "fit_prompts": 6,  # train and test split for each base model
         "probe": 3,
         "measure_difficulty": 3,
         "remove_pool_answers": 3,
@@ -101,15 +101,15 @@ def test_the_miniature_is_planned_job_by_job(world):
 
 
 def test_a_study_of_truncation_is_planned_job_by_job(world):
-    """The study has three limits. Models are tested under their own limit and under a larger limit.
-    If completions under a longer limit exist, they are truncated instead of sampled again."""
+    """The study has two tasks with a limit of 250 tokens and one with 1,024 tokens. If completions
+    under the larger limit exist, evaluations under 250 tokens truncate them instead of sampling."""
     plan = jobs(world.plan("--config", "study=truncation", profile="slurm"))
     assert {rule: count for rule, count in plan.items() if not rule.startswith("plot_") and rule not in DRAWN} == {
         "fetch_dataset": 1, "fetch_model": 1, "prepare_task": 7, "probe": 12, "measure_difficulty": 3,
-        # two conditions are also tested with a larger limit
+        # the two tasks with 250 tokens are also tested with 1,024 tokens
         "compare_splits": 3 + 2, "compare_pool": 3, "fit_prompts": 3 * 2,
         "select_subset": 27, "write_spec": 36, "train_grpo": 36, "evaluate_base": 3,
-        # tests under the limit of the training and under a larger limit
+        # each run under the limit of its training, and runs with 250 tokens also under 1,024
         "evaluate_run": 18 * 2 + 9 * 1 + 9 * 2,
         # evaluations that truncate completions sampled under a larger limit: of the base model, of
         # models trained at 250 tokens, and of models trained at 1,024 tokens
@@ -127,8 +127,8 @@ QUICK = {"paper", "base_wrong", "variants", "limits", "mini_variants"}
     [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in WITH_RUNS],
 )
 def test_a_study_is_planned_with_one_job_for_each_part_of_its_design(world, study):
-    """There is a training for each run, an evaluation for each base model or run and test, and a
-    subset for each pool, policy and seed."""
+    """There is a training for each run, an evaluation for each test of a base model or run, and
+    a subset for each pool, policy and seed."""
     world.clear()
     plan = world.plan(
         "--config", f"study={study}", profile="laptop" if study == "limits" else "slurm"
@@ -385,7 +385,7 @@ def test_the_log_says_which_summaries_are_drawn(finished):
 
     assert "Study mini is drawn from results/summaries/mini." in read_dry_run()
     assert "no complete summaries of study mini; run it" in read_dry_run("draw=reference"), (
-        "this world has no reference"
+        "this world has no reference results"
     )
     shutil.copytree(ROOT / "results/reference", finished.folder / "results/reference")
     assert (
@@ -436,7 +436,7 @@ def programs() -> dict[str, list]:
     ],
 )
 def test_an_edit_of_a_module_asks_for_exactly_the_rules_whose_programs_use_it(finished, module):
-    """tests/unit/test_code.py compares the files of a program with Python's imports."""
+    """`code.files_of` itself is compared with Python's imports in tests/unit/test_code.py."""
     edited = (ROOT / "src/hardgrpo" / module).resolve()
     users = {rule for rule, files in programs().items() if edited in code.files_of(*files)}
     finished.edit(f"src/hardgrpo/{module}", lambda text: text + "\n# a remark\n")

@@ -1,5 +1,5 @@
-"""Analyses of published numbers in the workflow: small made-up files, the committed tables, and the
-real files if they exist."""
+"""Analyses of published numbers in the workflow, tested with small made-up files, with the
+committed tables, and with the real files if they exist."""
 
 import json
 from pathlib import Path
