@@ -11,8 +11,8 @@ from pathlib import Path
 import pandas as pd
 
 REFERENCE, TRUNCATION, VARIANTS = "mini_reference", "mini_truncation", "mini_variants"
-LABELS, ONLINE, RATES = "mini_labels", "mini_online", "mini_rates"
-TRAINED = (REFERENCE, TRUNCATION, VARIANTS, LABELS, ONLINE, RATES)
+CONFIRM, LABELS, ONLINE, RATES = "mini_confirm", "mini_labels", "mini_online", "mini_rates"
+TRAINED = (REFERENCE, CONFIRM, TRUNCATION, VARIANTS, LABELS, ONLINE, RATES)
 RECORDINGS, TRAJECTORIES = "recordings", "trajectories"
 NAMES = ("gains", "differences", "learnable", "parts", "subsets", "kinds", "lead_regressions")
 

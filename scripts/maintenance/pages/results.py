@@ -11,6 +11,7 @@ from hardgrpo.study import settings
 from hardgrpo.study.resolved import ResolvedStudy
 from pages import configuration, greedy, recommended, tables, templates
 from pages.committed import (
+    CONFIRM,
     LABELS,
     ONLINE,
     RATES,
@@ -31,6 +32,7 @@ from pathlib import Path
 import pandas as pd
 
 HEADINGS = {  # {study: its heading in docs/results.md}
+    CONFIRM: f"Study `{CONFIRM}`: hard or random, with enough replicates",
     REFERENCE: f"Study `{REFERENCE}`",
     TRUNCATION: f"Study `{TRUNCATION}`: what a completion limit alone does",
     VARIANTS: f"Study `{VARIANTS}`: other recipes, cheap filters, and facts",
@@ -41,7 +43,7 @@ HEADINGS = {  # {study: its heading in docs/results.md}
     TRAJECTORIES: f"Study `{TRAJECTORIES}`: groups while a real model trains",
 }
 # {study: the papers whose primary claims it tests}
-PAPERS_OF = {REFERENCE: ("HE", "LDS"), LABELS: ("here",), ONLINE: ("DAPO",)}
+PAPERS_OF = {CONFIRM: ("HE", "LDS"), REFERENCE: ("HE", "LDS"), LABELS: ("here",), ONLINE: ("DAPO",)}
 KINDS = ("finishing", "sharpening", "new_solving")
 
 
@@ -454,6 +456,7 @@ def page(root: Path, config: dict) -> str:
         best=largest_gains(studies[REFERENCE]),
         bases_by_limit=list(studies[TRUNCATION]["parts"].drop_duplicates("eval_task").itertuples()),
         reference_table=gains_and_kinds(studies[REFERENCE]),
+        confirm_table=gains_and_kinds(studies[CONFIRM]),
         limit_table=gains_by_limit(studies[TRUNCATION]),
         recipe_table=gains_by_recipe(studies[VARIANTS]),
         label_table=gains_by_labels(ResolvedStudy.of(config, LABELS), studies[LABELS]),
