@@ -29,6 +29,7 @@ OF_STUDY = {  # {study: all its figures}
     "limits": TRAINED | {"transfer"},
     "mini": TRAINED | {"ahead", "kinds", "labels", "pass_at_k"},
     "mini_reference": TRAINED | {"ahead", "transfer", "kinds", "pass_at_k", "leads"},
+    "mini_confirm": TRAINED | {"ahead", "transfer", "kinds", "pass_at_k", "leads"},
     "mini_variants": TRAINED | {"ahead", "kinds", "pass_at_k", "leads"},
     "mini_labels": TRAINED | {"ahead", "budget", "kinds", "labels", "leads", "pass_at_k"},
     "mini_truncation": TRAINED | {"ahead", "transfer", "truncation", "leads"},
@@ -163,6 +164,7 @@ def test_a_cluster_and_a_laptop_plan_the_same_jobs(world):
     "study",
     [
         "mini_reference",
+        "mini_confirm",
         "mini_truncation",
         "mini_variants",
         "mini_labels",

@@ -1,7 +1,7 @@
 """docs/results.md, from the committed summaries: a table for each study, and the claims that the
 study tests."""
 
-from hardgrpo.analysis import columns
+from hardgrpo.analysis import columns, statistics
 from hardgrpo.analysis.formats import change, round_parts
 from hardgrpo.analysis.formats import change_interval as interval
 from hardgrpo.analysis.random_choice import BETTER, OPEN, WORSE, difference_row
@@ -45,6 +45,7 @@ HEADINGS = {  # {study: its heading in docs/results.md}
 # {study: the papers whose primary claims it tests}
 PAPERS_OF = {CONFIRM: ("HE", "LDS"), REFERENCE: ("HE", "LDS"), LABELS: ("here",), ONLINE: ("DAPO",)}
 KINDS = ("finishing", "sharpening", "new_solving")
+ANSWERS = {"supported": "yes", "contradicted": "no"}  # to the question that a claim answers
 
 
 # --- formatted values ---
@@ -377,6 +378,13 @@ def primary_rows(rows: pd.DataFrame, study: str, paper: str) -> pd.DataFrame:
     return rows[(rows.study == study) & (rows.paper == paper) & (rows.primary == 1)]
 
 
+def p_over_tasks(rows: pd.DataFrame) -> str:
+    """The p-values of a claim that has one row for each task, with Holm's correction over the
+    tasks. The verdicts are corrected over the tasks of one kind of base model only."""
+    corrected = statistics.holm(rows.p_holm.to_numpy())
+    return ", ".join(f"{task} {p:.2g}" for task, p in zip(rows.task, corrected))
+
+
 def by_verdict(verdicts: dict[str, str], preposition: str) -> str:
     """The names by verdict: {'arithmetic': 'undecided', 'swaps': 'undecided'} with preposition 'on'
     gives 'undecided on arithmetic and swaps'."""
@@ -423,7 +431,11 @@ def values(root: Path, config: dict) -> dict:
         "claims": primary_claims(rows),
         "primary": lambda study, paper: primary(rows, study, paper),
         "verdicts": lambda study, paper: by_verdict(
-            {row.task: row.verdict for row in primary_rows(rows, study, paper).itertuples()}, "on"
+            {
+                row.task: ANSWERS.get(row.verdict, row.verdict)
+                for row in primary_rows(rows, study, paper).itertuples()
+            },
+            "on",
         ),
         "recorded_leads": lambda *names: {
             model: estimate(row, "difference") for model, row in recorded_rows(*names).items()
@@ -457,6 +469,13 @@ def page(root: Path, config: dict) -> str:
         bases_by_limit=list(studies[TRUNCATION]["parts"].drop_duplicates("eval_task").itertuples()),
         reference_table=gains_and_kinds(studies[REFERENCE]),
         confirm_table=gains_and_kinds(studies[CONFIRM]),
+        confirm_p=p_over_tasks(primary_rows(all_claims(root, config), CONFIRM, "HE")),
+        steady_gains={
+            row.decoding: estimate(row, "gain")
+            for row in studies[CONFIRM]["gains"]
+            .query("model == 'steady' and policy == 'random' and eval_task == task")
+            .itertuples()
+        },
         limit_table=gains_by_limit(studies[TRUNCATION]),
         recipe_table=gains_by_recipe(studies[VARIANTS]),
         label_table=gains_by_labels(ResolvedStudy.of(config, LABELS), studies[LABELS]),
