@@ -5,9 +5,10 @@ each other.
         --test swaps --problems results/tasks/swaps/test.jsonl \\
         --output results/tasks/swaps/contamination.swaps.csv
 
-The program writes a CSV file with a row for each match, and a JSON file of counts beside it. A test question that is also in the pool is an error, unless --contamination is
-report. A test whose questions are all in the pool is always an error. Without --test, the pool is
-compared with itself. src/hardgrpo/data/contamination.py defines `equal` and `near`.
+The program writes a CSV file with a row for each match, and a JSON file of counts beside it. A
+test question that is also in the pool is an error, unless --contamination is report. A test whose questions are all in the pool is always an error. Without --test, the pool is
+compared with itself. src/hardgrpo/data/contamination.py defines the values `equal` and `near` of
+the column `match`.
 """
 
 from hardgrpo.data import contamination, tasks
@@ -50,8 +51,8 @@ def main() -> None:
 
 
 def compare_pool(task: str, pool: list[dict]) -> tuple[list[dict], dict]:
-    """(rows of the pool's repeated questions and of its questions that match an earlier question
-    of the pool, counts)."""
+    """(rows of the repeated questions that were removed from the pool, and of the remaining
+    questions that match an earlier question of the pool; counts)."""
     rows = [
         as_row("train", repeated, "train", problem["id"], "repeated", 1.0)
         for problem in pool

@@ -103,8 +103,8 @@ def _components(arms: list[np.ndarray]) -> list[np.ndarray]:
     problem, problem_in_replicate = across[..., 0], within[..., 0] - across[..., 0]
     number = across[..., 1] - across[..., 0]
     number_in_replicate = (within[..., 1] - within[..., 0]) - number
-    # With one completion per sample number, the diagonal entry of an arm cannot be estimated. The
-    # largest off-diagonal entry of the arm replaces it.
+    # An arm has one completion per sample number, so its diagonal entry (the arm with itself) cannot
+    # be estimated. The largest off-diagonal entry of the arm replaces it.
     for matrix in (number, number_in_replicate):
         for arm in range(count):
             if np.isnan(matrix[arm, arm]):

@@ -4,7 +4,7 @@ on the same samples.
     python scripts/probe/cut_completions.py --model results/models/wordy \\
         --completions ample.jsonl.gz --completion-tokens 60 --output tight.jsonl.gz
 
-This command cuts a probe. `--samples 1 --of 8` keeps the first of the eight samples that determine
+The command above cuts a probe. With `--samples 1 --of 8`, it keeps the first of the eight samples that determine
 the choice of prompts, and all held-out samples (numbered from 8). To cut an evaluation, also give
 the evaluation's graded completions (--graded). The program then grades the cut completions again
 (--problems, --grader, --output-graded).

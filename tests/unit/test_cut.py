@@ -19,7 +19,7 @@ def tokenizer():
 
 def sample_demonstration(tokenizer, seed: int, limit: int):
     """(completion, the problem's answer). The completion (text, tokens, finish reason) is what a
-    recording holds if a model samples a demonstration under a completion limit."""
+    recording holds if a model answers with the text of a demonstration under a completion limit."""
     rng = random.Random(seed)
     problem = generated.draw_swaps(rng, [3, 4, 5], [2, 3, 4, 5])
     ids = tokenizer(generated.demonstrate_swaps(problem, rng, 0.2, (0.3, 0.3, 0.4)))["input_ids"]

@@ -1,5 +1,5 @@
-"""Grading of a file stops with an error if too many completions are undecided or if grading takes
-too long."""
+"""Grading of a file stops with an error if too many completions are undecided (the grader reaches
+its time limit) or if grading takes too long."""
 
 import json
 
@@ -92,8 +92,8 @@ def slow_files(tmp_path, monkeypatch):
 def test_a_file_of_slow_answers_ends_in_an_error_and_no_answer_is_counted_as_wrong(
     slow_files, program, arguments, refused
 ):
-    """Each answer takes less time than one answer may take, but thousands of such answers would
-    take days."""
+    """Each answer takes less than the time limit for one answer, but thousands of such answers
+    would take days."""
     with pytest.raises(
         UserError, match=rf"^error: {refused}: stopped, .* of answers; .* took .* seconds: .*x\+\d"
     ) as error:

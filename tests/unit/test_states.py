@@ -52,7 +52,7 @@ def test_a_state_of_another_arithmetic_is_refused_with_the_reason(state, stored,
     facts = {"arithmetic": stored} if stored else {}
     for step in (2, 4, 6):
         provenance.write_manifest(states.checkpoint(state, step), **facts)
-    states.thin(state, 2)  # leaves only the model in the oldest checkpoint
+    states.thin(state, 2)  # the oldest checkpoint keeps its model and loses its training state
     with pytest.raises(errors.UserError) as error:
         states.resume_point(state, 2, current)
     for words in (

@@ -139,7 +139,7 @@ def evaluation(
             return time.process_time() - started
 
         name, repeats = f"base and {len(folders)} adapters", max(1, options.repeats // 2)
-        what = f"{name}, one engine; as many of the base in one call"
+        what = f"{name}, one engine, compared with as many completions of the base model"
         rows = [compare(what, "processor s", together, one_call, repeats, "ratio <= 1.3")]
         few_problems = Path(temporary) / "problems.jsonl"
         files.write_jsonl(few_problems, files.read_jsonl(problems, {"id": str})[:64])

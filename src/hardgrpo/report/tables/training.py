@@ -150,7 +150,7 @@ def trajectories(trajectories: pd.DataFrame):
 def spent(spent: pd.DataFrame, gains: pd.DataFrame):
     own_gains = own_test_samples(gains)[[*RUNS, "gain"]]
     spent = spent.merge(own_gains, on=RUNS, how="left")
-    # runs on worked solutions sample no tokens
+    # SFT runs sample no tokens, so they have no gain per token
     spent["gain_per_million"] = spent.gain / (spent.tokens / 1e6).where(spent.tokens > 0)
 
     def spread(name: str, unit: float) -> list[str]:
