@@ -212,7 +212,7 @@ def test_jobs_that_studies_share_count_once(world, process_rewards):
     [
         (["--study", "papre"], "unknown study 'papre'; did you mean 'paper'?"),
         (["--completion-tokens", "gsm=9"], "expected a number, or task=number pairs"),
-        (["--gpus", "0"], "not a number of at least 1"),
+        (["--gpus", "0"], "is not an integer of at least 1"),
         (["--gpu", "h1000"], "invalid choice"),
         (["nowhere.csv"], "nowhere.csv"),
     ],
