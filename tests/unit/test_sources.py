@@ -278,7 +278,7 @@ def test_a_draw_takes_every_row_equally_often_and_only_rows_that_the_other_keys_
     counts = [sum(n in draw for draw in draws) for n in range(8)]
     # a row is drawn 300 times on average, with a standard deviation of 13
     assert counts[7] == 0 and all(240 < count < 360 for count in counts[:7])
-    with pytest.raises(UserError, match="^f: 8 rows are to be drawn, but there are 7; lower"):
+    with pytest.raises(UserError, match="^f: 8 rows are to be drawn, but there are only 7; lower"):
         sources.choose_rows(rows, {"except": [7], "draw": 8, "seed": 1}, "f")
 
 

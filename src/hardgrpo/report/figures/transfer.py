@@ -1,5 +1,7 @@
 """Gain by the task of training and the test, a matrix for each arm, with 95 % intervals."""
 
+import re
+
 import numpy as np
 from matplotlib import colors
 
@@ -11,13 +13,17 @@ COLUMNS = [*CELL, "step", "base_accuracy", "gain", "gain_low", "gain_high", "pro
 
 
 def draw(gains):
-    """A matrix for each model and arm. A number is bold if its interval excludes 0."""
+    """A matrix for each model and arm, or for each arm if every model was trained on one task. A
+    number is bold if its interval excludes 0."""
     frame = gains[gains.decoding == "sampled"]
     # models without a transfer test are left out
     frame = frame[frame.model.isin(frame[frame.task != frame.eval_task].model)]
     models = frame.model.nunique()
-    groups = plotting.groups(frame, ["model", "arm"])
-    trained_tasks = list(dict.fromkeys(frame.task))
+    is_shared = models > 1 and frame.groupby("model").task.nunique().max() == 1
+    groups = plotting.groups(frame, ["arm"] if is_shared else ["model", "arm"])
+    # the rows of each matrix: (model, task) if models share a matrix, else (task,)
+    row_keys = ["model", "task"] if is_shared else ["task"]
+    trained = list(dict.fromkeys(frame[row_keys].itertuples(index=False, name=None)))
     tests = [
         name
         for name in dict.fromkeys([*frame.task, *frame.eval_task])
@@ -27,7 +33,7 @@ def draw(gains):
     columns = min(len(groups), 3 if len(tests) < 3 and len(groups) != 4 else 2)
     figure, axes = plotting.panels(
         len(groups),
-        height=0.55 + 0.36 * len(trained_tasks) + 0.25,
+        height=0.55 + 0.36 * len(trained) + 0.25,
         columns=columns,
         sharex=True,
         sharey=True,
@@ -36,10 +42,11 @@ def draw(gains):
     # number tells gains from losses.
     largest = 100 * max(frame.gain.abs().max(), 1e-9)
     scale = colors.Normalize(-largest, largest)
-    for axis, ((model, arm), group) in zip(axes, groups):
-        cells = np.full((len(trained_tasks), len(tests)), np.nan)
+    for axis, ((*model, arm), group) in zip(axes, groups):
+        cells = np.full((len(trained), len(tests)), np.nan)
         for row in group.itertuples():
-            i, j = trained_tasks.index(row.task), tests.index(row.eval_task)
+            i = trained.index(tuple(getattr(row, key) for key in row_keys))
+            j = tests.index(row.eval_task)
             cells[i, j] = 100 * row.gain
             has_interval = not np.isnan(row.gain_low)
             is_resolved = has_interval and not row.gain_low <= 0 <= row.gain_high
@@ -59,17 +66,21 @@ def draw(gains):
         for i, j in np.argwhere(np.isnan(cells)):
             axis.text(j, i, "not tested", ha="center", va="center", fontsize=7, color="0.45")
         image = axis.imshow(cells, cmap="PuOr_r", norm=scale, aspect="auto")
-        for ticks, names in ((axis.set_xticks, tests), (axis.set_yticks, trained_tasks)):
+        row_names = [": ".join(keys) for keys in trained]
+        for ticks, names in ((axis.set_xticks, tests), (axis.set_yticks, row_names)):
             ticks(
                 range(len(names)),
-                [name.replace("_", "_\n", 1) if len(name) > 11 else name for name in names],
+                [
+                    re.sub("(_|: )", r"\1\n", name, count=1) if len(name) > 11 else name
+                    for name in names
+                ],
             )
             ticks(np.arange(len(names) - 1) + 0.5, minor=True)
         axis.grid(visible=False, which="major")
         axis.grid(which="minor", color="white", linewidth=1.5, alpha=1)
         axis.tick_params(which="both", length=0)
         axis.spines[:].set_visible(False)
-        plotting.title(axis, arm if models == 1 else f"{model}: {arm}")
+        plotting.title(axis, ": ".join([*model, arm]) if models > 1 else arm)
     plotting.outer_labels(axes, "tested on", "trained on")
     figure.colorbar(
         image, ax=axes, label="gain (points)", shrink=0.9, aspect=30, pad=0.02
