@@ -109,14 +109,14 @@ def test_problems_are_pinned_by_content(tmp_path):
     ]
     # this project assigns `id` and `source`, so the lock does not compare them
     assert check(renamed) == "as locked"
-    with pytest.raises(UserError, match=r"gsm8k/train .*found 4 rows, expected 5.*--update-inputs"):
+    with pytest.raises(UserError, match=r"gsm8k/train.*found 4 rows, expected 5.*--update-inputs"):
         check(PROBLEMS[:4])
     for key, value in (("question", "2 + 2?"), ("answer", "7"), ("tier", None)):
         changed = copy.deepcopy(PROBLEMS)
         changed[2][key] = value
         with pytest.raises(
             UserError,
-            match="gsm8k/train .*sha256 [0-9a-f]{64}, expected [0-9a-f]{64}.*--update-inputs",
+            match="gsm8k/train.*sha256 [0-9a-f]{64}, expected [0-9a-f]{64}.*--update-inputs",
         ):
             check(changed)
     with pytest.raises(UserError, match="content of its 5 rows differs"):
