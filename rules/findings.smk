@@ -66,7 +66,7 @@ rule draw_ways:
     params:
         code=arguments.code("figures/draw_ways.py"),
     message:
-        "Draw every comparison with a random choice for the paper"
+        "Draw the lead of each policy over a random choice, for the paper"
     shell:
         "python scripts/figures/draw_ways.py --cases {input} --output {output} > {log} 2>&1"
 

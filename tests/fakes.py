@@ -51,7 +51,7 @@ import os, sys
 def record(event, arguments):
     if event in ("socket.connect", "socket.getaddrinfo", "socket.gethostbyname"):
         where = arguments[1] if event == "socket.connect" else arguments[0]
-        if isinstance(where, tuple) or event != "socket.connect":  # a string: a local socket
+        if isinstance(where, tuple) or event != "socket.connect":  # the address of a local socket is a string
             with open(os.environ["RECORDED_CALLS"], "a") as stream:
                 stream.write(f"{os.path.basename(sys.argv[0])} {event} {where}\\n")
 sys.addaudithook(record)

@@ -90,7 +90,7 @@ def check_owner(path: Path) -> None:
     """Raise a `UserError` if another account can change a path."""
     if reason := ownership.problem(path):
         raise UserError(
-            f"{reason}, and root would run programs from there; name a folder that only root can write to (DEBIAN=FOLDER)"
+            f"{reason}, and root would run programs from there; name a folder that only root can write to (--root FOLDER; with make: DEBIAN=FOLDER)"
         )
 
 

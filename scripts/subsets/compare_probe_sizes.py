@@ -1,12 +1,12 @@
-"""Compare probe sizes on measured difficulties: the properties of the prompts that each rule by
-pass rates chooses after K completions of every prompt.
+"""Compare probe sizes: the properties of the prompts that each rule chooses by pass rate after K
+completions of every prompt.
 
     python scripts/subsets/compare_probe_sizes.py --difficulty D.csv --output probe_sizes.csv
 
 A difficulty file has the columns id, samples and correct, and one row per prompt
 (scripts/probe/measure_difficulty.py). Prompts are chosen by K of their completions, and the chosen
-prompts are measured on a group of the remaining completions. The numbers are computed, not
-simulated. The program prints the table and the smallest sufficient K: larger probes raise the share
+prompts are measured on a group of the remaining completions. The numbers are exact expectations
+over all choices of the K completions. The program prints the table and the smallest sufficient K: larger probes raise the share
 of mixed groups by at most one percentage point.
 """
 

@@ -23,8 +23,8 @@ NO_MEMORY = (
     "can't allocate memory",
     "can't start new thread",
 )
-# Python's messages if a C library fails without giving a reason. Under a limit of memory, the reason
-# is a failed allocation.
+# Python's messages if a C library fails without an exception. If the process has a limit of memory,
+# the cause is taken to be a failed allocation.
 NO_REASON = ("error return without exception set", "without setting an exception")
 
 

@@ -197,7 +197,7 @@ def test_a_report_of_committed_results_has_only_the_existing_files():
 def test_a_report_leaves_out_tables_without_rows():
     report, table = drawing(is_report=True), Path("paper/mini/tables/reasons.csv")
     path = "paper/{study}/tables/reasons.html"
-    assert report.in_report(path), "a table that was not made yet is left out of the report"
+    assert report.in_report(path), "the report must list a table that was not made yet"
     table.parent.mkdir(parents=True)
     table.write_text("model,task\n")
     assert not report.in_report(path)

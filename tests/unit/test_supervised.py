@@ -168,7 +168,8 @@ def test_a_row_of_each_format_has_its_worked_solution_in_the_form_that_the_grade
 
 def test_a_row_without_a_solution_is_reported(tmp_path):
     with pytest.raises(
-        UserError, match=r"rows.jsonl: row 2: no worked solution in column 'worked'; add the solution"
+        UserError,
+        match=r"rows.jsonl: row 2: no worked solution in column 'worked'; add the solution",
     ):
         worked_solutions(
             tmp_path,

@@ -1,11 +1,11 @@
-"""Number of samples that early-stopped probing draws, compared with the fewest samples that could
-prove the same subset, and with full probing.
+"""Number of samples that early-stopped probing draws, compared with the smallest number of samples
+whose outcomes determine the same subset (the cheapest proof), and with full probing.
 
 The benchmark replays known outcomes: of the Qwen3-4B recording, if it exists, and of a simulated
-pool. In rows "decided only", probing stops when the subset is decided. In rows "as the program", it
-proceeds like probe_early.py: at confidence 1, the chosen prompts then get all samples, and the
-baseline is the cheapest proof that includes these samples. Every subset is compared with the subset
-of full probing. With confidence 1, the benchmark fails if the subsets differ. With a lower
+pool. In rows "decided only", probing stops when the subset is decided. In rows "as the program",
+probing follows probe_early.py, which at confidence 1 then draws the remaining samples of the chosen
+prompts; the baseline of these rows also includes these samples. Every subset is compared with the
+subset of full probing. With confidence 1, the benchmark fails if the subsets differ. With a lower
 confidence, a row counts the chosen prompts that full probing would not choose.
 """
 
@@ -75,8 +75,8 @@ def measure(
     """Rows of early-stopped probing on known outcomes, of shape (prompts, samples). With `program`,
     probing follows probe_early.py; else it stops when the subset is decided. The first row's
     baseline is the fewest samples that prove a subset, averaged over the seeds. With `together`, a
-    single probe decides the subsets of all seeds, and the baseline is the number of samples for the
-    seed that needs most: a lower bound for all seeds together."""
+    single probe decides the subsets of all seeds, and the baseline is the largest of the seeds'
+    fewest samples, which no such probe can undercut."""
     name = f"{pool_name}, {' '.join(map(str, policy.values()))}, {f'batches of {batch}' if batch > 1 else 'one at a time'}, "
     name += "as the program" if program else "decided only"
     name += f", confidence {confidence}" if confidence < 1 else ""
@@ -132,7 +132,7 @@ def measure(
 
 def simulate_pool(prompts: int) -> np.ndarray:
     """Outcomes, of shape (prompts, 5), of a pool like that of GSM8K: pass rates are drawn from
-    Beta(0.187, 0.187), and 36 % of the prompts are never solved."""
+    Beta(0.187, 0.187), so that about 36 % of the prompts have no right sample."""
     rng = np.random.default_rng(0)
     return rng.random((prompts, 5)) < rng.beta(0.187, 0.187, prompts)[:, None]
 

@@ -48,7 +48,7 @@ def test_columns(arguments):
 
 
 def test_cells(study, tables, runs):
-    """Every run of the study counts once: a row for each arm and test, with all seeds."""
+    """Tables have one row for each arm and test, and the row counts all seeds of the study."""
     failures = []
     expected = {
         (*cell, test): len(seeds)
@@ -137,7 +137,7 @@ def test_tests_and_intervals_agree(tables):
 
 
 def test_decomposition(tables):
-    """The parts of a gain add up to the gain, and so do the kinds of gain.
+    """Finishing and correctness add up to the gain, and so do finishing, sharpening and new solving.
 
     Finishing is also recomputed from shares and accuracies.
     """
@@ -174,7 +174,8 @@ def test_decomposition(tables):
 
 
 def test_tables_agree(tables):
-    """Accuracies, gains and differences agree, and so do all tables about a cell."""
+    """Gains are differences of accuracies, differences are differences of gains, and all tables
+    have the same numbers for a cell."""
     failures = []
     key = lambda row: (row["model"], row["task"], row["eval_task"], row["arm"])
     gains = {(*key(row), row["decoding"]): row["gain"] for row in tables["gains"]}
@@ -244,7 +245,7 @@ def test_paired_differences(tables):
             ]
         elif kind == "pass@k":
             if any((*side, float(at)) not in passes for side in (cell, minus_cell)):
-                continue  # the base model has fewer samples
+                continue  # k is larger than the base model's number of samples
             means = [passes[(*side, float(at))]["pass"] for side in (cell, minus_cell)]
         elif kind == "tier":
             means = [tiers[(*side, at)]["accuracy"] for side in (cell, minus_cell)]
@@ -312,7 +313,8 @@ def test_parity(study, tables, runs):
 
 
 def test_contamination(tables, record_property):
-    """Test questions that are in the pool, or near a question of it, are counted."""
+    """The numbers of test questions that equal or resemble a question of the pool are reported, and
+    do not exceed the number of questions."""
     failures, sentences = [], []
     for _, place, row in rows_of(tables, "contamination"):
         if not row["equal"] + row["near"] <= row["problems"] or row["near_in_pool"] > row["pool"]:

@@ -47,7 +47,7 @@ def worked_solutions(
 
 
 def _generated(task: str, family: str, question: str) -> str:
-    """The shortest worked solution without a wrong step of a generated question."""
+    """The shortest of a generated question's worked solutions without a wrong step."""
     texts = generated.solutions(family, question)
     if texts is None:
         raise UserError(
