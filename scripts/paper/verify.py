@@ -29,16 +29,15 @@ CHECKS = [
 
 
 class Report:
-    """A line for each check: outcome, first line of the check's docstring, and details if the check
-    records them, or the reason if it was skipped or failed."""
+    """A line for each check: outcome, first paragraph of the check's docstring, and details if the
+    check records them, or the reason if it was skipped or failed."""
 
     def __init__(self, study: str):
         self.study, self.lines, self.titles = study, [], {}
 
     def pytest_itemcollected(self, item):
-        self.titles[item.nodeid] = (
-            (item.obj.__doc__ or item.name).strip().split("\n")[0].removesuffix(".")
-        )
+        first_paragraph = (item.obj.__doc__ or item.name).strip().split("\n\n")[0]
+        self.titles[item.nodeid] = " ".join(first_paragraph.split()).removesuffix(".")
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self, item, call):
