@@ -447,6 +447,7 @@ def values(root: Path, config: dict) -> dict:
             },
             "for",
         ),
+        "confirm_p": p_over_tasks(primary_rows(rows, CONFIRM, "HE")),
         "by_task": lambda study, claim: by_task(rows, study, claim),
         "limit": {
             "gain": [estimate(row, "gain") for row in under_limits(truncation, limited["gains"])],
@@ -469,7 +470,6 @@ def page(root: Path, config: dict) -> str:
         bases_by_limit=list(studies[TRUNCATION]["parts"].drop_duplicates("eval_task").itertuples()),
         reference_table=gains_and_kinds(studies[REFERENCE]),
         confirm_table=gains_and_kinds(studies[CONFIRM]),
-        confirm_p=p_over_tasks(primary_rows(all_claims(root, config), CONFIRM, "HE")),
         steady_gains={
             row.decoding: estimate(row, "gain")
             for row in studies[CONFIRM]["gains"]
