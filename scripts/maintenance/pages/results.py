@@ -45,7 +45,8 @@ HEADINGS = {  # {study: its heading in docs/results.md}
 # {study: the papers whose primary claims it tests}
 PAPERS_OF = {CONFIRM: ("HE", "LDS"), REFERENCE: ("HE", "LDS"), LABELS: ("here",), ONLINE: ("DAPO",)}
 KINDS = ("finishing", "sharpening", "new_solving")
-ANSWERS = {"supported": "yes", "contradicted": "no"}  # to the question that a claim answers
+# {verdict on a claim: answer to the question that the claim asks}; other verdicts stay
+ANSWERS = {"supported": "yes", "contradicted": "no"}
 
 
 # --- formatted values ---
@@ -378,9 +379,10 @@ def primary_rows(rows: pd.DataFrame, study: str, paper: str) -> pd.DataFrame:
     return rows[(rows.study == study) & (rows.paper == paper) & (rows.primary == 1)]
 
 
-def p_over_tasks(rows: pd.DataFrame) -> str:
+def p_corrected_over_tasks(rows: pd.DataFrame) -> str:
     """The p-values of a claim that has one row for each task, with Holm's correction over the
-    tasks. The verdicts are corrected over the tasks of one kind of base model only."""
+    tasks. `p_holm` is corrected only over the tasks of one kind of base model, so each kind must have
+    one task."""
     corrected = statistics.holm(rows.p_holm.to_numpy())
     return ", ".join(f"{task} {p:.2g}" for task, p in zip(rows.task, corrected))
 
@@ -447,7 +449,7 @@ def values(root: Path, config: dict) -> dict:
             },
             "for",
         ),
-        "confirm_p": p_over_tasks(primary_rows(rows, CONFIRM, "HE")),
+        "confirm_p": p_corrected_over_tasks(primary_rows(rows, CONFIRM, "HE")),
         "by_task": lambda study, claim: by_task(rows, study, claim),
         "limit": {
             "gain": [estimate(row, "gain") for row in under_limits(truncation, limited["gains"])],

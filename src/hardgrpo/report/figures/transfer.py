@@ -13,16 +13,16 @@ COLUMNS = [*CELL, "step", "base_accuracy", "gain", "gain_low", "gain_high", "pro
 
 
 def draw(gains):
-    """A matrix for each model and arm, or for each arm if every model was trained on one task. A
-    number is bold if its interval excludes 0."""
+    """A matrix for each model and arm. If each of several models was trained on a single task, the
+    models share one matrix for each arm. A number is bold if its interval excludes 0."""
     frame = gains[gains.decoding == "sampled"]
     # models without a transfer test are left out
     frame = frame[frame.model.isin(frame[frame.task != frame.eval_task].model)]
     models = frame.model.nunique()
-    is_shared = models > 1 and frame.groupby("model").task.nunique().max() == 1
-    groups = plotting.groups(frame, ["arm"] if is_shared else ["model", "arm"])
+    models_share_matrix = models > 1 and frame.groupby("model").task.nunique().max() == 1
+    groups = plotting.groups(frame, ["arm"] if models_share_matrix else ["model", "arm"])
     # the rows of each matrix: (model, task) if models share a matrix, else (task,)
-    row_keys = ["model", "task"] if is_shared else ["task"]
+    row_keys = ["model", "task"] if models_share_matrix else ["task"]
     trained = list(dict.fromkeys(frame[row_keys].itertuples(index=False, name=None)))
     tests = [
         name
@@ -49,10 +49,10 @@ def draw(gains):
             j = tests.index(row.eval_task)
             cells[i, j] = 100 * row.gain
             has_interval = not np.isnan(row.gain_low)
-            is_resolved = has_interval and not row.gain_low <= 0 <= row.gain_high
+            excludes_zero = has_interval and not row.gain_low <= 0 <= row.gain_high
             is_dark = abs(cells[i, j]) > 0.6 * largest
             look = {"ha": "center", "fontsize": 7, "color": "white" if is_dark else "black"}
-            weight = "bold" if is_resolved else "normal"
+            weight = "bold" if excludes_zero else "normal"
             axis.text(
                 j,
                 i - 0.04,
