@@ -91,6 +91,9 @@ def decode(
     )
     ids, mask = unique_prompts.split(ids.shape[1], dim=1)
     positions = (mask.cumsum(dim=-1) - 1).clamp(min=0)
+    # An index, unlike a number of tokens, gives the output layer contiguous states. For states that
+    # are not contiguous, torch copies a frozen output layer once per row on a CPU in bf16.
+    last_token = torch.tensor([-1], device=ids.device)
     for step in range(max_tokens):
         output = model(
             input_ids=ids,
@@ -98,7 +101,7 @@ def decode(
             position_ids=positions,
             past_key_values=cache,
             use_cache=True,
-            logits_to_keep=1,
+            logits_to_keep=last_token,
         )
         if getattr(output, "past_key_values", None) is None:
             raise UserError(
