@@ -170,9 +170,10 @@ rule prepare_task:
         " --output {output} > {log} 2>&1"
 
 
-# This rule fails if test questions are also in the pool. Its priority starts the rule before all
-# other jobs that are ready. No sampling rule depends on the output of this rule: otherwise the pool
-# would be sampled again for each new test set.
+# This rule fails if test questions are also in the pool, unless the task sets `contamination:
+# report`. The priority starts the rule before all other jobs that are ready. No sampling rule
+# depends on the output of this rule: otherwise the pool would be sampled again for each new test
+# set.
 rule compare_splits:
     input:
         pool="results/tasks/{task}/train.jsonl",

@@ -1,5 +1,5 @@
 # Write the LaTeX tables, the numbers, the supplement and the RO-Crate of a study from its summary
-# tables.
+# tables, and verify the outputs.
 
 
 localrules:

@@ -1,5 +1,5 @@
-# Estimate what a study will cost before it runs: see scripts/plan/plan.py. The rule has no input
-# files, and no other rule uses its output.
+# Estimate the cost of a study before it runs: see scripts/plan/plan.py. The rule declares no input
+# and no output files: no other rule uses the files that the program writes.
 
 
 localrules:

@@ -1,7 +1,7 @@
 # Annotation in two rounds: half of the subset is chosen by completions of the base model. After half
-# of the updates, the other half is chosen by completions of the model trained so far. A run consists
-# of two jobs. The first job trains the first half of the run and has its own spec, log and
-# checkpoints. The second job continues the steps and the log of the first job.
+# of the updates, the other half is chosen by completions of the model trained so far. Two jobs train
+# a run: the first job trains the first half of the run and has its own spec, log and checkpoints, and
+# the second job continues the steps and the log of the first job.
 
 
 localrules:

@@ -1,5 +1,5 @@
-# Train models by GRPO or SFT. The training program is not an input, so only a changed specification
-# or changed data retrain a run.
+# Train models by GRPO or SFT. The training program is not an input, so a change of the program does
+# not retrain a run.
 
 
 localrules:

@@ -94,7 +94,7 @@ def traceback_in(output: str) -> bool:
     )
 
 
-# --- faults of a running workflow; each function returns whether the workflow was still running
+# --- faults of a running workflow; each fault returns whether it hit the workflow while it ran
 
 
 def draw_process(workflow: Workflow, rng: random.Random) -> int | None:
@@ -270,8 +270,8 @@ def damage(world: World, kind: str, rng: random.Random) -> Path:
 
 
 def list_results(world: World) -> list[Path]:
-    """Files that the workflow has written and that are not empty, except logs, because no program
-    reads logs."""
+    """Files that the workflow has written and that are not empty, except seals (checksums), and
+    except logs, because no program reads logs."""
     paths = [
         path
         for place in ("results", "paper/mini")

@@ -27,8 +27,8 @@ from hardgrpo.study import load
 
 settings.register_profile("busy", deadline=None)  # a loaded machine must not fail a test
 settings.load_profile("busy")
-# Tests send SIGINT and SIGHUP. A shell starts background jobs with SIGINT ignored, and nohup
-# ignores SIGHUP.
+# Tests send SIGINT and SIGHUP, so the default handlers are restored: a shell starts background jobs
+# with SIGINT ignored, and nohup starts programs with SIGHUP ignored.
 for number, handler in (
     (signal.SIGINT, signal.default_int_handler),
     (signal.SIGHUP, signal.SIG_DFL),
@@ -40,7 +40,8 @@ for number, handler in (
 os.environ.setdefault(warm.SOCKET, warm.socket_path())
 # A program uses a running server only if both have the same variables for the allocator and for
 # threads. Snakemake sets these variables for its jobs. Programs that a test starts directly get the
-# same values here, so that they use the same server. One thread, because a second would only wait.
+# same values here, so that they use the same server. They get one thread, because a second thread
+# would only wait.
 os.environ |= environments.ALLOCATOR | dict.fromkeys(
     ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"
 )
@@ -269,7 +270,7 @@ class World:
         return world
 
     def copy(self, folder: Path) -> "World":
-        """A copy of this world in its present state, with the times of the files."""
+        """A copy of this world in its present state. The files keep their times."""
         shutil.copytree(self.folder, folder, symlinks=True)
         return World.at(folder)
 

@@ -1,5 +1,5 @@
-"""A stand-in for Apptainer that records its calls, a stand-in for latexmk, and environments without
-TeX, without a network, or with a record of all connections."""
+"""A stand-in for Apptainer that records its calls, a stand-in for latexmk, and environments in
+which programs have no TeX, have no network, or record their connections."""
 
 import importlib.metadata
 import json
@@ -126,7 +126,7 @@ for argument; do case $argument in -outdir=*) printf '%%PDF-1.5 made by a stand-
 
 
 def latexmk(folder: Path) -> str:
-    """PATH with a stand-in for latexmk, which `compile_paper.py` prefers to tectonic."""
+    """A value of PATH with a stand-in for latexmk, which `compile_paper.py` prefers to tectonic."""
     folder.mkdir()
     (folder / "latexmk").write_text(LATEXMK)
     (folder / "latexmk").chmod(0o755)
@@ -134,7 +134,8 @@ def latexmk(folder: Path) -> str:
 
 
 def without_tex(folder: Path) -> str:
-    """PATH with links to all programs of this machine except latexmk and tectonic."""
+    """A value of PATH: a folder with links to all programs of this machine except latexmk and
+    tectonic."""
     folder.mkdir()
     for program in (
         path for part in os.get_exec_path() if Path(part).is_dir() for path in Path(part).iterdir()

@@ -54,8 +54,8 @@ def ended(command: list[str], status: int, *streams: IO[str]) -> subprocess.Comp
 
 
 def run_by_program(command: list[str], **options) -> subprocess.CompletedProcess:
-    """Replace `subprocess.run` in a program that starts Snakemake: Snakemake runs in a fork of the
-    program's process, which has already imported Snakemake."""
+    """A stand-in for `subprocess.run` in a program that starts Snakemake: Snakemake runs in a fork
+    of the program's process, which has already imported Snakemake."""
     if command[:3] != [sys.executable, "-m", "snakemake"]:
         return run_process(command, **options)
     assert options.keys() == {"env", "capture_output", "text", "check"}, (

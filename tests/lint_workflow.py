@@ -1,5 +1,5 @@
-"""Run `snakemake --lint`. The rules `image` and `plan` may lack a container, because they run outside
-of containers."""
+"""Run `snakemake --lint`. The rules `image` and `plan` may lack a container, because they run
+outside of containers."""
 
 import subprocess
 import sys

@@ -18,9 +18,9 @@ WORDS = ["red", "blue", "green"]
 
 class ModelServer:
     """`answer(body, number)` answers a request, given its body and the number of earlier requests.
-    It returns CUT, content, (status, content), (status, content, headers), or (RAW, bytes): the
-    bytes of the complete response, after which the connection ends. Content is an object, text or
-    bytes.
+    `answer` returns CUT, content, (status, content), (status, content, headers), or (RAW, bytes):
+    the bytes of the complete response, after which the connection ends. Content is an object, text
+    or bytes.
 
     /v1/models lists `models`, or gives status 404 if `models` is None. `requests` holds the bodies
     of requests in the order of their arrival, `headers` their headers with names in small letters,
@@ -52,7 +52,7 @@ class ModelServer:
         class Listener(ThreadingHTTPServer):
             daemon_threads, request_queue_size = True, 128
 
-            def handle_error(self, *_):  # the client was killed
+            def handle_error(self, *_):  # no traceback if a client was killed
                 pass
 
         self.listener = Listener(("127.0.0.1", 0), Handler)

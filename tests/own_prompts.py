@@ -108,7 +108,7 @@ def read_answers(world) -> dict[str, list[str]]:
 
 
 def check_order(rows, rates, by="pass_rate"):
-    """Assert that the ten rows have the lowest rates, in the order of their ranks."""
+    """Assert that the ten rows have the lowest rates and are sorted by rate."""
     assert [row["rank"] for row in rows] == list(range(1, 11))
     assert len({row["id"] for row in rows}) == 10
     assert all(row[by] == rates[row["id"]] for row in rows)

@@ -135,7 +135,7 @@ class Cluster:
     def __init__(self, base: Path, accounting: bool = True):
         self.base, self.accounting = base.absolute(), accounting
         self.daemons: dict[str, subprocess.Popen] = {}
-        # Snakemake's job step calls srun without SLURM_CONF, so bin/srun sets SLURM_CONF again.
+        # Snakemake's job step calls srun without SLURM_CONF, so the wrapper bin/srun sets it again.
         self.env = {
             "SLURM_CONF": f"{self.base}/slurm.conf",
             "PATH": f"{self.base}/bin:{os.environ['PATH']}",
@@ -230,7 +230,7 @@ class Cluster:
 
     def start_node(self, node: str) -> None:
         self.run("slurmd", "-D", "-N", node, name=node)
-        # Slurm uses a node that was down only after `scontrol` sets its state to `resume`.
+        # If the node was down, Slurm uses it again only after `scontrol` resumes the node.
         ready = f"sinfo -h -n {node} -o %T | grep -qE '^(idle|mixed|allocated)$' || {{ scontrol update nodename={node} state=resume; false; }}"
         self.wait(node, "sh", "-c", ready)
 
@@ -310,7 +310,8 @@ def main() -> None:
     reason = missing()
     if reason or len(sys.argv) != 2:
         sys.exit(f"error: {reason or 'expected a folder'}")
-    # Both signals need a handler: a shell starts background jobs with SIGINT ignored.
+    # With these handlers, either signal ends the cluster. A shell starts background jobs with
+    # SIGINT ignored, and without a handler SIGTERM would skip `cluster.stop`.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: sys.exit())
     cluster = Cluster(Path(sys.argv[1]))

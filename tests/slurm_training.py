@@ -1,5 +1,5 @@
-"""A training on Slurm that tests stop. At the end of a test, the files of the training must equal
-those of an undisturbed run, byte for byte."""
+"""A training on Slurm for tests that stop the training. At the end of a test, the files of the
+training must equal those of an undisturbed run, byte for byte."""
 
 import json
 import re

@@ -42,8 +42,9 @@ def main() -> None:
 
 
 def prune(folder: Path) -> int:
-    """Remove all files of a checkpoint except its manifest, which is renamed. A checkpoint that is
-    already pruned stays as it is. Return the size of the removed files in bytes."""
+    """Remove all files of a checkpoint except its manifest, which is renamed. A second call removes
+    the files that an interrupted call has left. Return the size in bytes of all files that the
+    manifest lists."""
     manifest, pruned_manifest = folder / "manifest.json", folder / provenance.PRUNED
     if not pruned_manifest.exists() and not manifest.exists():
         raise errors.UserError(

@@ -1,4 +1,4 @@
-"""Draw every comparison of a way of choosing with a random choice of as many prompts.
+"""Draw every comparison of a way to choose prompts with a random choice of as many prompts.
 
     python scripts/figures/draw_ways.py --cases docs/which-prompts.csv --output which_prompts.pdf
 

@@ -6,9 +6,10 @@ each other.
         --output results/tasks/swaps/contamination.swaps.csv
 
 The program writes a CSV file with a row for each match, and a JSON file of counts beside it. A
-test question that is also in the pool is an error, unless --contamination is report. A test whose questions are all in the pool is always an error. Without --test, the pool is
-compared with itself. src/hardgrpo/data/contamination.py defines the values `equal` and `near` of
-the column `match`.
+test question that is also in the pool is an error, unless --contamination is report. A test whose
+questions are all in the pool is always an error. Without --test, the questions of the pool are
+compared with each other. src/hardgrpo/data/contamination.py defines the values `equal` and `near`
+of the column `match`.
 """
 
 from hardgrpo.data import contamination, tasks
@@ -122,7 +123,7 @@ def compare_test(
 def match_rows(
     split: str, problems: list[dict], reference_split: str, references: list[dict], matches: list
 ) -> list[dict]:
-    """Rows of the matches of problems among references."""
+    """Rows of the matches between `problems` and `references`."""
     return [
         as_row(
             split,

@@ -6,7 +6,7 @@
 
 The first download of a dataset writes an entry in the lock (commit, sizes, checksums); every later
 download must match the entry. Only data files (Parquet, JSON, JSON Lines, CSV) and README.md, which
-lists the configurations, are downloaded. Programs are never downloaded.
+lists the dataset's configurations, are downloaded. Programs are never downloaded.
 """
 
 from hardgrpo.data import inputs, mirror

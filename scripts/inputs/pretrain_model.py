@@ -43,7 +43,8 @@ def main() -> None:
     import torch  # imported here, see hardgrpo.runtime.warm
     from transformers import logging
 
-    # A second thread would not shorten the training. Snakemake pretrains replicates in parallel.
+    # One thread, because a second thread would not shorten the training. Snakemake pretrains
+    # replicates in parallel on the other cores.
     torch.set_num_threads(1)
     if exact_products.is_narrow(settings["hidden_size"]) and environments.is_exact():
         exact_products.install()

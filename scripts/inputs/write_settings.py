@@ -1,4 +1,4 @@
-"""Write the pretraining settings of a base model.
+"""Write the pretraining settings of a base model to a file.
 
     python scripts/inputs/write_settings.py --settings '{"steps": 1400}' \\
         --output results/models/tiny.settings.json

@@ -115,7 +115,7 @@ def run(
 
 def run_alone(command: list[str], folder: Path, environment: dict[str, str]):
     """(exit status, output, resource usage) of a command. The usage includes the command's child
-    processes; the memory in it is the peak of a single process."""
+    processes; the memory in the usage is the peak of a single process."""
     with tempfile.TemporaryFile("w+") as output:
         process = subprocess.Popen(
             command, cwd=folder, env=environment, stdout=output, stderr=subprocess.STDOUT
@@ -138,8 +138,9 @@ def program(name: str, *arguments) -> list[str]:
 
 
 def write_spec(source: Path, path: Path, updates: int, training: dict, **fields) -> Path:
-    """Copy the specification of a run from `source` to `path`. In the copy, `updates`, the keys in
-    `training` and the fields in `fields` have new values. Return `path`."""
+    """Copy the specification of a run from `source` to `path`, and return `path`. The copy has a
+    single checkpoint, after the last of `updates` updates, and the values in `training` and
+    `fields`."""
     content = yaml.safe_load(source.read_text(encoding="utf-8")) | fields
     content["training"] |= {"updates": updates, "checkpoint_every": updates} | training
     path.write_text(yaml.safe_dump(content), encoding="utf-8")

@@ -5,10 +5,10 @@ archive from which Apptainer can build an image without internet.
     apptainer build envs/figures.sif oci-archive:/var/lib/hardgrpo-images/figures.oci.tar
 
 buildah runs the sections as `apptainer build` does: %files, %post (sh -ex), %environment, %test (sh
-without options, with the environment). The base is the image that the definition pins or, where no
-registry can be reached, a Debian 12 from debootstrap. The locks support Debian's Python 3.11.
-In the image for figures, the program then draws the figures and the supplement of a small study
-from the study's committed summaries.
+without options, after %environment). The base is the image that the definition pins or, where no
+registry can be reached, a Debian 12 from debootstrap. The locks also support the Python of Debian
+12, version 3.11. In the image for figures, the program then draws the figures and the supplement of
+a small study from the study's committed summaries.
 
 While an image is built, pip uses this machine's settings for package indexes and proxies. The image
 does not contain these settings. The sections run as root in a chroot, which does not confine root:

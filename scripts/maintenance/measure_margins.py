@@ -9,9 +9,9 @@ minus that of the second most probable result. Greedy decoding takes the most pr
 training changes the greedy result as soon as the difference between these two probabilities falls
 by more than the margin.
 
-The study's base models must be in results/models. The last checkpoints of its runs are measured if
-they are in results/training. The program writes the study's rows of docs/margins.csv: for the base
-models (no policy) and for the runs of each arm, one row for each operation.
+The study's base models must be in results/models. The last checkpoints of the study's runs are
+measured if they are in results/training. The program writes the study's rows of docs/margins.csv:
+for the base models (no policy) and for the runs of each arm, one row for each operation.
 """
 
 from hardgrpo.data import generated, tasks

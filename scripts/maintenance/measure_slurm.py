@@ -68,8 +68,8 @@ def main() -> None:
 
 
 def measure(folder: Path, jobs: int, at_a_time: int) -> dict:
-    """A row for a workflow of `jobs` jobs in a folder. Raise a `UserError` if the workflow
-    fails."""
+    """Run a workflow of `jobs` empty jobs in a folder, with at most `at_a_time` jobs in the queue,
+    and return its row of the table. Raise a `UserError` if the workflow fails."""
     (folder / "Snakefile").write_text(WORKFLOW.format(jobs=jobs))
     (folder / "empty.yaml").write_text("{}")
     command = [sys.executable, "-m", "snakemake", "--profile", str(benchmarks.ROOT / "slurm")]

@@ -63,9 +63,9 @@ def simulate(
         root = (vectors * np.sqrt(np.maximum(values, 0.0))).astype(np.float32)
         return rng.standard_normal((replications, *shape, len(rates)), dtype=np.float32) @ root.T
 
-    # All parts except `replicate` are scaled to a total variance of at most 1. The part `replicate`
-    # increases this variance. `level` is multiplied by the increase of the standard deviation, so
-    # that the expected accuracy does not change.
+    # The noise and all parts except `replicate` have a total variance of 1: larger parts are scaled
+    # down. The part `replicate` adds to this variance. `level` is multiplied by the resulting
+    # standard deviation, so that the expected accuracy does not change.
     scale = np.sqrt(np.maximum(shared_variance, 1.0))
     level = stats.norm.ppf(rates) * np.sqrt(1 + replicate_variance)
     problem = draw("problem", problems) / scale
@@ -79,7 +79,7 @@ def simulate(
     is_correct = latent + noise_sd * rng.standard_normal(latent.shape, dtype=np.float32) > 0
     is_correct = np.moveaxis(is_correct, -1, 1)  # (R, arms, S, N, m)
 
-    # standard deviation of all parts except `problem`
+    # standard deviation of the sum of the noise and all parts except `problem`
     spread = np.sqrt(
         np.maximum(1 + replicate_variance - np.diag(covariances["problem"]) / scale**2, 1e-9)
     )
@@ -410,8 +410,8 @@ def _replicate_sd_cells(row) -> str:
 
 
 def draw(coverage_table: pd.DataFrame, path: str) -> None:
-    """Coverage by method, for gains and for differences: a mark for each test and number of seeds,
-    and a band from 93 to 98 %."""
+    """Coverage by method, for gains and for differences: a mark for each pair of task and test and
+    each number of seeds, and a band from 93 to 98 %."""
     figure, axes = plotting.panels(4, columns=2, sharey="row")
     shades = dict(zip(SEEDS, (("o", "#D55E00"), ("s", "#0072B2"), ("^", "black"))))
     for axis, (target, quantity) in zip(

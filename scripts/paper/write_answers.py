@@ -1,4 +1,5 @@
-"""Write the page of answers of an analysis of published numbers, and the verdicts on its claims.
+"""Write the page of answers of an analysis of published numbers, and the verdicts on the claims
+that the analysis tests.
 
     python scripts/paper/write_answers.py --tables results/reference/probing/probe_sizes.csv \\
         --analysis '{"kind": "probe_sizes", ...}' --output paper/probing

@@ -5,9 +5,9 @@ and the provenance of each run.
         --files results/summaries/mini/*.csv \\
         --runs results/training/tiny-seed0/arithmetic/mini/*/seed0 --output paper/mini/crate.zip
 
-Profile: https://w3id.org/ro/wfrun/workflow/0.5. The crate describes one action of the workflow with
-all results, and one action for each run with the times in the run's provenance.json. Runs whose
-files are not on this machine are omitted, because a study may have only committed summaries.
+Profile: https://w3id.org/ro/wfrun/workflow/0.5. The crate describes one action of the workflow,
+with all results, and one action for each run, with the times in the run's provenance.json. Runs
+whose files are not on this machine are omitted, because a study may have only committed summaries.
 """
 
 from hardgrpo.runtime import errors, files, links

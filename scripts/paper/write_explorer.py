@@ -1,5 +1,5 @@
-"""Write the explorer of a study's completions: a single HTML file to open from disk, mail or
-archive.
+"""Write the explorer of a study's completions: a single HTML file that can be opened from disk,
+mailed and archived.
 
     python scripts/paper/write_explorer.py --study mini --config '{...}' \\
         --graders '{"swaps": "final_word"}' --output paper/mini/explorer.html

@@ -145,8 +145,8 @@ def positive_integer(text: str) -> int:
 
 
 def plan_jobs(args: argparse.Namespace, study: str | None) -> tuple[dict, list[dict]]:
-    """({"config", "setting"}, planned jobs) from a dry-run of Snakemake. Raise a `UserError` if
-    Snakemake fails."""
+    """({"config": ..., "setting": ...}, planned jobs) from a dry-run of Snakemake. Raise a
+    `UserError` if Snakemake fails."""
     with tempfile.TemporaryDirectory() as folder:
         jobs, facts, what_if = (
             Path(folder) / name for name in ("jobs.jsonl", "facts.json", "what_if.yaml")
@@ -184,7 +184,7 @@ def snakemake(command: list[str], configfiles: list[str], environment: dict) -> 
 
 
 def overrides(args: argparse.Namespace, config: dict) -> dict:
-    """The changes to the configuration by the what-if options."""
+    """The changes that the what-if options make to the configuration."""
     study = ResolvedStudy.of(config, config["study"])
     if study.is_analysis:
         raise errors.UserError(
@@ -362,7 +362,7 @@ def format_plan(plan: dict) -> str:
 
 
 def format_power(rows: list[dict]) -> list[str]:
-    """The required seeds of published differences as text; [] without rows."""
+    """The numbers of seeds needed to detect published differences, as text; [] without rows."""
     if not rows:
         return []
     lines = [

@@ -4,10 +4,10 @@ on the same samples.
     python scripts/probe/cut_completions.py --model results/models/wordy \\
         --completions ample.jsonl.gz --completion-tokens 60 --output tight.jsonl.gz
 
-The command above cuts a probe. With `--samples 1 --of 8`, it keeps the first of the eight samples that determine
-the choice of prompts, and all held-out samples (numbered from 8). To cut an evaluation, also give
-the evaluation's graded completions (--graded). The program then grades the cut completions again
-(--problems, --grader, --output-graded).
+The command above cuts a probe. With `--samples 1 --of 8`, the program keeps, for each prompt, the
+first of the eight samples that determine the choice of prompts, and all held-out samples (numbered
+from 8). To cut an evaluation, also give the evaluation's graded completions (--graded). The program
+then grades the cut completions again (--problems, --grader, --output-graded).
 """
 
 from hardgrpo.data import completions, evaluations, tasks
@@ -53,7 +53,7 @@ def main() -> None:
     if args.grader:
         graders.check_grader(args.grader, args.completions)
     provenance.check_manifest(args.model)
-    from hardgrpo.sampling import model_folders  # imported here, because this takes seconds
+    from hardgrpo.sampling import model_folders  # imported late, because the import takes seconds
 
     tokenizer = model_folders.load_tokenizer(args.model)
     if not args.graded:

@@ -4,7 +4,8 @@ recording and problems of the task are matched by question.
     python scripts/probe/import_recording.py --recording base.jsonl \\
         --problems results/tasks/T/train.jsonl --output results/probe/M/T/shard0.jsonl.gz
 
-Each line keeps the pass rate published by the recording's authors (`published_pass_rate`).
+Each line of the probe file keeps the pass rate that the recording's authors published
+(`published_pass_rate`), if there is one.
 """
 
 from hardgrpo.data import completions, tasks

@@ -81,7 +81,8 @@ def main() -> None:
     rows, undecided, total = [], 0, sum(len(by_problem[problem["id"]]) for problem in problems)
     for problem in problems:
         rows.append(prompt_difficulty.measure(problem, by_problem[problem["id"]], args.grader))
-        # Grading an undecided completion takes most of a minute, so check after each problem.
+        # Grading an undecided completion takes most of a minute. With a check after each problem,
+        # the program ends as soon as too many completions are undecided.
         undecided += rows[-1]["undecided"]
         graders.check_decided(undecided, total, ", ".join(args.completions))
     if args.held_out:

@@ -1,5 +1,4 @@
-"""Sample a pool until a subset is decided: the subset that full probing would choose, from fewer
-samples.
+"""Sample a pool until the samples decide which subset full probing would choose.
 
     python scripts/probe/probe_early.py --model results/models/tiny \\
         --problems results/tasks/swaps/train.jsonl --prompt '{question}' --grader final_word \\
@@ -8,12 +7,12 @@ samples.
         --output results/probe/tiny/swaps/stopped.jsonl.gz
 
 A completion has the same seed as in probe.py, and the samples of a prompt are drawn in order of
-their numbers, so the completions of a prompt are the first completions of full probing. The program
-samples in batches and grades each batch. The next batch contains the samples that are most needed
-to decide the subset (src/hardgrpo/selection/early_stopping.py). At the end, the remaining samples
-of the chosen prompts are drawn, unless --confidence is below 1. With several subsets, the program
-samples until all subsets are decided. One job samples the complete pool, because the samples that a
-prompt needs depend on all other prompts.
+their numbers, so the completions of a prompt are the first that full probing would sample. The
+program samples in batches and grades each batch. The next batch contains the samples that are most
+needed to decide the subset (src/hardgrpo/selection/early_stopping.py). At the end, the remaining
+samples of the chosen prompts are drawn, unless --confidence is below 1. With several subsets, the
+program samples until all subsets are decided. One job samples the complete pool, because the
+samples that a prompt needs depend on all other prompts.
 
 Every batch is stored in a folder under --state. The folder's name ends in a checksum of everything
 that determines a completion (model, problems, prompt, seed, token limit, engine, chat). A killed

@@ -9,8 +9,8 @@ of labels to buy.
 
 A recording has one line per prompt: question, answer, and completions (a list of two or more,
 equally many for all prompts). A random half of each prompt's completions is used to choose prompts,
-and the other half to measure the chosen prompts. The program also prints the table. Several
-recordings are compared separately. For each recording, --probed-by names a recording of another
+and the other half to measure the chosen prompts. The program also prints the table. Each
+recording has its own comparison. For each recording, --probed-by names a recording of another
 model on the same questions. Additional rows then hold the choices by the other model's completions,
 measured on the recording. The second command reads a probe instead of a recording: the problems
 with answers, and the completions of all shards.
@@ -87,7 +87,7 @@ def main() -> None:
     for path, (right, codes), other_model in pools:
         if args.budget * len(right) < 1:
             raise errors.UserError(
-                f"{path}: a share of {args.budget} of {len(right)} prompts is less than one prompt; raise --budget"
+                f"{path}: {args.budget} x {len(right)} prompts are less than one prompt; raise --budget"
             )
         choice_rows = choices.compare(
             right, codes, args.budget, args.draws, other_model=other_model
@@ -128,9 +128,9 @@ def read_problems(path: str) -> list[dict]:
 
 def grade_recording(path: str, grader: str, problems: list[dict]) -> tuple[np.ndarray, np.ndarray]:
     """Grade the recorded completions of the problems. Return two arrays (prompts, completions):
-    `right` is 1 for right completions, and `codes` are equal for completions of a prompt with equal
-    answers. Raise a `UserError` if problems have different numbers of completions, or fewer than
-    2."""
+    `right` is 1 for right completions, and two completions of a prompt have equal `codes` if their
+    answers are equal. Raise a `UserError` if problems have different numbers of completions, or
+    fewer than 2."""
     by_problem = completions.read_recording(path, problems)
     texts = [[sample["completion"] for sample in by_problem[problem["id"]]] for problem in problems]
     lines = {

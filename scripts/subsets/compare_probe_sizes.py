@@ -6,8 +6,8 @@ completions of every prompt.
 A difficulty file has the columns id, samples and correct, and one row per prompt
 (scripts/probe/measure_difficulty.py). Prompts are chosen by K of their completions, and the chosen
 prompts are measured on a group of the remaining completions. The numbers are exact expectations
-over all choices of the K completions. The program prints the table and the smallest sufficient K: larger probes raise the share
-of mixed groups by at most one percentage point.
+over all choices of the K completions. The program prints the table and, for each rule, the smallest
+sufficient K: no larger K raises the share of mixed groups by more than one percentage point.
 """
 
 from hardgrpo.runtime import errors, files
@@ -56,7 +56,7 @@ def main() -> None:
         )
     if args.budget * len(correct) < 1:
         raise errors.UserError(
-            f"{args.difficulty}: a share of {args.budget} of {len(correct)} prompts is less than one prompt; raise --budget"
+            f"{args.difficulty}: {args.budget} x {len(correct)} prompts are less than one prompt; raise --budget"
         )
     rows = probe_sizes.compare(correct, totals, args.budget, sorted(set(sizes)), args.group)
     files.write_rows(args.output, probe_sizes.COLUMNS, files.round_floats(rows))
@@ -108,10 +108,10 @@ def read_counts(path: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def describe(row: dict) -> str:
-    correct, samples = (
-        "an unknown number" if row[name] is None else row[name] for name in ("correct", "samples")
-    )
-    return f"{correct} of {samples} completions correct"
+    for name in ("samples", "correct"):
+        if row[name] is None:
+            return f"column '{name}' is empty"
+    return f"{row['correct']} of {row['samples']} completions correct"
 
 
 if __name__ == "__main__":

@@ -128,8 +128,8 @@ def read_pool(chosen: list[dict], paths: list[str], is_table: bool) -> list[Cont
 def original_rows(
     chosen: list[dict], contents: list[Content], pool: str
 ) -> tuple[list[dict], list[str] | None]:
-    """(rows, lines of JSON Lines) of the chosen problems in the pool's files. Raise a `UserError`
-    if a file has changed."""
+    """(rows, lines of JSON Lines) of the chosen problems in the pool's files. The lines are None if
+    the files are tables. Raise a `UserError` if a file has changed."""
     rows, lines = [], []
     for problem in chosen:
         index, part = problem["row"], problem.get("part", 0)
@@ -204,8 +204,8 @@ def add_reason(
 
 
 def has_question(row: dict, question: str) -> bool:
-    """Whether a cell of the row equals the question. As in files.write_text, half a surrogate pair
-    in a cell is replaced by "?"."""
+    """Whether a cell of the row equals the question. Before the comparison, half a surrogate pair
+    in a cell is replaced by "?", as in files.write_text."""
     return any(str(value).encode("utf-8", "replace").decode() == question for value in row.values())
 
 

@@ -161,8 +161,8 @@ def check_policy(policy) -> dict:
 
 
 def read_pass_rates(path: str, policy: dict) -> tuple[list[dict], dict[str, float | None]]:
-    """(rows of a difficulty file, pass rates by id). A pass rate is None if an early-stopped probe
-    lacks samples."""
+    """(rows of a difficulty file, pass rates by id). A pass rate is None if the probe stopped
+    before all samples of the prompt were drawn."""
     columns = COLUMNS | ({"tier": float} if policies.is_by_tier(policy["rule"]) else {})
     difficulties = files.read_rows(path, columns, PROBE_COLUMNS | HELD_OUT_COLUMNS)
     pass_rates: dict[str, float | None] = {}

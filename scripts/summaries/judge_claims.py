@@ -7,7 +7,7 @@ study's numbers.
         --output paper/mini
 
 The program reads only summary tables, so that a new or changed claim needs no new training run.
---conditions is the value of claim_conditions.conditions as JSON.
+--conditions is the return value of claim_conditions.conditions as JSON.
 """
 
 from hardgrpo.report import registry

@@ -6,16 +6,16 @@ sft).
 
 The program writes checkpoints/step-N/ (Hugging Face folders), updates.csv (one row per update),
 timing.csv and provenance.json. During training, the run's state (optimiser, random numbers, log) is
-in a folder under --state. The folder's name is a hash of the specification and its inputs. An
-interrupted run resumes from the last complete checkpoint in this folder and writes the same files
-as an uninterrupted run, bit for bit, except that vLLM draws other random numbers. A finished run
-removes its state.
+in a folder under --state. The folder's name is a hash of the specification, its inputs and the
+versions of packages. An interrupted run resumes from the last complete checkpoint in this folder
+and writes the same files as an uninterrupted run, bit for bit, except that vLLM draws other random
+numbers. A finished run removes its state.
 
 On SIGTERM (time limit, preemption, scancel) the program finishes the current update, saves its
 state and exits with status 1. The program also saves a state every ten minutes (--save-minutes), in
-case the program is killed without SIGTERM or before the current update ends. Only one process may
-train a run. A second process ends with an error. With --take-over, the second process instead makes
-the first process save its state and stop, and resumes from this state.
+case the program is killed without SIGTERM or before the current update ends. If a second program
+is started for the same run, it ends with an error. With --take-over, the second program instead
+makes the first program save its state and stop, and resumes from this state.
 
 With --processes or --gpus above 1, the program starts itself again as one process per GPU. Without
 an adapter, accelerate's FSDP2 (the counterpart of DeepSpeed's ZeRO-3) shards weights, gradients and
@@ -157,7 +157,7 @@ def main() -> None:
     takeover_minutes = args.take_over_minutes if args.take_over else None
     is_single = hardware.processes == 1
     if not is_single and LAUNCH_VARIABLE not in os.environ:
-        # Only the launching process reports the result.
+        # Checked here and not in each launched process, so that the result is printed only once.
         with states.hold_lock(state, takeover_minutes):
             finished = args.take_over and is_finished_elsewhere(state, output)
         sys.exit(0 if finished else launch(spec, hardware, state))

@@ -27,8 +27,8 @@ ADAPTER = {"rank": 4, "alpha": 8, "dropout": 0.0}
 
 @pytest.fixture(scope="module")
 def folder(finished_world, tmp_path_factory) -> Path:
-    """The folder with the small study's model and tasks, and the specification of a run with an
-    adapter and a KL term."""
+    """A folder with the model and the tasks of the small study, and with the specification of a run
+    that has an adapter and a KL term."""
     path = tmp_path_factory.mktemp("adapters")
     (path / "results").symlink_to(finished_world.folder / "results")
     spec = yaml.safe_load(
@@ -112,7 +112,7 @@ def test_a_checkpoint_is_an_adapter_and_small(clean, folder):
         "base_sha256"
     ] == base_weights.checksum(base), "training changed the base weights"
     assert updates(clean)[0]["kl"] == "0.0" and float(updates(clean)[-1]["kl"]) > 0, (
-        "the KL must be 0 in the first update, because the reference is the base model, and grow later"
+        "the KL must be 0 in the first update (the reference is the base model) and positive in the last"
     )
 
 
@@ -146,8 +146,8 @@ def two(folder) -> Path:
 
 @with_many_kills
 def test_two_processes_that_receive_a_signal_stop_after_the_same_update(folder, two):
-    """The test signals the process that launches the two processes. A second call resumes from the
-    saved state."""
+    """The test signals the process that launches the two processes. A second training resumes from
+    the saved state."""
     with open(folder / "stopped.log", "w") as log:
         process = subprocess.Popen(
             ["nice", "-n", "19", *command("stopped", *TWO)], cwd=folder, stdout=log, stderr=log

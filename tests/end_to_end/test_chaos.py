@@ -179,8 +179,8 @@ def finish(world: World, damaged: Path | None) -> bool:
 
 
 def follow(world: World, damaged: Path, output: str) -> None:
-    """Follow a message that names the damaged file: delete the file or its folder, or correct its
-    time."""
+    """Follow a message that names the damaged file: delete the file or its folder, or correct the
+    file's modification time."""
     name = str(damaged.relative_to(world.folder))
     if re.search(
         rf"^Output .* has older modification time .* than input {re.escape(name)} .*clock skew",
@@ -202,7 +202,7 @@ def follow(world: World, damaged: Path, output: str) -> None:
     if path.is_dir():
         shutil.rmtree(path)
     else:
-        path.unlink(missing_ok=True)  # Snakemake removes the outputs of a job that failed
+        path.unlink(missing_ok=True)  # Snakemake may have removed the output of a failed job
 
 
 def parents(name: str) -> list[str]:

@@ -1,5 +1,5 @@
-"""A task that truncates the completions of another task gives the same results as sampling under
-the smaller limit."""
+"""Truncating the completions of another task at a smaller limit (`cut_from`) gives the same
+results as sampling with this smaller limit."""
 
 import csv
 import gzip
@@ -50,8 +50,8 @@ def content(path) -> list[dict]:
 
 
 def text_of(path) -> str:
-    """The text of a file without log-probabilities. A log-probability is a mean over all tokens of
-    a completion, so it is unknown after a completion is cut."""
+    """The text of a file, with the log-probabilities removed. A log-probability is a mean over all
+    tokens of the sampled completion, so it is unknown for a cut completion."""
     return re.sub(r', "log_probability": [^}]*', "", gzip.open(path, "rt").read())
 
 
@@ -68,7 +68,7 @@ def test_cut_completions_equal_those_sampled_under_the_limit(two_limits):
     assert done.returncode == 0, done.stdout + done.stderr
     assert "train_grpo" not in done.stdout + done.stderr
 
-    # Sample the base model under the smaller limit, on the same problems.
+    # Sample the base model with the smaller limit, on the same problems.
     task = yaml.safe_load((world.folder / "config.yaml").read_text())["tasks"]["swaps"]
     common = format_options(
         model="results/models/tiny", prompt=task["prompt"], completion_tokens=LIMIT
@@ -107,7 +107,7 @@ def test_cut_completions_equal_those_sampled_under_the_limit(two_limits):
     ]
     assert all(
         cut_value in (None, sampled_value) for cut_value, sampled_value in log_probabilities
-    ), "a row must have the log-probability of the sampled completion, or none if it was cut"
+    ), "a row must have the sampled completion's log-probability, or None if the completion is cut"
     assert 0 < sum(cut_value is None for cut_value, _ in log_probabilities) < len(log_probabilities)
     rows = content(world.folder / f"{BASE}_cut.csv.gz")
     assert {int(row["truncated"]) for row in rows} == {0, 1}, (

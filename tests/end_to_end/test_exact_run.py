@@ -1,4 +1,4 @@
-"""The files of a small run have the committed checksums, here and on emulated processors."""
+"""The files of a small run have the committed checksums, on this processor and on emulated ones."""
 
 import os
 import shutil

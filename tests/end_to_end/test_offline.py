@@ -26,7 +26,7 @@ def run(world: World, env: dict, *arguments: str) -> subprocess.CompletedProcess
         "2",
         *arguments,
     ]
-    # leave out the tests' server of warm programs, because its programs have a network
+    # Without this variable, programs are not forked from the tests' server, which has a network.
     environment = {name: value for name, value in os.environ.items() if name != warm.SOCKET} | env
     return subprocess.run(
         command, cwd=world.folder, env=environment, capture_output=True, text=True, check=False
@@ -68,8 +68,8 @@ def test_a_study_runs_without_a_network_and_opens_no_connection(with_inputs, tmp
 
 
 def test_without_the_offline_variables_a_training_tries_to_reach_the_network(finished, tmp_path):
-    """The recorder detects network calls, and the programs need the variables of
-    `environments.OFFLINE`."""
+    """This test shows that the recorder detects network calls, and that the programs need the
+    variables of `environments.OFFLINE`."""
     finished.edit(
         "src/hardgrpo/runtime/environments.py",
         lambda text: re.sub(r"(?m)^OFFLINE = .*", "OFFLINE = {}", text),

@@ -23,8 +23,8 @@ def rows(path: Path) -> list[dict]:
 
 @pytest.fixture(scope="module")
 def study(finished_world, tmp_path_factory):
-    """The small study with a second recipe, which trains on worked solutions. Tests must not change
-    the study."""
+    """The study of `finished_world` with a second recipe, which trains on worked solutions. Tests
+    must not change the study."""
     world = finished_world.copy(tmp_path_factory.mktemp("supervised") / "world")
 
     def add(config):

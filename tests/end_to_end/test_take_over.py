@@ -17,14 +17,14 @@ from interruptible_run import WITHOUT_SERVER, command, contents, start, states, 
 def test_a_run_is_taken_over_from_a_process_that_nobody_waits_for(run):
     orphan = start(run, "taken", env=WITHOUT_SERVER)
     wait_for(lambda: states(run, "taken"), orphan)
-    # the process must still run when it receives the request to stop
+    # suspend the process, so that it cannot finish the run before the request to stop arrives
     orphan.send_signal(signal.SIGSTOP)
     log = run / "taking.log"
     with open(log, "w") as stream:
         taking = subprocess.Popen(
             command("taken", "--take-over"), cwd=run, stdout=stream, stderr=stream
         )
-    message = f"process {orphan.pid} on {os.uname().nodename} is training this run, but Snakemake waits for this job"
+    message = f"process {orphan.pid} on {os.uname().nodename} still trains this run, which is now the work of this job"
     wait_for(lambda: message in log.read_text(), taking)
     orphan.send_signal(signal.SIGCONT)
     assert taking.wait() == 0 and message in log.read_text(), log.read_text()

@@ -1,5 +1,5 @@
-"""vLLM on the CPU: distributions of completions and log-probabilities equal those of transformers,
-and one start of vLLM evaluates a base model and its adapters."""
+"""vLLM on the CPU: the distribution of completions and the log-probabilities of tokens are the
+same as with transformers, and one start of vLLM evaluates a base model and its adapters."""
 
 import csv
 import gzip
@@ -76,8 +76,8 @@ def read(path: Path) -> list[dict]:
 
 
 def test_pass_rates_of_the_engines_agree(learned):
-    """The workflow has probed the model with transformers. The test probes it with vLLM, in two
-    shards."""
+    """The workflow has probed the model with transformers. The test probes the same model with
+    vLLM, in two shards."""
     folder = learned.folder
     by_transformers = files.read_rows(
         folder / "results/difficulty/tiny/arithmetic.csv",
@@ -124,7 +124,7 @@ def test_pass_rates_of_the_engines_agree(learned):
     ]
     (transformers_correct, n), (vllm_correct, m) = totals
     assert n == m == 360 and 0.05 < transformers_correct / n < 0.95, (
-        "shares are only informative if the model solves some problems and not all"
+        "the comparison needs a model that solves some of the problems, but not all"
     )
     assert agree((transformers_correct / n, n), (vllm_correct / m, m))
     seeds = [
@@ -139,7 +139,7 @@ def test_pass_rates_of_the_engines_agree(learned):
     )
     for row in rows:
         texts.setdefault(row["id"], set()).add(row["completion"])
-    assert max(map(len, texts.values())) > 1, "samples of a prompt are equal"
+    assert max(map(len, texts.values())) > 1, "all samples of each prompt are equal"
 
     tokenizer, questions = (
         engines.load_tokenizer(folder / "results/models/tiny"),
@@ -160,7 +160,7 @@ def test_pass_rates_of_the_engines_agree(learned):
         for row in finished
     ]
     assert [len(ids) for ids, _ in completions] == [row["tokens"] for row in finished], (
-        "the tokens are not those that were sampled"
+        "a text tokenized again has another number of tokens than were sampled"
     )
     (scores,) = scores_by_transformers(
         folder / "results/models/tiny", [None], prompts, [completions]
@@ -320,7 +320,9 @@ def test_a_real_model_gives_the_same_completions_in_both_engines(smollm2, tmp_pa
         token_counts = [row["tokens"] for row in rows]
         answered[f"{engine} stops"] = (sum(row["finish_reason"] == "stop" for row in rows) / 64, 64)
         assert min(token_counts) >= 1
-    assert answered["transformers"][0] > 0.1, "the model names the capital of France too rarely"
+    assert answered["transformers"][0] > 0.1, (
+        "the model names the capital of France too rarely for a comparison"
+    )
     for kind in ("", " stops"):
         transformers_share, vllm_share = answered[f"transformers{kind}"], answered[f"vllm{kind}"]
         assert transformers_share == vllm_share or agree(transformers_share, vllm_share)

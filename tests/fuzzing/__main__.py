@@ -4,7 +4,7 @@
     python -m fuzzing --cases 3000 --kind files              # one kind of target
     python -m fuzzing --only 'files: signals' --seed 1234    # one case: target and seed of a finding
 
-The exit status is 1 if there is a finding. A case depends on its target and seed alone.
+The exit status is 1 if there is a finding. A case depends only on its target and its seed.
 """
 
 import argparse

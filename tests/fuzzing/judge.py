@@ -25,8 +25,8 @@ from hardgrpo.runtime import errors
 from hardgrpo.runtime.errors import UserError
 
 SECONDS = 5.0
-# If the handler of SIGPROF cannot end a case, SIGXCPU ends this process after these seconds of
-# processor time.
+# If the handler of SIGPROF cannot end a case, SIGXCPU ends this process after the case has used
+# this number of seconds of processor time.
 STUCK = 60
 MEMORY_BYTES = 6 << 30
 SCRIPTS = Path(__file__).parents[2] / "scripts"

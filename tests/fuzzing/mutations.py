@@ -126,8 +126,8 @@ BYTES: list[Callable] = [
 
 
 def value(rng, old=None):
-    """A value in place of `old`: any value, a similar value, or a value of another type that looks
-    the same."""
+    """A value in place of `old`: one of VALUES, a value similar to `old`, or a value of another
+    type that looks like `old`."""
     if rng.random() < 0.3 and isinstance(old, (int, float)) and not isinstance(old, bool):
         return rng.choice((old + 1, old - 1, -old, old * 1000, float(old), str(old), [old]))
     if rng.random() < 0.2 and isinstance(old, str):
@@ -151,7 +151,7 @@ def as_json(entry) -> str:
 
 
 def places(nested_value, path=()) -> list[tuple]:
-    """The paths of all entries of a nested value, without the value itself."""
+    """The paths of all entries at any depth inside a nested value."""
     inner = (
         nested_value.items()
         if isinstance(nested_value, dict)

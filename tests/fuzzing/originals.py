@@ -228,7 +228,7 @@ def answer(folder):
     try:
         content = json.loads((folder / "answer.json").read_bytes())
     except (ValueError, RecursionError) as error:  # the server's client library reports this error
-        raise UserError("no JSON") from error
+        raise UserError("not JSON") from error
     request = Request(({"role": "user", "content": "q"},), 1, 1.0, log_probability=True)
     try:
         completions, usage = server_engine.read_answer(content, request, 2, "m")

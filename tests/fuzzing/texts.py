@@ -75,7 +75,7 @@ def agreement(rng, folder):
 
 
 def evaluation(rng, folder):
-    """An evaluation holds a model's text unchanged, except for lone surrogates."""
+    """An evaluation is read with the ids and answers that were written, except lone surrogates."""
     rows = []
     for sample in range(4):
         text = in_box(rng, "number_lenient")

@@ -1,5 +1,5 @@
-"""The explorer of completions in a browser: its numbers equal those of the files, its links work,
-and models' texts are shown as text."""
+"""The explorer of completions in a browser: its numbers equal the numbers in the evaluation files,
+its links work, and texts of models are shown as text."""
 
 from urllib.parse import quote
 

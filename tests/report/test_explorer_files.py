@@ -148,7 +148,8 @@ def test_an_id_of_no_problem_and_a_missing_file_are_reported(tmp_path):
 
 def test_recorded_completions_are_shown_with_their_texts(world, watched):
     """The workflow makes this explorer. For each problem the base model has four samples, the first
-    checkpoint two and the last checkpoint five: sample 4 has no counterpart of the base model."""
+    checkpoint two and the last checkpoint five. Samples are numbered from 0, so sample 4 has no
+    counterpart of the base model."""
     data = world.folder / "data/mine"
     data.mkdir(parents=True)
     questions = [f"Which letter is number {i}?\nOptions:\n(A) a\n(B) b" for i in range(4)]

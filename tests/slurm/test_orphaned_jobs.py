@@ -68,7 +68,7 @@ def test_a_second_job_stops_the_job_of_a_killed_snakemake_and_resumes_its_traini
     assert slurm_run.run(TARGET) != 0 and "--unlock" in slurm_run.read_output()
     assert slurm_run.run("--unlock") == 0
     second_snakemake = slurm_run.start(TARGET)
-    until(lambda: "has got SIGTERM" in log(slurm_run), what="the second job")
+    until(lambda: "received SIGTERM" in log(slurm_run), what="the second job")
     assert not [line for line in log(slurm_run).splitlines() if line.startswith("error")]
     os.kill(orphan, signal.SIGCONT)
     assert slurm_run.finish(second_snakemake) == 0, slurm_run.read_output()

@@ -23,7 +23,7 @@ PROBE = "results/probe/tiny/swaps/shard0.jsonl.gz"
 
 
 def on_slurm(world: World, cluster: slurm_cluster.Cluster) -> Iterator[OnSlurm]:
-    """A copy of the finished study on Slurm, without its probe."""
+    """A copy of the finished study on Slurm, without the files of the probe."""
     run = OnSlurm(world, cluster)
     shutil.rmtree(run.folder / "results/probe")
     yield run
@@ -71,8 +71,8 @@ def jobs_of_run(run) -> list[dict]:
 
 
 def test_limits_are_reported_before_anything_is_submitted(run, slurm, limits):
-    """The limits are those of the account, the QOS and the partition. The test also sets options in
-    slurm_extra that Snakemake sets itself; the check refuses these options."""
+    """The account, the QOS and the partition have limits. The test also sets options in slurm_extra
+    that Snakemake sets itself; the check refuses these options."""
     limits("user", "root", "MaxSubmitJobs=1")
     limits("qos", "normal", "MaxWall=00:05:00", "MaxTRESPerJob=gres/gpu=0")
     slurm.call("scontrol", "update", "partitionname=gpu", "MaxMemPerNode=1500", "MaxCPUsPerNode=2")

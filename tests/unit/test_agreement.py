@@ -99,7 +99,7 @@ def test_intervals_of_equal_expected_gains_exclude_zero_in_about_five_percent_of
     chance = random.Random(1)
     draw = lambda: rows({seed: chance.gauss(0.1, 0.02) for seed in range(3)})
     exclusions = sum(agreement.compare(draw(), draw())[0]["leaves_zero_out"] for _ in range(2000))
-    # the expected number is 100 of 2,000; the limits are four standard deviations
+    # the expected number is 100 of 2,000; the limits are four standard deviations away from 100
     assert 60 <= exclusions <= 140
 
 

@@ -1,4 +1,4 @@
-"""Checksums of the files of a study's runs, compared with those of its reference."""
+"""Checksums of the files of a study's runs, compared with a list of checksums."""
 
 import gzip
 
@@ -41,11 +41,11 @@ def test_a_comparison_counts_the_different_files_and_names_the_first(study):
     (study / "results" / COMPARED[4]).unlink()
     (study / "results" / COMPARED[2]).write_text("other")
     assert checksums.compare(study / "sums", study) == (
-        f"2 of 5 files differ; the first: results/{COMPARED[2]} differs"
+        f"2 of 5 files differ or are missing; the first: results/{COMPARED[2]} differs"
     )
     (study / "results" / COMPARED[0]).unlink()
     assert checksums.compare(study / "sums", study) == (
-        f"3 of 5 files differ; the first: results/{COMPARED[0]} is missing"
+        f"3 of 5 files differ or are missing; the first: results/{COMPARED[0]} is missing"
     )
 
 

@@ -1,4 +1,4 @@
-"""Comparisons of choices of prompts, measured on completions that were not used to choose."""
+"""Comparisons of choices of prompts, measured on completions that were not used for the choice."""
 
 import json
 import subprocess

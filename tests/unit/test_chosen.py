@@ -74,7 +74,7 @@ def test_rows_of_chosen_prompts_with_held_out_samples_equal_those_computed_by_ha
         0.25,
     )
     assert lowest["confidently_wrong"] == 0.25, (
-        "only problem a of the first base model is confidently wrong"
+        "only problem a is confidently wrong, and only for the first base model"
     )
 
 

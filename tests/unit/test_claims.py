@@ -393,7 +393,7 @@ def test_a_smaller_lead_subtracts_the_lead_of_a_weaker_model_on_the_same_task():
         "the squares of the half-widths must be added, because two models share no replicates"
     )
     assert judge(claim, weaker=["weak"], differences=rows) == [], (
-        "a task with a weaker signal was used as a weaker model"
+        "the task in `weaker_signal` was used as a weaker model"
     )
 
 

@@ -23,7 +23,7 @@ SWAPS = COMPONENTS[COMPONENTS.eval_task == "swaps"]
 def test_the_text_states_the_numbers_of_the_tables():
     text = (ROOT / "docs/statistics.md").read_text(encoding="utf-8")
     assert simulation.fill_tables(text, COMPONENTS, COVERED, LEVELS) == text, (
-        "run scripts/maintenance/simulate_coverage.py"
+        "the page differs from the tables; run scripts/maintenance/simulate_coverage.py"
     )
 
 
@@ -228,7 +228,8 @@ def test_variance_components_are_recovered_from_a_simulated_study(design):
         "problem_in_replicate": 0.05 + 0.02 * np.eye(arms),
     }
     # A base model that all replicates share does not vary over replicates. If each replicate has
-    # its own base model, its policies inherit a part of the base model's effect on a problem.
+    # its own base model, the policies of a replicate inherit a part of the base model's effect on
+    # a problem.
     if design == variance.SHARED:
         parts["number_in_replicate"] = variance.matrix_of(row.number_in_replicate)
         for matrix in parts.values():

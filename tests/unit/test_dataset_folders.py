@@ -92,7 +92,7 @@ def test_a_card_of_an_unusual_form_reads_no_file_outside(folder, start, end):
         assert "outside of the dataset's folder" in str(error)
     else:
         assert rows == [{"question": "mine", "answer": 1}], (
-            "a file without a card's header was read as a card"
+            "the path in a file that does not start with a header was followed"
         )
 
 
@@ -176,8 +176,8 @@ def test_columns_of_plain_kinds_are_converted(folder):
 
 
 def test_images_declared_by_a_parquet_file_are_not_decoded(folder):
-    """The schema in the Parquet file, not the card, declares the images. The library would open the
-    path of an image."""
+    """The schema in the Parquet file, not the card, declares the images. Decoding an image would open
+    its path."""
     import datasets
 
     (folder / "mine.csv").unlink()
@@ -277,7 +277,7 @@ def test_a_parquet_file_of_a_usual_kind_is_read(folder, monkeypatch):
 
 @pytest.mark.slow
 def test_rows_that_each_have_a_column_of_their_own_are_refused(folder):
-    """A hundred kilobytes would become ten million cells."""
+    """The library would turn a file of a hundred kilobytes into ten million cells."""
     (folder / "mine.csv").unlink()
     rows = [{"question": "q", f"c{number}": 1} for number in range(3500)]
     (folder / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))

@@ -1,4 +1,4 @@
-"""The figures and tables of a study, and the tables that they are made from."""
+"""Which figures and tables a study has, and from which tables the figures and tables are made."""
 
 import base64
 from pathlib import Path
@@ -13,7 +13,7 @@ from hardgrpo.study.resolved import resolve_studies
 from hardgrpo.workflow.drawing import Drawing, tables_of_entries
 
 MINI = SimpleNamespace(study="mini")
-# a summary table, a table made from summary tables and claims, a table written by hand
+# a summary table, a table computed from summary tables and claims, a table written by hand
 TABLES = ["gains", "claims", "deviations"]
 
 
@@ -58,7 +58,7 @@ def folder(tmp_path, monkeypatch):
         (("figures", "crate"), True),
         (("figures", "all"), False),
         (("paper/mini/figures/gains.pdf",), True),
-        # this page shows completions, which only a run makes
+        # this page shows completions, so it needs the results of a run
         (("paper/mini/explorer.html",), False),
     ],
 )

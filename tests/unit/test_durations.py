@@ -91,7 +91,7 @@ def test_each_of_two_checkpoints_of_sharded_training_holds_another_copy_of_the_w
 def test_the_completions_of_probes_and_evaluations_are_counted():
     # 7,473 problems in 4 shards
     assert durations.estimate(ResolvedJob.of(CONFIG, PROBE), "h100").completions == 1869 * 5
-    # four samples and greedy, ten checkpoints
+    # four samples and a greedy completion per problem, ten checkpoints
     assert durations.estimate(ResolvedJob.of(CONFIG, EVALUATE), "h100").completions == 1319 * 5 * 10
 
 
@@ -124,7 +124,7 @@ def test_updates_and_a_reference_policy_take_time_and_several_gpus_share_the_wor
     assert seconds(recipe(beta=0.0)) < recipe_seconds
     four = seconds(lambda config: config["models"]["qwen3-14b"]["gpus"]["adapter"].update(count=4))
     assert recipe_seconds / 4 < four < recipe_seconds / 2, (
-        "four GPUs must need a quarter to a half of the time of one GPU: each GPU reads all weights"
+        "four GPUs must need less than half of the time of one GPU, and more than a quarter, because each GPU reads all weights"
     )
 
 

@@ -114,9 +114,9 @@ def test_a_subset_is_decided_if_every_continuation_of_the_probe_gives_the_subset
     if early_stopping.is_decided(target, correct, drawn):
         assert len(subsets) == 1
     elif len(subsets) == 1:
-        # Early stopping does not detect in two cases that all continuations agree: every
-        # continuation has too few candidates, or base_right_matched chooses the same prompts in
-        # every continuation.
+        # In two cases, early stopping does not detect that all continuations agree: if every
+        # continuation has too few candidates, and if base_right_matched chooses the same prompts
+        # in every continuation.
         assert subsets == {None} or policy["rule"] == "base_right_matched"
 
 
@@ -138,7 +138,7 @@ def test_the_oracle_is_the_cheapest_of_all_proofs(outcomes, policy, seed):
     assert (
         samples_drawn.sum() + early_stopping.oracle_samples(target, outcomes, samples_drawn)
         == cheapest
-    ), "not the cheapest proof that includes all samples of the chosen prompts"
+    ), "the oracle must find the cheapest proof that includes all samples of the chosen prompts"
 
 
 @pytest.mark.slow
@@ -193,7 +193,7 @@ def test_sampling_one_by_one_needs_hardly_more_samples_than_the_oracle(rule, bud
         drawn_samples += probe(outcomes, [(target.policy, seed)], 1).drawn.sum()
     # A stopper does not know the outcomes, so it cannot always find the cut (see early_stopping.py)
     # with the cheapest proof. If the subset ends within a tie of prompts without right samples,
-    # or of prompts with only right samples, there is only one cut.
+    # or of prompts with only right samples, there is only one cut, and the limit is 1 %.
     assert (
         drawn_samples
         <= (1.01 if budget == 0.1 and rule != "hard_solvable" and shape < 1 else 1.06) * least
@@ -220,7 +220,7 @@ CONFIDENT = [
     ((1, 1), 10, {"rule": "hard", "budget": 0.1}),
     ((0.5, 0.5), 10, {"rule": "easy", "budget": 0.2}),
     ((0.7, 0.7), 6, {"rule": "hard_solvable", "budget": 0.2}),
-    # few pass rates, or none, are below this threshold
+    # in these pools, few pass rates or none are below 0.3
     ((5, 1), 10, {"rule": "base_wrong", "threshold": 0.3}),
     ((1, 6), 10, {"rule": "base_right", "threshold": 0.7}),
     ((0.7, 0.7), 10, {"rule": "base_right_matched", "threshold": 0.3}),

@@ -1,4 +1,5 @@
-"""The helper process that compares expressions: no text of a model makes it hang or break."""
+"""The helper process that compares expressions: no text of a model makes the process hang or
+break."""
 
 import multiprocessing
 import os
@@ -29,7 +30,7 @@ def no_helper_is_left():
 @pytest.fixture
 def impatient(monkeypatch):
     """Limit the two tries of a question to 0.3 and 0.5 seconds of processor time, many times what
-    an ordinary question needs. Empty the caches, so that the helper is asked every question."""
+    an ordinary question needs. Empty the caches, so that every question is sent to the helper."""
     monkeypatch.setattr(expressions, "SECONDS", (0.3, 0.5))
     equal.cache_clear()
     parses.cache_clear()

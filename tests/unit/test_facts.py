@@ -1,5 +1,5 @@
-"""Tasks of facts: facts need no reasoning, every fact is demonstrated, and base models know facts
-with different probabilities. Tasks of facts do not change other models and tasks."""
+"""Tasks of facts: facts need no reasoning, every fact is demonstrated, and each base model knows
+each fact with its own probability. Tasks of facts do not change other models and tasks."""
 
 import copy
 import hashlib
@@ -75,7 +75,7 @@ def test_all_facts_of_the_family_are_generated_once_each_and_reproducibly():
 
 def test_the_answer_does_not_follow_from_the_words_of_the_question():
     rows = problems()
-    # the 99th percentile of chi-square with 9 degrees of freedom is 21.7
+    # the 99th percentile of chi-square with 9 degrees of freedom is 21.7, and 21.7 / 9 is 2.4
     assert spread(row["answer"] for row in rows) < 2.4
     spreads = []
     for place in (1, 2):  # names of the keeper and the town

@@ -75,7 +75,8 @@ def closed():
 
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory):
-    """A function that returns the folder of a study's made-up tables, which it writes once."""
+    """A function that returns the folder of a study's made-up tables. The first call for a study
+    writes the tables."""
     written = {}
 
     def of(study):
@@ -95,7 +96,7 @@ def test_figures_of_the_miniature_are_drawn_from_its_committed_summaries(
     assert (tmp_path / f"{figure}.pdf").read_bytes().startswith(b"%PDF")
     if figure == "pipeline":
         assert "10 base models: tiny" in set(rows.line), (
-            "each of the 10 replicates has its own base model"
+            "the figure does not state that there are 10 base models, one for each replicate"
         )
     assert (tmp_path / f"{figure}.png").read_bytes().startswith(b"\x89PNG")
     assert len(rows)
@@ -353,7 +354,9 @@ def test_no_two_policies_share_both_marker_and_line_style():
     names = [*plotting.FAMILIES, *(f"other {n}" for n in range(32))]
     looks = [plotting.style(name, names) for name in names]
     assert len({(look["marker"], look["linestyle"]) for look in looks}) == len(names)
-    with pytest.raises(UserError, match="more policies in one figure than there are marks"):
+    with pytest.raises(
+        UserError, match="more policies in one figure than combinations of marker and line style"
+    ):
         plotting.style("one more", [*names, "one more"])
 
 

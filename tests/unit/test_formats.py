@@ -33,8 +33,8 @@ def test_an_interval_without_width_is_not_shown():
 
 
 def test_half_a_tenth_is_rounded_equally_by_numpy_and_python():
-    """NumPy rounds 0.0095 (0.95 points) to 1.0, Python to 0.9. A text and a table once printed
-    different gains for one row."""
+    """NumPy rounds 0.0095 (0.95 points) to 1.0 points, Python to 0.9 points. Without `points`, a
+    text and a table could print different gains for the same row."""
     for share in (n / 20_000 for n in range(-2_000, 2_000)):
         assert points(np.float64(share)) == points(share)
         printed_parts = round_parts(np.float64(share), [share / 3, 2 * share / 3])

@@ -1,4 +1,4 @@
-"""Generated tasks are deterministic and disjoint, and their worked solutions give their answers."""
+"""Generated tasks are deterministic and disjoint, and worked solutions give the right answers."""
 
 import random
 import re

@@ -1,5 +1,5 @@
-"""Grading of a file stops with an error if too many completions are undecided (the grader reaches
-its time limit) or if grading takes too long."""
+"""Grading of a file stops with an error if too many completions are undecided (their comparisons
+reach the time limit) or if grading takes too long."""
 
 import json
 
@@ -14,7 +14,7 @@ from hardgrpo.selection import prompt_difficulty
 
 
 def test_grading_stops_as_soon_as_too_many_completions_are_undecided(tmp_path, monkeypatch):
-    """An undecided completion takes most of a minute. A file with thousands of undecided
+    """Grading an undecided completion takes most of a minute. A file with thousands of undecided
     completions would keep a login node busy for days."""
     monkeypatch.chdir(tmp_path)
     problems = [{"id": f"p{number}", "question": "q", "answer": "1"} for number in range(100)]
@@ -92,8 +92,8 @@ def slow_files(tmp_path, monkeypatch):
 def test_a_file_of_slow_answers_ends_in_an_error_and_no_answer_is_counted_as_wrong(
     slow_files, program, arguments, refused
 ):
-    """Each answer takes less than the time limit for one answer, but thousands of such answers
-    would take days."""
+    """Grading an answer takes less than the time limit for one answer, but grading thousands of
+    such answers would take days."""
     with pytest.raises(
         UserError, match=rf"^error: {refused}: stopped, .* of answers; .* took .* seconds: .*x\+\d"
     ) as error:

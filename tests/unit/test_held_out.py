@@ -1,4 +1,4 @@
-"""Held-out completions measure the difficulty of the chosen prompts, and are not used to choose."""
+"""Held-out completions measure the difficulty of the chosen prompts, and choose no prompts."""
 
 import json
 import subprocess

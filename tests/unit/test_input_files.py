@@ -36,7 +36,7 @@ def inputs(change=lambda config: None, **workflow) -> InputFiles:
 
 @pytest.fixture(autouse=True)
 def empty_folder(tmp_path, monkeypatch):
-    """Input functions look for files in the working folder."""
+    """Make an empty folder the working folder, in which input functions look for files."""
     monkeypatch.chdir(tmp_path)
 
 

@@ -182,7 +182,7 @@ def test_a_row_names_each_claim_of_a_paper_except_three():
     unlisted_claims = {
         "low_tiers_over_as_many",  # a control that LDS lacks
         "learnable_over_random",  # the row of HE's Table 2 names table `learnable` instead
-        "dynamic_over_plain",  # of DAPO, which neither HE nor LDS runs
+        "dynamic_over_plain",  # a claim of DAPO; neither HE nor LDS runs DAPO
     }
     assert of_papers - claims_of_rows == unlisted_claims
 

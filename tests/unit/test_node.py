@@ -190,7 +190,7 @@ def test_only_training_needs_a_compiler(gpu_node):
     )
     assert "CC is no-such-cc, which does not exist" in gpu_node.train(CC="no-such-cc")
     assert "no manifest.json" in gpu_node.probe(PATH=str(empty_folder)), (
-        "transformers samples without compiled kernels"
+        "a probe needs a compiler, although transformers samples without compiled kernels"
     )
 
 

@@ -259,7 +259,7 @@ def test_tokens_are_counted_if_usage_does_not_state_their_number(sample, usage):
 
 
 def test_usage_reported_for_a_single_choice_is_completed_from_the_log_probabilities(sample):
-    """llama.cpp counts only the tokens of the first choice."""
+    """In `usage`, llama.cpp counts only the tokens of the first choice."""
     usage = {"prompt_tokens": 9, "completion_tokens": 5}
     completions = sample(lambda body, number: completions_of(body, usage=usage))
     assert {completion.tokens for completion in completions} == {5}
@@ -354,7 +354,7 @@ def test_a_damaged_or_empty_answer_is_requested_again(is_normal, wire):
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
-        ((200, b"", {}), ["no JSON"]),
+        ((200, b"", {}), ["not JSON"]),
         ((200, {"error": {"message": "No credits left", "code": 402}}), ["402", "No credits left"]),
         ((200, {"error": "model is loading"}), ["model is loading"]),
         ((402, {"error": {"message": "Insufficient Balance"}}), ["402", "Insufficient Balance"]),
@@ -383,7 +383,7 @@ def test_the_error_names_the_models_of_a_server_without_the_configured_model(
     fails, model_server, answer
 ):
     model_server.models = ["org/other-7B", "tiny"]
-    fails(lambda body, number: answer, "org/name-4B", "its models are org/other-7B, tiny")
+    fails(lambda body, number: answer, "org/name-4B", "the server's models are org/other-7B, tiny")
 
 
 def test_a_server_without_the_configured_model_gets_no_request(fails, model_server):
@@ -411,7 +411,7 @@ def test_vllm_may_answer_under_a_name_that_it_does_not_list(sample, model_server
 def test_a_long_list_of_models_is_shortened_to_the_most_similar_names(fails, model_server):
     model_server.models = [f"vendor/thing-{n}" for n in range(300)] + ["org/name-4B-it"]
     answer = refusal("no such model", 404)
-    line = fails(lambda body, number: answer, "its models are org/name-4B-it, ", "and 29")
+    line = fails(lambda body, number: answer, "the server's models are org/name-4B-it, ", "and 29")
     assert len(line) < 900
 
 
@@ -604,7 +604,8 @@ def test_greedy_decoding_that_the_server_refuses_is_an_error_with_a_remedy(fails
 
 
 def events_of(body, done=True) -> bytes:
-    """An answer as a stream of events, with one word per event and the choices interleaved."""
+    """An answer as a stream of events, with one word per event and the choices interleaved. If
+    `done` is false, the last lines of the stream are missing."""
     answer = completions_of(body | {"logprobs": True})
     events = [{"model": body["model"], "choices": [{"index": choice["index"], "delta": {"role": "assistant", "content": ""}, "finish_reason": None}]} for choice in answer["choices"]]  # fmt: skip
     words = {choice["index"]: choice["message"]["content"].split(" ") for choice in answer["choices"]}  # fmt: skip

@@ -1,5 +1,5 @@
-"""The online trainer: the groups that it trains on, its counts, and PRIME's token rewards compared
-with calculations by hand."""
+"""The online trainer: the groups that it trains on, its counts of rollouts, and PRIME's token
+rewards, which are compared with calculations by hand."""
 
 import functools
 
@@ -86,7 +86,7 @@ def test_process_rewards_with_weight_0_leave_grpo_unchanged(training, plain, cha
 
 def test_the_reward_model_learns_which_completions_are_right(training):
     run = training(process=PROCESS, selector={"kind": "beta", "replay": 1, "buffer": 8}, updates=3)
-    # the reward model starts as the policy, so every score is 0
+    # the reward model starts with the weights of the trained model, so every score is 0
     assert run.log[0]["process_loss"] == pytest.approx(0.6931, abs=1e-3)
     batch, process = run.trainer._join(run.trainer.buffer), run.trainer.process_rewards
     process.recipe = PROCESS | {"beta": 0.5}
@@ -98,8 +98,8 @@ def test_the_reward_model_learns_which_completions_are_right(training):
 
 
 def test_the_policy_has_its_own_weights_after_the_reward_model_was_trained(training, tiny):
-    """With a learning rate of almost 0 the policy does not change, although its modules have used
-    the reward model's weights."""
+    """With a learning rate of almost 0, the trained model's weights do not change, although its
+    modules have computed with the reward model's weights."""
     from transformers import AutoModelForCausalLM
 
     before = AutoModelForCausalLM.from_pretrained(tiny[0], dtype=torch.float32)
@@ -132,8 +132,8 @@ def test_token_advantages_of_a_batch_by_hand():
 
 
 class TwoTokens(torch.nn.Module):
-    """A policy with two tokens and one weight for each: the log-probabilities of the tokens, the
-    same at every position, are the log-softmax of the weights."""
+    """A model with two tokens and one weight for each token. At every position, the
+    log-probabilities of the tokens are the log-softmax of the weights."""
 
     def __init__(self):
         super().__init__()
@@ -182,7 +182,7 @@ def test_token_rewards_of_a_batch_by_hand():
         token_rewards, torch.tensor([[1.8063, 1.0], [-1.8063, -1.0]]), atol=1e-4, rtol=0
     )
     assert torch.equal(trainer.model.weights, torch.zeros(2)), (
-        "the policy does not have its own weights again"
+        "the trained model does not have its own weights again"
     )
 
 
@@ -249,8 +249,8 @@ def test_the_newest_groups_with_a_signal_are_kept_to_be_replayed(training, monke
 
 
 def test_replayed_groups_keep_the_probabilities_of_the_policy_that_sampled_them(training):
-    """With a learning rate of almost 0, all sampling steps use the same policy, so all ratios are 1
-    and no ratio is clipped."""
+    """With a learning rate of almost 0, all sampling steps use the same weights, so all ratios are
+    1 and no ratio is clipped."""
     selector = {"kind": "beta", "replay": 3, "buffer": 5}
     run = training(selector=selector, updates=5, learning_rate=1e-12)
     assert [entry["replayed"] for entry in run.log][0] == 0 and run.log[-1]["replayed"] == 12

@@ -1,6 +1,6 @@
 """Tables `paired` and `tier_trends` equal values that the tests compute from evaluations: paired
-differences by checkpoint, k, tier and test, and the gain of the easiest tier minus that of the
-hardest."""
+differences by checkpoint, k, tier, test and trained task, and the gain of the easiest tier minus
+the gain of the hardest tier."""
 
 import numpy as np
 import pandas as pd

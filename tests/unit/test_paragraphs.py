@@ -9,7 +9,7 @@ from hardgrpo.report import paragraphs, registry
 
 class Numbers:
     """A stand-in for report.numbers.Numbers. `add` returns the values instead of a macro, so that
-    the sentences can be read."""
+    the tests can find the values in the sentences."""
 
     def __init__(self, **tables):
         columns_by_table = registry.columns(*registry.NUMBERED)
@@ -23,7 +23,7 @@ class Numbers:
 
     def add(self, key, table, row, columns, how):
         if how.startswith("part"):
-            # columns: the gain, the ends of the interval of the part, all parts
+            # columns: the gain, the two ends of the part's interval, then the value of every part
             columns = [columns[2 + int(how.removeprefix("part "))], *columns[1:3]]
         return "/".join(
             f"{getattr(row, column):.2f}" if how != "text" else str(getattr(row, column))

@@ -167,11 +167,11 @@ def test_low_tiers_takes_the_problems_up_to_a_tier_and_no_others(tiered, highest
         assert subset is None
         return
     assert set(subset.ids) == low and len(subset.ids) == len(low)
-    assert (subset.tied, subset.tied_chosen) == (0, 0), "no choice among tied prompts"
+    assert (subset.tied, subset.tied_chosen) == (0, 0), "low_tiers must not choose among ties"
     reseeded = policies.select(
         dict.fromkeys(pool, 0.5), "low_tiers", seed + 1, highest_tier=highest, tiers=tiers
     )
-    assert set(reseeded.ids) == low, "neither pass rates nor the seed matter"
+    assert set(reseeded.ids) == low, "the subset must depend on neither pass rates nor the seed"
 
 
 @given(tiered_pools(), st.sampled_from([1, 2.5, 3, 4]), SEEDS)
@@ -190,13 +190,13 @@ def test_low_tiers_matched_depends_only_on_the_seed_and_on_the_size_of_low_tiers
         pool
     )
     assert (matched.tied, matched.tied_chosen) == (len(pool), len(low.ids)), (
-        "drawn from the whole pool"
+        "the subset must be drawn from the whole pool"
     )
     assert matched == policies.select(
         pool, "low_tiers_matched", seed, highest_tier=highest, tiers=tiers
     )
     # `reversed_tiers` gives low tiers to other problems, but to equally many. The draw is the same,
-    # because it depends on neither tiers nor pass rates.
+    # because it depends only on the seed and on the number of problems with low tiers.
     reversed_tiers = dict(zip(pool, reversed(list(tiers.values()))))
     swapped = policies.select(
         {i: 1 - rate for i, rate in pool.items()},
@@ -216,7 +216,7 @@ def test_low_tiers_matched_draws_a_different_subset_with_each_seed():
     }
     assert {len(draw) for draw in draws} == {40} and len(draws) == 5
     low = sum(tiers[i] <= 1 for draw in draws for i in draw) / 200
-    assert 0.25 < low < 0.55, "no tier is preferred: 40 % of the pool has a low tier"
+    assert 0.25 < low < 0.55, "40 % of the pool has a low tier; the rule must prefer no tier"
 
 
 @pytest.mark.parametrize("rule", ["low_tiers", "low_tiers_matched"])

@@ -70,7 +70,7 @@ def test_detectable_effects_equal_a_computation_by_hand():
         "with one seed, the effect generalises only to new problems and must be smaller"
     )
     assert rows[0]["primary"] == rows[0]["difference"], (
-        "two policies on one task are one comparison"
+        "with two policies and one task, there is one comparison, so no correction applies"
     )
     four = effects(3, arms=[{"policy": ["a", "b", "c", "d"], "recipe": "r"}])[0]
     by_hand = (
@@ -82,7 +82,8 @@ def test_detectable_effects_equal_a_computation_by_hand():
     )
     assert four["primary"] == rows[0]["primary"] and four["gain"] == rows[0]["gain"]
     two = {"arms": [{"policy": ["a", "b"], "recipe": ["r", "q"]}]}
-    # Four of the six pairs of arms: a and b with each recipe, and each policy with both recipes.
+    # Of the six pairs of arms, four are compared: a with b under each recipe, and r with q under
+    # each policy.
     assert power.pairs_compared(study(**two)) == 4
     also = {"also_compared": [[{"policy": "b", "recipe": "q"}, {"policy": "a", "recipe": "r"}]]}
     assert power.pairs_compared(study(**two, **also)) == 5, (

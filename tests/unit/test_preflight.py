@@ -81,7 +81,7 @@ def test_a_time_limit_is_read_in_minutes(text, minutes):
         Request("train", "sxm", gpus=8, gpu_name="nvidia_a100-sxm4-80gb"),
         Request("train", "gpu", gpus=1, gpu_name="1g.10gb"),
         Request("train", "gpu,cpu", minutes=2880, cpus=64),
-        # Slurm checks constraints that this module does not parse
+        # Slurm checks constraints that hardgrpo.runtime.cluster does not parse
         Request("train", "gpu", constraint="[hbm*2&ib]"),
     ],
 )
@@ -240,7 +240,8 @@ def test_the_kind_of_gpu_is_checked_if_the_resource_names_a_kind(
 
 @pytest.fixture
 def environment(monkeypatch):
-    """Set the variables that a scheduler sets, for this test."""
+    """A function that sets CUDA_VISIBLE_DEVICES and HARDGRPO_REHEARSAL for this test, or removes
+    those without a value."""
 
     def set_environment(**entries):
         for name in ("CUDA_VISIBLE_DEVICES", environments.REHEARSAL):

@@ -146,7 +146,7 @@ def test_the_program_prints_the_share_of_mixed_groups_for_each_probe(tmp_path):
     ("text", "arguments", "words"),
     [
         ("id,samples,correct\na,16,17\nb,16,3\n", [], "row 2: 17 of 16 completions correct"),
-        ("id,samples,correct\na,16,\n", [], "row 2: an unknown number of 16 completions correct"),
+        ("id,samples,correct\na,16,\n", [], "row 2: column 'correct' is empty"),
         ("id,samples,correct\na,16,-1\n", [], "row 2: -1 of 16 completions correct"),
         ("id,samples,correct\na,16,half\n", [], "row 2"),
         ("id,samples,correct\n", [], "no rows"),
@@ -157,7 +157,7 @@ def test_the_program_prints_the_share_of_mixed_groups_for_each_probe(tmp_path):
             ["--samples", 2, 33],
             "probes of 33 and a group of 8 need 41",
         ),
-        ("id,samples,correct\na,40,1\n", [], "a share of 0.1 of 1 prompts is less than one prompt"),
+        ("id,samples,correct\na,40,1\n", [], "0.1 x 1 prompts are less than one prompt"),
         ("id,samples,correct\na,40,1\n", ["--budget", 2], "--budget 2"),
     ],
 )

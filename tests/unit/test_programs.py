@@ -15,7 +15,7 @@ import pytest
 from conftest import ROOT, SCRIPTS, TEX, path_of, shrink
 from hardgrpo.runtime import user_settings
 
-# {program that no rule of the small study runs: the test that runs it}
+# {program that no rule of the small study runs: the test that runs this program}
 RUN_BY_A_TEST = {
     "annotate_sample": "test_answers_that_were_not_bought_do_not_change_the_subset",
     "audit_locks": "test_locks_without_vulnerabilities_are_counted",

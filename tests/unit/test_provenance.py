@@ -67,15 +67,21 @@ def test_only_changes_of_tracked_files_count_as_uncommitted_changes(clone, tmp_p
 
 def test_the_version_is_unknown_if_git_fails(clone, tmp_path):
     (tmp_path / "bin").mkdir()
-    assert record_version(clone, PATH=str(tmp_path / "bin")) == (False, None), "no git"
+    assert record_version(clone, PATH=str(tmp_path / "bin")) == (False, None), (
+        "without git, the version must be unknown"
+    )
     (tmp_path / "bin/git").write_text(REFUSES)
     (tmp_path / "bin/git").chmod(0o755)
     assert record_version(clone, PATH=f"{tmp_path / 'bin'}:{os.environ['PATH']}") == (
         False,
         None,
-    ), "git refuses the folder of another user"
+    ), "if git refuses the folder of another user, the version must be unknown"
     shutil.rmtree(clone / ".git")
-    assert record_version(clone) == (False, None), "no repository"
+    assert record_version(clone) == (False, None), (
+        "without a repository, the version must be unknown"
+    )
     git(clone.parent, "init", "--quiet")
     git(clone.parent, "commit", "--quiet", "--allow-empty", "--message=none")
-    assert record_version(clone) == (False, None), "a copy within another repository"
+    assert record_version(clone) == (False, None), (
+        "for a copy within another repository, the version must be unknown"
+    )

@@ -306,7 +306,7 @@ def counts_of(correct: list[int], *after: list[int], samples: int) -> list[dict]
 
 def test_a_file_that_is_too_small_for_the_budget_is_reported():
     with pytest.raises(
-        UserError, match="f: a budget of 0.1 of 3 prompts is less than one prompt; raise the budget"
+        UserError, match="f: 0.1 x 3 prompts are less than one prompt; raise the budget"
     ):
         count_tables.probe_sizes(
             counts_of([1, 2, 3], samples=8), analysis("probe_sizes", samples=8, probe=2, group=2)
@@ -437,7 +437,7 @@ def test_the_interval_of_a_choice_is_the_interval_of_a_ratio():
     [
         # after training, the hardest prompts are still unsolved and the medium prompts still mixed
         ([0, 12, 32], 5, ["supported", "contradicted"]),
-        # after training the hardest prompts are mixed, and the others are solved
+        # after training, the hardest prompts are mixed, and all other prompts are solved
         ([16, 32, 32], 5, ["contradicted", "supported"]),
         ([16, 32, 32], 3, ["undecided: 3 of 5 replicates"] * 2),
     ],
@@ -522,7 +522,7 @@ def test_an_unknown_analysis_and_an_analysis_with_the_name_of_a_study_are_report
     config = project_config.config()
     config["analyses"]["mini"] = config["analyses"]["probing"]
     with pytest.raises(
-        UserError, match="analyses.mini: a study has the same name; give the analysis another"
+        UserError, match="analyses.mini: a study has the same name; give the analysis another name"
     ):
         checks.check(config, "config.yaml")
     config = project_config.config() | {"study": "probng"}

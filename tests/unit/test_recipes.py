@@ -77,7 +77,7 @@ def test_a_run_on_a_cpu_has_micro_batches_that_fit_into_its_memory(monkeypatch):
         16,
         4,
     )
-    # hardware with a GPU or with the user's micro-batch is not changed
+    # hardware with a GPU, or with a micro-batch that the user chose, is not changed
     for other_hardware in (recipes.Hardware(1), recipes.Hardware(micro_batch=32)):
         assert recipes.without_gpus(other_hardware, config, recipe, 100) == other_hardware
     monkeypatch.setattr(memory, "CPU_BYTES", 64 * row_bytes)
@@ -163,8 +163,8 @@ def test_the_arguments_are_accepted_by_trl(tmp_path):
 
 
 def test_every_argument_that_grpo_adds_is_set_or_listed_as_not_set():
-    """Every argument that GRPOConfig adds to those of transformers is set explicitly, or listed
-    here with the reason why it is not set."""
+    """Every argument that GRPOConfig adds to the arguments of transformers is set explicitly, or
+    listed in `unset_arguments` with the reason why it is not set."""
     from transformers import TrainingArguments
     from trl import GRPOConfig
 

@@ -173,7 +173,7 @@ def test_published_accuracies_have_the_widest_interval_and_runs_of_different_bas
         "difference"
     ] == pytest.approx(-0.4)
     assert {key[3] for key in rows} == {"all", "hard"}, (
-        "questions up to 50 % must have no rows: only questions up to 30 % are called hard"
+        "only questions with pass rates up to 30 % are hard: there must be no rows for up to 50 %"
     )
 
 
@@ -202,7 +202,7 @@ def test_hard30_minus_all_equals_an_independent_analysis(model, difference, low,
     }
     keys |= {"questions": "all", "measure": "accuracy", "at": "last_5"}
     rows = table[(table[list(keys)] == pd.Series(keys)).all(axis=1)].set_index("grading")
-    # the independent analysis accepts every form of a letter
+    # the independent analysis accepts every notation of an answer's letter
     row = rows.loc["lenient" if "lenient" in rows.index else "task"]
     assert 100 * row.difference == pytest.approx(difference, abs=0.06)
     assert (100 * row.difference_low, 100 * row.difference_high) == pytest.approx(

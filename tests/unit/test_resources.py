@@ -39,13 +39,13 @@ def machine(cluster=None, change=lambda config: None) -> Machine:
 @pytest.fixture(autouse=True)
 def empty_folder(tmp_path, monkeypatch):
     """Make an empty folder the working folder, because the cost model reads results of finished
-    runs there."""
+    runs in the working folder."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
 def evaluate(resources: dict, wildcards: Wildcards) -> dict:
-    """The values of the resources that are set."""
+    """The values of the resources that are not None."""
     values = {name: value(wildcards) for name, value in resources.items()}
     return {name: value for name, value in values.items() if value is not None}
 

@@ -19,8 +19,8 @@ def job(**wildcards: str) -> SimpleNamespace:
 
 
 def arguments(change=lambda config: None, targets=()) -> Arguments:
-    """The arguments that rules pass if Snakemake is called with `targets`. The configuration is the
-    project's, after `change`."""
+    """The arguments that rules pass if Snakemake is called with `targets`. `change` changes a copy
+    of the project's configuration."""
     config = project_config.config()
     change(config)
     workflow = SimpleNamespace(

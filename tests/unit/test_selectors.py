@@ -121,7 +121,7 @@ def test_dynamic_sampling_goes_through_the_pool_in_shuffled_epochs():
 def test_beta_draws_prompts_near_one_half_after_it_has_seen_the_pool():
     drawn = simulate(make_selector("beta"), SPREAD, 150)
     first_rates, last_rates = rates_of(drawn[:20], SPREAD), rates_of(drawn[-50:], SPREAD)
-    spread = np.abs(np.array(SPREAD) - 0.5).mean()  # 0.25, as a random draw would give
+    spread = np.abs(np.array(SPREAD) - 0.5).mean()  # 0.25, the mean distance of a random draw
     assert abs(np.abs(first_rates - 0.5).mean() - spread) < 0.05
     assert np.abs(last_rates - 0.5).mean() < 0.6 * spread
 
@@ -151,8 +151,8 @@ def test_skip_samples_prompts_with_equal_rewards_ever_less_often():
 
 
 def test_skip_samples_with_the_probability_of_its_paper():
-    """A prompt whose last z groups were all right is sampled with probability max(p^z, least),
-    where p starts at `explore`."""
+    """A prompt whose last z groups had only right rollouts is sampled with probability
+    max(p^z, least), where p starts at `explore`."""
     selector = make_selector("skip", [1.0] * 4000, explore=0.5, step=0.0, least=0.01)
     ids = pool([1.0] * 4000).ids
     for times, expected in ((1, 0.5), (2, 0.25), (9, 0.01)):
@@ -172,14 +172,15 @@ def test_skip_adapts_its_probabilities_to_the_shares_of_groups_with_equal_reward
         "the probabilities must not change in the first epoch, in which no prompt is skipped"
     )
     selector.streaks, selector.epochs.position = {}, len(SPREAD) + 1
-    # half of the groups are all right, none is all wrong
+    # half of the groups have only right rollouts, no group has only wrong rollouts
     selector.tell(1, online_selectors.PromptBatch(ids), [1.0] * 4 + [0.5] * 4)
     assert selector.state()["explore"] == {
         "right": pytest.approx(0.45),
         "wrong": pytest.approx(0.55),
     }
     assert selector.state()["idle"] == {i: ["right", 1] for i in ids[:4]}
-    # all-wrong after all-right starts a new count, and a mixed group ends the count
+    # a group with only wrong rollouts after groups with only right rollouts starts a new count,
+    # and a mixed group ends the count
     selector.tell(2, online_selectors.PromptBatch(ids[:2]), [0.0, 0.5])
     assert selector.state()["idle"] == {ids[0]: ["wrong", 1]} | {i: ["right", 1] for i in ids[2:4]}
 

@@ -398,8 +398,8 @@ def test_a_request_without_an_answer_is_sent_again(study, model_server):
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
-        ("<!DOCTYPE html><html>Welcome</html>", ["no JSON object", "<!DOCTYPE", "/v1"]),
-        ((200, '{"choices": [', {"Content-Type": "application/json"}), ["no JSON"]),
+        ("<!DOCTYPE html><html>Welcome</html>", ["not a JSON object", "<!DOCTYPE", "/v1"]),
+        ((200, '{"choices": [', {"Content-Type": "application/json"}), ["not JSON"]),
         ({"choices": []}, ["no choices"]),
         ((302, "", {"Location": "http://127.0.0.1:9/v1"}), ["status 302"]),
         (refusal("Incorrect API key provided", 401), ["status 401", "Incorrect API key", "`key`"]),
@@ -488,7 +488,7 @@ def test_completions_that_arrived_before_an_error_are_not_requested_again(study,
     "the request exceeds the available context size, try increasing it",
 ])  # fmt: skip
 def test_a_prompt_that_does_not_fit_into_the_context_is_reported(study, model_server, message):
-    status = 500 if "available" in message else 400  # the message of llama.cpp
+    status = 500 if "available" in message else 400  # llama.cpp's message has status 500
     model_server.answer = lambda body, number: (
         refusal(message, status) if "ball 3" in str(body) else completions_of(body)
     )
@@ -657,7 +657,7 @@ def test_jobs_at_the_same_time_share_the_limit_of_money(study, model_server):
         for shard in (0, 1)
     ]  # fmt: skip
     assert all("most_money" in job.communicate()[1] for job in jobs)
-    # The limit may be exceeded by one request of the other job in flight (8 samples cost 0.4).
+    # A request of the other job that is in flight may exceed the limit (its 8 samples cost 0.4).
     assert 0.05 * sum(body["n"] for body in model_server.answered) <= 1.5 + 0.4
 
 

@@ -38,8 +38,8 @@ def problem(row, format="columns", columns=None, needs_answer=True, number=0, pa
 def test_every_cell_of_a_table_is_read_unchanged(
     tmp_path_factory, header, count, line_end, marked, data
 ):
-    """Cells have quotes, commas and all kinds of line breaks. The file has or lacks the byte order
-    mark that Excel writes."""
+    """Cells may contain quotes, commas and all kinds of line breaks. The file has or lacks the byte
+    order mark that Excel writes."""
     table = [{name: data.draw(CELLS) for name in header} for _ in range(count)]
     buffer = io.StringIO()
     writer = csv.DictWriter(buffer, header, quoting=csv.QUOTE_ALL, lineterminator=line_end)

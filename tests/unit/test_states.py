@@ -57,8 +57,8 @@ def test_a_state_of_another_arithmetic_is_refused_with_the_reason(state, stored,
         states.resume_point(state, 2, current)
     for words in (
         "checkpoint-2: ",
-        current or "that of the first version",
-        stored or "that of the first version",
+        current or "the first version's",
+        stored or "the first version's",
         f"delete {state} to train",
     ):
         assert words in str(error.value)

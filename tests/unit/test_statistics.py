@@ -1,4 +1,4 @@
-"""Intervals, the split of a gain, and pass@k."""
+"""Intervals, the split of a gain, pass@k, tests, detectable differences and regressions."""
 
 import itertools
 
@@ -43,8 +43,8 @@ def test_the_parts_of_each_problem_add_up_to_its_gain_and_average_to_the_parts_o
 
 
 def test_the_split_of_a_recorded_gain():
-    """Qwen3-14B on hard GSM8K, strict grading: 17.4 % answered and 6.6 % correct before, 95.2 % and
-    69.2 % after. Finishing is 68.5 % of the gain."""
+    """Qwen3-14B on hard GSM8K, strict grading: 17.4 % answered and 6.6 % correct before training,
+    95.2 % and 69.2 % after training. Finishing is 68.5 % of the gain."""
     finishing, correctness = statistics.decompose(69 / 396, 26 / 396, 377 / 396, 274 / 396)
     assert finishing / (finishing + correctness) == pytest.approx(0.685, abs=5e-4)
 
@@ -196,8 +196,8 @@ def test_holm_p_values_equal_those_of_statsmodels(p_values):
 
 
 def test_shared_noise_is_that_of_the_base_model_and_smaller_with_common_random_numbers():
-    """With independent random numbers, the shared noise is the variance of the base model alone.
-    With common random numbers, the shared noise is smaller."""
+    """With independent random numbers, the shared noise is that of the base model alone. With
+    common random numbers, the shared noise is smaller."""
     rng = np.random.default_rng(5)
     replications, problems, samples = 300, 60, 4
     uniform = rng.random((replications, problems, samples))
@@ -261,10 +261,10 @@ def test_the_smallest_detectable_difference_is_detected_in_four_of_five_studies(
 
 @pytest.mark.parametrize("seeds", [3, 10])
 def test_after_holm_a_detectable_difference_is_still_detected_in_four_of_five_studies(seeds):
-    """1,500 simulated studies of four policies. One policy leads the three others by the smallest
-    detectable difference for a given number of comparisons. The power is the share of studies in
-    which p_holm of the lead over one fixed other policy is below 5 %. Only seeds vary, so p is that
-    of a t test over seeds."""
+    """1,500 simulated studies of four policies. The first policy leads the three other policies by
+    the smallest detectable difference for a given number of comparisons. The power is the share of
+    studies in which p_holm of the lead over the second policy is below 5 %. Only seeds vary, so p
+    is that of a t test over seeds."""
     rng = np.random.default_rng(seeds)
     spread, pairs = 0.02, list(itertools.combinations(range(4), 2))
     means = rng.normal(0, spread, (1500, 4, seeds))
@@ -289,10 +289,10 @@ def test_after_holm_a_detectable_difference_is_still_detected_in_four_of_five_st
         return float((corrected[rank, np.arange(corrected.shape[1])] < 0.05).mean())
 
     assert 0.77 <= power(len(pairs)) <= 0.93, (
-        "Holm's correction must have the planned power of 80 % or a little more"
+        "with Holm's correction, the power must be the planned 80 % or a little more"
     )
     assert power(1) < 0.6, (
-        "Holm's correction must often miss a difference that one comparison can detect"
+        "with Holm's correction, a difference that suffices for one comparison must often be missed"
     )
 
 

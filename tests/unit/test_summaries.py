@@ -122,8 +122,8 @@ def test_accuracy_by_tier_by_hand(tmp_path):
         for tier in ("3", "10")
     ], "tier 3 must come before tier 10"
     assert {row["step"] for row in rows.values()} == {30}
-    # Problems a and c have tier 3, problems b and d tier 10. Of 4 completions per seed and tier,
-    # the base model has 2 correct in tier 3 and 1 in tier 10.
+    # Problems a and c have tier 3, problems b and d tier 10. The base model has 4 completions in
+    # each tier; 2 are correct in tier 3, and 1 in tier 10.
     base = {"3": 0.5, "10": 0.25}
     assert all(
         row["base_accuracy"] == base[row["tier"]] and row["problems"] == row["seeds"] == 2
@@ -273,7 +273,7 @@ def test_one_seed_gives_no_interval_for_target_a_and_none_from_a_pooled_variance
             [row[f"{name}_{end}"] for end in ("low_a", "high_a", "low_pooled", "high_pooled")]
         ).all()
     assert gains_and_differences.mcnemar(loaded_cells) == [], (
-        "McNemar's test needs one sample per problem"
+        "McNemar's test needs one sample per problem, and these runs have two"
     )
 
 
@@ -316,8 +316,8 @@ def test_every_split_adds_up_to_its_gain(tmp_path_factory, outcomes):
     for all problems and for each tier, for the mean over runs and for each run."""
     folder = tmp_path_factory.mktemp("split")
 
-    # `draws`: 0 is not answered, 1 is answered, 2 is correct. Every second correct answer is
-    # correct only leniently.
+    # `draws` of two samples per problem: 0 is not answered, 1 is answered, 2 is correct. The first
+    # sample of a problem is correct at most leniently.
     def write(path, step, draws):
         rows = [
             dict.fromkeys(evaluations.COLUMNS)

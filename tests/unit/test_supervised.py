@@ -237,8 +237,8 @@ def test_a_family_without_worked_solutions_is_refused():
 
 
 def test_every_argument_that_sft_adds_is_set_or_listed_as_not_set(tmp_path):
-    """Every argument that SFTConfig adds to those of transformers is set explicitly, or listed here
-    with the reason why it is not set."""
+    """Every argument of SFTConfig that transformers' TrainingArguments lacks is set explicitly, or
+    listed here with the reason why it is not set."""
     from transformers import TrainingArguments
     from trl import SFTConfig
 
@@ -248,7 +248,7 @@ def test_every_argument_that_sft_adds_is_set_or_listed_as_not_set(tmp_path):
         field.name for field in dataclasses.fields(TrainingArguments)
     }
     unset_arguments = {
-        # the model is loaded before the trainer is made, with recipes.model_arguments
+        # the model is loaded with recipes.model_arguments, before the trainer is made
         "model_init_kwargs", "trust_remote_code",
         "router_aux_loss_coef",  # only for mixtures of experts
         # only for texts that TRL tokenizes and truncates
@@ -345,8 +345,8 @@ def test_a_training_text_is_the_prompt_of_the_probe_then_the_solution_then_the_e
 def test_chat_arguments_reach_the_template_and_text_after_the_end_token_is_not_trained_on(
     world,
 ):
-    """In Qwen3's template, an argument decides the text before the answer, and more text follows
-    the end token of a turn."""
+    """As in Qwen3's template, an argument of the template decides the text before the answer, and
+    more text follows the end token of a turn."""
     from hardgrpo.training import supervised
 
     spec, problems, worked, tokenizer = world
@@ -396,7 +396,7 @@ def test_a_solution_beyond_the_completion_limit_is_left_out_and_reported(world, 
     )
     assert all(
         texts_within_limit[identity] == texts[identity] for identity in texts_within_limit
-    ), "a solution that reaches the limit with its end token must be kept"
+    ), "a solution whose length with its end token equals the limit must be kept"
     output = capsys.readouterr().out
     assert (
         f"{12 - len(texts_within_limit)} of 12 chosen prompts have a worked solution of more than {limit} tokens: t-train-"

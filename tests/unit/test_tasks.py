@@ -249,7 +249,7 @@ def test_another_number_of_rows_is_refused_with_both_numbers(data):
     assert check_refusal(
         done,
         "one.jsonl, two.jsonl: 16 problems, but the train split of task 'mine' has 17",
-        "truncated or another version",
+        "truncated or is another version",
     )
     assert check_refusal(
         prepare(data, source, "one.jsonl"),

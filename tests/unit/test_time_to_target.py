@@ -31,7 +31,7 @@ def test_time_to_target_is_measured_in_rollouts_of_plain_grpo_on_the_same_prompt
     assert (row["share"], row["share_low"], row["share_high"], row["reached"]) == (0.5, 0.5, 0.5, 1)
     (row,) = table_rows([0.4, 0.6], [0.3, 0.5])
     assert (row["share"], row["share_low"], row["reached"]) == (None, None, 0), (
-        "the arm never reaches the target"
+        "an arm that never reaches the target must have no share"
     )
     (row,) = table_rows([0.7, 0.6], [0.7, 0.6])
     assert (row["share"], row["minus_share"]) == (1, pytest.approx(0.4)), (
@@ -42,7 +42,7 @@ def test_time_to_target_is_measured_in_rollouts_of_plain_grpo_on_the_same_prompt
         "five seeds must give no interval"
     )
     assert table_rows([0.3, 0.1], [0.6, 0.7]) == [], (
-        "without a gain of plain GRPO there is no target"
+        "without a gain of plain GRPO there must be no row, because there is no target"
     )
 
 

@@ -19,8 +19,9 @@ pytestmark = pytest.mark.slow
 
 WORDS = ["red", "blue", "green", "white"]
 CLOCK = {"step_time", "epoch"}
-# A metric that may differ from TRL's, as the clip ratios may: it is a mean over the micro-batches
-# that a trainer computes, and this project's trainer skips micro-batches without an advantage.
+# Metrics that, like the clip ratios, may differ between the trainers: each trainer averages them
+# over the micro-batches that it computes, and this project's trainer skips micro-batches whose
+# advantages are all zero.
 OF_MICRO_BATCHES = {"entropy"}
 
 

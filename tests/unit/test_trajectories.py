@@ -1,5 +1,5 @@
-"""Trajectories: the accepted files, stretches of epochs, and the interval for a policy's
-prompts."""
+"""Trajectories: the accepted files, stretches of epochs, and the interval for the mean over a
+policy's prompts."""
 
 import numpy as np
 import pandas as pd
@@ -136,8 +136,8 @@ def test_each_group_is_left_out_once_and_the_policy_chooses_again():
 )
 def test_intervals_for_the_chosen_prompts_cover_the_mean_over_new_pools(rule):
     """Simulated pools in which about a quarter of the prompts is never solved in 24 rollouts.
-    The true value is the mean over all pools. With about a hundred chosen prompts, whose outcomes
-    are skewed, coverage is a little below 95 %."""
+    The true value is the mean of the estimates over all pools. With about a hundred chosen prompts,
+    whose outcomes are skewed, coverage is a little below 95 %."""
     chance, intervals = np.random.default_rng(1), []
     for _ in range(150):
         p = chance.beta(0.35, 0.7, 300)

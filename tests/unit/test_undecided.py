@@ -24,7 +24,7 @@ def test_an_undecided_completion_is_not_right_and_is_counted(never):
         grade.undecided and grade.answered and not (grade.correct or grade.strict or grade.lenient)
     )
     assert not graders.grade("math", r"\boxed{x^2+1}", "x^2+1").undecided, (
-        "the same text needs no Math-Verify"
+        "a text that equals the reference needs no Math-Verify"
     )
     samples = [{"completion": text} for text in (r"\boxed{x^2+1}", r"\boxed{1+x^2}", "no answer")]
     row = prompt_difficulty.measure({"id": "p", "answer": "1+x^2"}, samples, "math")

@@ -329,7 +329,7 @@ def test_streams_of_a_program_that_dies_during_its_request_are_closed(world):
     socket.send_fds(connection, [b"%8d" % 100], [writer] * 3)
     connection.close()
     os.close(writer)
-    assert os.read(reader, 1) == b"", "the pipe must be closed in all processes"
+    assert os.read(reader, 1) == b"", "the pipe's write end must be closed in all processes"
 
 
 def test_a_server_that_dies_during_a_request_gives_a_one_line_error(monkeypatch, capsys):

@@ -1,5 +1,5 @@
 """A fault in a file is reported in one line with the place and the remedy. The exit status is not
-0, and results are unchanged."""
+0, and earlier results stay unchanged."""
 
 import json
 import subprocess
@@ -149,8 +149,8 @@ def test_a_prompt_is_graded_only_with_option_grade_prompt_too(tmp_path):
 
 
 def test_a_full_disk_leaves_no_half_written_file(tmp_path):
-    """A program reaches the limit on the size of files: it ends with one line, keeps the earlier
-    result, and leaves no temporary file."""
+    """A limit on the size of files acts as a full disk: the program ends with one line, keeps the
+    earlier result, and leaves no temporary file."""
     import resource
 
     rows = [row | {"id": f"p{i % 20}", "sample": i} for i, row in enumerate(COMPLETIONS * 50)]

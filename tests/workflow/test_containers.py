@@ -42,14 +42,14 @@ def test_a_definition_installs_the_lock_of_its_environment_and_nothing_else(name
         "a definition must leave all versions to its lock"
     )
     assert recipe.environ[0].startswith("PATH=/usr/local/bin:"), (
-        "the Python of the base image must come first"
+        "the Python of the base image must come first in PATH"
     )
     assert recipe.test
 
 
 @pytest.mark.parametrize("name", images.LOCKS)
 def test_the_lock_of_an_image_is_one_file_of_exact_versions_with_checksums(name):
-    # options are in the first lines
+    # the lines before the first blank line hold options
     _, requirements = (ROOT / images.LOCKS[name]).read_text().split("\n\n", 1)
     lines = [line for line in requirements.splitlines() if not line.startswith("    #")]
     requirement, checksum = (
@@ -198,7 +198,7 @@ def test_images_are_built_by_a_target_and_stay_built(world, stand_in):
     built = [call for call in stand_in.calls() if call["arguments"][0] == "build"]
     assert {call["arguments"][-1] for call in built} == {"envs/training.def", "envs/figures.def"}
     assert {call["name"] for call in built} == {"singularity"}, (
-        "spython calls the runtime by this name"
+        "spython must call the runtime by the name singularity"
     )
     for path in images.PATHS.values():
         assert "image of" in (world.folder / path).read_text()

@@ -20,8 +20,8 @@ def fresh(finished, tmp_path) -> World:
 
 
 def check_refused_and_kept(world: World, *words: str) -> None:
-    """Assert that Snakemake refuses the results with an error that contains `words`, and accepts
-    all results after the remedy in the error."""
+    """Assert that Snakemake refuses the results with an error that contains `words` and names
+    `--touch`, and that Snakemake plans no sampling and no training after `--touch`."""
     done = world.snakemake()
     output = done.stdout + done.stderr
     assert done.returncode != 0 and "--touch" in output

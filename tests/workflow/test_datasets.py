@@ -1,5 +1,5 @@
-"""Datasets from a small local hub (tests/hub.py) are compared with inputs.lock. Each error is
-one line."""
+"""Datasets from a small local hub (tests/hub.py) are compared with inputs.lock. Each error
+message is one line."""
 
 import json
 import shutil
@@ -61,7 +61,7 @@ def test_only_files_that_match_option_files_are_downloaded(work, dataset):
     assert not work.hub.has_request_for("main/test.jsonl") and not work.hub.has_request_for(
         "problems.py"
     )
-    # Without --files, the dataset has a file that is not in the lock.
+    # Without --files, the download also includes a file that is not in the lock.
     sha = files.sha256(dataset / "main/test.jsonl")
     assert_refused(
         work.dataset(),
@@ -74,8 +74,8 @@ def test_only_files_that_match_option_files_are_downloaded(work, dataset):
 
 
 def test_hidden_files_are_not_downloaded(work, dataset):
-    """The project's checksum files (seals) are in hidden folders and in no lock. If a dataset
-    contained a seal with another checksum, the project could not read the sealed file."""
+    """The project keeps its checksum files (seals) in hidden folders. If a dataset's hidden files
+    were downloaded, a seal with a wrong checksum could make the sealed file unreadable."""
     for name in (".seals/manifest.json", "main/.seals/test.jsonl", ".hidden.json"):
         (dataset / name).parent.mkdir(exist_ok=True)
         (dataset / name).write_text('{"a": 1}')
@@ -146,7 +146,7 @@ def test_a_killed_download_leaves_no_file_and_is_repeated(work, dataset):
     assert not work.leftovers()
 
 
-# --- the hub refuses
+# --- downloads that the hub refuses
 
 
 def test_an_unknown_repository_or_revision_and_a_malformed_name_are_refused(work, dataset, model):

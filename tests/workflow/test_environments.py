@@ -125,7 +125,7 @@ def test_clones_with_equal_locks_share_their_environments(tmp_path, wheels):
             done.stdout.count(f"packages of envs/{lock}.lock") for done in processes
         )
         assert installed_locks == (2 if lock in ("pip", "build") else 1), (
-            "pip and build are installed in both environments"
+            "the locks pip and build must be installed in .venv and in .venv-gpu"
         )
     assert (
         {path.name for path in shared.iterdir() if path.is_dir()}
@@ -213,7 +213,7 @@ def test_a_package_with_another_checksum_is_refused(tmp_path, wheels):
 
 def make_modules_of_another_python(folder: Path) -> str:
     """Fill `folder` with Python modules, as an environment module for another Python would add to
-    PYTHONPATH. Each of them ends the program that imports it. Return the entry of PYTHONPATH."""
+    PYTHONPATH. Each module ends a program that imports it. Return the entry of PYTHONPATH."""
     for name in (
         "snakemake",
         "yaml",

@@ -137,8 +137,8 @@ def test_every_estimate_stands_in_a_sentence_with_conditions_or_in_a_table():
 
 
 def change(folder, table: str, rows: dict, **cells) -> int:
-    """Set `cells` in all rows of a committed table whose columns have the values in `rows`. Return
-    the line number of the first of these rows."""
+    """Set `cells` in each row of a committed table that has the values in `rows`. Return the line
+    number of the first of these rows."""
     path = folder / findings.Committed(folder, {}).path(table)
     # the changed table would not have its committed checksum
     path.with_name("SHA256SUMS").unlink(missing_ok=True)

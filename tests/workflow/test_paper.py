@@ -1,5 +1,5 @@
-"""The text, numbers and tables of a study's supplement: every number of a result comes from a row
-of a summary and changes with this row."""
+"""The text, numbers and tables of a study's supplement: every number that reports a result is taken
+from a row of a summary table, and changes with this row."""
 
 import csv
 import re
@@ -42,7 +42,7 @@ def write(world, study="mini"):
 
 @pytest.fixture(scope="module", params=STUDIES)
 def written(request, tmp_path_factory):
-    """(a world, a study whose numbers are written in it). Tests must not change the world."""
+    """(a world, the study whose numbers were written there). Tests must not change the world."""
     world = World(tmp_path_factory.mktemp("written") / "world")
     write(world, request.param)
     return world, request.param
@@ -56,7 +56,7 @@ def test_every_number_equals_the_cell_that_its_name_refers_to(written):
     for row in rows:
         if not row["table"]:
             assert not row["key"].startswith(("gain", "difference", "claim", "finishing", "p.")), (
-                "only numbers of the design may come from no table"
+                "only numbers that describe the study's design may have no table"
             )
             continue
         lines = tables.setdefault(
@@ -136,7 +136,7 @@ def test_no_number_is_typed_into_the_text():
 def test_the_paper_has_no_warnings_and_no_number_from_elsewhere(world, study):
     write(world, study)
     folder = world.folder / "paper"
-    # the PDF is compiled without figures, because their axes have other numbers
+    # the PDF is compiled without figures, because numbers on their axes are in no source
     (folder / study / "figures").mkdir(exist_ok=True)
     command = [
         sys.executable,
@@ -161,7 +161,8 @@ def test_the_paper_has_no_warnings_and_no_number_from_elsewhere(world, study):
     assert ("greedy accuracy is reported beside it" in " ".join(plain.split())) == (
         study in ("mini", "mini_reference")
     )
-    plain = re.sub(r"^\s*\d\.\d\s+[A-Z]", "", plain, flags=re.MULTILINE)  # numbers of headings
+    # without the numbers of headings
+    plain = re.sub(r"^\s*\d\.\d\s+[A-Z]", "", plain, flags=re.MULTILINE)
     sources = [
         path.read_text() for path in (folder / study).rglob("*") if path.suffix in (".tex", ".csv")
     ]
@@ -173,7 +174,7 @@ def test_the_paper_has_no_warnings_and_no_number_from_elsewhere(world, study):
     known_numbers = set(NUMBER.findall(" ".join(sources))) | set(map(str, range(60)))
     known_numbers |= set(
         NUMBER.findall(" ".join(re.findall(r"[a-z]\w*-\w+", " ".join(sources))).replace("-", ""))
-    )  # names without their hyphens, because a line may break at a hyphen
+    )  # numbers of names without hyphens, because a line may break at a hyphen
     strange = {number for number in NUMBER.findall(plain) if number not in known_numbers}
     assert not {
         number for number in strange if not set(re.split("[.,]", number)) <= known_numbers

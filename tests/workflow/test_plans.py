@@ -37,8 +37,8 @@ OF_STUDY = {  # {study: all its figures}
     "recordings": FIGURES - {"tiers"} | {"compared"},  # all problems have the same tier
     "trajectories": {"difficulty", "trajectories"},
 }
-# In the small world of the tests, the task has a harder twin (figure `transfer`), and no policy
-# chooses by a signal (no figure `labels`).
+# In the world of the fixture `finished`, models are also tested on a harder task (figure
+# `transfer`), and no policy chooses by a signal (no figure `labels`).
 DRAWING = {f"plot_{name}" for name in OF_STUDY["mini"] - {"labels"} | {"transfer"}} | {
     "write_tables",
     "write_numbers",
@@ -188,7 +188,7 @@ INPUTS = ("fetch_dataset", "fetch_model", "prepare_task")
 @pytest.mark.parametrize("study", ["paper", "base_wrong", "variants"])
 def test_target_inputs_makes_all_that_a_study_needs_from_the_internet(world, study):
     """Inputs are made on the login node before any submission. They do not include computed files,
-    such as pretrained models."""
+    such as models that this project pretrains."""
     full_plan, plan = (
         world.plan(target, "--config", f"study={study}", profile="slurm")
         for target in ("all", "inputs")
@@ -272,7 +272,7 @@ def test_a_new_comment_in_a_program_that_samples_or_trains_reruns_nothing_expens
     assert finished.plan() == {}
     finished.edit("src/hardgrpo/training/recipes.py", lambda text: text + "\n# a comment\n")
     assert set(jobs(finished.plan())) <= CHEAP, (
-        "the summary uses this module to read specifications, so it must be made again"
+        "only cheap rules may be planned: the summary reads specifications with this module"
     )
 
 
@@ -356,8 +356,8 @@ def test_the_order_of_keys_in_the_configuration_plans_nothing(finished):
 
 
 def test_figures_and_paper_never_run_a_study(finished):
-    """In this world, one evaluation is newer than the summaries, one evaluation and all subsets are
-    missing, and the recipe has changed since the runs."""
+    """In this world, one evaluation is newer than the summaries, another evaluation and all subsets
+    are missing, and the recipe has changed since the runs."""
     shutil.copytree(
         ROOT / "results/reference", finished.folder / "results/reference", dirs_exist_ok=True
     )

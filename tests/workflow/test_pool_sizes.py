@@ -50,7 +50,7 @@ def check_refusal(done, *words) -> str:
 
 @pytest.fixture(scope="module")
 def planned(tmp_path_factory) -> World:
-    """A world in which nothing is run."""
+    """A world in which no job runs."""
     world = World(tmp_path_factory.mktemp("planned") / "world")
     pool(world)
     return world
@@ -114,8 +114,8 @@ def test_a_budget_as_large_as_the_pool_is_planned(planned):
 
 @pytest.mark.parametrize(
     ("task", "pool_size"),
-    # pools of known size: a generated pool, and a pool from a hub whose number of problems is
-    # configured
+    # pools of known size: a generated pool, and a pool from a hub with a configured number of
+    # problems
     [("swaps", 500), ("gsm8k", 7473)],
 )
 def test_a_budget_that_exceeds_a_pool_of_known_size_is_refused_when_planned(

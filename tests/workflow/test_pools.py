@@ -188,4 +188,4 @@ def test_a_training_on_a_prompt_that_is_too_long_is_refused_before_its_first_upd
         path_of("train_grpo"), ["--spec", "spec.yaml", "--output", "out"], tmp_path
     )
     assert done.returncode == 1 and not (tmp_path / "out").exists()
-    assert "1 such prompts: 'b'" in done.stderr and "Traceback" not in done.stderr
+    assert "number of such prompts: 1; first: 'b'" in done.stderr and "Traceback" not in done.stderr

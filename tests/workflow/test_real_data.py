@@ -217,7 +217,7 @@ def test_a_changed_answer_is_an_error_until_the_lock_is_updated(copied):
     assert lock_before["problems"].pop("gsm8k/test") != lock_after["problems"].pop("gsm8k/test")
     assert lock_after == lock_before, "other entries of the lock have changed"
     assert prepare(copied, split, ("gsm8k", "train")) == (0, []), (
-        "the lock's new entry must equal the file"
+        "the new entry of the lock must match the file"
     )
 
 
@@ -242,7 +242,7 @@ def test_a_missing_line_is_reported_with_file_and_numbers(copied):
         f"data/bbh/tracking_shuffled_objects_{name}_objects.json"
         for name in ("three", "five", "seven")
     )
-    remedy = "; the file is truncated or another version: get the pinned one"
+    remedy = "; the file is truncated or is another version; get the pinned version"
     assert sorted(errors) == sorted(
         f"error: {line}{remedy}"
         for line in (
@@ -274,8 +274,8 @@ def test_without_local_copies_the_hub_is_asked(copied):
 
 @pytest.mark.parametrize("task", ["gsm8k", "gsm8k_1024_cut", "swaps"])
 def test_worked_solutions_are_written_by_the_workflow_and_right_to_the_grader(prepared, task):
-    """For GSM8K, the file has all 7,473 solutions, without calculator annotations, and with the
-    answer in the box that the prompt requires."""
+    """For GSM8K, solutions.jsonl has all 7,473 solutions, without calculator annotations, and with
+    the answer in the box that the prompt requires."""
     name = f"results/tasks/{task}/solutions.jsonl"
     done = prepared.snakemake("--config", f"data={DATA}", "--", name, target(task, "train"))
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]

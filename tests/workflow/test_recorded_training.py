@@ -1,5 +1,5 @@
-"""Recorded training runs in the workflow: a small run with known results, and the real run if its
-file exists."""
+"""Recorded training runs in the workflow: a small run with known results, and a published run if
+its file exists."""
 
 import csv
 import gzip
@@ -44,7 +44,8 @@ def configure(config) -> None:
 
 @pytest.fixture
 def followed(world):
-    """A trajectory with five prompts of each kind. Rows may be in any order."""
+    """A trajectory with five prompts of each kind. The file's rows are in reverse order, because any
+    order is allowed."""
     rows = [
         (f"{kind}{n}", epoch, correct, 4)
         for n in range(5)

@@ -181,7 +181,7 @@ def change_row(number, **fields):
         (ROWS[1:], ROWS, "before.jsonl: 1 of 12 prompts of after.jsonl are missing, the first is 'q0'"),
         (ROWS, change_row(3, id="x"), "after.jsonl: 1 of 12 prompts of before.jsonl are missing, the first is 'q3'"),
         (ROWS, rows_of(lambda n: 1, samples=3), "after.jsonl: 3 completions of each prompt, but 4 in before.jsonl"),
-        (change_row(2, completions=["a"]), ROWS, "before.jsonl: prompt 'q2' has 1 completions, others have 4"),
+        (change_row(2, completions=["a"]), ROWS, "before.jsonl: prompt 'q2' has 1 completions, other prompts have 4"),
         (change_row(2, completions=[]), ROWS, "before.jsonl, row 3: 'completions' is []"),
         (change_row(2, completions=[1]), ROWS, "before.jsonl, row 3: 'completions' is [1]"),
         (change_row(2, id=""), ROWS, "before.jsonl, row 3: 'id' is empty"),

@@ -1,5 +1,5 @@
-"""Recorded completions in the workflow: small made-up recordings, and the real ones if they
-exist."""
+"""Recorded completions in the workflow: small made-up recordings, and published recordings if
+their files exist."""
 
 import json
 import subprocess
@@ -115,8 +115,8 @@ def test_a_study_of_recordings_runs_without_weights(recorded):
 def test_recordings_without_prompts_or_of_the_base_model_alone_give_difficulties_and_subsets(
     recorded,
 ):
-    """Prompts have different numbers of completions, a text ends within a character, and the
-    numbers in the names of checkpoints have leading zeros."""
+    """Prompts have different numbers of completions, a text ends in the middle of a character (half
+    of a surrogate pair), and the numbers in the names of checkpoints have leading zeros."""
     data = recorded.folder / "data/mine"
     rows = [json.loads(line) for line in (data / "base.jsonl").read_text().splitlines()]
     for row in rows:
@@ -405,8 +405,7 @@ def test_the_study_of_the_real_recordings_has_the_expected_numbers(world):
     ]
     path = world.folder / "results/summaries/recordings/parts.csv"
     kinds = dict.fromkeys(("model", "task", "policy"), str) | dict.fromkeys(columns, float)
-    # The rows of these tasks are from these models, all other rows from the model with 14B
-    # parameters.
+    # {task: model whose row is checked}; for all other tasks, the model with 14B parameters
     of_task = {"shuffled_objects_seven": "qwen3-4b-recorded", "dyck": "qwen3-8b-recorded"}
     rows = {
         (r["task"], r["policy"]): r
@@ -439,8 +438,8 @@ def test_the_study_of_the_real_recordings_has_the_expected_numbers(world):
         world.folder / "results/summaries/recordings/subsets.csv",
         {"task": str, "policy": str, "prompts": float},
     )
-    # The authors' subsets have 47, 22 and 17 prompts. Their second subset is smaller than 26,
-    # because the authors graded prompt and completion together.
+    # The authors' subsets have 47, 22 and 17 prompts. Their second subset has 22 instead of 26
+    # prompts, because the authors graded prompt and completion together.
     assert [
         r["prompts"]
         for r in subsets

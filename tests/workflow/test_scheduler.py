@@ -1,4 +1,5 @@
-"""Snakemake's own processor time while a study runs."""
+"""Snakemake starts no timer when a job finishes: such timers would cost much processor time (see
+hardgrpo.workflow.startup)."""
 
 import os
 import subprocess

@@ -19,8 +19,8 @@ LOCKS = ("figures", "build", "pip")
 
 
 class Clone:
-    """A folder with a Makefile and empty locks. The environment of a lock is `place`, in the folder
-    `shared`."""
+    """A folder with a Makefile and empty locks. `place` is the environment of the lock `figures`,
+    in the folder `shared`."""
 
     def __init__(self, folder: Path):
         self.folder, self.shared = folder / "clone", folder / "above/shared"

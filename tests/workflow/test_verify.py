@@ -1,4 +1,4 @@
-"""`rule verify`: no paper is compiled from outputs that contradict each other or their raw
+"""`rule verify`: no paper is compiled from summaries that contradict each other or the raw
 files."""
 
 import gzip

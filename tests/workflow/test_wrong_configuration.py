@@ -14,7 +14,7 @@ from hardgrpo.study import checks, configuration
 CONFIG = project_config.config()
 FACT_DEMONSTRATIONS = CONFIG["models"]["knowing"]["source"]["demonstrations"]["facts"]
 
-# A recipe whose curriculum sorts by pass rates needs a policy that measures them.
+# A study that is refused: the recipe sorts by pass rates, which the policy does not measure.
 BY_RATE = {
     "arms": [{"policy": "agreement_lowest", "recipe": "mini_by_rate"}],
     "models": ["tiny"],

@@ -1,11 +1,12 @@
-"""The cost of choosing prompts while training: a selector's work in a sampling step, and a whole
-sampling step with a selector, compared with an update of plain GRPO.
+"""The cost of choosing prompts during training: the time of a selector's work in a sampling step,
+and of a complete sampling step with a selector. Both are compared with an update of plain GRPO.
 
 The selector's work (choosing prompts, receiving rewards, writing its state) is measured for a pool
 of 10,000 prompts, relative to the seconds of an update of the miniature's model. The ratio is
-smaller for larger models. Whole sampling steps with a selector and updates of plain GRPO are timed
-in alternating pairs, in runs on the miniature's whole pool. A step with process rewards also trains
-the reward model. Embedding the pool, which `targeted` does once per run, has its own row.
+smaller for larger models. Complete sampling steps with a selector and updates of plain GRPO are
+timed in alternating pairs, in runs on all prompts of the miniature's pool. A step with process
+rewards also trains the reward model. Embedding the pool, which `targeted` does once per run, has
+its own row.
 """
 
 import benchmarks
@@ -91,8 +92,8 @@ def run(options) -> list[dict]:
 
 
 def write_spec(demo_spec: Path, path: Path, keys: dict) -> Path:
-    """Write the specification of a run of the miniature on its whole pool, with further keys in its
-    recipe. Return the path of the specification."""
+    """Write the specification of a run on all prompts of the miniature's pool, with `keys` added to
+    the recipe. Return the path of the specification."""
     problems = files.read_jsonl(benchmarks.ROOT / Spec.read(str(demo_spec)).problems, {"id": str})
     subset = str(path.with_suffix(".csv"))
     files.write_rows(subset, ["id"], [{"id": problem["id"]} for problem in problems])

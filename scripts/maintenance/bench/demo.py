@@ -2,7 +2,7 @@
 With --before, the seconds are compared with those of another clone.
 
 The seconds are sums over the jobs of a stage. With two cores, which run two jobs at once, the demo
-takes about half the sum.
+takes about half the sum over all stages.
 """
 
 from benchmarks import ROOT, Skipped, row
@@ -13,7 +13,7 @@ import re
 from collections import defaultdict
 from pathlib import Path
 
-STAGES = {  # by rule; rules plot_* are `figures`, all other rules `the rest`
+STAGES = {  # {rule: stage}; rules plot_* have the stage `figures`, unlisted rules `the rest`
     "pretrain_model": "pretraining",
     "probe": "probing",
     "train_grpo": "training",
@@ -25,7 +25,7 @@ STAGES = {  # by rule; rules plot_* are `figures`, all other rules `the rest`
 } | dict.fromkeys(
     ["verify", "judge_claims", "write_tables", "write_numbers"], "checks, tables, numbers"
 )
-MIN_TRAINING_SECONDS = 10  # a shorter record is not of a real training (`--touch` records 0 s)
+MIN_TRAINING_SECONDS = 10  # a smaller sum means no real training (`--touch` records 0 s)
 
 
 def run(options) -> list[dict]:
@@ -58,7 +58,7 @@ def seconds_by_stage(clone: Path) -> dict[str, float]:
         # a record of another version of Snakemake, or a file that is not a record of a job
         except (OSError, ValueError, KeyError, TypeError):
             continue
-        seed = re.search(r"seed(\d+)", log)  # study mini_reference has more seeds
+        seed = re.search(r"seed(\d+)", log)  # study mini_reference also has seeds that mini lacks
         # exclude jobs of studies other than mini
         if not any(name in log for name in ("mini_", "wordy", "recorded")) and (
             seed is None or int(seed[1]) in seeds

@@ -1,10 +1,10 @@
-"""Grading of recorded GSM8K completions compared with Math-Verify: the speed, and every grade that
-differs.
+"""Compare this project's grading of recorded GSM8K completions with Math-Verify: the speed and the
+grades.
 
-Math-Verify reads the whole completion, as in most programs that use it, and grades every eighth
-completion when its speed is measured. Grades are also compared with those of Math-Verify on the
-last box alone. grading_differences.csv lists the completions whose grade differs from one of these
-two grades of Math-Verify, with the reason if it is known.
+Math-Verify gives each completion two grades: of the whole completion, as in most programs that use
+Math-Verify, and of the last box alone. grading_differences.csv lists the completions for which this
+project's grade differs from one of these two grades, with the reason if it is known. The speed of
+Math-Verify is measured on every eighth completion, read as a whole.
 """
 
 from benchmarks import Skipped, compare, row

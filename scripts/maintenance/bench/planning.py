@@ -1,8 +1,9 @@
 """The time that Snakemake needs before a job runs, in three cases: `snakemake -n` for a study,
 `snakemake -n` for the same study with ten times the seeds, and `snakemake` for a finished study.
 
-Times are processor times, which do not depend on other processes. The baseline is Snakemake's start
-with a workflow of one rule; in the second case, the baseline is the first case.
+Times are processor times, which do not depend on other processes. The baseline of the first and the
+third case is Snakemake's start with a workflow of one rule. The baseline of the second case is the
+first case.
 """
 
 import benchmarks

@@ -4,7 +4,7 @@ whose outcomes determine the same subset (the cheapest proof), and with full pro
 The benchmark replays known outcomes: of the Qwen3-4B recording, if it exists, and of a simulated
 pool. In rows "decided only", probing stops when the subset is decided. In rows "as the program",
 probing follows probe_early.py, which at confidence 1 then draws the remaining samples of the chosen
-prompts; the baseline of these rows also includes these samples. Every subset is compared with the
+prompts; the cheapest proof then also includes these samples. Every subset is compared with the
 subset of full probing. With confidence 1, the benchmark fails if the subsets differ. With a lower
 confidence, a row counts the chosen prompts that full probing would not choose.
 """
@@ -76,7 +76,7 @@ def measure(
     probing follows probe_early.py; else it stops when the subset is decided. The first row's
     baseline is the fewest samples that prove a subset, averaged over the seeds. With `together`, a
     single probe decides the subsets of all seeds, and the baseline is the largest of the seeds'
-    fewest samples, which no such probe can undercut."""
+    fewest samples: no probe that decides all these subsets needs fewer."""
     name = f"{pool_name}, {' '.join(map(str, policy.values()))}, {f'batches of {batch}' if batch > 1 else 'one at a time'}, "
     name += "as the program" if program else "decided only"
     name += f", confidence {confidence}" if confidence < 1 else ""

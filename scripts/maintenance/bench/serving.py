@@ -1,12 +1,12 @@
 """Sampling through a server: throughput with `vllm serve` on the CPU, and memory with 100,000
 prompts.
 
-Throughput compares `hardgrpo.sampling.server_engine` with a bare asyncio client that sends the same
-requests with the same limit and stores nothing. On two cores, server and client compete for the
-processor, and the throughput varies by a tenth between measurements. Therefore the processor times
-of the two clients are compared as well. The memory benchmark compares two probes
-(scripts/probe/probe.py) of a server that answers immediately; one probe has ten times as many
-prompts as the other.
+The throughput benchmark compares `hardgrpo.sampling.server_engine` with a bare asyncio client that
+sends the same requests with the same concurrency and stores nothing. On two cores, server and
+client compete for the processor, and the throughput varies by a tenth between measurements.
+Therefore the processor times of the two clients are compared as well. The memory benchmark compares
+two probes (scripts/probe/probe.py) of a server that answers immediately; one probe has ten times as
+many prompts as the other.
 """
 
 import benchmarks
@@ -233,7 +233,8 @@ def wait_until_it_listens(process: subprocess.Popen, url: str) -> None:
 
 
 def measure_memory() -> list[dict]:
-    """Row of the peak memory of a probe with 100,000 and of a probe with 10,000 prompts."""
+    """One row: the peak memory of a probe with 100,000 prompts, and as baseline the peak memory of
+    a probe with 10,000 prompts."""
     with scratch() as folder:
         process = subprocess.Popen(
             [sys.executable, "-c", INSTANT_SERVER], stdout=subprocess.PIPE, text=True

@@ -1,7 +1,7 @@
-"""The startup of programs: the processor time of `--help` compared with that of Python alone, and
-whether `--help` and `snakemake -n` load torch, which they must not.
+"""The startup of programs: the processor time of `--help` compared with that of Python alone.
+`--help` and `snakemake -n` must not load torch.
 
-Programs that need torch and run on the machine of Snakemake are forked from a process that has
+Programs that need torch and run on the same machine as Snakemake are forked from a process that has
 loaded torch (src/hardgrpo/runtime/warm.py).
 """
 

@@ -4,9 +4,9 @@ prompts, lengths and optimiser.
 scripts/training/train_grpo.py and TRL's script each retrain a run of the finished miniature for a
 few updates, in alternating pairs. A step's seconds are TRL's `step_time` in both programs
 (sampling, reward, forward and backward pass, without the optimiser). The first step does not count.
-Both programs have the workflow's environment variables. In three cases both have the same settings:
-without a KL term, with a KL term, and in micro-batches instead of all completions at once. In a
-fourth case, only TRL's script uses gradient checkpointing, which is its default.
+Both programs have the workflow's environment variables. In three cases both programs have the same
+settings: without a KL term, with a KL term, and in micro-batches instead of all completions at
+once. In a fourth case, only TRL's script uses gradient checkpointing, which is its default.
 """
 
 import benchmarks

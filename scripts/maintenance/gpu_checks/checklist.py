@@ -30,8 +30,8 @@ LATER_DIFFERENCE = 0.1  # the same for the last update
 # The mean difference of the last update must be below GROWTH times that of the first update, plus
 # ROUNDING.
 GROWTH, ROUNDING = 1.5, 0.005
-# Smallest KL of the last update for `check_sync`. With a larger KL, the mean difference exceeds the
-# limit of GROWTH if vLLM has not received the trained weights.
+# `check_sync` needs a KL above this value in the last update. With a smaller KL, the mean
+# difference may stay below the limit of GROWTH although vLLM has not received the trained weights.
 LEAST_KL = 0.005
 # Largest mean difference of a token's log-probability between vLLM and transformers, with and
 # without an adapter.
@@ -40,7 +40,7 @@ SCORE_DIFFERENCE = 0.06
 # different shapes.
 FIRST_KL = 2e-3
 SCORING = ROOT / "scripts/maintenance/gpu_checks/scoring.py"
-# A program that a check kills must not run in a child of a warm process.
+# Environment of the programs that a check stops: they must not run in a child of a warm process.
 WITHOUT_WARM = {warm.SOCKET: warm.OFF}
 KERNEL = """
 import torch, triton, triton.language as tl
@@ -362,8 +362,8 @@ def lacks_two_gpus(bench: Workbench) -> dict | None:
 
 
 def compare_engines(bench: Workbench) -> dict:
-    """Numbers of an engine on two GPUs. Raise `Failed` if the mean log-probability of a token differs
-    too much from the mean of an engine on one GPU."""
+    """The speed of an engine on two GPUs. Raise `Failed` if the mean log-probability of a token
+    differs too much from the mean of an engine on one GPU."""
     heads = bench.config["models"][bench.setting.small]["shape"]["heads"]
     if heads % 2:  # vLLM refuses such a model
         return {"engine_on_two": f"left out: {heads} attention heads cannot be halved"}
@@ -425,7 +425,7 @@ def check_sync(run: Run, numbers: dict) -> None:
 
 
 def checksum(bench: Workbench, model: str, base: str) -> str:
-    """The checksum of a model's weights, see scoring.py."""
+    """The checksum of a model's weights in precision `base`, see scoring.py."""
     return (
         bench.run("checksum", SCORING, "checksum", bench.model(model), base)
         .strip()
@@ -436,8 +436,8 @@ def checksum(bench: Workbench, model: str, base: str) -> str:
 def kill_and_resume(
     bench: Workbench, name: str, model: str, recipe: dict, least_updates: int, **options
 ) -> tuple[Run, dict]:
-    """(a run that was killed after at least `least_updates` saved updates and resumed, the numbers
-    of this run)."""
+    """(run, numbers) of a run that was killed after at least `least_updates` saved updates and then
+    resumed. The numbers hold the update from which the run resumed."""
     bench.clear(name)
     with bench.start(
         name, "train_grpo", *bench.training(name, model, recipe, **options), **WITHOUT_WARM
@@ -483,9 +483,9 @@ def stop_run(bench: Workbench, name: str, model: str, recipe: dict, **options) -
 
 
 def score_adapter(bench: Workbench, model: str, folder: Path) -> dict:
-    """Mean differences of a token's log-probability: between vLLM and transformers (the larger of
-    the differences without and with the adapter), and between the model without and with the
-    adapter in transformers."""
+    """Mean differences of a token's log-probability. `scores_differ`: between vLLM and
+    transformers, the larger of the means without and with the adapter. `adapter_changes`: in
+    transformers, between the model without the adapter and the model with the adapter."""
     adapter = bench.folder / "adapter"
     shutil.rmtree(adapter, ignore_errors=True)
     bench.run("adapter", SCORING, "adapter", folder, adapter)

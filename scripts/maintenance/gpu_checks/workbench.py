@@ -176,7 +176,8 @@ class Workbench:
         recipe = {"adapter": None} | self.config["recipes"][name] | self.setting.changes | changes
         if not self.has_vllm and recipe["generation"] == "vllm":
             recipe["generation"] = "transformers"
-        if not self.has_vllm and recipe["base"] == "nf4":  # bitsandbytes is in vLLM's environments
+        # only environments with vLLM have bitsandbytes, which nf4 needs
+        if not self.has_vllm and recipe["base"] == "nf4":
             recipe["base"] = "bf16"
         return recipe
 
@@ -199,8 +200,8 @@ class Workbench:
     def start(
         self, name: str, program: Path | str, *arguments, **env: str
     ) -> Iterator[subprocess.Popen]:
-        """Run a program, with its output in NAME.log. Its processes are killed at the end of the
-        block."""
+        """Run a program, with its output in NAME.log. The program and its child processes are
+        killed at the end of the block."""
         path = program if isinstance(program, Path) else next(ROOT.glob(f"scripts/*/{program}.py"))
         environment = (
             os.environ

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pandas as pd
 
-ARMS = [("", ""), ("random", "mini_100"), ("random", "mini_100_quarter")]  # (policy, recipe)
+# (policy, recipe); ("", "") is the base model
+ARMS = [("", ""), ("random", "mini_100"), ("random", "mini_100_quarter")]
 
 
 def gains(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:

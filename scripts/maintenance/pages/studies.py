@@ -1,6 +1,6 @@
-"""The table of docs/reproduce.md: every study, its question, its runs, and the GPU-hours to train and
-test them on H100s by the uncalibrated cost model, or what the study needs instead. The names of
-studies with committed summaries are bold."""
+"""The table of docs/reproduce.md: every study with its question, its number of runs, and the
+GPU-hours to train and test the runs on H100s by the uncalibrated cost model, or what the study
+needs instead of GPUs. The names of studies with committed summaries are bold."""
 
 from hardgrpo.planning import durations
 from hardgrpo.planning.durations import Job, ResolvedJob

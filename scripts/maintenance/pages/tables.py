@@ -1,5 +1,5 @@
-"""docs/tables.csv, from the registry: each table and figure, its inputs, and the function that
-makes it."""
+"""Make docs/tables.csv from the registry: each table and figure, its inputs, and the function that
+makes the table or figure."""
 
 from hardgrpo.analysis import summaries
 from hardgrpo.report import registry
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pandas as pd
 
-# {table: number of the table in HE with the same content}
+# {table: number of HE's table with the same content}
 HE = {"gain": 1, "learnable": 2, "weaker_signal": 3, "out_of_distribution": 4}
 COLUMNS = ["kind", "name", "number", "shows", "made_from", "function", "columns"]
 
@@ -43,7 +43,7 @@ def made_from(root: Path, config: dict) -> pd.DataFrame:
 
 
 def same_in_paper(root: Path, config: dict) -> pd.DataFrame:
-    """The tables that HE also has, with their numbers in HE and in the PDF."""
+    """The tables that HE also has, with the number of each table in HE and in the PDF."""
     numbers = numbered(root, config)
     lines = [
         [f"Table {number}", f"`{name}`", f"Table {numbers[name]}" if name in numbers else ""]
@@ -53,7 +53,7 @@ def same_in_paper(root: Path, config: dict) -> pd.DataFrame:
 
 
 def numbered(root: Path, config: dict) -> dict[str, int]:
-    """{table: number} in the PDF of the reference study, which leaves out empty tables."""
+    """{table: number} in the PDF of the reference study. The PDF leaves out empty tables."""
     text = (root / "paper/supplement.tex").read_text(encoding="utf-8")
     text_order = [
         name for name in re.findall(r"\\resulttable\{(\w+)\}", text) if name in registry.TABLES

@@ -21,8 +21,8 @@ def tables(arguments) -> dict[str, list[dict]]:
 
 @pytest.fixture(scope="session")
 def require_local_tables(arguments) -> None:
-    """Skip if the tables are the committed reference, because local raw files belong to other
-    runs."""
+    """Skip if the tables are the committed reference results, because local raw files belong to
+    other runs."""
     if arguments.reference:
         pytest.skip(
             "the tables are the committed reference results, whose raw files are not in this clone"

@@ -24,22 +24,22 @@ from statistics import mean, variance
 import pytest
 from scipy import stats
 
-CELLS, FILES, COMPLETIONS = 8, 12, 200  # numbers that are checked: cells, files, rows of a file
+CELLS, FILES, COMPLETIONS = 8, 12, 200  # most cells, files, and rows of a file that are checked
 
 
 def sample(arguments, items: list, count: int, key: str) -> list:
-    """Up to `count` items in their order, drawn with the study's name and `key` as seed."""
+    """Up to `count` random items in their order, with the study's name and `key` as seed."""
     rng = random.Random(f"{arguments.study}:{key}")
     return [items[i] for i in sorted(rng.sample(range(len(items)), min(count, len(items))))]
 
 
-@cache  # runs may share a base model
+@cache  # because runs may share the file of a base model
 def graded(path: Path) -> list[dict]:
     return list(csv.DictReader(io.StringIO(files.read_text(path), newline="")))
 
 
 def rates(rows: list[dict], step: str, decoding: str, column: str = "correct") -> dict[str, float]:
-    """{problem: mean of `column` over the problem's samples} at one step."""
+    """{problem: mean of `column` over the problem's samples} at one step and decoding."""
     by_problem = defaultdict(list)
     for row in rows:
         if row["step"] == step and row["decoding"] == decoding:
@@ -49,8 +49,8 @@ def rates(rows: list[dict], step: str, decoding: str, column: str = "correct") -
 
 @pytest.fixture(scope="session")
 def raw(arguments, study, runs, require_local_tables) -> list[tuple]:
-    """(model, task, policy, recipe, eval_task, [(rows of the base model, rows of the run)]) of a
-    sample of cells with evaluation files."""
+    """(model, task, policy, recipe, eval_task, [(rows of the base model, rows of the run)]) for each
+    cell of a sample of the cells whose evaluation files all exist."""
     cells = []
     for (model, task, policy, recipe), group in runs.items():
         for test in study.eval_tasks(task, model):
@@ -153,7 +153,7 @@ def test_intervals_agree_with_the_completions(tables, raw):
 
 
 def test_grades_agree_with_the_completions(arguments, study, require_local_tables):
-    """Sampled completions, graded again, get the grades of the evaluation files."""
+    """A sample of completions, graded again, gets the grades of the evaluation files."""
     pairs = []
     for path in paths.evaluations(study):
         texts = Path(paths.completions(path))

@@ -48,7 +48,8 @@ def test_columns(arguments):
 
 
 def test_cells(study, tables, runs):
-    """Tables have one row for each arm and test, and the row counts all seeds of the study."""
+    """Tables `gains` and `parts` have one row for each arm and test, whose `seeds` counts all seeds
+    of the study."""
     failures = []
     expected = {
         (*cell, test): len(seeds)
@@ -87,7 +88,7 @@ def test_ranges(tables):
             elif column in SHARES and not -TOLERANCE <= value <= 1 + TOLERANCE:
                 failures.append(f"{place}: {column} is {value}, not between 0 and 1")
             elif column in CHANGES and not -1 - TOLERANCE <= value <= 1 + TOLERANCE:
-                # Finishing and correctness may both leave this range; their sum may not.
+                # Finishing and correctness may each leave this range; their sum, the gain, may not.
                 if column in ("gain", "difference"):
                     failures.append(f"{place}: {column} is {value}, not between -1 and 1")
             elif column == "rollouts" and value == row["tokens"] == 0:
@@ -283,7 +284,8 @@ def logit(share: float) -> float:
 
 
 def test_parity(study, tables, runs):
-    """What the study holds constant is constant within each task, in every run."""
+    """Each column in the study's `held_constant` has one value in all runs of a model and task, and
+    the table has every run of the study."""
     failures, first_values = [], {}
     for _, place, row in rows_of(tables, "parity"):
         for column in study.entry.get("held_constant", []):

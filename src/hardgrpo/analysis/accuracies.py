@@ -110,12 +110,12 @@ def tiers(cells: list[Cell]) -> list[dict]:
 
 def catches_up(cells: list[Cell]) -> list[dict]:
     """The first checkpoint whose accuracy is at least the `target`, the final accuracy of policy
-    `all` with the study's first recipe.
+    `all` with the study's first recipe. Without this policy, a task has no rows.
 
-    `step` is this checkpoint for the accuracy averaged over seeds, and `steps` the last checkpoint.
-    `seeds_reached` is the number of seeds that reach the target. `step_first` and `step_last` are
-    the checkpoints at which the quickest and the slowest of these seeds reach the target; both are
-    empty if no seed reaches the target.
+    `step` is this checkpoint for the accuracy averaged over seeds; empty if the mean accuracy never
+    reaches the target. `steps` is the last checkpoint. `seeds_reached` is the number of seeds that
+    reach the target. `step_first` and `step_last` are the checkpoints at which the quickest and the
+    slowest of these seeds reach the target; both are empty if no seed reaches the target.
     """
     final_accuracies = {
         (c.model, c.task, c.eval_task): c.rates(c.last_step).mean()

@@ -38,7 +38,7 @@ class Cell:
     reach: list[pd.DataFrame] | None = None  # evaluations of the base models' reach samples
     # whether the recipe is the study's first recipe, or the runs are recorded
     is_first_recipe: bool = True
-    # arms (policy, recipe) to compare with although both policy and recipe differ
+    # arms (policy, recipe) to compare this arm with although both policy and recipe differ
     compared_with: tuple[tuple[str, str], ...] = ()
 
     @property

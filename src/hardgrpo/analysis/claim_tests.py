@@ -84,8 +84,8 @@ def difference(claim: dict, study: Study) -> list[dict]:
 
 
 def difference_by_recipe(claim: dict, study: Study) -> list[dict]:
-    """`policy` minus `minus`, both trained by the same recipe: a row for each recipe except the
-    study's first."""
+    """`policy` minus `minus`, both trained by the same recipe: a row for each recipe of both
+    policies, except the study's first recipe."""
     rows = []
     for row in study.rows("differences", claim):
         recipe = row["recipe"]
@@ -154,8 +154,8 @@ def ahead(claim: dict, study: Study) -> list[dict]:
 
 
 def order(claim: dict, study: Study) -> list[dict]:
-    """The smallest of the differences of each policy in the list `policies` minus the next policy.
-    A cell that lacks any of these differences has no row."""
+    """The smallest difference between a policy of the list `policies` and the next policy of the
+    list (the former minus the latter). A cell that lacks any of these differences has no row."""
     rows, pairs = [], list(zip(claim["policies"], claim["policies"][1:]))
     for cell_rows in study.by_cell("differences", claim).values():
         links = [
@@ -218,8 +218,8 @@ def learnable(claim: dict, study: Study) -> list[dict]:
 
 
 def smaller_lead(claim: dict, study: Study) -> list[dict]:
-    """The lead of `policy` over `minus` in a model minus the same lead in a model that the study's
-    `weaker_signal` names, on the same task, unpaired."""
+    """The lead of `policy` over `minus` in one model, minus the lead of `policy` over `minus` in a
+    model that the study's `weaker_signal` names, on the same task, unpaired."""
     leads = {cell_of(row): (row, interval) for row, interval in _leads(study, claim)}
     rows = []
     for weaker in (cell for cell in leads if cell[0] in study.weaker):
@@ -303,7 +303,7 @@ def tiers(claim: dict, study: Study) -> list[dict]:
 
 
 def parts(claim: dict, study: Study) -> list[dict]:
-    """The part finishing minus the part correctness of the gain of `policy`, at the last
+    """Finishing minus correctness, the two parts of the gain of `policy`, at the last
     checkpoint."""
     last_rows = {}
     for row in study.rows("parts", claim, arm=claim["arm"]):
@@ -341,9 +341,8 @@ def catches_up(claim: dict, study: Study) -> list[dict]:
 
 
 def rollouts_saved(claim: dict, study: Study) -> list[dict]:
-    """The share of the baseline's rollouts that `policy`, an arm with a selector, saves on the way
-    to the baseline's final accuracy. The baseline is the same policy with the study's first
-    recipe."""
+    """The share of the baseline's rollouts that the claim's arm saves until it reaches the
+    baseline's final accuracy. The baseline is the arm's policy with the study's first recipe."""
     name = f"share of rollouts saved by {claim['arm']}"
     return [
         _cell_result(
@@ -401,7 +400,7 @@ def fit(claim: dict, study: Study) -> list[dict]:
 
 
 def fit_base(claim: dict, study: Study) -> list[dict]:
-    """R^2 of the base model's accuracy and the gain over models and tasks, for each of `policies`.
+    """R^2 of base accuracy and gain in a regression over models and tasks, for each of `policies`.
 
     A gain is accuracy minus base accuracy. Noise in the base accuracy therefore makes gain and base
     accuracy correlate negatively.

@@ -48,8 +48,8 @@ def read(path: str | Path) -> list[dict]:
 
 
 def _problem(claim: dict, earlier_claims: list[dict]) -> str | None:
-    """The problem of a claim and its remedy, or None. `earlier_claims` precede the claim in the
-    file."""
+    """What is wrong with a claim and how to mend it; None if nothing is wrong. `earlier_claims`
+    precede the claim in the file."""
     for key in ("id", "paper", "claim", "test"):
         if not isinstance(claim.get(key), str):
             return f"'{key}' is missing or not text; every claim has id, paper, claim and test"

@@ -56,7 +56,7 @@ def pools(counts: list[dict], budget: float) -> dict[str, list[dict]]:
     for file, members in by_file.items():
         if policies.subset_size(budget, len(members)) < 1:
             raise UserError(
-                f"{file}: a budget of {budget} of {len(members)} prompts is less than one prompt; raise the budget"
+                f"{file}: {budget} x {len(members)} prompts are less than one prompt; raise the budget"
             )
     distinct = [row for row in counts if first_rows[row["id"]] is row]
     return {ALL: distinct} | (by_file if len(by_file) > 1 else {})
@@ -98,18 +98,18 @@ class BeforeAfter:
         self.lost = np.where(solved_before, 1 - self.solved, 0.0)
 
     def shares(self) -> np.ndarray:
-        """(K + 1,) expected share of the prompts with c right answers among the K samples, by c."""
+        """(K + 1,) expected share of prompts with c right answers among K samples, for each c."""
         return self.weights.mean(axis=1)
 
     def parts(self, values: np.ndarray, chosen_parts: np.ndarray) -> np.ndarray:
         """(S, N) contributions of each seed and prompt. For each seed, the mean of the
         contributions over all prompts is the mean of `values` over the chosen prompts.
 
-        `chosen_parts` (K + 1,) is, for each c, the share of prompts that is chosen. These shares
-        are treated as fixed. The mean over chosen prompts is a ratio: the sum of weight times
-        value, divided by the sum of the weights. The contributions are the linearisation of the
-        ratio about its mean over seeds, so that `statistics.mean_interval` of the contributions is
-        the interval of the ratio.
+        `chosen_parts` (K + 1,) holds for each c the chosen share of the prompts with c right
+        answers. These shares are treated as fixed. The mean over chosen prompts is a ratio: the sum
+        of weight times value, divided by the sum of the weights. The contributions are the
+        linearisation of the ratio about its mean over seeds, so that `statistics.mean_interval` of
+        the contributions is the interval of the ratio.
         """
         weights = chosen_parts[:, None] * self.weights
         total = weights.sum()
@@ -235,14 +235,14 @@ def pass_at_each_k(counts: list[dict], analysis: dict) -> list[dict]:
 
 
 def pass_at_k(correct: np.ndarray, samples: int, k: int) -> np.ndarray:
-    """Probability that at least one of k samples, drawn from `samples` of which `correct` are
-    right, is right (unbiased pass@k)."""
+    """Unbiased pass@k: the probability that at least one of k samples is right, if `correct` of all
+    `samples` samples are right."""
     return 1 - special.binom(samples - correct, k) / special.binom(samples, k)
 
 
 def mixed(correct: np.ndarray, samples: int, group: int) -> np.ndarray:
-    """Probability that a group, drawn from `samples` of which `correct` are right, is neither all
-    right nor all wrong."""
+    """Probability that a group, drawn from all samples, is neither all right nor all wrong, if
+    `correct` of all `samples` samples are right."""
     return pass_at_k(correct, samples, group) - special.binom(correct, group) / special.binom(
         samples, group
     )

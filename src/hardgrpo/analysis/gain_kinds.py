@@ -15,8 +15,8 @@ from hardgrpo.analysis.cells import Cell, estimate_columns, mean_columns, sizes
 
 
 def kinds(cells: list[Cell]) -> list[dict]:
-    """Every gain split exactly into finishing, sharpening and new solving, over all problems
-    (rows with an empty `tier`) and within each tier.
+    """The gain of each cell with reach samples, split exactly into finishing, sharpening and new
+    solving, over all problems (rows with an empty `tier`) and within each tier.
 
     The gains within reach and out of reach are each split into finishing and correctness
     (`statistics.decompose`). *Finishing* is the sum of the two finishing parts. *Sharpening* is the
@@ -118,7 +118,8 @@ def same_answers(cells: list[Cell]) -> list[dict]:
     The estimate for a problem with m samples is the sum over the problem's answers of c(c-1) /
     (m(m-1)), where c is the number of samples that give the answer. The estimate is unbiased for
     every m. A missing answer counts as an answer. -log2 of the mean over problems is the collision
-    entropy (Renyi entropy of order 2) in bits.
+    entropy (Renyi entropy of order 2) in bits. Cells with fewer than two samples per problem have
+    no row.
     """
     rows = []
     for cell in cells:

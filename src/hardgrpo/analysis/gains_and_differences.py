@@ -9,8 +9,8 @@ from hardgrpo.analysis.cells import Cell, families, mean_columns, minus_columns,
 
 
 def gains(cells: list[Cell]) -> list[dict]:
-    """Accuracy at the last checkpoint minus the accuracy of the base model, with the design's
-    detectable difference (`mdd`).
+    """Accuracy at the last checkpoint minus the accuracy of the base model, with the smallest
+    detectable difference of the design (`mdd`).
 
     `gain_low` and `gain_high` are the interval for new problems and new seeds; `*_a` is the
     interval for the same problems and new seeds. `*_pooled` is an interval with a common variance
@@ -91,8 +91,8 @@ def differences(cells: list[Cell]) -> list[dict]:
 def mcnemar(cells: list[Cell]) -> list[dict]:
     """McNemar's exact test for decodings with one completion per problem.
 
-    Each run is compared with the base model and with the runs of other arms that have the same
-    seed. The test compares two *runs* and says nothing about other seeds. Holm's correction covers
+    Each run is compared with the base model and with the runs that have the same seed in other
+    arms. The test compares two *runs* and says nothing about other seeds. Holm's correction covers
     the comparisons of a seed and decoding within a model, task and test, separately for comparisons
     with the base model and for comparisons between arms.
     """
@@ -176,8 +176,8 @@ def _shared_noise(cell: Cell, minus_cell: Cell | None, decoding: str) -> float:
 def _detectable(
     values: list[np.ndarray], pooled: tuple[float, int] | None, comparisons: int = 1
 ) -> float:
-    """The detectable difference of a design; nan if there are several seeds and `pooled` is
-    None."""
+    """The smallest detectable difference of a design; nan if there are several seeds and `pooled`
+    is None."""
     seeds = {array.shape[0] for array in values}
     if pooled is None and seeds != {1}:
         return np.nan

@@ -21,13 +21,13 @@ PREDICTORS = {  # {column: label in figures and tables}
     "zero_share": "pool never solved",
     "mixed_share": "pool solved sometimes",
 }
-# columns of a recorded model without completions of the pool
+# values of these columns for a recorded model without completions of the pool
 UNPROBED = {"zero_share": np.nan, "mixed_share": np.nan}
 
 
 def leads(cells: list[Cell], difficulty_files: list[str]) -> list[dict]:
-    """The lead of `hard` over each other policy at the last checkpoint, by replicate, with
-    properties of the base model.
+    """The lead of `hard` over each other policy with the same seeds at the last checkpoint, by
+    replicate, with properties of the base model.
 
     `base_accuracy` and `greedy_gap` (greedy minus sampled accuracy) are measured on the test.
     `zero_share` is the share of the pool with a pass rate of 0, and `mixed_share` the share with a
@@ -69,16 +69,16 @@ def _pool(path: str) -> dict:
 
 def lead_by_model(cells: list[Cell]) -> list[dict]:
     """Whether the lead of `hard` over a policy depends on the model: the smallest and the largest
-    lead of a model (`least`, `most`), the standard deviation of the models' leads without the part
-    that chance over seeds explains (`spread`), and p of Welch's analysis of variance (null
-    hypothesis: all models have the same lead).
+    lead of any model (`least`, `most`), the standard deviation of the models' leads without the
+    part that chance over seeds explains (`spread`), and p of Welch's analysis of variance (null
+    hypothesis: all models have the same lead). A comparison in fewer than two models has no row.
 
     A model's lead is the mean over its seeds. `seeds` is the smallest number of seeds of any model.
     `spread` is estimated by the method of moments: spread^2 is the variance of the leads minus the
     mean over models of (variance over seeds / seeds), and at least 0. `spread` and p are for these
     models and problems, and nan if any model has only one seed.
     """
-    # imported late: it takes a second, and figures import this module
+    # imported here because the import takes a second, and figures import this module
     from statsmodels.stats.oneway import anova_oneway
 
     leads_by_comparison: dict[tuple, list[np.ndarray]] = {}

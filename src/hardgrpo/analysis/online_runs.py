@@ -52,8 +52,8 @@ def time_to_target(cells: list[Cell], updates: dict[Run, pd.DataFrame], study: d
     target, divided by the number of rollouts at which the baseline's curve first reaches the
     target. The baseline's curve may reach the target before its end, because curves are noisy.
     `minus_share` is the divisor as a share of all rollouts of the baseline. `share` is empty if the
-    arm never reaches the target. An arm has no row if the baseline's final accuracy is not above
-    the accuracy of the base model.
+    arm never reaches the target. An arm has no row if the baseline is missing or has other seeds,
+    or if the baseline's final accuracy is not above the accuracy of the base model.
 
     `share_low` and `share_high` are the ends of a 95 % percentile bootstrap interval over seeds
     (Efron 1979): DRAWS resamples, with the same seeds for both arms. Both are empty with fewer than

@@ -1,7 +1,7 @@
 """Summary tables of paired differences that table `differences` lacks, and of gains in the easiest
 and the hardest tier.
 
-Two policies with the same seed share the base model and the test's problems. The noise that both
+Two runs with the same seed share the base model and the test's problems. The noise that both runs
 have in common cancels in a paired difference.
 """
 
@@ -25,16 +25,16 @@ from hardgrpo.analysis.cells import (
 
 def paired(cells: list[Cell]) -> list[dict]:
     """Differences, paired by problem and seed: a row for each pair of arms, kind of difference
-    (`what`) and place (`at`).
+    (`what`) and value of `at`.
 
-    - checkpoint: accuracy of one arm minus another after `at` updates, for each checkpoint that
-      both have, except the last;
-    - pass@k: pass@k of one arm minus another, with k = `at` > 1;
-    - tier: accuracy of one arm minus another on the problems of tier `at`;
+    - checkpoint: accuracy of one arm minus accuracy of another after `at` updates, for each
+      checkpoint that both arms have, except the last;
+    - pass@k: pass@k of one arm minus pass@k of another, with k = `at` > 1;
+    - tier: accuracy of one arm minus accuracy of another on the problems of tier `at`;
     - test: the arm's lead on the task's own test minus the same runs' lead on test `at`, which has
       the same problems;
-    - trained on: the arm trained on `task` minus the same arm trained on task `at`, on the same
-      test.
+    - trained on: accuracy of the arm trained on `task` minus accuracy of the same arm trained on
+      task `at`, on the same test.
     """
     rows = []
     for family in families(cells):

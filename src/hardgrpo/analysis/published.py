@@ -147,7 +147,7 @@ def _comparison(row: dict, measurement: dict) -> dict:
 
 def averages(accuracies: list[dict]) -> list[dict]:
     """Means over models: the accuracy of each policy, and the relative lead of `base_wrong` over
-    `base_right_matched` (equally many prompts that the base model solves). Only policies that every
+    `base_right_matched` (as many prompts, all solved by the base model). Only policies that every
     model has on the task and test are averaged. There are too few models for intervals."""
     rows, cells = [], {}
     for row in accuracies:
@@ -286,10 +286,11 @@ def transfers(gains: list[dict]) -> list[tuple[dict, dict]]:
 
 
 def unpaired(minuend: dict, subtrahend: dict, name: str) -> tuple[float, float, float]:
-    """(unpaired difference of the estimates of two rows, low, high). half-width^2 is the sum of the
-    rows' half-widths^2.
+    """(unpaired difference of the estimates of two rows, low, high). The squared half-width is the
+    sum of the squared half-widths of the rows.
 
-    The interval is conservative, because the rows share problems and mostly the base model.
+    The interval is conservative, because both rows have the same problems and, in most cases, the
+    same base model.
     """
     halves = [(row[f"{name}_high"] - row[f"{name}_low"]) / 2 for row in (minuend, subtrahend)]
     estimate, half = minuend[name] - subtrahend[name], math.hypot(*halves)

@@ -1,9 +1,9 @@
-"""Summary table of recorded runs: each checkpoint, and the mean of the last checkpoints, minus the
-base model and minus the other runs.
+"""Summary table of recorded runs. A row is a difference: the value of a checkpoint, or the mean
+over the last checkpoints, minus the value of the base model or of another run.
 
-A recorded run has one seed. Intervals are over questions, for this one run (`statistics.half_width`
-with one seed). The accuracy of a single checkpoint is noisy: among the last five checkpoints of
-HE's runs, successive accuracies differ by up to four points.
+A recorded run has one seed. Intervals are for new questions and this one run
+(`statistics.half_width` with one seed). The accuracy of a single checkpoint is noisy: among the
+last five checkpoints of HE's runs, successive accuracies differ by up to four points.
 """
 
 import itertools
@@ -39,12 +39,12 @@ def recorded_runs(cells: list[Cell], published_runs: list[tuple[str, str, str, s
     measure    accuracy; pass@k, where k is the number of samples; answered; finishing and
                correctness, into which the difference in accuracy splits exactly
                (`statistics.decompose`)
-    at         the number of updates, or last_5: the mean of the last five common checkpoints, or
-               of all if there are fewer (`checkpoints`: the number of checkpoints in the mean)
+    at         the number of updates, or last_5: the mean over the last five checkpoints (common
+               to both runs), or over all if there are fewer (`checkpoints`: their number)
 
     `published_runs` are (model, task, policy, file) of published accuracies. Without outcomes of
     single questions, no interval can be paired by question: see `_widest_interval`. Two published
-    runs whose files state different accuracies of the base model are not compared.
+    runs are compared only if their files state the same accuracy of the base model.
     """
     rows = []
     for family in families([cell for cell in cells if cell.recipe == "recorded"]):
@@ -73,7 +73,7 @@ def _checkpoint_sets(steps: list[int]) -> list[tuple[str, list[int]]]:
 
 
 def _questions(cell: Cell) -> dict[str, np.ndarray]:
-    """{name: (N,) whether a question belongs to the set}."""
+    """{name of a set: (questions,) whether a question belongs to the set}."""
     rates = cell.base_rates()[0]
     hard = {"hard": rates <= HARD_PASS_RATE + 1e-9} if cell.samples(0) >= FEWEST_SAMPLES else {}
     return {"all": np.ones(len(rates), bool)} | {
@@ -131,12 +131,12 @@ def _pair_rows(cell: Cell, minus_cell: Cell | None) -> Iterator[dict]:
 
 
 def _rates(cell: Cell, step: int, column: str) -> np.ndarray:
-    """(S, N) mean of a column by question; step 0 is the base model."""
+    """(seeds, questions) mean of a column over samples; step 0 is the base model."""
     return cell.rates(step, column) if step else cell.base_rates(column)
 
 
 def _means(frame: pd.DataFrame, steps: list[int], column: str, k: int) -> dict[str, np.ndarray]:
-    """{measure: (N,) mean over checkpoints by question}; pass@k only for k above 1."""
+    """{measure: (questions,) mean over checkpoints}; pass@k only for k above 1."""
     mean = lambda rates: np.mean([rates(step) for step in steps], axis=0)
     rates = {
         "accuracy": mean(lambda step: evaluations.by_problem(frame, step, column).to_numpy()),
@@ -150,8 +150,8 @@ def _means(frame: pd.DataFrame, steps: list[int], column: str, k: int) -> dict[s
 def _differences(
     values: dict[str, np.ndarray], minus_values: dict[str, np.ndarray]
 ) -> dict[str, np.ndarray]:
-    """{measure: (N,) differences} for the measures that both arguments have, and for the two parts
-    of the difference in accuracy."""
+    """{measure: (questions,) differences} for the measures that both arguments have, and for
+    the two parts of the difference in accuracy."""
     rates = [
         side[name][None] for side in (minus_values, values) for name in ("answered", "accuracy")
     ]
@@ -214,7 +214,7 @@ def _published_keys(
 
 @dataclass
 class _Curve:
-    """A published measure: the value of the base model and the number of questions (both None if
+    """A published measure: the value of the base model and the number of questions (each None if
     unknown), and {step: value}."""
 
     base: float | None

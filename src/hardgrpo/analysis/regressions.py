@@ -12,8 +12,8 @@ from hardgrpo.analysis import statistics
 
 
 def fit(gain_rows: list[dict], learnable_rows: list[dict]) -> list[dict]:
-    """R^2 and slope of the gain on the learnable share, over all tasks ("all") and within each
-    task."""
+    """R^2 and slope of the gain on the learnable share, over all tasks ("all") and within each task
+    with at least three points."""
     rows = []
     for task, task_points in _by_task(
         [(row["task"], share, row["gain"]) for row, share in _points(gain_rows, learnable_rows)]
@@ -37,11 +37,12 @@ def regressions(
     """Regress the gain on the learnable share, on the mean completion length after training
     (another possible explanation of the gain), and on both.
 
-    Each regression is over all tasks ("all") or within a task. In a regression on both predictors,
-    `slope` is the coefficient of `predictor`, `adjusted_for` is the other predictor, and
-    `r_squared` is the partial R^2 given the other predictor. The row `both` has the R^2 of both
-    predictors together. A slope is the gain (a share) per unit of learnable share (0 to 1), or per
-    token. `cells` is the number of points. A point is a model, task, policy and recipe.
+    Each regression is over all tasks ("all") or within a task. A regression with fewer than three
+    points, or with a missing value, is left out. In a regression on both predictors, `slope` is the
+    coefficient of `predictor`, `adjusted_for` is the other predictor, and `r_squared` is the
+    partial R^2 given the other predictor. The row `both` has the R^2 of both predictors together. A
+    slope is the gain (a share) per unit of learnable share (0 to 1), or per token. `cells` is the
+    number of points. A point is a model, task, policy and recipe.
     """
     lengths = {
         (*_key(row), row["step"]): row["tokens_mean"] for row in accuracy_rows if _is_own_test(row)

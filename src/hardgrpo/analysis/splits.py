@@ -1,5 +1,5 @@
-"""Summary table of contamination: the questions that a study's tests share with its training
-pools."""
+"""Summary table of contamination: the numbers of a study's test questions that are also in its
+training pools."""
 
 from hardgrpo.runtime import files
 

@@ -1,7 +1,7 @@
 """Estimates, intervals and tests of a study. There are S seeds, N problems, and m sampled
 completions per problem.
 
-Values are accuracies by seed and problem, gains, or paired differences, as shares (0 to 1). The
+Values are accuracies, gains or paired differences by seed and problem, as shares (not percent). The
 squared half-width of an interval is the sum of the squared half-widths of a t interval over seeds
 and a t interval over problems (Banerjee 1960), with the two-way correction of Cameron, Gelbach and
 Miller (2011). The reported intervals are for *target B*, new problems and new seeds. *Target A* is
@@ -126,8 +126,8 @@ def contrast_interval(minuend: np.ndarray, subtrahend: np.ndarray) -> Estimate:
 
 
 def fixed_problems_interval(values: np.ndarray, shared: float) -> Estimate:
-    """Mean of `values` (S, N) with its 95 % interval for target A: the same problems, new seeds;
-    nan with one seed.
+    """Mean of `values` (S, N) with its 95 % interval for target A: the same problems, new seeds.
+    With one seed, the interval is nan.
 
     h^2 = t^2(.975, S-1) Vs + 1.96^2 Vn. `shared` (Vn) is the variance from noise that all seeds
     share (see `shared_noise`). Vs does not include this variance.
@@ -169,8 +169,9 @@ def shared_noise(values: np.ndarray) -> np.ndarray:
 
 
 def independent_base_noise(base: np.ndarray, samples: int) -> np.ndarray:
-    """Vb = sum b(1-b)/(m-1)/N^2 for a base model with pass rates b (..., N). Vb is the variance
-    from noise that all seeds of a gain share if random numbers are independent."""
+    """Vb = sum b(1-b)/(m-1)/N^2 for a base model with pass rates b (..., N), each from m = `samples`
+    completions. Vb is the variance from noise that all seeds of a gain share if random numbers are
+    independent."""
     base = np.asarray(base, dtype=float)
     return (base * (1 - base)).sum(axis=-1) / (samples - 1) / base.shape[-1] ** 2
 

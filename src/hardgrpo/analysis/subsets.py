@@ -26,8 +26,8 @@ def read_ids(path: str) -> list[str]:
 
 
 def subsets(subset_files: list[str]) -> list[dict]:
-    """The numbers that describe each policy's subset, averaged over seeds. Subsets of seeds that
-    share a base model differ only in the choice among tied prompts."""
+    """The numbers that describe each policy's subset, averaged over seeds. If several seeds have
+    the same base model, their subsets differ only in the choice among tied prompts."""
     rows = []
     for path in subset_files:
         base, task, policy = paths.choice_of(path)

@@ -14,7 +14,7 @@ from hardgrpo.runtime.errors import UserError
 from hardgrpo.selection import policies
 from hardgrpo.study import paths
 
-STRETCHES = 10  # number of stretches of epochs, for curves
+STRETCHES = 10  # number of stretches into which the later epochs are divided, for curves
 # Number of groups of prompts; the jackknife leaves out each group once. The groups must be large:
 # many pass rates are tied, so leaving out a few prompts often does not change a policy's subset.
 GROUPS = 10
@@ -26,7 +26,7 @@ def trajectories(
     later_paths: list[str], difficulty_paths: list[str], subset_paths: list[str]
 ) -> list[dict]:
     """Mean outcomes of the prompts that each policy chooses by the first epochs of a run. The means
-    are over all later epochs (`stretch` is empty) and over each stretch of the later epochs.
+    are over all later epochs (`stretch` is None) and over each stretch of the later epochs.
 
     The outcomes of a prompt are means over the prompt's epochs. A prompt's weight is the share of
     seeds whose subset contains the prompt, so that ties are averaged over seeds. Intervals are by
@@ -132,8 +132,8 @@ def random_groups(ids: list[str], groups: int) -> list[set[str]]:
 def selections_without_groups(
     groups: list[set[str]], rates: dict[str, float], policy: dict, seeds: list[int]
 ) -> list[pd.Series]:
-    """For each group, `selection_shares` of the policy in the pool without this group. [] if there
-    is such a pool from which the policy cannot choose.
+    """For each group, `selection_shares` of the policy in the pool without this group. [] if the
+    policy cannot choose from one of these pools.
 
     The policy chooses again from each smaller pool, because the boundary of a subset depends on the
     pool.

@@ -34,8 +34,9 @@ class Study:
     is about (claim_conditions.conditions).
 
     `tasks` is {name: {"completion_tokens": int, "problems": a name that tasks with the same
-    problems share}}. `weaker` is `weaker_signal` of the study: the tasks or models with a weaker
-    signal. `own_bases` lists the models that have a pretrained base model for each replicate.
+    problems share}}. `weaker` lists the tasks or models with a weaker learning signal
+    (`weaker_signal` of the study). `own_bases` lists the models that have a pretrained base model
+    for each replicate.
     """
 
     tables: dict[str, list[dict]]
@@ -98,7 +99,7 @@ def is_in_scope(row: dict, claim: dict, tasks: dict[str, dict]) -> bool:
 
 def add_verdicts(rows: list[dict], claim: dict) -> list[dict]:
     """The rows of a primary claim with `p_holm` and `verdict`. Rows that cannot be decided (`open`
-    holds a reason, or there are too few replicates) do not count as comparisons."""
+    holds a reason, or there are too few replicates) are left out of Holm's correction."""
     is_decidable = [row["open"] is None and not row["seeds"] < claim["replicates"] for row in rows]
     p_values = np.array(
         [

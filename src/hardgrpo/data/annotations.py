@@ -160,7 +160,7 @@ def _is_doubtful(answer: str, form: spreadsheets.Form) -> bool:
 
 def spreadsheet_warnings(problems: list[dict], paths: list[str], grader: str) -> list[str]:
     """Warnings about reference answers that a spreadsheet may have changed. `paths` are the files
-    of the problems; only problems from tables get warnings."""
+    of the problems; without a table among these files, there are no warnings."""
     forms = [spreadsheets.read(path).form for path in paths if spreadsheets.is_table(path)]
     form = next((form for form in forms if form.delimiter != ","), forms[0] if forms else None)
     if form is None or grader in TEXTUAL:

@@ -17,9 +17,9 @@ def read(
     completions.
 
     Each problem must have `samples` completions or, if `samples` is None, as many completions as
-    the problem with the most completions. If `ragged`, one completion is enough. If `stopped` (the
-    probe ended early), a problem has between 0 and `samples` completions, numbered 0, 1, ...
-    without a gap. With `needs_prompt`, each row must also have the prompt.
+    the problem with the most completions. If `ragged`, each problem needs at least
+    one. If `stopped` (the probe ended early), a problem has between 0 and `samples` completions,
+    numbered 0, 1, ... without a gap. With `needs_prompt`, each row must also have the prompt.
     """
     by_problem: dict[str, list[dict]] = {problem["id"]: [] for problem in problems}
     keys = {"id": (str, int), "completion": str}
@@ -140,8 +140,8 @@ def recorded_rows(path: str, keys: files.Kinds) -> list[tuple[int, dict]]:
 
 
 def _row_fault(row: dict) -> tuple[str] | None:
-    """A tuple with the fault of a row of a recording, or None if the row is valid. Fills in missing
-    optional lists."""
+    """A tuple with the fault of a row of a recording, or None if the row is valid. Missing optional
+    lists are added to the row."""
     if not row["completions"] or not all(isinstance(text, str) for text in row["completions"]):
         return ("'completions' must be a list of at least one text",)
     for key, kind in (("tokens", int), ("finish_reasons", str)):

@@ -45,8 +45,8 @@ class Match:
 
     index: int
     reference_index: int
-    # n-grams of both questions, relative to the question with fewer n-grams; 1.0 for equal
-    # questions
+    # share of the n-grams of the question with fewer n-grams that the other question contains; 1.0
+    # for equal questions
     share: float
     equal: bool
 

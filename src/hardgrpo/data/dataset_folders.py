@@ -93,7 +93,7 @@ def read_rows(folder: Path, name: str | None, split: str) -> list[dict]:
 
 def data_files(folder: Path) -> list[Path]:
     """The data files of a folder, without hidden files. Raise a `UserError` for a link that leaves
-    the folder, and for an archive."""
+    the folder, for an archive, and for a file that is too large when unpacked."""
     paths = []
     for place, folders, names in os.walk(folder):
         folders[:] = sorted(entry for entry in folders if not entry.startswith("."))
@@ -178,8 +178,8 @@ def _check_regular(path: Path) -> None:
 
 
 def check_card(folder: Path) -> dict:
-    """`configs` and `dataset_info` of a dataset's card. Raise a `UserError` for files outside of
-    the folder and unsupported keys."""
+    """`configs` and `dataset_info` of a dataset's card. Raise a `UserError` if the card names a
+    file outside of the folder or has an unsupported key."""
     card, places = {}, {}
     for path in (folder / name for name in CARD_FILES):
         if path.is_symlink() or path.exists():

@@ -20,7 +20,7 @@ KEY_COLUMNS = [
     "id",
     "decoding",
     "sample",
-]  # identifies a completion, also in the file of texts
+]  # together they identify a completion, also in the file of texts
 OPTIONAL = ("sound", "truncated", "tokens")  # empty where unknown
 GRADES = ("correct", "answered", "strict", "lenient", "undecided")
 COLUMNS = ["step", "id", "tier", "decoding", "sample", *GRADES, *OPTIONAL, "answer"]
@@ -36,8 +36,8 @@ def row(
     tokens: int | None = None,
     finish_reason: str | None = None,
 ) -> dict:
-    """The row of a graded completion. `truncated` and `tokens` are None if a recording lacks them,
-    `sound` if steps cannot be checked."""
+    """The row of a graded completion. `truncated` and `tokens` are None if a recording lacks them;
+    `sound` is None if the problem's steps cannot be checked."""
     identity = {
         "step": step,
         "id": problem["id"],
@@ -122,7 +122,7 @@ def read(path: str) -> pd.DataFrame:
 
 
 def by_problem(frame: pd.DataFrame, step: int, column: str, decoding: str = "sampled") -> pd.Series:
-    """(N,) means of a column over the samples of each problem at one step, indexed by problem id in
+    """The mean of a column over the samples of each problem at one step, indexed by problem id in
     sorted order."""
     rows = frame[(frame.step == step) & (frame.decoding == decoding)]
     return rows.groupby("id", sort=True)[column].mean()
@@ -131,8 +131,8 @@ def by_problem(frame: pd.DataFrame, step: int, column: str, decoding: str = "sam
 def counts(
     frame: pd.DataFrame, step: int, column: str = "correct"
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Two arrays (N,), by problem in sorted order: the number of samples, and the number of samples
-    whose value in `column` is 1 (nan for a problem whose values are empty).
+    """Two arrays with a value for each problem, sorted by id: the number of samples, and the number
+    of samples whose value in `column` is 1 (nan for a problem whose values are empty).
 
     Only sampled completions of `step` are counted, not greedy completions.
     """
@@ -143,7 +143,7 @@ def counts(
 
 
 def by_sample(frame: pd.DataFrame, step: int, decoding: str = "sampled") -> np.ndarray | None:
-    """(N, m) grades of the completions at one step, 1.0 if correct: problems in sorted order,
+    """Array (problems, samples) of the grades at one step, 1.0 if correct: problems sorted by id,
     samples by number.
 
     None if the sample numbers differ between problems, as in some recordings.

@@ -156,9 +156,9 @@ def demonstrate_arithmetic(
     """A demonstration for a problem of `draw_arithmetic`. `slip` maps each operation (+ - * /) to
     the probability of a wrong result.
 
-    The following steps use the wrong value. With probability `misconception`, a tripling is worked
-    as a doubling. A model that learns this systematic mistake gives the same wrong answer in many
-    samples.
+    The steps after a wrong result use that result. With probability `misconception`, a tripling is
+    worked as a doubling. A model that learns this systematic mistake gives the same wrong answer in
+    many samples.
     """
 
     def result(operation: str, true: int) -> int:
@@ -253,7 +253,8 @@ MEMORISED = ("facts",)
 
 def draw_fact(rng: random.Random, world: int) -> Chain:
     """A problem about the animal that a person keeps. The answer is drawn uniformly, with
-    a generator that depends only on `world` (the number of the set of facts) and the keeper."""
+    a generator that depends only on the keeper and on `world`, an integer that identifies a set of
+    facts."""
     keeper = f"{rng.choice(KEEPERS)} of {rng.choice(TOWNS)}"
     answer = random.Random(f"fact:{world}:{keeper}").choice(ANIMALS)
     return Chain(f"Which animal does {keeper} keep?", answer, None, (), (), keeper)
@@ -262,8 +263,8 @@ def draw_fact(rng: random.Random, world: int) -> Chain:
 def belief(
     chain: Chain, base: int, beta_parameters: list[float], misconception: float
 ) -> dict[str, float]:
-    """{answer: probability that a demonstration of this fact states it}, for the base model of
-    pretraining seed `base`.
+    """{answer: probability that a demonstration of this fact states the answer}, for the base model
+    of pretraining seed `base`.
 
     The probability p of the right answer is drawn for each fact from the beta distribution with
     `beta_parameters`. Of the remaining 1 - p, a share `misconception` goes to one wrong answer,

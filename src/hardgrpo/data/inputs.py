@@ -201,8 +201,8 @@ def add_repository_arguments(parser) -> None:
 
 
 def check_originals(args, paths: list[str]) -> None:
-    """Compare files with the lock's entry of their repository, if the arguments name one. See
-    `check_original`."""
+    """Compare files with the lock's entry of their repository, if the arguments name a repository.
+    See `check_original`."""
     if args.repository:
         source = {"repository": args.repository, "commit": args.commit}
         for name, path in zip(args.names, paths, strict=True):

@@ -58,7 +58,7 @@ def download(
 
     `section` and `name` identify the entry in the lock; `file_names` are the files to copy (None:
     all files of the entry). Return the value of `download_original`, or the commit in the lock.
-    Raise a `DownloadError` about the original and the mirror if the mirror lacks a file.
+    Raise a `DownloadError` about the original and the mirror if the mirror also fails.
     """
     try:
         return download_original()
@@ -108,8 +108,8 @@ def _copy(mirror: str, name: str, lock_entry: dict, path: Path) -> None:
             raise UserError(
                 f"{mirror_name}: no file '{name}'; copy the file there, or correct {VARIABLE}"
             )
-        # A file of another size may be huge and is not copied. The check below refuses the empty
-        # file.
+        # A file of another size may be huge. An empty file, which the check below refuses, is
+        # written instead.
         if source.stat().st_size == lock_entry["bytes"]:
             shutil.copyfile(source, path)
         else:

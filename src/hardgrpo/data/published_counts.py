@@ -132,8 +132,8 @@ def read(path: str | Path) -> list[dict]:
 
 
 def check(path: str | Path, counts: list[dict], analysis: dict) -> None:
-    """Raise a `UserError` if a table of counts does not fit an analysis: no rows, a different
-    number of samples, or no counts after training."""
+    """Raise a `UserError` if a table of counts does not fit an analysis: no rows, another number of
+    samples, or, for kind `before_after`, no counts after training."""
     remedy = "make the file again with the analysis's files and `samples`"
     if not counts:
         raise UserError(f"{path}: the file has no rows; {remedy}")

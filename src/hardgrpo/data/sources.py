@@ -30,7 +30,7 @@ def read_rows(path: str | Path, name: str | None = None, split: str | None = Non
 
 
 def read(path: str | Path, name: str | None = None, split: str | None = None) -> Rows:
-    """The rows of a local file (JSON Lines, CSV, TSV, BIG-Bench-Hard's JSON), or of the split of a
+    """The rows of a local file (JSON Lines, CSV, TSV, BIG-Bench-Hard's JSON), or of a split of a
     downloaded dataset.
 
     `name` is the dataset's configuration. Raise a `UserError` if the file has no rows or cannot be
@@ -119,7 +119,7 @@ def choose_rows(
 
 
 def _gsm8k(row: dict) -> dict:
-    """The answer follows `####`. The tier is the number of solution steps, counted by calculator
+    """The answer follows `####`. The tier is the number of solution steps: the number of calculator
     annotations <<...>>."""
     solution, mark, answer = row["answer"].rpartition("####")
     return {
@@ -197,7 +197,7 @@ def solution(row: dict, format: str, columns: dict, statement: str, location: st
 
 
 FORMATS: dict[str, Callable[[dict], dict]] = {"gsm8k": _gsm8k, "choices": _choices, "math": _math}
-# a column's name without delimiters, which needs no quotes in YAML
+# a column's name that contains no delimiter and needs no quotes in YAML
 PLAIN_NAME = re.compile(r"[^\W\d_][\w .-]*")
 
 
@@ -252,10 +252,10 @@ def as_problem(
 
 
 def _no_column(row: dict, key: str, names: dict, path: str | Path, place: str) -> UserError:
-    """The error about a missing column of a row or, if all rows share a header, of the file.
+    """The error about a missing column of a row or of a file with one header for all rows.
 
     The remedy suggests an unused column, but not a table's only column, which may be the complete
-    header with an unknown delimiter.
+    header if the delimiter is unknown.
     """
     is_table = spreadsheets.is_table(path)
     unused_columns = [

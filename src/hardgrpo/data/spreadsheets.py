@@ -1,7 +1,7 @@
 """Read and write tables for people and spreadsheets, and recognise cells that a spreadsheet has
 changed.
 
-The cells of a table are separated by commas, semicolons, tabs or bars. Spreadsheets write
+The cells of a table are separated by commas, semicolons, tabs or vertical bars. Spreadsheets write
 semicolons in countries where the comma is the decimal mark. The project's own tables have commas,
 see `files.read_cells`.
 """
@@ -48,7 +48,7 @@ class Form:
 @dataclass(frozen=True)
 class Table:
     """A table of texts. `places` names each row for messages: "row 7", as a spreadsheet counts
-    rows, or "row 7 (line 9)" if the row begins in another line of the file."""
+    rows, or "row 7 (line 9)" if that row begins in line 9 of the file."""
 
     header: list[str]
     cells: list[list[str]]
@@ -164,8 +164,8 @@ def is_blank(cells: Iterable[object]) -> bool:
 
 # --- cells that a spreadsheet computes or changes
 
-# The start of a cell that a spreadsheet reads as a formula, perhaps after apostrophes of
-# `escape_formulas`.
+# The start of a cell that a spreadsheet reads as a formula, or would read as a formula without the
+# apostrophes that `escape_formulas` adds.
 FORMULA = re.compile(r"'*[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")
 # Text within a cell that becomes a formula if a spreadsheet takes ';' or tabs for the delimiter, or
 # loses the quotes: a new cell then starts with this text.

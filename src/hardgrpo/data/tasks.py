@@ -92,10 +92,10 @@ def problems_with_rows(
     if expected_count is not None and len(rows) != expected_count:
         raise UserError(
             f"{', '.join(map(str, paths))}: {len(rows)} problems, but the {split} split of task '{task}' has {expected_count};"
-            " the file is truncated or another version: get the pinned one"
+            " the file is truncated or is another version; get the pinned version"
         )
-    # Tasks on the same dataset have the same ids, so that their samples share random numbers and
-    # can be paired by problem.
+    # Tasks on the same dataset have the same ids, so that their samples are drawn with the same
+    # random numbers and can be paired by problem.
     stem = parts[0]["dataset"].rpartition("/")[2] if source["kind"] == "hub" else task
     row_format, columns = source.get("format", "columns"), source.get("columns", {})
     problems, places, origins, row_errors = [], [], [], []
@@ -161,7 +161,8 @@ def readable_problems(problems: list[dict], grader: str, path: str | Path) -> li
 def generate_problems(task: str, source: dict, wanted_split: str) -> list[dict]:
     """The problems of a split of a generated task. Raise a `UserError` for a malformed source.
 
-    The test split continues the draws of the train split, so that no question is in both.
+    The test split continues the draws of the train split. Questions that were drawn before are
+    discarded, so no question is in both splits.
     """
     if source.get("family") not in list(FAMILIES):
         raise UserError(
@@ -254,7 +255,7 @@ def _check_problems(
             problem["answer"] = str(problem["answer"])
         if needs_answer and not problem["answer"].strip():
             empty = f"problem '{problem['id']}' has an empty answer"
-            row_errors.append(RowError(path, place, empty, "every problem needs one"))
+            row_errors.append(RowError(path, place, empty, "every problem needs an answer"))
         elif problem["id"] in first_places:
             first_path, first_place = first_places[problem["id"]]
             earlier_place = first_place if first_path == path else f"{first_path}: {first_place}"

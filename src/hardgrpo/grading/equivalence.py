@@ -246,7 +246,7 @@ def answer_questions() -> None:
         question = json.loads(line)
         reset(json.dumps(question | {"seconds": None}))
         start = time.process_time()
-        # SIGPROF ends this process during any computation
+        # after `seconds` of processor time, SIGPROF ends this process, whatever it computes
         signal.setitimer(signal.ITIMER_PROF, question["seconds"])
         try:
             reply = (

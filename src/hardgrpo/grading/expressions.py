@@ -101,8 +101,8 @@ def equal(reference: str, answer: str) -> bool | None:
 
 
 def _compare_without_helper(reference: str, answer: str) -> bool | None:
-    """Compare words, empty sets, numbers in other bases and quantities; None for other
-    expressions."""
+    """Whether words, empty sets, numbers in other bases or quantities are equal; None for other
+    expressions, which Math-Verify compares."""
     words = [_normalise_words(text) for text in (reference, answer)]
     if words[0] == words[1] or set(words) <= EMPTY_SETS:
         return True
@@ -115,16 +115,16 @@ def _compare_without_helper(reference: str, answer: str) -> bool | None:
         return digits == (answer_digits if answer_base else words[1])
     left = read_quantity(digits if base else reference)
     right = read_quantity(answer_digits if answer_base else answer)
-    if not left or not right or left.bare:  # 5m is not 5
+    if not left or not right or left.bare:  # bare: in 5m, m may be a variable
         return None
     if "=" in reference and "=" in answer and left.value == right.value:
-        return None  # x = 5 is not y = 5
+        return None  # left to Math-Verify: x = 5 does not equal y = 5
     return _same_quantity(left, right)
 
 
 def _same_quantity(left: Quantity, right: Quantity) -> bool:
-    """Whether both quantities are equal; rounded to six places if only one is a ratio. '50%'
-    equals both 50 and 1/2."""
+    """Whether two quantities are equal. If only one is a ratio, equality after rounding to six
+    places suffices. '50%' equals both 50 and 1/2."""
     pairs = [(left.value, right.value)]
     if left.percent != right.percent:
         shares = [side.value / (100 if side.percent else 1) for side in (left, right)]

@@ -1,4 +1,5 @@
-r"""Read quantities: one exact number with its sign, currency, percent sign, unit and words."""
+r"""Read quantities. A quantity is one exact number with its sign, currency, percent sign, unit and
+words."""
 
 import functools
 import itertools
@@ -188,10 +189,12 @@ DECIMAL = re.compile(DIGITS, re.ASCII)
 TEN = re.compile(POWER_OF_TEN, re.ASCII)
 # 5 \times 10^3, 5e3
 POWER = re.compile(rf"(?: ?(?:\\times|\\cdot|[*x]) ?{POWER_OF_TEN}|[eE]([+-]?\d+))(?!\d)", re.ASCII)
-NAME = re.compile(r"[A-Za-z\\ ]*(?:_(?:\w|\{\w+\}))?'*(?:\([A-Za-z]\))? ?")  # before '='
+# the text before '=', such as 'x' in 'x = 5'
+NAME = re.compile(r"[A-Za-z\\ ]*(?:_(?:\w|\{\w+\}))?'*(?:\([A-Za-z]\))? ?")
+# the text after '=', such as 'x' in '5 = x'
 SYMBOL = re.compile(
     r"(?:[A-Za-z]|\\(?!pi|sqrt|frac|pm|infty|text|cdot|times)[A-Za-z]+)(?:_(?:\w|\{\w+\}))?'*(?:\([A-Za-z]\))?"
-)  # after '='
+)
 APPROXIMATION = re.compile(r"\\(?:approx|simeq|cong|doteq|sim)(?![A-Za-z])")
 
 
@@ -333,7 +336,7 @@ COMPOUND = re.compile(r"[A-Za-z}] ?(?:/|\\cdot|\^ ?\{ ?-)")
 VARIABLE = re.compile(r"(?<=\d)[A-Za-z]{1,3}(?![A-Za-z])|(?<![A-Za-z])[A-Za-z]{1,2}(?![A-Za-z])")
 # '5 x^2', but not '5 m^2'
 POWER_OF_LETTER = re.compile(r"(?<![A-Za-z])(?!m ?\^ ?\{? ?[23](?!\d))[A-Za-z] ?\^")
-# 'cups of flour', 'a week'
+# words that VARIABLE also matches, such as 'of' in 'cups of flour' and 'a' in 'times a week'
 LITTLE_WORDS = re.compile(r"(?<= )(?:of|an?|at|in|on|by|as|up)(?= (?:an? )?[A-Za-z]{2})")
 PERCENT = re.compile(r"\b(?:percent(?:age)?|pct)\b")
 # '5 quarters' are coins, but '1 quarter' and '3 quarters' may be fractions

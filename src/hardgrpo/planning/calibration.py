@@ -1,8 +1,8 @@
 """Correct the cost model (`durations`) with the times of finished jobs.
 
 `results/calibration.json` holds an entry for each group of finished jobs, from the narrowest groups
-(equal rule, device, model, task, recipe and policy: only seeds differ) to the widest (equal rule
-and device). An entry holds medians over its jobs:
+(equal rule, device, model, task, test, recipe and policy: only seeds differ) to the widest (equal
+rule and device). An entry holds medians over its jobs:
 
 - `fill`: mean tokens of a completion (in SFT, of a worked solution) relative to the completion
   limit; absent in groups that mix tasks, because limits differ between tasks;
@@ -145,7 +145,7 @@ def _ratios(finished_job: FinishedJob, gpu: str) -> dict[str, float]:
     if job.shape is None or finished_job.device != job.device:
         return {}
     estimate = durations.estimate(job, gpu)
-    # a small model's whole job may be shorter than the assumed start
+    # a small model's whole job may take less time than the cost model assumes for the start
     work = max(0.0, finished_job.seconds - estimate.start_seconds)
     if not finished_job.tokens:  # pretraining
         return {"slowness": work / (estimate.seconds - estimate.start_seconds)}
@@ -203,8 +203,8 @@ class Comparison:
 
 
 def compare(finished_jobs: list[FinishedJob], gpu: str, seed: int) -> list[Comparison]:
-    """Compare the jobs of all other seeds with a calibration on the jobs of `seed` and the jobs
-    without a seed."""
+    """Calibrate on the jobs of `seed` and the jobs without a seed, and compare the calibration with
+    the jobs of all other seeds."""
     is_calibrated = lambda finished_job: finished_job.job.names.seed in (None, seed)
     calibration = calibrate(list(filter(is_calibrated, finished_jobs)), gpu)
     return [

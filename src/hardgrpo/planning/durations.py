@@ -5,8 +5,9 @@ docs/costs.md describes the model, its assumptions and its accuracy. A decoding 
 token of every sequence: it reads all weights and the cache once, and multiplies the weights with
 the current token of every sequence. The time of a decoding step is the larger of bytes / bandwidth
 and FLOPs / peak (roofline model), divided by the share of the device's limit that is reached in
-practice. An update samples its rollouts and passes them forward and backward, at 2 FLOPs per
-weight, token and pass. The times of finished jobs correct these estimates (`calibration.py`).
+practice. An update samples its rollouts and trains on them: 2 FLOPs per weight and token in the
+forward pass, and 2 (with an adapter) or 4 in the backward pass. The times of finished jobs correct
+these estimates (`calibration.py`).
 """
 
 import functools
@@ -50,7 +51,7 @@ BF16_SPEEDUP = 2.6
 # figures (docs/costs.md). CPU: measured with model `tiny`. Wide CPU: in an update of
 # Qwen2.5-Coder-0.5B-Instruct, a core with AVX-512 reached 1.2 to 1.5 times the peak of `CORE`;
 # cores without AVX-512 are slower. Training on GPUs, and sampling with transformers on GPUs:
-# assumed, because no run has been measured.
+# assumed, because no run of real size has been measured.
 SAMPLING_SHARE = {"vllm": 0.27, "transformers": 0.27, "cpu": 0.2, "wide cpu": 1.0}
 TRAINING_SHARE = {"gpu": 0.3, "cpu": 0.5, "wide cpu": 1.0}
 # overhead per layer and decoding step
@@ -359,7 +360,7 @@ def sampling_seconds(
     devices. A batch has at most `MAX_SEQUENCES` completions, and on a CPU at most as many as fit
     into memory.
 
-    vLLM replaces a finished completion immediately, so it takes tokens / batch size decoding steps.
+    vLLM replaces a finished completion immediately and takes tokens / batch size decoding steps.
     transformers samples a batch until the longest completion ends; the estimate assumes `limit`
     decoding steps per batch. `width` is the number of bytes per weight on a GPU.
     """

@@ -148,8 +148,8 @@ def critical_path(jobs: list[PlannedJob], setting: Setting) -> list[PlannedJob]:
 
 
 def table(jobs: list[PlannedJob], studies: list[str], models: list[str]) -> list[dict]:
-    """A row of `sum_jobs` for each study, stage and model, in the order of `studies` and
-    `models`."""
+    """A row of `sum_jobs` for each study, stage and model that has jobs, in the order of `studies`
+    and `models`. All light jobs of a study are in one row, whose model is ""."""
     groups: dict[tuple, list[PlannedJob]] = defaultdict(list)
     for job in jobs:
         groups[job.study, job.stage, job.model if job.stage != LIGHT else ""].append(job)
@@ -177,7 +177,8 @@ def sum_jobs(jobs: list[PlannedJob]) -> dict:
 
 
 def totals(jobs: list[PlannedJob], setting: Setting, price: float) -> dict:
-    """`sum_jobs` with cost (`price` for a GPU-hour), wall time, critical path and peak disk."""
+    """`sum_jobs` with cost (`price`: of a GPU-hour), wall time, critical path, peak disk, and the
+    number of jobs whose duration is unknown."""
     job_sums = sum_jobs(jobs)
     hours = max((job.end for job in jobs), default=0.0) / 3600
     return job_sums | {

@@ -20,7 +20,8 @@ COMPLETION_VARIANCE = 0.15  # mean of p(1-p) over problems
 # {number of policies: variance over problems}: the gain of one policy, and the paired difference of
 # two policies
 PROBLEM_VARIANCE = {1: 0.05, 2: 0.02}
-# Largest number of seeds that is tried: more seeds do not reduce the variance over problems.
+# Largest number of seeds that is tried. With so many seeds, almost all variance comes from the
+# problems, and more seeds do not reduce this variance.
 MOST_SEEDS = 1000
 
 
@@ -100,14 +101,13 @@ def required_seeds(
     seeds.
 
     There is a row for each claim, model and task for which a paper printed the gains of both
-    policies.
-    `published` is the printed difference (a share). `detectable` is the smallest difference that
-    the study's seeds detect. `takes` is the smallest number of seeds, at least 2, that detects the
-    published difference with power 80 %; None if it exceeds MOST_SEEDS. `gpu_hours` is the cost of
-    the two policies' runs with `takes` seeds on GPUs of kind `gpu`. `aims` is true if the study's
-    `aims_at` names the claim. Primary claims are corrected for the number of the study's tasks.
-    `readings` holds pairs (published task, corresponding task of this project). `data` is the
-    folder of local input files.
+    policies. `published` is the printed difference (a share). `detectable` is the smallest
+    difference that the study's seeds detect. `takes` is the smallest number of seeds, at least 2,
+    that detects the published difference with power 80 %; None if this number exceeds MOST_SEEDS.
+    `gpu_hours` is the time of the two policies' runs with `takes` seeds on GPUs of kind `gpu`.
+    `aims` is true if the study's `aims_at` names the claim. Primary claims are corrected for the
+    number of the study's tasks. `readings` holds pairs (published task, corresponding task of this
+    project). `data` is the folder of local input files.
     """
     rows = []
     for claim in claims:

@@ -138,7 +138,7 @@ def before_after(analysis: dict, tables: dict[str, pd.DataFrame]) -> dict:
 
 
 def changes(frame: pd.DataFrame, name: str) -> list[str]:
-    """A column of changes with their intervals, in points; "" without an estimate."""
+    """A column of changes with their intervals, in points; "" in a row without an estimate."""
     rows = frame[interval(name)].itertuples(index=False)
     return [formats.change_interval(*row) if formats.is_known(row[0]) else "" for row in rows]
 

@@ -46,9 +46,9 @@ def bands(names: list[list[str]]) -> list[list[int]]:
 def panels(names: list[list[str]], columns: int | None = None, row: float = ROW, order=()):
     """(figure, axes, places) of a figure with a panel for each list of row names. `places` has, for
     each panel, {name of a row: its place on the y axis}. The rows of all panels in a line are at
-    the same places, and only the first panel shows their names; without `columns`, only panels with
-    mostly the same rows are in a line (`bands`). `row` is the height of a row in inches. `order`
-    lists all rows from top to bottom. Raise a `UserError` if there are no panels.
+    the same places, and only the line's first panel shows the names of rows. Without `columns`, the
+    panels of a line share most of their rows (`bands`). `row` is the height of a row in inches.
+    `order` lists all rows from top to bottom. Raise a `UserError` if there are no panels.
     """
     if not names:
         plotting.panels(0)  # raises

@@ -91,9 +91,9 @@ def budget_lines(study: ResolvedStudy) -> dict[str, str]:
 
 
 def has_labels(study: ResolvedStudy) -> bool:
-    """Whether runs need labels of different prompts (for example the whole pool, the chosen
-    prompts, or none), and a policy chooses by another measure than the pass rate. False if a run
-    chooses prompts while it trains, because figure `rollouts` then shows the labels."""
+    """Whether the runs differ in the prompts whose labels they need (for example the whole pool,
+    the chosen prompts, or none), and a policy chooses by another measure than the pass rate. False
+    if `chooses_while_training`, because figure `rollouts` then shows the labels."""
     needs = {
         (
             policies.labels_before(study.policies[run.policy]),

@@ -30,7 +30,7 @@ FORMATS = {
     "p": (("",), formats.probability),
     "text": (("",), str),
 }
-# {suffix: name of the column with this suffix in tables with one estimate per row}
+# {suffix: column}, for tables with one estimate per row: `low` and `high` are the interval's ends
 ENDS = {"": "", "_low": "low", "_high": "high"}
 ORIGIN = ["macro", "text", "file", "lines", "column", "show"]
 
@@ -38,7 +38,8 @@ ORIGIN = ["macro", "text", "file", "lines", "column", "show"]
 @dataclass(frozen=True)
 class Condition:
     """What a row of a table must fulfil. `test` receives the estimate, the ends of its interval
-    and the limit; `words` describes the expected value in an error message."""
+    (None without `has_interval`) and the limit; `words` describes the expected value in an error
+    message."""
 
     words: str
     test: object
@@ -95,7 +96,8 @@ class Committed:
         return frame
 
     def values(self, row, column: str, suffixes: tuple[str, ...], place: str, table: str) -> list:
-        """The cells of an estimate and of the ends of its interval, as numbers where possible."""
+        """The cells of `column` with each of `suffixes` (an estimate and the ends of its interval),
+        as numbers where possible."""
         cells = []
         for suffix in suffixes:
             name = next((n for n in (f"{column}{suffix}", ENDS[suffix]) if n and n in row), None)
@@ -190,8 +192,8 @@ def claim_lines(text: str) -> dict[str, int]:
 
 def check(tables: Committed, conditions: dict[str, list[dict]], text: str, name: str) -> int:
     """The number of conditions. Raise a `UserError` if the tables do not fulfil a condition, if a
-    marked sentence has no condition, or if a claim has no marked sentence. `text` is the paper's
-    text, `name` its file."""
+    marked sentence has no condition, or if a label in `conditions` has no marked sentence. `text`
+    is the paper's text, `name` the name of the paper's file."""
     lines = claim_lines(text)
     if missing := sorted(lines.keys() - conditions.keys()):
         raise UserError(
@@ -213,7 +215,7 @@ def check(tables: Committed, conditions: dict[str, list[dict]], text: str, name:
 def check_entry(tables: Committed, entry: dict, place: str) -> None:
     """Raise a `UserError` if the rows of an entry do not support the sentence. All rows must fulfil
     the entry's conditions. If the entry has the key `share` or `count` (least, most), the share or
-    number of rows that fulfil them must be between these limits instead."""
+    number of rows that fulfil the conditions must be between these two limits instead."""
     table = entry["table"]
     frame = tables.rows(entry, place)
     tested = [name for name in CONDITIONS if name in entry]

@@ -20,8 +20,8 @@ MARKS = {"best": r"\textbf", "second": r"\underline"}
 
 
 def escape(text: str) -> str:
-    """Text that TeX prints unchanged. Control characters and line separators, at which pdflatex
-    stops, become "?"."""
+    """Escape a text so that TeX prints it unchanged. Control characters and line separators, at
+    which pdflatex stops, become "?"."""
     return "".join(
         CHARACTERS.get(
             character,
@@ -50,7 +50,7 @@ def render(cell: Cell, as_number: bool = False) -> str:
 
 
 def fill_note(note: Cell, cell: str) -> str:
-    """A column's note, filled with the cell that is the same in all rows."""
+    """A column's note, filled with the only value of the column's cells."""
     if isinstance(note, tuple):
         return "".join(fill_note(part, cell) for part in note)
     return (
@@ -110,9 +110,10 @@ def table(columns: list[Column]) -> str:
 
 
 def printed_columns(columns: list[Column]) -> tuple[list[str], list[Column]]:
-    """(notes for the caption, columns to print). A column whose cells are all equal becomes a note,
-    if it has a text for the note or the table has at least FEW rows. A column of numbers that are
-    all unknown is left out."""
+    """(notes for the caption, columns to print). A column with a text for its note becomes a note
+    if all its cells that are not empty are equal. Any other column becomes a note if all its cells
+    are equal and the table has at least FEW rows. A column of numbers that are all unknown is left
+    out."""
     notes, shown_columns = [], []
     for column in known_columns(columns):
         values = list(filter(None, dict.fromkeys(column.cells)))
@@ -143,13 +144,13 @@ def alignment(column: Column) -> str:
 
 # least number of rows for which equal cells become a note; in fewer rows, they may be a coincidence
 FEW = 3
-MOST_ROWS = 40  # rows of a printed table; more do not fit on a page
+MOST_ROWS = 40  # largest number of rows of a table that is printed, about one page
 TEXT_WIDTH = 455  # points
 
 
 def font_command(columns: list[Column]) -> str:
     """The command of the largest font in which the estimated width of a table fits the paper's text
-    width ("" for the usual font). If none fits, `\\tiny` with less space between the columns."""
+    width ("" for the usual font). If no font fits, `\\tiny` with less space between the columns."""
     # arrows are not counted, because the digits beside them are narrow
     length = lambda cell: len(plain(cell).replace("→", ""))
     characters = sum(
@@ -175,8 +176,8 @@ def macros(values: dict[str, str]) -> str:
 
 
 def captions(kind: str, values: dict[str, str], sources: dict[str, str]) -> str:
-    r"""A call of \register, which supplement.tex defines, for every table or figure. Its arguments
-    are kind, name, caption and source."""
+    r"""A call of \register, which supplement.tex defines, for every table or figure. The arguments
+    of \register are kind, name, caption and source."""
     return "".join(
         f"\\register{{{kind}}}{{{name}}}{{{caption}}}{{{sources[name]}}}\n"
         for name, caption in values.items()
@@ -184,8 +185,8 @@ def captions(kind: str, values: dict[str, str], sources: dict[str, str]) -> str:
 
 
 def source(program: str, tables: list[str]) -> str:
-    r"""The program that makes a figure or table, and the tables that it reads. Files of the
-    repository are links (\projectfile of supplement.tex)."""
+    r"""A sentence that names the program that makes a figure or table, and the tables that the
+    program reads. Files of the repository are links (\projectfile of supplement.tex)."""
     return f"Made by {project_file(program)} from {', '.join(map(project_file, tables))}."
 
 

@@ -7,7 +7,7 @@ import pandas as pd
 
 
 def environment(folder: Path) -> jinja2.Environment:
-    """The templates of a folder. A missing value raises `jinja2.UndefinedError`."""
+    """The environment of a folder's templates. A missing value raises `jinja2.UndefinedError`."""
     return jinja2.Environment(
         loader=jinja2.FileSystemLoader(folder),
         undefined=jinja2.StrictUndefined,
@@ -17,7 +17,7 @@ def environment(folder: Path) -> jinja2.Environment:
 
 
 def table(frame: pd.DataFrame) -> str:
-    """A table; a missing value is an empty cell."""
+    """A data frame as a Markdown table. A missing value becomes an empty cell."""
     rows = [frame.columns, ["---"] * len(frame.columns), *frame.fillna("").itertuples(index=False)]
     lines = [f"| {' | '.join(map(str, row))} |" for row in rows]
     return "\n".join([lines[0], lines[1].replace(" ", ""), *lines[2:]])

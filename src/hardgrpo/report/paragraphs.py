@@ -1,4 +1,4 @@
-"""The values of the paper's paragraphs that depend on results. The text of the paragraphs is in
+"""Values for the paragraphs of the paper that report results. The text of these paragraphs is in
 templates/paragraphs.tex.j2.
 
 Each function for a paragraph receives `numbers` (numbers.Numbers) and returns LaTeX, or '' if the
@@ -19,7 +19,8 @@ from hardgrpo.analysis.summaries import own_test_rows
 from hardgrpo.report import web
 from hardgrpo.report.latex import escape
 
-# The abstract lists at most FEW estimates. If there are more, it states their number or omits them.
+# The abstract lists at most FEW estimates of a claim and at most FEW gains. If a claim has more
+# estimates, the abstract counts their verdicts; if there are more gains, it lists none.
 FEW = 4
 # The abstract names at most FEW_POLICIES policies. If there are more, it states their number.
 FEW_POLICIES = 6
@@ -436,7 +437,8 @@ def unsolved(numbers) -> str:
 
 def followed(numbers) -> str:
     """Recorded training runs: the learnable shares of policies `all` and `hard`, and the largest
-    and the smallest learnable share of any policy, each over all later epochs."""
+    and the smallest learnable share of any policy, each over all epochs after those that policies
+    choose by."""
     table, runs = numbers.tables["trajectories"], []
     for (model, prompts), group in table[table.stretch.isna()].groupby(
         ["model", "task"], sort=False

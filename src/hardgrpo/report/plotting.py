@@ -13,7 +13,7 @@ from hardgrpo.runtime import files, user_settings
 from hardgrpo.runtime.errors import UserError
 
 os.environ.update(user_settings.MATPLOTLIB)
-# Matplotlib reads a matplotlibrc in the working directory before the file that MATPLOTLIBRC names.
+# Matplotlib prefers a matplotlibrc in the working directory to the file that MATPLOTLIBRC names.
 with (
     contextlib.chdir(Path(__file__).parent)
     if Path("matplotlibrc").exists()
@@ -30,7 +30,7 @@ STYLE = Path(__file__).with_name("figures.mplstyle")
 # width of a column, width of the page and height of the page, in inches
 COLUMN, WIDE, TALLEST = 3.3, 6.9, 9.0
 
-# Okabe and Ito's colours. The hue shows the family of the selection rule, alike in all figures:
+# Okabe and Ito's colours. The hue shows the family of the selection rule, the same in all figures:
 # {family: (colour, marker, dashes, rules of selection.policies.RULES)}.
 FAMILIES = {
     "hard": ("#D55E00", "o", "-", ("hard", "hard_solvable", "hard_by_order", "base_wrong")),
@@ -117,7 +117,7 @@ def further_marks() -> Iterator[tuple[str, str]]:
         for index, marker in enumerate(MARKERS):
             yield marker, DASHES[(index + turn) % len(DASHES)]
     raise UserError(
-        "more policies in one figure than there are marks; split the study into several studies"
+        "more policies in one figure than combinations of marker and line style; split the study into several studies"
     )
 
 

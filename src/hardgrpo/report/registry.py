@@ -27,8 +27,8 @@ from hardgrpo.study.resolved import ResolvedStudy
 
 # --- summary tables ---
 
-# Inputs of summary tables that are not summary tables themselves. scripts/summaries/summarize.py
-# reads them.
+# Data from which summary tables are computed, besides other summary tables.
+# scripts/summaries/summarize.py reads these data.
 INPUTS = {
     "cells": "evaluation files",
     "updates": "training logs",

@@ -1,4 +1,5 @@
-"""An example of each generated task for the paper: a problem, a right and a wrong completion."""
+"""Examples of the tasks `swaps` and `arithmetic` for the paper: a problem, a demonstration without
+mistakes, and a demonstration with a wrong answer."""
 
 import random
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ SEED, STEPS = 1, 2  # any seed; few steps, so that an example fits on a line
 
 @dataclass(frozen=True)
 class Example:
-    """A problem with a demonstration without mistakes and a demonstration with a wrong answer."""
+    """A problem, a demonstration without mistakes, and a demonstration with a wrong answer."""
 
     task: str
     question: str

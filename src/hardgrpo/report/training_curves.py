@@ -19,9 +19,9 @@ def first_and_last(curves: pd.DataFrame) -> pd.DataFrame:
 
 
 def draw(curves, series: list[tuple[str, float, str]]):
-    """(figure, drawn rows, {column of `curves`: its axes}). The figure has a stack of panels for
-    each model, task and recipe, with a panel for each entry of `series`: (column of `curves`,
-    scale, label of the axis)."""
+    """(figure, drawn rows, {column of `curves`: axes of its panels}). An entry of `series` is
+    (column of `curves`, scale, label of the axis). The figure has a stack of panels for each model,
+    task and recipe, with a panel for each entry."""
     columns_drawn = drawn_columns([name for name, *_ in series])
     models, policies = curves.model.nunique(), list(dict.fromkeys(curves.policy))
     groups = plotting.groups(curves, ["model", "task", "recipe"])
@@ -61,6 +61,6 @@ def draw(curves, series: list[tuple[str, float, str]]):
 
 
 def drawn_columns(names: list[str]) -> list[str]:
-    """The columns that a figure of training curves saves for the curves `names`."""
+    """The columns of the CSV file of a figure that draws the estimates `names`."""
     estimates = [column for name in names for column in interval(name)]
     return ["model", "task", "policy", "recipe", "first", "step", *estimates, "seeds"]

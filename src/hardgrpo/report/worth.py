@@ -1,5 +1,5 @@
-"""The page "Was it worth it?": the gain of each arm of a study over no training and over a random
-choice, and the cost of the arm."""
+"""The page "Was it worth it?": for each arm of a study, the gain, the lead over a random choice, and
+the cost."""
 
 import pandas as pd
 
@@ -177,7 +177,7 @@ def worth_it(row) -> str:
 
 def answer(arms: list[dict]) -> str:
     """The page's first sentence about a model and a task. `arms` are sorted: arms that are worth it
-    first, then by points per label, descending."""
+    come first, and within both parts points per label descend."""
     worth = [entry for entry in arms if entry["worth_it"] == YES]
     if not worth:
         fell = sum(entry["worth_it"] == GREEDY_FELL for entry in arms)
@@ -187,7 +187,7 @@ def answer(arms: list[dict]) -> str:
     sentence = f"{best['name']}: {best['gain_alone']} points"
     if best["labels"] != UNKNOWN:
         sentence += f" for {best['labels']} labels"
-    # an arm that is compared with a random choice is worth it only if it was shown to be better
+    # an arm that is compared with a random choice is worth it only if its lead was shown
     leader = next((entry for entry in worth if entry["lead"] != UNKNOWN), None)
     if leader:
         lead_text = f"{leader['lead_alone']} points more than a random choice"

@@ -2,7 +2,7 @@
 checksum of a compressed file covers its content, because libraries compress differently.
 
 Files are listed in the order of the stages, so the first file that differs belongs to the first
-stage with other results.
+stage whose results differ.
 """
 
 import contextlib
@@ -58,7 +58,7 @@ def compare(sums: str | Path, folder: Path = Path()) -> str:
         return EQUAL
     first = different_names[0]
     problem = "differs" if (folder / first).is_file() else "is missing"
-    return f"{len(different_names)} of {len(entries)} files differ; the first: {first} {problem}"
+    return f"{len(different_names)} of {len(entries)} files differ or are missing; the first: {first} {problem}"
 
 
 def content_checksum(path: Path) -> str:

@@ -68,7 +68,7 @@ class Partition:
 def problems(
     requests: Iterable[Request], partitions: list[Partition], accounts: set[str] | None
 ) -> list[str]:
-    """One line for each rule and each of its resources that the cluster cannot provide.
+    """One line for each rule, partition and requested resource that the cluster cannot provide.
 
     `accounts` are the user's accounts in lower case; None if the cluster does not list accounts.
     """
@@ -175,7 +175,9 @@ def _problems(request: Request, partitions: list[Partition], accounts: set[str] 
         for node in nodes
     ):
         amounts = ", ".join(f"{amount} {unit}" for _, amount, _, unit, _ in limits if amount)
-        text = f"no single node {place} has {amounts}; lower one of them with set-resources"
+        text = (
+            f"no single node {place} has {amounts}; lower one of these requests with set-resources"
+        )
         yield "node", 0, text
 
 
@@ -315,8 +317,8 @@ def extra_problems(requests: Iterable[Request]) -> list[str]:
 def limit_problems(
     requests: list[Request], partitions: list[Partition], cluster: str, at_once: int
 ) -> list[str]:
-    """One line for each unknown QOS, and for each rule and resource that exceeds a limit of the
-    cluster's accounting; no lines if sacctmgr does not answer."""
+    """One line for each unknown QOS, and for each rule and resource whose requests exceed a limit
+    of the cluster's accounting; no lines if sacctmgr does not answer."""
     user = getpass.getuser()
     show = functools.partial(_ask, "sacctmgr", "-nP", "show")
     columns = f"format={','.join(slurm_limits.ASSOCIATION)}"

@@ -1,5 +1,5 @@
-"""Find the project's files that a program uses by following its imports, and compute one checksum
-over them.
+"""Follow the imports of a program to find the project's files that the program uses, and compute
+one checksum over these files.
 
 A cheap rule has this checksum as a parameter, so Snakemake reruns the rule when one of the files
 changes. The files are not inputs of the rule, because Snakemake compares the modification times of

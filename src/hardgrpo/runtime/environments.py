@@ -116,7 +116,7 @@ def use(*packages: str, gpus: int = 0) -> None:
     elif PYTHON_VARIABLE in os.environ:
         reason = f"{python} ({PYTHON_VARIABLE}) cannot be run"
     else:
-        reason = "this Python does not have it"
+        reason = "this Python lacks it"
     alternative = (
         ", or take `gpus` out of the model in config/models.yaml to use the CPU"
         if missing_packages == ["torch for GPUs"]

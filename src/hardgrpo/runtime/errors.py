@@ -65,7 +65,9 @@ def refuse_rows(row_errors: list[RowError]) -> None:
     ) from None
 
 
-SHORTEST_SECRET = 6  # characters; shorter values are not hidden, because ordinary words hold them
+SHORTEST_SECRET = (
+    6  # characters; shorter values are not hidden, because ordinary words contain them
+)
 LONGEST_MESSAGE = 1500  # characters; the middle of a longer message is left out
 LONGEST_REASON = 500  # characters of a library's message about a model
 
@@ -125,7 +127,7 @@ def _secrets() -> set[str]:
             secrets |= {value, value.strip()}
         is_proxy = name.upper().endswith("_PROXY")  # may be ACCOUNT:PASSWORD@HOST without https://
         has_account = "@" in value and ("//" in value or is_proxy)
-        # `urlsplit` would not do: passwords may hold characters that are not allowed in addresses
+        # `urlsplit` would fail: passwords may hold characters that are not allowed in addresses
         for address in value.split() if has_account else ():
             _, slashes, place = address.partition("//")
             account = (place if slashes else address).rpartition("@")[0]

@@ -3,8 +3,9 @@ processor with AVX2, so that a run gives the same bytes on all of them.
 
 The libraries that torch uses for matrix products choose kernels by the processor, and different
 kernels add in different orders. NumPy's OpenBLAS uses exactly the kernels that environment
-variables name (`environments.EXACT`). `install` lets torch compute its products with NumPy, in
-forward and backward passes, without a copy. Attention is computed from such products, too.
+variables name (`environments.EXACT`). `install` makes torch compute its products with NumPy, in
+forward and backward passes, without copying matrices. Attention is computed from such products,
+too.
 
 torch computes the products of wide models, because NumPy would be slower. torch also computes the
 products if the weights are sharded over processes, because FSDP frees memory that NumPy may still
@@ -18,7 +19,7 @@ from pathlib import Path
 from hardgrpo.runtime import environments, files
 from hardgrpo.runtime.errors import UserError
 
-WIDEST = 256  # columns of the hidden states of a model
+WIDEST = 256  # largest hidden size of a model that uses exact products
 MAX_CONFIG_BYTES = 2**20
 # recorded in the checkpoints of runs that use exact products
 IDENTITY = "exact products, version 2"
@@ -41,7 +42,7 @@ def is_exact_model(folder: str | Path) -> bool:
 
 
 def is_narrow(hidden_size: object) -> bool:
-    """Whether a model with `hidden_size` columns is small enough for exact products."""
+    """Whether a model with this hidden size is narrow enough for exact products."""
     return isinstance(hidden_size, int) and hidden_size <= WIDEST
 
 
@@ -80,9 +81,9 @@ def avoid_fused_attention() -> None:
 
 
 def model_arguments() -> dict[str, str]:
-    """Arguments of transformers' from_pretrained. After `install` they select attention by plain
-    matrix products, because torch's unfused attention scales all keys again for each new token.
-    Before `install` there are none."""
+    """Arguments of transformers' from_pretrained; empty before `install`. After `install`, they
+    select attention by plain matrix products, because torch's unfused attention scales all keys
+    again for each new token."""
     return {} if _library is None else {"attn_implementation": "eager"}
 
 

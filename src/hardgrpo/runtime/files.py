@@ -133,7 +133,7 @@ UNPACKED_BYTES, UNPACKED_TIMES = 2**25, 100
 
 def decompress(data: bytes, path: str | Path) -> bytes:
     """The content of a gzip file. Raise a `UserError` if the content exceeds both UNPACKED_BYTES
-    and UNPACKED_TIMES the packed size; the excess is not unpacked."""
+    and UNPACKED_TIMES times the packed size; the excess is not unpacked."""
     limit, parts, size = max(UNPACKED_BYTES, UNPACKED_TIMES * len(data)), [], 0
     with gzip.GzipFile(fileobj=io.BytesIO(data)) as stream:
         while part := stream.read(2**20):
@@ -199,7 +199,7 @@ def read_jsonl(
     path: str | Path, keys: Kinds, errors: str = "strict", optional: Kinds | None = None
 ) -> list[dict]:
     """The rows of a JSON Lines file, at least one. Raise a `UserError` unless each row is an object
-    with all `keys`, of these types. `optional` keys may be missing or null."""
+    with all `keys` and values of their types. `optional` keys may be missing or null."""
     return [row for _, row in parse_jsonl(read_text(path, errors), path, keys, optional)]
 
 
@@ -207,7 +207,7 @@ def parse_jsonl(
     text: str, path: str | Path, keys: Kinds, optional: Kinds | None = None
 ) -> list[tuple[int, dict]]:
     """[(line number from 1, row)] of the text of a JSON Lines file, which may start with a byte
-    order mark. See `read_jsonl`."""
+    order mark. Arguments and errors: see `read_jsonl`."""
     rows, row_errors, kinds = [], [], keys | (optional or {})
     for line, content in enumerate(text.removeprefix("\ufeff").split("\n"), start=1):
         if not content.strip():
@@ -421,7 +421,7 @@ def _convert_cell(convert: Callable, cell: str):
 
 def link_or_copy(source: Path, target: Path) -> None:
     """Hard-link `target` to `source`. Copy `source` if it belongs to another account or cannot be
-    linked (another disk)."""
+    linked (to another disk)."""
     source = source.resolve()  # a hub's cache holds symbolic links
     try:
         if source.stat().st_uid != os.geteuid():

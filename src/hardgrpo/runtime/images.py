@@ -1,5 +1,5 @@
 """Container images for `--sdm apptainer`: their paths, and the host's folders that a container must
-see."""
+bind."""
 
 import os
 
@@ -21,8 +21,9 @@ def check() -> None:
 
 
 def folders_to_bind(models: dict, data: str) -> list[str]:
-    """The folders outside the current folder that jobs read or write, which a container must bind.
-    `models` is the section of the configuration, `data` the folder of local input files."""
+    """The existing folders outside the current folder that a container must bind, because jobs
+    read or write them. `models` is a section of the configuration, `data` the folder of local input
+    files."""
     sources = [model["source"] for model in models.values()]
     model_folders = [
         os.path.expanduser(source["path"]) for source in sources if source["kind"] == "folder"

@@ -1,9 +1,9 @@
-"""Handle SIGTERM, which Slurm sends at a job's time limit, on preemption and for scancel, and the
-broken pipes that follow SIGTERM.
+"""Handle SIGTERM, and the broken pipes that follow SIGTERM. Slurm sends SIGTERM at a job's time
+limit, on preemption and for scancel.
 
 Between `save_first()` and `stop_at_once()` the handler only records the signal, and the program
 checks `stop_requested()` wherever it can save its state and stop. Before `save_first()` and after
-`stop_at_once()` the state is already on disk, and the handler ends the program at once.
+`stop_at_once()` no state has to be saved, and the handler ends the program at once.
 """
 
 import contextlib

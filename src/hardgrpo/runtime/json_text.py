@@ -1,4 +1,4 @@
-"""Parse JSON strictly, with errors that name the place."""
+"""Parse JSON strictly, with errors that name the place of the problem."""
 
 import argparse
 import collections

@@ -39,8 +39,8 @@ def open_lock(path: str | Path) -> TextIO:
 
 
 def is_current(stream: TextIO, path: str | Path) -> bool:
-    """Whether an open lock file is still the file at `path`, which its previous holder may have
-    removed."""
+    """Whether an open lock file is still the file at `path`: the previous holder of the lock may
+    have removed that file."""
     try:
         return os.path.samestat(os.fstat(stream.fileno()), os.stat(path))
     except FileNotFoundError:

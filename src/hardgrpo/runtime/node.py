@@ -1,4 +1,4 @@
-"""Check that a node can work with its GPUs before libraries are loaded, and set the folders of
+"""Before libraries are loaded, check that a node can work with its GPUs, and set the folders of
 compilers' caches.
 
 vLLM and the loss of TRL's trainers compile kernels on the node with Triton, which needs a C

@@ -105,8 +105,8 @@ def _is_of_the_host(account: int) -> bool:
     """Whether a number stands for accounts of the host that have no number in this container.
 
     In a container, files of these accounts appear to belong to `nobody`. One of the accounts may be
-    the host's root, to whom a bound /tmp belongs. `problem` therefore accepts this owner for
-    folders above a path, but not for the path itself.
+    the host's root, who owns a /tmp that is mounted from the host. `problem` therefore accepts this
+    owner for folders above a path, but not for the path itself.
     """
     try:
         ranges = [tuple(map(int, line.split())) for line in ID_MAP.read_text().splitlines()]

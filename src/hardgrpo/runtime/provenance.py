@@ -32,8 +32,8 @@ ROOT = Path(__file__).parents[3]
 
 
 def describe(started: float, **fields) -> dict:
-    """`fields` with commit, code hash, package versions, hardware and times of this process.
-    `started`: start of the process in Unix seconds."""
+    """`fields`, and in addition commit, code hash, package versions, hardware and times of this
+    process. `started`: start of the process in Unix seconds."""
     return {
         **fields,
         **version_of_code(),
@@ -67,7 +67,7 @@ def version_of_code() -> dict:
 
 
 def code_hash() -> str:
-    """SHA-256 over all programs and the library on disk, including uncommitted changes."""
+    """SHA-256 over the Python files in scripts/ and src/, including uncommitted changes."""
     digest = hashlib.sha256()
     for path in sorted(
         path for folder in ("scripts", "src") for path in (ROOT / folder).rglob("*.py")

@@ -12,7 +12,8 @@ OLDEST, NEWEST = (3, 11), (3, 13)
 
 
 def problem(version):
-    """What is wrong with a version of Python, and what to do; None if the locks support it."""
+    """What is wrong with a version of Python, and what to do; None if the locks support this
+    version."""
     if OLDEST <= tuple(version[:2]) <= NEWEST:
         return None
     names = [f"python3.{minor}" for minor in range(NEWEST[1], OLDEST[1] - 1, -1)]

@@ -93,7 +93,7 @@ def _is_expected(path: Path, checksum: str) -> bool:
     """Whether a file's checksum equals its seal, or the file has no seal."""
     if _expected_checksum(path) in (None, checksum):
         return True
-    # refreshes the cache of a network file system
+    # refresh the cache of a network file system before the next attempt
     for folder in (path.parent, seal_path(path).parent):
         with contextlib.suppress(OSError):
             os.listdir(folder)
@@ -114,7 +114,8 @@ def _damaged(path: Path) -> UserError:
 
 
 def sealed_files(folder: Path) -> list[Path]:
-    """The existing files of a folder that have a seal. The workflow makes missing files again."""
+    """The files of a folder that have a seal. Missing files are left out, because the workflow
+    makes them again."""
     paths = [folder / seal.name for seal in sorted((folder / ".seals").glob("[!.]*"))]
     return [path for path in paths if path.exists()]
 
@@ -170,7 +171,7 @@ def _committed_checksums(folder: Path) -> dict[str, str]:
 
 
 def checksum_lines(folder: Path) -> str:
-    """The text of a folder's SHA256SUMS, for its CSV files."""
+    """The text of a folder's SHA256SUMS: a line for each CSV file."""
     return "".join(f"{sha256(path)}  {path.name}\n" for path in sorted(folder.glob("*.csv")))
 
 

@@ -1,8 +1,8 @@
 """Limits of Slurm's accounting for a user's jobs, set by the QOS of a job and the associations of
 its account.
 
-For each kind of limit, Slurm applies the first of these that sets it: the QOS of the partition, the
-QOS of the job, the user's association, the account's association
+For each kind of limit, Slurm applies the limit of the first of these levels that sets one: the QOS
+of the partition, the QOS of the job, the user's association, the account's association
 (https://slurm.schedmd.com/resource_limits.html).
 """
 
@@ -106,8 +106,8 @@ def read_accounting(associations: str, qos: str, user: str, cluster: str) -> Acc
 
 
 def _default_qos(row: dict[str, str]) -> str | None:
-    """The QOS of a job that requests none: the association's default, its only QOS, or `normal`,
-    which every cluster has."""
+    """The QOS of a job that requests none: the association's default, else the association's only
+    QOS, else `normal`. None if the association does not allow `normal`."""
     names = row["qos"].split(",")
     if row["defaultqos"] or len(names) == 1:
         return row["defaultqos"] or names[0]
@@ -145,8 +145,8 @@ def minutes(limit: str) -> float:
 
 
 def problems(jobs: Iterable[tuple], at_once: int) -> list[tuple]:
-    """[(rule, resource, amount, text)] for each request that exceeds a limit, and for each exceeded
-    limit on jobs in the queue.
+    """[(rule, resource, amount, text)] for each limit that a request exceeds, and for each exceeded
+    limit on the number of jobs in the queue.
 
     `jobs` holds (`cluster.Request`, its levels) for each job; `at_once` is the largest number of
     jobs that are in the queue at the same time.

@@ -37,7 +37,7 @@ def main() -> None:
 
 
 def stop_at_errors(function: Callable, *arguments) -> None:
-    """Call a function; a `UserError` ends the program with its message."""
+    """Call a function. If it raises a `UserError`, end the program with the error's message."""
     try:
         function(*arguments)
     except UserError as error:

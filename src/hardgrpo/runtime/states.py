@@ -81,9 +81,10 @@ def resume_point(state: Path, checkpoint_every: int, arithmetic: str | None = No
             shutil.rmtree(checkpoint(state, step))
             continue
         if manifest.get("arithmetic") != arithmetic:
+            first_version = "the first version's"
             raise UserError(
                 f"{checkpoint(state, step)}: another version of this program, which computes this recipe differently, saved this state"
-                f" (arithmetic of the state: {manifest.get('arithmetic') or 'that of the first version'}; of this version: {arithmetic or 'that of the first version'}); delete"
+                f" (arithmetic of the state: {manifest.get('arithmetic') or first_version}; of this version: {arithmetic or first_version}); delete"
                 f" {state} to train the run from the beginning, or continue the run with that version"
             )
         if step > scheduled + checkpoint_every:
@@ -180,7 +181,7 @@ def restore(state: Path) -> None:
 
 # --- lock
 
-# Slurm's states of a job in which processes of the job may exist
+# Slurm's states of a job that may still have processes
 ALIVE = ("RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "SIGNALING", "STAGE_OUT")
 HOLDER = re.compile(
     r"process (?P<process>[1-9]\d*) on (?P<node>\S+?)(?:, Slurm job (?P<job>[1-9]\d*))?", re.ASCII
@@ -222,7 +223,7 @@ def _acquire(state: Path, minutes: float | None, activity: str) -> TextIO:
             stopped_holder = holder
             _ask_to_stop(state, holder)
             say(
-                f"{state}: {holder} is training this run, but Snakemake waits for this job. {holder} has got SIGTERM; this job waits at"
+                f"{state}: {holder} still trains this run, which is now the work of this job. {holder} received SIGTERM; this job waits at"
                 f" most {minutes:g} minutes for {holder} to end and resumes from the saved state"
             )
         if time.monotonic() > deadline:
@@ -282,8 +283,8 @@ def _read_holder(stream: TextIO, close: bool = True) -> str:
 
 
 def _is_running(job: str) -> bool:
-    """Whether a Slurm job may still write to its state. Some file systems keep locks local to a
-    node, so flock misses other nodes' holders.
+    """Whether a Slurm job may still write to its state folder. On some file systems, flock does not
+    see locks that another node holds.
 
     A job that Slurm does not know has ended long ago. If Slurm does not answer, the job counts as
     running.
@@ -352,7 +353,8 @@ def _ask_to_stop(state: Path, holder: str) -> None:
 
 
 def _has_open(process: psutil.Process, lock: Path) -> bool:
-    """Whether a process of this account has the lock file open, as the holder of the lock does."""
+    """Whether a process has the lock file open, as the holder of the lock does. Raise
+    `psutil.AccessDenied` for a process of another account."""
     if process.uids().real != os.getuid():
         raise psutil.AccessDenied(process.pid)
     for entry in process.open_files():

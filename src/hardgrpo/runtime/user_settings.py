@@ -12,7 +12,7 @@ KEEP_PYTHONPATH = "HARDGRPO_KEEP_PYTHONPATH"
 # depend on these settings.
 MATPLOTLIB = {"MPLBACKEND": "agg", "MATPLOTLIBRC": os.devnull}
 # torch creates this folder on import. The default is in /tmp, with a name that other accounts can
-# guess: if they create a file of this name, every program fails.
+# guess: if they create a file of this name, every program that imports torch fails.
 INDUCTOR_VARIABLE, INDUCTOR_FOLDER = "TORCHINDUCTOR_CACHE_DIR", ROOT / ".snakemake/cache/inductor"
 # Variables that change where Python finds modules or how it runs a program.
 PYTHON = (

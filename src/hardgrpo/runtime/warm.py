@@ -117,7 +117,7 @@ def connect(path: Path, may_start: bool = True) -> socket.socket | None:
     modules = os.pathsep.join(library_paths(os.getenv("PYTHONPATH", "").split(os.pathsep)))
     # the environment that `start` gives to the server
     server_environment = os.environ | environments.OFFLINE | {"PYTHONPATH": modules}
-    # INDUCTOR_VARIABLE is left out, because it differs between clones that share a server.
+    # INDUCTOR_VARIABLE is left out, because its value differs between clones that share a server.
     settings = sorted(
         (name, value)
         for name, value in server_environment.items()
@@ -131,7 +131,7 @@ def connect(path: Path, may_start: bool = True) -> socket.socket | None:
             return None  # another user could have created a socket there
         connection = socket.socket(socket.AF_UNIX)
         with open(path.parent / "lock", "w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)  # several programs may start at the same time
+            fcntl.flock(lock, fcntl.LOCK_EX)  # several programs may call `connect` at once
             if connection.connect_ex(str(path)):
                 if not may_start:
                     return None
@@ -258,7 +258,7 @@ def serve(path: Path, ready_pipe: int) -> None:
                 program = json.loads(_receive(connection, int(length)))
             except (OSError, ValueError):  # the program has ended
                 connection.close()
-                # readers of the streams reach the end of file only when all copies are closed
+                # a stream's reader waits for the end of file until this process closes the stream
                 for stream in streams:
                     os.close(stream)
                 continue
@@ -283,7 +283,7 @@ def _receive(connection: socket.socket, length: int) -> bytes:
 
 
 class WatchedProcess:
-    """A process whose end is detected: on Linux with a pidfd, which is not misled by zombies and
+    """A process whose end is detected: on Linux with a pidfd, which is not misled by zombies or
     reused process ids; elsewhere with signal 0."""
 
     def __init__(self, process: int):
@@ -317,8 +317,8 @@ def become(
     # group of its own, this process does not also receive them from the terminal.
     os.setpgid(0, 0)
     os.nice(max(0, niceness - os.nice(0)))
-    # Linux only: this process is killed when the server ends, because only the server can report
-    # its exit status
+    # Linux only: this process is killed when the server ends, because nothing else could report the
+    # program's exit status
     with contextlib.suppress(AttributeError):
         ctypes.CDLL(None).prctl(KILL_WITH_PARENT, signal.SIGKILL)
     signal.set_wakeup_fd(-1)

@@ -10,7 +10,7 @@ from hardgrpo.runtime.errors import UserError
 from hardgrpo.runtime.json_text import nested_entries
 
 
-class _Yaml(yaml.SafeLoader):  # not libyaml's loader: deep nesting crashes it
+class _Yaml(yaml.SafeLoader):  # libyaml's loader would crash on deep nesting
     """A loader of plain data that refuses duplicate keys. PyYAML's own loader silently keeps only
     the last value of a duplicate key."""
 
@@ -30,8 +30,8 @@ class _Yaml(yaml.SafeLoader):  # not libyaml's loader: deep nesting crashes it
     merged = 0
 
     def flatten_mapping(self, node):
-        """Resolve merge keys (<<). Entries are counted before they are copied, because each line
-        of a text can multiply the number of entries by ten."""
+        """Copy the entries that merge keys (<<) name. Entries are counted before they are copied,
+        because each line of a text can multiply the number of entries by ten."""
         for key, value in node.value:
             for source in value.value if isinstance(value, yaml.SequenceNode) else [value]:
                 if key.tag == "tag:yaml.org,2002:merge" and isinstance(source, yaml.MappingNode):

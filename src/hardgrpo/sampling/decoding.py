@@ -91,8 +91,8 @@ def decode(
     )
     ids, mask = unique_prompts.split(ids.shape[1], dim=1)
     positions = (mask.cumsum(dim=-1) - 1).clamp(min=0)
-    # An index, unlike a number of tokens, gives the output layer contiguous states. For states that
-    # are not contiguous, torch copies a frozen output layer once per row on a CPU in bf16.
+    # An index tensor, unlike a number of tokens, gives the output layer contiguous hidden states.
+    # With other states, torch on a CPU in bf16 copies a frozen layer's weights once per row.
     last_token = torch.tensor([-1], device=ids.device)
     for step in range(max_tokens):
         output = model(

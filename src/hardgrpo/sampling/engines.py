@@ -1,11 +1,11 @@
 """Sample completions from a model folder, with transformers or vLLM. Every (prompt, sample) has its
 own seed.
 
-With transformers, a completion depends on weights, prompt, seed and limits, but not on other
-prompts in its batch or shard. The t-th token is drawn with the t-th uniform number of the
-completion's own generator. (Batches of different shapes may round the last bit differently: only
-equal batches give bit-identical results.) vLLM uses the same seeds for its own generator, so its
-completions differ from those of transformers but have the same distribution.
+With transformers, a completion depends on weights, prompt, temperature, seed and completion limit,
+but not on other prompts in its batch or shard. The t-th token is drawn with the t-th uniform number
+of the completion's own generator. (Batches of different shapes may round the last bit differently:
+only equal batches give bit-identical results.) vLLM uses the same seeds for its own generator, so
+its completions differ from those of transformers but have the same distribution.
 """
 
 import contextlib
@@ -170,7 +170,11 @@ def check_context(
     limit, length = max_prompt_tokens(folder, max_tokens), max(map(len, prompts))
     if limit is not None and length > limit:
         too_long = [f"'{name}'" for name, prompt in zip(ids or [], prompts) if len(prompt) > limit]
-        names = f" ({len(too_long)} such prompts: {first_entries(too_long)})" if ids else ""
+        names = (
+            f" (number of such prompts: {len(too_long)}; first: {first_entries(too_long)})"
+            if ids
+            else ""
+        )
         raise UserError(
             f"a prompt of {length} tokens and a completion of {max_tokens} tokens exceed the model's context of {limit + max_tokens} tokens{names};"
             " lower the task's completion_tokens or shorten the prompt"

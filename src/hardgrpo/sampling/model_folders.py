@@ -193,8 +193,8 @@ def token_ids(tokenizer, conversations: list[Conversation], chat: dict) -> list[
 
 
 def render_conversation(tokenizer, conversation: Conversation, source: str) -> str:
-    """The text of a complete conversation under the chat template. Error messages start with
-    `source`. Errors: see `token_ids`."""
+    """The text of a complete conversation under the chat template. Raise a `UserError`, which starts
+    with `source`, if the template fails or does not end."""
     (rendered,) = _apply_in_child(
         lambda turns: tokenizer.apply_chat_template(turns, tokenize=False).encode(),
         source,

@@ -1,4 +1,4 @@
-"""Functions that the programs which sample completions share: arguments, start of an engine,
+"""Common functions of the programs that sample completions: arguments, start of an engine,
 requests, rows of the output, provenance."""
 
 import argparse
@@ -13,7 +13,7 @@ from hardgrpo.study import paths, settings
 
 
 def build_parser(description: str) -> argparse.ArgumentParser:
-    """A parser with the arguments that all programs that sample completions have in common."""
+    """A parser with the common arguments of the programs that sample completions."""
     parser = argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -77,7 +77,7 @@ OPTIONAL = {
         "|".join(WHOLE_DISTRIBUTION),
         "the server's own settings may cut the distribution of tokens",
     ),
-    # left out only if it is 1, the default of most servers
+    # left out only of requests with temperature 1, the default of most servers
     "temperature": (r"\btemperature", "the server samples at its default temperature"),
     # Unlike the other parameters, `stream` is sent only if a server demands it.
     "stream": (
@@ -108,8 +108,8 @@ FINISH_REASON_OF = {word: reason for reason, words in FINISH_REASONS.items() for
 
 @dataclass(frozen=True)
 class Address:
-    """A server's address, and how it is used. The fields are the keys of a model's `source` in the
-    configuration."""
+    """A server's address, and how the server is used. The fields are the keys of a model's `source`
+    in the configuration."""
 
     url: str
     key: str | None = None
@@ -170,8 +170,8 @@ def sample(
     """Like `engines.sample`, for the model that the manifest of `folder` names. `state` is the
     folder of stored answers.
 
-    When sampling ends, `on_end` receives facts for the provenance: the address, the tokens and what
-    they cost.
+    When sampling ends, `on_end` receives facts for the provenance, such as the address, the numbers
+    of tokens and the cost.
     """
     source = files.read_json(Path(folder) / "manifest.json").get("source", {})
     sampler = Sampler(
@@ -241,8 +241,8 @@ class Sampler:
         )
 
     def facts(self) -> dict:
-        """Facts for the provenance. Tokens and money are those of this program, without stored
-        answers."""
+        """Facts for the provenance. The numbers of tokens and the money exclude answers that were
+        stored before this program started."""
         return {
             "url": self.address.url,
             "model": self.model,
@@ -463,7 +463,8 @@ class Sampler:
                 if failure.is_permanent or retry_after > LONGEST_RETRY_AFTER:
                     raise await self._refusal(failure, retry_after, request) from None
                 problem = failure.problem
-                # The server limits the rate of requests, but answers some of them.
+                # The server limits the rate of requests, but has answered other requests in the
+                # meantime: the count of tries starts again.
                 if failure.status == 429 and self.answers_received > answers_before:
                     tries, answers_before = 0, self.answers_received
             except (TimeoutError, openai.APITimeoutError):
@@ -479,7 +480,7 @@ class Sampler:
             except Malformed as error:
                 problem = str(error)
             except (ValueError, RecursionError):
-                problem = "the answer is no JSON"
+                problem = "the answer is not JSON"
             tries += 1
             if tries >= most_tries:
                 raise UserError(
@@ -563,9 +564,9 @@ class Sampler:
         )
 
     async def _list_models(self) -> str:
-        """A note for an error message: the names of the server's models. If not the configured
-        address but another address lists the models, the note starts with that address. Empty if
-        the server lists no models."""
+        """A note for an error message: the names of the server's models. If the server lists its
+        models at an address that is not configured, the note starts with this address. The note is
+        empty if the server lists no models."""
         url = self.address.url.rstrip("/")
         base = re.sub(r"(/v1)*(/chat)?(/completions)?$", "", url)
         for address in dict.fromkeys([url, f"{base}/v1", base]):
@@ -576,7 +577,7 @@ class Sampler:
                 )
                 place = "" if address == url else f"; the server answers at {address}"
                 more = len(names) - MOST_MODELS
-                return f"{place}; its models are {', '.join(names[:MOST_MODELS])}" + (
+                return f"{place}; the server's models are {', '.join(names[:MOST_MODELS])}" + (
                     f" and {more} more" if more > 0 else ""
                 )
         return ""
@@ -695,7 +696,7 @@ def read_answer(
     if isinstance(answer, dict) and answer.get("error") and not answer.get("choices"):
         raise ErrorAnswer(answer["error"])
     if not isinstance(answer, dict):
-        raise Malformed(f"the answer is no JSON object, it begins with {str(answer)[:40]!r}")
+        raise Malformed(f"the answer is not a JSON object; it begins with {str(answer)[:40]!r}")
     choices = answer.get("choices")
     if (
         not isinstance(choices, list)
@@ -794,7 +795,7 @@ def _read_choice(choice: dict) -> tuple[str, str, list[float]]:
         )
     if not content and _has_thoughts(message):
         finish_reason = "length"  # thoughts without an answer
-    # a lone surrogate has no form in UTF-8
+    # a lone surrogate cannot be encoded in UTF-8
     content = re.sub("[\ud800-\udfff]", "\ufffd", content or "")
     return content, finish_reason, _log_probabilities(choice.get("logprobs"))
 
@@ -846,8 +847,8 @@ class ErrorAnswer(Exception):
 
 @dataclass(frozen=True)
 class Failure:
-    """A refused request. `words` are the server's message; `detail` is the message after the
-    server's error codes."""
+    """A refused request. `words` are the server's message; `detail` joins the server's error codes
+    and this message."""
 
     status: int
     words: str

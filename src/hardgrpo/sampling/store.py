@@ -34,9 +34,9 @@ class Store:
     """A file with one batch of completions per line. The samples of each problem are in order,
     starting from sample 0.
 
-    A line ends with a tab and the line's checksum. The first truncated or damaged line and all
-    later lines are ignored. The next batch depends only on complete batches, so a probe that was
-    killed and resumed ends with the same completions as an uninterrupted probe.
+    A line ends with a tab and the checksum of the batch's text. The first truncated or damaged line
+    and all later lines are ignored. The next batch depends only on complete batches, so a probe
+    that was killed and resumed ends with the same completions as an uninterrupted probe.
     """
 
     def __init__(self, path: Path):

@@ -251,7 +251,7 @@ def oracle_samples(
 
 def priorities(target: TargetSubset, correct: np.ndarray, drawn: np.ndarray) -> np.ndarray:
     """Priority (prompts,) of each prompt's next sample: FORCED if the bounds alone show that every
-    proof needs the sample, LEADING if the bounds only suggest it, else 0.
+    proof needs the sample, LEADING if the bounds only suggest this, else 0.
 
     For a rule with a threshold, undecided prompts are forced. For a rule with a rank, the cut lies
     between the `size`-th lowest `low` and the (`size` + 1)-th lowest `high`. A prompt is forced if
@@ -367,8 +367,8 @@ def matched_order(target: TargetSubset) -> list[int]:
 
 
 class Stopper:
-    """Choose batches of (prompt, sample) until every target is decided: `while batch :=
-    stopper.ask(): ... stopper.tell(...)`.
+    """Choose batches of (prompt, sample) until every target is decided or, with a confidence below
+    1, guessed: `while batch := stopper.ask(): ... stopper.tell(...)`.
 
     A pool may have several targets (policies, seeds). With `completes_subset`, the prompts of a
     subset that is certain also get their remaining samples, so that their pass rates and order are
@@ -394,7 +394,7 @@ class Stopper:
 
     def ask(self) -> list[tuple[int, int]]:
         """At most `batch` samples to draw, as (prompt, sample), most needed first. Empty when all
-        targets are decided and no subset has to be completed."""
+        targets are decided or guessed, and no subset has to be completed."""
         open_targets, incomplete = [], np.zeros(len(self.drawn), dtype=bool)
         for target in self.targets:
             try:
@@ -432,8 +432,8 @@ class Stopper:
 
     def _sample_priorities(self, targets: list[TargetSubset]) -> np.ndarray:
         """Priorities (prompts, K) of the next samples. Entry [prompt, s] is the share of draws in
-        which the cheapest proof needs more than s further samples of the prompt. For s = 0, the
-        prompt's `priorities` are added."""
+        which the cheapest proof of a target needs more than s further samples of the prompt. The
+        prompt's `priorities` are added to entry [prompt, 0]."""
         remaining = draw_remaining(self.correct, self.drawn, self.samples, DRAWS)
         needs, priority = np.zeros((DRAWS, len(self.drawn)), dtype=int), 0
         for target in targets:

@@ -5,7 +5,8 @@ A run is a sequence of sampling steps. Whatever the selector, each step samples 
 rollouts for each of `prompts_per_update` prompts. The trainer asks for prompts (`ask`) and reports
 the share of rewarded rollouts of each group (`tell`). A selector's choices depend only on the seed
 and the earlier calls. A selector derives its random numbers from the seed and the step, so a
-checkpoint needs only the selector's `state`. The pool of a selector is the run's subset.
+checkpoint needs the selector's `state`, but no state of a random generator. The pool of a selector
+is the run's subset.
 
 The docstring of a selector cites the source of its formula and states where this code differs from
 the source.
@@ -181,8 +182,8 @@ class Beta(Selector):
     sampling), and take the prompts whose drawn rates are nearest to `target`. A group of n
     rollouts, of which the share s is rewarded, changes the posterior: a = discount * a + (1 -
     discount) + n s, b = discount * b + (1 - discount) + n (1 - s). Difference: the paper considers
-    a random part of the pool, eight times the size of an update; this class considers the complete
-    pool."""
+    a random part of the pool with eight times the prompts of an update; this class considers the
+    complete pool."""
 
     def __init__(self, settings: dict, pool: Pool, steps: int, seed: int):
         self.settings, self.ids, self.seed = settings, pool.ids, seed

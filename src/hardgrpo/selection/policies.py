@@ -3,8 +3,8 @@ or another measure.
 
 The *order* of a pool is by ascending pass rate, with ties broken by a hash of (seed, id). The rule
 `hard` takes the first prompts of this order and the rule `easy` the last, so the two subsets are
-disjoint if the pool is large enough for both. `RULES` holds every rule. The key `rule` and the
-other keys of a policy come from the configuration.
+disjoint if the pool has enough prompts for both subsets. `RULES` holds every rule. The key `rule`
+and the other keys of a policy come from the configuration.
 """
 
 import functools
@@ -18,7 +18,7 @@ from hardgrpo.runtime.errors import UserError
 
 # measured without reference answers: signals.py
 SIGNALS = ("agreement", "entropy", "answered_share", "mean_tokens", "log_probability")
-# measures in 0..1, for nearest_half
+# measures in 0..1, by which `nearest_half` can choose
 SHARES = ("pass_rate", "predicted", "agreement", "answered_share")
 MEASURES = ("pass_rate", "predicted", *SIGNALS)
 
@@ -94,7 +94,7 @@ def labels(
 ) -> int:
     """Number of reference answers that a run needs. The policy needs the answers of the whole pool,
     of a sample, or none. Training needs the answers of the chosen prompts, or none if the reward is
-    not `correct`. An answer that both need is counted once.
+    not `correct`. An answer that policy and training both need is counted once.
 
     `pool`, `sample`, `chosen` and `sampled` are numbers of prompts. `sampled` is given if the run
     may sample only some of the chosen prompts: with a selector, or with the rule `all`.
@@ -105,7 +105,7 @@ def labels(
     if recipe.get("reward", "correct") != "correct":
         return needed_to_choose
     if sampled is not None and 0 < needed_to_choose < chosen:
-        # upper bound: the overlap with the sample is unknown
+        # upper bound: how many of the annotated prompts are also sampled is unknown
         return min(chosen, needed_to_choose + sampled)
     return max(needed_to_choose, chosen if sampled is None else sampled)
 
@@ -133,7 +133,7 @@ def select(
         raise UserError(f"policy rule {rule}: budget is {budget}, {BUDGET_FORMS}; correct it")
     if "threshold" in needs and threshold is None:
         raise UserError(
-            f"policy rule {rule}: threshold is missing; say below which pass rate a prompt counts as wrong"
+            f"policy rule {rule}: threshold is missing; set the pass rate below which a prompt counts as wrong"
         )
     if "highest_tier" in needs and highest_tier is None:
         raise UserError(
@@ -209,7 +209,7 @@ def _lowest_above_zero(pool: Pool) -> Subset:
 
 def _nearest_half(pool: Pool) -> Subset:
     distance = lambda prompt: abs(pool.measures[prompt] - 0.5)
-    # The distances of 0.4 and 0.6 differ in the last bit. Rounding makes them equal.
+    # The distances of 0.4 and 0.6 from 0.5 differ in the last bit. Rounding makes them equal.
     rounded_distance = lambda prompt: round(distance(prompt), 12)
     return _take(pool, _sorted_by(rounded_distance, pool.ids, pool.seed), distance)
 
@@ -276,8 +276,8 @@ def _random_42(pool: Pool) -> Subset:
 def _by_order(pool: Pool, sign: int = 1, from_centre: bool = False) -> Subset:
     """The first prompts (with `from_centre`, the middle prompts) of the dataset after a stable sort
     by `sign` times the measure, as in HE's released code, without a seed. `tied` counts the prompts
-    with the measure of the last chosen prompt (with `from_centre`, of the first or the last); the
-    order of the dataset decides which of these prompts are chosen."""
+    with the measure of the last chosen prompt (with `from_centre`, of the first or last chosen
+    prompt); the order of the dataset decides which of these prompts are chosen."""
     ids = list(pool.measures)
     order = sorted(ids, key=lambda prompt: sign * pool.measures[prompt])
     start = (len(ids) - pool.size) // 2 if from_centre else 0

@@ -2,9 +2,9 @@
 pool.
 
 The model is a logistic regression of pass rates on the signals (signals.py), which are standardised
-over the pool. It has a ridge penalty, because the signals may perfectly separate the prompts of a
-small sample. Signals with missing values are omitted, except the entropy: a missing entropy (no
-completion gives an answer) counts as 0.
+over the pool. The regression has a ridge penalty, because the signals may perfectly separate the
+prompts of a small sample. Signals with missing values are omitted, except the entropy: a missing
+entropy (no completion gives an answer) counts as 0.
 """
 
 import numpy as np
@@ -18,8 +18,8 @@ RIDGE = 0.05
 
 
 def draw_sample(ids: list[str], share: float, seed: int) -> list[str]:
-    """Ids of the prompts to annotate for the fit: a random `share` of the pool, which depends only
-    on the ids and the seed."""
+    """Ids of the prompts to annotate for the fit: a random `share` of the pool. The sample depends
+    only on the ids and the seed."""
     return sorted(ids, key=lambda prompt: tie_break(prompt, seed, "calibration"))[
         : sample_size(share, len(ids))
     ]
@@ -31,8 +31,8 @@ def predict_pass_rates(
     """{id: predicted pass rate} of every prompt. `signals`: {id: values of SIGNALS} of all prompts.
     `sample_rates`: {id: pass rate} of the annotated prompts.
 
-    Raise a `UserError` if all pass rates of the annotated prompts are 1, or all are 0, because such
-    a fit cannot predict differences.
+    Raise a `UserError` if all pass rates of the annotated prompts are 1, or all are 0, because a
+    fit to such pass rates predicts no differences between prompts.
     """
     targets = np.array(list(sample_rates.values()))
     if targets.min() == targets.max() and targets[0] in (0, 1):

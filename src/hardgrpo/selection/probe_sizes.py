@@ -33,7 +33,7 @@ RULES = {
 }
 # RULES and `middle`, in the order of tables
 ORDER = ("hard", "hard_solvable", "nearest_half", "middle", "easy", "random")
-# a larger probe is worthwhile if it raises the share of mixed groups by more than this
+# a larger probe is worthwhile if it raises the share of mixed groups by more than this value
 LEAST_IMPROVEMENT = 0.01
 
 

@@ -17,8 +17,8 @@ COLUMNS = [
     "held_out_correct",
 ]
 # Additional columns after a probe that stopped early: the number of planned samples, whether the
-# problem has all of them, bounds of the pass rate, and the confidence in the subset. A problem
-# without all planned samples has no pass rate.
+# problem has all planned samples, bounds of the pass rate, and the confidence in the subset. A
+# problem that lacks planned samples has no pass rate.
 BOUND_COLUMNS = ["planned", "complete", "pass_rate_low", "pass_rate_high", "confidence"]
 
 

@@ -36,8 +36,8 @@ def max_labels(recipe: dict, pool: int) -> int:
 
 
 def new_groups_per_step(recipe: dict) -> list[int]:
-    """Number of new groups to train on in each sampling step of a cycle of `targeted`, without the
-    groups of anchor prompts."""
+    """Number of new groups to train on in each sampling step of a cycle of selector `targeted`. No
+    update trains on the groups of anchor prompts, with which a cycle starts."""
     settings, step_groups = with_defaults(recipe), recipe["prompts_per_update"]
     anchors_left = [settings["reference"] - step * step_groups for step in range(settings["every"])]
     return [step_groups - min(step_groups, max(0, anchors)) for anchors in anchors_left]
@@ -45,7 +45,7 @@ def new_groups_per_step(recipe: dict) -> list[int]:
 
 def largest_update(recipe: dict) -> float:
     """Number of groups of the largest update divided by the number of groups of a sampling step,
-    but at least 1, the value of plain GRPO."""
+    but at least 1, the value without a selector."""
     settings, step_groups = with_defaults(recipe), recipe["prompts_per_update"]
     groups = settings.get("groups", step_groups)
     if settings["kind"] == "targeted":

@@ -1,7 +1,8 @@
-"""Signals: statistics of a base model's completions of a prompt that need no reference answer.
+"""Signals: statistics, computed without the reference answer, of a base model's completions of a
+prompt.
 
 A signal does not measure difficulty, because a model may give the same wrong answer in all samples.
-Signals show where samples differ, and GRPO learns from groups of rollouts whose answers differ.
+Signals show where samples differ, and GRPO can learn only from groups with different answers.
 
     agreement         share of the samples with the most frequent answer (self-consistency, arXiv 2203.11171)
     entropy           entropy of the answers among the samples with an answer, in nats (semantic entropy, arXiv 2302.09664; the grader
@@ -9,7 +10,7 @@ Signals show where samples differ, and GRPO learns from groups of rollouts whose
     answered_share    share of the samples in which the grader finds an answer
     mean_tokens       mean length of the samples, in tokens; empty if unknown
     log_probability   mean log-probability of a token under the model that sampled it, in nats (related to self-certainty,
-                      arXiv 2505.19590); empty if the engine returned none
+                      arXiv 2505.19590); empty if unknown
 """
 
 import math

@@ -24,8 +24,9 @@ DEMONSTRATIONS = {
 
 
 def check(config: dict, name: str, sources: Collection[Path] = ()) -> None:
-    """Raise a `UserError` that lists the mistakes in the configuration, at most MOST_MISTAKES. Each
-    starts with its file and line if it is in one of the files `sources`, else with `name`."""
+    """Raise a `UserError` that lists the mistakes in the configuration, at most MOST_MISTAKES. The
+    line of a mistake starts with file and line number if the mistake is in one of the files
+    `sources`, else with `name`."""
     studies = config.get("studies")
     if translation := old_form.explain(studies) if isinstance(studies, dict) else []:
         raise UserError(f"{name}: {translation[0]}", *translation[1:])
@@ -129,8 +130,7 @@ def _cut_task_mistakes(
 
 
 def _pretraining_mistakes(place: str, source: dict, tasks: dict) -> Iterator[tuple[str, str]]:
-    """Report unknown tasks, demonstrations that a task's family does not have, and a second task of
-    facts."""
+    """Report unknown tasks, mistakes in a task's demonstrations, and a second task of facts."""
     yield from unknown_names(f"{place}.demonstrations", "tasks", source["demonstrations"], tasks)
     families = {
         name: tasks[name]["source"].get("family")
@@ -225,7 +225,7 @@ SOURCE_CHECKS = {
 def _subset_mistakes(
     subset: dict, models: dict, tasks: dict, all_policies: dict
 ) -> Iterator[tuple[str, str]]:
-    """Report the reasons why the subset cannot be chosen."""
+    """Report the reasons why `snakemake subset` cannot choose the subset."""
     for section, entries in (("models", models), ("tasks", tasks), ("policies", all_policies)):
         yield from unknown_names(
             f"subset.{SINGULAR[section]}", section, [subset[SINGULAR[section]]], entries

@@ -106,7 +106,7 @@ class Configuration(Strict):
 
     def contradictions(self) -> Iterator[tuple[str, str]]:
         for name in sorted(set(self.studies) & set(self.analyses or {})):
-            yield f"analyses.{name}", "a study has the same name; give the analysis another"
+            yield f"analyses.{name}", "a study has the same name; give the analysis another name"
 
 
 @functools.cache

@@ -55,7 +55,7 @@ def design(study: ResolvedStudy) -> dict:
         "cut_from": {
             name: entry["cut_from"] for name, entry in tasks.items() if "cut_from" in entry
         },
-        "pretrained": any(model["source"]["kind"] == "pretrain" for model in models.values()),
+        "pretrained": any(map(settings.is_pretrained, models.values())),
         "own_bases": all(map(settings.has_own_bases, models.values())),
         "held_constant": study.entry.get("held_constant", []),
         "weaker_signal": study.entry.get("weaker_signal", []),

@@ -81,7 +81,7 @@ def _resolve(entries: dict, key: str, place: str, extending: tuple[str, ...]):
     changes = {name: value for name, value in entry.items() if name != "extends"}
     if key in extending:
         raise UserError(
-            f"{place}.{extending[0]}.extends: {' -> '.join((*extending, key))} is a circle; remove `extends` from one entry"
+            f"{place}.{extending[0]}.extends: {' -> '.join((*extending, key))} is a cycle; remove `extends` from one entry"
         )
     if len(extending) == LONGEST_CHAIN:
         raise UserError(

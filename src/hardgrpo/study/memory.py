@@ -2,10 +2,10 @@
 downloaded.
 
 Numbers of weights are exact for the catalogue's decoders (Qwen2.5, Qwen3, Llama 3, Phi-4, SmolLM2:
-gated feed-forward layers, grouped queries). Memory is the sum of weights, gradients and optimiser
-state (exact) and of activations (an upper estimate). For the catalogue's large models, no estimate
-has been compared with a measurement on a GPU. tests/unit/test_memory.py compares estimates with
-calculations by hand.
+gated feed-forward layers, grouped-query attention). Memory is the sum of weights, gradients and
+optimiser state (exact) and of activations (an upper estimate). For the catalogue's large models, no
+estimate has been compared with a measurement on a GPU. tests/unit/test_memory.py compares estimates
+with calculations by hand.
 """
 
 import math
@@ -120,8 +120,8 @@ def training_memory(
     With an adapter each process holds the whole base. Without an adapter, weights, gradients and
     optimiser state are sharded over the GPUs. Gradient checkpointing recomputes layers in the
     backward pass. vLLM takes a fixed share of memory; if vLLM sleeps during updates, it takes only
-    VLLM_BYTES meanwhile. `total` is the larger of the memory for sampling and for updating; the
-    trainer's weights stay in memory during both.
+    VLLM_BYTES meanwhile. `total` is the memory of the phase that needs more, sampling or updating;
+    the trainer's weights stay in memory in both phases.
     """
     count, adapter = gpus["count"], recipe.get("adapter")
     base = base_bytes(shape, recipe["base"]) / (1 if adapter else count)

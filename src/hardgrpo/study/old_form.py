@@ -11,7 +11,7 @@ KEYS = ("policies", "recipes", "exclude")  # keys that only studies in the old f
 
 class OldStudy(BaseModel):
     """The keys that are translated. If a value has another type, the study is not translated, and
-    the classes of the new form refuse it."""
+    the classes of the new form refuse the study."""
 
     models: list[str] = []
     tasks: list[str] = []
@@ -88,7 +88,7 @@ def _compared_arm(arm: str | dict, first_recipe: str) -> dict:
 
 def _arms(study: dict) -> list[dict]:
     """Arms that together have the runs of an old study. Recipes, tasks and models with the same
-    policies share an arm."""
+    policies are in one arm."""
     models = study.get("models", [])
     tasks = study.get("tasks") or [None]
     recipes = study.get("recipes") or [None]

@@ -10,7 +10,7 @@ from hardgrpo.study.resolved import ResolvedStudy, withheld_splits
 PUBLISHED = "results/published"  # the folder of published numbers, which no rule makes
 CALIBRATION = "results/calibration.json"  # calibration of the cost model
 GPU_CHECK = "results/gpu-check"
-# configurations that the command `hardgrpo` writes, and recordings in the project's format
+# what the command `hardgrpo` writes: configurations, and recordings in the project's format
 CHOICES = "results/choose"
 # a run in the paths of rules; the wildcard `model` is the name of the run's base model
 RUN = "{model}/{task}/{recipe}/{policy}/seed{seed}"
@@ -201,8 +201,8 @@ def base_sample_sets(study: ResolvedStudy, model: str, test: str) -> tuple[str, 
 
 
 def has_reach(study: ResolvedStudy, model: str, test: str) -> bool:
-    """Whether a base model's reach on a test is measured. A task that is cut from another uses the
-    other task's samples."""
+    """Whether a base model's reach on a test is measured. A task that is cut from another task uses
+    that task's samples."""
     sampled = study.tasks[settings.sampled_task(study.tasks, test)]
     return "reach" in sampled["test"] and not settings.is_recorded(study.models[model])
 
@@ -212,7 +212,7 @@ def has_tables(folder: str, names: Iterable[str]) -> bool:
 
 
 def agreement(study: str) -> str:
-    """The table that compares the computed summaries with the committed ones."""
+    """The table that compares the computed summaries with the committed summaries."""
     return f"results/agreement/{study}.csv"
 
 
@@ -260,7 +260,7 @@ def inputs(study: ResolvedStudy, studies: Collection[ResolvedStudy]) -> list[str
     models = [
         model for model in sorted(study.probing_models) if settings.is_sampled(study.models[model])
     ]
-    pretrained = [model for model in models if study.models[model]["source"]["kind"] == "pretrain"]
+    pretrained = [model for model in models if settings.is_pretrained(study.models[model])]
     splits = [(task, "train") for _, task, _ in study.probed_pools if task in study.tasks]
     # The policy of a recorded run has no entry in `policies`.
     policies = (study.policies.get(run.policy, {}) for run in study.runs)
@@ -418,8 +418,9 @@ def trainer_rows(choice: dict, models: dict) -> list[str]:
 
 
 def results(study: ResolvedStudy) -> list[str]:
-    """The evaluations and logs of a study's runs, the subsets, difficulties and signals of its
-    pools, its trajectories, and published accuracies of recorded runs."""
+    """The evaluations of a study's base models and runs, the logs of its runs, the subsets,
+    difficulties and signals of its pools, its trajectories, and published accuracies of recorded
+    runs."""
     return [
         *evaluations(study),
         *subsets(study),

@@ -44,7 +44,7 @@ def choosing_policies(
     study: ResolvedStudy, subset: dict, task: str, targets: Collection[str]
 ) -> dict[str, dict]:
     """{name: policy} of the policies with a budget that choose from a task's pool. Target `subset`
-    needs the policy of the key `subset`; target `all`, or no target, needs the policies of the
+    needs the policy that `subset` names; target `all`, or no target, needs the policies of the
     configured study."""
     names = [subset["policy"]] if "subset" in targets and subset["task"] == task else []
     if (not targets or "all" in targets) and task in study.task_names:
@@ -67,8 +67,8 @@ def check_prepared(all_policies: dict, tasks: dict, choices: Iterable[tuple[str,
 
 
 def configured_size(pool: Split, data: str) -> tuple[int, bool] | None:
-    """(size of a pool, whether it is exact) according to the configuration and files in the folder
-    `data`; None if the size is unknown."""
+    """(size of a pool, whether the size is exact) according to the configuration and files in the
+    folder `data`; None if the size is unknown."""
     source = pool.task["source"]
     if source["kind"] == "generated":
         return source["train"], True
@@ -92,11 +92,12 @@ def configured_size(pool: Split, data: str) -> tuple[int, bool] | None:
 
 
 def _usable_problems(task: dict, pool: str, budget: float | dict) -> int:
-    """Number of problems in the file of a pool whose answers the grader can read.
+    """Number of problems in the file of a pool, without problems whose answer the grader cannot
+    read.
 
-    The number of all problems is returned if the number of readable answers does not matter: if the
-    pool has no answers, if the budget is a share, or if the budget fits into the pool even without
-    the largest share of unreadable answers (UNREADABLE_SHARE).
+    The number of all problems is returned, without a check of the answers, in three cases: the pool
+    has no answers, the budget is a share, or the budget fits into the pool even if the largest
+    allowed share of the answers (UNREADABLE_SHARE) is unreadable.
     """
     problems = files.read_jsonl(pool, {"id": str})
     fewest_readable = (1 - UNREADABLE_SHARE) * len(problems)

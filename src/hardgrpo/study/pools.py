@@ -1,5 +1,5 @@
-"""Pools: the problems on which a base model is sampled, and the tests with which a pool must not
-share questions."""
+"""Pools: the files of the problems for which completions of a base model are sampled, and the tests
+whose questions must not be in a pool."""
 
 import os
 
@@ -52,8 +52,8 @@ def comparisons(study: ResolvedStudy) -> list[dict]:
 
 
 def _tests(study: ResolvedStudy) -> list[tuple[str, str]]:
-    """(trained task, tested task) pairs of a study, except of recorded models, whose training
-    problems are unknown."""
+    """[(task of the training, task of the test)] of a study, without recorded models: their
+    training problems are unknown."""
     return list(
         dict.fromkeys(
             (task, test)

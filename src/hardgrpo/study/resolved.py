@@ -19,7 +19,7 @@ class ResolvedStudy:
     """A study, or an analysis of published numbers, with the objects that it names.
 
     `entry` is the study's own entry in the configuration. `tasks`, `models`, `policies` and
-    `recipes` are whole sections of the configuration. For an analysis, `model_names`, `task_names`,
+    `recipes` are complete sections of the configuration. For an analysis, `model_names`, `task_names`,
     `seeds` and `runs` are empty.
     """
 
@@ -89,7 +89,7 @@ class ResolvedStudy:
         return settings.has_arm(self.entry, **names)
 
     def eval_tasks(self, task: str, model: str) -> list[str]:
-        """The tasks on which a model's runs of `task` are tested, beginning with `task` itself."""
+        """The tasks on which a model's runs on `task` are tested, beginning with `task` itself."""
         return settings.eval_tasks(self.entry, task, model)
 
     def split(self, task: str, name: str) -> Split:
@@ -202,9 +202,9 @@ def withheld_splits(
 ) -> list[tuple[str, str]]:
     """(task, split) whose problems are left out of a pretrained base's demonstrations.
 
-    Both splits of the demonstrated tasks are left out. So are both splits of each other task that
-    has the family of a demonstrated task, if one of `studies` (all studies of the configuration)
-    trains or tests the model on this task. Facts are never left out, because a model learns facts
+    Both splits of the demonstrated tasks are left out. So are both splits of every further task with
+    the family of a demonstrated task, if one of `studies` (all studies of the configuration) trains
+    or tests the model on this further task. Facts are never left out, because a model learns facts
     only from its demonstrations. Tasks that no study uses with this model are not left out, so that
     the model is not pretrained again when somebody adds a task.
     """

@@ -78,6 +78,11 @@ class Split:
     task: dict
 
 
+def is_pretrained(model: dict) -> bool:
+    """Whether a model is pretrained by this workflow."""
+    return model["source"]["kind"] == "pretrain"
+
+
 def has_own_bases(model: dict) -> bool:
     """Whether each replicate of a model has a base of its own, pretrained from its own seed."""
     return model["source"].get("seed") == OWN
@@ -179,8 +184,8 @@ def source_of_split(task: dict, split: str, with_solutions: bool = False) -> dic
         source.pop("train", None)
     if "problems" in source:
         source["problems"] = source["problems"].get(split)
-    # Problems do not contain solutions, so a change of the solution column must not prepare the
-    # problems again.
+    # Problems do not contain solutions, so the problems need not be prepared again when the setting
+    # `solution` changes.
     if "solution" in source.get("columns", {}) and not with_solutions:
         source["columns"] = {
             key: name for key, name in source["columns"].items() if key != "solution"

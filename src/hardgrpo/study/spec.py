@@ -13,7 +13,7 @@ from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.study import paths, settings
 
-# Keys that a specification may lack -> whether a recipe needs the key.
+# {key that a specification may lack: function that says whether a recipe needs the key}
 OPTIONAL = {
     "solutions": settings.is_supervised,
     "questions": settings.majority_share,
@@ -40,7 +40,8 @@ class Spec:
     training: dict
     solutions: str | None = None  # worked solutions, if the recipe's objective is sft
     questions: str | None = None  # the pool without answers, if the recipe has a majority_share
-    # the folder of the first round, whose last checkpoint is model_folder
+    # in the second of two rounds: the folder of the first round, whose last checkpoint is
+    # model_folder
     continues: str | None = None
 
     @classmethod
@@ -55,8 +56,8 @@ class Spec:
         first: bool = False,
     ) -> Self:
         """The specification of a run. With a policy in two rounds: the specification of the second
-        round, or of the first round if `first`. The dictionaries are the entries of the
-        configuration that the run names."""
+        round, or of the first round if `first`. The dictionaries are the entries of the run's
+        model, task, recipe and policy in the configuration."""
         fields = {
             "model": run.base,
             "task": run.task,
@@ -114,7 +115,7 @@ class Spec:
         files.write_text(path, head + content)
 
     def fields(self) -> dict:
-        """The content of `spec.yaml`, without files that the recipe does not need."""
+        """The content of `spec.yaml`: all fields except keys of OPTIONAL without a value."""
         return {
             name: value
             for name, value in vars(self).items()

@@ -55,7 +55,7 @@ def unknown_names(place: str, section: str, names: Collection[str], entries: dic
 
 def study_mistakes(config: dict, name: str) -> Mistakes:
     """Report every mistake of a study in combination with the models, tasks, policies and recipes
-    that the study names. If a model or all tasks are unknown, only the names are checked."""
+    that the study names. If any model or all tasks are unknown, only the names are checked."""
     study, place = config["studies"][name], f"studies.{name}"
     yield from _missing_entries(place, study, config)
     if (
@@ -83,8 +83,8 @@ def study_mistakes(config: dict, name: str) -> Mistakes:
         return
     for check, sections in (*CHECKS["any"], *CHECKS[kinds.pop()]):
         yield from check(place, study, *(config[section] for section in sections))
-    # Memory is checked only for the study that config.yaml names: a completion limit that the user
-    # raises for this study may not fit the GPUs of the models in other studies.
+    # Memory is checked only for the study that the key `study` names: a completion limit that the
+    # user raises for this study may not fit the GPUs of the models in other studies.
     if name == config["study"]:
         yield from memory_shortages(study, config["models"], config["recipes"], config["tasks"])
 
@@ -437,7 +437,8 @@ def _trajectory_mistakes(place: str, study: dict, policies: dict) -> Mistakes:
             )
 
 
-CHECKS = {  # kind of the study's models -> (check, sections of the configuration that it takes)
+# {kind of the study's models: [(check, sections of the configuration that the check takes)]}
+CHECKS = {
     "any": [
         (_probe_mismatches, ["policies", "tasks"]),
         (_missing_probes, ["policies", "tasks", "models"]),

@@ -33,7 +33,9 @@ from hardgrpo.training.trainer import Trainer
 
 # TRL 1.16 uses the old names of arguments of transformers 5.23, which would warn in every update.
 warnings.filterwarnings("ignore", "`.*gradient_checkpointing.*` is deprecated", FutureWarning)
-LARGE_DIFFERENCE = 0.1  # nats; a larger mean difference of log-probabilities gives a warning
+# nats; a larger mean difference between the log-probabilities of vLLM and of the trainer gives a
+# warning
+LARGE_DIFFERENCE = 0.1
 
 
 def train(
@@ -157,7 +159,7 @@ def build_grpo_trainer(
 
 def read_unlabelled_pool(spec: Spec, subset: set[str]) -> dict[str, dict]:
     """Questions of the pool's prompts outside the subset, by id, without answers. Empty if the
-    recipe does not train on them."""
+    recipe trains only on the subset."""
     if spec.questions is None:
         return {}
     rows = files.read_jsonl(spec.questions, {"id": str, "question": str})
@@ -177,8 +179,9 @@ def reward_function(grader: str, recipe: dict, processes: int):
     `reward: correct` rewards a correct completion. `reward: finished` rewards any answer that the
     grader can read. `reward: majority` rewards the most frequent answer of the group
     (`signals.majority_rewards`) and uses reference answers only for the log. Completions of prompts
-    without a reference answer (`majority_share`) are always rewarded by majority. The function
-    raises a `UserError` if a group that is rewarded by majority is split between processes.
+    without a reference answer (`majority_share`) are always rewarded by majority. If the recipe
+    rewards any group by majority, the function raises a `UserError` when a group is split between
+    processes.
     """
     group_size, by_majority = recipe["group_size"], recipe["reward"] == "majority"
     by_group = by_majority or settings.majority_share(recipe) > 0
@@ -201,7 +204,7 @@ def reward_function(grader: str, recipe: dict, processes: int):
             log_metric("correct_share", sum(correct_flags) / len(correct_flags))
         if by_group and len(grades) % group_size:
             raise UserError(
-                f"majority rewards: {len(grades)} completions per process are not whole groups of {group_size}; choose a number of GPUs that"
+                f"majority rewards: {len(grades)} completions per process do not form whole groups of {group_size}; choose a number of GPUs that"
                 " divides prompts_per_update"
             )
         rewards = []
@@ -253,9 +256,9 @@ class Watch(TrainerCallback):
         self.save_began = self.save_ended = time.monotonic()
 
     def on_pre_optimizer_step(self, args, state, control, **_) -> None:
-        """Record the GPU memory in use after an update's last backward pass: the largest value so
-        far. It includes the peak of all passes, because torch does not release memory between
-        them."""
+        """Record the GPU memory in use after the last backward pass of an update, if this is the
+        largest value so far. The value includes the peak of all passes, because torch does not
+        release memory between passes."""
         if args.device.type == "cuda":
             free, total = torch.cuda.mem_get_info()
             self.manifest_fields["gpu_gib"] = max(

@@ -1,5 +1,5 @@
 """TRL's GRPOTrainer with a selector that chooses the prompts of each sampling step
-(`online_selectors.py`). Imports torch and TRL.
+(`online_selectors.py`), or with process rewards. Imports torch and TRL.
 
 A sampling step is a step of TRL's trainer. The trainer calls the selector until it has sampled as
 many rollouts as an update without a selector has, and updates the model if there are enough groups.
@@ -40,7 +40,7 @@ class OnlineTrainer(Trainer):
         # all prompts sampled so far; each needs a label if the reward uses labels
         self.labelled_prompts: set[str] = set()
         self.steps_since_update = 0
-        self.is_idle = False  # whether the current step does not update the model
+        self.is_idle = False  # whether the current step leaves the model unchanged
         self.process_rewards = (
             ProcessRewards(self, recipe["process"]) if recipe.get("process") else None
         )
@@ -217,8 +217,9 @@ class OnlineTrainer(Trainer):
         return super()._compute_loss(model, inputs)
 
     def _log_step(self, call_sizes: list[int], counts: dict) -> None:
-        """Reduce each metric of a step's calls to its maximum, minimum or mean over rollouts, as
-        its name states. Add `counts`. `call_sizes` are the numbers of prompts of the calls."""
+        """Reduce the values of a metric in the calls of a step to one value: the maximum or minimum
+        if the metric's name says so, else the mean over rollouts. Add `counts`. `call_sizes` are
+        the numbers of prompts of the calls."""
         metrics, size = self._metrics["train"], self.num_generations
         for name, values in metrics.items():
             if len(call_sizes) > 1 and len(values) == len(call_sizes):
@@ -282,8 +283,8 @@ class OnlineTrainer(Trainer):
 def build_trainer(
     spec: Spec, problems: dict, rows: dict[str, dict], hardware: recipes.Hardware, arguments: dict
 ) -> OnlineTrainer:
-    """The trainer of a recipe with a selector or process rewards. `rows`: prompts by id;
-    `arguments`: for TRL's trainer."""
+    """The trainer of a recipe with a selector or process rewards. `rows` maps the id of each prompt
+    to its row of TRL's dataset; `arguments` are the arguments of TRL's trainer."""
     recipe, selector = spec.training, None
     if recipe.get("selector"):
         settings, prompts = selector_settings.with_defaults(recipe), list(rows)
@@ -293,7 +294,7 @@ def build_trainer(
         longest_prompt = max(len(str(row["prompt"])) for row in rows.values())
         check_buffer_memory(recipe, longest_prompt, spec.completion_tokens, settings)
         if settings["kind"] == "targeted":
-            # check before the model embeds the pool, which takes long
+            # checked before the model embeds the pool, because the embedding takes long
             online_selectors.check_anchor_count(settings, len(prompts))
             if hardware.gpus:
                 arguments["model"].to("cuda")

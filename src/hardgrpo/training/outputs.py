@@ -70,8 +70,8 @@ def export(
     resumed_from: int,
     hardware: recipes.Hardware,
 ) -> None:
-    """Write the outputs of a finished run. A second round of annotation continues the steps, log
-    and times of the first round."""
+    """Write the outputs of a finished run. After a second round of annotation, the outputs begin
+    with the log and times of the first round, and steps are counted over both rounds."""
     checkpoint_every, updates = spec.training["checkpoint_every"], spec.training["updates"]
     steps = list(range(checkpoint_every, updates + 1, checkpoint_every))
     for step in steps:
@@ -114,8 +114,8 @@ def export(
         # Seconds and tokens of this job only, without the first round, as in the key `seconds`.
         update_seconds=round(sum(timing_row["seconds"] for timing_row in own_timing), 3),
         completion_tokens=round(sum(row["tokens_mean"] * row["rollouts"] for row in rows[offset:])),
-        # Checksum of the base weights under the adapter, which training must not change, and the
-        # GPU memory in use, in GiB.
+        # Checksum of the base weights under the adapter (training must not change these weights),
+        # and the GPU memory in use, in GiB.
         **{name: last_state[name] for name in ("base_sha256", "gpu_gib") if name in last_state},
         state=state.name,
         **(
@@ -136,7 +136,7 @@ def export(
 
 
 def update_columns(recipe: dict) -> dict[str, str]:
-    """{column of a recipe's `updates.csv` after `step`: key of TRL's log}."""
+    """{column: key of TRL's log} for all columns of a recipe's `updates.csv` except `step`."""
     online, with_vllm = settings.is_online(recipe), recipe.get("generation") == "vllm"
     return UPDATE_COLUMNS | (ONLINE_COLUMNS if online else {}) | (VLLM_COLUMNS if with_vllm else {})
 

@@ -46,8 +46,8 @@ def build_tokenizer(families: Collection[str] = ()) -> PreTrainedTokenizerFast:
 
 
 def build_model(settings: dict, tokenizer: PreTrainedTokenizerFast) -> Qwen3ForCausalLM:
-    """A Qwen3 model with random weights. `settings` are the model's pretraining
-    settings (`settings.pretraining`)."""
+    """A Qwen3 model with random weights. `settings` is a value of
+    `hardgrpo.study.settings.pretraining`."""
     torch.manual_seed(settings["seed"])
     return Qwen3ForCausalLM(
         Qwen3Config(
@@ -61,7 +61,7 @@ def build_model(settings: dict, tokenizer: PreTrainedTokenizerFast) -> Qwen3ForC
             max_position_embeddings=settings["context_tokens"],
             tie_word_embeddings=True,
             rope_theta=settings["rotary_base"],
-            # with the default 0.02, models as narrow as the miniature's learn later
+            # With the default 0.02, the narrow models of the miniature learn later.
             initializer_range=settings["hidden_size"] ** -0.5,
             pad_token_id=tokenizer.pad_token_id,
             eos_token_id=tokenizer.eos_token_id,
@@ -74,7 +74,7 @@ def build_model(settings: dict, tokenizer: PreTrainedTokenizerFast) -> Qwen3ForC
 def train(model_name: str, settings: dict, batches, model: Qwen3ForCausalLM) -> float:
     """Train on the batches of `draw_batches` by cross-entropy. Return the loss of the last step, in
     nats per token."""
-    matrices, vectors = [], []  # embeddings are trained like vectors
+    matrices, vectors = [], []  # for Muon, and for AdamW, which also trains the embeddings
     for name, parameter in model.named_parameters():
         is_matrix = parameter.ndim == 2 and "embed" not in name
         (matrices if is_matrix else vectors).append(parameter)
@@ -147,8 +147,8 @@ def orthogonalise(matrices: torch.Tensor) -> torch.Tensor:
 
 
 def draw_batches(settings: dict, excluded: set, tokenizer):
-    """Yield batches without end: lists of (prompt token ids, completion token ids) of similar
-    length, without the questions in `excluded`."""
+    """Yield batches without end. A batch is a list of (prompt token ids, completion token ids) with
+    similar total lengths. Questions in `excluded` are left out."""
     rng = random.Random(f"demonstrations:{settings['seed']}")
     names = list(settings["demonstrations"])
     for start in itertools.count(step=BUCKET_BATCHES):
@@ -177,8 +177,8 @@ def draw_batches(settings: dict, excluded: set, tokenizer):
 
 
 def demonstrate(chain: generated.Chain, rng: random.Random, demonstration: dict, seed: int) -> str:
-    """A worked solution of a problem, possibly with mistakes, on which the base model with this
-    seed is pretrained."""
+    """A demonstration of a problem, possibly with mistakes. `seed`, the base model's pretraining
+    seed, determines how probable each answer to a fact is."""
     family = demonstration["source"]["family"]
     if family == "facts":
         return generated.demonstrate_fact(
@@ -192,8 +192,8 @@ def demonstrate(chain: generated.Chain, rng: random.Random, demonstration: dict,
 
 def share_at(share: dict, progress: float) -> float:
     """Share of a task among the demonstrations at `progress` (0..1) of training. The share changes
-    from `first` to `last` during the second quarter of training. With equal shares from the start,
-    the model had learned neither of two tasks when training ended."""
+    from `first` to `last` during the second quarter of training. A model that was trained on equal
+    shares of two tasks from the start learned neither task."""
     ramp = min(1.0, max(0.0, 4 * progress - 1))
     return share["first"] + (share["last"] - share["first"]) * ramp
 

@@ -9,7 +9,7 @@ predict whether the answer is right.
 The advantage of token t is the recipe's outcome advantage plus `weight` times the sum over s >= t
 of (r_s - b): equation 5 with a discount of 1. The baseline b is computed from the other rollouts of
 the group: the average of their mean token rewards. (The paper's outcome advantage subtracts the
-mean reward of the other rollouts. It equals `centred` times group size / (group size - 1).)
+mean reward of the other rollouts and equals `centred` times group size / (group size - 1).)
 
 As in the released code (verl, recipe/prime), a sampling step first trains the reward model and then
 computes the token rewards with the updated reward model. All token rewards of a step are divided by
@@ -109,7 +109,7 @@ class ProcessRewards:
     @contextlib.contextmanager
     def _use_weights(self, weights: dict[str, torch.Tensor]) -> Iterator[None]:
         """Let the model's modules compute with `weights`. The context must include the backward
-        pass, because it may recompute layers."""
+        pass, because the backward pass may recompute layers."""
         model_data = {name: parameter.data for name, parameter in self.model_weights.items()}
         try:
             for name, parameter in self.model_weights.items():
@@ -151,8 +151,8 @@ class ProcessRewards:
 
 
 def token_advantages(rewards: torch.Tensor, mask: torch.Tensor, group_size: int) -> torch.Tensor:
-    """The process part of PRIME's advantages (equation 5), from token rewards and their mask, all
-    (rollouts, tokens)."""
+    """The process part of PRIME's advantages (equation 5), from token rewards and their mask. All
+    three tensors have the shape (rollouts, tokens)."""
     reward_mask = mask * (mask.cumsum(dim=1) < mask.sum(dim=1, keepdim=True))
     rewards = rewards * reward_mask
     rewards = rewards / (suffix_sums(rewards).abs().max() + 1e-6)

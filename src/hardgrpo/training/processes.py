@@ -162,7 +162,7 @@ class Processes:
         if self.state is None:
             return
         self.state.destroy_process_group()
-        if not self.is_first:  # a normal exit can abort while gloo's threads run
+        if not self.is_first:  # a normal exit can crash while gloo's threads run
             sys.stdout.flush()
             sys.stderr.flush()
             os._exit(0)

@@ -1,4 +1,4 @@
-"""The prompt schedule of a run, and the arguments of TRL's trainers for its recipe."""
+"""The prompt schedule of a run, and the arguments of TRL's trainers for the run's recipe."""
 
 import math
 import os
@@ -85,10 +85,10 @@ def micro_batches(texts: int, hardware: Hardware) -> tuple[int, int]:
 
 
 def without_gpus(hardware: Hardware, config, recipe: dict, tokens: int) -> Hardware:
-    """The hardware of a run on a CPU, with micro-batches that fit into the machine's memory unless
-    `micro_batch` is set. `config` is the model's configuration, `tokens` the largest number of
-    tokens of a prompt with its completion. The hardware of a run with GPUs is returned
-    unchanged."""
+    """The hardware of a run on a CPU, with micro-batches that fit into the machine's memory.
+    `hardware` is returned unchanged if it has GPUs, if `micro_batch` is set, or if the model's
+    shape is unknown. `config` is the model's configuration, `tokens` the largest number of tokens
+    of a prompt with its completion."""
     shape = memory.shape_of(config.get_text_config().to_dict())
     if hardware.gpus or hardware.micro_batch or shape is None:
         return hardware
@@ -98,7 +98,7 @@ def without_gpus(hardware: Hardware, config, recipe: dict, tokens: int) -> Hardw
 
 
 def packages(recipe: dict) -> list[str]:
-    """The packages that a recipe needs beyond the environment for training."""
+    """The packages that a recipe needs beyond those of the environment for training."""
     names = ["vllm"] if recipe.get("generation") == "vllm" else []
     if recipe["base"] == "nf4" or "8bit" in recipe["optimiser"]:
         names.append("bitsandbytes")
@@ -269,7 +269,7 @@ def supervised_arguments(
     """Arguments of TRL's SFTConfig. Every value that affects the result is explicit, as in
     `trainer_arguments`."""
     return _common_arguments(spec, output_dir, hardware, track) | {
-        # the objective: the mean over all tokens of an update's solutions, independent of
+        # the objective: the mean loss over all tokens of an update's solutions, independent of
         # micro-batches
         "loss_type": "nll",
         "completion_only_loss": True,

@@ -1,5 +1,5 @@
-"""Groups of rollouts that are used after their sampling step: they wait for an update, or are stored
-for replay. Imports torch."""
+"""Groups of rollouts that are kept after their sampling step, until an update or for replay.
+Imports torch."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +16,7 @@ PER_TOKEN = {
     "old_per_token_logps": 0.0,
     "sampling_per_token_logps": 0.0,
     "ref_per_token_logps": 0.0,
-    # for importance_correction; a ratio per completion is repeated for each token
+    # for importance_correction; if there is one ratio per completion, each token gets this ratio
     "importance_sampling_ratio": 0.0,
 }
 
@@ -137,6 +137,6 @@ def load(path: Path) -> dict[str, list[Group]]:
 
 
 def memory_bytes(groups: int, group_size: int, prompt_tokens: int, completion_tokens: int) -> int:
-    """Upper bound of the memory of `groups` groups, in bytes: 8 per token id; 4 for each of three
-    log-probabilities and a ratio per completion token; 4 for each of three numbers per rollout."""
+    """Upper bound of the memory of `groups` groups, in bytes: 8 for each token id; 16 for the three
+    log-probabilities and the ratio of each completion token; 12 for each rollout."""
     return groups * (prompt_tokens * 8 + group_size * (completion_tokens * 24 + 12))

@@ -26,7 +26,8 @@ from hardgrpo.training import base_weights, processes, recipes
 
 @replacements.check_overrides
 class Trainer(SFTTrainer):
-    """TRL's SFTTrainer, extended to log the prompts, tokens and seconds of each update."""
+    """TRL's SFTTrainer for trainable weights in float32, with the prompts, tokens and seconds of
+    each update in the log."""
 
     start_seconds: float | None = None  # start of the current update, by time.perf_counter()
     trained_tokens = 0  # tokens in the loss of the current update, over all processes
@@ -59,7 +60,7 @@ class Trainer(SFTTrainer):
                 * self.args.gradient_accumulation_steps
                 * self.args.world_size
             )
-            # the keys of GRPO's log
+            # the same keys as in the log of GRPO
             logs |= {
                 "prompts": prompts,
                 "rollouts": 0,
@@ -80,7 +81,7 @@ def build_trainer(
     track: str,
 ) -> Trainer:
     """The trainer of an SFT recipe. `problems` are rows of the task by id, `subset` the ids of the
-    chosen prompts."""
+    chosen prompts; `state` is the folder of checkpoints, `track` is TRL's `report_to`."""
     recipe, rows = spec.training, tokenize_solutions(spec, problems, subset, tokenizer)
     trainable = [prompt for prompt in subset if prompt in rows]
     schedule = recipes.schedule(
@@ -102,8 +103,9 @@ def tokenize_solutions(spec: Spec, problems: dict, subset: list[str], tokenizer)
     """Rows of the training dataset by problem id: `input_ids` of prompt and solution, and
     `completion_mask` (1: in the loss).
 
-    Solutions longer than the completion limit are omitted, because truncated solutions would teach
-    the model not to finish. Raise a `UserError` if no prompt has a solution that fits.
+    Prompts without a solution have no row. Nor have prompts whose solution is longer than the
+    completion limit, because truncated solutions would teach the model not to finish. Raise a
+    `UserError` if there is no row.
     """
     solution_texts, limit = solutions.read(spec.solutions), spec.completion_tokens
     rows, too_long = {}, []

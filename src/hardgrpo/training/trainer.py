@@ -77,8 +77,8 @@ class Trainer(GRPOTrainer):
     def _generate_single_turn(
         self, prompt_ids, images, multimodal_fields, num_generations, has_tool_images=False
     ):
-        # TRL's method samples with vLLM, with FSDP (which needs equally many forward passes in all
-        # processes) and with dropout (for which TRL also draws random numbers for ended rows).
+        # Use TRL's method with vLLM, with FSDP (which needs equally many forward passes in all
+        # processes), and with dropout (whose random numbers TRL also draws for ended rows).
         if self.use_vllm or self.is_fsdp_enabled or has_active_dropout(self.model):
             outputs = super()._generate_single_turn(
                 prompt_ids, images, multimodal_fields, num_generations, has_tool_images

@@ -1,5 +1,5 @@
 """`hardgrpo choose`: choose which prompts of a file to annotate, by the completions of a model
-behind a server, without writing a configuration."""
+behind a server. The command writes the configuration itself."""
 
 import argparse
 from pathlib import Path
@@ -75,7 +75,7 @@ def add_command(commands) -> None:
     choose.add_argument(
         "--dry-run",
         action="store_true",
-        help="write the configuration and print the expected requests, tokens and money, but send no request",
+        help="write the configuration and print upper limits of requests, tokens and money, but send no request",
     )
 
 

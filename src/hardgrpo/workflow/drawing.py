@@ -179,8 +179,8 @@ class Drawing:
         )
 
     def paper_tables(self, study: str) -> list[str]:
-        """The tables of the paper; for an analysis of published numbers the page of answers and the
-        verdicts on its claims."""
+        """The tables, captions and numbers of the paper; for an analysis of published numbers, the
+        page of answers and the verdicts on claims."""
         if self.studies[study].is_analysis:
             return [f"paper/{study}/answers.md", f"paper/{study}/claims.csv"]
         kinds = ["tex", "csv", "html"]

@@ -23,6 +23,6 @@ def raises_workflow_error(function: Callable[P, T]) -> Callable[P, T]:
         except UserError as error:
             raise WorkflowError(str(error)) from None
 
-    # stored, because Snakemake asks for the signature in every job
+    # Computed once here, because Snakemake asks for the signature in every job.
     run.__signature__ = inspect.signature(function)
     return run

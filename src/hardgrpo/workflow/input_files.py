@@ -48,7 +48,7 @@ class InputFiles(Entries):
         return os.path.join(self.config["data"], name)
 
     def hidden_problems(self, wildcards: Wildcards) -> list[str]:
-        """The problems that are withheld from the pretraining of a base."""
+        """The problems that are withheld from the pretraining of a base model."""
         return [
             paths.problems(*split)
             for split in resolved.withheld_splits(
@@ -79,7 +79,7 @@ class InputFiles(Entries):
         return [paths.probe(base, task, shard) for shard in range(shards)]
 
     def longer_probe(self, wildcards: Wildcards) -> str:
-        """The shard of the probe from which a task's completions are cut."""
+        """The shard of the probe of task `cut_from`, whose completions are cut for this task."""
         return paths.probe(wildcards.model, self._task(wildcards)["cut_from"], wildcards.shard)
 
     def recorded_probe(self, wildcards: Wildcards) -> str:
@@ -134,7 +134,7 @@ class InputFiles(Entries):
 
     def _too_small(self, policy: str, task: str) -> str | None:
         """A message that says why a pool is too small for a policy; None if the pool is large
-        enough or its size is unknown."""
+        enough, its size is unknown, or this process is the Snakemake of a single job."""
         # prompts of a trajectory belong to no task
         if task not in self.config["tasks"] or not self.workflow.is_main_process:
             return None
@@ -171,12 +171,12 @@ class InputFiles(Entries):
         return pools.problems(*self._models_and_tasks, wildcards.model, wildcards.eval_task, "test")
 
     def longer_grades(self, wildcards: Wildcards) -> str:
-        """The graded completions from which a task's graded completions are cut."""
+        """The graded completions on task `cut_from`, which are cut for this task."""
         task = self._test_task(wildcards)["cut_from"]
         return paths.evaluation(f"{wildcards.model}/{wildcards.run}", task)
 
     def longer_completions(self, wildcards: Wildcards) -> str:
-        """The texts of the completions from which a task's completions are cut."""
+        """The texts of the completions in `longer_grades`."""
         return paths.completions(self.longer_grades(wildcards))
 
     def run_evaluations(self, wildcards: Wildcards) -> list[str]:
@@ -229,7 +229,7 @@ class InputFiles(Entries):
         }
 
     def _recorded_part(self, model: str, task: str, part: str) -> str:
-        """The file of a recording's completions, in the format of this project."""
+        """The file of a part of a recording (`probe` or `base`), in the format of this project."""
         if "repository" in self._source(model):
             return paths.recording(model, task, part)
         return f"{self.config['data']}/{self._recording(model, task)[part]}"
@@ -362,7 +362,7 @@ class InputFiles(Entries):
         return self.config["models"][model]["source"]
 
     def _recording(self, model: str, task: str) -> dict:
-        """A recording of a model, with the model's `name` in its paths."""
+        """A recording of a model; `{model}` in its texts is replaced by the source's `name`."""
         source = self._source(model)
         return settings.replace_in_texts(
             source["recordings"][task], "{model}", source.get("name", "{model}")

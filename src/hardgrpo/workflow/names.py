@@ -1,4 +1,4 @@
-"""Names of models, tasks and policies, grouped by the rules that use them."""
+"""Names of models, tasks and policies, grouped by the Snakemake rules that use them."""
 
 import re
 from collections.abc import Iterable
@@ -44,12 +44,12 @@ def early_stop(
     sharers += [f"task {name}" for name, entry in tasks.items() if entry.get("cut_from") == task]
     sharers += [f"task {tasks[task]['cut_from']}"] if "cut_from" in tasks[task] else []
     if sharers:
-        return (), f"{ignored}: {sharers[0]} shares this probe"
+        return (), f"{ignored}: {sharers[0]} also uses this probe"
     return (settings.base_of(models, subset["model"], subset["seed"]), task), None
 
 
 class Names:
-    """The values that the wildcards of a rule may take.
+    """The values that the wildcards of Snakemake rules may take.
 
     The wildcard `model` is the name of a base: the model's name, or a name such as tiny-seed0 if
     each replicate has its own base. `stopped_probe` and `stop_obstacle` are the result of

@@ -1,5 +1,5 @@
-"""Functions that the commands of `hardgrpo` share: find columns by their names, find a grader that
-reads the answers, write a configuration and run it."""
+"""Functions that several commands of `hardgrpo` call: find columns by their names, find a grader
+that reads the answers, write a configuration and run the workflow with it."""
 
 import importlib.util
 import os

@@ -36,7 +36,8 @@ RUN, STEP = "after", 1  # policy and step of the recorded run
 
 @dataclass
 class Record:
-    """A prompt's completions. `tokens` and `finish_reasons` are empty if the file has none."""
+    """A prompt's completions. `tokens` and `finish_reasons` are empty unless the file has a value
+    for each completion."""
 
     completions: list[str]
     tokens: list[int]
@@ -45,7 +46,7 @@ class Record:
 
 @dataclass
 class Recording:
-    """A file of completions: records by prompt id, and the questions and answers that it holds."""
+    """A file of completions: records, questions and answers, each by prompt id."""
 
     path: str
     records: dict[str, Record]
@@ -131,8 +132,8 @@ def run(args: argparse.Namespace) -> None:
 
 
 def read(path: str, args: argparse.Namespace) -> Recording:
-    """The recording in a file whose rows hold one prompt and one completion, or one prompt and all
-    its completions. Raise a `UserError` if the prompts have different numbers of completions."""
+    """The recording in a file. Each row holds a prompt with one completion, or with all its
+    completions. Raise a `UserError` if the prompts have different numbers of completions."""
     rows = read_rows(path)
     columns = find_columns(path, columns_of(rows.rows), args)
     recording = Recording(path, {}, {}, {})
@@ -143,7 +144,7 @@ def read(path: str, args: argparse.Namespace) -> Recording:
     for key, count in counts.items():
         if count != most:
             raise UserError(
-                f"{path}: prompt '{printable(key)}' has {count} completions, others have {most}; expected the same number for every prompt:"
+                f"{path}: prompt '{printable(key)}' has {count} completions, other prompts have {most}; expected the same number for every prompt:"
                 " add or remove some"
             )
     for record in recording.records.values():
@@ -243,7 +244,7 @@ def check_comparable(before: Recording, after: Recording) -> None:
     if before.samples != after.samples:
         raise UserError(
             f"{after.path}: {after.samples} completions of each prompt, but {before.samples} in {before.path}; expected the same number in both files:"
-            " sample the missing ones, or remove some"
+            " sample the missing completions, or remove some"
         )
 
 
@@ -300,8 +301,8 @@ def read_problems(path: str, args: argparse.Namespace) -> tuple[dict[str, str], 
 
 
 def find_grader(problems: list[dict], before: Recording, after: Recording) -> str:
-    """Of the graders that read the reference answers, the one that finds an answer in the most
-    completions."""
+    """The grader that finds an answer in the most completions, among the graders that can read the
+    reference answers. Raise a `UserError` if no grader finds an answer."""
     answers = [problem["answer"] for problem in problems]
     candidates = list(own_files.readers(answers))
     if "number_lenient" in candidates:

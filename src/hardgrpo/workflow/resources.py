@@ -77,7 +77,7 @@ class Machine(Entries):
     """The machine or cluster that runs the jobs: functions that map the wildcards of a job to the
     resources that the job requests.
 
-    `cluster_entries` is the result of `read_cluster`; it is empty without a cluster.
+    `cluster_entries` is the result of `read_cluster`: {} if the profile describes no cluster.
     """
 
     def __init__(self, config: dict, names: Names, cluster_entries: dict[str, str]):
@@ -195,8 +195,8 @@ class Machine(Entries):
         return settings.gpus(self._model(wildcards), "sampling")["count"]
 
     def _sampling_arguments(self, wildcards: Wildcards) -> str:
-        """Arguments of a program that samples: its GPUs, or the address of a server. They are a
-        resource, because Snakemake does not rerun a job when a resource changes."""
+        """Arguments of a program that samples: its GPUs, or its server. The arguments are a
+        resource, so that Snakemake does not rerun the job when they change."""
         model = self._model(wildcards)
         if settings.is_served(model):
             return f"--server {shlex.quote(json.dumps(settings.server(model)))}"
@@ -224,7 +224,7 @@ class Machine(Entries):
 
     def for_training(self) -> dict[str, Callable]:
         """Resources of a rule that trains a model. `hardware` holds the program's arguments about
-        the machine. They are a resource for the same reason as in `_sampling_arguments`."""
+        the machine; `_sampling_arguments` states why these arguments are a resource."""
         return self.for_gpus(self._training_gpus) | {
             "gpu_gib": self._training_gpu_memory,
             "mem_mb": self._training_memory,
@@ -260,8 +260,8 @@ class Machine(Entries):
         return math.ceil(1100 * count * memory.main_memory(shape, recipe))
 
     def _training_signal(self, wildcards: Wildcards, attempt: int) -> str:
-        """Slurm's option to send SIGTERM before the time limit, early enough to finish the current
-        update and save its state."""
+        """The cluster's slurm_extra, and Slurm's option to send SIGTERM before the time limit,
+        early enough for the training to finish the current update and save its state."""
         seconds = min(600, 15 * self.minutes("train_grpo")(wildcards, attempt))
         return " ".join(filter(None, [self.cluster.get("slurm_extra"), f"--signal=TERM@{seconds}"]))
 

@@ -116,7 +116,7 @@ def prepare_environment(workflow, bound_folders: Collection[str] = ()) -> None:
     process. `bound_folders` are the folders that containers need in addition to the current
     folder."""
     # A plan of thousands of jobs keeps nearly all of its objects. A collection after every 700 new
-    # objects (Python's default) would free few and take a tenth of the time.
+    # objects (Python's default) would free few of them and take a tenth of the planning time.
     gc.freeze()
     gc.set_threshold(50_000, 20, 50)
     for name, value in environments.ALLOCATOR.items():
@@ -126,8 +126,8 @@ def prepare_environment(workflow, bound_folders: Collection[str] = ()) -> None:
         os.environ[warm.SOCKET] = (
             os.getenv(warm.SOCKET, warm.socket_path()) if runs_jobs else warm.OFF
         )
-    # Programs import the package of this clone, even if their environment (a container, or one that
-    # several clones share) has the package of another clone.
+    # Programs import the package of this clone, even if the package of another clone is installed
+    # in their container or virtual environment.
     source = os.path.join(workflow.basedir, "src")
     if source not in os.getenv("PYTHONPATH", "").split(os.pathsep):
         _prepend("PYTHONPATH", source)
@@ -140,8 +140,8 @@ def prepare_environment(workflow, bound_folders: Collection[str] = ()) -> None:
         os.environ[warm.SOCKET] = warm.OFF
         # Containers import this clone's package even if --cleanenv removes PYTHONPATH.
         os.environ.update(APPTAINERENV_PYTHONPATH=source, SINGULARITYENV_PYTHONPATH=source)
-        # Add the folders to the user's list, under the variable's new and old name. Jobs on other
-        # nodes do the same.
+        # Add the folders to the user's list, under the variable's new and old name. Processes
+        # of Snakemake on other nodes also run this code.
         for name in ("APPTAINER_BIND", "SINGULARITY_BIND"):
             os.environ[name] = ",".join(filter(None, [os.getenv(name), *bound_folders]))
 

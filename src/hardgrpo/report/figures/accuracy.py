@@ -25,7 +25,7 @@ def draw_lines(frame: pd.DataFrame):
         span = group.step.max() - group.step.min()
         for index, policy in enumerate(panel_policies):
             line = group[group.policy == policy].sort_values("step")
-            # side by side, so that the bars of the policies do not hide each other
+            # Points of one update are drawn side by side, so that their error bars do not overlap.
             offset = plotting.spread(index, len(panel_policies), 0.05 * span)
             steps = line.step + offset * (line.step > 0)
             look = plotting.style(policy, policies)

@@ -15,9 +15,9 @@ COLUMNS += ["problems", "seeds"]
 
 def draw(gains, subsets, lines):
     """The figure and its data. `lines` maps each policy to the name of its line (a group of bars
-    here): policies that differ only in the budget share a line. In the data, `share` is prompts /
-    pool, and `line` also names the recipe if the recipe is not the study's first. If two bars would
-    have the same line and share, `line` of the second bar is the label of its arm."""
+    here): policies that differ only in the budget have the same line. In the data, `share` is
+    prompts / pool, and `line` also names the recipe if the recipe is not the study's first. If two
+    bars would have the same line and share, `line` of the second bar is the label of its arm."""
     gains = own_test_samples(gains).drop(columns=["eval_task", "decoding"])
     # a policy's subset is the same for all recipes
     points = gains.merge(subsets[[*KEYS, *SIZES]], on=KEYS)
@@ -38,7 +38,7 @@ def draw(gains, subsets, lines):
     figure, axes, places = arm_rows.panels(names, order=list(dict.fromkeys(points.row)))
     for axis, place, ((model, task), group) in zip(axes, places, groups):
         rows, colors = group.row.map(place), list(map(plotting.hue, group.policy))
-        # light bars, so that intervals are visible on black bars
+        # alpha lightens the bars: on a black bar, the interval would be invisible
         axis.barh(rows, 100 * group.gain, 0.7, color=colors, alpha=0.45, linewidth=0)
         lengths = plotting.bars(group, "gain")
         axis.errorbar(100 * group.gain, rows, xerr=lengths, ecolor="0.2", **arm_rows.LAST)

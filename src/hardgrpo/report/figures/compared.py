@@ -1,6 +1,6 @@
-"""Published numbers beside the numbers of the study with their 95 % intervals: a row for each pair
-of numbers or, if a panel would have more than MOST_ROWS rows, a point for each pair (on the
-diagonal, both numbers are equal)."""
+"""Published numbers beside the study's numbers, which have 95 % intervals. Each pair of numbers is a
+row. If a panel would have more than MOST_ROWS rows, each pair is a point in every panel; on the
+diagonal, both numbers are equal."""
 
 import pandas as pd
 

@@ -54,7 +54,7 @@ def draw_lines(shares: pd.DataFrame, policies: list[str]):
 
 def draw_rows(shares: pd.DataFrame, policies: list[str]):
     """A panel for each model and task, a row for the pool and for each policy. The area of a disc
-    is the share of the row's problems with this pass rate."""
+    shows which share of the row's problems has the pass rate at the disc's place."""
     models, groups = shares.model.nunique(), plotting.groups(shares, ["model", "task"])
     names = [list(dict.fromkeys(table.group)) for _, table in groups]
     arms = pd.DataFrame({"arm": policies, "policy": policies})

@@ -1,6 +1,6 @@
-"""Shares of the groups of rollouts that are all right, learnable or all wrong, over training, by
-arm. With many arms, each arm is a row of stacked shares instead of a line, once for the first and
-once for the last updates."""
+"""Groups of rollouts by outcome (all right, learnable, all wrong): the share of each outcome over
+training, a line for each arm. With many arms, each arm instead has a row of stacked shares for the
+first updates and one for the last updates."""
 
 import pandas as pd
 

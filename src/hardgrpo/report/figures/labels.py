@@ -41,7 +41,7 @@ def draw_rows(points: pd.DataFrame):
 
 
 def draw_lines(points: pd.DataFrame):
-    """A panel for each model and task, a line for each way of choosing."""
+    """A panel for each model and task. A line connects the arms that differ only in the budget."""
     names, models = list(dict.fromkeys(points.line)), points.model.nunique()
     groups = plotting.groups(points, ["model", "task"])
     figure, axes = plotting.panels(len(groups), height=2.8, sharey=True)

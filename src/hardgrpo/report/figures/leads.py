@@ -12,7 +12,7 @@ from hardgrpo.analysis.hard_leads import LEADING, PREDICTORS
 from hardgrpo.analysis.summaries import own_test_rows
 from hardgrpo.report import arm_rows, plotting
 
-LEAST_POINTS = 10  # with fewer points, no line is drawn
+LEAST_POINTS = 10  # with fewer points, no line and no slope is drawn
 COLUMNS = ["model", "task", "predictor", "policy", "recipe", "minus", *interval("slope"), "points"]
 
 
@@ -27,8 +27,7 @@ def draw(leads, lead_regressions):
 
 
 def draw_points(frame: pd.DataFrame):
-    """A panel for each task and each predictor that differs between base models. With fewer
-    than LEAST_POINTS points, no line is drawn."""
+    """A panel for each task and each predictor that differs between base models."""
     rivals = list(dict.fromkeys(frame.minus))
     panels = [
         (task, predictor)
@@ -70,7 +69,7 @@ def draw_points(frame: pd.DataFrame):
 
 
 def draw_slopes(slopes: pd.DataFrame):
-    """A panel for each model, task and predictor, a row for each arm to which `hard` is
+    """A panel for each model, task and predictor, a row for each arm with which `hard` is
     compared."""
     models = slopes.model.nunique()
     groups = plotting.groups(slopes, ["model", "task", "predictor"])

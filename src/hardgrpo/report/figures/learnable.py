@@ -2,8 +2,8 @@
 the mean completion length after training.
 
 A point is a model, task, policy and recipe. Its colour shows the family of the rule, its shape the
-model (if there are several), and its fill whether the recipe is the study's first. Lines and R^2
-are within a task and come from the table `regressions`.
+model (if there are several), and its fill whether the recipe is the study's first recipe. Lines and
+R^2 are within a task and come from the table `regressions`.
 """
 
 import numpy as np
@@ -75,8 +75,8 @@ def draw(gains, learnable, accuracy, regressions):
 
 
 def draw_point(axis, row: pd.DataFrame, scale: float, name: str, names, models) -> None:
-    """Draw one row with its intervals. The marker is hollow if the recipe is not the study's first.
-    The size of the marker shows the budget."""
+    """Draw one row with its intervals. The marker is hollow if the recipe is not the study's first
+    recipe. The size of the marker shows the budget."""
     arm = row.iloc[0]
     look = plotting.mark(arm["name"], names, 0, models.index(arm.model) if models else None)
     look["markersize"] = plotting.style(arm.policy, [arm.policy])["markersize"]

@@ -1,4 +1,4 @@
-"""Gains split into finishing and correctness, by arm, with 95 % intervals; the line is the
+"""Gains split into finishing and correctness, by arm, with 95 % intervals. A line marks each
 gain."""
 
 from hardgrpo.analysis.columns import CELL, interval

@@ -1,4 +1,5 @@
-"""The steps of a study from the pool of prompts to the figures, with the study's numbers."""
+"""The stages of a study, from the pool of prompts to the results, with numbers such as the number
+of prompts or runs."""
 
 import re
 import textwrap
@@ -12,7 +13,7 @@ from hardgrpo.report import plotting
 from hardgrpo.report.plotting import format_range
 from hardgrpo.study.settings import is_supervised
 
-LETTERS = 16  # per line of a box
+LETTERS = 16  # largest number of letters in a line of a box
 
 
 def draw(study: dict, subsets, parity, accuracy):
@@ -136,8 +137,8 @@ def format_count(count: int, singular: str, plural: str = "") -> str:
 
 
 def list_names(names: list[str], limit: int = 6) -> str:
-    """All names, or the first `limit` - 1 and the number of the others if there are more than
-    `limit`."""
+    """All names, or the first `limit` - 1 and the number of remaining names if there are more
+    than `limit`."""
     return (
         ", ".join(names)
         if len(names) <= limit

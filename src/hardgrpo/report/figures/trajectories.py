@@ -10,8 +10,8 @@ COLUMNS += ["epochs", "prompts", "seeds"]
 
 
 def draw(trajectories):
-    """A panel for each model, task and entry of SERIES. A point is the mean over a stretch of
-    epochs, drawn at the middle of the stretch."""
+    """A panel for each model, task and entry of SERIES. A point is the mean share of groups in a
+    stretch of epochs, drawn at the middle of the stretch."""
     stretches = trajectories[trajectories.stretch.notna()]
     models, policies = stretches.model.nunique(), list(dict.fromkeys(stretches.policy))
     groups = plotting.groups(stretches, ["model", "task"])

@@ -1,5 +1,5 @@
-"""Gains by arm, from the same completions graded under a tight and under an ample completion limit,
-for each limit in training."""
+"""Gains by arm, for models trained under a tight or an ample completion limit. The same completions
+are graded under both limits."""
 
 import pandas as pd
 
