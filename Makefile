@@ -16,10 +16,10 @@
 # ENVIRONMENTS=/shared/folder, with any target: makes environments in this folder, for all clones with the same locks. The file .environments
 #                 stores the folder's path for later calls. Only you and root may have write permission in the folder; with
 #                 ENVIRONMENTS_OWNER=ACCOUNT, also the account that made the environments
-# make gpu-check  the first hour on GPUs: ten checks in order, numbers in results/gpu-check (FROM=3: from the third check; MODEL=smollm2-135m)
+# make gpu-check  run ten checks on GPUs, for the first hour with a GPU; numbers in results/gpu-check (FROM=3: from the third check; MODEL=smollm2-135m)
 # make readme     run README's commands in an empty Debian (needs root and debootstrap; QUICK=1: only set-up and dry-runs). The Debian
 #                 is kept in DEBIAN=FOLDER
-# make images-check  execute the definitions of the container images (needs root, buildah, debootstrap and gigabytes of disk;
+# make images-check  build the container images by their definitions, without Apptainer (needs root, buildah, debootstrap and gigabytes of disk;
 #                 ONLY=figures: one image). IMAGES=FOLDER keeps the base image's Debian and the archives from which Apptainer builds the images
 #
 # make audit      check the packages of envs/*.lock for known vulnerabilities; needs the internet
@@ -142,7 +142,7 @@ moved = $(shell test "$$(dirname "$$(readlink $(1))")" = "$(or $(abspath $(ENVIR
 # those of the user's pip settings that say where packages come from.
 pip = $(1)/bin/python -I src/hardgrpo/runtime/pip_settings.py install --quiet --no-deps --no-build-isolation
 install = { echo "packages of envs/$(2).lock"; $(pip) --use-pep517 --require-hashes -r envs/$(2).lock; } || { echo "error:\
- envs/$(2).lock was not installed, for the reason above; if a file has another checksum, pip config list shows where pip takes files from"; exit 1; }
+ envs/$(2).lock was not installed, for the reason above; if the checksum of a file differs, run 'pip config list' to see where pip downloads files from"; exit 1; }
 
 # $(call environment,FOLDER,LOCK) makes an environment with the pip of pip.lock, and installs this clone's package in it. With ENVIRONMENTS,
 # FOLDER becomes a link to an environment that all clones with this lock share: one clone makes the environment while other clones wait
@@ -165,7 +165,7 @@ endef
 owned = $(PYTHON) -I src/hardgrpo/runtime/ownership.py --owner '$(ENVIRONMENTS_OWNER)' --remedy 'name a folder in which only you and root can\
  write (ENVIRONMENTS=FOLDER), or the account that you trust to make environments there (ENVIRONMENTS_OWNER=ACCOUNT)'\
  $(place) $(place).lock $(place)/bin $(place)/$(@F)
-# Install the CPU build of torch. If pip does not find this build, nothing is installed; any other failure is shown and stops make.
+# Install the CPU build of torch. If pip does not find this build, skip this step; any other failure is shown and stops make.
 torch_for_cpus = { output=$$({ $(call install,$(place),torch-cpu); } 2>&1) || case "$$output" in *"No matching distribution"*) ;; *) echo "$$output"; exit 1;; esac; }
 # Exit status 1 if the CUDA build of torch is installed.
 asks_for_cuda = 'import importlib.metadata, sys; sys.exit(any(name.startswith("nvidia") for name in importlib.metadata.requires("torch")))'

@@ -69,8 +69,8 @@ def report(
         [f"'{problem['id']}' ({length} tokens)" for problem, length in too_long]
     )
     message = (
-        f"{args.problems}: {len(too_long)} of {problems} prompts are too long for the context of {args.model}, which holds prompts of {max_tokens} tokens"
-        f" and completions of {args.completion_tokens}: {names}"
+        f"{args.problems}: {len(too_long)} of {problems} prompts are too long for the context of {args.model}, which leaves {max_tokens} tokens for a prompt"
+        f" beside a completion of {args.completion_tokens}: {names}"
     )
     if len(too_long) > tasks.UNREADABLE_SHARE * problems:
         raise errors.UserError(

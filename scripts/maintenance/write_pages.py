@@ -58,8 +58,8 @@ BLOCKS: dict[tuple[str, str], Callable[[Path, dict], str]] = {
     ("docs/gpus.md", "table"): lambda root, config: templates.table(gpus.short(gpus.table(config))),
     ("docs/design.md", "imports"): lambda root, config: imports.diagram(root),
 }
-# {generated file: function (root, config) -> text}. Tables (CSV) hold shares where the pages show
-# points.
+# {generated file: function (root, config) -> text}. The CSV tables hold shares (0.05); the pages show the
+# same values in percentage points (5.0).
 FILES: dict[str, Callable[[Path, dict], str]] = {
     "docs/results.md": results.page,
     "docs/published-numbers.md": published_numbers.page,
@@ -78,7 +78,7 @@ def main() -> None:
     parser.add_argument(
         "--figures",
         type=Path,
-        help="folder with a folder for each study, from which figures are copied (paper)",
+        help="copy the figures of the pages from this folder, which has a folder for each study; for example paper",
     )
     args = parser.parse_args()
     for folder in committed_folders(args.root):

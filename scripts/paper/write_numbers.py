@@ -5,7 +5,7 @@
         --output paper/mini/numbers.tex
 
 For example, `\\result{gain.tiny.swaps.swaps.hard.sampled}` prints '+3.1 [1.2, 5.0]'. numbers.csv
-lists the summary table, the line, the columns and the format (`written`) of each macro. Numbers of
+lists the summary table, the line, the columns and the format (column `written`) of each macro. Numbers of
 the design, such as updates and seeds, come from the configuration and have no table.
 """
 

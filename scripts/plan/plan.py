@@ -244,8 +244,8 @@ def job_row(job: plans.PlannedJob) -> dict:
 
 
 def largest_device(planned_jobs: list, models: dict, data: str) -> str:
-    """The device whose assumptions the plan states: a GPU if a job needs one, else the device of
-    the widest model (`durations.place`)."""
+    """The key of `durations.TRAINING_SHARE` whose assumptions the plan states: "gpu" if a job needs a
+    GPU; else "wide cpu" if a model is wide (`durations.place`), else "cpu"."""
     if any(job.estimate.gpus for job in planned_jobs):
         return "gpu"
     names = {job.model for job in planned_jobs if job.rule in durations.STAGES}
@@ -276,8 +276,8 @@ def assumptions(setting: plans.Setting, job_calibration, device: str) -> list[st
             f" {durations.SAMPLING_SHARE[sampling]:.0%} of the speeds above, training {durations.TRAINING_SHARE[device]:.0%}."
         )
     sentences.append(
-        f"Smallest effects assume that seeds spread by {100 * power.SEED_SD:g} points (standard deviation). With one seed, the effects concern"
-        " the study's own runs only: docs/statistics.md."
+        f"Smallest effects assume that the accuracy has a standard deviation of {100 * power.SEED_SD:g} points over seeds. With one seed, they"
+        " do not include the variation between seeds, so they do not hold for new runs: docs/statistics.md."
     )
     if with_gpus:
         sentences.append(

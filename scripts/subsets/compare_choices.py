@@ -10,9 +10,9 @@ of labels to buy.
 A recording has one line per prompt: question, answer, and completions (a list of two or more,
 equally many for all prompts). A random half of each prompt's completions is used to choose prompts,
 and the other half to measure the chosen prompts. The program also prints the table. Each
-recording has its own comparison. For each recording, --probed-by names a recording of another
-model on the same questions. Additional rows then hold the choices by the other model's completions,
-measured on the recording. The second command reads a probe instead of a recording: the problems
+recording has its own comparison. Option --probed-by names, for each recording,
+a recording of another model on the same questions. Additional rows then hold the prompts that the
+other model's completions choose; the completions of the recording measure these prompts, too. The second command reads a probe instead of a recording: the problems
 with answers, and the completions of all shards.
 """
 
@@ -68,7 +68,7 @@ def main() -> None:
     probers = args.probed_by or [None] * len(args.recording)
     if len(probers) != len(args.recording):
         raise errors.UserError(
-            f"--probed-by names {len(probers)} recordings and --recording {len(args.recording)}; give one for each recording"
+            f"--probed-by names {len(probers)} recordings, but --recording names {len(args.recording)}; give one for each recording"
         )
     pools = [
         (
@@ -127,8 +127,8 @@ def read_problems(path: str) -> list[dict]:
 
 
 def grade_recording(path: str, grader: str, problems: list[dict]) -> tuple[np.ndarray, np.ndarray]:
-    """Grade the recorded completions of the problems. Return two arrays (prompts, completions):
-    `right` is 1 for right completions, and two completions of a prompt have equal `codes` if their
+    """Grade the recorded completions of the problems. Return two arrays of the shape
+    (prompts, completions): `right` is 1 for right completions, and two completions of a prompt have equal `codes` if their
     answers are equal. Raise a `UserError` if problems have different numbers of completions, or
     fewer than 2."""
     by_problem = completions.read_recording(path, problems)

@@ -75,7 +75,8 @@ def agreement(rng, folder):
 
 
 def evaluation(rng, folder):
-    """An evaluation is read with the ids and answers that were written, except lone surrogates."""
+    """Reading an evaluation gives the ids and answers that were written; a lone surrogate becomes a
+    question mark."""
     rows = []
     for sample in range(4):
         text = in_box(rng, "number_lenient")

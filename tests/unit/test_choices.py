@@ -188,7 +188,7 @@ def test_the_recordings_of_two_models_must_match(tmp_path):
     done = compare(tmp_path, tmp_path / "one.jsonl", probed=[tmp_path / "other.jsonl"] * 2)
     assert (
         done.returncode == 1
-        and "--probed-by names 2 recordings and --recording 1; give one for each recording"
+        and "--probed-by names 2 recordings, but --recording names 1; give one for each recording"
         in done.stderr
     )
 

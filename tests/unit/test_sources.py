@@ -194,7 +194,7 @@ def test_a_dataset_folder_is_read_by_configuration_and_split(folder):
             ["no split 'train' of configuration 'topology'", "['algebra', 'geometry']"],
         ),
         (None, "train", ["no split 'train'", "'algebra', 'geometry'"]),
-        (None, None, ["expected a file, found a folder", "hub source"]),
+        (None, None, ["expected a file, found a folder", "kind hub"]),
     ],
 )
 def test_a_split_that_a_folder_does_not_have_is_reported(folder, name, split, words):
@@ -296,7 +296,7 @@ def test_rows_keep_their_numbers_and_without_a_choice_all_rows_are_read():
 def test_a_row_beyond_the_last_is_reported(key):
     with pytest.raises(
         UserError,
-        match="mine.csv: `rows` of the task names row 3, but there are 3 rows, counted from 0",
+        match="mine.csv: `rows` of the task names row 3, but the 3 rows are numbered from 0",
     ):
         sources.choose_rows([{}] * 3, {key: [0, 3]}, "mine.csv")
 

@@ -257,7 +257,7 @@ def test_another_number_of_rows_is_refused_with_both_numbers(data):
     )
     assert check_refusal(
         prepare(data, MATHS | {"train": [part("one.jsonl", {"only": [10]})]}, "one.jsonl"),
-        "one.jsonl: `rows` of the task names row 10, but there are 10",
+        "one.jsonl: `rows` of the task names row 10, but the 10 rows are numbered from 0",
     )
 
 

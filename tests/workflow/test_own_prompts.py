@@ -224,7 +224,7 @@ def test_a_fault_of_prompts_or_model_is_reported_in_one_line(tmp_path, untrained
         "my data/wordless: no tokenizer; expected one of tokenizer.json",
         "my data/pickled: its weights are pickle files (pytorch_model.bin), which can run code when loaded",
         "my data/nowhere: no such folder",
-        "results/tasks/long/train.jsonl: 20 of 20 prompts are too long for the context of results/models/mine, which holds prompts of 0 tokens",
+        "results/tasks/long/train.jsonl: 20 of 20 prompts are too long for the context of results/models/mine, which leaves 0 tokens for a prompt",
     }  # fmt: skip
     for start in expected:
         assert sum(line.startswith(start) for line in errors) == 1, (start, errors)

@@ -1,5 +1,5 @@
-"""`hardgrpo worth`: one command from recordings before and after a training to the page "Was it
-worth it?"."""
+"""`hardgrpo worth`: one command makes the page "Was it worth it?" from recordings of completions before
+and after a training."""
 
 import csv
 import json

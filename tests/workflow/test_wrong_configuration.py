@@ -599,7 +599,7 @@ def break_(path, value):
         ),
         (
             break_("studies/recordings/tasks", []),
-            ["studies.recordings.tasks", "only a study of trajectories has no tasks"],
+            ["studies.recordings.tasks", "only a study of trajectories may have no tasks"],
         ),
         (
             break_("subset/model", "qwen2.5-math-1.5b-trajectory"),

@@ -12,7 +12,8 @@ import pandas as pd
 
 REFERENCE, TRUNCATION, VARIANTS = "mini_reference", "mini_truncation", "mini_variants"
 CONFIRM, LABELS, ONLINE, RATES = "mini_confirm", "mini_labels", "mini_online", "mini_rates"
-TRAINED = (REFERENCE, CONFIRM, TRUNCATION, VARIANTS, LABELS, ONLINE, RATES)
+REAL = "small_real"
+TRAINED = (REFERENCE, CONFIRM, TRUNCATION, VARIANTS, LABELS, ONLINE, RATES, REAL)
 RECORDINGS, TRAJECTORIES = "recordings", "trajectories"
 NAMES = ("gains", "differences", "learnable", "parts", "subsets", "kinds", "lead_regressions")
 

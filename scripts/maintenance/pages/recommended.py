@@ -23,8 +23,9 @@ from hardgrpo.report.tables import recorded
 from hardgrpo.report.ways import NEEDS
 from hardgrpo.runtime import files
 from hardgrpo.selection import policies
-from hardgrpo.study import paths
+from hardgrpo.study import paths, settings
 from pages import templates
+from pages.committed import REAL
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -65,12 +66,15 @@ class Lead:
 
 
 def leads(root: Path, config: dict) -> list[Lead]:
-    """All leads over a random choice in the studies with committed summaries, without
-    repetitions."""
+    """All leads over a random choice, without repetitions, in the studies with committed summaries
+    whose models are pretrained here."""
     all_leads: list[Lead] = []
-    for study in config["studies"]:
+    for study, entry in config["studies"].items():
         folder = root / paths.reference(study)
-        if (folder / "differences.csv").is_file():
+        are_pretrained = all(
+            settings.is_pretrained(config["models"][name]) for name in entry["models"]
+        )
+        if are_pretrained and (folder / "differences.csv").is_file():
             all_leads += leads_of_study(
                 study,
                 config["policies"],
@@ -230,13 +234,14 @@ def title(root: Path, config: dict) -> str:
 
 # Values of column `measure` of `real_models`: how a lead was measured, as the picture says it
 TRAINED_APART = "trained on chosen\nprompts, tested\non other prompts"
+TRAINED_HERE = "trained here on\nchosen prompts"
 TRAINED_ON_ALL = "trained on the\nwhole pool, gain on\nthe chosen prompts"
 
 
 def real_models(root: Path) -> pd.DataFrame:
-    """Leads over a random choice of as many prompts in published runs of real models, from the
-    committed tables of the studies `recordings` and `before_after`. The columns are those of the
-    argument `real` of ways.draw."""
+    """Leads over a random choice of as many prompts of published models, from the committed tables
+    of the studies `recordings` and `before_after` (published runs) and `small_real` (trained here).
+    The columns are those of the argument `real` of ways.draw."""
     rows = []
     recorded_runs = pd.read_csv(root / paths.reference("recordings") / "recorded_runs.csv")
     last = recorded.last_checkpoints(recorded_runs)
@@ -249,6 +254,17 @@ def real_models(root: Path) -> pd.DataFrame:
         }
         keys = {"measure": TRAINED_APART, "way": row.policy, "model": row.model}
         rows.append(keys | {"runs": row.seeds} | ends)
+    differences = pd.read_csv(root / paths.reference(REAL) / "differences.csv")
+    for row in summaries.own_test_samples(differences).itertuples():
+        if row.minus == "random":
+            ends = {
+                "difference": row.difference,
+                "low": row.difference_low,
+                "high": row.difference_high,
+            }
+            model = row.model.removesuffix("-instruct-bf16")
+            keys = {"measure": TRAINED_HERE, "way": row.policy, "model": model}
+            rows.append(keys | {"runs": row.seeds} | ends)
     choices = pd.read_csv(root / paths.reference("before_after") / "choices_after.csv")
     for row in choices[choices.gain_lead.notna()].itertuples():
         ends = {"difference": row.gain_lead, "low": row.gain_lead_low, "high": row.gain_lead_high}

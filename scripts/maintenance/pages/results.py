@@ -15,6 +15,7 @@ from pages.committed import (
     LABELS,
     ONLINE,
     RATES,
+    REAL,
     RECORDINGS,
     REFERENCE,
     TRAINED,
@@ -39,11 +40,18 @@ HEADINGS = {  # {study: its heading in docs/results.md}
     LABELS: f"Study `{LABELS}`: which prompts to annotate when none is annotated",
     ONLINE: f"Study `{ONLINE}`: choosing prompts while training",
     RATES: f"Study `{RATES}`: why greedy accuracy falls on arithmetic",
+    REAL: f"Study `{REAL}`: a published model, trained here",
     RECORDINGS: f"Study `{RECORDINGS}`: the first paper's own completions",
     TRAJECTORIES: f"Study `{TRAJECTORIES}`: groups while a real model trains",
 }
 # {study: the papers whose primary claims it tests}
-PAPERS_OF = {CONFIRM: ("HE", "LDS"), REFERENCE: ("HE", "LDS"), LABELS: ("here",), ONLINE: ("DAPO",)}
+PAPERS_OF = {
+    CONFIRM: ("HE", "LDS"),
+    REFERENCE: ("HE", "LDS"),
+    LABELS: ("here",),
+    ONLINE: ("DAPO",),
+    REAL: ("this study",),
+}
 KINDS = ("finishing", "sharpening", "new_solving")
 # {verdict on a claim: answer to the question that the claim asks}; other verdicts stay
 ANSWERS = {"supported": "yes", "contradicted": "no"}
@@ -82,6 +90,8 @@ def population(models: dict, gains: pd.DataFrame) -> str:
     (seeds,), (problems,) = (
         own_test_samples(gains)[name].unique() for name in ("seeds", "problems")
     )
+    if not all(settings.is_pretrained(models[name]) for name in names):
+        return f"the published model {templates.quoted(names)}; {seeds} seeds of training; {problems} test problems"
     if not all(settings.has_own_bases(models[name]) for name in names):
         return f"the weights {templates.quoted(names)} as pretrained here; {seeds} seeds; {problems} test problems per task"
     kinds = " or ".join(f"`{name}`" for name in names)
@@ -167,7 +177,7 @@ def gains_by_limit(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
     lines = []
     for (task, policy), group in tables["parts"].groupby(["task", "policy"], sort=False):
         line = {"trained on": task, "policy": policy}
-        for test in tables["parts"].task.unique():
+        for test in tables["parts"].eval_task.unique():
             row = group[group.eval_task == test].iloc[0]
             finishing, _ = round_parts(row.gain, [row.finishing, row.correctness])
             line[f"gain on {test}"] = change(row.gain)
@@ -176,6 +186,49 @@ def gains_by_limit(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
             )
         lines.append(line)
     return pd.DataFrame(lines)
+
+
+def bases_by_limit(tables: dict[str, pd.DataFrame]) -> list:
+    """A row of the table `parts` for each test: how often the base model answers and is right."""
+    return list(tables["parts"].drop_duplicates("eval_task").itertuples())
+
+
+def gains_in_parts(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
+    """Each arm on each test: shares answered and right before and after training, gain, finishing
+    and correctness."""
+    keys = ["task", "eval_task", "policy", "recipe"]
+    sampled = tables["gains"].query("decoding == 'sampled'")[[*keys, "gain_low", "gain_high"]]
+    lines = []
+    for row in tables["parts"].merge(sampled, on=keys).itertuples():
+        finishing, correctness = round_parts(row.gain, [row.finishing, row.correctness])
+        lines.append(
+            {
+                "tested on": row.eval_task,
+                "policy": row.policy,
+                "answered %": f"{100 * row.base_answered:.1f} → {100 * row.answered:.1f}",
+                "right %": f"{100 * row.base_accuracy:.1f} → {100 * row.accuracy:.1f}",
+                "gain": estimate(row, "gain"),
+                "finishing": interval(finishing, row.finishing_low, row.finishing_high),
+                "correctness": interval(correctness, row.correctness_low, row.correctness_high),
+            }
+        )
+    return pd.DataFrame(lines).sort_values(["tested on", "policy"], ignore_index=True)
+
+
+def single_runs(table: pd.DataFrame, test: str) -> pd.DataFrame:
+    """Completions of each run on a test, before and after training. `table` has the columns of
+    decomposition_runs.csv."""
+    rows = table[(table.eval_task == test) & (table.grading == "task")].reset_index(drop=True)
+    shown = pd.DataFrame({"policy": rows.policy, "seed": rows.seed})
+    for head, column, scale in (
+        ("mean tokens", "tokens", 1),
+        ("cut off %", "truncated", 100),
+        ("answered %", "answered", 100),
+        ("right %", "accuracy", 100),
+    ):
+        pairs = zip(scale * rows[f"base_{column}"], scale * rows[column])
+        shown[head] = [f"{before:.0f} → {after:.0f}" for before, after in pairs]
+    return shown
 
 
 def gains_by_recipe(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
@@ -412,7 +465,16 @@ def by_task(rows: pd.DataFrame, study: str, claim: str) -> str:
 def values(root: Path, config: dict) -> dict:
     """The values that the templates of README.md and docs/results.md show."""
     studies = {
-        study: read(root, study, "spent", "chosen", "trajectories", "recorded_runs", "mcnemar")
+        study: read(
+            root,
+            study,
+            "spent",
+            "chosen",
+            "trajectories",
+            "recorded_runs",
+            "mcnemar",
+            "decomposition_runs",
+        )
         for study in HEADINGS
     }
     limited, rows = studies[TRUNCATION], all_claims(root, config)
@@ -449,6 +511,10 @@ def values(root: Path, config: dict) -> dict:
             },
             "for",
         ),
+        "real_gains": {
+            row.eval_task: estimate(row, "gain")
+            for row in studies[REAL]["gains"].query("policy == 'random'").itertuples()
+        },
         "confirm_p": p_corrected_over_tasks(primary_rows(rows, CONFIRM, "HE")),
         "by_task": lambda study, claim: by_task(rows, study, claim),
         "limit": {
@@ -469,7 +535,7 @@ def page(root: Path, config: dict) -> str:
         **content,
         which=recommended.short_finding(root, config),
         best=largest_gains(studies[REFERENCE]),
-        bases_by_limit=list(studies[TRUNCATION]["parts"].drop_duplicates("eval_task").itertuples()),
+        bases_by_limit=bases_by_limit(studies[TRUNCATION]),
         reference_table=gains_and_kinds(studies[REFERENCE]),
         confirm_table=gains_and_kinds(studies[CONFIRM]),
         steady_gains={
@@ -479,6 +545,21 @@ def page(root: Path, config: dict) -> str:
             .itertuples()
         },
         limit_table=gains_by_limit(studies[TRUNCATION]),
+        real_table=gains_in_parts(studies[REAL]),
+        real_lead=lead(
+            own_test_samples(studies[REAL]["differences"]),
+            ("hard", "small_lora"),
+            ("random", "small_lora"),
+        ),
+        run_table=single_runs(studies[REAL]["decomposition_runs"], "gsm8k_small"),
+        worse_runs=int(
+            (
+                studies[REAL]["decomposition_runs"]
+                .query("eval_task == 'gsm8k_small' and grading == 'task'")
+                .gain
+                < 0
+            ).sum()
+        ),
         recipe_table=gains_by_recipe(studies[VARIANTS]),
         label_table=gains_by_labels(ResolvedStudy.of(config, LABELS), studies[LABELS]),
         wrong=studies[LABELS]["chosen"].query("policy == 'random'"),

@@ -37,7 +37,9 @@ SECTIONS = {
     "repositories": "repository",
 }
 COMMIT = re.compile("[0-9a-f]{40}")
-WHERE_TO_DOWNLOAD = "downloads run where the internet can be reached (on a cluster: the login node)"
+WHERE_TO_DOWNLOAD = (
+    "run the download on a machine with internet access (on a cluster: the login node)"
+)
 MIRRORS = "if the input was removed, name a mirror that has it (HARDGRPO_MIRROR, docs/reproduce.md)"
 
 
@@ -143,8 +145,9 @@ def check_original(
     """Compare `content`, the content of the file `name` of a repository (`source`), with the lock.
     See `check_files`. Messages begin with `place`, the path of the local file.
 
-    A local file does not show its commit. A `UserError` is therefore also raised if the lock has
-    the repository only at another commit.
+    A local file does not state its commit, so it may come from another commit than the configured
+    one. If the lock has the repository only at another commit, raise a `UserError`, instead of
+    adding an entry.
     """
     file_entry = {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
     entry = repository_entry(source)
@@ -273,8 +276,8 @@ def _file_text(file: dict | None) -> str:
 
 @contextlib.contextmanager
 def _exclusive(lock: Path) -> Iterator[None]:
-    """Keep other processes from changing the lock during the block. The flock is on a file beside
-    the lock, because each write replaces the lock."""
+    """Keep other processes from changing the lock during the block. The program
+    locks a second file (flock), because each write replaces the file of the lock."""
     lock.parent.mkdir(parents=True, exist_ok=True)
     busy_file = lock.with_name(f".{lock.name}.busy")
     while True:
@@ -361,7 +364,7 @@ def _hub_errors(kind: str, name: str, revision: str, terms: str) -> Iterator[Non
         raise _gated(name, terms, get_token()) from None
     except errors.RevisionNotFoundError:
         raise DownloadError(
-            f"{kind} {name}: {hub} has no revision '{revision}'; look up the commit on its page there; {MIRRORS}"
+            f"{kind} {name}: {hub} has no revision '{revision}'; look up the commit on the {kind}'s page at this hub; {MIRRORS}"
         ) from None
     except errors.RepositoryNotFoundError:
         raise DownloadError(
@@ -369,7 +372,7 @@ def _hub_errors(kind: str, name: str, revision: str, terms: str) -> Iterator[Non
         ) from None
     except errors.HFValidationError:
         raise UserError(
-            f"{kind} '{name}': not a name that a hub knows; expected owner/name"
+            f"{kind} '{name}': not a valid name on a hub; expected owner/name"
         ) from None
     except (
         errors.OfflineModeIsEnabled,
@@ -379,7 +382,7 @@ def _hub_errors(kind: str, name: str, revision: str, terms: str) -> Iterator[Non
     ) as error:
         if constants.is_offline_mode():
             raise DownloadError(
-                f"{kind} {name}: HF_HUB_OFFLINE forbids downloads; unset HF_HUB_OFFLINE: {WHERE_TO_DOWNLOAD}"
+                f"{kind} {name}: HF_HUB_OFFLINE forbids downloads; unset HF_HUB_OFFLINE, and {WHERE_TO_DOWNLOAD}"
             ) from None
         cause = str(error.__cause__ or error).strip().split("\n")[0]
         raise DownloadError(

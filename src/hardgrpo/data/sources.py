@@ -17,7 +17,7 @@ COLUMNS = {"question": "question", "answer": "answer", "tier": "tier", "id": "id
 @dataclass(frozen=True)
 class Rows:
     """The rows of a file or dataset. `places` are the rows' places in the file, such as "row 7";
-    `form` is the form of a table, None for files that are not tables."""
+    `form` says how a table was written (delimiter and more), None for files that are not tables."""
 
     rows: list[dict]
     places: list[str]
@@ -81,7 +81,7 @@ def _big_bench_rows(path: Path) -> list[dict]:
 def _dataset_rows(folder: Path, name: str | None, split: str | None) -> list[dict]:
     if split is None:
         raise UserError(
-            f"{folder}: expected a file, found a folder; name a file, or read a dataset's folder as `local` of a hub source"
+            f"{folder}: expected a file, found a folder; name a file; for a dataset's folder, use a source of kind hub and set its key `local` to the folder"
         )
     return dataset_folders.read_rows(folder, name, split)
 
@@ -99,7 +99,7 @@ def choose_rows(
     indices = [*selection.get("only", []), *selection.get("except", [])]
     if indices and max(indices) >= len(rows):
         raise UserError(
-            f"{path}: `rows` of the task names row {max(indices)}, but there are {len(rows)} rows, counted from 0; correct `rows`"
+            f"{path}: `rows` of the task names row {max(indices)}, but the {len(rows)} rows are numbered from 0; correct `rows`"
         )
     included = set(selection.get("only", range(len(rows)))) - set(selection.get("except", []))
     interval, first = selection.get("every", 1), selection.get("first", 0)
@@ -252,10 +252,11 @@ def as_problem(
 
 
 def _no_column(row: dict, key: str, names: dict, path: str | Path, place: str) -> UserError:
-    """The error about a missing column of a row or of a file with one header for all rows.
+    """The error about a missing column: a `UserError` for a table, whose rows have one header, else a
+    `RowError` about the row.
 
-    The remedy suggests an unused column, but not a table's only column, which may be the complete
-    header if the delimiter is unknown.
+    The remedy suggests an unused column. For a table with a single column there is no suggestion: if
+    the delimiter was not recognised, that column is the complete header line.
     """
     is_table = spreadsheets.is_table(path)
     unused_columns = [

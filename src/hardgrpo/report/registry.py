@@ -224,8 +224,8 @@ class Table:
 
 TABLES = {
     "gain": Table("gains", ["gains", "differences", "compared"],
-        "Gain in accuracy over the base model, percentage points (pp). The best policy is bold, and the second best is underlined, only if its"
-        " gain is resolved from the gains of all lower policies."),
+        "Gain in accuracy over the base model, percentage points (pp). The best policy is bold and the second best is underlined. A policy is"
+        " marked only if its gain differs significantly (after Holm's correction) from the gain of every lower policy."),
     "parts": Table("parts", ["parts"], "Every gain split into finishing and correctness, percentage points (pp)."),
     "kinds": Table("parts", ["kinds"],
         "Every gain split into finishing, sharpening and new solving, percentage points (pp). A problem is out of reach if none of the base"
@@ -241,24 +241,25 @@ TABLES = {
         " update, thrown away. All sampling steps sample equally many rollouts; a step that keeps too few makes no update. Completions of the"
         " base model's probe, by which some policies choose, are not included."),
     "time_to_target": Table("online", ["time_to_target"],
-        "Rollouts until an arm first reaches the final accuracy of plain GRPO on the same prompts, per cent of the rollouts until plain GRPO"
-        r" first reaches this accuracy, with 95\,\% bootstrap intervals for new seeds (at least six seeds). A cell is empty if the arm or too"
-        " many of its bootstrap samples never reach the accuracy. \\emph{Plain}: rollouts until plain GRPO first reaches it, per cent of all its rollouts."),
-    "regressions": Table("training", ["regressions"], "Gain explained by learnable share and by mean length, alone and adjusted for the other."),
+        "The target is the final accuracy of GRPO with the study's first recipe on the same prompts. Shown: the rollouts after which an arm first"
+        r" reaches the target, in per cent of the rollouts after which the first recipe first reaches it, with 95\,\% bootstrap intervals for new seeds (given for"
+        " six seeds or more). A cell is empty if the arm or too many of its bootstrap samples never reach the target. \\emph{Plain}: the rollouts after"
+        " which the first recipe first reaches the target, in per cent of all its rollouts."),
+    "regressions": Table("training", ["regressions"], "Gain explained by learnable share and by mean length, each alone and each adjusted for the other measure."),
     "lead_regressions": Table("training", ["lead_regressions"],
         r"Regression of the lead of \texttt{hard} over another policy on measures of the replicate's base model. The slope is in points of"
         " lead per point of the predictor; p-values are not corrected for the number of regressions."),
     "lead_by_model": Table("training", ["lead_by_model"],
-        r"Does the lead of \texttt{hard} depend on the model? The smallest and the largest lead of a model, the standard deviation over models"
-        " beyond chance over seeds, percentage points (pp), and Welch's test of equal leads, for these models and problems."),
+        r"Does the lead of \texttt{hard} depend on the model? The smallest and the largest lead among the models; the standard deviation of the lead between"
+        " models, after the variation between seeds is subtracted, percentage points (pp); Welch's test of equal leads. The three numbers hold for these models and problems only."),
     "out_of_distribution": Table("gains", ["pass_at_k"], "pass@$k$ on test sets other than the task's own."),
     "compared": Table("compared", ["compared"], "Published numbers and the same quantities in this study."),
     "differences": Table("gains", ["differences"], "Differences between policies after training, paired by problem and seed, percentage points (pp)."),
     "graders": Table("parts", ["decomposition"],
-        r"Strict and lenient grading where the two differ, percentage points (pp); \emph{task} is the grader that trained. Truncated share and length before and after."),
-    "tier_parts": Table("parts", ["decomposition"], "The split within each tier of the test problem, percentage points (pp)."),
-    "single_samples": Table("gains", ["mcnemar"], "McNemar's exact test with one completion per problem: problems that only this run solves, and problems that only the other run solves."),
-    "weaker_signal": Table("training", ["gains", "learnable"], "Gain and learnable share on the task, or of the model, with the weaker signal.", design=True),
+        r"Every gain and its parts under strict and under lenient grading, where the two differ, percentage points (pp); \emph{task} is the grading that gave the rewards in training. Truncated share and length before and after."),
+    "tier_parts": Table("parts", ["decomposition"], "Every gain split into finishing and correctness, within each tier of the test problem, percentage points (pp)."),
+    "single_samples": Table("gains", ["mcnemar"], "McNemar's exact test with one completion per problem: problems that only the run of the row solves, and problems that only the run of the comparison solves."),
+    "weaker_signal": Table("training", ["gains", "learnable"], "Gain and learnable share of the tasks or models that the study names as having the weaker learning signal.", design=True),
     "transfer": Table("gains", ["gains", "differences"], "Gain on test sets other than the task's own, percentage points (pp)."),
     "tiers": Table("gains", ["tiers"], "Accuracy and gain by the tier of the test problem."),
     "catches_up": Table("gains", ["catches_up"], "The first checkpoint that reaches the final accuracy of training on all prompts."),
@@ -270,14 +271,14 @@ TABLES = {
     "recorded": Table("recorded", ["recorded_runs"],
         "Recorded runs of other authors, one run each: mean of the last five checkpoints minus the base model (\\emph{base}) or minus another"
         " run, percentage points (pp), on all test questions and on those with a pass rate of the base model of at most 0.3 (\\emph{hard})."
-        r" The 95\,\% intervals are for new questions and these runs; where only accuracies are published, they are the widest that"
-        " the accuracies allow. Gains on hard questions include regression to the mean, because the base model's completions chose them."),
+        r" The 95\,\% intervals are for new questions and these runs; where only accuracies are published, the intervals are the"
+        " widest that are compatible with these accuracies. Gains on hard questions include regression to the mean, because the base model's completions chose them."),
     "recorded_parts": Table("recorded", ["recorded_runs"],
         "The differences of recorded runs, one run each, split into finishing and correctness, and the difference in pass@$k$, where $k$ is"
         " the number of samples of a checkpoint, percentage points (pp)."),
     "spent": Table("training", ["spent", "gains"],
-        "Cost of a run, by policy: means over seeds, and the smallest and largest tokens and time. Runs of a task have equal numbers of updates"
-        " and, with one recipe, of rollouts, but not of tokens. The last columns are the gain and the gain per million sampled tokens."
+        "Cost of a run, by policy: means over seeds, and the smallest and largest tokens and time. All runs of a task make the same number of"
+        " updates. Runs with the same recipe also sample the same number of rollouts. The number of tokens differs. The last columns are the gain and the gain per million sampled tokens."
         " Training on worked solutions samples no tokens."),
     "trajectories": Table("training", ["trajectories"],
         "Groups over the later epochs of a recorded training run, by policy, per cent; \\emph{end}: the last of ten (or fewer) equal stretches of these epochs."
@@ -319,7 +320,7 @@ FIGURES = {
     "difficulty": Figure(
         ["difficulty"], "Design", "Difficulty of the pool and of the subsets",
         "Pass rates of the base model on the pool, and on the prompts that each policy chooses, as shares of the pool and of each subset (mean over"
-        " seeds). Where each policy is a row, the area of a disc is the share.",
+        " seeds). With more than eight policies, the figure has a row for each policy, in which the area of a disc is the share.",
         "Pass rates of the base model on the pool (grey bars) and on the prompts that each policy chooses (lines), as shares of the pool and of"
         " each subset, averaged over seeds. The number of prompts is above each"
         " panel. Marks of policies that choose the same pass rate are drawn side by side."
@@ -328,12 +329,12 @@ FIGURES = {
     ),
     "accuracy": Figure(
         ["accuracy"], "Results", "Accuracy by checkpoint",
-        r"Accuracy of sampled completions on the test set, by policy and checkpoint, with 95\,\% intervals. Step 0 is the base model; where each"
-        " policy is a row, the base model is the dashed line, in its interval.",
+        r"Accuracy of sampled completions on the test set, by policy and checkpoint, with 95\,\% intervals. Step 0 is the base model. With"
+        " more than eight arms, the figure has a row for each arm; the dashed line is then the base model, and the band around it the base model's interval.",
         "Accuracy of sampled completions (temperature 1) on the test set by checkpoint and policy, averaged over seeds; step 0 is the base"
         " model, the same for all. Bars are 95 % intervals for new problems and, with several seeds, new seeds; they are wider than those"
         " of differences between policies, which are paired by problem. The numbers of problems and seeds are above each panel."
-        " With more than eight arms, each arm is a row, with the base model as a dashed line in its interval. An interval of a share that would leave 0 to 100 % is drawn as a score interval.",
+        " With more than eight arms, each arm is a row, with the base model as a dashed line in its interval. If an interval would extend below 0 % or above 100 %, a score interval is drawn instead.",
     ),
     "ahead": Figure(
         ["paired", "differences", "gains"], "Results", "The lead of the hardest prompts by checkpoint",
@@ -363,7 +364,7 @@ FIGURES = {
     "pass_at_k": Figure(
         ["pass_at_k", "base_pass_at_k"], "What the gains are made of", "pass@k",
         r"Probability that at least one of $k$ samples is right, of base and trained models, with 95\,\% intervals. Dashed grey line: the base"
-        " model, counting only samples in which every step is right. Where each policy is a row, the dashed line is the base model, in its interval.",
+        " model, counting only samples in which every step is right. With more than eight arms, the figure has a row for each arm; the dashed line is then the base model, and the band around it the base model's interval.",
         "The probability that at least one of k samples is right (unbiased pass@k): of the base model (grey, for k up to the number of its reach samples; dashed"
         " grey: counting only samples in which every step is right), and of the trained models by policy. Where the lines meet, training has only raised the probability of answers that the base model also reaches."
         " With more than eight arms, each arm is a row, at the smallest and the largest k.",
@@ -393,7 +394,7 @@ FIGURES = {
     "groups": Figure(
         ["curves"], "What explains the gains", "Groups over training",
         r"Shares of the groups of rollouts over training, by policy: learnable and, where the logs distinguish them, all right and all wrong."
-        r" Bars over updates are 95\,\% intervals over seeds; stacked shares have none.",
+        r" In panels with updates on the horizontal axis, bars are 95\,\% intervals over seeds; stacked shares have no intervals.",
         "Groups of rollouts over training, by policy, in at most twenty stretches of updates: all right, learnable, all wrong (with"
         " reward *finished*: all rewarded, mixed, none rewarded). Only learnable groups change the model, except with process rewards, which give every token a reward."
         " Bars are 95 % intervals over seeds (Student's t; none with a single seed). All right and all wrong are omitted if the logs do not"
@@ -415,8 +416,8 @@ FIGURES = {
     ),
     "leads": Figure(
         ["leads", "lead_regressions"], "What explains the gains", "Which measures correlate with the lead",
-        r"The lead of \texttt{hard} over the other policies against measures of the base model. A point is a base model. Where each policy is a"
-        r" row, the row shows the slope of the least-squares line with its 95\,\% interval.",
+        r"The lead of \texttt{hard} over the other policies against measures of the base model. A point is a base model. With more than eight"
+        r" policies, the figure has a row for each policy with the slope of the least-squares line and its 95\,\% interval.",
         "The lead of *hard* over each other policy after training, against measures of the base model: its accuracy on the test, its greedy"
         " minus its sampled accuracy, and the shares of the pool that its probe never solves and sometimes solves. A point is a replicate with"
         " its own base model, or a model that was not pretrained here. Lines are least squares; the table lead_regressions has their intervals."
@@ -427,8 +428,8 @@ FIGURES = {
     ),
     "tiers": Figure(
         ["tiers"], "Results", "Gain by difficulty tier",
-        r"Gain by policy and by the tier of the test problem, with 95\,\% intervals; above it, for at most four tests, accuracy before (grey bars)"
-        " and after training.",
+        r"Gain by policy and by the tier of the test problem, with 95\,\% intervals. With at most four tests, panels above the"
+        " gains show accuracy before (grey bars) and after training.",
         "Accuracy of the base model (grey) and of trained models, and the gain, by the tier of the problems, with 95 % intervals for"
         " new problems and, with several seeds, new seeds. The numbers of test problems in each tier are above each panel. With more than four"
         " tests the figure shows only gains; accuracies are in the CSV file of the same name."
@@ -445,27 +446,27 @@ FIGURES = {
     "budget": Figure(
         ["gains", "subsets"], "Results", "Gain by share of the pool",
         r"Gain by policy and share of the pool that is trained on, with 95\,\% intervals. The hue is the rule of the policy.",
-        "Gain by the share of the pool that is trained on. Bars of policies that differ only in the budget are next to each other; updates and rollouts are the same at every share."
-        " Bars are 95 % intervals for new problems and, with several seeds, new seeds.",
+        "Gain by the share of the pool that is trained on. The gains of policies that differ only in the budget are next to each other; updates and rollouts are the same at every share."
+        " Error bars are 95 % intervals for new problems and, with several seeds, new seeds.",
         when=conditions.has_budgets,
         design=lambda study: {"lines": conditions.budget_lines(study)},
     ),
     "labels": Figure(
         ["gains", "spent"], "Results", "Gain against labels bought",
-        r"Gain against the number of labels bought to choose the prompts and to train on them, with 95\,\% intervals. Where each policy is a row,"
-        " the number at the right is its number of labels.",
+        r"Gain against the number of labels bought to choose the prompts and to train on them, with 95\,\% intervals. With more than eight arms, the"
+        " figure has a row for each arm, and the number at the right is its number of labels.",
         "Gain against the number of labels (logarithmic) that are bought to choose the prompts and to train on them."
         " Policies by pass rate need the labels of the whole pool before they choose; other policies buy only the labels of the chosen prompts;"
         " the majority reward needs no label. A line joins policies that differ only in the budget; updates and rollouts are the same for all points."
         " Bars are 95 % intervals for new problems and, with several seeds, new seeds."
-        " With more than eight arms, each arm is a row; the rows are in the order of their labels.",
+        " With more than eight arms, each arm is a row; the rows are sorted by their number of labels.",
         when=conditions.has_labels,
         design=lambda study: {"lines": conditions.budget_lines(study)},
     ),
     "rollouts": Figure(
         ["accuracy", "gains", "spent"], "Results", "Gain by rollouts and labels",
         r"Gain at equal rollouts, by arm, at the last checkpoint with 95\,\% intervals, and at earlier checkpoints (later ones are darker)."
-        " Arms are in the order of their labels, averaged over the panels; the number at an arm is its number of labels in the panel.",
+        " Arms are sorted by their number of labels, averaged over the panels; the number at an arm is its number of labels in the panel.",
         "Gain of each arm after the same number of rollouts as all other arms (coloured, with 95 % intervals for new problems and, with"
         " several seeds, new seeds), and at its earlier checkpoints (grey; later ones are darker). Rollouts include rollouts that were thrown"
         " away, but not the completions of the probe, by which some policies choose. The number beside an arm is the number of labels bought"
@@ -476,8 +477,8 @@ FIGURES = {
         ["trajectories"], "Results", "Learnable groups over training",
         r"Shares of a prompt's groups that are learnable, all wrong and all right over a recorded training run, by policy, with 95\,\%"
         " intervals for new prompts in this run.",
-        "Shares of the groups of rollouts that are learnable (only these train), all wrong, and all right, by policy, over the epochs after the"
-        " epochs from which subsets were chosen. The model that samples the rollouts changes from epoch to epoch. Bars are 95 % intervals for"
+        "Policies choose by the pass rates in the first epochs. Shown for the later epochs, by policy: the shares of groups of rollouts that are learnable (only learnable"
+        " groups change the model), all wrong, and all right. The model that samples the rollouts changes from epoch to epoch. Bars are 95 % intervals for"
         " new prompts in this one training run; ties and random choices are averaged over seeds.",
         when=lambda study: bool(study.trajectory_prompts),
     ),
@@ -497,12 +498,12 @@ COUNT_FIGURES = {
     "probe_sizes": {
         "samples_per_prompt": Figure(
             ["probe_sizes"], "Results", "How many samples per prompt?",
-            "Chosen prompts in new samples of the same model, by the number of samples per prompt that chose them. Large mark: from this number on, more"
+            "Share of mixed groups, pass rate and share never solved of the chosen prompts, measured with new samples of the same model, by the number of samples per prompt on which the choice was based. Large mark: from this number on, more"
         " samples raise the share of mixed groups by at most a point.",
-            "How the prompts that each rule chooses behave in new samples of the same model, by the number of samples per prompt that chose"
-            " them: the share whose group of rollouts is mixed (only these train), the pass rate, and the share that the model never"
-            " solves in all of its samples. The dotted line is a random choice, which needs no samples. The large mark is the smallest sufficient"
-            " number of samples: no larger number raises the share of mixed groups by more than a point. Values are exact for these prompts."
+            "The prompts that each rule chooses, measured with new samples of the same model, by the number of samples per prompt on which the choice was"
+            " based: the share whose group of rollouts is mixed (only mixed groups change the model), the pass rate, and the share that the model"
+            " solves in none of its samples. The dotted line is a random choice, which needs no samples. The large mark is the smallest sufficient"
+            " number of samples: no larger number raises the share of mixed groups by more than a point. Values are computed exactly for these prompts, not simulated."
             " These prompts had been selected by difficulty, so other pools give other values.",
         ),
     },
@@ -512,7 +513,7 @@ COUNT_FIGURES = {
             r"Pass rate and mixed groups of prompts before and after training on all prompts, by their share of right answers before training, and"
         r" pass@$k$ over all prompts, with 95\,\% intervals.",
             "Pass rate and share of mixed groups before and after training on all prompts, by the share of right answers of the base model."
-            " Half of the base model's samples give the place on the axis, the other half the value before training. Right: pass@k over all prompts. Bars and the band"
+            " Half of the base model's samples determine the position on the horizontal axis; the other half determine the value before training. Right: pass@k over all prompts. Bars and the band"
             " are 95 % intervals for new prompts and new seeds.",
         ),
     },

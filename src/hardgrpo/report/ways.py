@@ -169,7 +169,7 @@ def draw_real(axis, real: pd.DataFrame) -> None:
         axis.text(-0.75, (place + first) / 2, measure, color="0.25", ha="left", **beside)
     set_scales(axis, places, list(real.way))
     axis.set_ylim(min(places) - 0.7, max(places) + 0.9)
-    set_heading(axis, "Real models, from published runs")
+    set_heading(axis, "Published models")
 
 
 def set_heading(axis, text: str) -> None:
@@ -178,8 +178,8 @@ def set_heading(axis, text: str) -> None:
 
 def draw_way(axis, place: float, rows: pd.DataFrame) -> None:
     """Draw a dot with its interval for each case: coloured if the way is better or worse than a
-    random choice, hollow if the trained model is no better than its base. A lead beyond FARTHEST is
-    an arrow without interval."""
+    random choice, hollow if the trained model is no better than its base model. A lead beyond
+    FARTHEST is an arrow without interval."""
     for index, row in enumerate(rows.itertuples()):
         y = place + plotting.spread(index, len(rows), 0.7)
         is_decided = row.verdict != random_choice.OPEN

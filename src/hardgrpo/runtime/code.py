@@ -61,7 +61,8 @@ def dependencies(path: Path) -> frozenset[Path]:
 
 
 def _modules(path: Path, name: str) -> Iterator[Path]:
-    """The files that `import name` in the file `path` runs, including `__init__.py` of packages.
+    """The files that Python executes for the statement `import name` in the file `path`, including
+    `__init__.py` of packages.
     Files outside this project are left out."""
     parts = name.split(".")
     # a program may import from its own folder

@@ -36,8 +36,8 @@ class ChosenSubset(Strict):
     """Random seed, which breaks ties between equal pass rates and determines random choices."""
 
     format: Literal["trl", "verl", "prime-rl"] | None = None
-    """Also write the chosen prompts in the format that this trainer reads. The prompts need answers: for a task without
-    labels, name the file of answers as `annotated` and choose policy `annotated`."""
+    """Also write the chosen prompts in the format that this trainer reads. The prompts need answers. For a task
+    without labels, set the task's key `annotated` to the file of answers, and `policy` to `annotated`."""
 
 
 class Plan(Strict):
@@ -191,12 +191,12 @@ class Location(NamedTuple):
     """Keys of the configuration on the way to the error."""
 
     union: tuple
-    """The keys up to the first value on the way that may have several types. If there is no such
-    value: `keys`, followed by the missing key if a key is missing."""
+    """The path of the outermost value that may have several types. Without such a value: `keys`;
+    for an error about a missing key, `keys` and the missing key."""
 
     type_name: str
-    """Of the types that the value at `union` may have, the one whose check gave the error; empty if
-    no value on the way may have several types."""
+    """The type whose check gave the error, among the types that the value at `union` may have; empty
+    if no value on the path may have several types."""
 
 
 def _explain(config: dict, error: ValidationError) -> list[tuple[str, str]]:
@@ -238,8 +238,9 @@ def _is_of_another_type(errors: list[tuple[Location, dict]]) -> bool:
 def _locate(config: object, detail: dict) -> Location:
     loc = detail["loc"][:-1] if detail["type"] == "missing" else detail["loc"]
     node, keys, union, type_name = config, [], None, ""
-    # In `loc`, the name of a tagged class follows the key of its object. This name may equal a key
-    # of the object.
+    # For an object with a `kind`, pydantic inserts the kind into `loc` after the object's key. The
+    # object may also contain a key with the same name as its kind, so only the first such part is
+    # taken as the kind.
     may_be_kind = True
     for part in loc:
         if may_be_kind and isinstance(node, dict) and node.get("kind") == part:

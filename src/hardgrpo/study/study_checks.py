@@ -83,8 +83,9 @@ def study_mistakes(config: dict, name: str) -> Mistakes:
         return
     for check, sections in (*CHECKS["any"], *CHECKS[kinds.pop()]):
         yield from check(place, study, *(config[section] for section in sections))
-    # Memory is checked only for the study that the key `study` names: a completion limit that the
-    # user raises for this study may not fit the GPUs of the models in other studies.
+    # Memory is checked only for the study that the key `study` names. Studies share tasks, so a
+    # completion limit that the user raises for this study also applies to other studies, whose
+    # models it may not fit.
     if name == config["study"]:
         yield from memory_shortages(study, config["models"], config["recipes"], config["tasks"])
 
@@ -191,7 +192,7 @@ def _missing_recipes(place: str, study: dict) -> Mistakes:
 
 
 def _missing_solutions(place: str, study: dict, tasks: dict, recipes: dict) -> Mistakes:
-    """Report tasks without worked solutions on which a recipe with objective: sft trains."""
+    """Report tasks that have no worked solutions, but that a recipe with objective: sft trains on."""
     for recipe, task in _combinations(study, "recipe", "task"):
         if is_supervised(recipes[recipe]) and not has_solutions(tasks[task]):
             yield (
@@ -345,7 +346,7 @@ def _shared_problems(place: str, study: dict, tasks: dict) -> Mistakes:
             if part := pools.shared_part(tasks[task], tasks[test]):
                 yield (
                     f"{place}.tasks",
-                    f"the train split of '{task}' and the test split of '{test}' have the same problems ({part}); name another test split",
+                    f"the train split of '{task}' and the test split of '{test}' share problems ({part}); name another test split",
                 )
 
 
@@ -393,7 +394,7 @@ def _missing_tests(place: str, study: dict, tasks: dict) -> Mistakes:
     if not study["tasks"]:
         yield (
             f"{place}.tasks",
-            "only a study of trajectories has no tasks; name one or more of `tasks`",
+            "only a study of trajectories may have no tasks; name one or more of `tasks`",
         )
     for task, tests in study.get("also_tested_on", {}).items():
         for test in (test if isinstance(test, str) else test["task"] for test in tests):

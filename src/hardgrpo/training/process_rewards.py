@@ -15,9 +15,8 @@ As in the released code (verl, recipe/prime), a sampling step first trains the r
 computes the token rewards with the updated reward model. All token rewards of a step are divided by
 one number: the largest absolute suffix sum in the step. The suffix sum of a token is its reward
 plus the rewards of all later tokens. A completion's last token, which carries the outcome, has no
-process reward. Unlike the released code, this module follows equation 5: the released code
-subtracts the mean over all n rollouts of the group, times n / (n - 1), and standardises the
-advantages. The paper also samples until there are enough prompts with a pass rate of .2 to .8 for
+process reward. This module follows equation 5. The released code differs: it subtracts n / (n - 1) times the
+mean over all n rollouts of the group, and standardises the advantages. The paper also samples until there are enough prompts with a pass rate of .2 to .8 for
 an update. Here, the recipe's `selector` can apply such a filter.
 
 The reward model has no modules of its own: during the reward model's passes, the modules of the
@@ -151,8 +150,8 @@ class ProcessRewards:
 
 
 def token_advantages(rewards: torch.Tensor, mask: torch.Tensor, group_size: int) -> torch.Tensor:
-    """The process part of PRIME's advantages (equation 5), from token rewards and their mask. All
-    three tensors have the shape (rollouts, tokens)."""
+    """The process part of PRIME's advantages (equation 5), from token rewards and their mask. The
+    result, `rewards` and `mask` have the shape (rollouts, tokens)."""
     reward_mask = mask * (mask.cumsum(dim=1) < mask.sum(dim=1, keepdim=True))
     rewards = rewards * reward_mask
     rewards = rewards / (suffix_sums(rewards).abs().max() + 1e-6)

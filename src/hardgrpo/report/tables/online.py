@@ -26,6 +26,6 @@ def time_to_target(time_to_target: pd.DataFrame):
         number(time_to_target, "target", "target accuracy %", lambda share: f"{100 * share:.1f}"),
         number(time_to_target, "minus_share", "plain %", per_cent, "plain: {} %"),
         estimate(time_to_target, "share", "rollouts %"),
-        number(time_to_target, "reached", "target reached, % of samples", per_cent),
+        number(time_to_target, "reached", "target reached, % of bootstrap samples", per_cent),
         seeds(time_to_target),
     ]
