@@ -103,7 +103,9 @@ def test_no_number_of_a_result_is_typed_into_the_text():
         r"\\(?:findingfigure\{\w+\}\{\w+\}\{[^}]*\}|setlength\{[^}]*\}\{[^}]*\})", "", text
     )
     text = re.sub(r"\d*\.?\d+\\(?:linewidth|textheight)|\\itemsep0pt", "", text)
-    text = re.sub(r"Qwen\d(?:\.\d)?(?:-Math|-Coder)?-[\d.]+B|Qwen\d|GSM8K", "", text)  # names, not results
+    text = re.sub(
+        r"Qwen\d(?:\.\d)?(?:-Math|-Coder)?-[\d.]+B|Qwen\d|GSM8K", "", text
+    )  # names, not results
     allowed = {
         "95": "the level of intervals",
         "30": "the definition of HE's hard prompts, in per cent",
