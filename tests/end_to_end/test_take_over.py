@@ -143,7 +143,7 @@ def test_a_job_on_another_node_is_asked_through_slurm_to_stop(run, held, tmp_pat
     holder = held(name, "process 1 on elsewhere, Slurm job 77", FINISH, flock)
     done = take_over(run, name, path=slurm(tmp_path / "slurm", holder.pid, state))
     assert done.returncode == 0, done.stderr
-    assert "process 1 on elsewhere, Slurm job 77 is training this run" in done.stdout
+    assert "process 1 on elsewhere, Slurm job 77 still trains this run" in done.stdout
     assert "scancel --signal=TERM 77\n" in (tmp_path / "slurm/calls").read_text()
     assert "another process has finished this run" in done.stdout
 
@@ -166,5 +166,5 @@ def test_a_lock_file_of_a_job_that_is_over_is_no_lock(run, held, tmp_path):
     holder = held("stale", "process 1 on elsewhere, Slurm job 77", "pass", "unseen")
     shutil.copytree(run / "clean", run / "stale")  # the run has no updates left
     done = take_over(run, "stale", path=slurm(tmp_path / "slurm", holder.pid, "COMPLETED"))
-    assert done.returncode == 0 and "is training" not in done.stdout + done.stderr
+    assert done.returncode == 0 and "trains this run" not in done.stdout + done.stderr
     assert "scancel" not in (tmp_path / "slurm/calls").read_text()
