@@ -399,7 +399,7 @@ def test_a_request_without_an_answer_is_sent_again(study, model_server):
     ("answer", "words"),
     [
         ("<!DOCTYPE html><html>Welcome</html>", ["not a JSON object", "<!DOCTYPE", "/v1"]),
-        ((200, '{"choices": [', {"Content-Type": "application/json"}), ["not JSON"]),
+        ((200, '{"choices": [', {"Content-Type": "application/json"}), ["JSON"]),
         ({"choices": []}, ["no choices"]),
         ((302, "", {"Location": "http://127.0.0.1:9/v1"}), ["status 302"]),
         (refusal("Incorrect API key provided", 401), ["status 401", "Incorrect API key", "`key`"]),
