@@ -133,7 +133,7 @@ def test_a_pool_with_over_one_percent_of_prompts_too_long_is_refused_before_the_
         world,
         "2 of 100 prompts are too long",
         "'n0' (61 tokens), 'n1' (61 tokens)",
-        "prompts of 52 tokens",
+        "leaves 52 tokens",
         "completion_tokens",
     )
 
