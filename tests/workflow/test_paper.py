@@ -16,7 +16,7 @@ from hardgrpo.analysis.formats import MINUS
 from hardgrpo.report import numbers
 
 PARTS = ("finishing", "correctness", "sharpening", "new_solving")
-STUDIES = ["mini", "mini_reference", "mini_truncation", "recordings", "trajectories"]
+STUDIES = ["mini", "mini_reference", "mini_truncation", "small_real", "recordings", "trajectories"]
 NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 
 
@@ -161,6 +161,7 @@ def test_the_paper_has_no_warnings_and_no_number_from_elsewhere(world, study):
     assert ("greedy accuracy is reported" in " ".join(plain.split())) == (
         study in ("mini", "mini_reference")
     )
+    assert ("was pretrained" in " ".join(plain.split())) == study.startswith("mini")
     # without the numbers of headings
     plain = re.sub(r"^\s*\d\.\d\s+[A-Z]", "", plain, flags=re.MULTILINE)
     sources = [
