@@ -171,5 +171,5 @@ def test_the_file_of_the_authors_gives_the_committed_tables(world):
     committed = sorted((ROOT / "results/reference/trajectories").glob("*.csv"))
     assert ROOT / "results/reference/trajectories/trajectories.csv" in committed
     for path in committed:
-        made = world.folder / "results/summaries/trajectories" / path.name
-        assert made.read_bytes() == path.read_bytes(), path.name
+        computed = world.folder / "results/summaries/trajectories" / path.name
+        assert computed.read_bytes() == path.read_bytes(), path.name

@@ -7,10 +7,8 @@ import pandas as pd
 
 # {task: column of the memory that a run on the task needs}
 TASKS = {"gsm8k": "GiB on each GPU, 250 tokens", "gsm8k_1024": "GiB on each GPU, 1,024 tokens"}
-FOR_CPUS = (
-    "small_lora",
-    "small_lora_low_rate",
-)  # recipes in bf16 for CPUs; they have no row
+# recipes in bf16 for CPUs; they have no row
+FOR_CPUS = ("small_lora", "small_lora_low_rate")
 # {recipe: name of its columns in docs/gpus.md}
 WEIGHTS_BY_RECIPE = {"as_written": "adapter", "as_written_full": "all weights"}
 

@@ -215,10 +215,9 @@ def gains_in_parts(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
     return pd.DataFrame(lines).sort_values(["tested on", "policy"], ignore_index=True)
 
 
-def single_runs(table: pd.DataFrame, test: str) -> pd.DataFrame:
-    """Completions of each run on a test, before and after training. `table` has the columns of
-    decomposition_runs.csv."""
-    rows = table[(table.eval_task == test) & (table.grading == "task")].reset_index(drop=True)
+def completions_of_runs(rows: pd.DataFrame) -> pd.DataFrame:
+    """Length of the completions of each run, and shares cut off, answered and right, before and
+    after training. `rows` has a row of decomposition_runs.csv for each run."""
     shown = pd.DataFrame({"policy": rows.policy, "seed": rows.seed})
     for head, column, scale in (
         ("mean tokens", "tokens", 1),
@@ -530,6 +529,11 @@ def values(root: Path, config: dict) -> dict:
 def page(root: Path, config: dict) -> str:
     content = values(root, config)
     studies = content["studies"]
+    real_runs = (
+        studies[REAL]["decomposition_runs"]
+        .query("eval_task == 'gsm8k_small' and grading == 'task'")
+        .reset_index(drop=True)
+    )
     return templates.fill(
         "results",
         **content,
@@ -551,15 +555,8 @@ def page(root: Path, config: dict) -> str:
             ("hard", "small_lora"),
             ("random", "small_lora"),
         ),
-        run_table=single_runs(studies[REAL]["decomposition_runs"], "gsm8k_small"),
-        worse_runs=int(
-            (
-                studies[REAL]["decomposition_runs"]
-                .query("eval_task == 'gsm8k_small' and grading == 'task'")
-                .gain
-                < 0
-            ).sum()
-        ),
+        run_table=completions_of_runs(real_runs),
+        worse_runs=(real_runs.gain < 0).sum(),
         recipe_table=gains_by_recipe(studies[VARIANTS]),
         label_table=gains_by_labels(ResolvedStudy.of(config, LABELS), studies[LABELS]),
         wrong=studies[LABELS]["chosen"].query("policy == 'random'"),
