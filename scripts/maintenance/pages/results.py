@@ -194,12 +194,14 @@ def bases_by_limit(tables: dict[str, pd.DataFrame]) -> list:
 
 
 def gains_in_parts(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
-    """Each arm on each test: shares answered and right before and after training, gain, finishing
-    and correctness."""
-    keys = ["task", "eval_task", "policy", "recipe"]
-    sampled = tables["gains"].query("decoding == 'sampled'")[[*keys, "gain_low", "gain_high"]]
+    """A row for each arm and test, of formatted values: shares answered and right before and after
+    training, gain, finishing and correctness. `tables` are those of a study with one recipe."""
+    keys = ["model", "task", "eval_task", "policy", "recipe"]
+    gain_intervals = tables["gains"].query("decoding == 'sampled'")[
+        [*keys, "gain_low", "gain_high"]
+    ]
     lines = []
-    for row in tables["parts"].merge(sampled, on=keys).itertuples():
+    for row in tables["parts"].merge(gain_intervals, on=keys).itertuples():
         finishing, correctness = round_parts(row.gain, [row.finishing, row.correctness])
         lines.append(
             {
@@ -216,9 +218,10 @@ def gains_in_parts(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
 
 
 def completions_of_runs(rows: pd.DataFrame) -> pd.DataFrame:
-    """Length of the completions of each run, and shares cut off, answered and right, before and
-    after training. `rows` has a row of decomposition_runs.csv for each run."""
-    shown = pd.DataFrame({"policy": rows.policy, "seed": rows.seed})
+    """A row for each run, of formatted values before and after training: mean length of the
+    completions, and shares cut off, answered and right. `rows` has a row of decomposition_runs.csv
+    for each run."""
+    by_run = pd.DataFrame({"policy": rows.policy, "seed": rows.seed})
     for head, column, scale in (
         ("mean tokens", "tokens", 1),
         ("cut off %", "truncated", 100),
@@ -226,8 +229,8 @@ def completions_of_runs(rows: pd.DataFrame) -> pd.DataFrame:
         ("right %", "accuracy", 100),
     ):
         pairs = zip(scale * rows[f"base_{column}"], scale * rows[column])
-        shown[head] = [f"{before:.0f} → {after:.0f}" for before, after in pairs]
-    return shown
+        by_run[head] = [f"{before:.0f} → {after:.0f}" for before, after in pairs]
+    return by_run
 
 
 def gains_by_recipe(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:

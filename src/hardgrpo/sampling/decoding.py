@@ -92,8 +92,9 @@ def decode(
     ids, mask = unique_prompts.split(ids.shape[1], dim=1)
     positions = (mask.cumsum(dim=-1) - 1).clamp(min=0)
     # An index tensor, unlike a number of tokens, gives the output layer contiguous hidden states.
-    # With other states, torch on a CPU in bf16 copies a frozen layer's weights once per row.
-    last_token = torch.tensor([-1], device=ids.device)
+    # With non-contiguous states, torch on a CPU in bf16 copies a frozen layer's weights once for each
+    # row of the batch.
+    last_position = torch.tensor([-1], device=ids.device)
     for step in range(max_tokens):
         output = model(
             input_ids=ids,
@@ -101,7 +102,7 @@ def decode(
             position_ids=positions,
             past_key_values=cache,
             use_cache=True,
-            logits_to_keep=last_token,
+            logits_to_keep=last_position,
         )
         if getattr(output, "past_key_values", None) is None:
             raise UserError(
