@@ -45,8 +45,7 @@ def sample(
     caller requests the next list. `chat` are arguments of the chat template. The engine calls
     `on_ready()` when it has started, and `on_batch(completions)` with the number of completions
     after each batch. transformers samples at most `batch` completions at once, and fewer if a CPU's
-    memory is too small. `precision` (fp32 or bf16) is used by transformers on a CPU; GPUs use the
-    precision of the weights.
+    memory is too small. `precision` is that of `load`; vLLM does not use it.
     """
     adapters = list(adapters)
     for adapter in filter(None, adapters):
@@ -217,16 +216,17 @@ def _shapes(folder: Path, pattern: str) -> dict[str, list[int]]:
 
 
 def load(folder: str, precision: str = "fp32"):
-    """The model in evaluation mode. If there is a GPU, the model is on the GPU in the precision of
-    its weights, otherwise on the CPU in `precision` (fp32 or bf16). Raise a `UserError` if the
-    model cannot be used."""
+    """The model in evaluation mode, on the GPU if there is one. `precision` is bf16 or fp32; with
+    fp32, a GPU uses the precision of the weights. Raise a `UserError` if the model cannot be
+    used."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
     dtype = {"fp32": torch.float32, "bf16": torch.bfloat16}[precision]
     if device == "cpu" and precision == "fp32" and exact_products.is_exact_model(folder):
         exact_products.install()
     if device == "cpu" and precision == "bf16":
         exact_products.avoid_fused_attention()
-    model = model_folders.load_model(folder, dtype=dtype if device == "cpu" else "auto")
+    uses_precision = device == "cpu" or precision == "bf16"
+    model = model_folders.load_model(folder, dtype=dtype if uses_precision else "auto")
     model = model.to(device).eval()
     # some invalid settings cause an error only in a forward pass
     with errors.while_loading(folder), torch.inference_mode():

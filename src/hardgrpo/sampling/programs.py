@@ -36,7 +36,7 @@ def build_parser(description: str) -> argparse.ArgumentParser:
         "--precision",
         default="fp32",
         choices=["fp32", "bf16"],
-        help="arithmetic of transformers on a CPU; GPUs use the precision of the weights",
+        help="arithmetic of transformers; with fp32, GPUs use the precision of the weights",
     )
     parser.add_argument(
         "--server",

@@ -458,8 +458,8 @@ class Model(Strict):
     (vllm if vllm is installed, else transformers)."""
 
     precision: Literal["fp32", "bf16"] | None = None
-    """Precision in which transformers samples on a CPU: fp32 (the default) or bf16, which is faster on processors with
-    AMX (Intel's servers since 2023) and several times slower on others. GPUs use the precision of the weights."""
+    """Precision in which transformers samples: fp32 (the default) or bf16. On a CPU, bf16 is faster with AMX (Intel's
+    servers since 2023) and several times slower without. On a GPU, fp32 means the precision of the weights."""
 
     chat: dict | None = None
     """Arguments of the model's chat template, for example enable_thinking."""
