@@ -3,6 +3,7 @@
     python scripts/maintenance/gpu_check.py                       # all checks (`make gpu-check`)
     python scripts/maintenance/gpu_check.py --from 3              # resume at the third check
     python scripts/maintenance/gpu_check.py --model smollm2-135m  # one small model for all checks
+    python scripts/maintenance/gpu_check.py --engine transformers # without vLLM and bitsandbytes
     python scripts/maintenance/gpu_check.py --stand-in            # model `tiny`, on a CPU
 
 With a small model, the checks do not cover the memory of models of real size. --stand-in needs a
@@ -18,6 +19,7 @@ from hardgrpo.study import paths
 import argparse
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 CHECK_FOLDER = Path(__file__).parent / "gpu_checks"
@@ -33,6 +35,12 @@ def main() -> None:
     parser.add_argument(
         "--model", help="one model of config/models.yaml instead of Qwen3-4B, Qwen3-14B and Phi-4"
     )
+    parser.add_argument(
+        "--engine",
+        default="vllm",
+        choices=["vllm", "transformers"],
+        help="transformers: leave out vLLM and weights in four bits (default: %(default)s)",
+    )
     parser.add_argument("--stand-in", action="store_true", help="check on the CPU, with model tiny")
     parser.add_argument(
         "--output", default=paths.GPU_CHECK, help="folder to write (default: %(default)s)"
@@ -44,11 +52,13 @@ def main() -> None:
     from workbench import REAL, Workbench, one_model, stand_in
 
     setting = stand_in() if args.stand_in else one_model(args.model) if args.model else REAL
+    setting = replace(setting, engine=args.engine)
     if not 1 <= args.first <= len(checklist.CHECKS):
         raise errors.UserError(
             f"--from is {args.first}, expected a number from 1 to {len(checklist.CHECKS)}"
         )
-    environments.use(*["vllm"] * (not args.stand_in), gpus=setting.gpus)
+    needs_vllm = args.engine == "vllm" and not args.stand_in
+    environments.use(*["vllm"] * needs_vllm, gpus=setting.gpus)
     bench = Workbench(setting, Path(args.output))
     bench.check_inputs()
     report = bench.folder / "numbers.json"

@@ -76,7 +76,7 @@ def check_node(bench: Workbench) -> dict:
     if bench.gpus:
         environments.check_gpus(bench.gpus)
         node.check_driver()
-        modules += ["vllm", "bitsandbytes", "torchaudio", "torchvision"]
+        modules += ["vllm", "bitsandbytes", "torchaudio", "torchvision"] * bench.has_vllm
         numbers["gpus"] = provenance.describe(time.time())["gpus"]
         files.write_text(bench.folder / "kernel.py", KERNEL)
         bench.run("kernel", bench.folder / "kernel.py")
@@ -89,7 +89,7 @@ def check_sampling(bench: Workbench) -> dict:
     """Sampling: speed, and whether repeated probes and vLLM's two model runners agree"""
     numbers, rows_by_key = {}, {}
     environments_by_name = {"first": {}, "again": {}} | (
-        {"v1_runner": {"VLLM_USE_V2_MODEL_RUNNER": "0"}} if bench.gpus else {}
+        {"v1_runner": {"VLLM_USE_V2_MODEL_RUNNER": "0"}} if bench.gpus and bench.has_vllm else {}
     )
     for name, env in environments_by_name.items():
         rows, record = bench.probe(f"probe_{name}", bench.setting.small, **env)
@@ -211,7 +211,7 @@ def check_large(bench: Workbench) -> dict:
         numbers[f"{model}_cache_tokens"] = cache[-1] if cache else None
         check_differences(run, numbers)
     if not bench.has_vllm:
-        return numbers | {"adapter_scores": "left out: vLLM is not installed"}
+        return numbers | {"adapter_scores": "left out: it compares with vLLM"}
     numbers |= score_adapter(bench, bench.setting.large[-1], run.checkpoint(2))
     expect(
         numbers["scores_differ"] < SCORE_DIFFERENCE,

@@ -38,7 +38,7 @@ class Failed(Exception):
 
 @dataclass(frozen=True)
 class Setting:
-    """Models, task and machine of the checks.
+    """Models, task, machine and engine of the checks.
 
     `changes` apply to every recipe, `moving_*` to recipes that must change the model noticeably
     within a few updates. With the studies' learning rates, a few updates would change
@@ -50,6 +50,7 @@ class Setting:
     large: tuple[str, ...]
     task: str
     gpus: int
+    engine: str = "vllm"
     changes: dict = field(default_factory=dict)
     moving_adapter: dict = field(
         default_factory=lambda: {"learning_rate": 1e-3, "warmup_share": 0.0}
@@ -164,6 +165,8 @@ class Workbench:
 
     @property
     def has_vllm(self) -> bool:
+        if self.setting.engine != "vllm":
+            return False
         return self.gpus > 0 or environments.choose_engine("auto", 0) == "vllm"
 
     @property
