@@ -26,7 +26,9 @@ GB, TILE = 1e9, 4096 * 32768 * 2  # TILE: bytes of a tile of scores in the loss
 @dataclass
 class Hand:
     """Memory of a GPU, calculated by hand, in 1e9 bytes. Weights, optimiser and reference stay
-    allocated; an update adds gradients and activations. `share` is vLLM's share of 79.1 GiB."""
+    allocated; an update adds gradients and activations. `share` is vLLM's share of 79.1 GiB.
+    `rollouts` is what transformers needs to sample eight rollouts of a prompt: cache, prompts and
+    scores."""
 
     weights: float
     optimiser: float
@@ -34,6 +36,7 @@ class Hand:
     activations: float
     reference: float = 0.0
     share: float = 0.0
+    rollouts: float = 0.0
 
 
 BY_HAND = {
@@ -51,7 +54,8 @@ BY_HAND = {
     ),
     # 36 x .1009e9 weights in 4.16 bits, the embedding in bf16
     ("qwen3-4b", "as_released_july"): Hand(
-        3.633 * 0.52 + 0.389 * 2 + 0.264, 0.132, 0.264, 16 * 650 * (36 * 2560 + 85504) * 2e-9 + 16 * 250 * 2560 * 6e-9 + TILE / GB
+        3.633 * 0.52 + 0.389 * 2 + 0.264, 0.132, 0.264, 16 * 650 * (36 * 2560 + 85504) * 2e-9 + 16 * 250 * 2560 * 6e-9 + TILE / GB,
+        rollouts=8 * 650 * 36 * 2048 * 2e-9 + 400 * (4 * 2560 + 3 * 9728) * 2e-9 + 8 * 151936 * 18e-9,
     ),
     # N 14.768e9, E .7779e9 (twice), 40 layers of .3303e9, width 5,120, 103,424 + 52,224 values a
     # token, A 128.45e6
@@ -67,6 +71,7 @@ BY_HAND = {
     ("qwen3-14b", "as_released_july"): Hand(
         13.212 * 0.52 + 2 * 0.7779 * 2 + 0.514, 0.257, 0.514,
         8 * 650 * (40 * 5120 + 155648) * 2e-9 + 8 * 250 * 5120 * 6e-9 + TILE / GB,
+        rollouts=8 * 650 * 40 * 2048 * 2e-9 + 400 * (4 * 5120 + 3 * 17408) * 2e-9 + 8 * 151936 * 18e-9,
     ),
     # N 14.659e9, E .5138e9 (twice), 40 layers of .3408e9 in four matrices, width 5,120, 104,960 +
     # 53,760 values a token, A 111.4e6
@@ -81,6 +86,7 @@ BY_HAND = {
     ("phi-4", "as_released_july"): Hand(
         13.631 * 0.52 + 2 * 0.5138 * 2 + 0.446, 0.223, 0.446,
         8 * 650 * (40 * 5120 + 158720) * 2e-9 + 8 * 250 * 5120 * 6e-9 + TILE / GB,
+        rollouts=8 * 650 * 40 * 2560 * 2e-9 + 400 * (4 * 5120 + 3 * 17920) * 2e-9 + 8 * 100352 * 18e-9,
     ),
     # N 8.030e9, E .5253e9 (twice), 32 layers of .2181e9, width 4,096, 83,968 + 43,008 values a
     # token, A 83.89e6
@@ -96,6 +102,7 @@ BY_HAND = {
     ("llama-3.1-8b-instruct", "as_released_july"): Hand(
         6.979 * 0.52 + 2 * 0.5253 * 2 + 0.336, 0.168, 0.336,
         16 * 650 * (32 * 4096 + 126976) * 2e-9 + 16 * 250 * 4096 * 6e-9 + TILE / GB,
+        rollouts=8 * 650 * 32 * 2048 * 2e-9 + 400 * (4 * 4096 + 3 * 14336) * 2e-9 + 8 * 128256 * 18e-9,
     ),
 }  # fmt: skip
 
@@ -109,7 +116,8 @@ def test_estimates_equal_calculations_by_hand(model, recipe):
         assert need[name] == pytest.approx(getattr(hand, name) * gib, rel=0.01), name
     assert need["vllm"] == pytest.approx(hand.share * 79.1)
     stays = (hand.weights + hand.optimiser + hand.reference) * gib + 1.5
-    sampling = stays + hand.share * 79.1
+    assert need["rollouts"] == pytest.approx(hand.rollouts * gib, rel=0.01)
+    sampling = stays + hand.share * 79.1 + hand.rollouts * gib
     # during an update, vLLM sleeps and keeps 2 GiB
     updating = stays + (hand.gradients + hand.activations) * gib + (2.0 if hand.share else 0.0)
     assert need["total"] == pytest.approx(max(sampling, updating), rel=0.01)
@@ -172,6 +180,44 @@ def test_vllm_has_room_for_weights_and_cache(model):
             assert gpus["vllm_memory"] * memory.GPU_GIB > memory.vllm_memory(
                 CONFIG["models"][model]["shape"], 650
             ), recipe
+
+
+def test_rollouts_of_transformers_are_part_of_the_memory_that_was_measured():
+    """Recipe as_written without vLLM on an H200: 8.07 GiB, of which another process on the GPU had
+    about 2. Without the rollouts, the estimate was 2.8."""
+    recipe = CONFIG["recipes"]["as_written"] | {"generation": "transformers"}
+    gpus = {"count": 1, "micro_batch": 16, "vllm_memory": 0.3, "vllm_sleep": True}
+    shape = CONFIG["models"]["smollm2-135m"]["shape"]
+    assert 5 < memory.training_memory(shape, recipe, 250, gpus)["total"] < 8
+
+
+def test_a_gpu_samples_as_many_rows_at_once_as_fit_into_its_memory(monkeypatch):
+    """Qwen3-4B in bf16 on GPUs of 16, 80 and 141 GiB: a row with 1,424 tokens has 0.2 GB of keys
+    and values."""
+    from types import SimpleNamespace
+
+    import torch
+    from transformers import Qwen3Config
+
+    from hardgrpo.sampling import engines
+
+    config = Qwen3Config(
+        hidden_size=2560, intermediate_size=9728, num_hidden_layers=36, num_attention_heads=32,
+        num_key_value_heads=8, head_dim=128, vocab_size=151936, tie_word_embeddings=True,
+    )  # fmt: skip
+    model = SimpleNamespace(
+        config=config, device=SimpleNamespace(type="cuda"), dtype=torch.bfloat16
+    )
+    rows = {}
+    for gib in (16, 80, 141):
+        properties = SimpleNamespace(total_memory=gib * 2**30)
+        monkeypatch.setattr(
+            torch.cuda, "get_device_properties", lambda device, properties=properties: properties
+        )
+        rows[gib] = engines.rows_at_once(model, 400, 1024, 512)
+        assert rows[gib] * 36 * 2048 * 1424 * 2 < (gib * 2**30 - 4.02e9 * 2) * 0.6
+    assert 1 < rows[16] < 30 < 150 < rows[80] < 200 < rows[141] < 400
+    assert engines.rows_at_once(model, 100, 100, 512) == 512
 
 
 # --- on a CPU ---

@@ -142,7 +142,7 @@ def check_training(bench: Workbench) -> dict:
         need = bench.expected_gib(bench.setting.small, recipe, 1)
         numbers |= {"estimated_gib": round(need["total"], 1)}
         numbers["estimated_update_gib"] = round(
-            sum(need[name] for name in need if name not in ("vllm", "total")), 1
+            sum(need[name] for name in need if name not in ("vllm", "rollouts", "total")), 1
         )
         expect(
             numbers["peak_gib"] < need["total"] + 2, "more memory is used than estimated", numbers

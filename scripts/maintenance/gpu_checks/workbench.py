@@ -179,9 +179,11 @@ class Workbench:
         recipe = {"adapter": None} | self.config["recipes"][name] | self.setting.changes | changes
         if not self.has_vllm and recipe["generation"] == "vllm":
             recipe["generation"] = "transformers"
-        # only environments with vLLM have bitsandbytes, which nf4 needs
+        # only environments with vLLM have bitsandbytes, which nf4 and AdamW in 8 bits need
         if not self.has_vllm and recipe["base"] == "nf4":
             recipe["base"] = "bf16"
+        if not self.has_vllm and recipe["optimiser"] == "paged_adamw_8bit":
+            recipe["optimiser"] = "adamw"
         return recipe
 
     # --- programs

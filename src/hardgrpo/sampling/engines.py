@@ -22,6 +22,10 @@ from hardgrpo.sampling import decoding, model_folders
 from hardgrpo.sampling.requests import Completion, Request
 from hardgrpo.study import memory
 
+# Share of a GPU's memory, without weights, for the completions that are sampled at once. A layer's
+# cache exists twice while rows are removed, and the allocator needs slack.
+GPU_SHARE = 0.6
+
 
 def sample(
     engine: str,
@@ -44,8 +48,8 @@ def sample(
     list of completions is yielded for each adapter and part. The next part is read only when the
     caller requests the next list. `chat` are arguments of the chat template. The engine calls
     `on_ready()` when it has started, and `on_batch(completions)` with the number of completions
-    after each batch. transformers samples at most `batch` completions at once, and fewer if a CPU's
-    memory is too small. `precision` is that of `load`; vLLM does not use it.
+    after each batch. transformers samples at most `batch` completions at once, and fewer if they do
+    not fit into memory. `precision` is that of `load`; vLLM does not use it.
     """
     adapters = list(adapters)
     for adapter in filter(None, adapters):
@@ -77,8 +81,7 @@ def sample(
         return
     model = load(folder, precision)
     model.generation_config.eos_token_id = end_token_ids
-    if model.device.type == "cpu":
-        batch = rows_at_once(model.config, max(map(len, prompts)), max_tokens, batch)
+    batch = rows_at_once(model, max(map(len, prompts)), max_tokens, batch)
     print("engine transformers is ready", flush=True)
     on_ready()
     for _, adapted_model in adapted_models(model, adapters):
@@ -234,13 +237,21 @@ def load(folder: str, precision: str = "fp32"):
     return model
 
 
-def rows_at_once(config, prompt_tokens: int, max_tokens: int, batch: int) -> int:
-    """Number of completions that a CPU samples at once, at most `batch`. `config` is the model's
-    configuration."""
-    shape = memory.shape_of(config.get_text_config().to_dict())
+def rows_at_once(model, prompt_tokens: int, max_tokens: int, batch: int) -> int:
+    """Number of completions that a loaded model samples at once, at most `batch`. On a GPU, the
+    number depends on the GPU's total memory and not on its free memory, so that it is the same in
+    each run on this kind of GPU."""
+    shape = memory.shape_of(model.config.get_text_config().to_dict())
     if shape is None:
         return batch
-    return memory.rows_at_once(memory.sampled_row_bytes(shape, prompt_tokens, max_tokens), batch)
+    if model.device.type == "cpu":
+        row_bytes = memory.sampled_row_bytes(shape, prompt_tokens, max_tokens)
+        return memory.rows_at_once(row_bytes, batch)
+    width = model.dtype.itemsize
+    row_bytes = memory.sampled_row_bytes(shape, prompt_tokens, max_tokens, width)
+    total_bytes = torch.cuda.get_device_properties(model.device).total_memory
+    free_bytes = total_bytes - memory.parameters(shape) * width - memory.CONTEXT_BYTES
+    return memory.rows_at_once(row_bytes, batch, GPU_SHARE * free_bytes)
 
 
 def adapted_models(model, adapters: list[str | None]) -> Iterator[tuple]:

@@ -120,8 +120,9 @@ def training_memory(
     With an adapter each process holds the whole base. Without an adapter, weights, gradients and
     optimiser state are sharded over the GPUs. Gradient checkpointing recomputes layers in the
     backward pass. vLLM takes a fixed share of memory; if vLLM sleeps during updates, it takes only
-    VLLM_BYTES meanwhile. `total` is the memory of the phase that needs more, sampling or updating;
-    the trainer's weights stay in memory in both phases.
+    VLLM_BYTES meanwhile. `rollouts` is what transformers needs to sample the rollouts of an update.
+    `total` is the memory of the phase that needs more, sampling or updating; the trainer's weights
+    stay in memory in both phases.
     """
     count, adapter = gpus["count"], recipe.get("adapter")
     base = base_bytes(shape, recipe["base"]) / (1 if adapter else count)
@@ -182,27 +183,53 @@ def training_memory(
     }
     need = {purpose: size / GIB for purpose, size in need.items()}
     vllm = gpus["vllm_memory"] * GPU_GIB if recipe.get("generation") == "vllm" else 0.0
+    rollouts = 0.0
+    if recipe.get("generation") == "transformers":
+        rollouts = _rollout_bytes(shape, recipe, completion_tokens, count, width) / GIB
     updating = sum(need.values()) + (min(vllm, VLLM_BYTES / GIB) if gpus["vllm_sleep"] else vllm)
-    sampling = sum(need.values()) - need["activations"] - need["gradients"] + vllm
-    return need | {"vllm": vllm, "total": max(updating, sampling)}
+    sampling = sum(need.values()) - need["activations"] - need["gradients"] + vllm + rollouts
+    return need | {"vllm": vllm, "rollouts": rollouts, "total": max(updating, sampling)}
+
+
+def _rollout_bytes(
+    shape: dict, recipe: dict, completion_tokens: int, processes: int, width: float
+) -> float:
+    """Bytes that one of `processes` needs while transformers samples its share of an update's
+    rollouts on a GPU: the cache of keys and values, the widest layer for the tokens of each distinct
+    prompt, and the scores of one token with four copies in float32 (`decoding.GlobalSampling`).
+    `width` is the number of bytes per value."""
+    rollouts = settings.texts_per_update(recipe) / processes
+    cache = _cache_values(shape, PROMPT_TOKENS + completion_tokens) * width
+    prompt = PROMPT_TOKENS * _prompt_layer(shape) * width
+    scores = shape["vocabulary"] * (width + 4 * 4.0)
+    return rollouts * (cache + prompt / recipe["group_size"] + scores)
+
+
+# --- completions sampled by transformers ---
+
+
+def _cache_values(shape: dict, tokens: int) -> int:
+    """Number of keys and values in the cache of a row with `tokens` tokens."""
+    return 2 * shape["layers"] * shape["key_value_heads"] * shape["head_size"] * tokens
+
+
+def _prompt_layer(shape: dict) -> int:
+    """Number of values of a token in the widest layer."""
+    return 4 * shape["hidden_size"] + 3 * shape["intermediate_size"]
+
+
+def sampled_row_bytes(
+    shape: dict, prompt_tokens: int, completion_tokens: int, width: float = 4.0
+) -> float:
+    """Bytes that a completion needs while transformers samples it: the cache of keys and values, the
+    scores of one token with four copies in double precision (`decoding.SeededSampling`), and the
+    widest layer for the tokens of the prompt. `width` is the number of bytes per value."""
+    cache = _cache_values(shape, prompt_tokens + completion_tokens)
+    prompt = prompt_tokens * _prompt_layer(shape)
+    return width * (cache + prompt) + shape["vocabulary"] * (width + 4 * 8.0)
 
 
 # --- on a CPU ---
-
-
-def sampled_row_bytes(shape: dict, prompt_tokens: int, completion_tokens: int) -> float:
-    """Bytes that a completion needs while transformers samples it on a CPU: the cache of keys and
-    values, the scores of one token with four copies in double precision
-    (`decoding.SeededSampling`), and the widest layer for the tokens of the prompt."""
-    cache = (
-        2
-        * shape["layers"]
-        * shape["key_value_heads"]
-        * shape["head_size"]
-        * (prompt_tokens + completion_tokens)
-    )
-    layer = 4 * shape["hidden_size"] + 3 * shape["intermediate_size"]
-    return 4.0 * (cache + prompt_tokens * layer) + shape["vocabulary"] * (4.0 + 4 * 8.0)
 
 
 def trained_row_bytes(shape: dict, recipe: dict, tokens: int) -> float:
@@ -217,9 +244,10 @@ def trained_row_bytes(shape: dict, recipe: dict, tokens: int) -> float:
     return 4.0 * tokens * (shape["layers"] * layer + 4 * shape["hidden_size"])
 
 
-def rows_at_once(row_bytes: float, rows: int) -> int:
-    """Number of `rows` that a CPU computes at once: as many as fit into CPU_BYTES, at least one."""
-    return max(1, min(rows, int(CPU_BYTES // row_bytes)))
+def rows_at_once(row_bytes: float, rows: int, memory_bytes: float = CPU_BYTES) -> int:
+    """Number of `rows` that are computed at once: as many as fit into `memory_bytes`, at least
+    one."""
+    return max(1, min(rows, int(memory_bytes // row_bytes)))
 
 
 def cpu_sampling_memory(shape: dict, completion_tokens: int, rows: int) -> float:
