@@ -56,7 +56,7 @@ def main() -> None:
     parser.add_argument("--study", required=True, help="a study whose task is arithmetic")
     parser.add_argument("--output", type=Path, default=Path("docs/margins.csv"))
     args = parser.parse_args()
-    engines.fix_threads()
+    engines.configure_torch()
     problems = tasks.read_problems(paths.problems(TASK, "test"))
     rows = []
     for (model, policy, recipe), folders in model_folders_by_arm(args.study).items():

@@ -34,7 +34,7 @@ def tiny():
     """An untrained model, whose completions are random texts of different lengths."""
     from hardgrpo.training.pretraining import build_model, build_tokenizer
 
-    engines.fix_threads()
+    engines.configure_torch()
     tokenizer = build_tokenizer()
     sizes = {
         "hidden_size": 32,
@@ -437,3 +437,10 @@ def test_the_error_for_a_tool_that_is_not_executable_says_so_and_names_chmod(tmp
         subprocess.run([tool], check=False)
     message = errors.explain(error.value)
     assert message.startswith(f"cannot run {tool}: Permission denied") and "chmod +x" in message
+
+
+def test_attention_on_a_gpu_does_not_use_cudnn():
+    """cuDNN builds a plan for each new number of tokens, and each decoding step has a new number."""
+    torch.backends.cuda.enable_cudnn_sdp(True)
+    engines.configure_torch()
+    assert not torch.backends.cuda.cudnn_sdp_enabled()

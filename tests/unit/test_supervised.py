@@ -288,7 +288,7 @@ def world(tmp_path_factory):
     tokenizer). The model has the miniature's tokenizer and untrained weights."""
     from hardgrpo.training.pretraining import build_model, build_tokenizer
 
-    engines.fix_threads()
+    engines.configure_torch()
     folder = tmp_path_factory.mktemp("sft")
     tokenizer = build_tokenizer()
     sizes = {

@@ -31,7 +31,7 @@ def tiny(tmp_path_factory):
     differ in length."""
     from hardgrpo.training.pretraining import build_model, build_tokenizer
 
-    engines.fix_threads()
+    engines.configure_torch()
     tokenizer = build_tokenizer()
     sizes = {
         "hidden_size": 32,

@@ -40,7 +40,7 @@ def run(options) -> list[dict]:
     import torch
     from transformers import AutoTokenizer
 
-    engines.fix_threads()
+    engines.configure_torch()
     gpus = int(torch.cuda.is_available())
     machine = Machine(torch, "cuda" if gpus else "cpu")
     tokenizer = AutoTokenizer.from_pretrained(ROOT / folder)

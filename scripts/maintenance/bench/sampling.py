@@ -34,7 +34,7 @@ def run(options) -> list[dict]:
 
     import torch
 
-    engines.fix_threads()
+    engines.configure_torch()
     tokenizer = engines.load_tokenizer(model_folder)
     model = engines.load(str(model_folder))
     model.generation_config.eos_token_id = engines.end_tokens(str(model_folder), tokenizer)

@@ -338,12 +338,15 @@ def _sort_into_batches(
         yield from (rows[start : start + batch_size] for start in range(0, len(rows), batch_size))
 
 
-def fix_threads() -> None:
-    """Make torch compute with OMP_NUM_THREADS threads (default: 1). Results are bit-identical only
-    for equal numbers of threads."""
+def configure_torch() -> None:
+    """Make torch compute with OMP_NUM_THREADS threads (default: 1) and, on a GPU, without cuDNN's
+    attention. Results are bit-identical only for equal numbers of threads."""
     threads = os.environ.get("OMP_NUM_THREADS", "1")
     if not (threads.isascii() and threads.isdecimal() and int(threads)):
         raise UserError(
             f"OMP_NUM_THREADS is {printable(threads)!r}, expected a number of threads; unset it"
         )
     torch.set_num_threads(int(threads))
+    # On Hopper GPUs, torch prefers cuDNN's attention, which builds a plan for each new shape. On an
+    # H200, a decoding step of 256 rollouts took 212 ms instead of 42 (torch 2.11).
+    torch.backends.cuda.enable_cudnn_sdp(False)

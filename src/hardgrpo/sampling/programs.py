@@ -137,7 +137,7 @@ def sample(
         )  # fmt: skip
     from hardgrpo.sampling import engines  # imports torch; `start` must run before
 
-    engines.fix_threads()
+    engines.configure_torch()
     return engines.sample(
         args.engine, folder, completion_requests, args.completion_tokens, args.chat, adapters, parts, args.gpus, batch_size,
         precision=args.precision, on_batch=progress.advance, on_ready=progress.ready,

@@ -56,7 +56,7 @@ def train(
     `problems` are rows of the task by id, `subset` the ids of the chosen prompts. Raise a
     `UserError` if a prompt does not fit into the model's context or if training diverges.
     """
-    engines.fix_threads()
+    engines.configure_torch()
     recipe = spec.training
     if recipes.has_exact_products(spec, hardware):
         exact_products.install()
