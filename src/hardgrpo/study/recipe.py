@@ -65,8 +65,8 @@ class BetaSelector(Strict):
     """The method of selection."""
 
     discount: Share | None = None
-    """Factor by which each new group of a prompt reduces the weight of the prompt's earlier groups.
-    The default is 0.5."""
+    """Each new group of a prompt multiplies the weight of the prompt's earlier groups by this
+    factor. The default is 0.5."""
 
     target: Share | None = None
     """Target pass rate. The default is 0.5."""

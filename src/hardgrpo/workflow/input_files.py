@@ -209,7 +209,7 @@ class InputFiles(Entries):
             folder = (
                 os.path.join(self.config["data"], source["local"])
                 if "local" in source
-                else "a folder `local`"
+                else "the folder that key `local` names"
             )
             missing = (
                 f"config: models.{model}.source.recordings.{task}.runs.{policy}: no checkpoint in inputs.lock or {folder}; put the files"
