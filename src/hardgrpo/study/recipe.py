@@ -74,8 +74,8 @@ class BetaSelector(Strict):
 
 class TargetedSelector(Strict):
     """Difficulty-targeted selection (Sun et al., arXiv 2506.05316): predict the pass rates of all
-    prompts from the rollouts of anchor prompts, by attention over embeddings, and draw prompts near
-    one half."""
+    prompts from the rollouts of anchor prompts, by attention over embeddings, and draw prompts whose
+    predicted pass rates are near one half."""
 
     kind: Literal["targeted"]
     """The method of selection."""
