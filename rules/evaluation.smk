@@ -163,4 +163,4 @@ use rule grade_recorded_base as grade_recorded_run with:
     params:
         steps=lambda w: list(inputs.recorded_steps(w)),
     message:
-        "Grade the recorded checkpoints of {wildcards.model} trained on {wildcards.policy}"
+        "Grade the recorded checkpoints of {wildcards.model} trained on {wildcards.policy} prompts"

@@ -109,7 +109,7 @@ rule convert_accuracies:
         repository=arguments.original_repository,
         code=arguments.code("inputs/convert_recording.py"),
     message:
-        "Convert the published accuracies of {wildcards.model} on {wildcards.task}, trained on {wildcards.policy}"
+        "Convert the published accuracies of {wildcards.model} on {wildcards.task}, trained on {wildcards.policy} prompts"
     shell:
         "python scripts/inputs/convert_recording.py --format accuracies {params.files} {params.repository} --names {params.names:q}"
         " --lock inputs.lock {resources.lock_mode} --output {output} > {log} 2>&1"
@@ -279,7 +279,7 @@ rule read_annotated:
         column=arguments.answer_column,
         grader=lambda w: config["tasks"][w.task]["grader"],
     message:
-        "Read the annotated answers to prompts of {wildcards.task}"
+        "Read the annotators' answers to prompts of {wildcards.task}"
     shell:
         "python scripts/inputs/read_annotated.py --problems {input.problems} --annotated {input.annotated:q} --column {params.column:q}"
         " --grader {params.grader} --output {output} 2>> {log} | tee -a {log}"

@@ -243,7 +243,7 @@ def _subset_mistakes(
             yield (
                 "subset.policy",
                 f"'{subset['policy']}' needs {needs[labels]} before it chooses, and task '{name}' has none (labelled: false);"
-                " choose random, or a policy `by` a measure that needs no answers, e.g. agreement_lowest",
+                " choose policy random, or a policy whose key `by` names a measure without answers, e.g. agreement_lowest",
             )
     if (
         "format" in subset

@@ -318,7 +318,7 @@ def shortage(
             f"{purpose} {size:.1f}" for purpose, size in need.items() if purpose != "total" and size
         )
         return (
-            f"{name} needs about {need['total']:.0f} GiB on each of {gpus['count']} GPUs ({parts}), which have {GPU_GIB:.0f}; lower"
+            f"{name} needs about {need['total']:.0f} GiB on each of {gpus['count']} GPUs ({parts}), but a GPU has {GPU_GIB:.0f}; lower"
             " micro_batch or vllm_memory, set vllm_sleep: true, or raise count"
         )
     vllm_need = vllm_memory(shape, PROMPT_TOKENS + completion_tokens)

@@ -283,7 +283,7 @@ class Recording(Strict):
 
     published: dict[Name, str] | None = None
     """Only with `repository`. Keys: names of recorded runs. Values: the files with the published accuracy of each
-    checkpoint. Such a run needs no completions."""
+    checkpoint. A run with published accuracies needs no completions."""
 
 
 class Repository(Strict):
@@ -297,8 +297,8 @@ class Repository(Strict):
     """Required with `repository`: the full commit hash (40 hexadecimal digits)."""
 
     local: str | None = None
-    """A folder below `data` that has the repository's files, so that they are not downloaded. For a trajectory, this
-    may also be the path of the file."""
+    """A folder below `data`. Files of the repository that are in this folder are not downloaded. For a trajectory,
+    `local` may also be the path of the file."""
 
     def contradictions(self) -> Iterator[tuple[str, str]]:
         if (self.repository is None) != (self.commit is None):
@@ -333,7 +333,7 @@ class Recorded(Repository):
             if self.name is None and any("{model}" in path for path in paths if path):
                 yield (
                     place,
-                    "a path has {model}, but the source has no `name`; add it, or write the path in full",
+                    "a path has {model}, but the source has no `name`; add `name`, or write the path in full",
                 )
             for key in ("questions", "scores", "published"):
                 if self.repository is None and getattr(recording, key) is not None:
@@ -384,7 +384,7 @@ class Trajectory(Repository):
         if (self.repository is None) != (self.rollouts is None):
             yield (
                 "rollouts",
-                "is needed with `repository`, whose files hold shares, and only with it; give both or neither",
+                "`rollouts` and `repository` belong together, because files of a repository hold shares of rollouts; give both or neither",
             )
 
 

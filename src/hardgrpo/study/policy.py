@@ -18,10 +18,10 @@ class NumberOfPrompts(Strict):
 
 class Money(Strict):
     money: Annotated[float, Field(gt=0)]
-    """The money that labels may cost."""
+    """The largest sum that labels may cost, in any currency."""
 
     label_price: Annotated[float, Field(gt=0)]
-    """The price of one label, in the same money."""
+    """The price of one label, in the same currency."""
 
 
 class Policy(Strict):

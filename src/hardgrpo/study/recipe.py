@@ -65,8 +65,8 @@ class BetaSelector(Strict):
     """The method of selection."""
 
     discount: Share | None = None
-    """Factor by which each new group of a prompt reduces the weight of the prompt's earlier groups.
-    The default is 0.5."""
+    """Each new group of a prompt multiplies the weight of the prompt's earlier groups by this
+    factor. The default is 0.5."""
 
     target: Share | None = None
     """Target pass rate. The default is 0.5."""
@@ -74,8 +74,8 @@ class BetaSelector(Strict):
 
 class TargetedSelector(Strict):
     """Difficulty-targeted selection (Sun et al., arXiv 2506.05316): predict the pass rates of all
-    prompts from the rollouts of anchor prompts, by attention over embeddings, and draw prompts near
-    one half."""
+    prompts from the rollouts of anchor prompts, by attention over embeddings, and draw prompts whose
+    predicted pass rates are near one half."""
 
     kind: Literal["targeted"]
     """The method of selection."""

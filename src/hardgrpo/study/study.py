@@ -99,7 +99,7 @@ class Study(Strict):
             if name not in [*self.tasks, *self.models]:
                 yield (
                     "weaker_signal",
-                    f"'{name}' is neither a task nor a model of this study; add it or take it out",
+                    f"'{name}' is neither a task nor a model of this study; add '{name}' to the study, or take '{name}' out of this list",
                 )
         for task, tests in (self.also_tested_on or {}).items():
             if task not in self.tasks:
@@ -112,7 +112,7 @@ class Study(Strict):
                 if model not in self.models:
                     yield (
                         f"also_tested_on.{task}",
-                        f"'{model}' is not a model of this study; add it or take it out",
+                        f"'{model}' is not a model of this study; add '{model}' to the study's models, or take '{model}' out of this list",
                     )
         for number, pair in enumerate(self.also_compared or []):
             for arm in pair:

@@ -84,8 +84,8 @@ def study_mistakes(config: dict, name: str) -> Mistakes:
     for check, sections in (*CHECKS["any"], *CHECKS[kinds.pop()]):
         yield from check(place, study, *(config[section] for section in sections))
     # Memory is checked only for the study that the key `study` names. Studies share tasks, so a
-    # completion limit that the user raises for this study also applies to other studies, whose
-    # models it may not fit.
+    # completion limit that the user raises for this study also applies to other studies, whose runs
+    # may then need more memory than their GPUs have.
     if name == config["study"]:
         yield from memory_shortages(study, config["models"], config["recipes"], config["tasks"])
 
@@ -152,7 +152,7 @@ def _probe_mismatches(place: str, study: dict, policies: dict, tasks: dict) -> M
             yield (
                 f"{place}.arms",
                 f"policy '{policy}' is probed on '{probed_on}', which has other problems than '{task}'; leave '{task}' out of the `tasks`"
-                " of the policy's arm, or let probed_on name a task with the same cut_from",
+                f" of the policy's arm, or let probed_on name '{sampled_task(tasks, task)}' or a task that is cut from it",
             )
 
 

@@ -203,7 +203,10 @@ class HubDataset(Strict):
 
     def contradictions(self) -> Iterator[tuple[str, str]]:
         if self.format not in (None, "columns") and self.columns:
-            yield "columns", f"format {self.format} determines the columns; remove one of the two"
+            yield (
+                "columns",
+                f"format {self.format} determines the columns; remove `format` or `columns`",
+            )
         elif not (self.train or self.test):
             yield "", "neither 'train' nor 'test' is there; name at least one split"
 

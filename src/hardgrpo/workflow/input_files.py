@@ -200,8 +200,8 @@ class InputFiles(Entries):
 
     def recorded_steps(self, wildcards: Wildcards) -> dict[int | str, str]:
         """{step: file} of the recorded checkpoints of a run. If there are none, return a single
-        entry whose file does not exist. This is no error yet, because committed summaries can be
-        drawn without recordings."""
+        entry whose file does not exist. Missing checkpoints are no error here, because committed
+        summaries can be drawn without recordings."""
         model, task, policy = wildcards.model, wildcards.task, wildcards.policy
         if "repository" in self._source(model):
             steps = self.original_checkpoints(model, task, policy)
@@ -209,7 +209,7 @@ class InputFiles(Entries):
             folder = (
                 os.path.join(self.config["data"], source["local"])
                 if "local" in source
-                else "a folder `local`"
+                else "the folder that key `local` names"
             )
             missing = (
                 f"config: models.{model}.source.recordings.{task}.runs.{policy}: no checkpoint in inputs.lock or {folder}; put the files"
