@@ -4,8 +4,8 @@ figure.
     python scripts/maintenance/bench.py                          all benchmarks (`make bench`)
     python scripts/maintenance/bench.py --only grading planning  two benchmarks
 
-A row compares a measurement of the project with a baseline, in most rows another implementation of
-the same work that is measured in the same run. A benchmark is a module of
+A row compares a measurement of the project with a baseline. In most rows, the baseline is another
+implementation of the same work, measured in the same run. A benchmark is a module of
 scripts/maintenance/bench/ with a function `run(options)`, which returns rows (`benchmarks.row`) or
 raises `Skipped` with the reason. The exit status does not depend on the measurements.
 """
@@ -37,7 +37,10 @@ def main() -> None:
         help=f"benchmarks to run (default: all): {', '.join(NAMES)}",
     )
     parser.add_argument(
-        "--repeats", type=int, default=5, help="pairs of measurements (default: %(default)s)"
+        "--repeats",
+        type=int,
+        default=5,
+        help="pairs of measurements for each row; slow benchmarks use fewer (default: %(default)s)",
     )
     parser.add_argument(
         "--data",
@@ -51,7 +54,7 @@ def main() -> None:
     )
     parser.add_argument(
         "--before",
-        help="another clone in which `make demo` has run, to compare the seconds of its stages",
+        help="another clone in which `make demo` has run; benchmark `demo` compares the seconds of each stage in both clones",
     )
     parser.add_argument(
         "--output", default="results/bench", help="folder to write (default: %(default)s)"
@@ -96,7 +99,7 @@ def print_rows(rows: list[dict]) -> None:
 
 
 def format_number(value: float | None) -> str:
-    """A number with three significant digits, from 1000 on all digits before the point; "" for
+    """A number below 1000 with three significant digits, a larger number without decimals; "" for
     None."""
     return "" if value is None else f"{value:,.3g}" if value < 1000 else f"{value:,.0f}"
 

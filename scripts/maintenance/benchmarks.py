@@ -66,7 +66,7 @@ def measure_pairs(
     """(median of the project's values, median of the baseline's values, median of the ratios of the
     pairs). Each call of `project` or `baseline` returns one measurement. Every second pair starts
     with the baseline, so that the order (a cold cache, a processor that slows down) favours
-    neither."""
+    neither implementation."""
     pairs = []
     for number in range(repeats):
         calls = (project, baseline) if number % 2 == 0 else (baseline, project)

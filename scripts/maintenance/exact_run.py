@@ -86,7 +86,9 @@ def main() -> None:
         raise errors.UserError(f"{args.output} exists; name a folder that does not exist")
     environments.prepare_exact()
     if not environments.is_exact():
-        raise errors.UserError("this processor has no AVX2, or this system is not Linux")
+        raise errors.UserError(
+            "this processor has no AVX2, or this system is not Linux; use Linux on an x86-64 processor with AVX2"
+        )
     results = folder / "results"
     results.mkdir(parents=True)
     os.chdir(results)

@@ -41,7 +41,7 @@ def main() -> None:
         "--root",
         required=True,
         type=Path,
-        help="folder of the Debian, which is created if necessary and kept",
+        help="folder of the Debian; created if necessary and kept",
     )
     parser.add_argument("--release", default="bookworm")
     parser.add_argument("--quick", action="store_true", help="only set-up and dry-runs")

@@ -7,10 +7,11 @@
     python scripts/maintenance/gpu_check.py --stand-in            # model `tiny`, on a CPU
 
 With a small model, the checks do not cover the memory of models of real size. --stand-in needs a
-finished study `mini`. The numbers of each check go to results/gpu-check/numbers.json. The program
-ends at the first check that fails. It downloads nothing: fetch models and problems on a machine
-with internet first (`snakemake inputs --config study=paper`). Checks 9 and 10 need two GPUs and are
-skipped with fewer. Tolerances are those of bf16 (scripts/maintenance/gpu_checks/checklist.py).
+finished study with model `tiny`, such as `mini_reference`. The numbers of each check go to
+results/gpu-check/numbers.json. The program ends at the first check that fails. It downloads
+nothing: fetch models and problems on a machine with internet first (`snakemake inputs --config
+study=paper`). Checks 9 and 10 need two GPUs and are skipped with fewer. Tolerances are those of
+bf16 (scripts/maintenance/gpu_checks/checklist.py).
 """
 
 from hardgrpo.runtime import environments, errors, files

@@ -9,9 +9,9 @@ minus that of the second most probable result. Greedy decoding takes the most pr
 training changes the greedy result as soon as the difference between these two probabilities falls
 by more than the margin.
 
-The study's base models must be in results/models. The last checkpoints of the study's runs are
-measured if they are in results/training. The program writes the study's rows of docs/margins.csv:
-for the base models (no policy) and for the runs of each arm, one row for each operation.
+Runs whose base model is not in results/models are left out. The last checkpoint of a run is
+measured if it is in results/training. The program writes the study's rows of docs/margins.csv: for
+the base models (no policy) and for the runs of each arm, one row for each operation.
 """
 
 from hardgrpo.data import generated, tasks
@@ -53,7 +53,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--study", required=True, help="a study whose task is arithmetic")
+    parser.add_argument("--study", required=True, help="a study with runs on task arithmetic")
     parser.add_argument("--output", type=Path, default=Path("docs/margins.csv"))
     args = parser.parse_args()
     engines.configure_torch()
@@ -91,7 +91,7 @@ def model_folders_by_arm(study: str) -> dict[tuple[str, str, str], list[str]]:
     if not folders:
         raise UserError(
             f"{paths.model_folder('')}: no base model for the runs of study '{study}' on task '{TASK}';"
-            f" make them with .venv/bin/snakemake --profile laptop --config study={study}"
+            f" run the study: .venv/bin/snakemake --profile laptop --config study={study}"
         )
     return {arm: list(arm_folders) for arm, arm_folders in folders.items()}
 

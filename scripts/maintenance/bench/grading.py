@@ -91,7 +91,7 @@ def run(options) -> list[dict]:
     )
     rows.append(
         row(
-            "completions graded unlike Math-Verify on the text or the box; all",
+            "completions whose grade differs from Math-Verify's (text or box); all",
             "completions",
             len(differences),
             len(texts),
@@ -99,7 +99,7 @@ def run(options) -> list[dict]:
     )
     rows.append(
         row(
-            "completions graded unlike Math-Verify on the box; all",
+            "completions whose grade differs from Math-Verify's (box); all",
             "completions",
             box_differences,
             len(texts),
@@ -144,7 +144,7 @@ def math_verify_graders() -> tuple[Callable, Callable]:
 def explain_difference(grade: graders.Grade, text_grade: bool, box_grade: bool) -> str:
     """Why the grades of a completion differ, if one of the known reasons applies; else ""."""
     if not grade.answered and text_grade and not box_grade:
-        return "cut off before its answer; Math-Verify takes a number of the working for the answer"
+        return "cut off before its answer; Math-Verify takes a number of a step for the answer"
     if grade.correct and "°" in (grade.extracted or "") and not box_grade:
         return "Math-Verify does not read the degree sign as a unit"
     return ""

@@ -53,7 +53,7 @@ def run(options) -> list[dict]:
         ]
         rows.append(
             measure(
-                "the same with 10 times the seeds; without",
+                "snakemake -n of study paper with 10 times the seeds; with its seeds",
                 project=large,
                 baseline=plan,
                 target="ratio <= 12",

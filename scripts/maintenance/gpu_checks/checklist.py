@@ -40,7 +40,8 @@ SCORE_DIFFERENCE = 0.06
 # different shapes.
 FIRST_KL = 2e-3
 SCORING = ROOT / "scripts/maintenance/gpu_checks/scoring.py"
-# Environment of the programs that a check stops: they must not run in a child of a warm process.
+# Environment of the training runs that a check kills or stops: the process that the check starts
+# must itself train, not a fork of the process that has loaded torch (hardgrpo.runtime.warm).
 WITHOUT_WARM = {warm.SOCKET: warm.OFF}
 KERNEL = """
 import torch, triton, triton.language as tl
@@ -110,7 +111,7 @@ def check_sampling(bench: Workbench) -> dict:
         difference = abs(numbers["first_log_probability"] - numbers[f"{name}_log_probability"])
         expect(
             difference < PROBE_DIFFERENCE,
-            f"{name}: mean log-probability of a token differs by {difference:.3f} nats from the first probe",
+            f"probe '{name}': the mean log-probability of a token differs by {difference:.3f} nats from that of the first probe",
             numbers,
         )
     return numbers

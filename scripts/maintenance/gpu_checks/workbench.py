@@ -68,8 +68,8 @@ def one_model(name: str) -> Setting:
 
 
 def stand_in() -> Setting:
-    """The setting for a CPU, with the model and a task of a finished miniature. vLLM and 4 bits are
-    used if their packages are installed."""
+    """The setting for a CPU, with model `tiny` and a task of the miniature. vLLM and 4 bits are used
+    if their packages are installed."""
     task = next(
         (task for task in ("arithmetic", "swaps") if Path(paths.problems(task, "train")).exists()),
         "arithmetic",
@@ -127,7 +127,7 @@ class Workbench:
 
     def problems(self, split: str) -> Path:
         """Write the first problems of a split and, for `train`, two subsets: all of these problems,
-        and the longest alone. Return the path of the problems."""
+        and only the problem with the longest question. Return the path of the problems."""
         rows = files.read_jsonl(
             paths.problems(self.setting.task, split), {"id": str, "question": str}
         )[:PROBLEMS]
@@ -158,7 +158,7 @@ class Workbench:
         ]:
             if not Path(path).exists():
                 raise UserError(
-                    f"{path} is missing; download it on a machine with internet: snakemake inputs --config study=paper"
+                    f"{path} is missing; download it on a machine with internet: snakemake inputs --config study=paper (with --stand-in: run study mini_reference)"
                 )
         for split in ("train", "test"):
             tasks.read_problems(self.problems(split))
