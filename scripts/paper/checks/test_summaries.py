@@ -174,8 +174,8 @@ def test_decomposition(tables):
 
 
 def test_tables_agree(tables):
-    """Gains equal differences of accuracies, differences of policies equal differences of gains, and
-    all tables have the same numbers for a cell."""
+    """Gains equal differences of accuracies, differences between policies equal differences of gains,
+    and all tables have the same numbers for a cell."""
     failures = []
     key = lambda row: (row["model"], row["task"], row["eval_task"], row["arm"])
     gains = {(*key(row), row["decoding"]): row["gain"] for row in tables["gains"]}
