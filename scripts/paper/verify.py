@@ -6,10 +6,10 @@ pytest and write a report.
         --conditions '{...}' --graders '{"swaps": "final_word"}' --claims paper/claims.yaml \\
         --published results/published --output paper/mini/verified.txt
 
---config is the value of paths.study_part as JSON. --graders maps each test to its grader. The checks
-of the summaries always run. The checks against raw files (evaluations, completions, training logs)
-run if the files exist; the report lists skipped checks. After a failed check, the program writes no
-report, so that the workflow makes no paper.
+--config is the return value of paths.study_part, as JSON. --graders maps each test to its grader.
+The checks of the summaries always run. The checks against raw files (evaluations, completions,
+training logs) run if the files exist; the report lists skipped checks. After a failed check, the
+program writes no report, so that the workflow makes no paper.
 """
 
 from hardgrpo.runtime import errors, files, warm
@@ -84,7 +84,7 @@ def main() -> None:
         "--conditions",
         required=True,
         type=files.as_object,
-        help="claim_conditions.conditions as JSON",
+        help="return value of claim_conditions.conditions, as JSON",
     )
     parser.add_argument("--claims", required=True)
     parser.add_argument("--published", required=True, help="folder of published numbers")

@@ -52,7 +52,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--study", required=True, type=json.loads, help="JSON: name, title")
+    parser.add_argument(
+        "--study",
+        required=True,
+        type=json.loads,
+        help="JSON object with the name and the title of the study",
+    )
     parser.add_argument("--files", nargs="+", required=True, type=Path, help="results of the study")
     parser.add_argument(
         "--rules", nargs="*", default=[], type=Path, help="further files of the workflow"

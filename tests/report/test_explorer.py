@@ -168,7 +168,10 @@ def test_a_link_restores_the_selection_and_the_back_button_undoes_each_step(
 
 def test_a_link_to_a_missing_run_or_completion_gives_a_notice(study, watched):
     watched.open(study.url + "#policy=%3Cb%3Enone&test=u&open=m/t/nothing&page=99")
-    assert watched.text("#notice") == "The link asks for policy “<b>none”, which is not here."
+    assert (
+        watched.text("#notice")
+        == "The link asks for policy “<b>none”, which this study does not have."
+    )
     assert watched.cells("#summary") == summary_rows(sampled(study.rows[study.rows.test == "u"]))
     assert watched.page.locator("#detail").is_hidden()
 

@@ -84,7 +84,7 @@ def test_the_abstract_has_each_primary_claim_and_the_parts_of_the_largest_gains(
     )  # fmt: skip
     text = paragraphs.abstract(numbers, STUDY)
     assert text.count(". ") == 4 and text.endswith("."), "the abstract does not have five sentences"
-    he = "That something of HE (HE) is contradicted on t (-0.30/-0.40/-0.20 points) and undecided on u (0.00/-0.10/0.10 points)."
+    he = "The claim that something of HE (HE) is contradicted on t (-0.30/-0.40/-0.20 points) and undecided on u (0.00/-0.10/0.10 points)."
     assert he in text and "(LDS) is supported on t (0.20/" in text and "0.90" not in text
     assert (
         "The largest gain on t is 0.50 points (easy): 0.10/0.00/0.20 finishing, 0.30/0.20/0.40 sharpening and 0.10/"
@@ -102,8 +102,9 @@ def test_the_abstract_has_each_primary_claim_and_the_parts_of_the_largest_gains(
 
 def test_the_abstract_counts_many_verdicts_instead_of_listing_them():
     rows = [claim("HE", f"t{i}", 0.1, "supported" if i < 2 else "undecided") for i in range(5)]
-    assert "of 5 pairs of model and task 3 undecided and 2 supported" in paragraphs.abstract(
-        Numbers(claims=rows), STUDY
+    assert (
+        "is undecided in 3 and supported in 2 of 5 pairs of model and task."
+        in paragraphs.abstract(Numbers(claims=rows), STUDY)
     )
 
 
@@ -156,7 +157,7 @@ def test_the_abstract_names_few_policies_and_counts_many():
 
 def test_a_primary_claim_of_any_paper_is_in_the_abstract():
     text = paragraphs.abstract(Numbers(claims=[claim("Sun", "t", 0.2, "supported")]), STUDY)
-    assert "That something of Sun (Sun) is supported on t" in text
+    assert "The claim that something of Sun (Sun) is supported on t" in text
 
 
 def test_the_part_finishing_of_the_largest_final_gain_is_compared_between_graders():

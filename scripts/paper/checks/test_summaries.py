@@ -48,8 +48,7 @@ def test_columns(arguments):
 
 
 def test_cells(study, tables, runs):
-    """Tables `gains` and `parts` have one row for each arm and test, whose `seeds` counts all seeds
-    of the study."""
+    """Tables `gains` and `parts` have one row for each arm and test, over all seeds of the study."""
     failures = []
     expected = {
         (*cell, test): len(seeds)
@@ -175,8 +174,8 @@ def test_decomposition(tables):
 
 
 def test_tables_agree(tables):
-    """Gains are differences of accuracies, differences are differences of gains, and all tables
-    have the same numbers for a cell."""
+    """Gains equal differences of accuracies, differences between policies equal differences of gains,
+    and all tables have the same numbers for a cell."""
     failures = []
     key = lambda row: (row["model"], row["task"], row["eval_task"], row["arm"])
     gains = {(*key(row), row["decoding"]): row["gain"] for row in tables["gains"]}
@@ -285,7 +284,7 @@ def logit(share: float) -> float:
 
 def test_parity(study, tables, runs):
     """Each column in the study's `held_constant` has one value in all runs of a model and task, and
-    the table has every run of the study."""
+    table `parity` has every run of the study."""
     failures, first_values = [], {}
     for _, place, row in rows_of(tables, "parity"):
         for column in study.entry.get("held_constant", []):

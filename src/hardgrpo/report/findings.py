@@ -161,7 +161,7 @@ def define(tables: Committed, name: str, entry: dict) -> dict:
     if len(texts) > 1:
         raise UserError(
             f"{place}: {tables.path(entry['table'])} has {len(frame)} rows with {words_of(entry)},"
-            f" and {len(texts)} values of {column}; name more columns"
+            f" and {len(texts)} values of {column}; name more columns under `rows`"
         )
     text = texts.pop()
     text = latex.escape(text) if entry["show"] == "text" else latex.number(text)

@@ -331,9 +331,9 @@ def bars(frame: pd.DataFrame, name: str, scale: float = 100, share: bool = False
 
 
 def limit_share(share: pd.Series, low: pd.Series, high: pd.Series) -> tuple[pd.Series, pd.Series]:
-    """Ends of the intervals of shares. An interval that leaves 0 to 1 is replaced by the score
-    interval (Wilson 1927, doi:10.1080/01621459.1927.10502953) of the same standard error; at a
-    share of exactly 0 or 1 the interval is cut off at 0 and 1."""
+    """Ends of the intervals of shares. An interval that extends beyond 0 or 1 is replaced by the
+    score interval (Wilson 1927, doi:10.1080/01621459.1927.10502953) of the same standard error; at
+    a share of exactly 0 or 1 the interval is cut off at 0 and 1."""
     variance = (share * (1 - share)).where(lambda values: values > 0)
     ratio = ((high - low) / 2) ** 2 / variance  # z² / n of the score interval
     centre = (share + ratio / 2) / (1 + ratio)

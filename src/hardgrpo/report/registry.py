@@ -38,7 +38,7 @@ INPUTS = {
     "signal_files": "signals of the probe, if a policy chooses by signals",
     "difficulty_files": "pass rates of the pool",
     "recorded_probes": "recorded completions of the pool",
-    "comparisons": "test questions that are also in a pool",
+    "comparisons": "test questions that equal or are near a question of a pool",
     "published_runs": "accuracies by checkpoint that the authors of recorded runs published",
     "trajectory_files": "right answers in the later epochs of recorded training runs",
 }
@@ -231,32 +231,32 @@ TABLES = {
         "Every gain split into finishing, sharpening and new solving, percentage points (pp). A problem is out of reach if none of the base"
         r" model's reach samples solves it (\emph{out}: the share of these problems)."),
     "tier_kinds": Table("parts", ["kinds"], "The three kinds of gain within each tier of the test problem, percentage points (pp)."),
-    "reasons": Table("parts", ["reasons"], "Right answers in which every step is right, and right answers with a wrong step, percentage points (pp)."),
+    "reasons": Table("parts", ["reasons"], "Right answers in which every step is right, and right answers with a wrong step; gains in percentage points (pp)."),
     "same_answers": Table("parts", ["same_answers"],
         "How often two samples of a problem give the same answer, and the collision entropy of the answers."),
-    "majority": Table("parts", ["majority"], "Majority vote over the samples of a problem (maj@$k$), percentage points (pp)."),
+    "majority": Table("parts", ["majority"], "Majority vote over the samples of a problem (maj@$k$); gains in percentage points (pp)."),
     "learnable": Table("training", ["learnable", "compared"], "Learnable share: groups whose rewards differ, mean over all updates."),
     "rollouts": Table("online", ["rollouts"],
         "Rollouts of runs that choose prompts during training, by arm, means over seeds: generated, kept for an update, replayed in a later"
         " update, thrown away. All sampling steps sample equally many rollouts; a step that keeps too few makes no update. Completions of the"
         " base model's probe, by which some policies choose, are not included."),
     "time_to_target": Table("online", ["time_to_target"],
-        "The target is the final accuracy of GRPO with the study's first recipe on the same prompts. Shown: the rollouts after which an arm first"
-        r" reaches the target, in per cent of the rollouts after which the first recipe first reaches it, with 95\,\% bootstrap intervals for new seeds (given for"
-        " six seeds or more). A cell is empty if the arm or too many of its bootstrap samples never reach the target. \\emph{Plain}: the rollouts after"
-        " which the first recipe first reaches the target, in per cent of all its rollouts."),
+        "The target is the final accuracy of GRPO with the study's first recipe on the same prompts. Shown: the number of rollouts until an arm first"
+        r" reaches the target, in per cent of the number until the first recipe reaches the target, with 95\,\% bootstrap intervals for new seeds (given for"
+        " six seeds or more). A cell is empty if the arm or too many of its bootstrap samples never reach the target. \\emph{Plain}: the number of rollouts"
+        " until the first recipe first reaches the target, in per cent of all its rollouts."),
     "regressions": Table("training", ["regressions"], "Gain explained by learnable share and by mean length, each alone and each adjusted for the other measure."),
     "lead_regressions": Table("training", ["lead_regressions"],
         r"Regression of the lead of \texttt{hard} over another policy on measures of the replicate's base model. The slope is in points of"
         " lead per point of the predictor; p-values are not corrected for the number of regressions."),
     "lead_by_model": Table("training", ["lead_by_model"],
-        r"Does the lead of \texttt{hard} depend on the model? The smallest and the largest lead among the models; the standard deviation of the lead between"
-        " models, after the variation between seeds is subtracted, percentage points (pp); Welch's test of equal leads. The three numbers hold for these models and problems only."),
+        r"Does the lead of \texttt{hard} depend on the model? The smallest and the largest lead of any model, and the standard deviation of the lead between"
+        " models without the variation between seeds, percentage points (pp); p of Welch's test of equal leads. All numbers hold for these models and problems only."),
     "out_of_distribution": Table("gains", ["pass_at_k"], "pass@$k$ on test sets other than the task's own."),
     "compared": Table("compared", ["compared"], "Published numbers and the same quantities in this study."),
     "differences": Table("gains", ["differences"], "Differences between policies after training, paired by problem and seed, percentage points (pp)."),
     "graders": Table("parts", ["decomposition"],
-        r"Every gain and its parts under strict and under lenient grading, where the two differ, percentage points (pp); \emph{task} is the grading that gave the rewards in training. Truncated share and length before and after."),
+        r"Gains that differ between strict and lenient grading, and their parts, percentage points (pp); \emph{task} is the grading that gave the rewards in training. The truncated share and the mean length are shown before and after training."),
     "tier_parts": Table("parts", ["decomposition"], "Every gain split into finishing and correctness, within each tier of the test problem, percentage points (pp)."),
     "single_samples": Table("gains", ["mcnemar"], "McNemar's exact test with one completion per problem: problems that only the run of the row solves, and problems that only the run of the comparison solves."),
     "weaker_signal": Table("training", ["gains", "learnable"], "Gain and learnable share of the tasks or models that the study names as having the weaker learning signal.", design=True),
@@ -269,15 +269,15 @@ TABLES = {
         r" whose samples are neither all right nor all wrong, and share on which the base model is confidently wrong (at least half of the"
         r" samples give one answer, and at most a fifth is right), per cent."),
     "recorded": Table("recorded", ["recorded_runs"],
-        "Recorded runs of other authors, one run each: mean of the last five checkpoints minus the base model (\\emph{base}) or minus another"
-        " run, percentage points (pp), on all test questions and on those with a pass rate of the base model of at most 0.3 (\\emph{hard})."
+        "Recorded runs of other authors, one run each: mean accuracy of the last five checkpoints minus the accuracy of the base model (\\emph{base}) or of another"
+        " run, percentage points (pp), on all test questions and on the questions with a pass rate of the base model of at most 0.3 (\\emph{hard})."
         r" The 95\,\% intervals are for new questions and these runs; where only accuracies are published, the intervals are the"
-        " widest that are compatible with these accuracies. Gains on hard questions include regression to the mean, because the base model's completions chose them."),
+        " widest that are compatible with these accuracies. Gains on hard questions include regression to the mean, because the base model's completions decide which questions are hard."),
     "recorded_parts": Table("recorded", ["recorded_runs"],
         "The differences of recorded runs, one run each, split into finishing and correctness, and the difference in pass@$k$, where $k$ is"
         " the number of samples of a checkpoint, percentage points (pp)."),
     "spent": Table("training", ["spent", "gains"],
-        "Cost of a run, by policy: means over seeds, and the smallest and largest tokens and time. All runs of a task make the same number of"
+        "Cost of a run, by policy: means over seeds; for tokens and time, also the smallest and the largest value. All runs of a task make the same number of"
         " updates. Runs with the same recipe also sample the same number of rollouts. The number of tokens differs. The last columns are the gain and the gain per million sampled tokens."
         " Training on worked solutions samples no tokens."),
     "trajectories": Table("training", ["trajectories"],
@@ -332,9 +332,9 @@ FIGURES = {
         r"Accuracy of sampled completions on the test set, by policy and checkpoint, with 95\,\% intervals. Step 0 is the base model. With"
         " more than eight arms, the figure has a row for each arm; the dashed line is then the base model, and the band around it the base model's interval.",
         "Accuracy of sampled completions (temperature 1) on the test set by checkpoint and policy, averaged over seeds; step 0 is the base"
-        " model, the same for all. Bars are 95 % intervals for new problems and, with several seeds, new seeds; they are wider than those"
-        " of differences between policies, which are paired by problem. The numbers of problems and seeds are above each panel."
-        " With more than eight arms, each arm is a row, with the base model as a dashed line in its interval. If an interval would extend below 0 % or above 100 %, a score interval is drawn instead.",
+        " model, the same for all policies. Bars are 95 % intervals for new problems and, with several seeds, new seeds; they are wider than the intervals"
+        " of differences between policies, because the differences are paired by problem. The numbers of problems and seeds are above each panel."
+        " With more than eight arms, each arm is a row; the dashed line is the base model, and the band the base model's interval. If an interval would extend below 0 % or above 100 %, a score interval is drawn instead.",
     ),
     "ahead": Figure(
         ["paired", "differences", "gains"], "Results", "The lead of the hardest prompts by checkpoint",
@@ -348,7 +348,7 @@ FIGURES = {
     "parts": Figure(
         ["parts"], "What the gains are made of", "Finishing and correctness",
         r"The gain of each policy (black mark), split into finishing and correctness (bars), with 95\,\% intervals.",
-        "Every policy's gain over the base model at its last checkpoint (black line), split exactly into *finishing* (answering within the"
+        "Every policy's gain over the base model at the last checkpoint (black line), split exactly into *finishing* (answering within the"
         " limit, in a form that the grader reads) and *correctness* (being right when answered). Bars are 95 % intervals for new problems"
         " and, with several seeds, new seeds. Above each panel: the share answered before and after, problems, seeds.",
     ),
@@ -374,8 +374,8 @@ FIGURES = {
         ["parts"], "What the gains are made of", "Tight and ample limit",
         "Gain by policy, split into finishing and correctness: trained under the tight or the ample limit (rows), tested under the tight"
         " or the ample limit (columns).",
-        "The same sampled completions graded under a tight limit (left) and an ample limit (right), for models trained under either limit"
-        " (rows): the gain of each policy as a number, split into finishing and correctness, on one scale. A policy that leads on the left by"
+        "The gain of each policy (printed number), split into finishing and correctness, for models trained under a tight or an ample limit (rows)."
+        " The same sampled completions are graded under the tight limit (left) and the ample limit (right). A policy that leads on the left by"
         " finishing need not lead on the right. Bars are 95 % intervals. The base model's accuracy and the numbers of problems and seeds are"
         " above each panel.",
         when=lambda study: bool(conditions.limits(study)),
@@ -456,7 +456,7 @@ FIGURES = {
         r"Gain against the number of labels bought to choose the prompts and to train on them, with 95\,\% intervals. With more than eight arms, the"
         " figure has a row for each arm, and the number at the right is its number of labels.",
         "Gain against the number of labels (logarithmic) that are bought to choose the prompts and to train on them."
-        " Policies by pass rate need the labels of the whole pool before they choose; other policies buy only the labels of the chosen prompts;"
+        " Policies that choose by pass rate need the labels of the whole pool first; other policies buy only the labels of the chosen prompts;"
         " the majority reward needs no label. A line joins policies that differ only in the budget; updates and rollouts are the same for all points."
         " Bars are 95 % intervals for new problems and, with several seeds, new seeds."
         " With more than eight arms, each arm is a row; the rows are sorted by their number of labels.",
@@ -484,10 +484,10 @@ FIGURES = {
     ),
     "compared": Figure(
         ["compared"], "Published numbers", "Published against measured here",
-        r"Published numbers (diamonds) and those of this study (dots), with 95\,\% intervals of the latter, if they have one. If there are many"
+        r"Published numbers (diamonds) and this study's numbers (dots), which have 95\,\% intervals where known. If there are many"
         " numbers, each pair of numbers is a point; on the dashed line, both numbers are equal.",
         "Published numbers (diamonds) and the numbers of this study (dots). If there are many numbers, each pair of numbers is a point; on the dashed line both numbers are equal. Bars are 95 % intervals of the study's"
-        " numbers, if they have one. Above each panel: how many published numbers lie within the study's interval.",
+        " numbers, where known. Above each panel: how many published numbers lie within the study's interval.",
         when=conditions.is_published,
     ),
 }  # fmt: skip
@@ -498,7 +498,7 @@ COUNT_FIGURES = {
     "probe_sizes": {
         "samples_per_prompt": Figure(
             ["probe_sizes"], "Results", "How many samples per prompt?",
-            "Share of mixed groups, pass rate and share never solved of the chosen prompts, measured with new samples of the same model, by the number of samples per prompt on which the choice was based. Large mark: from this number on, more"
+            "The chosen prompts, measured with new samples of the same model: share of mixed groups, pass rate and share never solved, by the number of samples per prompt on which the choice was based. Large mark: from this number on, more"
         " samples raise the share of mixed groups by at most a point.",
             "The prompts that each rule chooses, measured with new samples of the same model, by the number of samples per prompt on which the choice was"
             " based: the share whose group of rollouts is mixed (only mixed groups change the model), the pass rate, and the share that the model"

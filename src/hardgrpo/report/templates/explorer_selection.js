@@ -110,7 +110,7 @@ function dropUnknown(state) {
   $("notice").hidden = !unknown.length;
   $("notice").replaceChildren();
   for (const [key, name] of unknown) {
-    show(put($("notice"), "bdi"), "The link asks for " + name + " “" + cut(state[key], 100) + "”, which is not here. ");
+    show(put($("notice"), "bdi"), "The link asks for " + name + " “" + cut(state[key], 100) + "”, which this study does not have. ");
     delete state[key];
   }
   return state;
