@@ -20,7 +20,7 @@ WITHOUT_SERVER = os.environ | {warm.SOCKET: warm.OFF}
 KILLS = int(os.environ.get("HARDGRPO_KILLS", "1"))  # kills of each kind of run; .ci/run sets 10
 with_many_kills = pytest.mark.skipif(
     KILLS < 2,
-    reason="set HARDGRPO_KILLS=10 to kill runs more often, at every stage, also runs of several processes",
+    reason="set HARDGRPO_KILLS=10 to kill runs more often and at every stage, and to kill runs of several processes",
 )
 # EVERY: updates between the scheduled checkpoints of sparse.yaml
 UPDATES, EVERY = 24, 8

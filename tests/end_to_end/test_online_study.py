@@ -115,7 +115,7 @@ def test_a_second_round_chooses_by_the_partly_trained_model_and_continues_the_sa
     ]
     all_ids = [row["id"] for row in rows(run / "second.csv")]
     assert len(first_ids) == 7 and all_ids[:7] == first_ids and len(set(all_ids)) == 15, (
-        "the first round must choose half of the budget, rounded down; both rounds together, the whole budget"
+        "the first round must choose half of the budget (rounded down), and both rounds together must choose the whole budget"
     )
     measured, of_base = (
         rows(run / "first/signals.csv"),
@@ -169,7 +169,7 @@ def test_tables_and_figures_of_rollouts_are_made_and_verified(study):
         for row in rows(study.folder / "results/summaries/mini/time_to_target.csv")
     }
     assert reached <= {arm for arm, gain in gains.items() if gain > 0}, (
-        "only the gain of an arm that gained can be a target"
+        "only the final accuracy of an arm with a positive gain can be a target"
     )
     assert (study.folder / "paper/mini/tables/time_to_target.csv").is_file()
     assert "0 failed" in (study.folder / "paper/mini/verified.txt").read_text()

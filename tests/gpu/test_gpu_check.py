@@ -25,8 +25,8 @@ def rows(world: World) -> list[dict]:
     return json.loads((world.folder / "results/gpu-check/numbers.json").read_text())["checks"]
 
 
-# These tests leave out vLLM, whose starts would take minutes. tests/end_to_end/test_vllm.py and
-# test_sharded.py train with vLLM.
+# The tests on the CPU leave out vLLM, whose starts would take minutes.
+# tests/end_to_end/test_vllm.py and test_sharded.py train with vLLM.
 NO_VLLM = {"HARDGRPO_VLLM_PYTHON": "/nowhere/python"}
 
 

@@ -123,7 +123,7 @@ def test_texts_that_do_not_belong_to_the_grades_are_reported(tmp_path, change, w
     ), done.stderr
 
 
-def test_an_id_of_no_problem_and_a_missing_file_are_reported(tmp_path):
+def test_an_id_that_no_problem_has_and_a_missing_file_are_reported(tmp_path):
     explorer = HandMadeStudy(tmp_path, seeds=[0], policies=["hard"], tests=["t"])
     explorer.write_problems("t", [{"id": "a", "question": "?", "answer": "x", "tier": 1}])
     row = {

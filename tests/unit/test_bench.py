@@ -265,8 +265,8 @@ SMALL = ("--model", "results/models/tiny")
 
 @pytest.fixture
 def after_the_demo(modules, monkeypatch, finished_world) -> Path:
-    """The finished world, in place of a clone in which `make demo` has run. The benchmarks write
-    nothing into this folder."""
+    """The folder of `finished_world` stands in for a clone in which `make demo` has run. The
+    benchmarks write nothing into this folder."""
     for module in (benchmarks, *map(modules, bench.NAMES)):
         monkeypatch.setattr(module, "ROOT", finished_world.folder, raising=False)
     monkeypatch.chdir(finished_world.folder)

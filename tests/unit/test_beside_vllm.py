@@ -285,7 +285,7 @@ def test_an_update_directly_after_its_sampling_clips_no_completion(tiny, tmp_pat
     ("mode", "limit"),
     [("token_truncate", 1.1), ("token_truncate", 2.0), ("token_mask", 1.1), ("token_mask", 2.0)],
 )
-def test_a_correction_of_tokens_weights_each_token(first_update, mode, limit):
+def test_a_correction_of_tokens_gives_each_token_its_own_weight(first_update, mode, limit):
     (plain, _), (weighted, _) = (
         first_update(0.2, None),
         first_update(0.2, {"mode": mode, "limit": limit}),

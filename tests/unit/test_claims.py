@@ -266,7 +266,7 @@ def test_no_claim_gives_a_row_on_empty_tables():
     )
 
 
-def test_each_cell_gives_a_row_and_the_keys_tested_and_only_choose_the_cells():
+def test_each_cell_gives_a_row_unless_key_tested_or_key_only_leaves_it_out():
     rows = [
         minus("hard", "easy", 0.03, task=task, eval_task=test)
         for task in ("tight", "ample")
@@ -431,7 +431,7 @@ def test_a_learnable_share_has_no_test_set_and_counts_updates():
     )
 
 
-def test_a_claim_about_a_gain_has_a_row_for_each_task_and_about_the_largest_gain_one_row():
+def test_a_claim_about_gains_has_a_row_for_each_task_but_a_claim_about_the_largest_gain_has_one():
     gains = [row("hard", x, decoding="sampled", task=t) for x, t in zip((0.03, 0.5, -0.1), TASKS)]
     assert list_estimates({"test": "gain", "policy": "hard"}, gains=gains) == [0.03, 0.5, -0.1]
     (verdict_row,) = judge({"test": "largest_gain", "policy": "hard"}, gains=gains)

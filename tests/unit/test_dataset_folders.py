@@ -1,5 +1,5 @@
-"""Whatever files and addresses a dataset's card, links and columns name, no file outside the
-dataset's folder is read, and no address is opened."""
+"""No file outside a dataset's folder is read and no address is opened, whatever files and addresses
+the dataset's card, links and columns name."""
 
 import gzip
 import json

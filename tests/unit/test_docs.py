@@ -233,7 +233,7 @@ def test_the_configurations_of_own_prompts_are_planned(world):
     }  # fmt: skip
 
 
-def test_the_configuration_of_two_gpus_is_accepted_and_asks_for_two():
+def test_the_configuration_for_two_gpus_is_accepted_and_requests_two_gpus():
     page = (ROOT / "docs/gpus.md").read_text(encoding="utf-8")
     (example,) = re.findall(r"^```yaml\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
     config = copy.deepcopy(CONFIG)

@@ -78,7 +78,7 @@ def test_the_estimate_of_a_run_equals_a_count_by_hand():
     )
 
 
-def test_each_of_two_checkpoints_of_sharded_training_holds_another_copy_of_the_weights():
+def test_sharded_training_stores_one_more_copy_of_the_weights_in_each_of_two_checkpoints():
     shape, recipe = CONFIG["models"]["qwen3-4b"]["shape"], CONFIG["recipes"]["as_written_full"]
     (kept_bytes, state_bytes), (_, sharded_state_bytes) = (
         durations.training_bytes(shape, recipe, 1000, gpus) for gpus in (1, 2)

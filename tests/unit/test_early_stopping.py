@@ -220,7 +220,7 @@ CONFIDENT = [
     ((1, 1), 10, {"rule": "hard", "budget": 0.1}),
     ((0.5, 0.5), 10, {"rule": "easy", "budget": 0.2}),
     ((0.7, 0.7), 6, {"rule": "hard_solvable", "budget": 0.2}),
-    # in these pools, few pass rates or none are below 0.3
+    # in the pools of the next two policies, few prompts or none qualify
     ((5, 1), 10, {"rule": "base_wrong", "threshold": 0.3}),
     ((1, 6), 10, {"rule": "base_right", "threshold": 0.7}),
     ((0.7, 0.7), 10, {"rule": "base_right_matched", "threshold": 0.3}),

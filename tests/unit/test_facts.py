@@ -116,7 +116,7 @@ def test_a_base_model_knows_each_fact_with_its_own_probability():
         )
         any_wrong = (1 - belief[row["answer"]]) * (1 - DEMONSTRATIONS["misconception"]) / len(wrong)
         assert wrong[1:] == pytest.approx([any_wrong] * (len(wrong) - 1)), (
-            "the wrong answers other than the most probable are not equally probable"
+            "all wrong answers except the most probable wrong answer must be equally probable"
         )
         assert wrong[0] - any_wrong == pytest.approx(
             (1 - belief[row["answer"]]) * DEMONSTRATIONS["misconception"]

@@ -144,7 +144,9 @@ def test_a_row_that_says_that_something_is_missing_is_compared_with_the_configur
         "configuration_keys": "policy.by=agreement",
         "limitation": "measures that need no labels are not built yet",
     }
-    assert contradictions([row]), "such measures are built: a policy may choose by agreement"
+    assert contradictions([row]), (
+        "the row must contradict the configuration: a policy may choose by agreement"
+    )
     assert contradictions([row | {"configuration_keys": ""}]), "the row must name the missing key"
     assert contradictions([row | {"configuration_keys": "policy.by=influence"}]) == []
     assert contradictions([row | {"answered_by": "policy:hard", "limitation": ""}]), (

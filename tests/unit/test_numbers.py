@@ -180,7 +180,7 @@ def test_a_text_without_exactly_one_number_is_not_read(text):
     assert read_number(text) is None
 
 
-def test_a_bare_letter_may_be_a_unit_of_a_completion_but_not_of_a_reference():
+def test_a_bare_letter_may_be_a_unit_in_a_completion_but_not_in_a_reference():
     assert read_number("5 m") == 5 and not is_number("5 m")
     assert is_number("x = 5") and is_number("5 cm") and is_number(r"5\text{ m}")
 

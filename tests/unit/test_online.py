@@ -182,7 +182,7 @@ def test_token_rewards_of_a_batch_by_hand():
         token_rewards, torch.tensor([[1.8063, 1.0], [-1.8063, -1.0]]), atol=1e-4, rtol=0
     )
     assert torch.equal(trainer.model.weights, torch.zeros(2)), (
-        "the trained model does not have its own weights again"
+        "the trained model's own weights were not restored"
     )
 
 

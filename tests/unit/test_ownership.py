@@ -84,7 +84,7 @@ def test_the_accounts_own_group_may_write_if_it_has_no_other_members(folder, mon
         assert (ownership.problem(folder) is None) == is_safe, (name, members)
 
 
-def test_a_link_is_refused_and_the_target_of_a_parent_link_is_checked(folder):
+def test_a_link_is_refused_and_the_target_of_a_parent_folder_that_is_a_link_is_checked(folder):
     link = folder / "link"
     link.symlink_to(folder.parent)
     assert ownership.problem(link) == f"{link} is a link"

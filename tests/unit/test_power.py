@@ -64,10 +64,11 @@ def test_detectable_effects_equal_a_computation_by_hand():
     )
     differences = [row["difference"] for seeds in (3, 5, 10) for row in effects(seeds)[:1]]
     assert differences[0] > 1.7 * differences[1] > 1.7 * 1.5 * differences[2], (
-        "the detectable difference must shrink by 1.7 from 3 to 5 seeds, and by 1.5 from 5 to 10"
+        "the detectable difference must shrink by more than a factor of 1.7 from 3 to 5 seeds, and"
+        " of 1.5 from 5 to 10 seeds"
     )
     assert effects(1)[0]["difference"] < differences[0], (
-        "with one seed, the effect generalises only to new problems and must be smaller"
+        "with one seed, the detectable difference is for new problems only and must be smaller"
     )
     assert rows[0]["primary"] == rows[0]["difference"], (
         "with two policies and one task, there is one comparison, so no correction applies"
@@ -118,7 +119,7 @@ def test_the_required_number_of_seeds_is_the_smallest_that_detects_the_published
         if (row["claim"], row["model"], row["task"]) == ("hard_over_random", "qwen3-4b", "gsm8k")
     ]
     assert published_row["published"] == pytest.approx(0.3419 - 0.2949), (
-        "not the difference in Table 1 of HE"
+        "the published difference must be that in Table 1 of HE"
     )
     for row in rows:
         size = power.test_size(ResolvedStudy.of(CONFIG, "paper"), row["task"])

@@ -125,7 +125,7 @@ def test_round_one_has_half_of_the_budget_and_round_two_all_of_it():
 
 
 @pytest.mark.parametrize("policy", ["hard_once", "half_by_small"])
-def test_where_a_policy_is_probed_changes_no_argument_of_the_program_that_chooses(policy):
+def test_the_program_that_chooses_is_not_told_on_which_model_and_task_a_policy_is_probed(policy):
     assert json.loads(arguments().policy(job(policy=policy))).keys() == {"rule", "budget"}
 
 

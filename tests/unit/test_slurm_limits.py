@@ -41,7 +41,7 @@ def effective(account, qos=None, partition="cpu", partition_qos=None) -> dict:
     return limits
 
 
-def test_limits_of_the_qos_precede_those_of_the_user_and_these_precede_those_of_the_account():
+def test_limits_of_the_qos_come_before_limits_of_the_user_and_then_of_the_account():
     limits = effective("lab")
     assert limits["user", "jobs"] == (100, "QOS fast") and limits["group", "jobs"] == (
         200,

@@ -125,7 +125,7 @@ def test_good_files_are_measured(tmp_path):
     assert [row["pass_rate"] for row in table] == [1.0] * 20 and table[0]["samples"] == 4
 
 
-def test_a_prompt_is_graded_only_with_option_grade_prompt_too(tmp_path):
+def test_prompts_are_graded_with_their_completions_only_if_option_grade_prompt_too_is_set(tmp_path):
     rows = [row | {"prompt": r"ex: \boxed{(A)}", "completion": "cut off"} for row in COMPLETIONS]
     done = measure(tmp_path, completions=lines(rows))
     assert done.returncode == 0

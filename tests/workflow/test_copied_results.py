@@ -58,7 +58,7 @@ def test_links_to_folders_of_another_clones_results_are_reported_by_a_dry_run(fi
 
 
 @pytest.mark.parametrize("record", ["incomplete", "metadata"])
-def test_results_of_a_run_that_was_killed_in_its_first_job_are_not_taken_for_copied_ones(
+def test_results_of_a_snakemake_that_was_killed_in_its_first_job_do_not_count_as_copied(
     world, record
 ):
     """Snakemake marks a job's files as incomplete before the job starts. Once the job has ended,

@@ -228,7 +228,7 @@ def test_malformed_sources_are_refused(work):
     )
 
 
-def test_foreign_folder_in_the_way_is_kept(work, model):
+def test_a_folder_with_other_content_at_the_path_of_the_model_is_kept(work, model):
     work.out.mkdir()
     (work.out / "thesis.txt").write_text("years of work")
     assert_refused(work.model(), "out: a folder with other content is in the way")

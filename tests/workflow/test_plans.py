@@ -437,7 +437,7 @@ def programs() -> dict[str, list]:
         "report/figures.mplstyle",
     ],
 )
-def test_an_edit_of_a_module_asks_for_exactly_the_rules_whose_programs_use_it(finished, module):
+def test_an_edit_of_a_module_plans_exactly_the_rules_whose_programs_use_it(finished, module):
     """`code.files_of` itself is compared with Python's imports in tests/unit/test_code.py."""
     edited = (ROOT / "src/hardgrpo" / module).resolve()
     users = {rule for rule, files in programs().items() if edited in code.files_of(*files)}

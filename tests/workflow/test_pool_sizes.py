@@ -90,7 +90,7 @@ PREDICTED = {"rule": "nearest_half", "by": "predicted"}
         ),
     ],
 )
-def test_a_budget_that_a_local_file_cannot_fill_is_refused_when_planned(planned, policy, words):
+def test_planning_refuses_a_budget_that_a_local_file_cannot_fill(planned, policy, words):
     overlay(planned, policy)
     before = sorted((planned.folder / "results").rglob("*"))
     check_refusal(
@@ -118,9 +118,7 @@ def test_a_budget_as_large_as_the_pool_is_planned(planned):
     # problems
     [("swaps", 500), ("gsm8k", 7473)],
 )
-def test_a_budget_that_exceeds_a_pool_of_known_size_is_refused_when_planned(
-    planned, task, pool_size
-):
+def test_planning_refuses_a_budget_that_exceeds_a_pool_of_known_size(planned, task, pool_size):
     overlay(planned, {"rule": "hard", "budget": {"prompts": pool_size + 1}}, task=None, name=task)
     done = planned.snakemake("-n", "subset", "--configfile", "my.yaml")
     check_refusal(done, f"policies.own.budget: task '{task}': ", f"the pool has {pool_size}")

@@ -111,7 +111,7 @@ def test_gsm8k_has_the_answers_and_steps_of_its_solutions(prepared, split):
     ]
 
 
-def test_each_problem_of_shuffled_objects_is_in_one_half(prepared):
+def test_each_problem_of_shuffled_objects_is_in_exactly_one_split(prepared):
     every = [
         row["input"]
         for name in ("three", "five", "seven")

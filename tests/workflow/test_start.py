@@ -1,4 +1,4 @@
-"""Faults in what Snakemake reads before the Snakefile: the profile, --config and --configfile. Also
+"""Faults in what Snakemake reads before the Snakefile (the profile, --config and --configfile), and
 a HOME that cannot be written to."""
 
 import os
