@@ -117,7 +117,8 @@ def plan(folder: Path, seeds: int):
     status, text, usage = benchmarks.run_alone(command, folder, environment)
     counts = {name: int(number) for name, number in re.findall(r"(?m)^(\w+) +(\d+)$", text)}
     if status or "train_grpo" not in counts:
-        raise UserError(f"the plan of {seeds} seeds failed: {text.strip().splitlines()[-1:]}")
+        last_line = (text.strip().splitlines() or [f"exit status {status}"])[-1]
+        raise UserError(f"the plan of {seeds} seeds failed: {last_line}")
     return counts, usage
 
 

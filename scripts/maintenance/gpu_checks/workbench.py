@@ -158,7 +158,8 @@ class Workbench:
         ]:
             if not Path(path).exists():
                 raise UserError(
-                    f"{path} is missing; download it on a machine with internet: snakemake inputs --config study=paper (with --stand-in: run study mini_reference)"
+                    f"{path} is missing; make it on a machine with internet: .venv/bin/snakemake --profile laptop {path}"
+                    " (with --stand-in: run study mini_reference)"
                 )
         for split in ("train", "test"):
             tasks.read_problems(self.problems(split))
