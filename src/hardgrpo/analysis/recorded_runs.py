@@ -39,8 +39,9 @@ def recorded_runs(cells: list[Cell], published_runs: list[tuple[str, str, str, s
     measure    accuracy; pass@k, where k is the number of samples; answered; finishing and
                correctness, into which the difference in accuracy splits exactly
                (`statistics.decompose`)
-    at         the number of updates, or last_5: the mean over the last five checkpoints (common
-               to both runs), or over all if there are fewer (`checkpoints`: their number)
+    at         the number of updates, or last_5: the mean over the last five checkpoints that both
+               runs have, or over all if there are fewer than five (`checkpoints`: the number of
+               averaged checkpoints)
 
     `published_runs` are (model, task, policy, file) of published accuracies. Without outcomes of
     single questions, no interval can be paired by question: see `_widest_interval`. Two published

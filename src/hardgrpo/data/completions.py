@@ -60,7 +60,7 @@ def read(
             rows.sort(key=lambda row: row["sample"])
             if [row["sample"] for row in rows] != list(range(len(rows))) or len(rows) > samples:
                 raise UserError(
-                    f"{', '.join(map(str, paths))}: the samples of problem '{identity}' must be numbered from 0 without a gap, at most {samples} samples; probe again"
+                    f"{', '.join(map(str, paths))}: problem '{identity}' must have at most {samples} samples, numbered from 0 without a gap; probe again"
                 )
         return by_problem
     counts = {identity: len(rows) for identity, rows in by_problem.items()}
