@@ -181,8 +181,8 @@ def _published(
     for (model, task), runs in groups.items():
         for policy, curves in runs.items():
             for (questions, measure), curve in curves.items():
-                # Runs are not compared with the base model by pass@k, which the authors computed
-                # from ten completions of the base model, but from three completions of each run.
+                # Runs are not compared with the base model by pass@k: the authors computed the base
+                # model's pass@k from ten completions, and each run's pass@k from three.
                 if curve.base is not None and measure == "accuracy":
                     keys = _published_keys(model, task, policy, "base", questions, measure)
                     base_values = dict.fromkeys(curve.values, curve.base)

@@ -17,8 +17,8 @@ def read(
     completions.
 
     Each problem must have `samples` completions or, if `samples` is None, as many completions as
-    the problem with the most completions. If `ragged`, each problem needs at least
-    one. If `stopped` (the probe ended early), a problem has between 0 and `samples` completions,
+    the problem with the most completions. If `ragged`, each problem needs at least one completion.
+    If `stopped` (the probe ended early), a problem has between 0 and `samples` completions,
     numbered 0, 1, ... without a gap. With `needs_prompt`, each row must also have the prompt.
     """
     by_problem: dict[str, list[dict]] = {problem["id"]: [] for problem in problems}
