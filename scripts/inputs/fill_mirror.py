@@ -49,7 +49,7 @@ def main() -> None:
     ]
     if not entries:
         raise UserError(
-            f"{args.lock}: no entry that lists files matches {', '.join(args.entries)}; write the names of entries as the lock does"
+            f"{args.lock}: no entry with files matches {', '.join(args.entries)}; write the names of entries as the lock does"
         )
     failures = []
     for section, name in entries:

@@ -56,7 +56,7 @@ def main() -> None:
         args.output, [problem for problem in problems if problem["id"] not in too_long_ids]
     )
     print(
-        f"{args.output}: {len(problems) - len(too_long_ids)} of {len(problems)} prompts fit; the longest of all has {max(lengths)} tokens"
+        f"{args.output}: {len(problems) - len(too_long_ids)} of {len(problems)} prompts fit; the longest prompt of all has {max(lengths)} tokens"
     )
 
 

@@ -9,11 +9,11 @@ of labels to buy.
 
 A recording has one line per prompt: question, answer, and completions (a list of two or more,
 equally many for all prompts). A random half of each prompt's completions is used to choose prompts,
-and the other half to measure the chosen prompts. The program also prints the table. Each
-recording has its own comparison. Option --probed-by names, for each recording,
-a recording of another model on the same questions. Additional rows then hold the prompts that the
-other model's completions choose; the completions of the recording measure these prompts, too. The second command reads a probe instead of a recording: the problems
-with answers, and the completions of all shards.
+and the other half to measure the chosen prompts. The program also prints the table. Each recording
+has its own comparison. Option --probed-by names, for each recording, a recording of another model
+on the same questions. The table then has additional rows, in which the other model's completions
+choose the prompts, and the recording's own completions measure these prompts. The second command
+reads a probe instead of a recording: the problems with answers, and the completions of all shards.
 """
 
 from hardgrpo.data import completions, tasks
@@ -127,10 +127,10 @@ def read_problems(path: str) -> list[dict]:
 
 
 def grade_recording(path: str, grader: str, problems: list[dict]) -> tuple[np.ndarray, np.ndarray]:
-    """Grade the recorded completions of the problems. Return two arrays of the shape
-    (prompts, completions): `right` is 1 for right completions, and two completions of a prompt have equal `codes` if their
-    answers are equal. Raise a `UserError` if problems have different numbers of completions, or
-    fewer than 2."""
+    """Grade the recorded completions of the problems. Return two arrays of the shape (prompts,
+    completions): `right` is 1 for right completions, and two completions of a prompt have equal
+    `codes` if their answers are equal. Raise a `UserError` if problems have different numbers of
+    completions, or fewer than 2."""
     by_problem = completions.read_recording(path, problems)
     texts = [[sample["completion"] for sample in by_problem[problem["id"]]] for problem in problems]
     lines = {

@@ -159,7 +159,7 @@ def change(name: str, edit):
         (change("original.json", lambda texts: [texts[0], "text", texts[2]]), ["original.json: entry 1", "is of kind str"]),
         (change("original.json", lambda texts: [[text.split("\nassistant\n")[0] for text in texts[n]] for n in range(3)]),
          ["original.json: entry 0", "has no 'assistant' after the question"]),
-        (lambda folder: (folder / "original.json").write_bytes(b""), ["original.json: is empty (0 bytes)", "leave it out"]),
+        (lambda folder: (folder / "original.json").write_bytes(b""), ["original.json: is empty (0 bytes)", "leave the file out"]),
         (lambda folder: (folder / "original.json").write_text('[["user'), ["original.json", "get the file again"]),
         (lambda folder: (folder / "original.json").unlink(), ["original.json"]),
         (lambda folder: (folder / "questions.json").write_text('{"answer": 3}'), ["questions.json: has no list `answer`"]),

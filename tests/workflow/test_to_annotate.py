@@ -218,7 +218,7 @@ def test_rows_with_an_answer_become_problems_and_rows_without_are_listed(tmp_pat
         (
             [("p0", "", ""), ("p1", "", " ")],
             None,
-            "A.csv: no row has an answer in column 'answer'; fill some in",
+            "A.csv: no row has an answer in column 'answer'; fill in some answers",
         ),
         (
             [("p0", "", "1")],

@@ -25,8 +25,8 @@ def drop_labels(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def default_recipe(first_recipe: str, recipes: Iterable[str]) -> str:
-    """The recipe that labels leave out: `first_recipe` or, if `first_recipe` is "", the only recipe
-    in `recipes` (not counting "" and RECORDED). "" if `recipes` has none or several."""
+    """The recipe that labels leave out: `first_recipe`, unless it is "". In this case, the only
+    recipe in `recipes`, not counting "" and RECORDED, or "" if there is none or several."""
     names = {*recipes} - {"", RECORDED}
     return first_recipe or (names.pop() if len(names) == 1 else "")
 

@@ -1,5 +1,5 @@
-"""Summary tables of the lead of `hard` over other policies of the study's first recipe, and of the
-relation between this lead and properties of the base model.
+"""Summary tables of the lead of `hard` over other policies, all trained by the study's first recipe,
+and of the relation between this lead and properties of the base model.
 
 In a regression, a point is a replicate if each replicate has its own base model, otherwise a model
 (the mean over its seeds).

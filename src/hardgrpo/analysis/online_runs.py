@@ -15,8 +15,9 @@ LEAST_SEEDS = 6  # minimum number of seeds for an interval; fewer seeds give too
 
 
 def rollouts(updates: dict[Run, pd.DataFrame]) -> list[dict]:
-    """A row for each arm with a selector or process rewards, with means over seeds: sampling steps,
-    updates, labels, and rollouts generated (kept or thrown away) and replayed."""
+    """A row for each arm with a selector or process rewards, with means over seeds of the numbers of
+    sampling steps, updates, labels, generated rollouts (kept or thrown away) and replayed
+    rollouts."""
     rows = []
     for keys, runs in group_by_arm(updates):
         logs = [updates[run] for run in runs]

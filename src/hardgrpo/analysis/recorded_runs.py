@@ -39,8 +39,9 @@ def recorded_runs(cells: list[Cell], published_runs: list[tuple[str, str, str, s
     measure    accuracy; pass@k, where k is the number of samples; answered; finishing and
                correctness, into which the difference in accuracy splits exactly
                (`statistics.decompose`)
-    at         the number of updates, or last_5: the mean over the last five checkpoints (common
-               to both runs), or over all if there are fewer (`checkpoints`: their number)
+    at         the number of updates, or last_5: the mean over the last five checkpoints that both
+               runs have, or over all if there are fewer than five (`checkpoints`: the number of
+               averaged checkpoints)
 
     `published_runs` are (model, task, policy, file) of published accuracies. Without outcomes of
     single questions, no interval can be paired by question: see `_widest_interval`. Two published
@@ -180,8 +181,8 @@ def _published(
     for (model, task), runs in groups.items():
         for policy, curves in runs.items():
             for (questions, measure), curve in curves.items():
-                # Runs are not compared with the base model by pass@k, which the authors computed
-                # from ten completions of the base model, but from three completions of each run.
+                # Runs are not compared with the base model by pass@k: the authors computed the base
+                # model's pass@k from ten completions, and each run's pass@k from three.
                 if curve.base is not None and measure == "accuracy":
                     keys = _published_keys(model, task, policy, "base", questions, measure)
                     base_values = dict.fromkeys(curve.values, curve.base)

@@ -1,7 +1,7 @@
 """Summary tables that regress gains on learnable share, on completion length, or on both.
 
 The regressions are descriptive. They have neither intervals nor p, because cells share base models,
-problems and seeds. Intervals for independent points would be too narrow.
+problems and seeds. Intervals that assume independent points would be too narrow.
 """
 
 from collections.abc import Iterator

@@ -9,8 +9,8 @@ replicates that it needs. The verdict is
 - *contradicted* if the interval lies below zero or, for a claim with a margin, outside the margin;
 - *undecided* otherwise, and always if the study has fewer replicates than the claim needs.
 
-The verdicts supported and contradicted also require Holm's p, corrected over the tasks of a model,
-below 0.05. Claims that are not primary are descriptive.
+The verdicts supported and contradicted also require that Holm's p, corrected over the tasks of a
+model, is below 0.05. Claims that are not primary are descriptive.
 """
 
 from dataclasses import dataclass

@@ -54,7 +54,7 @@ def read(
                 row_errors.append(error)
     refuse_rows(row_errors)
     if not annotations.answers:
-        raise UserError(f"{path}: no row has an answer in column '{column}'; fill some in")
+        raise UserError(f"{path}: no row has an answer in column '{column}'; fill in some answers")
     if matching.changed:
         annotations.notes.append(
             f"a spreadsheet changed {len(matching.changed)} of the ids; these ids are matched by their numeric value: {_first_texts(matching.changed)}"

@@ -17,8 +17,8 @@ def read(
     completions.
 
     Each problem must have `samples` completions or, if `samples` is None, as many completions as
-    the problem with the most completions. If `ragged`, each problem needs at least
-    one. If `stopped` (the probe ended early), a problem has between 0 and `samples` completions,
+    the problem with the most completions. If `ragged`, each problem needs at least one completion.
+    If `stopped` (the probe ended early), a problem has between 0 and `samples` completions,
     numbered 0, 1, ... without a gap. With `needs_prompt`, each row must also have the prompt.
     """
     by_problem: dict[str, list[dict]] = {problem["id"]: [] for problem in problems}
@@ -60,7 +60,7 @@ def read(
             rows.sort(key=lambda row: row["sample"])
             if [row["sample"] for row in rows] != list(range(len(rows))) or len(rows) > samples:
                 raise UserError(
-                    f"{', '.join(map(str, paths))}: the samples of problem '{identity}' must be numbered from 0 without a gap, at most {samples} samples; probe again"
+                    f"{', '.join(map(str, paths))}: problem '{identity}' must have at most {samples} samples, numbered from 0 without a gap; probe again"
                 )
         return by_problem
     counts = {identity: len(rows) for identity, rows in by_problem.items()}

@@ -5,8 +5,8 @@ Two questions are *equal* if they have the same words, numbers and symbols, igno
 and punctuation. They are *near* if they are not equal, but at least NEAR_SHARE of the n-grams
 (sequences of n words) of the shorter question also occur in the other question. n is 8, as in
 open-r1 (scripts/decontaminate.py), and 13 for questions of more than LONG_QUESTION_WORDS words. An
-n-gram that many questions contain is boilerplate of the task and never counts as an n-gram of both
-questions.
+n-gram that many questions contain is boilerplate of the task and never counts as occurring in the
+other question.
 """
 
 import re
@@ -45,8 +45,8 @@ class Match:
 
     index: int
     reference_index: int
-    # share of the n-grams of the question with fewer n-grams that the other question contains; 1.0
-    # for equal questions
+    # number of n-grams that both questions contain, divided by the number of n-grams of the question
+    # that has fewer; 1.0 for equal questions
     share: float
     equal: bool
 

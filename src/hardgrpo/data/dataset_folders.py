@@ -201,7 +201,7 @@ def check_card(folder: Path) -> dict:
                 _check_features(value, places["configs"])
             elif key not in PLAIN_OPTIONS:
                 raise UserError(
-                    f"{places['configs']}: '{key}' in configs is not an option that can be used here; remove the option"
+                    f"{places['configs']}: '{key}' in configs is not a supported option; remove the option"
                 )
     for info in infos:
         if info.get("features"):

@@ -1,8 +1,8 @@
-"""Generate problems with known answers, and the noisy demonstrations on which the base models
-`tiny` and `knowing` are pretrained.
+"""Generate problems with known answers, and the noisy demonstrations on which the miniature's base
+models are pretrained.
 
-Two families of the miniature need reasoning. They follow BIG-Bench-Hard's tracking shuffled objects
-and GSM8K, in our own wording:
+Two families of the miniature need reasoning. `swaps` is like BIG-Bench-Hard's task
+`tracking_shuffled_objects`, and `arithmetic` like GSM8K, in our own wording:
 
     swaps       Alice red, Bob blue, Claire pink. At two Bob and Alice swap. At three Claire and Bob swap.
                 At the end, what does Bob hold?                                                  -> pink
@@ -194,8 +194,8 @@ STORIES = (
 
 
 def draw_shuffled_objects(rng: random.Random, objects: list[int]) -> Chain:
-    """A problem like BIG-Bench-Hard's tracking shuffled objects, with as many swaps as objects. The
-    answer is an option's letter; the tier is the number of objects."""
+    """A problem like BIG-Bench-Hard's task `tracking_shuffled_objects`, with as many swaps as
+    objects. The answer is an option's letter; the tier is the number of objects."""
     role, holding_form, swap_form, question_form, things, noun = rng.choice(STORIES)
     tier = rng.choice(objects)
     people = NAMES[:tier]

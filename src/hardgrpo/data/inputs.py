@@ -55,7 +55,7 @@ def read_lock(lock: str | Path) -> dict[str, dict[str, dict]]:
     if not lock.exists():
         return {}
     content = files.read_json(
-        lock, remedy=f"{remedy}, or resolve the merge if it holds conflict marks"
+        lock, remedy=f"{remedy}, or resolve the merge if the file holds conflict marks"
     )
     for section, entries in content.items():
         _expect(
@@ -276,8 +276,8 @@ def _file_text(file: dict | None) -> str:
 
 @contextlib.contextmanager
 def _exclusive(lock: Path) -> Iterator[None]:
-    """Keep other processes from changing the lock during the block. The program
-    locks a second file (flock), because each write replaces the file of the lock."""
+    """Keep other processes from changing the lock during the block. The program locks a second file
+    (flock), because each write replaces the file of the lock."""
     lock.parent.mkdir(parents=True, exist_ok=True)
     busy_file = lock.with_name(f".{lock.name}.busy")
     while True:
@@ -288,7 +288,7 @@ def _exclusive(lock: Path) -> Iterator[None]:
                 raise UserError(
                     f"{lock}: cannot be locked against other processes ({error.strerror}); its file system needs flock"
                 ) from None
-            # If the previous holder removed this file after it was opened, open the new file.
+            # The previous holder may have removed the opened file: then open the new file.
             if not is_current(stream, busy_file):
                 continue
             try:

@@ -53,8 +53,8 @@ def download(
     folder: Path,
     file_names: list[str] | None = None,
 ) -> str | None:
-    """Download files with `download_original`, or, if this function raises a `DownloadError` and a
-    mirror is named, copy them from the mirror into `folder`.
+    """Call `download_original`. If this function raises a `DownloadError` and a mirror is named, copy
+    the files from the mirror into `folder`.
 
     `section` and `name` identify the entry in the lock; `file_names` are the files to copy (None:
     all files of the entry). Return the value of `download_original`, or the commit in the lock.

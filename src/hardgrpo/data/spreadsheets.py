@@ -106,7 +106,7 @@ def delimiter_of(text: str, delimiters: tuple[str, ...] = DELIMITERS) -> str:
 
     shares = {delimiter: fitting_share(delimiter) for delimiter in splitting}
     best = max(splitting, key=lambda delimiter: (shares[delimiter], widths[delimiter]))
-    # If few rows fit, `best` is punctuation in the text of a header with one cell.
+    # If few rows fit, `best` is not a delimiter but punctuation in a header with one cell.
     return best if shares[best] >= 0.5 else delimiters[0]
 
 

@@ -191,7 +191,7 @@ def _check_equal_values() -> None:
 
 
 def _differ(a, b, vanishing: bool = False) -> bool:
-    """Whether two values that Math-Verify calls equal differ.
+    """Whether two values differ although Math-Verify calls them equal.
 
     Math-Verify compares six decimals, and its `evalf(chop=True)` replaces small numbers by zero, so
     that 1/2^99 equals 1/2^98. With `vanishing`, coefficients of variables are compared without
@@ -264,8 +264,8 @@ def _make_reset() -> Callable[[str], None]:
     """Return a function to call before each question, so that the verdict does not depend on random
     draws or earlier questions.
 
-    SymPy draws at random the points at which it compares functions and the order in which it
-    derives assumptions, and caches results. This function fixes the order. The returned function
+    SymPy caches results. SymPy also draws at random the points at which it compares functions, and
+    the order in which it derives assumptions. `_make_reset` fixes the order. The returned function
     clears the caches if random numbers were drawn or a numbered dummy symbol was created since the
     last question.
     """

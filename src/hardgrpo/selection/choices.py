@@ -2,8 +2,9 @@
 completions right, some wrong).
 
 The completions of every prompt are split at random. One half chooses prompts, the other half
-measures the chosen prompts. If the same completions chose and measured, the hardest prompts would
-look too hard, and the prompts with pass rates nearest to one half would look mixed too often.
+measures the chosen prompts. If the same completions chose and measured the prompts, the hardest
+prompts would look too hard, and the prompts with pass rates nearest to one half would look mixed
+too often.
 """
 
 import numpy as np

@@ -103,8 +103,9 @@ class Epochs:
 
 class Dynamic(Selector):
     """Dynamic sampling (DAPO, arXiv 2503.14476, section 3.2): the trainer drops groups that are all
-    right or all wrong, and samples until there are enough groups for an update. For an update of
-    512 groups, DAPO samples batches of 1,536 prompts and discards surplus groups."""
+    right or all wrong, and samples until there are enough groups for an update. Surplus groups are
+    discarded. Difference: for an update of 512 groups, DAPO samples 1,536 prompts at a time; here,
+    a sampling step has `prompts_per_update` prompts."""
 
     def __init__(self, settings: dict, pool: Pool, steps: int, seed: int):
         self.epochs = Epochs(pool.ids, seed)
@@ -120,14 +121,14 @@ class Dynamic(Selector):
 
 
 class Skip(Dynamic):
-    """GRESO (arXiv 2506.02177): dynamic sampling that skips a prompt whose last z groups were all
-    right, or all wrong, with probability 1 - max(p^z, least). There is one p for all-right groups
-    and one p for all-wrong groups. Each p starts at `explore`. After the first epoch, each sampling
-    step changes both p by `step`, within LIMITS. The p of all-right groups falls if at least the
-    share `easy` of the step's groups was all right, and otherwise rises. The p of all-wrong groups
-    falls if at least the share `hard` was all wrong, and otherwise rises. Differences: the released
-    code changes p once per update, and the paper also adapts the number of prompts per step, which
-    is constant here."""
+    """GRESO (arXiv 2506.02177): dynamic sampling that skips prompts. If the last z groups of a
+    prompt were all right, or were all wrong, the prompt is skipped with probability 1 - max(p^z,
+    least). There is one p for all-right groups and one p for all-wrong groups. Each p starts at
+    `explore`. After the first epoch, each sampling step changes both p by `step`, within LIMITS.
+    The p of all-right groups falls if at least the share `easy` of the step's groups was all right,
+    and otherwise rises. The p of all-wrong groups falls if at least the share `hard` was all wrong,
+    and otherwise rises. Differences: the released code changes p once per update, and the paper
+    also adapts the number of prompts per step, which is constant here."""
 
     LIMITS = 0.05, 0.95  # lowest and highest p, as in the released code
 

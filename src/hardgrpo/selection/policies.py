@@ -105,7 +105,7 @@ def labels(
     if recipe.get("reward", "correct") != "correct":
         return needed_to_choose
     if sampled is not None and 0 < needed_to_choose < chosen:
-        # upper bound: how many of the annotated prompts are also sampled is unknown
+        # upper bound, because some annotated prompts may also be sampled
         return min(chosen, needed_to_choose + sampled)
     return max(needed_to_choose, chosen if sampled is None else sampled)
 

@@ -1,5 +1,5 @@
-"""Signals: statistics, computed without the reference answer, of a base model's completions of a
-prompt.
+"""Signals: statistics of a base model's completions of a prompt, computed without the reference
+answer.
 
 A signal does not measure difficulty, because a model may give the same wrong answer in all samples.
 Signals show where samples differ, and GRPO can learn only from groups with different answers.
