@@ -39,6 +39,8 @@ def main() -> None:
         "--output", required=True, help="CSV file; the JSON file is written beside it"
     )
     args = parser.parse_args()
+    if (args.test is None) != (args.problems is None):
+        parser.error("--test and --problems belong together")
 
     files.output_path(args.output)
     pool = tasks.read_problems(args.pool, needs_answer=False)

@@ -272,6 +272,15 @@ def test_the_first_of_equal_questions_stays_in_the_pool_and_the_others_are_repor
     )
 
 
+@pytest.mark.parametrize("option", ["--test", "--problems"])
+def test_the_name_and_the_file_of_a_test_split_are_given_together(tmp_path, option):
+    files.write_jsonl(tmp_path / "train.jsonl", POOL)
+    arguments = format_options(task="mine", pool="train.jsonl", output="C.csv")
+    done = fork_server.run(path_of("compare_splits"), [*arguments, option, "train.jsonl"], tmp_path)
+    assert done.returncode == 2 and "--test and --problems" in done.stderr, done.stderr
+    assert not (tmp_path / "C.csv").exists()
+
+
 def test_a_test_split_keeps_and_reports_equal_questions(tmp_path):
     done = prepare(
         tmp_path,
