@@ -37,7 +37,7 @@ def main() -> None:
     gradable_problems = tasks.readable_problems(problems, args.grader, args.problems)
     if len(args.steps) != len(args.recordings):
         raise errors.UserError(
-            f"{len(args.recordings)} recordings but {len(args.steps)} steps; give one step for each"
+            f"{len(args.recordings)} recordings but {len(args.steps)} steps; give one step for each recording"
         )
     rows, texts = [], []
     for step, path in sorted(zip(args.steps, args.recordings)):

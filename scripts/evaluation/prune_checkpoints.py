@@ -1,4 +1,4 @@
-"""Remove the weights of all checkpoints except the last checkpoint of an evaluated run
+"""Remove the weights of all checkpoints of an evaluated run except the last checkpoint
 (keep_checkpoints: last).
 
     python scripts/evaluation/prune_checkpoints.py \\

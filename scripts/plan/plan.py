@@ -11,8 +11,8 @@ estimates the time of each job; scripts/plan/calibrate.py corrects the estimates
 finished jobs.
 The program prints a table and writes plan.txt, plan.csv, jobs.csv, detectable.csv (the smallest
 effects that the design would detect), power.csv (the seeds needed to detect published differences),
-labels.csv (the labels that each run buys), plan.json and plan.html (with a Gantt chart) to
-results/plan/.
+labels.csv (the largest number of labels that each run buys), plan.json and plan.html (with a Gantt
+chart) to results/plan/.
 """
 
 from hardgrpo.analysis import claims, published
@@ -64,7 +64,7 @@ def main() -> None:
     parser.add_argument("--configfile", action="append", default=[], help="as for snakemake")
     parser.add_argument("--config", nargs="+", default=[], help="as for snakemake")
     parser.add_argument("--gpu", choices=durations.GPUS, help="what if: kind of GPU")
-    parser.add_argument("--gpus", type=positive_integer, help="what if: GPUs at once")
+    parser.add_argument("--gpus", type=positive_integer, help="what if: number of GPUs")
     parser.add_argument(
         "--seeds", type=positive_integer, help="what if: number of seeds of each study"
     )

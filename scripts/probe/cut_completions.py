@@ -112,7 +112,7 @@ def main() -> None:
     print(f"{args.output}: {shortened} of {len(rows)} completions cut at {limit} tokens")
     if retokenized_count:
         print(
-            f"the texts of {retokenized_count} completions have another number of tokens when they are tokenized again: these completions may be cut some tokens early or late"
+            f"{retokenized_count} completions have another number of tokens when their texts are tokenized again: these completions may be cut a few tokens too early or too late"
         )
 
 

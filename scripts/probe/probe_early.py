@@ -15,11 +15,12 @@ program samples until all subsets are decided. One job samples the complete pool
 samples that a prompt needs depend on all other prompts.
 
 Every batch is stored in a folder under --state. The folder's name ends in a checksum of everything
-that determines a completion (model, problems, prompt, seed, token limit, engine, chat). A killed
-probe resumes from this folder. A later probe with another budget, seed of ties, confidence, grader
-or number of samples uses the stored completions and samples only missing completions. The output
-contains all stored completions of the pool, including completions that an earlier probe drew for
-another subset, because they narrow the bounds of pass rates at no cost.
+that determines a completion (model, problems, prompt, seed, token limit, engine, precision, chat).
+A killed probe resumes from this folder. A later probe with another budget, seed of ties,
+confidence, grader or number of samples uses the stored completions and samples only missing
+completions. The output contains all stored completions of the pool with numbers below --samples,
+including completions that an earlier probe drew for another subset, because they narrow the bounds
+of pass rates at no cost.
 """
 
 from hardgrpo.data import tasks
@@ -58,7 +59,7 @@ def main() -> None:
 
     if args.samples < 1 or not 0.5 < args.confidence <= 1 or (args.batch or 1) < 1:
         raise errors.UserError(
-            "expected --samples and --batch of at least 1, and --confidence above 0.5, up to 1; correct the command"
+            "expected --samples and --batch of at least 1, and --confidence above 0.5 and at most 1; correct the command"
         )
     graders.check_grader(args.grader, args.output)
     # As in measure_difficulty.py, the pool consists of the problems that the grader can check.

@@ -32,7 +32,7 @@ def main() -> None:
     if not (shutil.which("singularity") or shutil.which("apptainer")):
         raise UserError(
             f"{args.definition}: building needs apptainer or singularity, and neither is on PATH; load the module of one of them, or build"
-            f" the image on a machine that has one of them and copy the image here: {command}"
+            f" the image on a machine that has one of them ({command}) and copy the image here"
         )
     with tempfile.TemporaryDirectory() as folder, files.atomic(args.output) as image:
         # spython calls `singularity`; apptainer also works under this name.

@@ -17,9 +17,9 @@ case the program is killed without SIGTERM or before the current update ends. If
 is started for the same run, it ends with an error. With --take-over, the second program instead
 makes the first program save its state and stop, and resumes from this state.
 
-With --processes or --gpus above 1, the program starts itself again as one process per GPU. Without
-an adapter, accelerate's FSDP2 (the counterpart of DeepSpeed's ZeRO-3) shards weights, gradients and
-optimiser state over the processes.
+With --processes or --gpus above 1, the program starts itself again as several processes (default:
+one per GPU). Without an adapter, accelerate's FSDP2 (the counterpart of DeepSpeed's ZeRO-3) shards
+weights, gradients and optimiser state over the processes.
 """
 
 from hardgrpo.data import tasks

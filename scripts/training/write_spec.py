@@ -19,7 +19,7 @@ def main() -> None:
         "--run",
         required=True,
         type=files.as_object,
-        help="the run's slice of the configuration, as JSON",
+        help="the fields of the run's specification, as JSON",
     )
     parser.add_argument("--output", required=True)
     args = parser.parse_args()

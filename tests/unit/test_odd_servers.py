@@ -281,7 +281,12 @@ def test_a_server_that_ignores_seeds_is_reported(sample, capsys, takes_n):
         return answer | {"choices": answer["choices"] * (body.get("n", 1) if takes_n else 1)}
 
     sample(cached)
-    assert capsys.readouterr().out.count("the samples of every prompt are equal (6 groups)") == 1
+    assert (
+        capsys.readouterr().out.count(
+            "all samples of a prompt are equal, for every prompt (6 groups)"
+        )
+        == 1
+    )
     assert sample.facts["groups_of_equal_samples"] == 6
 
 

@@ -455,7 +455,7 @@ def test_clipping_ranges_and_ratios_follow_the_recipe():
 def test_selectors_and_process_rewards_require_a_single_process(keys, name):
     with pytest.raises(
         UserError,
-        match=f"recipe: {name}: a run with this key has one process, on at most one GPU; use an adapter",
+        match=f"recipe: {name}: a run with this key can have only one process and at most one GPU; use an adapter",
     ):
         recipes.check_machine(SPEC.training | keys, recipes.Hardware(2, 2))
     recipes.check_machine(SPEC.training | keys, recipes.Hardware(1, 1))

@@ -374,8 +374,8 @@ def sampling_seconds(
     if is_cpu:
         rows = memory.rows_at_once(memory.sampled_row_bytes(shape, prompt, limit), math.ceil(rows))
     steps = tokens / rows if engine == "vllm" else math.ceil(amount / rows) * limit
-    # A decoding step reads only its tokens' rows of an untied input embedding. A tied embedding is
-    # also the output layer and is read completely.
+    # Of an untied input embedding, a decoding step reads only the rows of the current tokens. A tied
+    # embedding is also the output layer and is read completely.
     weights = memory.parameters(shape) - (
         0 if shape["tied"] else shape["vocabulary"] * shape["hidden_size"]
     )

@@ -64,7 +64,7 @@ def format_lines(rows: list[dict]) -> list[str]:
         return []
     lines = [
         "",
-        "Labels that a run buys, including the labels that its policy needs before the choice:",
+        "Largest number of labels that a run buys, including the labels that its policy needs before the choice:",
     ]
     for study, task, pool in dict.fromkeys(
         (row["study"], row["task"], row["pool"]) for row in rows

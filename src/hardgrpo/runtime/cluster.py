@@ -153,14 +153,14 @@ def _problems(request: Request, partitions: list[Partition], accounts: set[str] 
             request.mem_mb,
             lambda node: node.mem_mb,
             "MB",
-            f"choose a partition with larger nodes, or lower it with set-resources {request.rule}:mem_mb",
+            f"choose a partition with larger nodes, or lower the request with set-resources {request.rule}:mem_mb",
         ),
         (
             "cpus_per_task",
             request.cpus,
             lambda node: node.cpus,
             "CPUs",
-            f"choose a partition with larger nodes, or lower it with set-resources {request.rule}:cpus_per_task",
+            f"choose a partition with larger nodes, or lower the request with set-resources {request.rule}:cpus_per_task",
         ),
     ]
     exceeded = False

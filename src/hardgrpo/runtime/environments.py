@@ -132,7 +132,9 @@ def add_gpu_arguments(parser) -> None:
     parser.add_argument(
         "--gpus", type=int, default=0, help="GPUs that the program needs; 0: compute on the CPU"
     )
-    parser.add_argument("--gpu-name", help="requested kind of GPU, by the scheduler's name")
+    parser.add_argument(
+        "--gpu-name", help="kind of GPU that the job requested, as the scheduler names it"
+    )
     parser.add_argument(
         "--gpu-gib",
         type=float,

@@ -55,7 +55,7 @@ def atomic(path: str | Path) -> Iterator[Path]:
             )
             if temporary.is_file() or (old_names and not old_names & new_names):
                 raise UserError(
-                    f"{path}: a folder with other content is in the way; name another output or move it away"
+                    f"{path}: a folder with other content is in the way; name another output or move this folder away"
                 )
             if path.is_symlink():
                 raise UserError(
@@ -121,7 +121,7 @@ def read_text(path: str | Path, errors: str = "strict", encoding: str = "utf-8")
         is_utf16 = data[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
         is_table = str(path).lower().endswith((".csv", ".tsv"))
         raise UserError(
-            f"{path}: byte {error.start}: not UTF-8 text{' (UTF-16 by its mark)' if is_utf16 else ''};"
+            f"{path}: byte {error.start}: not UTF-8 text{' (its byte order mark says UTF-16)' if is_utf16 else ''};"
             f" save the file as UTF-8{' (in Excel: CSV UTF-8)' if is_table else ''}"
         ) from None
 

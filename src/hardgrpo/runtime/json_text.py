@@ -60,7 +60,7 @@ def parse_json(
         ) from None
     # for example a number of thousands of digits, or thousands of brackets
     except (ValueError, OverflowError, RecursionError):
-        raise refusal("a number or a nesting that is too large for JSON") from None
+        raise refusal("a number is too large for JSON, or the nesting is too deep") from None
 
 
 def nested_entries(value: object) -> Iterator[object]:

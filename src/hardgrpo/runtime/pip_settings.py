@@ -91,7 +91,7 @@ def missing_package(requirement: str, has_other_versions: bool) -> str:
         else f"pip finds no file of this package for {system}: the index does not have it, or cannot be reached (pip config list)"
     )
     return (
-        f"error: {requirement}: {problem}; if it was removed, put its file into a folder and run again with PIP_FIND_LINKS=FOLDER"
+        f"error: {requirement}: {problem}; if the index has removed the file, put a copy into a folder and run again with PIP_FIND_LINKS=FOLDER"
         " (checksums are compared), or change the pin in envs/*.txt and run make locks: docs/reproduce.md#if-a-download-is-gone"
     )
 

@@ -21,7 +21,7 @@ def problem(version):
     remedy = (
         f"this machine has {', '.join(usable)}: make PYTHON={usable[0]} ..."
         if usable
-        else "this machine has none with venv; install one from your system's packages or with uv, for example: uv python install 3.13"
+        else "this machine has no such Python with venv; install one from your system's packages or with uv, for example: uv python install 3.13"
         " && make PYTHON=$(uv python find 3.13) ..."
     )
     version_text = ".".join(str(part) for part in version[:3])

@@ -173,7 +173,7 @@ def problems(jobs: Iterable[tuple], at_once: int) -> list[tuple]:
     for (limit, owner), count in queues.items():
         if min(count, at_once) > limit:
             remedy = (
-                f"set jobs: {limit} in slurm/config.yaml, or fewer if you have other jobs there"
+                f"set jobs: {limit} in slurm/config.yaml, or to a lower number if you have other jobs in the queue"
                 if limit
                 else "name another account or QOS"
             )
@@ -191,7 +191,7 @@ def _excess(rule: str, name: str, amount: float, limit: float, owner: str) -> tu
     remedy_in_run = (
         "lower the model's gpus in config/models.yaml"
         if resource == "gpu"
-        else f"lower it with set-resources {rule}:{resource}"
+        else f"lower the request with set-resources {rule}:{resource}"
     )
     remedy = f"{remedy_in_run}, or name another QOS (slurm-qos in slurm/config.yaml)"
     text = f"{amount} {unit} requested, at most {limit:.0f} allowed by {owner}; {remedy}"

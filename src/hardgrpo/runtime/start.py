@@ -73,7 +73,7 @@ def check(args: argparse.Namespace) -> None:
             cli.parse_config([entry])
         except ValueError:
             raise UserError(
-                f"--config {entry}: '{key}' is not a key of the configuration; expected one of config.yaml, such as study=mini"
+                f"--config {entry}: '{key}' is not a key of the configuration; expected a key of config.yaml, such as study=mini"
             ) from None
     for name in args.configfile or ():
         files.read_yaml(name)

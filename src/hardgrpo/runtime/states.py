@@ -316,8 +316,8 @@ def _ask_to_stop(state: Path, holder: str) -> None:
             process = psutil.Process(int(holder_fields["process"]))
             if int(holder_fields["process"]) == 1 or not _has_open(process, state / "lock"):
                 raise UserError(
-                    f"{state}: the lock names {holder}, but another process holds the lock (the number of an ended process may have been reused,"
-                    f" or belong to another container); nothing was stopped: find the process (fuser -v {state / 'lock'}), {remedy}"
+                    f"{state}: the lock names {holder}, but another process holds the lock (the process number may have been reused after the"
+                    f" holder's end, or may belong to another container); nothing was stopped: find the process (fuser -v {state / 'lock'}), {remedy}"
                 )
             process.send_signal(signal.SIGTERM)  # psutil refuses if the process id has been reused
         except psutil.NoSuchProcess:

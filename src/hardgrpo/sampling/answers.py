@@ -72,7 +72,7 @@ class AnswerFile:
         with open(self.path, "rb") as stream:
             stream.seek(self.position)
             for line in stream:
-                # another program is writing the line, or was killed
+                # another program is still writing this line, or was killed while it wrote
                 if not line.endswith(b"\n"):
                     break
                 self.position += len(line)

@@ -22,8 +22,8 @@ from hardgrpo.sampling import decoding, model_folders
 from hardgrpo.sampling.requests import Completion, Request
 from hardgrpo.study import memory
 
-# Share of a GPU's memory, without weights, for the completions that are sampled at once. A layer's
-# cache exists twice while rows are removed, and the allocator needs slack.
+# The completions of a batch may use this share of the GPU memory that the weights leave free. The
+# rest is for the allocator, and for the second copy of a layer's cache while rows are removed.
 GPU_SHARE = 0.6
 
 
@@ -49,7 +49,7 @@ def sample(
     caller requests the next list. `chat` are arguments of the chat template. The engine calls
     `on_ready()` when it has started, and `on_batch(completions)` with the number of completions
     after each batch. transformers samples at most `batch` completions at once, and fewer if they do
-    not fit into memory. `precision` is that of `load`; vLLM does not use it.
+    not fit into memory. `precision` is an argument of `load`; vLLM ignores it.
     """
     adapters = list(adapters)
     for adapter in filter(None, adapters):
@@ -135,7 +135,7 @@ def end_tokens(folder: str, tokenizer) -> list[int]:
     end_token_ids = sorted({token for token in token_ids if token is not None})
     if not end_token_ids:
         raise UserError(
-            f"{folder}: neither the configuration nor the tokenizer defines a token that ends a completion; add eos_token_id to its config.json"
+            f"{folder}: neither the configuration nor the tokenizer defines a token that ends a completion; add eos_token_id to the model's config.json"
         )
     return end_token_ids
 
@@ -145,7 +145,7 @@ def check_chat_template(tokenizer, folder: str) -> None:
     if not tokenizer.chat_template:
         raise UserError(
             f"{folder}: the tokenizer has no chat template, so it cannot make a prompt from a question; take an instruction-tuned model"
-            " or put a chat_template.jinja into its folder"
+            " or put a chat_template.jinja into this folder"
         )
 
 

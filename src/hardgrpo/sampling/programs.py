@@ -42,7 +42,7 @@ def build_parser(description: str) -> argparse.ArgumentParser:
         "--server",
         default={},
         type=files.as_object,
-        help="the inference server's address, environment variable with its key, price and limits, as JSON",
+        help="the inference server as JSON: its address, price and limits, and the environment variable that holds the key",
     )
     parser.add_argument(
         "--state", default=paths.STATES, help="folder that stores completions for later calls"

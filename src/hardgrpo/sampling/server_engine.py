@@ -52,7 +52,7 @@ LLAMA_CPP_PYTHON = "me"  # the owner that llama-cpp-python's server states for i
 TRANSIENT = (408, 409, 425, 429)  # statuses below 500 after which the same request may succeed
 SEEDS = 2**31  # number of different seeds; every server accepts seeds of 32 bits
 # Values with which a server samples from the model's complete distribution. By default, servers cut
-# the distribution, different servers by different parameters.
+# the distribution. Which parameters do so depends on the server.
 WHOLE_DISTRIBUTION = {
     "top_p": 1.0,
     "top_k": 1_000_000,
@@ -77,7 +77,7 @@ OPTIONAL = {
         "|".join(WHOLE_DISTRIBUTION),
         "the server's own settings may cut the distribution of tokens",
     ),
-    # left out only of requests with temperature 1, the default of most servers
+    # left out only from requests with temperature 1, the default of most servers
     "temperature": (r"\btemperature", "the server samples at its default temperature"),
     # Unlike the other parameters, `stream` is sent only if a server demands it.
     "stream": (
@@ -149,7 +149,7 @@ def read_address(settings: dict) -> Address:
         detail = error.errors(include_url=False, include_input=False)[0]
         problem = f"{'.'.join(map(str, detail['loc']))}: {detail['msg']}"
     except TypeError:
-        problem = "kind, model or endpoint is set"
+        problem = "kind, model and endpoint must not be set"
     raise UserError(
         f"--server: {problem}; expected url, and optional key, concurrency, timeout, price and most_money, as in a source of kind server"
     )
@@ -279,7 +279,7 @@ class Sampler:
             raise self.failure
         if FEWEST_GROUPS <= self.groups == self.equal_groups:
             self._report(
-                f"the samples of every prompt are equal ({self.groups} groups), so pass rates are only 0 or 1; the server may ignore"
+                f"all samples of a prompt are equal, for every prompt ({self.groups} groups), so pass rates are only 0 or 1; the server may ignore"
                 " seeds and temperature, or repeat stored answers: switch its cache off"
             )
         return [self.stored[key] for key in keys]
@@ -533,7 +533,7 @@ class Sampler:
             remedy = (
                 f"check the key in {self.address.key}"
                 if self.address.key
-                else "name the variable with the server's key as `key`"
+                else "set `key` to the name of the environment variable that holds the server's key"
             )
         elif 300 <= failure.status < 400:
             problem += (
@@ -543,7 +543,7 @@ class Sampler:
         elif failure.is_about_context:
             return self._unusable_prompt(
                 request,
-                f"has up to {self.max_tokens} tokens, which with the prompt exceed the model's context ({problem})",
+                f"has up to {self.max_tokens} tokens, which together with the prompt exceed the model's context ({problem})",
             )
         elif failure.status in (404, 405) or re.search(MODEL_WORDS, failure.words, re.IGNORECASE):
             problem += await self._list_models()

@@ -111,7 +111,7 @@ def export(
             (row["logp_difference_max"] for row in rows[offset:] if "logp_difference_max" in row),
             default=None,
         ),
-        # Seconds and tokens of this job only, without the first round, as in the key `seconds`.
+        # Seconds and tokens of the updates of this round, including updates before an interruption.
         update_seconds=round(sum(timing_row["seconds"] for timing_row in own_timing), 3),
         completion_tokens=round(sum(row["tokens_mean"] * row["rollouts"] for row in rows[offset:])),
         # Checksum of the base weights under the adapter (training must not change these weights),

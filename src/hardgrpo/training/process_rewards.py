@@ -15,9 +15,10 @@ As in the released code (verl, recipe/prime), a sampling step first trains the r
 computes the token rewards with the updated reward model. All token rewards of a step are divided by
 one number: the largest absolute suffix sum in the step. The suffix sum of a token is its reward
 plus the rewards of all later tokens. A completion's last token, which carries the outcome, has no
-process reward. This module follows equation 5. The released code differs: it subtracts n / (n - 1) times the
-mean over all n rollouts of the group, and standardises the advantages. The paper also samples until there are enough prompts with a pass rate of .2 to .8 for
-an update. Here, the recipe's `selector` can apply such a filter.
+process reward. This module follows equation 5. The released code differs: it subtracts n / (n - 1)
+times the mean over all n rollouts of the group, and standardises the advantages. The paper also
+repeats the sampling until enough prompts for an update have a pass rate of .2 to .8. Here, the
+recipe's `selector` can apply such a filter.
 
 The reward model has no modules of its own: during the reward model's passes, the modules of the
 trained model use the reward model's weights. For a model with an adapter, only the adapter's

@@ -35,8 +35,9 @@ def schedule(ids: list[str], updates: int, prompts_per_update: int, seed: int) -
 def schedule_with_unlabelled(
     subset: list[str], unlabelled: list[str], recipe: dict, seed: int
 ) -> list[str]:
-    """Like `schedule`, but the last prompts of each update, a share `majority_share`, are unlabelled.
-    Raise a `UserError` if the recipe needs unlabelled prompts and there are none."""
+    """Like `schedule`, but the last prompts of each update are unlabelled. `majority_share` is their
+    share of the update. Raise a `UserError` if the recipe needs unlabelled prompts and there are
+    none."""
     updates, size = recipe["updates"], recipe["prompts_per_update"]
     unlabelled_size = round(settings.majority_share(recipe) * size)
     if not unlabelled_size:
@@ -147,7 +148,7 @@ def check_machine(recipe: dict, hardware: Hardware) -> None:
     if hardware.processes > 1 and settings.is_online(recipe):
         key = "selector" if recipe.get("selector") else "process"
         raise UserError(
-            f"recipe: {key}: a run with this key has one process, on at most one GPU; use an adapter, so that the model fits on one GPU"
+            f"recipe: {key}: a run with this key can have only one process and at most one GPU; use an adapter, so that the model fits on one GPU"
         )
 
 

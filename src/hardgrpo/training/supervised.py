@@ -103,9 +103,9 @@ def tokenize_solutions(spec: Spec, problems: dict, subset: list[str], tokenizer)
     """Rows of the training dataset by problem id: `input_ids` of prompt and solution, and
     `completion_mask` (1: in the loss).
 
-    Prompts without a solution have no row. Nor have prompts whose solution is longer than the
-    completion limit, because truncated solutions would teach the model not to finish. Raise a
-    `UserError` if there is no row.
+    Prompts without a solution have no row. Prompts whose solution is longer than the completion
+    limit have no row either, because truncated solutions would teach the model not to finish. Raise
+    a `UserError` if there is no row.
     """
     solution_texts, limit = solutions.read(spec.solutions), spec.completion_tokens
     rows, too_long = {}, []

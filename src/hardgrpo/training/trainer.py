@@ -175,8 +175,8 @@ def has_active_dropout(model) -> bool:
 
 
 def regroup(batches: list[dict]) -> list[dict]:
-    """Redistribute the rows of all micro-batches: rows with a nonzero advantage come before rows
-    without. In both parts, longer completions come first."""
+    """Redistribute the rows of all micro-batches: rows with a nonzero advantage come
+    first. Among these rows, and among the other rows, longer completions come first."""
     rows = {
         name: torch.cat([batch[name] for batch in batches]) if has_rows(value) else value
         for name, value in batches[0].items()
