@@ -244,10 +244,11 @@ def trained_row_bytes(shape: dict, recipe: dict, tokens: int) -> float:
     return 4.0 * tokens * (shape["layers"] * layer + 4 * shape["hidden_size"])
 
 
-def rows_at_once(row_bytes: float, rows: int, memory_bytes: float = CPU_BYTES) -> int:
-    """Number of `rows` that are computed at once: as many as fit into `memory_bytes`, at least
-    one."""
-    return max(1, min(rows, int(memory_bytes // row_bytes)))
+def rows_at_once(row_bytes: float, rows: int, memory_bytes: float | None = None) -> int:
+    """Number of `rows` that are computed at once: as many as fit into `memory_bytes` (None:
+    CPU_BYTES), at least one."""
+    available_bytes = CPU_BYTES if memory_bytes is None else memory_bytes
+    return max(1, min(rows, int(available_bytes // row_bytes)))
 
 
 def cpu_sampling_memory(shape: dict, completion_tokens: int, rows: int) -> float:
