@@ -11,7 +11,7 @@ estimates the time of each job; scripts/plan/calibrate.py corrects the estimates
 finished jobs.
 The program prints a table and writes plan.txt, plan.csv, jobs.csv, detectable.csv (the smallest
 effects that the design would detect), power.csv (the seeds needed to detect published differences),
-labels.csv (the largest number of labels that each run buys), plan.json and plan.html (with a Gantt
+labels.csv (the number of labels that each run buys at most), plan.json and plan.html (with a Gantt
 chart) to results/plan/.
 """
 
@@ -244,7 +244,7 @@ def job_row(job: plans.PlannedJob) -> dict:
 
 
 def largest_device(planned_jobs: list, models: dict, data: str) -> str:
-    """The key of `durations.TRAINING_SHARE` whose assumptions the plan states: "gpu" if a job needs a
+    """The device whose assumptions the plan states, a key of `durations.TRAINING_SHARE`: "gpu" if a job needs a
     GPU; else "wide cpu" if a model is wide (`durations.place`), else "cpu"."""
     if any(job.estimate.gpus for job in planned_jobs):
         return "gpu"
@@ -263,7 +263,7 @@ def assumptions(setting: plans.Setting, job_calibration, device: str) -> list[st
     gpu = durations.GPUS[setting.gpu] if with_gpus else durations.CORE
     sentences = [
         f"One {setting.gpu if with_gpus else 'core'}: {gpu.flops / 1e12:.3g} TFLOP/s ({'bf16, dense' if with_gpus else 'fp32'}),"
-        f" {gpu.bandwidth / 1e12:.3g} TB/s. Model and constants: docs/costs.md."
+        f" {gpu.bandwidth / 1e12:.3g} TB/s. Formulas and constants: docs/costs.md."
     ]
     if job_calibration:
         sentences.append(
@@ -341,8 +341,8 @@ def format_plan(plan: dict) -> str:
         ),
         "",
         "Smallest effects, in points, that the study detects with power 80 %. gain: the gain of a policy; difference: the difference of two",
-        "policies, corrected by Holm's method for all compared pairs of policies; primary: the difference of a primary claim (about two policies,",
-        "written down before the study is run), corrected for the number of tasks.",
+        "policies, corrected by Holm's method for all compared pairs of policies; primary: the difference of the two policies of a primary claim,",
+        "corrected for the number of tasks. A primary claim is written down before the study is run.",
         f"  {'study':<14} {'tested on':<24} {'seeds':>5} {'problems':>8} {'samples':>7} {'gain':>6} {'difference':>10} {'primary':>8}",
         *(
             f"  {row['study']:<14} {row['test']:<24} {row['seeds']:>5} {row['problems']:>8} {row['samples']:>7}"
@@ -368,7 +368,7 @@ def format_power(rows: list[dict]) -> list[str]:
     lines = [
         "",
         "Seeds needed to detect a published difference with power 80 %, and the GPU-hours of the runs (*: a claim that the study aims at):",
-        f"  {'claim':<28} {'model':<22} {'task':<22} {'published':>9} {'detectable with seeds':>21} {'seeds needed':>12} {'GPU-hours':>10}",
+        f"  {'claim':<28} {'model':<22} {'task':<22} {'published':>9} {'detectable, with seeds':>22} {'seeds needed':>12} {'GPU-hours':>10}",
     ]
     for row in rows:
         detectable_text = f"{100 * row['detectable']:.1f} with {row['seeds']}"

@@ -1,5 +1,5 @@
-"""Draw the sample of a pool's prompts that is annotated, and copy the pass rates of the sample. The
-model that predicts the pass rates of all prompts is fitted on this sample.
+"""Draw the prompts of a pool that are annotated first, and copy their pass rates from the file of
+difficulties. The model that predicts the pass rates of all prompts is fitted on this sample.
 
     python scripts/subsets/annotate_sample.py --questions results/tasks/swaps/questions.jsonl \\
         --share 0.02 --seed 0 --difficulty results/difficulty/tiny-seed0/swaps.csv \\

@@ -1,5 +1,5 @@
 """The explorer of completions in a browser: its numbers equal the numbers in the evaluation files,
-its links work, and texts of models are shown as text."""
+its links work, and completions are shown as plain text."""
 
 from urllib.parse import quote
 
@@ -205,7 +205,7 @@ def test_keys_move_between_problems_completions_and_pages(study, watched):
     assert watched.page.locator("#help").is_visible()
 
 
-def test_the_page_fits_windows_of_every_width_and_paper(study, watched):
+def test_the_page_fits_on_paper_and_in_windows_of_every_width(study, watched):
     row = quote("t/r/hard/0/sampled/1", safe="")
     watched.open(study.url + f"#open={quote('m/t/t-000', safe='')}&row={row}")
     for width, media, scheme in [

@@ -43,7 +43,7 @@ def test_the_miniature_gives_the_same_results_with_and_without_slurm(on_slurm, f
 
 REFUSED = {  # (changes to the profile's section for the cluster, arguments, words of the error)
     "more GPUs than a node has": ({}, ["--set-resources", "train_grpo:gpu=3"],
-        r"rule train_grpo: gpu: 3 nvidia_fake-sxm4-80gb GPUs requested on one node, at most 1 in partition gpu; .*kinds there: nvidia_fake-sxm4-80gb"),
+        r"rule train_grpo: gpu: 3 nvidia_fake-sxm4-80gb GPUs requested on one node, at most 1 in partition gpu; .*GPUs of these nodes: nvidia_fake-sxm4-80gb"),
     "a kind of GPU that no node has": ({"gpu_name": "h100"}, [],
         r"rule probe: gpu: 1 h100 GPUs requested on one node, at most 0 in partition gpu; correct gpu_partition or gpu_name"),
     "more memory than a node has": ({}, ["--set-resources", "evaluate_run:mem_mb=999999"],

@@ -30,7 +30,8 @@ def test_the_text_states_the_numbers_of_the_tables():
 @pytest.mark.slow
 def test_the_committed_tables_equal_a_new_computation():
     """The committed tables cover four test tasks. This test repeats only the simulation of
-    `swaps_hard` with 3 seeds: all 1,000 studies, with the same random numbers."""
+    `swaps_hard` with 3 seeds: all 1,000 studies, with the same random numbers. (Rows of McNemar's
+    test have 1 seed, because the test compares two runs.)"""
     harder = COMPONENTS[COMPONENTS.eval_task == "swaps_hard"]
     covered = pd.DataFrame(
         files.round_floats(simulation.coverage(harder, 1000, seeds_tried=(3,)), digits=6)
@@ -228,8 +229,8 @@ def test_variance_components_are_recovered_from_a_simulated_study(design):
         "problem_in_replicate": 0.05 + 0.02 * np.eye(arms),
     }
     # A base model that all replicates share does not vary over replicates. If each replicate has
-    # its own base model, the policies of a replicate inherit a part of the base model's effect on
-    # a problem.
+    # its own base model, a problem that is hard for the base model of a replicate is, in part, also hard
+    # for the models trained from it.
     if design == variance.SHARED:
         parts["number_in_replicate"] = variance.matrix_of(row.number_in_replicate)
         for matrix in parts.values():
@@ -252,8 +253,9 @@ def test_variance_components_are_recovered_from_a_simulated_study(design):
 
 @pytest.mark.slow
 def test_intervals_cover_if_each_replicate_has_its_own_base():
-    """Only 150 studies are simulated, so the bounds are wide. The policies inherit half of the
-    random effect that a base model has on a problem."""
+    """Only 150 studies are simulated, so the bounds are wide. The random
+    effects of a problem on two models of a replicate (base model and policies) have correlation
+    1/2."""
     row = SWAPS.assign(design=variance.OWN)
     arms = len(row.policies.item().split()) + 1
     row["replicate"] = variance.text_of((0.03 + 0.01 * np.eye(arms)).ravel())

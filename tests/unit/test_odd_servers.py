@@ -486,9 +486,7 @@ def test_no_key_is_sent_to_the_target_of_a_redirect(fails, monkeypatch, status):
         (200, {"message": "This endpoint's maximum context length is 192 tokens.", "code": 400}),
     ],
 )  # fmt: skip
-def test_the_error_about_too_little_context_names_the_prompt_for_every_wording_of_a_server(
-    fails, status, body
-):
+def test_the_error_names_the_prompt_however_a_server_words_too_little_context(fails, status, body):
     answer = (status, body if isinstance(body, str) else {"error": body})
     fails(
         lambda body, number: answer if "ball 3" in str(body) else completions_of(body),

@@ -107,7 +107,7 @@ def test_requests_that_a_node_fulfils_give_no_problem(request_):
         ),
         (
             Request("train", "gpu", gpus=1, gpu_name="v100"),
-            "(kinds there: 1g.10gb, h100, nvidia_a100_80gb)",
+            "(GPUs of these nodes: 1g.10gb, h100, nvidia_a100_80gb)",
         ),
         (
             Request("train", "gpu", gpus=2, gpu_name="1g.10gb"),

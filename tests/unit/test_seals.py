@@ -182,7 +182,7 @@ def test_ctrl_c_just_after_the_rename_leaves_no_old_seal(table, monkeypatch):
     )
 
 
-def test_a_later_write_ignores_the_seal_that_a_kill_after_the_rename_left(table, monkeypatch):
+def test_a_write_removes_the_backup_of_a_seal_that_a_killed_write_left(table, monkeypatch):
     seals.seal_path(table).rename(seals.seal_path(table).with_name(f".{table.name}.before"))
     table.write_text("gain\n0.5\n")
     with monkeypatch.context() as patched, pytest.raises(OSError, match="No space left"):

@@ -256,8 +256,9 @@ def test_predictions_are_between_0_and_1_for_all_pass_rates_of_the_anchor_prompt
 
 
 def test_uninformative_embeddings_do_not_reverse_predictions():
-    """If an anchor prompt has a high pass rate, the mean pass rate of the other anchor prompts is
-    low. A fit to these means would predict low pass rates for easy prompts."""
+    """With uninformative embeddings, the prediction of an anchor prompt from the others is their mean
+    pass rate. The higher the prompt's own pass rate, the lower this mean, so a fit to these means
+    would reverse the predictions."""
     shares = np.array([0.0, 0.25, 0.5, 0.75, 1.0, 0.25, 0.75, 0.5])
     of_others = (shares.sum() - shares) / (len(shares) - 1)
     assert online_selectors.calibrate(

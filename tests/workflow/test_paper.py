@@ -42,7 +42,7 @@ def write(world, study="mini"):
 
 @pytest.fixture(scope="module", params=STUDIES)
 def written(request, tmp_path_factory):
-    """(a world, the study whose numbers were written there). Tests must not change the world."""
+    """(a `World`, the study whose numbers were written there). Tests must not change the world."""
     world = World(tmp_path_factory.mktemp("written") / "world")
     write(world, request.param)
     return world, request.param
@@ -175,7 +175,7 @@ def test_the_paper_has_no_warnings_and_no_number_from_elsewhere(world, study):
     known_numbers = set(NUMBER.findall(" ".join(sources))) | set(map(str, range(60)))
     known_numbers |= set(
         NUMBER.findall(" ".join(re.findall(r"[a-z]\w*-\w+", " ".join(sources))).replace("-", ""))
-    )  # numbers of names without hyphens, because a line may break at a hyphen
+    )  # also numbers in hyphenated names after the hyphens are removed, because a line may break there
     strange = {number for number in NUMBER.findall(plain) if number not in known_numbers}
     assert not {
         number for number in strange if not set(re.split("[.,]", number)) <= known_numbers

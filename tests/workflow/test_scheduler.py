@@ -1,5 +1,5 @@
-"""Snakemake starts no timer when a job finishes: such timers would cost much processor time (see
-hardgrpo.workflow.startup)."""
+"""In this project, Snakemake starts no timer when a job finishes. By default it does, which costs
+much processor time (see hardgrpo.workflow.startup)."""
 
 import os
 import subprocess

@@ -31,7 +31,7 @@ SOURCE = {
 
 @pytest.fixture(scope="module")
 def unlabelled_world(tmp_path_factory, untrained) -> World:
-    """A world with a chosen subset. The pool is a file of JSON Lines without answers, and the
+    """A copy of the project (`World`) with a chosen subset. The pool is a file of JSON Lines without answers, and the
     policy chooses by agreement."""
     template = '{"name" :"n%d",  "my prompt": "%s %d", "\\u006eote": [1, {"a": null}]}'
     lines = [
@@ -340,7 +340,7 @@ def test_only_a_changed_answer_triggers_training_again(annotated_world, tmp_path
     assert record[0] != record[1]
 
 
-def test_a_policy_that_needs_all_answers_is_refused_for_an_annotated_task(annotated_world):
+def test_a_policy_other_than_annotated_is_refused_for_an_annotated_task(annotated_world):
     overlay = {"studies": {"own": {"arms": [{"policy": "random", "recipe": "mini"}]}}}
     (annotated_world.folder / "labelled.yaml").write_text(yaml.safe_dump(overlay))
     done = annotated_world.snakemake("-n", "--configfile", "my.yaml", "study.yaml", "labelled.yaml")

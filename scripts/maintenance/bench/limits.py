@@ -141,8 +141,8 @@ class Model:
     token."""
 
     def __init__(self, shape: dict, width: int):
-        # Count the parameters as if the embeddings were tied: the output layer is a matrix product,
-        # the input embedding only a lookup.
+        # Count one embedding matrix, as for tied embeddings: the output layer multiplies by its
+        # matrix, but the input embedding is a lookup, which costs almost nothing.
         count = memory.parameters(shape | {"tied": True})
         self.operations, self.weights = 2 * count, count * width
         self.cache = 2 * shape["layers"] * shape["key_value_heads"] * shape["head_size"] * width

@@ -17,8 +17,8 @@ COLUMNS += ["seeds", "seeds_only_here", "seeds_only_reference", "leaves_zero_out
 
 
 def compare(rows: list[dict], reference_rows: list[dict]) -> list[dict]:
-    """A row for each cell that occurs in `rows` or `reference_rows`, the local and the reference
-    table `decomposition_runs`. Gains are those at the last step, by the task's own grading.
+    """A row for each cell of `rows` (table `decomposition_runs` of the local study) or of
+    `reference_rows` (the same table of the reference). Gains are those at the last step, by the task's own grading.
 
     Gains are shares (0 to 1), averaged over the `seeds` that both tables have. In a cell without a
     common seed, the gains, the difference and its interval are nan. A single common seed gives no

@@ -1,8 +1,8 @@
 """The tests of claims. A test maps (claim, study) to rows: for every cell in which the study has
 the estimate, the estimate with its 95 % interval.
 
-The estimate is positive where the claim holds, unless the test's docstring says otherwise. In a
-claim, `arm` and `minus_arm` are the labels of the claim's arms (`label_arms`). Tests give no
+The estimate of a difference or a gain is positive where the claim holds, unless the test's
+docstring says otherwise. In a claim, `arm` and `minus_arm` are the labels of the claim's arms (`label_arms`). Tests give no
 verdict: analysis/verdicts.py judges the primary claims.
 """
 
@@ -84,8 +84,8 @@ def difference(claim: dict, study: Study) -> list[dict]:
 
 
 def difference_by_recipe(claim: dict, study: Study) -> list[dict]:
-    """`policy` minus `minus`, both trained by the same recipe: a row for each recipe of both
-    policies, except the study's first recipe."""
+    """`policy` minus `minus`, both trained by the same recipe: a row for each recipe with
+    which both policies were trained, except the study's first recipe."""
     rows = []
     for row in study.rows("differences", claim):
         recipe = row["recipe"]
@@ -218,8 +218,9 @@ def learnable(claim: dict, study: Study) -> list[dict]:
 
 
 def smaller_lead(claim: dict, study: Study) -> list[dict]:
-    """The lead of `policy` over `minus` in one model, minus the lead of `policy` over `minus` in a
-    model that the study's `weaker_signal` names, on the same task, unpaired."""
+    """The lead of `policy` over `minus` in a model that the study's `weaker_signal` does not name,
+    minus the same lead in a model that it names. Both leads are on the same task; their difference
+    is not paired."""
     leads = {cell_of(row): (row, interval) for row, interval in _leads(study, claim)}
     rows = []
     for weaker in (cell for cell in leads if cell[0] in study.weaker):

@@ -23,20 +23,23 @@ LAST_CHECKPOINTS = 5  # number of last checkpoints over which a mean is computed
 HARD_PASS_RATE = 0.3  # highest pass rate of a hard question, as in HE's released code
 # Hard questions are identified only if the base model has at least this many samples per question.
 FEWEST_SAMPLES = 5
-# {`at_most_percent` in the authors' file (`recorded_accuracies`): name of the set of questions}
+# {largest pass rate of the base model, in per cent (`at_most_percent` in the authors' file): name of
+# the set of questions}
 PUBLISHED_QUESTIONS = {100: "all", 30: "hard"}
 
 
 def recorded_runs(cells: list[Cell], published_runs: list[tuple[str, str, str, str]]) -> list[dict]:
-    """Rows of differences `value` - `minus_value`, by run (`policy`), subtracted run or `base`
-    (`minus`), and checkpoint (`at`).
+    """A row for each difference `value` - `minus_value`.
 
+    policy     the run
+    minus      the run that is subtracted, or `base`
     grading    task: by the task's grader; lenient: by the lenient grade, only for the last
                checkpoints and only if the two grades differ; published: accuracies that the authors
                published without completions
     questions  all: all test questions; hard: the questions on which the base model's pass rate is
                at most HARD_PASS_RATE
-    measure    accuracy; pass@k, where k is the number of samples; answered; finishing and
+    measure    accuracy; pass@k, where k is the smallest number of samples per question in the
+               compared checkpoints and the base model; answered; finishing and
                correctness, into which the difference in accuracy splits exactly
                (`statistics.decompose`)
     at         the number of updates, or last_5: the mean over the last five checkpoints that both
@@ -74,7 +77,7 @@ def _checkpoint_sets(steps: list[int]) -> list[tuple[str, list[int]]]:
 
 
 def _questions(cell: Cell) -> dict[str, np.ndarray]:
-    """{name of a set: (questions,) whether a question belongs to the set}."""
+    """{name of a set: array of the shape (questions,), true for the questions of the set}."""
     rates = cell.base_rates()[0]
     hard = {"hard": rates <= HARD_PASS_RATE + 1e-9} if cell.samples(0) >= FEWEST_SAMPLES else {}
     return {"all": np.ones(len(rates), bool)} | {

@@ -100,7 +100,7 @@ def _remove_unit(part: str, units: bool) -> str:
 
 def _format_value(value: Fraction, is_ratio: bool) -> str:
     r"""'5' for an integer, '\frac{1}{3}' for a ratio, otherwise a decimal with all digits.
-    Math-Verify rounds only decimals."""
+    A ratio stays a fraction, because Math-Verify rounds decimals before it compares them."""
     if value.denominator == 1:
         return str(value)
     if is_ratio:
@@ -123,8 +123,8 @@ def _is_equivalent(reference: str, answer: str) -> bool:
     }
     for left, right in sorted(sides):
         alternatives = _read_alternatives(left)
-        # As in Math-Verify, an answer that is a set matches a reference of inequalities, but not
-        # vice versa.
+        # As in Math-Verify, a completion's set can match a reference that is written as inequalities,
+        # but a completion's inequalities cannot match a reference that is written as a set.
         values = (alternatives and _read_alternatives(right, OR_WORD_OR_COMMA)) or _parsed(right)
         if verify(alternatives or _parsed(left), values, timeout_seconds=None):
             return True
@@ -141,8 +141,8 @@ def _is_expression(text: str) -> bool:
 
 
 def _with_imaginary_unit(text: str) -> str:
-    """Replace i by SymPy's I. Math-Verify reads i as a real variable in '5i' and as a complex one
-    in '5 i'."""
+    """Replace i by SymPy's I. Math-Verify reads i as a variable: with real values in '5i', with
+    complex values in '5 i'."""
     return IMAGINARY.sub("I", text)
 
 
@@ -168,8 +168,8 @@ def _parsed(text: str) -> list:
 
     config = LatexExtractionConfig(boxed_match_priority=0)
     config = replace(config, normalization_config=replace(config.normalization_config, units=False))
-    # The first match is the complete text. With more matches, Math-Verify would take any fraction
-    # from a text that it cannot read.
+    # The first match is the complete text. If Math-Verify were allowed further matches, it would take
+    # some fraction out of a text that it cannot read as a whole.
     return parse(
         rf"\boxed{{{text}}}", [config], extraction_mode="first_match", parsing_timeout=None
     )
@@ -194,8 +194,8 @@ def _differ(a, b, vanishing: bool = False) -> bool:
     """Whether two values differ although Math-Verify calls them equal.
 
     Math-Verify compares six decimals, and its `evalf(chop=True)` replaces small numbers by zero, so
-    that 1/2^99 equals 1/2^98. With `vanishing`, coefficients of variables are compared without
-    `chop`.
+    that 1/2^99 equals 1/2^98. With `vanishing`, expressions with variables are also compared,
+    without `chop`; otherwise such expressions do not count as different.
     """
     from math_verify.grader import get_pct_val
     from sympy import Float, MatrixBase, MatrixExpr, nan, oo, zoo
@@ -204,7 +204,7 @@ def _differ(a, b, vanishing: bool = False) -> bool:
         isinstance(value, MatrixBase | MatrixExpr) or get_pct_val(value) is not None
         for value in (a, b)
     ):
-        return False  # Math-Verify compares elements separately, and percentages also as numbers
+        return False  # elements of a matrix are compared one by one; 50 % equals 50 and 1/2
     a, b = a.doit(), b.doit()
     if any(value.has(nan, zoo, oo, -oo) for value in (a, b)):
         return a != b or a.has(nan, zoo)
@@ -289,7 +289,8 @@ def _make_reset() -> Callable[[str], None]:
                 cached.cache_clear()
             draws.rng.setstate(states[0])
             random.setstate(states[1])
-        # a number that depends only on the question, far from the dummy symbols of SymPy's import
+        # The numbers of SymPy's dummy symbols start at a number that depends only on the question and
+        # is far above the numbers of the dummy symbols that SymPy creates when it is imported.
         dummies = Dummy._count = zlib.crc32(question.encode()) << 20
 
     return reset

@@ -68,7 +68,8 @@ class Partition:
 def problems(
     requests: Iterable[Request], partitions: list[Partition], accounts: set[str] | None
 ) -> list[str]:
-    """One line for each rule, partition and requested resource that the cluster cannot provide.
+    """One line for each combination of rule, partition and resource for which the cluster cannot
+    provide the requested amount.
 
     `accounts` are the user's accounts in lower case; None if the cluster does not list accounts.
     """
@@ -134,7 +135,7 @@ def _problems(request: Request, partitions: list[Partition], accounts: set[str] 
     if request.gpus > 1 and re.search(r"\d+g\.\d+gb", request.gpu_name or ""):
         text = (
             f"{request.gpus} slices {request.gpu_name} requested, but CUDA shows only one MIG slice to a process; name whole GPUs in gpu_name in"
-            " slurm/config.yaml, or lower count of the model's gpus in config/models.yaml"
+            " slurm/config.yaml, or lower `count` under `gpus` of the model in config/models.yaml"
         )
         yield "gpu", request.gpus, text
         return
@@ -146,7 +147,7 @@ def _problems(request: Request, partitions: list[Partition], accounts: set[str] 
             lambda node: node.count(request.gpu_name),
             f"{request.gpu_name} GPUs" if request.gpu_name else "GPUs",
             "correct gpu_partition or gpu_name in slurm/config.yaml, or the model's gpus in config/models.yaml"
-            + (f" (kinds there: {kinds})" if kinds else ""),
+            + (f" (GPUs of these nodes: {kinds})" if kinds else ""),
         ),
         (
             "mem_mb",

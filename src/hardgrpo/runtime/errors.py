@@ -248,8 +248,8 @@ def explain(error: BaseException) -> str | None:
         words.lower() in str(error).lower() for words in GPU_FULL_WORDS
     ):
         return (
-            f"the GPU's memory is full ({str(error).splitlines()[0]}); lower the task's completion_tokens or (in training) the"
-            " model's micro_batch or vllm_memory, set vllm_sleep: true, or give the model more `gpus` in config/models.yaml; finished results are untouched"
+            f"the GPU's memory is full ({str(error).splitlines()[0]}); lower the task's completion_tokens, or give the model"
+            " more `gpus` in config/models.yaml; in training, also lower the model's micro_batch or vllm_memory, or set vllm_sleep: true; finished results are untouched"
         )
     if hardgrpo.is_out_of_memory(error):
         return f"more memory is requested than is available ({printable(error) or 'amount unknown'}); lower the request, or use a larger machine"

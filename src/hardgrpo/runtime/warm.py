@@ -3,8 +3,8 @@ libraries once and forks for each program.
 
 Loading takes several seconds, a large part of each short job of a small study (measured by `make
 bench ONLY=startup`). If jobs run on the same machine as Snakemake, the workflow
-(hardgrpo.workflow.startup) sets HARDGRPO_WARM to the path of a socket; HARDGRPO_WARM=off turns the
-server off. The first program that needs torch starts the server, which ends with Snakemake. The
+(hardgrpo.workflow.startup) sets HARDGRPO_WARM to a path from which the path of a socket is
+made; HARDGRPO_WARM=off turns the server off. The first program that needs torch starts the server, which ends with Snakemake. The
 workflow keeps a path that is already set, so the tests can share a server. The server loads only
 libraries; each fork loads the project's current code from the clone of its program.
 
@@ -75,7 +75,8 @@ def run(main: Callable[[], None], may_start: bool = True) -> None:
     """Run `errors.run(main)` in a fork of the server, which is started if necessary.
 
     If `may_start` is false, no server is started: if no server is running, `main` runs in this
-    process. Without a running server, a program that needs no torch is faster this way.
+    process. This is for programs that need no torch: for them, starting a server takes longer than
+    running `main` in this process.
     """
     environments.prepare_exact()
     path = os.environ.pop(SOCKET, None)  # child processes (torchrun) do not use the server
@@ -317,13 +318,13 @@ def become(
     # group of its own, this process does not also receive them from the terminal.
     os.setpgid(0, 0)
     os.nice(max(0, niceness - os.nice(0)))
-    # Linux only: this process is killed when the server ends, because nothing else could report the
-    # program's exit status
+    # Linux only: this process is killed when the server ends, because only the server can report the
+    # exit status of this process
     with contextlib.suppress(AttributeError):
         ctypes.CDLL(None).prctl(KILL_WITH_PARENT, signal.SIGKILL)
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # `errors.run` catches it
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # `errors.run` then installs a handler
     signal.pthread_sigmask(signal.SIG_UNBLOCK, FORWARDED_SIGNALS)
     for number, stream in enumerate(streams):
         os.dup2(stream, number)

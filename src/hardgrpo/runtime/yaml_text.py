@@ -30,7 +30,7 @@ class _Yaml(yaml.SafeLoader):  # libyaml's loader would crash on deep nesting
     merged = 0
 
     def flatten_mapping(self, node):
-        """Copy the entries that merge keys (<<) name. Entries are counted before they are copied,
+        """Copy the entries to which merge keys (<<) refer. Entries are counted before they are copied,
         because each line of a text can multiply the number of entries by ten."""
         for key, value in node.value:
             for source in value.value if isinstance(value, yaml.SequenceNode) else [value]:
@@ -44,7 +44,7 @@ class _Yaml(yaml.SafeLoader):  # libyaml's loader would crash on deep nesting
 
 
 LARGEST_YAML = 1_000_000  # entries, counted again for each alias
-MOST_MERGED = 100_000  # entries that merge keys copy
+MOST_MERGED = 100_000  # entries that are copied by merge keys
 
 
 def parse_yaml(text: str, path: str | Path):

@@ -29,11 +29,12 @@ BUDGET_FORMS = (
 
 @dataclass(frozen=True)
 class Subset:
-    """Chosen ids in the order in which the rule takes them, and the number of candidates that are
-    tied with the last chosen prompt."""
+    """Chosen ids in the order in which the rule takes them, and the number of tied candidates. Tied
+    are the candidates with the measure of a prompt at a boundary of the choice; if a rule chooses
+    at random, all candidates."""
 
     ids: list[str]
-    tied: int  # number of tied candidates; 0 if all tied candidates were chosen
+    tied: int  # number of tied candidates; 0 if a measure decided between all candidates
     tied_chosen: int  # number of tied candidates that were chosen
 
 
@@ -63,7 +64,7 @@ class Rule:
     description: str  # describes the chosen prompts in docs/configuration.md
     needs: tuple[str, ...] = ("budget",)  # required keys of a policy with this rule
     accepts_by: bool = False  # whether a policy may have the key `by`
-    # if false, the rule can choose before any prompt is sampled or annotated
+    # if false, the rule needs neither pass rates nor a signal
     needs_measure: bool = True
     # whether bounds of the pass rates can decide the subset, see early_stopping.py
     by_bounds: bool = False
@@ -94,7 +95,8 @@ def labels(
 ) -> int:
     """Number of reference answers that a run needs. The policy needs the answers of the whole pool,
     of a sample, or none. Training needs the answers of the chosen prompts, or none if the reward is
-    not `correct`. An answer that policy and training both need is counted once.
+    not `correct`. An answer that policy and training both need is counted once
+    (with `sampled`, the number is an upper bound).
 
     `pool`, `sample`, `chosen` and `sampled` are numbers of prompts. `sampled` is given if the run
     may sample only some of the chosen prompts: with a selector, or with the rule `all`.
@@ -105,7 +107,7 @@ def labels(
     if recipe.get("reward", "correct") != "correct":
         return needed_to_choose
     if sampled is not None and 0 < needed_to_choose < chosen:
-        # upper bound, because some annotated prompts may also be sampled
+        # upper bound, because a prompt that was annotated for the choice may also be trained on
         return min(chosen, needed_to_choose + sampled)
     return max(needed_to_choose, chosen if sampled is None else sampled)
 

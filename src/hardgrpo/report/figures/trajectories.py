@@ -10,8 +10,9 @@ COLUMNS += ["epochs", "prompts", "seeds"]
 
 
 def draw(trajectories):
-    """A panel for each model, task and entry of SERIES. A point is the mean share of groups in a
-    stretch of epochs, drawn at the middle of the stretch."""
+    """A panel for each model, task and entry of SERIES. A policy chooses by the first epochs.
+    The later epochs are divided into equal stretches; a point is the mean share of groups in a
+    stretch, drawn at its middle."""
     stretches = trajectories[trajectories.stretch.notna()]
     models, policies = stretches.model.nunique(), list(dict.fromkeys(stretches.policy))
     groups = plotting.groups(stretches, ["model", "task"])
@@ -32,6 +33,6 @@ def draw(trajectories):
                 *([plotting.panel_title(model, task, task, models)] if models > 1 else []),
             )
     axes[0].set_ylim(-4, 104)
-    plotting.outer_labels(axes, "position in the later epochs (%)", "groups (%)")
+    plotting.outer_labels(axes, "position in the epochs after the choice (%)", "groups (%)")
     plotting.legend(figure, axes)
     return figure, stretches[COLUMNS]

@@ -66,8 +66,8 @@ def subsets(subsets: pd.DataFrame):
             if subsets.held_out_pass_rate.notna().any()
             else []
         ),
-        number(subsets, "boundary_pass_rate", ("edge ", P_HAT), "{:.2f}".format),
-        number(subsets, "tied", "tied, at edge", integer),
+        number(subsets, "boundary_pass_rate", ("boundary ", P_HAT), "{:.2f}".format),
+        number(subsets, "tied", "tied, at boundary", integer),
         number(subsets, "tied_chosen", "chosen, of tied", integer),
     ]
 
@@ -96,7 +96,7 @@ def lead_regressions(lead_regressions: pd.DataFrame):
         text(frame, "task", "task"),
         text(frame, "minus", "lead over"),
         text(frame, "predictor", "regressed on", PREDICTORS.get),
-        numbers("slope, pp per point [95 %]", [hundredths(*values) for values in ends]),
+        numbers("slope, pp per pp [95 %]", [hundredths(*values) for values in ends]),
         numbers(
             R_SQUARED,
             [
