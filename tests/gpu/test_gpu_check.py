@@ -112,7 +112,7 @@ def test_missing_requirements_of_a_check_are_reported(world):
     assert (
         done.returncode == 1
         and "manifest.json is missing" in done.stderr
-        and "snakemake inputs" in done.stderr
+        and "snakemake --profile laptop results/models/tiny" in done.stderr
     )
     done = check(world.folder, **NO_VLLM)
     assert (
