@@ -33,6 +33,6 @@ def draw(trajectories):
                 *([plotting.panel_title(model, task, task, models)] if models > 1 else []),
             )
     axes[0].set_ylim(-4, 104)
-    plotting.outer_labels(axes, "position in the epochs after the choice (%)", "groups (%)")
+    plotting.outer_labels(axes, "epochs after the choice (%)", "groups (%)")
     plotting.legend(figure, axes)
     return figure, stretches[COLUMNS]
