@@ -183,8 +183,8 @@ def test_vllm_has_room_for_weights_and_cache(model):
 
 
 def test_rollouts_of_transformers_are_part_of_the_memory_that_was_measured():
-    """A run of recipe as_written without vLLM occupied about 6 GiB of an H200 (8.07 GiB minus about
-    2 GiB of another process). An estimate that leaves out the rollouts is 2.8 GiB."""
+    """While a run of recipe as_written without vLLM trained on an H200, 8.07 GiB of the GPU were in
+    use, including another process. An estimate that leaves out the rollouts is 2.8 GiB."""
     recipe = CONFIG["recipes"]["as_written"] | {"generation": "transformers"}
     gpus = {"count": 1, "micro_batch": 16, "vllm_memory": 0.3, "vllm_sleep": True}
     shape = CONFIG["models"]["smollm2-135m"]["shape"]

@@ -54,8 +54,8 @@ BF16_SPEEDUP = 2.6
 # assumed, because no run of real size has been measured.
 SAMPLING_SHARE = {"vllm": 0.27, "transformers": 0.27, "cpu": 0.2, "wide cpu": 1.0}
 TRAINING_SHARE = {"gpu": 0.3, "cpu": 0.5, "wide cpu": 1.0}
-# overhead per layer and decoding step; for transformers, from a GPU's host: 1.0e-3 s of processor
-# time with Qwen2.5-0.5B, and 1.4e-3 s beside other jobs with SmolLM2-135M (docs/gpus.md)
+# overhead per layer and decoding step; for transformers, measured on the host of an H200: 1.0e-3 s
+# under a profiler (shape of Qwen2.5-0.5B), and 1.4e-3 s beside other jobs (SmolLM2-135M)
 LAYER_SECONDS = {"vllm": 2e-5, "transformers": 1e-3, "cpu": 7e-4, "wide cpu": 7e-4}
 # imports and the start of the engine
 START_SECONDS = {"vllm": 90.0, "transformers": 30.0, "cpu": 5.0, "wide cpu": 15.0}

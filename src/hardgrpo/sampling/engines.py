@@ -250,8 +250,8 @@ def rows_at_once(model, prompt_tokens: int, max_tokens: int, batch: int) -> int:
     width = model.dtype.itemsize
     row_bytes = memory.sampled_row_bytes(shape, prompt_tokens, max_tokens, width)
     total_bytes = torch.cuda.get_device_properties(model.device).total_memory
-    free_bytes = total_bytes - memory.parameters(shape) * width - memory.CONTEXT_BYTES
-    return memory.rows_at_once(row_bytes, batch, GPU_SHARE * free_bytes)
+    bytes_beside_weights = total_bytes - memory.parameters(shape) * width - memory.CONTEXT_BYTES
+    return memory.rows_at_once(row_bytes, batch, GPU_SHARE * bytes_beside_weights)
 
 
 def adapted_models(model, adapters: list[str | None]) -> Iterator[tuple]:
