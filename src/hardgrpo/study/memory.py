@@ -195,14 +195,14 @@ def _rollout_bytes(
     shape: dict, recipe: dict, completion_tokens: int, processes: int, width: float
 ) -> float:
     """Bytes that one of `processes` needs while transformers samples its share of an update's
-    rollouts on a GPU: the cache of keys and values, the widest layer for the tokens of each distinct
-    prompt, and the scores of one token with four copies in float32 (`decoding.GlobalSampling`).
-    `width` is the number of bytes per value."""
+    rollouts on a GPU: the cache of keys and values, the activations of the widest layer for each
+    prompt (once for all its rollouts), and the scores of one token with four float32 copies
+    (`decoding.GlobalSampling`). `width` is the number of bytes per value."""
     rollouts = settings.texts_per_update(recipe) / processes
-    cache = _cache_values(shape, PROMPT_TOKENS + completion_tokens) * width
-    prompt = PROMPT_TOKENS * _prompt_layer(shape) * width
-    scores = shape["vocabulary"] * (width + 4 * 4.0)
-    return rollouts * (cache + prompt / recipe["group_size"] + scores)
+    cache_bytes = _cache_values(shape, PROMPT_TOKENS + completion_tokens) * width
+    prompt_bytes = PROMPT_TOKENS * _prompt_layer(shape) * width
+    score_bytes = shape["vocabulary"] * (width + 4 * 4.0)
+    return rollouts * (cache_bytes + prompt_bytes / recipe["group_size"] + score_bytes)
 
 
 # --- completions sampled by transformers ---
