@@ -48,7 +48,7 @@ drawing = Drawing(config, studies, workflow, startup.has_tex(workflow), startup.
 if startup.is_report_call():
     config |= drawing.landing()
 drawing.suggest_pdf(config["study"])
-startup.write_plan_facts(config, machine.setting(workflow))
+startup.write_plan_facts(config, machine.setting(workflow), workflow)
 
 # Container images for `--sdm apptainer`; otherwise jobs run in the environments of the Makefile.
 IMAGE = images.PATHS

@@ -87,7 +87,7 @@ def main() -> None:
     parser.add_argument(
         "--update-inputs",
         action="store_true",
-        help="write the checksums of the fetched files to the lock",
+        help="replace the lock's entry by an entry for the fetched files",
     )
     args = parser.parse_args()
 
@@ -113,8 +113,8 @@ def main() -> None:
 
 
 def fetch_hub(args: argparse.Namespace, folder: Path) -> tuple[dict, str]:
-    """Fetch a model from a hub. Return (fields for the manifest, description: the model's origin,
-    and "as locked", "new in the lock" or "replaced in the lock")."""
+    """Fetch a model from a hub. Return (fields for the manifest, description). The description is
+    one text: the model's origin, then "as locked", "new in the lock" or "replaced in the lock"."""
     name, revision = args.source["repository"], args.source["revision"]
     gated, licence = args.source.get("gated"), args.source.get("licence")
     terms = (
@@ -165,7 +165,8 @@ def download_hub(name: str, revision: str, terms: str, folder: Path) -> str:
 
 
 def fetch_folder(args: argparse.Namespace, folder: Path) -> tuple[dict, str]:
-    """Copy a model from a local folder. Return the same as `fetch_hub`."""
+    """Copy a model from a local folder. Return (fields for the manifest, description: the model's
+    origin)."""
     path = Path(args.data) / Path(args.source["path"]).expanduser()
     if not path.is_dir():
         raise UserError(
@@ -290,7 +291,8 @@ def append_member(requirement: str, folder: Path, pattern: str, path: Path) -> s
 
 
 def describe_served_model(args: argparse.Namespace, folder: Path) -> tuple[dict, str]:
-    """Fetch nothing: a model behind a server has only a manifest. Return the same as `fetch_hub`."""
+    """Fetch nothing: a model behind a server has only a manifest. Return (fields for the manifest,
+    description: the model's origin)."""
     return {}, f"{args.source['model']} behind a server"
 
 

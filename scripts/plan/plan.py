@@ -1,10 +1,10 @@
 """Plan a study before it runs: jobs, GPU-hours, wall time, tokens, disk, cost and the critical
 path. No job runs.
 
-    python scripts/plan/plan.py                                        # remaining jobs of the study in config.yaml
+    python scripts/plan/plan.py                                        # remaining jobs of the profile's study (slurm/study.yaml)
+    .venv/bin/snakemake --profile slurm plan                           # the same plan, made by Snakemake
     python scripts/plan/plan.py --study paper --study limits           # several studies; shared jobs count once
     python scripts/plan/plan.py --study paper --gpu a100 --gpus 16 --seeds 5 --completion-tokens gsm8k=1024     # what if
-    .venv/bin/snakemake --profile slurm plan --config study=paper      # the same from Snakemake
 
 The planned jobs are the jobs that `snakemake -n` lists. src/hardgrpo/planning/durations.py
 estimates the time of each job; scripts/plan/calibrate.py corrects the estimates by the times of
@@ -163,10 +163,10 @@ def plan_jobs(args: argparse.Namespace, study: str | None) -> tuple[dict, list[d
             # --list-rules runs no job, but the Snakefile writes the configuration to
             # HARDGRPO_PLAN_FACTS.
             snakemake([*command, "--list-rules"], configfiles, environment)
-            what_if.write_text(
-                yaml.safe_dump(overrides(args, files.read_json(facts)["config"])), encoding="utf-8"
-            )
-            configfiles.append(str(what_if))
+            content = files.read_json(facts)
+            what_if.write_text(yaml.safe_dump(overrides(args, content["config"])), encoding="utf-8")
+            # --configfile replaces the files that the profile names
+            configfiles = [*content["configfiles"], str(what_if)]
         snakemake([*command, "-n", "--logger", "plan", *args.targets], configfiles, environment)
         content = files.read_json(facts)
         return content, [json.loads(line) for line in jobs.read_text(encoding="utf-8").splitlines()]
@@ -322,7 +322,7 @@ def format_plan(plan: dict) -> str:
     place = (
         f"{setting['gpus']} GPUs ({setting['gpu']})"
         if totals["gpu_hours"]
-        else f"{setting['slots']} {'jobs' if setting['cluster'] else 'cores'}"
+        else f"{setting['slots']} {'jobs at a time' if setting['cluster'] else 'cores'}"
     )
     lines += [
         "",
@@ -367,7 +367,7 @@ def format_power(rows: list[dict]) -> list[str]:
         return []
     lines = [
         "",
-        "Seeds needed to detect a published difference with power 80 %, and the GPU-hours of the runs (*: a claim that the study aims at):",
+        "Seeds needed to detect a published difference with power 80 %, and the GPU-hours of the two policies' runs with so many seeds (*: a claim that the study aims at):",
         f"  {'claim':<28} {'model':<22} {'task':<22} {'published':>9} {'detectable, with seeds':>22} {'seeds needed':>12} {'GPU-hours':>10}",
     ]
     for row in rows:

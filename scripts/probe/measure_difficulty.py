@@ -30,13 +30,13 @@ def main() -> None:
     parser.add_argument(
         "--samples",
         type=int,
-        help="expected completions per problem (default: the same number for all problems)",
+        help="completions per problem, without held-out ones (default: any number, the same for all problems)",
     )
     parser.add_argument(
         "--held-out",
         type=int,
         default=0,
-        help="count the last HELD_OUT completions of each problem separately",
+        help="further completions per problem, after the first SAMPLES, that are counted separately",
     )
     parser.add_argument(
         "--recorded",
@@ -106,11 +106,6 @@ def main() -> None:
         rows = [prompt_difficulty.add_bounds(row, args.samples, args.stopped) for row in rows]
     files.write_rows(args.output, columns, rows)
 
-    if args.stopped is None and rows[0]["pass_rate"] is None:
-        print(
-            f"{args.output}: the completions have no prompts, so prompt and completion cannot be graded together"
-        )
-        return
     if args.stopped is not None:
         complete = sum(row["complete"] for row in rows)
         sampled = sum(row["samples"] for row in rows)
@@ -119,17 +114,25 @@ def main() -> None:
             f" {args.samples} completions, the other problems have bounds instead of a pass rate"
         )
         return
-    total = sum(row["samples"] for row in rows)
-    correct = sum(row["correct"] for row in rows)
-    unsolved = sum(row["correct"] == 0 for row in rows)
+    # pairs of the same problem; a problem has no grades if one of its completions has no prompt
+    graded = [
+        (row, plain_row) for row, plain_row in zip(rows, plain_rows) if row["correct"] is not None
+    ]
+    if len(graded) < len(rows):
+        print(
+            f"{args.output}: {len(rows) - len(graded)} of {len(rows)} problems have a completion without its prompt, so prompt and completion cannot be graded together"
+        )
+    if not graded:
+        return
+    total = sum(row["samples"] for row, _ in graded)
+    correct = sum(row["correct"] for row, _ in graded)
+    unsolved = sum(row["correct"] == 0 for row, _ in graded)
     print(
-        f"{args.output}: {len(rows)} problems, {total} completions, mean pass rate {correct / total:.3f}, {unsolved} never solved"
+        f"{args.output}: {len(graded)} problems, {total} completions, mean pass rate {correct / total:.3f}, {unsolved} never solved"
     )
     if args.grade_prompt_too:
         changed_rows = [
-            (row, plain_row)
-            for row, plain_row in zip(rows, plain_rows)
-            if row["correct"] != plain_row["correct"]
+            (row, plain_row) for row, plain_row in graded if row["correct"] != plain_row["correct"]
         ]
         print(f"the prompt changes the pass rate of {len(changed_rows)} problems:")
         for row, plain_row in changed_rows:

@@ -27,13 +27,15 @@ def main() -> None:
     )
     parser.add_argument("--grader", required=True, help=", ".join(graders.GRADERS))
     parser.add_argument(
-        "--samples", type=int, help="number of completions per prompt to use (default: all)"
+        "--samples",
+        type=int,
+        help="completions per prompt, without held-out ones (default: any number, the same for all prompts)",
     )
     parser.add_argument(
         "--held-out",
         type=int,
         default=0,
-        help="ignore the last HELD_OUT completions of each prompt (requires --samples)",
+        help="further completions per prompt, after the first SAMPLES, that are ignored (requires --samples)",
     )
     parser.add_argument(
         "--recorded",

@@ -5,8 +5,8 @@ completions of every prompt.
 
 A difficulty file has the columns id, samples and correct, and one row per prompt
 (scripts/probe/measure_difficulty.py). Prompts are chosen by K of their completions, and the chosen
-prompts are measured on a group of the remaining completions. The numbers are exact expectations
-over all choices of the K completions. The program prints the table and, for each rule, the smallest
+prompts are measured on a group of the remaining completions. The numbers are expectations over all
+choices of the K completions, approximate in pools of a few dozen prompts. The program prints the table and, for each rule, the smallest
 sufficient K: no larger K raises the share of mixed groups by more than one percentage point.
 """
 

@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -415,7 +416,8 @@ def test_recipes_for_gpus_train_on_a_cpu(learned, change, tmp_path):
 def test_an_adapter_leaves_bf16_weights_unchanged_and_rollouts_depend_on_the_seed(
     learned, tmp_path
 ):
-    """All runs train on one prompt, so the order of prompts cannot depend on the seed."""
+    """All runs train on one prompt, so the order of prompts cannot depend on the seed. Two of them
+    start together on one machine, as jobs of a cluster do; each needs its own port for vLLM."""
     problem_id = tasks.read_problems(learned.folder / "results/tasks/arithmetic/train.jsonl")[0][
         "id"
     ]
@@ -431,10 +433,11 @@ def test_an_adapter_leaves_bf16_weights_unchanged_and_rollouts_depend_on_the_see
         "learning_rate": 2e-2,
         "subset": "one.csv",
     }
-    log, repeated_log, reseeded_log = (
-        train(learned, tmp_path, name, seed=seed, **changes)
-        for name, seed in (("first", 1), ("again", 1), ("second", 2))
-    )
+    with ThreadPoolExecutor() as threads:
+        log, repeated_log = threads.map(
+            lambda name: train(learned, tmp_path, name, seed=1, **changes), ("first", "again")
+        )
+    reseeded_log = train(learned, tmp_path, "second", seed=2, **changes)
     assert log == repeated_log and log[0]["tokens_mean"] != reseeded_log[0]["tokens_mean"], (
         "the rollouts must be equal for equal seeds and differ for different seeds"
     )

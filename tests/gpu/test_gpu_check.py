@@ -106,6 +106,23 @@ def test_peak_memory_is_measured_on_the_gpus_of_the_job(visible, gib, tmp_path, 
     assert peak.gib == gib
 
 
+@pytest.mark.parametrize("card_gib, total_gib", [(79.6, 25.8), (140.4, 44.0)])
+def test_the_estimated_memory_is_that_of_the_nodes_gpu(card_gib, total_gib, tmp_path, monkeypatch):
+    """vLLM takes a share of the GPU, so a run uses more memory on a larger GPU: 43.1 GiB on an H200
+    by a run that the estimate for 80 GB put at 25.6."""
+    monkeypatch.syspath_prepend(ROOT / "scripts/maintenance/gpu_checks")
+    import workbench
+
+    (tmp_path / "nvidia-smi").write_text(f"#!/bin/sh\necho {card_gib * 1024:.0f}\n")
+    (tmp_path / "nvidia-smi").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.chdir(ROOT)
+    bench = workbench.Workbench(workbench.one_model("smollm2-135m"), tmp_path / "checks")
+    recipe = bench.recipe("as_written", updates=6, checkpoint_every=2)
+    total = bench.expected_gib("smollm2-135m", recipe, 1)["total"]
+    assert total == pytest.approx(total_gib, abs=0.5)
+
+
 def test_missing_requirements_of_a_check_are_reported(world):
     world.clear()
     done = check(world.folder, "--stand-in", **NO_VLLM)

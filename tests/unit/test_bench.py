@@ -1,5 +1,5 @@
-"""The arithmetic and the table of the benchmarks. Tests do not check the measurements, which depend
-on the machine."""
+"""The arithmetic and the table of the benchmarks. Most measurements are not tested, because they
+depend on the machine."""
 
 import csv
 import importlib

@@ -151,7 +151,7 @@ def test_a_family_has_one_hue_in_every_study_and_budgets_differ_in_size_and_fill
     assert looks["hard_5"]["markerfacecolor"] == "white"
 
 
-def test_an_interval_of_a_share_is_cut_only_at_0_and_100_per_cent():
+def test_an_interval_of_a_share_beyond_0_or_100_per_cent_becomes_a_score_interval():
     share = pd.Series([0.5, 0.97, 0.02, 0.0, 1.0, 0.3])
     half = pd.Series([0.1, 0.06, 0.05, 0.01, 0.01, np.nan])
     low, high = plotting.limit_share(share, share - half, share + half)

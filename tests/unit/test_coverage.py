@@ -253,9 +253,9 @@ def test_variance_components_are_recovered_from_a_simulated_study(design):
 
 @pytest.mark.slow
 def test_intervals_cover_if_each_replicate_has_its_own_base():
-    """Only 150 studies are simulated, so the bounds are wide. The random
-    effects of a problem on two models of a replicate (base model and policies) have correlation
-    1/2."""
+    """Only 150 studies are simulated, so the bounds are wide. In `problem_in_replicate`, the effects
+    of a problem on any two models of a replicate (the base model, or the model trained with a
+    policy) have correlation 1/2."""
     row = SWAPS.assign(design=variance.OWN)
     arms = len(row.policies.item().split()) + 1
     row["replicate"] = variance.text_of((0.03 + 0.01 * np.eye(arms)).ravel())

@@ -1,5 +1,5 @@
 """Early-stopped probing gives exactly the subset of full probing, with hardly more samples than the
-cheapest proof of the subset."""
+smallest set of samples that determines the subset."""
 
 import dataclasses
 import itertools

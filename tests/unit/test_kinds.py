@@ -130,7 +130,9 @@ def test_new_solving_is_the_gain_on_problems_that_the_replicates_own_base_never_
     )
     assert rows["hard"]["sharpening"] == pytest.approx(0) and rows["hard"][
         "finishing"
-    ] == pytest.approx(0), "the base models already answer every problem"
+    ] == pytest.approx(0), (
+        "every completion of the base models states an answer, so nothing is gained by finishing"
+    )
     assert rows["easy"]["new_solving"] == pytest.approx(0) and rows["easy"][
         "sharpening"
     ] == pytest.approx(-0.5 / 4)

@@ -447,7 +447,8 @@ def test_sampling_ends_if_the_disk_does_not_store_the_answers(study, model_serve
 
 
 def test_answers_are_on_the_disk_when_a_short_call_ends(study, model_server, monkeypatch):
-    """An early-stopped probe makes many calls, each shorter than the time between two syncs."""
+    """An early-stopped probe calls `server_engine.sample` many times, and each call takes less than
+    the time between two syncs."""
     written_bytes = []
     monkeypatch.setattr(
         AnswerFile, "sync", lambda answers: written_bytes.append(answers.path.stat().st_size)
@@ -657,7 +658,8 @@ def test_jobs_at_the_same_time_share_the_limit_of_money(study, model_server):
         for shard in (0, 1)
     ]  # fmt: skip
     assert all("most_money" in job.communicate()[1] for job in jobs)
-    # A request of the other job that is in flight may exceed the limit (its 8 samples cost 0.4).
+    # A job does not see requests that the other job has in flight, so both jobs together may exceed
+    # the limit by one request (8 samples, 0.4).
     assert 0.05 * sum(body["n"] for body in model_server.answered) <= 1.5 + 0.4
 
 
@@ -707,7 +709,7 @@ def test_a_key_that_is_not_set_is_reported(study, model_server):
     "url",
     ["http://me:verysecret@127.0.0.1/v1", "http://127.0.0.1/v1?api_key=verysecret", "127.0.0.1:80"],
 )
-def test_an_address_with_a_key_is_refused(study, url):
+def test_an_address_with_a_key_or_without_http_is_refused(study, url):
     assert "verysecret" not in fails(run(study, url), "--server")
 
 

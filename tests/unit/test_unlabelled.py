@@ -189,7 +189,7 @@ def test_predictions_follow_the_sample():
         signals, {f"p{n}": 1 - n / 100 for n in range(0, 100, 9)}
     )
     assert all(falling[f"p{n}"] > falling[f"p{n + 1}"] for n in range(99)), (
-        "predictions must fall with the agreement if the model is confidently wrong"
+        "if the model is confidently wrong, predictions must fall as the agreement rises"
     )
     assert all(0 < rate < 1 for rate in [*rising.values(), *falling.values()])
 

@@ -146,6 +146,16 @@ def test_prompts_are_graded_with_their_completions_only_if_option_grade_prompt_t
     assert {
         row["pass_rate"] for row in files.read_rows(tmp_path / "D.csv", {"pass_rate": float})
     } == {1.0}
+    last = {name: value for name, value in rows[-1].items() if name != "prompt"}
+    (tmp_path / "C.jsonl").write_text(lines([*rows[:-1], last]))
+    done = subprocess.run(
+        [*command, "--recorded"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert (
+        "1 of 20 problems have a completion without its prompt" in done.stdout
+        and "changes the pass rate of 19 problems" in done.stdout
+    )
 
 
 def test_a_full_disk_leaves_no_half_written_file(tmp_path):

@@ -149,6 +149,13 @@ def test_a_finished_study_leaves_nothing_to_pay(finished):
     assert "Nothing is left to do" in (finished.folder / "results/plan/plan.html").read_text()
 
 
+def test_a_plan_with_another_number_of_seeds_is_of_the_study_that_the_profile_names(world, paper):
+    world.edit("slurm/config.yaml", lambda text: f"{text}\nconfigfile: slurm/study.yaml\n")
+    bill, (_, first_bill) = plan(world, "--seeds", "1"), paper
+    assert bill["studies"] == first_bill["studies"] == ["paper"]
+    assert {job["seed"] for job in bill["jobs"]} == {"", "0"}
+
+
 def test_other_gpus_prices_seeds_and_completion_limits_change_the_plan(world, process_rewards):
     first_plan = process_rewards
     assert first_plan["setting"] == {

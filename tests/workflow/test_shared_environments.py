@@ -118,9 +118,10 @@ def test_an_environment_behind_a_link_is_refused(clone):
     clone.is_refused(clone.make(), "is a link")
 
 
-def test_a_lock_of_environments_is_never_emptied(clone):
-    """`make` opens the lock only for appending. Otherwise, another account could replace the lock
-    by a link after the check, and `make` would empty the file behind the link."""
+def test_the_lock_file_beside_an_environment_is_never_emptied(clone):
+    """Two calls of `make` exclude each other by a lock file (`flock`). `make` opens this file only
+    for appending: if another account replaces the file by a link after the check, the file behind
+    the link is not emptied."""
     clone.build()
     precious = clone.folder / "precious"
     precious.write_text("content")

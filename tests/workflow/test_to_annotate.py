@@ -375,7 +375,8 @@ def kill_during(world, rule: str, *arguments: str) -> None:
 
 
 def result_checksums(world) -> dict[str, str]:
-    """Checksums of all results from the probe to the summaries, except files that contain times."""
+    """Checksums of the results from the probe to the summaries, except files that differ between runs
+    (times, freed bytes)."""
     checksums = {}
     for folder in (
         "results/subsets",

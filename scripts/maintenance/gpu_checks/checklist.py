@@ -40,8 +40,9 @@ SCORE_DIFFERENCE = 0.06
 # different shapes.
 FIRST_KL = 2e-3
 SCORING = ROOT / "scripts/maintenance/gpu_checks/scoring.py"
-# Environment of the training runs that a check kills or stops: the process that the check starts
-# must itself train, not a fork of the process that has loaded torch (hardgrpo.runtime.warm).
+# Environment of the training runs that a check kills or stops. The signal goes to the process that
+# the check starts, so this process must train, and not a fork of the process that has loaded torch
+# (hardgrpo.runtime.warm).
 WITHOUT_WARM = {warm.SOCKET: warm.OFF}
 KERNEL = """
 import torch, triton, triton.language as tl

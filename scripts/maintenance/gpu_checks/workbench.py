@@ -363,10 +363,13 @@ class Workbench:
         return SMALL_MODEL_GPUS | own_settings | {"count": gpus}
 
     def expected_gib(self, model: str, recipe: dict, gpus: int) -> dict[str, float]:
-        """The estimated memory in GiB on each GPU, by part and in total."""
-        entry = self.gpu_settings(model, recipe, gpus)
+        """The estimated memory in GiB on each GPU of this node, by part and in total."""
         return memory.training_memory(
-            self.config["models"][model]["shape"], recipe, self.task["completion_tokens"], entry
+            self.config["models"][model]["shape"],
+            recipe,
+            self.task["completion_tokens"],
+            self.gpu_settings(model, recipe, gpus),
+            gpu_gib=min(gpu_memory("total")),
         )
 
     def train(self, name: str, model: str, recipe: dict, fresh: bool = True, **options) -> "Run":
@@ -421,25 +424,32 @@ class Run:
         return self.folder / f"checkpoints/step-{step}"
 
 
+def gpu_memory(quantity: str) -> list[float]:
+    """The memory of each GPU in GiB: `used` or `total`. If CUDA_VISIBLE_DEVICES is set, only of the
+    GPUs that this variable lists, because other jobs may use the remaining GPUs. Empty if
+    nvidia-smi fails."""
+    command = ["nvidia-smi", f"--query-gpu=memory.{quantity}", "--format=csv,noheader,nounits"]
+    if visible := os.environ.get("CUDA_VISIBLE_DEVICES"):
+        command.append(f"--id={visible}")
+    process = subprocess.run(command, capture_output=True, text=True, check=False)
+    return [
+        round(float(mib) / 1024, 2)
+        for mib in process.stdout.split()
+        if mib.replace(".", "").isdigit()
+    ]
+
+
 class PeakMemory:
     """`gib` is the peak memory during the block, in GiB, of the GPU that uses most memory; None
-    without GPUs. A thread calls nvidia-smi five times a second. If CUDA_VISIBLE_DEVICES is set,
-    only the GPUs that this variable lists count, because other jobs may use the remaining GPUs."""
+    without GPUs. A thread calls nvidia-smi five times a second."""
 
     def __init__(self, gpus: int):
         self.gib, self.ended = (0.0 if gpus else None), threading.Event()
         self.thread = threading.Thread(target=self._watch, daemon=True)
 
     def _watch(self) -> None:
-        command = ["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits"]
-        if visible := os.environ.get("CUDA_VISIBLE_DEVICES"):
-            command.append(f"--id={visible}")
         while not self.ended.wait(0.2):
-            process = subprocess.run(command, capture_output=True, text=True, check=False)
-            used_mib = [
-                float(line) for line in process.stdout.split() if line.replace(".", "").isdigit()
-            ]
-            self.gib = max([self.gib, *(round(mib / 1024, 2) for mib in used_mib)])
+            self.gib = max([self.gib, *gpu_memory("used")])
 
     def __enter__(self) -> "PeakMemory":
         if self.gib is not None:

@@ -53,7 +53,7 @@ def interval(name: str) -> list[str]:
 
 def intervals(name: str) -> list[str]:
     """The columns of `interval`, and the ends of two alternative intervals: `*_a` for the same
-    problems and new seeds, `*_pooled` with a common variance over seeds."""
+    problems and new seeds, `*_pooled` with one variance over seeds, estimated from all arms."""
     return [
         *interval(name),
         f"{name}_low_a",

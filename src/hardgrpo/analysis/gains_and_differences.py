@@ -13,8 +13,8 @@ def gains(cells: list[Cell]) -> list[dict]:
     detectable difference of the design (`mdd`).
 
     `gain_low` and `gain_high` are the interval for new problems and new seeds; `*_a` is the
-    interval for the same problems and new seeds. `*_pooled` is an interval with a common variance
-    over seeds for all policies, and is valid only if the policies' variances are equal.
+    interval for the same problems and new seeds. `*_pooled` is an interval with one variance over
+    seeds, estimated from all arms, and is valid only if the arms' variances are equal.
     """
     rows = {}
     for family in families(cells):
@@ -91,8 +91,8 @@ def differences(cells: list[Cell]) -> list[dict]:
 def mcnemar(cells: list[Cell]) -> list[dict]:
     """McNemar's exact test for decodings with one completion per problem.
 
-    Each run is compared with the base model and with the runs that have the same seed in other
-    arms. The test compares two *runs* and says nothing about other seeds. Holm's correction covers
+    Each run is compared with the base model, and with the run of the same seed in each arm that
+    `pairs` compares its arm with. The test compares two *runs* and says nothing about other seeds. Holm's correction covers
     the comparisons of a seed and decoding within a model, task and test, separately for comparisons
     with the base model and for comparisons between arms.
     """
@@ -149,7 +149,7 @@ def _mcnemar_columns(grades: np.ndarray, minus_grades: np.ndarray) -> dict:
 def _alternative_intervals(
     name: str, values: np.ndarray, shared: float, pooled: tuple[float, int] | None
 ) -> dict:
-    """Two alternative intervals: for target A, and with a common variance over seeds."""
+    """Two alternative intervals: for target A, and with one variance over seeds for all arms."""
     fixed = statistics.fixed_problems_interval(values, shared)
     parts = statistics.components(values)
     half = np.nan if pooled is None else statistics.half_width(parts, *pooled)

@@ -177,13 +177,12 @@ def independent_base_noise(base: np.ndarray, samples: int) -> np.ndarray:
 
 
 def pooled_over_seeds(values: np.ndarray, differences: bool) -> tuple[np.ndarray, int]:
-    """(Vs (...), degrees of freedom) with a common variance over seeds for all P policies of
+    """(Vs (...), degrees of freedom) with one variance over seeds, estimated from all P arms of
     `values` (..., P, S, N).
 
-    For a gain, Vs is the mean of the policies' Vs, with P(S-1) degrees of freedom. For the
-    difference of two policies, Vs is twice the residual mean square of the policies x seeds layout
-    / S, with (P-1)(S-1) degrees of freedom. Valid only if the policies' variances over seeds are
-    equal.
+    For a gain, Vs is the mean of the arms' Vs, with P(S-1) degrees of freedom. For the difference
+    of two arms, Vs is twice the residual mean square of the arms x seeds layout / S, with
+    (P-1)(S-1) degrees of freedom. Valid only if the arms' variances over seeds are equal.
     """
     means = np.asarray(values, dtype=float).mean(axis=-1)
     policies, seeds = means.shape[-2:]

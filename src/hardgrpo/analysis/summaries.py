@@ -1,4 +1,4 @@
-"""Read summary tables: columns of names as text, all other columns as numbers. Add labels of
+"""Read summary tables: the columns in TEXTS as text, all other columns as numbers. Add labels of
 arms."""
 
 import io

@@ -7,7 +7,8 @@ replicates that it needs. The verdict is
 - *supported* if the interval lies above zero or, for a claim with a margin, within the margin
   around zero;
 - *contradicted* if the interval lies below zero or, for a claim with a margin, outside the margin;
-- *undecided* otherwise, and always if the study has fewer replicates than the claim needs.
+- *undecided* otherwise, and always if the study has fewer replicates than the claim needs, or if
+  the row states a reason why it cannot decide (column `open`).
 
 The verdicts supported and contradicted also require that Holm's p, corrected over the tasks of a
 model, is below 0.05. Claims that are not primary are descriptive.
@@ -33,8 +34,8 @@ class Study:
     """The summary tables of a study ({name: rows}), and the settings that decide which rows a claim
     is about (claim_conditions.conditions).
 
-    `tasks` is {name: {"completion_tokens": int, "problems": a name that tasks with the same
-    problems share}}. `weaker` lists the tasks or models with a weaker learning signal
+    `tasks` is {name: {"completion_tokens": int, "problems": a name; tasks with the same
+    problems have the same name}}. `weaker` lists the tasks or models with a weaker learning signal
     (`weaker_signal` of the study). `own_bases` lists the models that have a pretrained base model
     for each replicate.
     """
@@ -131,8 +132,8 @@ def _verdict(row: dict, claim: dict, p_holm: float) -> str:
 
 
 def verdict_on_sign(low: float, high: float) -> str:
-    """The verdict on the claim that an estimate is positive. If an end of the interval is unknown
-    (nan), the claim is undecided."""
+    """The verdict on the claim that an estimate is positive: undecided if the interval is unknown
+    (both ends nan)."""
     return SUPPORTED if low > 0 else CONTRADICTED if high < 0 else UNDECIDED
 
 

@@ -1,4 +1,5 @@
-"""Open lock files that no other account can lock, redirect or empty."""
+"""Open lock files that no other account can redirect or empty; new files cannot be locked by other
+accounts either."""
 
 import errno
 import os
@@ -14,7 +15,7 @@ def open_lock(path: str | Path) -> TextIO:
     other accounts no permission to read, because an account that can read a file can lock the file.
 
     Raise a `UserError` for a symbolic link, a file with several hard links, and a file of another
-    account.
+    account; an `OSError` if the file cannot be opened for another reason, such as its permissions.
     """
     remedy = "delete it and run again"
     try:
@@ -33,7 +34,7 @@ def open_lock(path: str | Path) -> TextIO:
     if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1 or status.st_uid != os.geteuid():
         os.close(descriptor)
         raise UserError(
-            f"{path}: not a lock file that this account has created (another owner, or a second hard link); {remedy}"
+            f"{path}: not a lock file that this account has created (another owner, a second hard link, or no regular file); {remedy}"
         )
     return open(descriptor, "a+", encoding="utf-8", errors="replace")
 

@@ -26,8 +26,10 @@ def problem(path: str | Path, owners: Iterable[int] = (), private: bool = False)
     if it can be trusted.
 
     The path and each folder above it must belong to this account, to root or to one of `owners`
-    (account numbers), and no other account may write to them. Exception: other accounts may write
-    to a folder above the path that has the sticky bit, such as /tmp. The path itself must not be a
+    (account numbers), and no other account may write to them. Exceptions for folders above the
+    path: other accounts may write to a folder with the sticky bit, such as /tmp; and in a
+    container, a folder may belong to an account of the host that the container does not map
+    (`_is_of_the_host`). The path itself must not be a
     link. Links above it are followed, and the path to the target is checked. A path that does not
     exist has no problem; check the path again after creating it.
 
@@ -102,9 +104,9 @@ def _is_own_group(group: int) -> bool:
 
 
 def _is_of_the_host(account: int) -> bool:
-    """Whether a number stands for accounts of the host that have no number in this container.
+    """Whether an account number is outside the numbers that this container maps (`ID_MAP`).
 
-    In a container, files of these accounts appear to belong to `nobody`. One of the accounts may be
+    In a container, files of all unmapped accounts of the host appear to belong to `nobody`. One of the accounts may be
     the host's root, who owns a /tmp that is mounted from the host. `problem` therefore accepts this
     owner for folders above a path, but not for the path itself.
     """

@@ -37,7 +37,8 @@ from hardgrpo.sampling.requests import CHARACTERS_PER_TOKEN, MOST_SAMPLES, Compl
 from hardgrpo.study.model import Server
 
 CONCURRENCY, TIMEOUT_SECONDS = 32, 600.0  # defaults
-# largest number of tries of a request: after and before the first answer of the server
+# Largest number of tries of a request. FIRST_TRIES: if no connection was made, or an answer could not
+# be read, and the server has not answered any request yet.
 MOST_TRIES, FIRST_TRIES = 10, 4
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0  # seconds between two tries
 SECONDS_BETWEEN_SYNCS = 2.0  # how often the file of answers is flushed to the disk
@@ -108,8 +109,8 @@ FINISH_REASON_OF = {word: reason for reason, words in FINISH_REASONS.items() for
 
 @dataclass(frozen=True)
 class Address:
-    """A server's address, and how the server is used. The fields are the keys of a model's `source`
-    in the configuration."""
+    """A server's address, and how the server is used. The fields are keys of a model's `source` in
+    the configuration."""
 
     url: str
     key: str | None = None
@@ -386,7 +387,7 @@ class Sampler:
             if not fits():
                 raise UserError(
                     f"most_money: {self.address.money(self.answers.usage):.6g} of {most:g} is spent for model {self.model}, and the next request may"
-                    f" cost {cost:.2g}; all completions are in {self.answers.path}: raise most_money and start the same command again"
+                    f" cost {cost:.2g}; the completions sampled so far are kept in {self.answers.path}: raise most_money and start the same command again"
                 )
             self.reserved, self.in_flight = self.reserved + cost, self.in_flight + 1
 
@@ -609,8 +610,8 @@ class Sampler:
 
 
 def open_client(address: Address) -> openai.AsyncOpenAI:
-    """A client that sends only the key of the address, follows no redirects, and verifies
-    certificates. Proxies come from the usual environment variables (HTTPS_PROXY)."""
+    """A client that sends no credentials except the key of the address, follows no redirects, and
+    verifies certificates. Proxies come from the usual environment variables (HTTPS_PROXY)."""
     for name in ("OPENAI_CUSTOM_HEADERS", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID"):
         os.environ.pop(name, None)  # the library would send them to every server
     secret = address.secret()

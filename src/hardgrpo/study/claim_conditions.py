@@ -9,7 +9,7 @@ def conditions(study: ResolvedStudy) -> dict:
 
     `first_recipe`: the recipe of arms for which a claim names no recipe. `tasks`: {task that runs
     are tested on: its settings}; tasks with the same problems have the same value of `problems`.
-    `weaker`: the tasks or models with a weaker signal (`weaker_signal` of the study). `own_bases`:
+    `weaker`: the tasks or models with a weaker learning signal (`weaker_signal` of the study). `own_bases`:
     models for which each replicate pretrains its own base model.
     """
     tests = paths.study_part(study)["tasks"]

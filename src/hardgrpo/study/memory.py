@@ -112,10 +112,10 @@ def adapter_parameters(shape: dict, rank: int) -> int:
 
 
 def training_memory(
-    shape: dict, recipe: dict, completion_tokens: int, gpus: dict
+    shape: dict, recipe: dict, completion_tokens: int, gpus: dict, gpu_gib: float = GPU_GIB
 ) -> dict[str, float]:
     """GiB on each GPU by purpose, and `total`. `gpus` is the model's entry for training (count,
-    micro_batch, vllm_memory, vllm_sleep).
+    micro_batch, vllm_memory, vllm_sleep); `gpu_gib` is the memory of one GPU.
 
     With an adapter each process holds the whole base. Without an adapter, weights, gradients and
     optimiser state are sharded over the GPUs. Gradient checkpointing recomputes layers in the
@@ -182,7 +182,7 @@ def training_memory(
         "context": CONTEXT_BYTES,
     }
     need = {purpose: size / GIB for purpose, size in need.items()}
-    vllm = gpus["vllm_memory"] * GPU_GIB if recipe.get("generation") == "vllm" else 0.0
+    vllm = gpus["vllm_memory"] * gpu_gib if recipe.get("generation") == "vllm" else 0.0
     rollouts = 0.0
     if recipe.get("generation") == "transformers":
         rollouts = _rollout_bytes(shape, recipe, completion_tokens, count, width) / GIB

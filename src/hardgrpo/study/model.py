@@ -268,7 +268,7 @@ class Recording(Strict):
         dict[Name, Annotated[str, Field(pattern=r"^([^{}]|\{model\})*\{step\}([^{}]|\{model\})*$")]]
         | None
     ) = None
-    """Keys: names of recorded runs, usually of their policies. Values: the files of the checkpoints' completions on the
+    """Keys: names of recorded runs; a run usually has the name of its policy. Values: the files of the checkpoints' completions on the
     test split, with {step} for the number of updates."""
 
     questions: FilesOfSplits | None = None
@@ -459,7 +459,7 @@ class Model(Strict):
 
     precision: Literal["fp32", "bf16"] | None = None
     """Precision in which transformers samples: fp32 (the default) or bf16. On a CPU, bf16 is faster with AMX (Intel's
-    servers since 2023) and several times slower without. On a GPU, fp32 means the precision of the weights."""
+    servers since 2023) and several times slower without. On a GPU, fp32 keeps the precision in which the weights are stored."""
 
     chat: dict | None = None
     """Arguments of the model's chat template, for example enable_thinking."""

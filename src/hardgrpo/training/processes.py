@@ -5,6 +5,7 @@ import datetime
 import hashlib
 import os
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -70,6 +71,21 @@ def launch(spec: Spec, hardware: recipes.Hardware, state: Path) -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
     return 1 if torchrun.wait() or state.exists() else 0
+
+
+def choose_port() -> None:
+    """Set MASTER_PORT, on which vLLM beside the trainer listens, to a free port that the system
+    chooses.
+
+    TRL would choose port 29500 if it is free, but vLLM opens the port only seconds later: of two
+    runs that start together on one machine, the second would end with an error. The processes of
+    `launch` have a common port already, from torchrun.
+    """
+    if LAUNCH_VARIABLE in os.environ:
+        return
+    with socket.socket() as listener:
+        listener.bind(("", 0))
+        os.environ["MASTER_PORT"] = str(listener.getsockname()[1])
 
 
 def sharding_arguments(bf16: bool) -> dict:

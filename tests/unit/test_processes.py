@@ -1,0 +1,35 @@
+"""Ports of training runs that share a machine."""
+
+import os
+import socket
+
+import pytest
+
+from hardgrpo.training import processes
+
+pytestmark = pytest.mark.slow  # imports torch
+
+TRL_PORTS = ("29500", "23456", "12355", "12345")  # that trl.trainer.utils tries first
+
+
+def test_runs_that_start_together_on_one_machine_listen_on_different_ports(monkeypatch):
+    """vLLM opens the port seconds after it was chosen, so a port that is still free is not the
+    run's own."""
+    from trl.trainer.utils import ensure_master_addr_port
+
+    monkeypatch.delenv(processes.LAUNCH_VARIABLE, raising=False)
+    monkeypatch.setenv("MASTER_ADDR", "localhost")
+    monkeypatch.setenv("MASTER_PORT", "29500")  # as a job script may set it for all its runs
+    processes.choose_port()
+    port = os.environ["MASTER_PORT"]
+    ensure_master_addr_port()
+    assert os.environ["MASTER_PORT"] == port not in TRL_PORTS
+    with socket.socket() as listener:
+        listener.bind(("localhost", int(port)))
+
+
+def test_the_processes_of_one_run_keep_the_port_of_torchrun(monkeypatch):
+    monkeypatch.setenv(processes.LAUNCH_VARIABLE, "1")
+    monkeypatch.setenv("MASTER_PORT", "43210")
+    processes.choose_port()
+    assert os.environ["MASTER_PORT"] == "43210"
