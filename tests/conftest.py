@@ -283,7 +283,7 @@ class World:
         path.write_text(change(path.read_text(encoding="utf-8")), encoding="utf-8")
 
     def clear(self) -> None:
-        """Remove all results, but keep results/published, which no rule makes."""
+        """Remove all results, including the reference results. Keep only results/published."""
         for path in (self.folder / "results").iterdir():
             if path.name != "published":
                 shutil.rmtree(path)

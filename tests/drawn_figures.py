@@ -61,7 +61,7 @@ def tick_labels(axis, side: str) -> list[Text]:
 
 
 def all_texts(figure) -> list[Text]:
-    """Every visible text in a figure."""
+    """Every visible text in a figure, except labels of minor ticks."""
     ticks = {
         label for axis in figure.axes for side_axis in (axis.xaxis, axis.yaxis) for tick in [*side_axis.majorTicks, *side_axis.minorTicks]
         for label in (tick.label1, tick.label2)

@@ -12,8 +12,11 @@ from hardgrpo.runtime.errors import UserError
 def run(
     folder: Path, name: str, /, *arguments: object, **options: object
 ) -> subprocess.CompletedProcess:
-    """Run the program of this name in a folder, and return what `fork_server.run` would return.
-    `command_line.format_options` formats `options`."""
+    """Run the program of this name in a folder. `command_line.format_options` formats `options`.
+
+    The status is 0, or 1 for any error that the program reports. After an error, `stdout` is empty
+    and `stderr` is the error message; otherwise `stderr` is empty.
+    """
     with contextlib.chdir(folder):
         try:
             return subprocess.CompletedProcess(

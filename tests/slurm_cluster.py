@@ -3,9 +3,9 @@ node with a fake GPU.
 
     python tests/slurm_cluster.py FOLDER   # runs until Ctrl-C; prints the variables to export in another shell
 
-Configuration, sockets, database and logs are in one folder. The daemons listen on free ports of
-127.0.0.1. /etc/slurm is neither read nor written, so the cluster does not affect a Slurm of this
-machine. The daemons are children of this process and always end with it.
+Configuration, sockets, database and logs are in one folder. The daemons listen on free ports and
+reach each other at 127.0.0.1. /etc/slurm is neither read nor written, so the cluster does not
+affect a Slurm of this machine. The daemons are children of this process and always end with it.
 """
 
 import ctypes

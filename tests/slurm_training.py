@@ -25,7 +25,7 @@ def study(config: dict) -> None:
 @pytest.fixture(scope="session")
 def undisturbed(tmp_path_factory) -> World:
     """A world in which the training and all earlier stages have finished without Slurm and without
-    a fault. The first pytest worker makes the world. Tests must not change the world."""
+    a fault. The first worker that needs the world makes it. Tests must not change the world."""
     with one_worker_at_a_time(tmp_path_factory, "undisturbed") as folder:
         if not (folder / "done").exists():
             world = World(folder / "world")

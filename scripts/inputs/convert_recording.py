@@ -198,6 +198,10 @@ def accuracies(original: str, scores_path: str | None) -> list[dict]:
             "problems": problems,
         }
         rows += [{"step": step, "value": value} | facts for step, value in zip(steps, values)]
+    if not rows:
+        raise errors.UserError(
+            f"{original}: has no key with accuracies ({MEASURE.pattern}); found {', '.join(content)}; correct the file's name in the configuration"
+        )
     return rows
 
 

@@ -1,8 +1,9 @@
 """Write a split of a task: generate its problems, or read them from files or datasets; check them
 and assign unique ids.
 
-A train split keeps only the first of equal questions, ignoring case, spaces and punctuation. Equal
-questions with different answers are an error.
+Of questions that are equal up to case, spaces and punctuation, a train split keeps only the first.
+Equal questions with different answers are an error. Recordings keep all questions, also with
+different answers.
 
     python scripts/inputs/prepare_task.py --task swaps --split test \\
         --output results/tasks/swaps/test.jsonl \\
@@ -91,7 +92,11 @@ def drop_repetitions(
     """The problems that are kept. A train split keeps only the first of equal questions. A test
     split keeps all, so that its accuracy is comparable with published accuracies. A recording also
     keeps all, even with different answers (as in task `kegg`), because each repetition of a
-    question has its own completions."""
+    question has its own completions.
+
+    Print a warning about repeated questions. Raise a `UserError` for equal questions with different
+    answers, except in a recording.
+    """
     is_recorded = args.source["kind"] == "recorded"
     same_answer = functools.partial(tasks.is_same_answer, None if args.unlabelled else args.grader)
     if is_recorded:

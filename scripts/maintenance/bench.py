@@ -40,7 +40,7 @@ def main() -> None:
         "--repeats",
         type=int,
         default=5,
-        help="pairs of measurements for each row; slow benchmarks use fewer (default: %(default)s)",
+        help="pairs of measurements for each row; some rows have fewer, or a fixed number (default: %(default)s)",
     )
     parser.add_argument(
         "--data",
@@ -101,7 +101,7 @@ def print_rows(rows: list[dict]) -> None:
 def format_number(value: float | None) -> str:
     """A number below 1000 with three significant digits, a larger number without decimals; "" for
     None."""
-    return "" if value is None else f"{value:,.3g}" if value < 1000 else f"{value:,.0f}"
+    return "" if value is None else f"{value:,.3g}" if value < 999.5 else f"{value:,.0f}"
 
 
 def write_figure(rows: list[dict], folder: Path) -> None:

@@ -1,5 +1,5 @@
-"""Run every stage of a study once in a few seconds, and print the checksums of the files that must
-be equal on every x86-64 processor with AVX2.
+"""Run once, in a few seconds, the stages of a study whose files must be equal on every x86-64
+processor with AVX2, and print the checksums of these files.
 
     python scripts/maintenance/exact_run.py --output FOLDER
     qemu-x86_64 -cpu Haswell .venv/bin/python scripts/maintenance/exact_run.py --output FOLDER
@@ -21,7 +21,7 @@ from pathlib import Path
 
 SCRIPTS = Path(__file__).parents[1]
 QUESTIONS, SAMPLES, TOKENS = 4, 2, 6
-# Facts have the shortest answers of all generated tasks.
+# Facts, because their demonstrations are short: the answer alone, without steps.
 TASK = {"kind": "generated", "family": "facts", "seed": 17, "train": QUESTIONS, "test": QUESTIONS}
 MODEL = {
     "seed": 0,
@@ -47,7 +47,7 @@ MODEL = {
         }
     },
 }
-# Completions that end are rewarded, because a model after 12 steps is never right.
+# Readable answers are rewarded, because a model after 12 steps is never right.
 RECIPE = {
     "objective": "grpo",
     "updates": 2,

@@ -47,6 +47,8 @@ def main() -> None:
         "--output", default=paths.GPU_CHECK, help="folder to write (default: %(default)s)"
     )
     args = parser.parse_args()
+    if args.stand_in and args.model:
+        raise errors.UserError("--stand-in checks model tiny; leave out --model")
 
     sys.path.insert(0, str(CHECK_FOLDER))
     import checklist

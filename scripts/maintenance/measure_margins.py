@@ -5,9 +5,8 @@ after training.
 
 For each step of the right solution of each test problem, the program computes the probability of
 every result from 0 to 99. The *margin* of a step is the probability of the most probable result
-minus that of the second most probable result. Greedy decoding takes the most probable result, so
-training changes the greedy result as soon as the difference between these two probabilities falls
-by more than the margin.
+minus that of the second most probable result. Greedy decoding usually takes the most probable
+result, so a small change of the probabilities changes the greedy result if the margin is small.
 
 Runs whose base model is not in results/models are left out. The last checkpoint of a run is
 measured if it is in results/training. The program writes the study's rows of docs/margins.csv: for
@@ -139,8 +138,9 @@ def measure(folder: str, problems: list[dict]) -> Iterator[tuple[str, np.ndarray
             result = generated.apply((operation, operand), value)
             text += f" {value} {operation} {operand} ="
             ids = tokenizer(text)["input_ids"]
-            batch = torch.tensor([[*ids, first_digit_id] for first_digit_id in first_digit_ids])
-            probabilities = model(batch).logits[:, -2:].double().softmax(-1).numpy()
+            batch = torch.tensor([[*ids, digit_id] for digit_id in first_digit_ids])
+            logits = model(batch.to(model.device)).logits
+            probabilities = logits[:, -2:].double().softmax(-1).cpu().numpy()
             first_digit_probabilities = probabilities[0, 0, first_digit_ids]  # (10,)
             # (first digit, second digit)
             second_digit_probabilities = probabilities[:, 1][:, second_digit_ids]

@@ -3,10 +3,10 @@
     python scripts/maintenance/measure_scale.py --runs 100 1000 10000 --label now --output docs/scale.csv
     python scripts/maintenance/measure_scale.py --commit f63bc585 --label before --output docs/scale.csv
 
-The program plans study `paper` in a copy of a commit's files without results, with the smallest
-number of seeds that gives at least the given number of runs. A new row replaces the row of --output
-with the same label and number of runs; the remaining rows are kept. Processor time, unlike elapsed
-time, does not depend on other processes. The memory is the peak of a single process.
+The program plans study `paper` in a copy of a commit's files, with the smallest number of seeds
+that gives at least the given number of runs. A new row replaces the row of --output with the same
+label and number of runs; the remaining rows are kept. Other processes raise the processor time, but
+less than the elapsed time. The memory is the peak of a single process.
 """
 
 import benchmarks

@@ -5,8 +5,8 @@ machines.
     python scripts/maintenance/rounding.py --exact    # with the kernels for small models
     qemu-x86_64 -cpu Haswell .venv/bin/python scripts/maintenance/rounding.py --exact
 
-Each line holds an operation and the checksum of its result. docs/reproduce.md says which
-computations of a study are equal on different processors.
+Each line after the first holds an operation and the checksum of its result. docs/reproduce.md says
+which computations of a study are equal on different processors.
 """
 
 from hardgrpo.runtime import environments, errors, exact_products
@@ -43,7 +43,7 @@ def main() -> None:
             name,
             hashlib.sha256(value.detach().contiguous().numpy().tobytes()).hexdigest()[:16],
             sep=": ",
-            flush=True,  # because an emulated processor takes minutes for all lines
+            flush=True,
         )
 
 

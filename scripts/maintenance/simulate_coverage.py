@@ -1,7 +1,7 @@
 """Simulate studies with known effects to measure the coverage of intervals and the level of tests,
 and to compare methods.
 
-    python scripts/maintenance/simulate_coverage.py                    # 1,000 studies for each task and test: about three minutes on one core
+    python scripts/maintenance/simulate_coverage.py                    # 1,000 studies for each task, test and number of seeds: about three minutes on one core
     python scripts/maintenance/simulate_coverage.py --estimate mini    # first estimate docs/variance_components.csv from a finished study
     python scripts/maintenance/simulate_coverage.py --draw             # draw the existing tables, simulate nothing
 
@@ -478,7 +478,7 @@ def main() -> None:
         "--studies",
         type=int,
         default=1000,
-        help="number of simulated studies for each task and test (default: %(default)s)",
+        help="number of simulated studies for each task, test and number of seeds (default: %(default)s)",
     )
     parser.add_argument(
         "--draw", action="store_true", help="draw the existing tables, simulate nothing"

@@ -30,8 +30,8 @@ OWN, SHARED = "own bases", "shared base"
 
 
 def estimate(cells: list[cells_of_study.Cell]) -> list[dict]:
-    """Variance components of each (task, test), by the method of moments. A completion is right if
-    its latent normal variable is above 0.
+    """Variance components of each (model, task, test), by the method of moments. A completion is
+    right if its latent normal variable is above 0.
 
     The latent correlation of two completions of a problem is the tetrachoric correlation of their
     grades. Completions with the same sample number share the random numbers in addition to the

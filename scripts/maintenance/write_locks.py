@@ -94,8 +94,8 @@ def main() -> None:
 
 def resolve(uv: str, name: str, earlier_entries: Entries, agreed_entries: Entries) -> Entries:
     """The entries of an environment, resolved by uv from its pins. uv prefers the versions in
-    `earlier_entries`, and must take the versions in `agreed_entries`. Raise a `UserError` if uv
-    fails."""
+    `earlier_entries`. uv must take the versions in `agreed_entries`, except of packages that the
+    environment's own file pins. Raise a `UserError` if uv fails."""
     with tempfile.TemporaryDirectory() as folder:
         for path in (ROOT / "envs").glob("*.txt"):
             shutil.copy(path, folder)

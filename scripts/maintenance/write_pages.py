@@ -1,11 +1,13 @@
-"""Write the generated parts of README.md and docs/ (results, recommended policies, configuration,
-studies, costs, GPUs, import graph), and the checksums of the committed results.
+"""Write the generated parts of README.md and docs/ (results, published numbers, recommended
+policies, configuration, studies, costs, GPUs, import graph), and the checksums of the committed
+results.
 
     python scripts/maintenance/write_pages.py
     python scripts/maintenance/write_pages.py --figures paper      # also write the figures of the pages to docs/images
 
-Generated text is between two marks, `<!-- NAME: made by ... -->` and `<!-- end of NAME -->`. A test
-compares it with the output of this program.
+The files of FILES are generated as a whole. On other pages, generated text is between two marks,
+`<!-- NAME: made by ... -->` and `<!-- end of NAME -->`. A test compares the generated text with the
+output of this program.
 """
 
 from hardgrpo.runtime import errors, files, seals
@@ -78,7 +80,7 @@ def main() -> None:
     parser.add_argument(
         "--figures",
         type=Path,
-        help="copy the figures of the pages from this folder, which has a folder for each study; for example paper",
+        help="copy the figures of the pages from this folder, which has a folder for each study (for example paper), and draw which_prompts.png",
     )
     args = parser.parse_args()
     for folder in committed_folders(args.root):

@@ -26,6 +26,8 @@ def main() -> None:
     )
     parser.add_argument("folders", nargs="+")
     args = parser.parse_args()
+    if not any(Path(folder).exists() for folder in args.folders):
+        raise UserError(f"{', '.join(args.folders)}: no such folder; correct the command")
     count, damaged = 0, []
     for check, path in itertools.chain.from_iterable(
         checks(Path(folder)) for folder in args.folders

@@ -165,7 +165,7 @@ def look_at(study: str, no_tex: bool) -> None:
         "figures": "figures, PDF and PNG",
         "tables": "tables, LaTeX and CSV",
         "claims.csv": "the papers' claims, each with its test and verdict",
-        "explorer.html": "every completion, beside the base model's completion",
+        "explorer.html": "completions after training, beside the base model's completions",
         "verified.txt": "checks of the results, and which of them were skipped",
     }
     first_file, *other_files = [paper / name for name in contents if (paper / name).exists()] or [

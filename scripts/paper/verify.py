@@ -105,7 +105,7 @@ def main() -> None:
         message = failure[1].strip() if len(failure) > 1 else failure[0]
         raise errors.UserError(
             f"study {args.study}: {message}; correct the cause, or make the"
-            f" summaries again: .venv/bin/snakemake --forcerun summarize -- results/summaries/{args.study}/gains.csv"
+            f" summaries again: .venv/bin/snakemake --profile laptop --forcerun summarize -- results/summaries/{args.study}/gains.csv"
         )
     if status != pytest.ExitCode.OK or not report.lines:
         sys.exit(f"error: {CHECKS[0].parent}: the checks did not run; see the log above")

@@ -114,6 +114,12 @@ def entities_of(
     citation = yaml.safe_load(files.read_text("CITATION.cff"))
     authors = [
         {"@id": f"#author-{number}", "@type": "Organization", "name": author["name"]}
+        if "name" in author
+        else {
+            "@id": f"#author-{number}",
+            "@type": "Person",
+            "name": f"{author.get('given-names', '')} {author['family-names']}".strip(),
+        }
         for number, author in enumerate(citation["authors"])
     ]
     records = {folder: json.loads(files.read_text(folder / "provenance.json")) for folder in runs}

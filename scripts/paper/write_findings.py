@@ -2,7 +2,7 @@
 LaTeX macros.
 
     python scripts/paper/write_findings.py --text paper/main.tex --findings paper/findings.yaml \\
-    --design '{...}' --output paper/findings/numbers.tex --examples paper/findings/examples.tex
+        --design '{...}' --output paper/findings/numbers.tex --examples paper/findings/examples.tex
 
 The program reads the tables that paper/findings.yaml names (results/reference/STUDY/TABLE.csv and
 docs/TABLE.csv), and writes nothing if a table contradicts a claim. numbers.csv beside the output

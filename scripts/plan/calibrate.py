@@ -1,7 +1,7 @@
 """Calibrate the cost model on finished jobs: write `results/calibration.json`, which all later
 plans and walltimes use.
 
-    python scripts/plan/calibrate.py              # calibrate from all finished jobs in results/
+    python scripts/plan/calibrate.py              # calibrate on the finished jobs in results/
     python scripts/plan/calibrate.py --check 0    # calibrate on seed 0, predict the jobs of other seeds
 
 Without calibration, a plan uses the constants of src/hardgrpo/planning/durations.py. Calibrate
@@ -35,7 +35,7 @@ def main() -> None:
         "--check",
         type=int,
         metavar="SEED",
-        help="write nothing: calibrate on the jobs of this seed, and predict the times of the other seeds' jobs",
+        help="write nothing: calibrate on the jobs of this seed and the jobs without a seed, and predict the times of the other seeds' jobs",
     )
     args = parser.parse_args()
 

@@ -9,11 +9,12 @@ of labels to buy.
 
 A recording has one line per prompt: question, answer, and completions (a list of two or more,
 equally many for all prompts). A random half of each prompt's completions is used to choose prompts,
-and the other half to measure the chosen prompts. The program also prints the table. Each recording
-has its own comparison. Option --probed-by names, for each recording, a recording of another model
-on the same questions. The table then has additional rows, in which the other model's completions
-choose the prompts, and the recording's own completions measure these prompts. The second command
-reads a probe instead of a recording: the problems with answers, and the completions of all shards.
+and the other half to measure the chosen prompts. The program also prints the main columns. Each
+recording has its own comparison. Option --probed-by names, for each recording, a recording of
+another model on the same questions. The table then has additional rows, in which the other model's
+completions choose the prompts, and the recording's own completions measure these prompts. The
+second command reads a probe instead of a recording: the problems with answers, and the completions
+of all shards.
 """
 
 from hardgrpo.data import completions, tasks
@@ -77,7 +78,7 @@ def main() -> None:
             prober and grade_recording(prober, args.grader, problems),
         )
         for path, prober in zip(args.recording, probers)
-        for problems in [read_problems(path)]
+        for problems in [tasks.readable_problems(read_problems(path), args.grader, path)]
     ]
     if args.completions:
         pools = [

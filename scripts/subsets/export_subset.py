@@ -77,7 +77,7 @@ def main() -> None:
     column = errors.printable(args.to_annotate)
     print(
         f"{description['prompts']} of {description['pool']} prompts by {json.dumps(description['policy'])}, mean {measure}"
-        f" {'unknown, samples are missing' if mean is None else f'{mean:.3f}'}\n"
+        f" {'unknown, because samples or answers are missing' if mean is None else f'{mean:.3f}'}\n"
         f"  ids and {measure}  {args.subset}\n"
         + (
             f"  to annotate, column '{column}'  {args.output}"
@@ -174,7 +174,8 @@ def read_description(path: str) -> dict:
 
 def chosen_measure(description: dict) -> tuple[str, float | None]:
     """(name of the policy's measure, mean of the measure over the chosen prompts). The mean is None
-    if a probe that stopped early lacks samples of these prompts."""
+    if a probe that stopped early lacks samples of these prompts, or if the pool has no answers and
+    the policy chose without a measure."""
     measure = description["policy"].get("by", "pass_rate")
     return measure.replace("_", " "), description.get("mean_pass_rate", description.get("mean"))
 
@@ -200,7 +201,8 @@ def add_reason(
         if value not in (None, "")
         else description["policy"]["rule"]
     )
-    return row | {column: row.get(column) or "", "id": prompt, "chosen_because": reason}
+    answer = "" if row.get(column) is None else row[column]
+    return row | {column: answer, "id": prompt, "chosen_because": reason}
 
 
 def has_question(row: dict, question: str) -> bool:

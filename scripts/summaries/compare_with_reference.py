@@ -6,7 +6,7 @@
         --output results/agreement/mini.csv
 
 With --run-files, a list of checksums, the column `files` says whether the files of the runs equal
-those of the reference byte for byte, or names the first file that differs.
+those of the reference byte for byte, or names the first file that differs or is missing.
 
 Differences are paired by seed. Their 95 % intervals are for new seeds and the same problems
 (src/hardgrpo/analysis/agreement.py).

@@ -4,8 +4,9 @@
         --output results/summaries/mini
 
 --config is the part of the configuration that determines the study's files (paths.study_part), as
-JSON. Intervals are 95 % intervals for new problems and new seeds, unless a column's name says
-otherwise; see src/hardgrpo/analysis/statistics.py. src/hardgrpo/report/registry.py lists the tables.
+JSON. Intervals are 95 % intervals for new problems and new seeds, unless a column's name or the
+docstring of the table's function says otherwise; see src/hardgrpo/analysis/statistics.py.
+src/hardgrpo/report/registry.py lists the tables.
 """
 
 from hardgrpo.report import registry

@@ -4,12 +4,13 @@ sft).
     python scripts/training/train_grpo.py \\
         --spec results/training/tiny/swaps/mini/hard/seed0/spec.yaml --output some/folder
 
-The program writes checkpoints/step-N/ (Hugging Face folders), updates.csv (one row per update),
-timing.csv and provenance.json. During training, the run's state (optimiser, random numbers, log) is
-in a folder under --state. The folder's name is a hash of the specification, its inputs and the
-versions of packages. An interrupted run resumes from the last complete checkpoint in this folder
-and writes the same files as an uninterrupted run, bit for bit, except that vLLM draws other random
-numbers. A finished run removes its state.
+The program writes checkpoints/step-N/ (Hugging Face folders), updates.csv (one row per update; with
+a selector or process rewards, one row per sampling step), timing.csv and provenance.json. During
+training, the run's state (optimiser, random numbers, log) is in a folder under --state. The
+folder's name is a hash of the specification, its inputs and the versions of packages. An
+interrupted run resumes from the last complete checkpoint in this folder. Its checkpoints and
+updates.csv equal those of an uninterrupted run bit for bit, unless vLLM samples the rollouts: vLLM
+then draws other random numbers. A finished run removes its state, except with --keep-finished.
 
 On SIGTERM (time limit, preemption, scancel) the program finishes the current update, saves its
 state and exits with status 1. The program also saves a state every ten minutes (--save-minutes), in
@@ -103,7 +104,7 @@ def main() -> None:
     parser.add_argument(
         "--keep-finished",
         action="store_true",
-        help="keep checkpoints in the state folder, so that the output can be written again without training",
+        help="keep the checkpoints of a finished run under --state, so that the output can be written again without training",
     )
     args = parser.parse_args()
 

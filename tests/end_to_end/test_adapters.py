@@ -87,7 +87,7 @@ def updates(run: Path) -> list[dict]:
     return list(csv.DictReader((run / "updates.csv").read_text().splitlines()))
 
 
-def test_a_checkpoint_is_an_adapter_and_small(clean, folder):
+def test_a_checkpoint_is_an_adapter_without_the_base_weights(clean, folder):
     step = clean / f"checkpoints/step-{UPDATES}"
     config = json.loads((step / "adapter_config.json").read_text())
     assert (config["r"], config["lora_alpha"], config["base_model_name_or_path"]) == (

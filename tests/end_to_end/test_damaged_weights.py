@@ -57,7 +57,7 @@ def test_a_damaged_folder_of_weights_is_reported(run, tmp_path, kind, damage):
     assert not list(tmp_path.glob("out*"))
 
 
-def test_a_model_with_changed_settings_replaces_the_files_of_the_old_model(finished):
+def test_a_model_with_changed_settings_is_pretrained_among_the_files_of_the_old_model(finished):
     """Before Snakemake runs the rule, it removes only the declared output, the manifest. The other
     files of the folder remain."""
     finished.configure(lambda config: config["models"]["tiny"]["source"].update(steps=2))

@@ -1,6 +1,6 @@
 """A study of which prompts to annotate, with trainings on the chosen prompts. Its policies choose
-by pass rates, by a signal without labels, by a small labelled sample and by another model's pass
-rates. Two of its recipes reward majority answers."""
+at random, by pass rates, by a signal without labels, by a small labelled sample and by another
+model's pass rates. Two of its recipes reward majority answers."""
 
 import csv
 import json

@@ -34,8 +34,8 @@ def run(world: World, env: dict, *arguments: str) -> subprocess.CompletedProcess
 
 
 def network_calls(calls) -> list[str]:
-    """The network calls that programs of the workflow attempted, without Snakemake's own calls of
-    the loopback address."""
+    """The network calls that the programs in REACHES_OUT attempted. Calls of other programs and of
+    Snakemake are left out."""
     lines = calls.read_text().splitlines() if calls.exists() else []
     return [line for line in lines if line.startswith(REACHES_OUT)]
 

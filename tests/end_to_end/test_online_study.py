@@ -85,7 +85,7 @@ def test_the_counts_of_rollouts_equal_the_sums_of_the_logs(study):
     )
 
 
-def test_labels_are_counted_for_the_sampled_prompts_only(study):
+def test_only_a_curriculum_by_pass_rates_buys_labels_of_unsampled_prompts(study):
     table = rows(study.folder / "results/summaries/mini/spent.csv")
     spent = {row["recipe"]: float(row["labels"]) for row in table if row["policy"] == "all"}
     assert spent["small_easy_first"] == POOL, (

@@ -91,7 +91,7 @@ def test_snakemakes_records_of_files_are_small(finished_world):
     assert len(records) > 100 and max(path.stat().st_size for path in records) < 50_000
 
 
-def test_every_kind_of_damage_in_finished_results_is_found_at_once(finished):
+def test_flipped_bits_in_eight_finished_files_are_found_at_once(finished):
     done = finished.snakemake("intact")
     assert done.returncode == 0 and "agree with their checksums" in done.stdout, (
         done.stdout + done.stderr

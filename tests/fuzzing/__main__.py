@@ -1,4 +1,4 @@
-"""Run a campaign of hostile inputs and write its report.
+"""Run a campaign of hostile inputs and print its report.
 
     make fuzz                                                # all targets, 12,000 cases
     python -m fuzzing --cases 3000 --kind files              # one kind of target
@@ -33,7 +33,7 @@ def main() -> None:
         "--cases",
         type=int,
         default=12_000,
-        help="number of cases of all targets together (default: %(default)s)",
+        help="approximate number of cases of all targets together (default: %(default)s)",
     )
     parser.add_argument(
         "--kind", choices=KINDS, action="append", help="kind of targets; repeatable (default: all)"
@@ -55,7 +55,7 @@ def main() -> None:
         action="store_true",
         help="leave out the target that starts Snakemake; each of its cases takes seconds",
     )
-    parser.add_argument("--report", type=Path, help="file to write the report to")
+    parser.add_argument("--report", type=Path, help="also write the report to this file")
     args = parser.parse_args()
 
     targets = {
@@ -65,11 +65,13 @@ def main() -> None:
     }
     if args.only:
         targets = {name: target for name, target in targets.items() if args.only in name}
+    if not targets:
+        parser.error(f"--only {args.only}: no target of the chosen kinds has this in its name")
     if args.without_snakemake:
         targets.pop("configuration: planned by Snakemake", None)
     if args.seed is not None:
-        with tempfile.TemporaryDirectory() as folder:
-            for name, target in targets.items():
+        for name, target in targets.items():
+            with tempfile.TemporaryDirectory() as folder:
                 target.run(random.Random(f"{name}:{args.seed}"), Path(folder))
         return
     faulthandler.enable()

@@ -1,11 +1,11 @@
 """Run one case and decide whether it ended well.
 
 A case ends well if it finishes without an exception (it checks its result with `assert`), or if it
-raises a `UserError` whose message is one printable line (for a configuration: one line for each
-mistake). A program may also exit with a status other than 0 and a printable line. Findings are a
-failed `assert`, another exception, a longer or unprintable message, a status other than 0 without a
-message, and more than 5 seconds of processor time. Wall time does not count, because the machine
-may be busy.
+raises a `UserError` whose message has at most MOST_LINES printable lines (a message about a
+configuration has one line for each mistake). A program may also exit with a status other than 0 and
+such a message. Findings are a failed `assert`, another exception, a longer or unprintable message,
+a status other than 0 without a message, and more than 5 seconds of processor time. Wall time does
+not count, because the machine may be busy.
 """
 
 import contextlib
@@ -77,9 +77,8 @@ def judge_case(case: Callable[[], None]) -> tuple[str, str]:
 
 
 def _message(text: str) -> tuple[str, str]:
-    """The outcome of a case with an error message: `refused` if the message consists of printable
-    lines that a person can read (one line, or for a configuration one line for each mistake), else
-    `message`."""
+    """The outcome of a case with an error message: `refused` if the message has at most MOST_LINES
+    lines, each printable, not empty and not longer than LONGEST_LINE, else `message`."""
     lines = text.splitlines()
     good = (
         lines

@@ -50,7 +50,7 @@ NOTHING_TO_CHANGE = (
 
 
 def mutated(rng: random.Random, data: bytes, kind: str) -> bytes:
-    """A file after one to three changes. `kind` is jsonl, json, csv, yaml or binary."""
+    """A file after at most three changes. `kind` is jsonl, json, csv, yaml or binary."""
     for _ in range(rng.choice((1, 1, 1, 2, 3))):
         change = rng.choice(STRUCTURED[kind] if rng.random() < 0.65 else BYTES)
         with contextlib.suppress(*NOTHING_TO_CHANGE):

@@ -108,8 +108,8 @@ def test_peak_memory_is_measured_on_the_gpus_of_the_job(visible, gib, tmp_path, 
 
 @pytest.mark.parametrize("card_gib, total_gib", [(79.6, 25.8), (140.4, 44.0)])
 def test_the_estimated_memory_is_that_of_the_nodes_gpu(card_gib, total_gib, tmp_path, monkeypatch):
-    """vLLM takes a share of the GPU, so a run uses more memory on a larger GPU: 43.1 GiB on an H200
-    by a run that the estimate for 80 GB put at 25.6."""
+    """vLLM takes a share of the GPU's memory, so a run uses more memory on a larger GPU. A run used
+    43.1 GiB on an H200; the estimate for a GPU of 80 GB was 25.6 GiB."""
     monkeypatch.syspath_prepend(ROOT / "scripts/maintenance/gpu_checks")
     import workbench
 

@@ -166,7 +166,7 @@ def test_a_link_restores_the_selection_and_the_back_button_undoes_each_step(
     assert watched.cells("#summary") == summary_rows(sampled(study.rows))
 
 
-def test_a_link_to_a_missing_run_or_completion_gives_a_notice(study, watched):
+def test_a_link_to_a_missing_policy_gives_a_notice_and_to_a_missing_problem_none(study, watched):
     watched.open(study.url + "#policy=%3Cb%3Enone&test=u&open=m/t/nothing&page=99")
     assert (
         watched.text("#notice")
@@ -205,7 +205,7 @@ def test_keys_move_between_problems_completions_and_pages(study, watched):
     assert watched.page.locator("#help").is_visible()
 
 
-def test_the_page_fits_on_paper_and_in_windows_of_every_width(study, watched):
+def test_the_page_fits_on_paper_and_in_windows_of_several_widths(study, watched):
     row = quote("t/r/hard/0/sampled/1", safe="")
     watched.open(study.url + f"#open={quote('m/t/t-000', safe='')}&row={row}")
     for width, media, scheme in [

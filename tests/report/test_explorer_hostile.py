@@ -37,8 +37,7 @@ HOSTILE = [  # (text in the file, text that the page shows; None: the same text)
 
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory):
-    """A study whose texts of models and datasets are all hostile: completions, questions, ids,
-    answers, tiers, the title."""
+    """A study with hostile texts: completions, questions, ids, answers, tiers, the title."""
     explorer = HandMadeStudy(
         tmp_path_factory.mktemp("hostile"), seeds=[0], policies=["hard"], tests=["t"]
     )

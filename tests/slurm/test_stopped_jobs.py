@@ -83,9 +83,9 @@ def test_a_job_that_hangs_until_its_time_limit_resumes(slurm_run, undisturbed, s
 
 
 def test_a_job_that_is_warned_before_its_time_limit_resumes(slurm_run, undisturbed, slurm):
-    """Slurm sends SIGTERM to every process of the job before the time limit. The job saves its
-    state and ends, and the next attempt resumes the training. Slurm sends the signal up to a minute
-    earlier than requested, here one to two minutes after the start."""
+    """Before the time limit, Slurm sends SIGTERM to the job's steps, which run the training. The
+    job saves its state and ends, and the next attempt resumes the training. Slurm sends the signal
+    up to a minute earlier than requested, here one to two minutes after the start."""
     warned = "train_grpo:slurm_extra='--signal=TERM@60' if attempt == 1 else ''"
     snakemake = slurm_run.start(
         TARGET, "--set-resources", "train_grpo:runtime=3 if attempt == 1 else 10", warned

@@ -74,7 +74,7 @@ def test_a_vulnerability_is_an_error_that_names_its_lock_and_fix(answers, capsys
         (2, "{}", ""),
     ],
 )
-def test_an_unreachable_database_gives_a_one_line_error(answers, answer):
+def test_an_unreachable_database_gives_an_error_that_names_the_remedy(answers, answer):
     answers["pip"] = answer
     answers["gpu"] = None  # the program ends before it audits this lock
     with pytest.raises(UserError, match="run `make audit` where"):

@@ -36,8 +36,8 @@ def train(
     micro_batch=None,
     **changes,
 ) -> Trainer:
-    """A trainer after a few updates of an adapter. Prompts and their order are the same for every
-    seed."""
+    """A trainer after a few updates of an adapter (with `adapter=None`: of all weights). Prompts
+    and their order are the same for every seed."""
     from trl import GRPOConfig
 
     recipe = SPEC.training | {

@@ -135,7 +135,7 @@ def test_too_few_replicates_decide_nothing_and_are_reported():
     assert list_verdicts(DIFFERENCE | {"replicates": 3}, **tables(3, 10)) == [S, S]
 
 
-def test_holm_corrects_over_those_tasks_of_a_model_that_have_a_p_value():
+def test_holm_corrects_over_those_tasks_of_a_model_that_have_enough_replicates():
     def p_holm(*rows):
         verdict_rows = judge(
             DIFFERENCE | PRIMARY, differences=[minus("hard", "easy", 0.03, **row) for row in rows]
@@ -482,7 +482,7 @@ def test_catching_up_is_a_share_of_the_updates():
     )[0]
     assert [of()[key] for key in ("estimate", "low", "high", "n")] == [0.4, 0.3, 0.9, 3]
     assert math.isnan(of(seeds_reached=2)["high"]), (
-        "the interval has an upper end, although one seed never reaches the target"
+        "`high` is not nan, although one seed never reaches the target"
     )
 
 

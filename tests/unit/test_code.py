@@ -13,7 +13,8 @@ from conftest import ROOT, SCRIPTS
 from hardgrpo.report import registry
 from hardgrpo.runtime import code
 
-# Folders with the programs of cheap rules. A cheap rule reruns when a file of its program changes.
+# Folders with programs of cheap rules (and others). A cheap rule reruns when a file of its program
+# changes.
 FOLLOWED = ["summaries", "figures", "paper", "probe", "subsets", "evaluation"]
 PROGRAMS = [path for folder in FOLLOWED for path in sorted((SCRIPTS / folder).glob("*.py"))]
 
@@ -178,8 +179,8 @@ def closure(files: list[Path], imports: dict[Path, set[Path]]) -> set[Path]:
 def test_a_change_of_any_module_changes_the_checksums_of_exactly_the_programs_that_import_it(
     tmp_path, monkeypatch
 ):
-    """This test covers each program on whose code a rule depends. It finds imported modules with
-    `ast`, independently of code.py."""
+    """This test covers the programs that rules/*.smk pass to `arguments.code` by name. It finds
+    imported modules with `ast`, independently of code.py."""
     for folder in ("src", "scripts"):
         shutil.copytree(
             ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__")

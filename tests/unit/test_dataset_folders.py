@@ -1,5 +1,5 @@
-"""No file outside a dataset's folder is read and no address is opened, whatever files and addresses
-the dataset's card, links and columns name."""
+"""No file outside a dataset's folder is read, except the blobs of a hub's cache, and no address is
+opened, whatever files and addresses the dataset's card, links and columns name."""
 
 import gzip
 import json
@@ -91,9 +91,7 @@ def test_a_card_of_an_unusual_form_reads_no_file_outside(folder, start, end):
     except UserError as error:
         assert "outside of the dataset's folder" in str(error)
     else:
-        assert rows == [{"question": "mine", "answer": 1}], (
-            "the path in a file that does not start with a header was followed"
-        )
+        assert rows == [{"question": "mine", "answer": 1}], "the path in the card was followed"
 
 
 @pytest.mark.parametrize("scheme", ["http", "https", "ftp", "hf", "s3", "sftp", "webhdfs"])
@@ -140,7 +138,7 @@ def test_a_link_that_leaves_the_folder_is_refused(folder, target):
 
 
 @pytest.mark.parametrize("name", ["README.md", ".huggingface.yaml", "data"])
-def test_cards_and_folders_that_are_links_are_refused(folder, name):
+def test_cards_and_folders_that_are_links_to_the_outside_are_refused(folder, name):
     (folder.parent / "elsewhere").mkdir()
     (folder / name).symlink_to("../elsewhere")
     is_refused(folder, "a link to .* which is outside")
@@ -176,8 +174,8 @@ def test_columns_of_plain_kinds_are_converted(folder):
 
 
 def test_images_declared_by_a_parquet_file_are_not_decoded(folder):
-    """The schema in the Parquet file, not the card, declares the images. Decoding an image would open
-    its path."""
+    """The schema in the Parquet file, not the card, declares the images. Decoding an image would
+    open its path."""
     import datasets
 
     (folder / "mine.csv").unlink()

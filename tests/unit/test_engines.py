@@ -31,7 +31,8 @@ QUESTIONS = [
 
 @pytest.fixture(scope="module")
 def tiny():
-    """An untrained model, whose completions are random texts of different lengths."""
+    """An untrained model and its tokenizer. The completions are random texts of different
+    lengths."""
     from hardgrpo.training.pretraining import build_model, build_tokenizer
 
     engines.configure_torch()
@@ -225,8 +226,8 @@ def test_rollouts_equal_those_of_transformers_with_the_same_random_numbers(tiny,
 
 @pytest.fixture(scope="module")
 def folder(tiny, tmp_path_factory):
-    """The untrained model as a folder, with two adapters for this model and one for a wider
-    model."""
+    """A folder with the untrained model (`base`), two adapters for this model (`one`, `two`), and
+    an adapter for a wider model (`wide`)."""
     from peft import LoraConfig, get_peft_model
 
     from hardgrpo.training.pretraining import build_model
@@ -440,7 +441,7 @@ def test_the_error_for_a_tool_that_is_not_executable_says_so_and_names_chmod(tmp
 
 
 def test_attention_on_a_gpu_does_not_use_cudnn():
-    """cuDNN builds a plan for each new number of tokens, and each decoding step has a new number."""
+    """cuDNN builds a plan for each new number of tokens, which each decoding step increases."""
     torch.backends.cuda.enable_cudnn_sdp(True)
     engines.configure_torch()
     assert not torch.backends.cuda.cudnn_sdp_enabled()

@@ -22,7 +22,8 @@ needs_avx2 = pytest.mark.skipif(not environments.has_avx2(), reason="no x86-64 w
 
 @pytest.fixture
 def exact():
-    """Install exact products in this process, as every process that loads a small model does."""
+    """Install exact products in this process, as a process does that loads a small float32 model on
+    a CPU."""
     exact_products.install()
 
 
@@ -91,7 +92,7 @@ def small_model(columns: int = 32) -> Qwen3ForCausalLM:
 
 
 @needs_avx2
-def test_this_process_uses_the_kernels_that_every_processor_has(exact):
+def test_this_process_uses_the_kernels_that_every_processor_with_avx2_has(exact):
     assert torch.backends.cpu.get_cpu_capability() == "AVX2"
     (path,) = (Path(np.__file__).parents[1] / "numpy.libs").glob("libscipy_openblas64_*")
     library = ctypes.CDLL(str(path))  # the OpenBLAS that NumPy has loaded

@@ -1,4 +1,4 @@
-"""Expressions compared by Math-Verify."""
+"""Comparisons of expressions, by this project's code and by Math-Verify."""
 
 import json
 
@@ -100,7 +100,7 @@ def test_equivalent_expressions_are_equal_and_others_are_not(reference, answer, 
 
 
 @pytest.mark.parametrize("text", ["", " ", r"\frac{}{", "x" * 2000, "}{", r"\begin{pmatrix} 1"])
-def test_a_text_that_is_no_expression_is_not_parsed(text):
+def test_a_text_that_is_no_expression_or_too_long_is_not_parsed(text):
     assert not parses(text)
 
 
@@ -130,7 +130,7 @@ def test_comparing_two_texts_of_any_kind_raises_no_error(left, right):
 
 
 @pytest.mark.recordings
-def test_every_answer_of_math_is_read_and_distinguished_from_other_answers():
+def test_every_answer_of_math500_is_read_and_distinguished_from_the_next_answer():
     with open(f"{RECORDINGS}/math500/test.jsonl", encoding="utf-8") as stream:
         answers = list(dict.fromkeys(json.loads(line)["answer"] for line in stream))
     assert all(parses(answer) and equal(answer, answer) for answer in answers)

@@ -347,7 +347,7 @@ def test_a_missing_column_is_reported(tmp_path, monkeypatch):
         draw("parts", "mini", tmp_path, tmp_path, monkeypatch)
 
 
-# --- readable: in grey, at the width of a column, with the longest names and the largest studies ---
+# --- readable: in grey, at the width of a column, with the longest names and the largest studies
 
 
 def test_no_two_policies_share_both_marker_and_line_style():

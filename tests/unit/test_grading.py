@@ -104,7 +104,7 @@ def test_grades(grader, completion, answer, answered, correct):
         ("number_lenient", "18", "18", False, False, False),
     ],
 )
-def test_every_grader_gives_a_strict_and_a_lenient_grade(
+def test_a_grader_gives_a_strict_and_a_lenient_grade(
     grader, completion, answer, strict, lenient, is_readable
 ):
     graded = grade(grader, completion, answer)

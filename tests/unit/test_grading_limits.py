@@ -46,8 +46,8 @@ SLOW = [rf"\boxed{{\sqrt{{x+{number}}}}}" for number in range(20)]
 
 @pytest.fixture
 def slow_files(tmp_path, monkeypatch):
-    """Files of answers on which Math-Verify takes, on average, longer than allowed, but not so long
-    that an answer is undecided."""
+    """A folder with files of answers that only Math-Verify compares. The limit of all comparisons
+    together is so low that these answers exceed it; the limit of one comparison is unchanged."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(expressions, "usage", expressions.Usage())
     monkeypatch.setattr(expressions, "ALLOWED_SECONDS", 0.0)

@@ -192,9 +192,9 @@ def test_a_row_names_each_claim_of_a_paper_except_three():
     assert of_papers - claims_of_rows == unlisted_claims
 
 
-def test_a_row_names_each_study_of_published_results():
-    """These studies are the analyses, the studies of recordings and trajectories, and the study
-    that trains a real model on a CPU."""
+def test_a_row_names_each_analysis_and_each_study_of_models_made_elsewhere():
+    """Models made elsewhere are recordings, trajectories, and models whose weights come from a
+    Python package."""
     published = {f"analysis:{name}" for name in CONFIG["analyses"]} | {
         f"study:{name}"
         for name, study in CONFIG["studies"].items()

@@ -214,10 +214,10 @@ def test_a_gpu_samples_as_many_rows_at_once_as_fit_into_its_memory(monkeypatch):
         monkeypatch.setattr(
             torch.cuda, "get_device_properties", lambda device, properties=properties: properties
         )
-        rows[gib] = engines.rows_at_once(model, 400, 1024, 512)
+        rows[gib] = engines.fitting_batch(model, 400, 1024, 512)
         assert rows[gib] * 36 * 2048 * 1424 * 2 < (gib * 2**30 - 4.02e9 * 2) * 0.6
     assert 1 < rows[16] < 30 < 150 < rows[80] < 200 < rows[141] < 400
-    assert engines.rows_at_once(model, 100, 100, 512) == 512
+    assert engines.fitting_batch(model, 100, 100, 512) == 512
 
 
 # --- on a CPU ---

@@ -129,6 +129,7 @@ def replacements(times: int, **changes) -> dict:
         {"decoder": {"type": "Sequence", "decoders": replacements(8)["normalizers"]}},
         {"added_tokens": [{"id": 0, "content": "<pad>" * 10_000, "special": True}]},
         {"model": []},
+        {"model": {"type": "WordLevel", "vocab": 5, "unk_token": "<unk>"}},
         {"model": {"type": "WordLevel", "vocab": {"e" * 10_000_000: 0}, "unk_token": "<unk>"}},
         {
             "pre_tokenizer": {
@@ -180,7 +181,7 @@ def take_vocabulary_of_a_slow_tokenizer(folder) -> None:
         lambda folder: change(folder, "tokenizer_config.json", eos_token=LONG),
     ],
 )
-def test_a_long_token_is_refused_whichever_file_holds_it(folder, spoil):
+def test_long_tokens_and_replacements_are_refused_whichever_file_holds_them(folder, spoil):
     spoil(folder)
     with pytest.raises(UserError, match="times longer") as error:
         engines.load_tokenizer(str(folder))

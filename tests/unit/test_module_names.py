@@ -27,7 +27,7 @@ MODULES = {name: path for path in FILES for name in module_names(path) if FILE_C
 
 
 def defined_names(path: Path) -> set[str]:
-    """The names that a module defines or imports anywhere, except inside of functions and classes."""
+    """The names that a module defines or imports outside of functions and classes."""
     names: set[str] = set()
     nodes: list[ast.AST] = list(TREES[path].body)
     while nodes:

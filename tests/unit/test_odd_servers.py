@@ -184,7 +184,7 @@ def test_other_names_of_finish_reasons_are_understood(sample, word, reason):
         ("nul \0, bell \a, \u2028", "stop", "nul \0, bell \a, \u2028"),
     ],
 )
-def test_unusual_texts_are_kept_except_for_surrogates_which_are_replaced(
+def test_unusual_texts_are_kept_except_for_lone_surrogates_which_are_replaced(
     sample, content, reason, text
 ):
     completions = sample(
@@ -368,7 +368,9 @@ def test_a_damaged_or_empty_answer_is_requested_again(is_normal, wire):
         ((405, ""), ["405"]),
     ],
 )  # fmt: skip
-def test_an_error_in_every_form_ends_the_program_in_one_line(fails, model_server, answer, words):
+def test_an_error_in_every_form_ends_sampling_and_names_server_and_problem(
+    fails, model_server, answer, words
+):
     fails(lambda body, number: answer, model_server.url, *words)
 
 

@@ -20,8 +20,8 @@ PROCESS = {"weight": 1.0, "beta": 0.05, "learning_rate": 1e-2, "max_grad_norm": 
 
 @pytest.fixture
 def training(tiny, tmp_path):
-    """A short training by the online trainer: four prompts with four rollouts each in a sampling
-    step."""
+    """A function that runs a short training by the online trainer, with four prompts and four
+    rollouts of each in a sampling step."""
     from hardgrpo.training.online_trainer import OnlineTrainer
 
     def train(reward=long, updates=3, selector=None, process=None, micro_batch=None, **changes):
@@ -212,7 +212,7 @@ def test_kept_and_discarded_rollouts_add_up_to_all_rollouts(training):
         assert total(run, "labels") <= 4
 
 
-def test_an_update_takes_exactly_the_groups_that_have_a_signal(training):
+def test_an_update_takes_exactly_as_many_groups_as_the_selector_sets(training):
     run = training(selector={"kind": "dynamic", "groups": 2}, updates=4)
     assert set(run.passes) == {8}  # two groups of four in one pass
     assert len(run.passes) == total(run, "trained")
@@ -231,7 +231,7 @@ def test_a_run_without_any_update_of_the_policy_is_an_error(training):
         training(never, 2, {"kind": "dynamic", "most_steps": 3})
 
 
-def test_the_newest_groups_with_a_signal_are_kept_to_be_replayed(training, monkeypatch):
+def test_the_newest_mixed_groups_are_kept_to_be_replayed(training, monkeypatch):
     from hardgrpo.training.online_trainer import OnlineTrainer
 
     mixed, replayed = [], OnlineTrainer._draw_replayed

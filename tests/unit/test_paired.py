@@ -114,8 +114,8 @@ def test_the_same_policy_trained_on_two_tasks_is_paired_on_a_test():
 
 
 def test_a_paired_interval_is_narrower_than_an_unpaired_interval_if_problems_differ_in_difficulty():
-    """Problems differ much in difficulty and policies differ little, so pairing reduces the
-    noise."""
+    """At step 15, both policies solve each problem equally often, so the paired interval has width
+    0. The unpaired intervals are wide, because the problems differ in difficulty."""
     base = np.array([0.25, 0.25, 0.5, 0.5, 1.0, 1.0])
     make_steady_cell = lambda policy, drop: Cell(
         "m",

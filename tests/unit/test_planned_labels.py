@@ -1,4 +1,5 @@
-"""The number of labels that each arm of a plan buys, by policy, recipe and size of the pool."""
+"""The largest number of labels that a run of each arm of a plan may buy, by policy, recipe and size
+of the pool."""
 
 import pytest
 
@@ -59,7 +60,7 @@ def test_a_run_with_a_selector_needs_labels_of_sampled_prompts_only(kind, bought
     assert label_counts.label_count({"rule": "random", "budget": 0.1}, online, 500) == 50
 
 
-def test_a_plan_lists_the_number_of_labels_of_each_arm():
+def test_a_plan_lists_the_largest_number_of_labels_of_each_arm():
     rows = {
         (row["task"], row["arm"]): row["labels"]
         for row in label_counts.planned_labels(ResolvedStudy.of(CONFIG, "mini_labels"))

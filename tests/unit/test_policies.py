@@ -195,8 +195,8 @@ def test_low_tiers_matched_depends_only_on_the_seed_and_on_the_size_of_low_tiers
     assert matched == policies.select(
         pool, "low_tiers_matched", seed, highest_tier=highest, tiers=tiers
     )
-    # `reversed_tiers` gives low tiers to other problems, but to equally many. The draw is the same,
-    # because it depends only on the seed and on the number of problems with low tiers.
+    # `reversed_tiers` gives low tiers to other problems, but to equally many. The draw is the same:
+    # for a given pool, it depends only on the seed and on the number of problems with low tiers.
     reversed_tiers = dict(zip(pool, reversed(list(tiers.values()))))
     swapped = policies.select(
         {i: 1 - rate for i, rate in pool.items()},
@@ -233,7 +233,7 @@ def test_low_tiers_matched_draws_a_different_subset_with_each_seed():
         ({"a": 1, "b": 2}, None, "highest_tier is missing; set it"),
     ],
 )
-def test_a_rule_by_tier_without_tiers_is_an_error(rule, tiers, highest, words):
+def test_a_rule_by_tier_that_cannot_choose_is_an_error(rule, tiers, highest, words):
     with pytest.raises(UserError, match=f"policy rule {rule}: .*{words}"):
         policies.select({"a": 0.0, "b": 1.0}, rule, 0, highest_tier=highest, tiers=tiers)
 
@@ -356,8 +356,21 @@ def test_the_error_for_an_empty_subset_says_whether_to_raise_or_lower_the_thresh
         policies.select({"a": 0.25, "b": 0.5}, rule, 0, threshold=threshold)
 
 
-@pytest.mark.parametrize("rule", ["hard", "easy", "middle", "random", "random_42", "nearest_half"])
-def test_every_rule_with_a_budget_refuses_too_few_measured_prompts(rule):
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "hard",
+        "easy",
+        "middle",
+        "random",
+        "random_42",
+        "nearest_half",
+        "hard_by_order",
+        "easy_by_order",
+        "middle_by_rank",
+    ],
+)
+def test_rules_with_a_budget_refuse_too_few_measured_prompts(rule):
     """Prompts without a measure count towards the size of the pool, so a budget can exceed the
     number of prompts with a measure."""
     rates = {f"p{i}": 0.5 if i < 3 else None for i in range(10)}

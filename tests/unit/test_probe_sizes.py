@@ -102,7 +102,7 @@ def test_rules_choose_the_same_number_of_each_rank_as_the_policies(rule):
             assert 100 * shares[ranks == rank].sum() == pytest.approx(chosen[ranks == rank].sum())
 
 
-def test_the_sufficient_probe_is_the_smallest_probe_within_one_point_of_every_larger_probe():
+def test_the_sufficient_probe_is_the_smallest_at_most_one_point_below_every_larger_probe():
     rows = [
         {"rule": "hard", "samples": k, "mixed": mixed}
         for k, mixed in ((1, 0.5), (2, 0.58), (4, 0.585), (8, 0.5))

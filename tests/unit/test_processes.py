@@ -9,12 +9,13 @@ from hardgrpo.training import processes
 
 pytestmark = pytest.mark.slow  # imports torch
 
-TRL_PORTS = ("29500", "23456", "12355", "12345")  # that trl.trainer.utils tries first
+# the ports that TRL tries first if MASTER_PORT is not set (trl.trainer.utils)
+TRL_PORTS = ("29500", "23456", "12355", "12345")
 
 
-def test_runs_that_start_together_on_one_machine_listen_on_different_ports(monkeypatch):
-    """vLLM opens the port seconds after it was chosen, so a port that is still free is not the
-    run's own."""
+def test_a_run_listens_on_a_free_port_that_the_system_chooses(monkeypatch):
+    """vLLM opens the port only seconds after TRL has chosen it. If runs took the first free port of
+    TRL_PORTS, another run could take the same port in the meantime."""
     from trl.trainer.utils import ensure_master_addr_port
 
     monkeypatch.delenv(processes.LAUNCH_VARIABLE, raising=False)

@@ -418,7 +418,7 @@ def test_intervals_over_all_prompts_equal_those_of_mean_interval():
     )
 
 
-def test_the_interval_of_a_choice_is_the_interval_of_a_ratio():
+def test_the_interval_of_a_difficulty_class_is_the_interval_of_a_ratio():
     """Before training, the answers to a prompt are all wrong or all right, so every probe puts the
     prompt into the same class, and the mean of a class is the mean over its prompts."""
     generator = np.random.default_rng(5)

@@ -143,7 +143,7 @@ def test_only_prompts_without_a_reference_answer_are_rewarded_by_the_majority():
         reward(completions[:6], [None] * 6, {}.__setitem__)
 
 
-def test_the_trainer_gets_the_settings_that_the_paper_states():
+def test_the_trainer_gets_the_settings_of_the_recipe():
     arguments = recipes.trainer_arguments(SPEC, "out")
     assert arguments["scale_rewards"] == "none", "the advantage is not r - mean(r)"
     assert (arguments["num_generations"], arguments["per_device_train_batch_size"]) == (8, 64)
@@ -272,12 +272,12 @@ def values(cell: str) -> set:
     [("as_written", "written"), ("as_released_july", "july"), ("as_released_later", "later")],
 )
 def test_recipes_agree_with_the_table_of_deviations(recipe, state):
-    """Every value in the table equals the value in the recipe and in the trainer's arguments, and
-    every key of a recipe has a row, except `keys_without_row`."""
+    """Every value that the table states equals the value in the recipe and in the trainer's
+    arguments. Every key of a recipe has a row, except `keys_without_row`."""
     training = settings.RECIPE_DEFAULTS | CONFIG["recipes"][recipe]
     arguments = recipes.trainer_arguments(dataclasses.replace(SPEC, training=training), "out")
     rows = {row["key"]: row[state] for row in DEVIATIONS}
-    # keys of the machine, and keys with the same value in all recipes
+    # keys of the machine, and keys with the same value in the three recipes
     keys_without_row = {"reward", "precision", "generation", "checkpoint_every"}
     assert set(training) - keys_without_row <= set(rows)
     for key, value in training.items():
@@ -287,9 +287,9 @@ def test_recipes_agree_with_the_table_of_deviations(recipe, state):
         if key == "adapter":
             assert cell == ", ".join(f"{name} {entry:g}" for name, entry in value.items())
         elif key == "advantage":
-            assert (value == "standardised") == ("standardised" in cell) and arguments[
-                "scale_rewards"
-            ] in ("none", "group")
+            is_standardised = value == "standardised"
+            assert is_standardised == ("standardised" in cell)
+            assert arguments["scale_rewards"] == ("group" if is_standardised else "none")
         else:
             assert value in values(cell), (key, value, cell)
         if key in ARGUMENT_OF_KEY:

@@ -1,5 +1,5 @@
 """The recommended way of choosing prompts follows from the committed comparisons with a random
-choice, by a rule that was fixed before the comparisons."""
+choice, by the rule in the docstring of pages/recommended.py."""
 
 from dataclasses import replace
 
@@ -166,7 +166,7 @@ def test_the_page_recommends_policies_without_labels_and_with_all_labels(monkeyp
     assert "choose at random. In 1 case, none of `" in recommended.page(tmp_path, CONFIG)
 
 
-def test_the_figure_shows_the_recommendation_and_counts_each_verdict():
+def test_the_figure_shows_the_recommendation_and_counts_cases_without_a_shown_difference():
     """The picture in README.md shows every case, including leads outside the axis."""
     config, root = project_config.config(), ROOT
     cases = recommended.every_case(root, config)

@@ -143,13 +143,15 @@ def test_no_value_of_the_configuration_reaches_a_shell(world):
         row["question"]
         for row in files.read_jsonl(world.folder / "results/tasks/mine/train.jsonl", {})
     ] == ["q 1", "q 2"]
-    done = world.snakemake("-n", "-p", "results/probe/tiny/mine/shard0.jsonl.gz")
+    done = world.snakemake("-n", "-p", "results/probe/tiny-seed0/mine/shard0.jsonl.gz")
+    assert done.returncode == 0, done.stdout + done.stderr
     assert not list(world.folder.rglob("pwned"))
     commands = [
         line.strip()
         for line in (done.stdout + done.stderr).splitlines()
         if "scripts/probe/probe.py" in line
     ]
+    assert commands
     assert all(f"{{question}} {hostile}" in shlex.split(command) for command in commands)
 
 
@@ -308,7 +310,7 @@ for name in sys.argv[1:]:
 
 class Hub(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
-        name = next((name for name in ANSWERS if name in self.path), None)
+        name = next((name for name in ANSWERS if f"/{name}/" in f"{self.path}/"), None)
         status, headers, body = ANSWERS.get(name, (404, {}, ""))
         self.send_response(status)
         for header, value in headers.items():

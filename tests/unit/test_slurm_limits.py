@@ -119,6 +119,17 @@ def test_requests_beyond_a_limit_are_reported(request_, count, at_once, words):
     assert bool(lines) == bool(words)
 
 
+def test_a_limit_that_holds_for_user_and_account_counts_each_job_once():
+    accounting = slurm_limits.read_accounting(
+        "here|lab|me||||||||same,none\n", "same|50|50|||||\nnone||||||node=0|\n", "me", "here"
+    )
+    of_qos = lambda qos: [(Request("probe"), accounting.levels("lab", qos, "cpu", None))] * 30
+    assert slurm_limits.problems(of_qos("same"), 100) == []
+    (_, resource, _, text), *_ = slurm_limits.problems(of_qos("none"), 100)
+    assert resource == "nodes" and "1 nodes requested, at most 0 allowed by QOS none" in text
+    assert "gpus" not in text and "another account" in text
+
+
 def test_the_limits_of_the_cluster_are_queried_once_and_an_unknown_qos_is_named(monkeypatch):
     answers = {"qos": QUALITIES, "user": "lab\n"}
     monkeypatch.setattr(cluster, "_ask", lambda *command: answers.get(command[3], ASSOCIATIONS))
@@ -133,7 +144,7 @@ def test_the_limits_of_the_cluster_are_queried_once_and_an_unknown_qos_is_named(
     assert lines[1].startswith("rule probe: gpu: 5 GPUs requested, at most 4 allowed by QOS of_gpu")
     assert (
         lines[2].startswith(
-            "jobs: 100 jobs requested in the queue at the same time, at most 3 allowed by QOS slow; set jobs: 3"
+            "jobs: 4 jobs requested in the queue at the same time, at most 3 allowed by QOS slow; set jobs: 3"
         )
         and len(lines) == 3
     )

@@ -113,7 +113,7 @@ def test_excels_first_line_sep_is_skipped_if_another_spreadsheet_saved_it_as_a_r
         ("question;answer\n", ["question", "answer"]),
     ],
 )
-def test_the_delimiter_is_determined_by_the_header_alone(tmp_path, text, header):
+def test_the_delimiter_splits_the_header_and_fits_most_rows(tmp_path, text, header):
     path = tmp_path / "mine.csv"
     path.write_text(text)
     if header:

@@ -316,8 +316,8 @@ def test_every_split_adds_up_to_its_gain(tmp_path_factory, outcomes):
     for all problems and for each tier, for the mean over runs and for each run."""
     folder = tmp_path_factory.mktemp("split")
 
-    # `draws` of two samples per problem: 0 is not answered, 1 is answered, 2 is correct. The first
-    # sample of a problem is correct at most leniently.
+    # `draws` of two samples per problem: 0 is not answered, 1 is answered, 2 is correct. Strict
+    # grading counts the first sample of a problem as wrong.
     def write(path, step, draws):
         rows = [
             dict.fromkeys(evaluations.COLUMNS)

@@ -1,5 +1,6 @@
-"""The paper's tables: entries of the registry fit their functions, LaTeX and HTML have the same
-content, and a value is marked as best only if it differs significantly from all smaller values."""
+"""Tables of the supplements: entries of the registry fit their functions, LaTeX and HTML have the
+same content, and a value is marked as best only if it differs significantly from all smaller
+values."""
 
 import importlib
 import inspect
@@ -62,7 +63,7 @@ def test_every_summary_table_is_used():
     assert registry.SUMMARIES.keys() - used - set(registry.NUMBERED) == read_by_people
 
 
-def test_each_table_and_figure_that_the_paper_includes_or_references_is_in_the_registry():
+def test_each_table_and_figure_that_a_supplement_includes_or_references_is_in_the_registry():
     text = (ROOT / "paper/supplement.tex").read_text()
     text = text[text.index(r"\begin{document}") :] + (ROOT / "paper/trajectory.tex").read_text()
     for kind, entries in (("table", registry.TABLES), ("figure", registry.FIGURES)):
@@ -123,7 +124,7 @@ def test_constant_columns_are_in_the_caption_of_a_table_and_in_each_row_of_a_pag
     html = web.page("t & u", columns)
     assert html.count("<td") == 4 and html.count("m_1") == 2 and "<h1>t &amp; u</h1>" in html
     assert "no rows for this table" in web.page("t", [Column("x", [])])
-    caption = r"Gain of \texttt{hard} \& \emph{out}, pass@$k$, 95\,\% intervals, percentage points."
+    caption = r"Gain of~\cite{a2025} \texttt{hard} \& \emph{out}, pass@$k$, 95\,\% intervals, percentage points."
     plain_caption = "Gain of hard & out, pass@k, 95 % intervals, percentage points."
     assert web.plain_text(caption) == plain_caption
     assert plain_caption.replace("&", "&amp;") in web.page("t", columns, caption)

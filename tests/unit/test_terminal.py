@@ -106,7 +106,7 @@ def change_config(folder, **settings) -> None:
     )
 
 
-def test_an_exception_of_a_loading_library_gives_a_one_line_error_unless_it_is_an_interruption():
+def test_only_an_exception_of_a_loading_library_becomes_an_error_about_the_model():
     class PanicException(BaseException):
         pass
 

@@ -65,7 +65,7 @@ def test_the_first_epochs_of_each_prompt_are_separated_from_later_epochs_in_any_
 
 def test_a_stretch_covers_the_same_share_of_epochs_of_every_prompt():
     """One prompt has 20 epochs, the other 13. The groups of the second prompt are mixed only
-    in the first half of the prompt's epochs."""
+    in the prompt's first 7 epochs."""
     rows = [{"id": "long", "epoch": e, "correct": 4, "rollouts": 4} for e in range(20)]
     rows += [
         {"id": "short", "epoch": e, "correct": 1 if e < 7 else 0, "rollouts": 4} for e in range(13)

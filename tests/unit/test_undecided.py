@@ -31,7 +31,7 @@ def test_an_undecided_completion_is_not_right_and_is_counted(never):
     assert (row["correct"], row["undecided"], row["answered"]) == (1, 1, 2)
 
 
-def test_more_than_one_undecided_completion_in_a_thousand_is_an_error_with_both_numbers():
+def test_undecided_completions_are_an_error_if_there_are_several_and_more_than_one_in_a_thousand():
     graders.check_decided(1, 100, "few completions")
     graders.check_decided(2, 2000, "one in a thousand")
     with pytest.raises(

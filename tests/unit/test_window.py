@@ -10,7 +10,7 @@ import pytest
 
 
 class Engine:
-    """A stand-in that finishes some of its requests at each step, in any order. `steps` lists the
+    """A stand-in that finishes at most five requests at each step, in any order. `steps` lists the
     numbers of unfinished and of finished requests at the start of each step."""
 
     def __init__(self):

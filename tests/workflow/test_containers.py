@@ -1,5 +1,5 @@
-"""Container images, tested without a container runtime: the definitions, the rules that name
-images, and Snakemake's calls of the runtime."""
+"""Container images: the definitions, the rules that name images, and Snakemake's calls of the
+container runtime. Except for the last test, no container is started."""
 
 import json
 import os
@@ -68,7 +68,7 @@ def test_the_image_for_figures_has_the_tex_that_the_tests_use():
     )
 
 
-def test_every_rule_with_a_command_names_an_image():
+def test_every_rule_except_image_and_plan_names_an_image():
     for path in (ROOT / "rules").glob("*.smk"):
         for rule in re.split(r"(?m)^(?=rule )", path.read_text())[1:]:
             name = re.match(r"rule (\w+)", rule)[1]
@@ -296,7 +296,7 @@ def builder(tmp_path, monkeypatch):
 
 
 def check(monkeypatch, builder, name: str) -> list[list[str]]:
-    """The calls of buildah during the check of a definition."""
+    """Check a definition. Return all calls of buildah so far."""
     folder = str(builder.parent / "images")
     monkeypatch.setattr(sys, "argv", ["check_images.py", "--folder", folder, "--only", name])
     check_images.main()

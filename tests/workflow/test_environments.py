@@ -160,7 +160,8 @@ def test_clones_with_equal_locks_share_their_environments(tmp_path, wheels):
     assert second.make("setup").returncode == 0
     assert second.names()[0] != first.names()[0] and second.names()[1] == first.names()[1]
     before = change_times(shared)
-    # With an empty ENVIRONMENTS the environment is made in the clone; the shared folder is unchanged.
+    # With an empty ENVIRONMENTS, the environment is made in the clone, and the shared folder is
+    # unchanged.
     done = second.make("setup", "ENVIRONMENTS=")
     assert done.returncode == 0 and not (second.folder / ".venv").is_symlink(), done.stderr
     assert change_times(shared) == before
@@ -232,8 +233,8 @@ def make_modules_of_another_python(folder: Path) -> str:
 
 
 def test_settings_of_the_user_and_of_environment_modules_do_not_matter(tmp_path, wheels):
-    """The settings are pip's files and variables, modules of another Python, and a HOME in which
-    no file can be written."""
+    """The settings are pip's files and variables, variables of Python and Matplotlib, modules of
+    another Python, and a HOME in which no file can be written."""
     nowhere = str(tmp_path / "nowhere")
     (tmp_path / "settings/pip").mkdir(parents=True)
     (tmp_path / "settings/pip/pip.conf").write_text(

@@ -289,3 +289,50 @@ def test_the_paper_is_written_without_torch(design, tmp_path):
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "numbers.tex").exists() and (tmp_path / "examples.tex").exists()
+
+
+@pytest.mark.parametrize(
+    "entry, words",
+    [
+        (
+            {"at": "least", "column": "gain", "show": "points"},
+            "has no number in column gain, line 3",
+        ),
+        ({"count": "rows"}, None),
+    ],
+)
+def test_a_number_is_not_taken_from_an_empty_cell(entry, words, tmp_path):
+    table = tmp_path / "results/reference/mini/gains.csv"
+    table.parent.mkdir(parents=True)
+    table.write_text("policy,gain\nhard,0.1\nrandom,\n" + "easy,0.2\n" * 998)
+    tables = findings.Committed(tmp_path, {})
+    entry = {"table": "mini/gains"} | entry
+    if words:
+        with pytest.raises(UserError, match=words):
+            findings.define(tables, "least", entry)
+    else:
+        assert findings.define(tables, "rows", entry)["text"] == r"1\,000"
+
+
+@pytest.mark.parametrize(
+    "condition, holds",
+    [
+        ({"column": "budget", "equals": "0.1"}, True),
+        ({"column": "budget", "equals": 0.1}, True),
+        ({"column": "budget", "equals": "0.2"}, False),
+        ({"column": "gain", "over": "base", "at_least": 0.4}, True),
+        ({"column": "gain", "over": "base", "above": 0}, "its interval"),
+    ],
+)
+def test_conditions_compare_text_and_shares(condition, holds, tmp_path):
+    table = tmp_path / "results/reference/mini/gains.csv"
+    table.parent.mkdir(parents=True)
+    table.write_text("budget,gain,gain_low,gain_high,base\n0.1,0.2,0.1,0.3,0.4\n")
+    check_entry = lambda: findings.check_entry(
+        findings.Committed(tmp_path, {}), {"table": "mini/gains"} | condition, "place"
+    )
+    if holds is True:
+        check_entry()
+    else:
+        with pytest.raises(UserError, match=holds or "expected 0.2"):
+            check_entry()

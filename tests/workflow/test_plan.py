@@ -15,7 +15,8 @@ from conftest import CHROMIUM, World
 
 
 def plan(world: World, *arguments: str, fails: bool = False) -> dict:
-    """The plan.json that `scripts/plan/plan.py` writes in a world."""
+    """The plan.json that `scripts/plan/plan.py` writes in a world, with the printed text as `text`.
+    If the program must fail (`fails`), {"error": what it writes to stderr}."""
     # the program must import the package of the world, not that of this repository
     environment = os.environ | {"PYTHONPATH": str(world.folder / "src")}
     done = fork_server.run("scripts/plan/plan.py", arguments, world.folder, environment)

@@ -34,7 +34,7 @@ OF_STUDY = {  # {study: all its figures}
     "mini_labels": TRAINED | {"ahead", "budget", "kinds", "labels", "leads", "pass_at_k"},
     "mini_truncation": TRAINED | {"ahead", "transfer", "truncation", "leads"},
     "mini_online": TRAINED | {"ahead", "kinds", "leads", "pass_at_k", "rollouts"},
-    "recordings": FIGURES - {"tiers"} | {"compared"},  # all problems have the same tier
+    "recordings": FIGURES - {"tiers"} | {"compared"},  # no test has several tiers
     "trajectories": {"difficulty", "trajectories"},
 }
 # In the world of the fixture `finished`, models are also tested on a harder task (figure
@@ -45,7 +45,7 @@ DRAWING = {f"plot_{name}" for name in OF_STUDY["mini"] - {"labels"} | {"transfer
     "write_worth",
     "compile_supplement",
 }
-JUDGING = {"judge_claims", "verify"}  # cheap rules, which start from the committed summaries
+JUDGING = {"judge_claims", "verify"}  # cheap rules that a new clone can run
 CHEAP = (
     JUDGING
     | DRAWING
@@ -102,8 +102,8 @@ def test_the_miniature_is_planned_job_by_job(world):
 
 
 def test_a_study_of_truncation_is_planned_job_by_job(world):
-    """The study has two tasks with a limit of 250 tokens and one with 1,024 tokens. If completions
-    under the larger limit exist, evaluations under 250 tokens truncate them instead of sampling."""
+    """The study trains on two tasks with a limit of 250 tokens and on one with 1,024 tokens. It
+    also tests on `gsm8k_1024_cut`: completions of `gsm8k_1024`, truncated to 250 tokens."""
     plan = jobs(world.plan("--config", "study=truncation", profile="slurm"))
     assert {rule: count for rule, count in plan.items() if not rule.startswith("plot_") and rule not in DRAWN} == {
         "fetch_dataset": 1, "fetch_model": 1, "prepare_task": 7, "probe": 12, "measure_difficulty": 3,
@@ -112,8 +112,8 @@ def test_a_study_of_truncation_is_planned_job_by_job(world):
         "select_subset": 27, "write_spec": 36, "train_grpo": 36, "evaluate_base": 3,
         # each run under the limit of its training, and runs with 250 tokens also under 1,024
         "evaluate_run": 18 * 2 + 9 * 1 + 9 * 2,
-        # evaluations that truncate completions sampled under a larger limit: of the base model, of
-        # models trained at 250 tokens, and of models trained at 1,024 tokens
+        # evaluations on gsm8k_1024_cut: of the base model, of models trained on gsm8k, and of
+        # models trained on gsm8k_1024
         "cut_evaluation": 1 + 18 + 9,
     }  # fmt: skip
 
@@ -128,8 +128,9 @@ QUICK = {"paper", "base_wrong", "variants", "limits", "mini_variants"}
     [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in WITH_RUNS],
 )
 def test_a_study_is_planned_with_one_job_for_each_part_of_its_design(world, study):
-    """There is a training for each run, an evaluation for each test of a base model or run, and
-    a subset for each pool, policy and seed."""
+    """There is a training for each run, an evaluation for each test of a base model or run, and a
+    subset for each base model, pool, policy and seed. A training in two rounds has a second
+    subset."""
     world.clear()
     plan = world.plan(
         "--config", f"study={study}", profile="laptop" if study == "limits" else "slurm"
@@ -276,7 +277,7 @@ def test_a_new_comment_in_a_program_that_samples_or_trains_reruns_nothing_expens
     )
 
 
-def test_an_edit_of_one_plotting_program_plans_that_figure_and_the_paper(finished):
+def test_an_edit_of_the_module_of_one_figure_plans_that_figure_and_the_paper(finished):
     finished.edit("src/hardgrpo/report/figures/parts.py", lambda text: text + "\n# another look\n")
     plan = finished.plan()
     assert jobs(plan) == {"plot_parts": 1} and set(plan) <= {
@@ -437,7 +438,7 @@ def programs() -> dict[str, list]:
         "report/figures.mplstyle",
     ],
 )
-def test_an_edit_of_a_module_plans_exactly_the_rules_whose_programs_use_it(finished, module):
+def test_an_edit_of_a_module_plans_every_cheap_rule_whose_program_uses_it(finished, module):
     """`code.files_of` itself is compared with Python's imports in tests/unit/test_code.py."""
     edited = (ROOT / "src/hardgrpo" / module).resolve()
     users = {rule for rule, files in programs().items() if edited in code.files_of(*files)}

@@ -44,8 +44,8 @@ def configure(config) -> None:
 
 @pytest.fixture
 def followed(world):
-    """A trajectory with five prompts of each kind. The file's rows are in reverse order, because any
-    order is allowed."""
+    """A trajectory with five prompts of each kind. The file's rows are in reverse order, because
+    any order is allowed."""
     rows = [
         (f"{kind}{n}", epoch, correct, 4)
         for n in range(5)

@@ -1,5 +1,5 @@
-"""`hardgrpo worth`: one command makes the page "Was it worth it?" from recordings of completions before
-and after a training."""
+"""`hardgrpo worth`: one command makes the page "Was it worth it?" from recordings of completions
+before and after a training."""
 
 import csv
 import json
@@ -129,7 +129,7 @@ PROBLEMS = without(ROWS, "completions")
 
 def test_every_form_of_a_recording_is_read(read_recordings):
     assert read_recordings(ROWS, ROWS)[0] == PROBLEMS
-    # rows in any order, with one completion per row
+    # one completion per row, and rows in another order
     assert read_recordings(split_rows(ROWS), ROWS[::-1])[0] == PROBLEMS
     csv_rows = split_rows(
         ROWS, id="question_id", question="Problem", answer="Gold", completion="output"

@@ -159,7 +159,7 @@ def test_missing_recordings_are_reported(world):
     assert "nowhere/mine/" in output
 
 
-def test_missing_originals_are_downloaded_and_figures_need_no_originals(world):
+def test_missing_originals_are_planned_as_downloads_and_figures_need_no_originals(world):
     plan = world.plan("--config", "study=recordings", "data=nowhere")
     assert plan["fetch_original"] > 100 and plan["convert_recording"] > 80
     assert "fetch_original" not in world.plan(

@@ -37,7 +37,7 @@ def world(tmp_path_factory) -> World:
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_options_and_files_on_which_snakemake_fails_give_a_one_line_error(case, world):
+def test_faulty_options_and_files_give_a_one_line_error(case, world):
     arguments, contents, expected = REFUSED[case]
     original_contents = {
         path: path.read_bytes() for name in contents if (path := world.folder / name).exists()

@@ -356,6 +356,20 @@ def break_(path, value):
             ],
         ),
         (
+            lambda config: [
+                task["share"].update(last=0)
+                for task in config["models"]["tiny"]["source"]["demonstrations"].values()
+            ],
+            ["models.tiny.source.demonstrations", "share.last is 0 for all tasks"],
+        ),
+        (
+            break_("tasks/arithmetic/source/objects", [3]),
+            [
+                "tasks.arithmetic.source.objects",
+                "family arithmetic does not use 'objects'; remove it",
+            ],
+        ),
+        (
             break_("models/tiny/source/demonstrations/arithmetic/length", None),
             ["models.tiny.source.demonstrations.arithmetic", "of arithmetic need 'length'; add it"],
         ),

@@ -59,7 +59,7 @@ def seconds_by_stage(clone: Path) -> dict[str, float]:
         except (OSError, ValueError, KeyError, TypeError):
             continue
         seed = re.search(r"seed(\d+)", log)  # study mini_reference also has seeds that mini lacks
-        # exclude jobs of studies other than mini
+        # exclude jobs of the other studies of the miniature, by the names in their logs
         if not any(name in log for name in ("mini_", "wordy", "recorded")) and (
             seed is None or int(seed[1]) in seeds
         ):

@@ -151,8 +151,9 @@ class Model:
 def sampling_seconds(
     machine: Machine, model: Model, prompts: list[float], tokens: list[float], batch: int
 ) -> float:
-    """The shortest possible time to sample completions in batches of `batch`. `prompts` and
-    `tokens` are the lengths of the prompts and of their completions in tokens."""
+    """The shortest possible time to sample completions in batches of `batch`, if each batch has a
+    completion of the largest length. `prompts` and `tokens` are the lengths of the prompts and of
+    their completions in tokens."""
     arithmetic = model.operations * (sum(prompts) + sum(tokens)) / machine.arithmetic
     steps = math.ceil(len(tokens) / batch) * max(tokens)
     bytes_read = steps * model.weights + model.cache * sum(

@@ -47,7 +47,7 @@ def add_noise(folder: str, output: str) -> None:
         for name, value in weights.items()
         if ".lora_B" in name
     }
-    path.unlink()  # the file may be a link to the file of the run, which must not change
+    path.unlink()  # `weights` may be mapped from the file, so the file must not be overwritten
     save_file(weights | noisy_weights, path)
 
 

@@ -364,12 +364,17 @@ class Workbench:
 
     def expected_gib(self, model: str, recipe: dict, gpus: int) -> dict[str, float]:
         """The estimated memory in GiB on each GPU of this node, by part and in total."""
+        sizes = gpu_memory("total")
+        if not sizes:
+            raise UserError(
+                "nvidia-smi does not show the memory of the job's GPUs; run nvidia-smi on this node to see why"
+            )
         return memory.training_memory(
             self.config["models"][model]["shape"],
             recipe,
             self.task["completion_tokens"],
             self.gpu_settings(model, recipe, gpus),
-            gpu_gib=min(gpu_memory("total")),
+            gpu_gib=min(sizes),
         )
 
     def train(self, name: str, model: str, recipe: dict, fresh: bool = True, **options) -> "Run":
@@ -431,7 +436,10 @@ def gpu_memory(quantity: str) -> list[float]:
     command = ["nvidia-smi", f"--query-gpu=memory.{quantity}", "--format=csv,noheader,nounits"]
     if visible := os.environ.get("CUDA_VISIBLE_DEVICES"):
         command.append(f"--id={visible}")
-    process = subprocess.run(command, capture_output=True, text=True, check=False)
+    try:
+        process = subprocess.run(command, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        return []
     return [
         round(float(mib) / 1024, 2)
         for mib in process.stdout.split()

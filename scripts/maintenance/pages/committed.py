@@ -48,7 +48,6 @@ def judged(root: Path, study: ResolvedStudy) -> dict[str, pd.DataFrame]:
 
 
 def all_claims(root: Path, config: dict) -> pd.DataFrame:
-    """Every claim in every study that has committed summaries of trained models, with its estimate
-    and verdict."""
+    """Every claim in every study of TRAINED, with its estimate and verdict."""
     tables = {study: judged(root, ResolvedStudy.of(config, study))["claims"] for study in TRAINED}
     return pd.concat(tables, names=["study"]).reset_index("study").reset_index(drop=True)

@@ -1,5 +1,5 @@
-"""The reference of docs/configuration.md, from the classes of src/hardgrpo/study/, the values in
-config.yaml and the rules of policies."""
+"""The reference of docs/configuration.md, from the classes of src/hardgrpo/study/, the configured
+values and the rules of policies."""
 
 from hardgrpo.selection import policies
 from hardgrpo.study import configuration
@@ -42,9 +42,9 @@ LABELS = {"pool": "of the whole pool", "sample": "of a small sample", "none": "n
 
 
 def reference(config: dict) -> str:
-    """A table of the top level with the values of config.yaml, and a table for each section."""
+    """A table of the top level with the values of `config`, and a table for each section."""
     json_schema = configuration.schema()
-    lines = ["## Top level", "", "| key | value | in config.yaml | what |", "|---|---|---|---|"]
+    lines = ["## Top level", "", "| key | value | configured | what |", "|---|---|---|---|"]
     for key, part, _ in keys(json_schema, json_schema):
         setting = config
         for step in key.split("."):
@@ -84,7 +84,7 @@ def rules() -> list[str]:
         "### What a rule takes",
         "",
         "Ties are broken by the seed unless a rule says otherwise. *Labels before*: the labels that must be known before the choice."
-        " Training also needs the labels of the chosen prompts.",
+        " Training also needs the labels of the chosen prompts, unless the reward is `finished` or `majority`.",
         "",
         "| rule | takes | needs | labels before |",
         "|---|---|---|---|",
@@ -160,7 +160,7 @@ def value(part: dict, json_schema: dict) -> str:
     """The values that a key may have, in words."""
     if "$ref" in part and (name := part["$ref"].rsplit("/", 1)[1]) in SECTIONS:
         words = re.sub("(?<!^)([A-Z])", r" \1", name).lower()
-        # the value of key `kind` in config.yaml, if the class has this key
+        # the value that key `kind` must have, if the class has this key
         kind = json_schema["$defs"][name].get("properties", {}).get("kind", {}).get("const", words)
         return f"[{kind}](#{anchor(SECTIONS[name])})"
     part = resolve(part, json_schema)

@@ -2,12 +2,13 @@
 for it.
 
 The rule below was written (commit 467b161) before the results of study `mini_labels`, to which the
-rule is applied, were summarised (commit d4a1dcc).
+rule is applied, were summarised (commit d4a1dcc). The definition of a case was narrowed afterwards
+(commit 364ad6b).
 
-- In each case (hardgrpo.analysis.random_choice) of each study, every way of choosing is compared
-  with a random choice of as many prompts. Studies share runs: a way that several studies compare in
-  the same case counts once, with the result of the study with the most replicates. Recipes that
-  differ only in when they save checkpoints count as one recipe.
+- In each case (hardgrpo.analysis.random_choice) of each study whose models are pretrained here,
+  every way of choosing is compared with a random choice of as many prompts. Studies share runs: a
+  way that several studies compare in the same case counts once, with the result of the study with
+  the most replicates. Recipes that differ only in when they save checkpoints count as one recipe.
 - A way is better or worse in a case if p is below 5 % after Holm's correction over the ways of
   choosing that the case compares.
 - The ways that are open to a user depend on the labels that the user has before the choice: none,
@@ -239,9 +240,9 @@ TRAINED_ON_ALL = "trained on the\nwhole pool, gain on\nthe chosen prompts"
 
 
 def real_models(root: Path) -> pd.DataFrame:
-    """Leads over a random choice of as many prompts of published models, from the committed tables
-    of the studies `recordings` and `before_after` (published runs) and `small_real` (trained here).
-    The columns are those of the argument `real` of ways.draw."""
+    """The leads of published models over a random choice of as many prompts, from the committed
+    tables of the studies `recordings` and `before_after` (published runs) and `small_real` (trained
+    here). The columns are those of the argument `real` of ways.draw."""
     rows = []
     recorded_runs = pd.read_csv(root / paths.reference("recordings") / "recorded_runs.csv")
     last = recorded.last_checkpoints(recorded_runs)

@@ -1,5 +1,5 @@
-"""docs/results.md, from the committed summaries: a table for each study, and the claims that the
-study tests."""
+"""docs/results.md, from the committed summaries: tables for each study of HEADINGS, and the primary
+claims."""
 
 from hardgrpo.analysis import columns, statistics
 from hardgrpo.analysis.formats import change, round_parts
@@ -378,7 +378,7 @@ def recorded_groups(table: pd.DataFrame) -> pd.DataFrame:
                 "learnable %": percent(row, "mixed"),
                 "all right %": percent(row, "all_right"),
                 "all wrong %": percent(row, "all_wrong"),
-                "learnable %, first to last tenth of the run": f"{100 * stretches.iloc[0]:.1f} to {100 * stretches.iloc[-1]:.1f}",
+                "learnable %, first to last tenth of the later epochs": f"{100 * stretches.iloc[0]:.1f} to {100 * stretches.iloc[-1]:.1f}",
             }
         )
     return pd.DataFrame(lines)

@@ -1,5 +1,5 @@
-"""Make docs/tables.csv from the registry: each table and figure, its inputs, and the function that
-makes the table or figure."""
+"""Make docs/tables.csv from the registry: each table and figure of studies with runs, its inputs,
+and the function that makes the table or figure."""
 
 from hardgrpo.analysis import summaries
 from hardgrpo.report import registry
@@ -12,13 +12,14 @@ from pathlib import Path
 
 import pandas as pd
 
-# {table: number of HE's table with the same content}
+# {table: number of HE's table with the same quantities}
 HE = {"gain": 1, "learnable": 2, "weaker_signal": 3, "out_of_distribution": 4}
 COLUMNS = ["kind", "name", "number", "shows", "made_from", "function", "columns"]
 
 
 def made_from(root: Path, config: dict) -> pd.DataFrame:
-    """A row for each table of the supplement, each figure and each summary table."""
+    """A row for each table of the supplement, each figure and each summary table, except those of
+    analyses of published numbers."""
     numbers = numbered(root, config)
     lines = []
     for name, table in registry.TABLES.items():
@@ -53,7 +54,7 @@ def same_in_paper(root: Path, config: dict) -> pd.DataFrame:
 
 
 def numbered(root: Path, config: dict) -> dict[str, int]:
-    """{table: number} in the PDF of the reference study. The PDF leaves out empty tables."""
+    """{table: number} in the PDF of study `mini_reference`. The PDF leaves out empty tables."""
     text = (root / "paper/supplement.tex").read_text(encoding="utf-8")
     text_order = [
         name for name in re.findall(r"\\resulttable\{(\w+)\}", text) if name in registry.TABLES

@@ -1,7 +1,8 @@
 """Checks of a study's summaries against its raw files (evaluations, completions, training logs),
 run by scripts/paper/verify.py.
 
-The checks read a sample of the raw files, drawn with the study's name as seed.
+The checks read a sample of the evaluations and completions, drawn with the study's name as seed,
+and all recordings and training logs.
 """
 
 from conftest import at, check, close, rows_of
@@ -192,7 +193,8 @@ def test_grades_agree_with_the_completions(arguments, study, require_local_table
 
 
 def test_grades_agree_with_the_recordings(arguments, study, runs, require_local_tables):
-    """Recorded completions, graded again, get the grades of the evaluation files."""
+    """Recorded completions of the base models, graded again, get the grades of the evaluation
+    files."""
     recorded = {
         model: part["source"]["recordings"]
         for model, part in study.models.items()
@@ -230,7 +232,7 @@ def test_grades_agree_with_the_recordings(arguments, study, runs, require_local_
 
 
 def test_summaries_agree_with_the_training_logs(tables, runs, require_local_tables):
-    """Learnable share and rollouts, computed again from the training logs."""
+    """Learnable share, rollouts and updates, computed again from the training logs."""
     logs = {}
     for cell, group in runs.items():
         log_paths = [Path(paths.training(run, "updates.csv")) for run in group]

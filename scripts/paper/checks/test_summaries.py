@@ -76,7 +76,8 @@ def test_cells(study, tables, runs):
 def test_ranges(tables):
     """Shares, changes and counts have possible values, and no required value is missing.
 
-    Shares lie between 0 and 1, changes between -1 and 1; counts are whole and positive.
+    Shares lie between 0 and 1, gains and differences between -1 and 1. Counts are positive, and
+    whole unless they are means over seeds. Labels may be 0, and rollouts if no tokens were sampled.
     """
     failures = []
     for name, place, row in rows_of(tables):
@@ -118,7 +119,8 @@ def test_intervals(tables):
 
 
 def test_tests_and_intervals_agree(tables):
-    """p is below 0.05 exactly if the interval excludes zero, and Holm's p is at least p."""
+    """In table `differences`, p is below 0.05 exactly if the interval excludes zero, and Holm's p
+    is at least p."""
     failures = []
     for _, place, row in rows_of(tables, "differences"):
         low, high, p, p_holm = (
@@ -139,7 +141,7 @@ def test_tests_and_intervals_agree(tables):
 def test_decomposition(tables):
     """Finishing and correctness add up to the gain, and so do finishing, sharpening and new solving.
 
-    Finishing is also recomputed from shares and accuracies.
+    In table `parts`, finishing is also recomputed from shares and accuracies.
     """
     failures = []
     for name, place, row in rows_of(tables, "parts", "decomposition", "decomposition_runs"):
@@ -174,8 +176,12 @@ def test_decomposition(tables):
 
 
 def test_tables_agree(tables):
-    """Gains equal differences of accuracies, differences between policies equal differences of gains,
-    and all tables have the same numbers for a cell."""
+    """Gains equal differences of accuracies, differences between arms equal differences of gains,
+    and other tables have the same gains.
+
+    In table `trajectories`, the shares of outcomes add up to 1, and the share of prompts that were
+    never solved equals that of table `subsets`.
+    """
     failures = []
     key = lambda row: (row["model"], row["task"], row["eval_task"], row["arm"])
     gains = {(*key(row), row["decoding"]): row["gain"] for row in tables["gains"]}
@@ -284,7 +290,7 @@ def logit(share: float) -> float:
 
 def test_parity(study, tables, runs):
     """Each column in the study's `held_constant` has one value in all runs of a model and task, and
-    table `parity` has every run of the study."""
+    table `parity` has every run that the study trains."""
     failures, first_values = [], {}
     for _, place, row in rows_of(tables, "parity"):
         for column in study.entry.get("held_constant", []):

@@ -11,7 +11,7 @@ from hardgrpo.data import evaluations
 
 def accuracy(cells: list[Cell]) -> list[dict]:
     """Accuracy by checkpoint. Step 0 is the base model, or the mean over base models, and has the
-    same accuracy for every policy."""
+    same accuracy for all arms with the same base models."""
     rows = []
     for cell in cells:
         for decoding in cell.decodings():

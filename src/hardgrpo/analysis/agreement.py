@@ -1,7 +1,7 @@
 """Compare the gains of a local study with the gains of the study's committed reference.
 
-Processors round differently, so a training with the same seed and problems has another result on
-another machine. Gains are compared by cell: d_s is the local gain of seed s minus the reference
+Processors round differently, so a training with the same seed and problems may have another result
+on another machine. Gains are compared by cell: d_s is the local gain of seed s minus the reference
 gain of seed s. The mean of d_s has a Student's t interval over seeds, for new seeds and the same
 problems.
 """
@@ -18,7 +18,8 @@ COLUMNS += ["seeds", "seeds_only_here", "seeds_only_reference", "leaves_zero_out
 
 def compare(rows: list[dict], reference_rows: list[dict]) -> list[dict]:
     """A row for each cell of `rows` (table `decomposition_runs` of the local study) or of
-    `reference_rows` (the same table of the reference). Gains are those at the last step, by the task's own grading.
+    `reference_rows` (the same table of the reference). Gains are those at the last step, by the
+    task's own grading.
 
     Gains are shares (0 to 1), averaged over the `seeds` that both tables have. In a cell without a
     common seed, the gains, the difference and its interval are nan. A single common seed gives no

@@ -15,7 +15,7 @@ NO_RUN = "base"  # the value of `minus` where a base model is subtracted
 
 
 def label(policy: str, recipe: str, first_recipe: str) -> str:
-    """'hard', or 'hard, mini_beta' if `recipe` is neither the study's first recipe nor RECORDED."""
+    """'hard', or 'hard, mini_beta' if `recipe` is none of "", RECORDED and `first_recipe`."""
     return policy if recipe in ("", RECORDED, first_recipe) else f"{policy}, {recipe}"
 
 

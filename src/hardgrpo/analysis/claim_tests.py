@@ -2,8 +2,8 @@
 the estimate, the estimate with its 95 % interval.
 
 The estimate of a difference or a gain is positive where the claim holds, unless the test's
-docstring says otherwise. In a claim, `arm` and `minus_arm` are the labels of the claim's arms (`label_arms`). Tests give no
-verdict: analysis/verdicts.py judges the primary claims.
+docstring says otherwise. In a claim, `arm` and `minus_arm` are the labels of the claim's arms
+(`label_arms`). Tests give no verdict: analysis/verdicts.py judges the primary claims.
 """
 
 from collections.abc import Callable
@@ -452,4 +452,5 @@ COUNT_TESTS = {  # tests for claims of analyses of published numbers (study/publ
     "unsolved_gain": (unsolved_gain, {"margin": float}),
     "mixed_lead": (mixed_lead, {"policy": str}),
 }
-PRIMARY = ("difference", "new_solving", "parts")  # the tests that a primary claim may have
+# the tests that a primary claim of paper/claims.yaml may have
+PRIMARY = ("difference", "new_solving", "parts")

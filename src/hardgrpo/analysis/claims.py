@@ -1,7 +1,8 @@
 """Read the claims of paper/claims.yaml and judge them by a study's summary tables.
 
 A claim's `test` is a key of `claim_tests.TESTS`. In an analysis of published numbers, `test`
-is a key of `claim_tests.COUNT_TESTS`. Only primary claims get a verdict (module `verdicts`).
+is a key of `claim_tests.COUNT_TESTS`, and every claim is primary. Only primary claims get a verdict
+(module `verdicts`).
 """
 
 from pathlib import Path

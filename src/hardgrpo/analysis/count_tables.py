@@ -69,9 +69,10 @@ class BeforeAfter:
     """Right answers before and after training. Prompts are chosen by K of the n samples of the base
     model and measured with the other n - K samples.
 
-    Arrays have the axes (S, K + 1, N): seed, number c of right answers among the K samples, prompt.
-    An axis has length 1 if the values are the same along the axis. `weights` (K + 1, N): the
-    probability that c of K samples, drawn at random from the n samples, are right.
+    `correct` (N,) and `correct_after` (S, N) are the numbers of right answers. `weights` (K + 1, N)
+    is the probability that c of K samples, drawn at random from the n samples, are right. All other
+    arrays have the axes (S, K + 1, N): seed, number c of right answers among the K samples, prompt.
+    An axis has length 1 if the values are the same along the axis.
     """
 
     def __init__(self, counts: list[dict], analysis: dict):

@@ -58,8 +58,9 @@ def time_to_target(cells: list[Cell], updates: dict[Run, pd.DataFrame], study: d
 
     `share_low` and `share_high` are the ends of a 95 % percentile bootstrap interval over seeds
     (Efron 1979): DRAWS resamples, with the same seeds for both arms. Both are empty with fewer than
-    LEAST_SEEDS seeds. Either is empty if the percentile is a draw that never reaches the target.
-    `reached` is the share of draws that reach the target.
+    LEAST_SEEDS seeds. A draw has no share if the arm never reaches the target, or if the baseline's
+    final accuracy is not above the accuracy of the base model. Either end is empty if the
+    percentile is a draw without a share. `reached` is the proportion of draws with a share.
     """
     own_cells = {
         (cell.model, cell.task, *cell.arm): cell for cell in cells if cell.task == cell.eval_task

@@ -28,7 +28,8 @@ def paired(cells: list[Cell]) -> list[dict]:
     (`what`) and value of `at`.
 
     - checkpoint: accuracy of one arm minus accuracy of another after `at` updates, for each
-      checkpoint that both arms have, except the last;
+      checkpoint that both arms have, except the last; only if both arms have the same last
+      checkpoint;
     - pass@k: pass@k of one arm minus pass@k of another, with k = `at` > 1;
     - tier: accuracy of one arm minus accuracy of another on the problems of tier `at`;
     - test: the arm's lead on the task's own test minus the same runs' lead on test `at`, which has

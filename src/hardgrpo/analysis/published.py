@@ -70,7 +70,7 @@ def read_readings(folder: str | Path) -> set[tuple[str, str]]:
 def compare(
     tables: dict[str, list[dict]], published: list[dict], readings: set[tuple[str, str]]
 ) -> list[dict]:
-    """A row for every published number that the study also measured.
+    """A row for each published number and each number of the study that measures the same quantity.
 
     `inside` is 1 if the published number lies within the interval of the study's number, else 0,
     and empty without an interval. `published_low` and `published_high` are the exact 95 % interval
@@ -289,8 +289,7 @@ def unpaired(minuend: dict, subtrahend: dict, name: str) -> tuple[float, float, 
     """(unpaired difference of the estimates of two rows, low, high). The squared half-width is the
     sum of the squared half-widths of the rows.
 
-    The interval is conservative, because both rows have the same problems and, in most cases, the
-    same base model.
+    The interval is conservative if both rows have the same problems or the same base model.
     """
     halves = [(row[f"{name}_high"] - row[f"{name}_low"]) / 2 for row in (minuend, subtrahend)]
     estimate, half = minuend[name] - subtrahend[name], math.hypot(*halves)

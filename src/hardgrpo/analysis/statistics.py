@@ -419,7 +419,7 @@ def partial_r_squared(y: np.ndarray, x: np.ndarray, control: np.ndarray) -> floa
 
 def joint_r_squared(x: np.ndarray, y: np.ndarray) -> float:
     """R^2 of a least-squares regression of `y` (n,) on all columns of `x` (n, k); nan with fewer
-    than k + 2 points."""
+    than k + 2 points, or if `y` is constant."""
     n, k = x.shape
     return float(_regression(y, x).rsquared) if n >= k + 2 and np.ptp(y) else np.nan
 

@@ -71,6 +71,8 @@ def chosen(
     """
     pools = {paths.pair_of(path): _pool_rates(path) for path in difficulty_files}
     for path in signal_files:
+        if paths.pair_of(path) not in pools:
+            continue  # a pool without reference answers
         agreement = {
             row["id"]: row["agreement"]
             for row in files.read_rows(path, {"id": str, "agreement": float})

@@ -1,4 +1,8 @@
-"""Summary tables of training logs: learnable share, curves, and what each run spent."""
+"""Summary tables of training logs: learnable share, curves, and what each run spent.
+
+A row of a log is an update; with a selector or process rewards, a row is a sampling step. Means
+"over updates" are means over rows.
+"""
 
 import itertools
 import os

@@ -14,7 +14,7 @@ from hardgrpo.runtime.errors import UserError
 from hardgrpo.selection import policies
 from hardgrpo.study import paths
 
-STRETCHES = 10  # number of stretches into which the later epochs are divided, for curves
+STRETCHES = 10  # largest number of stretches into which the later epochs are divided, for curves
 # Number of groups of prompts; the jackknife leaves out each group once. The groups must be large:
 # many pass rates are tied, so leaving out a few prompts often does not change a policy's subset.
 GROUPS = 10
@@ -138,12 +138,13 @@ def selections_without_groups(
     The policy chooses again from each smaller pool, because the boundary of a subset depends on the
     pool.
     """
+    settings = {key: value for key, value in policy.items() if key != "by"}  # by: pass_rate
     try:
         return [
             selection_shares(
                 [
                     policies.select(
-                        {i: rates[i] for i in rates if i not in group}, seed=seed, **policy
+                        {i: rates[i] for i in rates if i not in group}, seed=seed, **settings
                     ).ids
                     for seed in seeds
                 ]

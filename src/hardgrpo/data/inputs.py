@@ -207,8 +207,14 @@ def check_originals(args, paths: list[str]) -> None:
     """Compare files with the lock's entry of their repository, if the arguments name a repository.
     See `check_original`."""
     if args.repository:
+        names = args.names or []
+        if args.commit is None or len(names) != len(paths):
+            raise UserError(
+                f"--repository {args.repository}: expected --commit, and --names with {len(paths)} paths in the repository, one for each file; found"
+                f" {len(names)}"
+            )
         source = {"repository": args.repository, "commit": args.commit}
-        for name, path in zip(args.names, paths, strict=True):
+        for name, path in zip(names, paths, strict=True):
             check_original(
                 args.lock, source, name, files.read_bytes(path), path, args.update_inputs
             )

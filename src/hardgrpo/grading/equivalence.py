@@ -1,11 +1,12 @@
 r"""Compare two expressions with Math-Verify. expressions.py runs this module as a helper process,
 with JSON Lines over pipes.
 
-A *question* is a pair of texts to compare, or a text to parse. This module corrects Math-Verify in
-three ways. It removes units, because Math-Verify drops everything after the first '\text{}'. It
-compares values a second time if Math-Verify calls them equal, because Math-Verify takes different
-small values for equal. It resets the state of SymPy, which draws random numbers and caches results,
-before each question, so that a verdict depends only on the question.
+A *question* is a pair of texts to compare, or a text to parse. This module corrects Math-Verify. It
+replaces spellings that Math-Verify does not read, takes i for the imaginary unit, and combines
+inequalities that are joined by 'or'. It removes units, because Math-Verify drops everything after
+the first '\text{}'. It compares values a second time if Math-Verify calls them equal, because
+Math-Verify takes different small values for equal. It resets the state of SymPy, which draws random
+numbers and caches results, before each question, so that a verdict depends only on the question.
 """
 
 import contextlib
@@ -81,8 +82,8 @@ def _normalise(text: str, units: bool) -> str:
 
 
 def _remove_unit(part: str, units: bool) -> str:
-    r"""'5 \text{ boys}' -> '5', '9\pi \text{ cm}^2' -> '9\pi'. '18 \text{ ft } 6 \text{ in}' is not
-    changed."""
+    r"""'5 \text{ boys}' -> '5', '9\pi \text{ cm}^2' -> '9\pi'. Only a unit at the end is removed:
+    '18 \text{ ft } 6 \text{ in}' -> '18 \text{ ft } 6'."""
     opening, value, closing = BRACKETS.fullmatch(part).groups()
     quantity = read_quantity(value)
     pair = "," in value and opening.strip()  # '(1,200)' is a pair

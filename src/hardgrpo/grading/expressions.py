@@ -5,8 +5,8 @@ Math-Verify may compute forever on a model's text ('9^{9^{9^9}}'), and its own t
 in the main thread. Math-Verify therefore runs in a helper process: equivalence.py as a program,
 with JSON Lines over pipes. A process starts its helper for the first question, and a new helper
 after a question that ended the previous helper. A comparison that ends two helpers is undecided. A
-program stops with an error if Math-Verify is slow for most questions, because grading a file of
-slow answers would take days.
+program stops with an error if all its questions together exceed a limit of processor time
+(ALLOWED_SECONDS), because grading a file of slow answers would take days.
 """
 
 import atexit
@@ -76,8 +76,8 @@ def check_installed() -> None:
 
 
 def same_text(left: str, right: str) -> bool:
-    r"""Whether texts are equal except for spaces, including LaTeX's: true for '(3,\,4)' and '(3,
-    4)', false for '1 1/2' and '11/2'."""
+    r"""Whether texts are equal except for spaces, including LaTeX's: true for '(3,\,4)' and
+    '(3, 4)', false for '1 1/2' and '11/2'."""
     return _remove_spaces(left) == _remove_spaces(right)
 
 
@@ -124,7 +124,8 @@ def _compare_without_helper(reference: str, answer: str) -> bool | None:
 
 def _same_quantity(left: Quantity, right: Quantity) -> bool:
     """Whether two quantities are equal. If only one is a ratio, equality after rounding to six
-    places suffices. '50%' equals both 50 and 1/2."""
+    places suffices, unless the relative difference exceeds `equivalence.ROUNDING_TOLERANCE`. '50%'
+    equals both 50 and 1/2."""
     pairs = [(left.value, right.value)]
     if left.percent != right.percent:
         shares = [side.value / (100 if side.percent else 1) for side in (left, right)]
@@ -265,7 +266,7 @@ def _get_helper() -> subprocess.Popen:
         if not ready:
             _stop_helper()
             raise UserError(
-                f"Math-Verify does not start; `cd {source} && {' '.join(command)}` shows why"
+                f"Math-Verify does not start; `PYTHONPATH={source} {' '.join(command)}` shows why"
             )
     return _helper
 

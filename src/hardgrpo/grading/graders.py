@@ -1,10 +1,11 @@
 r"""Grade completions. Probe, reward and evaluation call the same function, `grade`.
 
-A grader receives the completion, never the prompt. It extracts the answer and compares the answer
-with the reference twice: exactly (*strict*), and ignoring differences of notation (*lenient*). In
-some graders the strict result counts as *correct*, in others the lenient result (`forgiving`).
-*Answered*: the completion states an answer in the required form. *Readable*: the answer is of the
-kind that the grader compares (a word, a number, one letter, a mathematical expression).
+A grader receives the completion without the prompt; only measure_difficulty.py --grade-prompt-too
+also passes the prompt. A grader extracts the answer and compares the answer with the reference
+twice: exactly (*strict*), and ignoring differences of notation (*lenient*). In some graders the
+strict result counts as *correct*, in others the lenient result (`forgiving`). *Answered*: the
+completion states an answer in the required form. *Readable*: the answer is of the kind that the
+grader compares (a word, a number, one letter, a mathematical expression).
 """
 
 import re
@@ -77,7 +78,7 @@ def check_decided(undecided: float, completions: int, place: str) -> None:
     if undecided > max(1, UNDECIDED_SHARE * completions):
         raise UserError(
             f"{place}: {undecided:.0f} of {completions} completions could not be graded in {expressions.SECONDS[-1]:.0f} seconds of"
-            f" processor time each; at most {100 * UNDECIDED_SHARE:.1f} % may be undecided; look at the answers of these completions (column undecided), then"
+            f" processor time each; at most {100 * UNDECIDED_SHARE:.1f} % may be undecided; look at the answers of these completions (in files of results/evaluation: column undecided), then"
             " raise SECONDS in src/hardgrpo/grading/expressions.py or choose another grader for the task, and run again"
         )
 

@@ -1,8 +1,8 @@
 """Correct the cost model (`durations`) with the times of finished jobs.
 
 `results/calibration.json` holds an entry for each group of finished jobs, from the narrowest groups
-(equal rule, device, model, task, test, recipe and policy: only seeds differ) to the widest (equal
-rule and device). An entry holds medians over its jobs:
+(equal rule, device, model, task, test, recipe and policy; only seeds or shards differ) to the
+widest (equal rule and device). An entry holds medians over its jobs:
 
 - `fill`: mean tokens of a completion (in SFT, of a worked solution) relative to the completion
   limit; absent in groups that mix tasks, because limits differ between tasks;
@@ -55,15 +55,19 @@ class FinishedJob:
 
 
 def read_finished_jobs(results: str, config: dict) -> list[FinishedJob]:
-    """The finished jobs below the folder `results`. Three kinds of jobs are left out: jobs whose
-    model, task, test, recipe or policy is not in `config`; jobs whose provenance cannot be read;
-    and resumed jobs, because their provenance has only the seconds since the job was resumed."""
+    """The finished jobs of the rules in PROVENANCE, below the folder `results`. Three kinds of jobs
+    are left out: jobs whose model, task, test, recipe or policy is not in `config`; jobs whose
+    provenance cannot be read; and resumed jobs, because their `seconds` count only the time since
+    the job was resumed."""
     finished_jobs = []
     for rule, pattern in PROVENANCE.items():
-        wildcard_pattern = re.compile(re.sub(r"{(\w+)}", r"(?P<\1>[^/]+)", pattern))
+        wildcard_pattern = re.sub(r"{(\w+)}", r"(?P<\1>[^/]+)", pattern)
+        wildcard_pattern = re.compile(wildcard_pattern.replace("(?P<seed>[^/]+)", r"(?P<seed>\d+)"))
         for path in sorted(Path(results).glob(re.sub(r"{\w+}", "*", pattern))):
-            wildcards = wildcard_pattern.fullmatch(path.relative_to(results).as_posix()).groupdict()
-            job = ResolvedJob.of(config, Job.of(rule, wildcards))
+            match = wildcard_pattern.fullmatch(path.relative_to(results).as_posix())
+            if match is None:
+                continue  # not a result of the workflow, for example a copy `seed0.old`
+            job = ResolvedJob.of(config, Job.of(rule, match.groupdict()))
             if job.is_complete:
                 finished_jobs.append(_read_finished_job(path, job))
     return list(filter(None, finished_jobs))

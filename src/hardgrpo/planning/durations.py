@@ -12,6 +12,7 @@ these estimates (`calibration.py`).
 
 import functools
 import math
+import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -57,6 +58,10 @@ TRAINING_SHARE = {"gpu": 0.3, "cpu": 0.5, "wide cpu": 1.0}
 # overhead per layer and decoding step; for transformers, measured on the host of an H200: 1.0e-3 s
 # under a profiler (shape of Qwen2.5-0.5B), and 1.4e-3 s beside other jobs (SmolLM2-135M)
 LAYER_SECONDS = {"vllm": 2e-5, "transformers": 1e-3, "cpu": 7e-4, "wide cpu": 7e-4}
+# Least time of a pass (2 FLOPs per weight and token) of a micro-batch through a layer on a GPU, because
+# the host starts the kernels one by one. Measured on an H200 with SmolLM2-135M, which has 30 layers:
+# 8 s for 5 passes of 16 micro-batches.
+PASS_SECONDS = 3.3e-3
 # imports and the start of the engine
 START_SECONDS = {"vllm": 90.0, "transformers": 30.0, "cpu": 5.0, "wide cpu": 15.0}
 WEIGHTS_PER_SECOND = 1e9  # bytes read from shared storage
@@ -85,8 +90,8 @@ STAGES = {  # rules that sample or train; all other rules are light
     "evaluate_run": "evaluation",
 }
 TRAINING = ("train_grpo", "train_first_round")
-# requested walltime of the first attempt divided by the estimated time; each later attempt adds
-# half of the first request
+# The first attempt requests this multiple of the estimated time, plus 5 minutes; each later attempt
+# adds half of the first request.
 SAFETY = 2.0
 LEAST_MINUTES = 10
 
@@ -178,8 +183,8 @@ class ResolvedJob:
 
     @property
     def updates(self) -> int:
-        """Number of updates of the run that the job trains or evaluates: half of the recipe's
-        updates if the policy annotates in two rounds."""
+        """Number of updates that the job trains, or whose checkpoints it evaluates: half of the
+        recipe's updates if the policy annotates in two rounds."""
         return self.recipe["updates"] // (2 if settings.has_rounds(self.policy) else 1)
 
     @property
@@ -240,9 +245,11 @@ class Estimate:
 
 
 def gpu_kind(name: str) -> str | None:
-    """The key of `GPUS` that a device's name contains (h100 in nvidia_h100_80gb_hbm3); None if
-    there is none."""
-    return next((kind for kind in GPUS if kind in name.lower()), None)
+    """The key of `GPUS` that a device's name contains (h100 in nvidia_h100_80gb_hbm3, but not a40 in
+    nvidia_rtx_a4000); None if there is none."""
+    pattern = rf"(?<![a-z0-9])({'|'.join(GPUS)})(?![0-9])"
+    match = re.search(pattern, name.lower())
+    return match and match[1]
 
 
 def estimate(job: ResolvedJob, gpu: str, calibration=None) -> Estimate:
@@ -295,8 +302,8 @@ def model_shape(name: str, model: dict, data: str) -> dict | None:
 
 
 def place(shape: dict, gpus: int) -> str:
-    """The key of the constants above for a model with this shape and number of GPUs: gpu, cpu or
-    wide cpu."""
+    """The key of TRAINING_SHARE and UPDATE_SECONDS for a model with this shape and number of GPUs:
+    gpu, cpu or wide cpu."""
     return "gpu" if gpus else "wide cpu" if shape["hidden_size"] >= WIDE else "cpu"
 
 
@@ -385,7 +392,7 @@ def sampling_seconds(
         * shape["layers"]
         * shape["key_value_heads"]
         * shape["head_size"]
-        * width
+        * (4.0 if is_cpu else 2.0)  # also beside 4-bit weights
         * (prompt + tokens / amount / 2)
     )
     bytes_read = steps * weights * width + tokens * cache
@@ -419,7 +426,8 @@ def _training(job: ResolvedJob, gpu: str, fill: float | None) -> Estimate:
     weight_flops += 2 if recipe.get("beta", 0) > 0 else 0  # the reference policy
     # the trainer recomputes the probabilities of vLLM's tokens
     weight_flops += 2 if engine == "vllm" else 0
-    trained *= selector_settings.trained_share(recipe) if recipe.get("selector") else 1
+    share = selector_settings.trained_share(recipe) if recipe.get("selector") else 1
+    trained *= share
     # process rewards: the reference policy forward; the reward model forward, backward, and, after
     # the reward model's update, forward again
     if recipe.get("process"):
@@ -432,6 +440,10 @@ def _training(job: ResolvedJob, gpu: str, fill: float | None) -> Estimate:
         / (processor.flops * TRAINING_SHARE[device])
         / max(1, count)
     )
+    if count:
+        micro_batches = amount * share / count / job.gpus["micro_batch"]
+        passes = micro_batches * shape["layers"] * weight_flops / 2
+        learning = max(learning, passes * PASS_SECONDS)
     sync = parameters * 2.0 / SYNC_PER_SECOND if engine == "vllm" else 0.0
     start = _start(shape, engine)
     computing = (sampling + learning) / speedup(device, recipe["precision"])

@@ -26,13 +26,13 @@ MOST_SEEDS = 1000
 
 
 def detectable_effects(study: ResolvedStudy) -> list[dict]:
-    """The smallest effects (shares) that each test of a study would detect with power 80 %, after
-    Holm's correction.
+    """The smallest effects (shares) that each test of a study would detect with power 80 %.
 
-    `gain` is a gain of one policy. `difference` is a difference of two policies, corrected for all
-    pairs that the study compares on a test. `primary` is the difference of a primary claim about
-    two policies, corrected for the number of the study's tasks. The effects generalise to new
-    problems and new seeds; with a single seed, to new problems only.
+    `gain` is a gain of one policy, without a correction. `difference` is a difference of two
+    policies, corrected for the number of pairs that the study compares (`pairs_compared`).
+    `primary` is the difference of a primary claim about two policies, corrected for the number of
+    the study's tasks. The effects generalise to new problems and new seeds; with a single seed, to
+    new problems only.
     """
     comparisons_by_quantity = {
         "gain": 1,

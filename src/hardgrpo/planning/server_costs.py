@@ -13,8 +13,8 @@ from hardgrpo.study.settings import Split
 
 
 def describe(job: ResolvedJob) -> str:
-    """The requests, tokens and money that a job needs at most, in words. Completions that are
-    already stored are not subtracted."""
+    """The requests, tokens and money that a job needs at most, in words. The tokens of prompts, and
+    thereby the money, are estimates. Completions that are already stored are not subtracted."""
     rule, task = job.names.rule, job.split.task
     shards = task["probe"]["shards"] if rule == "probe" else 1
     sampled, greedy = {

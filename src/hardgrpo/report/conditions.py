@@ -65,9 +65,10 @@ def has_budgets(study: ResolvedStudy) -> bool:
 
 
 def way_of_choosing(policy: dict) -> str:
-    """The settings of a policy except its budget, as text. Policies of one way differ only in the
-    budget."""
-    way = {key: value for key, value in policy.items() if key != "budget"}
+    """The settings of a policy except the size of its budget, as text. Policies of one way differ
+    only in this size; their budgets are all shares of the pool, numbers of prompts, or money."""
+    budget = policy.get("budget")
+    way = policy | {"budget": sorted(budget) if isinstance(budget, dict) else None}
     return json.dumps(way, sort_keys=True)
 
 
@@ -93,7 +94,8 @@ def budget_lines(study: ResolvedStudy) -> dict[str, str]:
 def has_labels(study: ResolvedStudy) -> bool:
     """Whether the runs differ in the prompts whose labels they need (for example the whole pool,
     the chosen prompts, or none), and a policy chooses by another measure than the pass rate. False
-    if `chooses_while_training`, because figure `rollouts` then shows the labels."""
+    if `chooses_while_training`: figure `rollouts` shows the labels of such studies at equal
+    rollouts."""
     needs = {
         (
             policies.labels_before(study.policies[run.policy]),

@@ -58,7 +58,9 @@ CONDITIONS = {
     "at_most": Condition(
         "at most {}", lambda value, low, high, limit: float(value) <= limit, False
     ),
-    "equals": Condition("{}", lambda value, low, high, limit: value == limit, False),
+    "equals": Condition(
+        "{}", lambda value, low, high, limit: as_text(value) == as_text(limit), False
+    ),
 }
 
 
@@ -115,6 +117,12 @@ def as_number(cell: str) -> float | str:
         return cell
 
 
+def as_text(value: float | str) -> str:
+    """A cell or a limit as text: 1, 1.0 and "1" are the same."""
+    number = as_number(str(value))
+    return f"{number:g}" if isinstance(number, float) else number
+
+
 def words_of(entry: dict) -> str:
     """The rows that an entry names, in words."""
     return ", ".join(f"{column} {value}" for column, value in entry.get("rows", {}).items()) or (
@@ -145,13 +153,19 @@ def define(tables: Committed, name: str, entry: dict) -> dict:
     frame = tables.rows(entry, place)
     origin = [tables.path(entry["table"]), " ".join(frame.line.astype(str))]
     if "count" in entry:
-        return dict(zip(ORIGIN, (name, formats.integer(len(frame)), *origin, "", "count of rows")))
+        text = latex.number(formats.integer(len(frame)))
+        return dict(zip(ORIGIN, (name, text, *origin, "", "count of rows")))
     column = entry["column"]
     suffixes, format_values = FORMATS[entry["show"]]
     if column not in frame:
         raise UserError(f"{place}: {tables.path(entry['table'])} has no column {column}")
     if "at" in entry:  # the row with the least or the largest value
-        values = frame[column].astype(float)
+        values = pd.to_numeric(frame[column], errors="coerce")
+        if values.isna().any():
+            raise UserError(
+                f"{place}: {tables.path(entry['table'])} has no number in column {column}, line {frame.line[values.isna()].iloc[0]}; name the rows"
+                " with numbers under `rows`"
+            )
         frame = frame.loc[[values.idxmin() if entry["at"] == "least" else values.idxmax()]]
         origin[1] = str(frame.line.iloc[0])
     texts = {
@@ -220,6 +234,10 @@ def check_entry(tables: Committed, entry: dict, place: str) -> None:
     frame = tables.rows(entry, place)
     tested = [name for name in CONDITIONS if name in entry]
     unknown_keys = entry.keys() - {"table", "rows", "column", "over", "share", "count", *CONDITIONS}
+    if "over" in entry and any(CONDITIONS[name].has_interval for name in tested):
+        raise UserError(
+            f"{place}: {tables.path(table)}: `over` divides the value and not its interval; test it with at_least or at_most"
+        )
     if unknown_keys or (tested and frame.empty) or not (tested or "count" in entry):
         fault = f"has unknown keys: {', '.join(sorted(unknown_keys))}"
         raise UserError(

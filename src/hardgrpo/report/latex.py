@@ -110,10 +110,10 @@ def table(columns: list[Column]) -> str:
 
 
 def printed_columns(columns: list[Column]) -> tuple[list[str], list[Column]]:
-    """(notes for the caption, columns to print). A column with a text for its note becomes a note
-    if all its cells that are not empty are equal. Any other column becomes a note if all its cells
-    are equal and the table has at least FEW rows. A column of numbers that are all unknown is left
-    out."""
+    """(notes for the caption, columns to print). A column with a `note` becomes a note if all its
+    cells that are not empty are equal. A column without a `note` becomes a note if all its cells
+    are equal and not empty, and the table has at least FEW rows. A column of numbers that are all
+    unknown is left out."""
     notes, shown_columns = [], []
     for column in known_columns(columns):
         values = list(filter(None, dict.fromkeys(column.cells)))

@@ -124,7 +124,8 @@ def describe_settings(settings: dict) -> str:
 
 
 def define(numbers: Numbers) -> None:
-    """Define a macro for each number that supplement.tex or a paragraph may quote."""
+    """Define a macro for each number of the summary tables that a text may quote by its key. The
+    functions of `paragraphs` define further macros."""
     tables, add = numbers.tables, numbers.add
     for row in tables["gains"].itertuples():
         key = f"{cell(row)}.{row.decoding}"

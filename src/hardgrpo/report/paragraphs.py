@@ -219,7 +219,8 @@ def gain_ends(numbers, rows: pd.DataFrame) -> list[dict]:
 
 def resolved_differences(pairs: pd.DataFrame) -> dict:
     """{"compared": whether there are pairs of policies, "resolved": the differences with
-    p < 0.05 after Holm's correction, "detectable": the macro of the detectable difference}."""
+    p < 0.05 after Holm's correction, "detectable": the key of the macro of the detectable
+    difference, "" if unknown}."""
     resolved_pairs = []
     for row in pairs[pairs.p_holm < 0.05].itertuples():
         better, worse = (row.arm, row.minus_arm) if row.difference > 0 else (row.minus_arm, row.arm)
@@ -437,8 +438,9 @@ def unsolved(numbers) -> str:
 
 def followed(numbers) -> str:
     """Recorded training runs: the learnable shares of policies `all` and `hard`, and the largest
-    and the smallest learnable share of any policy, each over all epochs after those that policies
-    choose by."""
+    and the smallest learnable share of any policy, over all later epochs (the epochs that no policy
+    chooses by); and the shares of `hard` and `easy` in the first and in the last stretch of these
+    epochs."""
     table, runs = numbers.tables["trajectories"], []
     for (model, prompts), group in table[table.stretch.isna()].groupby(
         ["model", "task"], sort=False

@@ -74,8 +74,8 @@ def use_policies(settings: dict[str, dict]) -> None:
 
 def looks(settings: dict[str, dict]) -> dict[str, dict]:
     """{policy: colour, marker, dashes, fill and size}. The rule sets the hue. Policies that differ
-    in the budget alone differ in fill and size; other policies of a hue differ in marker and
-    dashes.
+    in the budget alone differ in fill and size (from the fifth budget on, also in dashes). Other
+    policies of a hue differ in marker and dashes.
     """
     ways: dict[str, list[str]] = {}
     for name, policy in settings.items():
@@ -105,8 +105,8 @@ def looks(settings: dict[str, dict]) -> dict[str, dict]:
 
 def shift_dashes(family: str, dashes: str) -> str:
     """Dashes of a further mark of a family, where `dashes` come from `further_marks`: DASHES[0]
-    becomes the entry after the family's own dashes, DASHES[1] the next entry, and so on. The first
-    further mark thus has other dashes than the family's own mark."""
+    becomes the entry after the family's own dashes, DASHES[1] the next entry, and so on. Only the
+    last of DASHES becomes the family's own dashes."""
     family_index = DASHES.index(FAMILIES[family][2])
     return DASHES[(family_index + 1 + DASHES.index(dashes)) % len(DASHES)]
 

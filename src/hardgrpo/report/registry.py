@@ -169,7 +169,8 @@ JUDGED = {
         ],
     ),
 }
-# Files of results/published that hold published numbers.
+# Files of results/published that `judge_claims.py` reads: published numbers, and the tasks of this
+# project that correspond to the papers' tasks (readings).
 PUBLISHED = [
     "base_wrong",
     "gains",
@@ -235,7 +236,7 @@ TABLES = {
     "same_answers": Table("parts", ["same_answers"],
         "How often two samples of a problem give the same answer, and the collision entropy of the answers."),
     "majority": Table("parts", ["majority"], "Majority vote over the samples of a problem (maj@$k$); gains in percentage points (pp)."),
-    "learnable": Table("training", ["learnable", "compared"], "Learnable share: groups whose rewards differ, mean over all updates."),
+    "learnable": Table("training", ["learnable", "compared"], "Learnable share: groups whose rewards differ, mean over all sampling steps."),
     "rollouts": Table("online", ["rollouts"],
         "Rollouts of runs that choose prompts during training, by arm, means over seeds: generated, kept for an update, replayed in a later"
         " update, thrown away. All sampling steps sample equally many rollouts; a step that keeps too few makes no update. Completions of the"
@@ -247,7 +248,7 @@ TABLES = {
         " until the first recipe first reaches the target, in per cent of all its rollouts."),
     "regressions": Table("training", ["regressions"], "Gain explained by learnable share and by mean length, each alone and each adjusted for the other measure."),
     "lead_regressions": Table("training", ["lead_regressions"],
-        r"Regression of the lead of \texttt{hard} over another policy on measures of the replicate's base model. The slope is in points of"
+        r"Regression of the lead of \texttt{hard} over another policy on measures of the base model. The slope is in points of"
         " lead per point of the predictor; p-values are not corrected for the number of regressions."),
     "lead_by_model": Table("training", ["lead_by_model"],
         r"Does the lead of \texttt{hard} depend on the model? The smallest and the largest lead of any model, and the standard deviation of the lead between"
@@ -277,13 +278,13 @@ TABLES = {
         "The differences of recorded runs, one run each, split into finishing and correctness, and the difference in pass@$k$, where $k$ is"
         " the number of samples of a checkpoint, percentage points (pp)."),
     "spent": Table("training", ["spent", "gains"],
-        "Cost of a run, by policy: means over seeds; for tokens and time, also the smallest and the largest value. All runs of a task make the same number of"
-        " updates. Runs with the same recipe also sample the same number of rollouts. The number of tokens differs. The last columns are the gain and the gain per million sampled tokens."
+        "Cost of a run, by policy: means over seeds; for tokens and time, also the smallest and the largest value. Runs with the same recipe sample"
+        " the same number of rollouts. The number of tokens differs, with a selector also the number of updates. The last columns are the gain and the gain per million sampled tokens."
         " Training on worked solutions samples no tokens."),
     "trajectories": Table("training", ["trajectories"],
         "Groups over the later epochs of a recorded training run, by policy, per cent; \\emph{end}: the last of ten (or fewer) equal stretches of these epochs."
         r" The 95\,\% intervals are for new prompts in this one run."),
-    "claims": Table("compared", ["claims"], r"The papers' claims. HE is~\cite{pikus2025}, LDS is~\cite{yadav2026}, DAPO is~\cite{yu2025}, Sun is~\cite{sun2025}. The first rows are the primary claims, one per paper, which were"
+    "claims": Table("compared", ["claims"], r"The papers' claims. HE is Pikus et al.~\cite{pikus2025}, LDS is Yadav et al.~\cite{yadav2026}, DAPO is Yu et al.~\cite{yu2025}, Sun is Sun et al.~\cite{sun2025}. The first rows are the primary claims, one per paper or question of this project, which were"
         r" named before the study. Only primary claims get a verdict, after Holm's correction over the tasks; all other rows are descriptive."
         r" Estimates are in points with 95\,\% intervals, except $R^2$ and log odds."),
     "deviations": Table("compared", ["deviations"], "What HE's authors wrote, what two states of their code do, and what ran here. Sources are in the table's CSV.", design=True),
@@ -417,22 +418,22 @@ FIGURES = {
     "leads": Figure(
         ["leads", "lead_regressions"], "What explains the gains", "Which measures correlate with the lead",
         r"The lead of \texttt{hard} over the other policies against measures of the base model. A point is a base model. With more than eight"
-        r" policies, the figure has a row for each policy with the slope of the least-squares line and its 95\,\% interval.",
+        r" policies and ten points or more, the figure has a row for each policy with the slope of the least-squares line and its 95\,\% interval.",
         "The lead of *hard* over each other policy after training, against measures of the base model: its accuracy on the test, its greedy"
         " minus its sampled accuracy, and the shares of the pool that its probe never solves and sometimes solves. A point is a replicate with"
-        " its own base model, or a model that was not pretrained here. Lines are least squares; the table lead_regressions has their intervals."
-        " Lines are drawn through ten points or more. With more than eight policies, the figure has a row for each policy, with the slope of its line"
+        " its own base model, or a model that all replicates share. Lines are least squares; the table lead_regressions has their intervals."
+        " Lines are drawn through ten points or more. With more than eight policies and ten points or more, the figure has a row for each policy, with the slope of its line"
         " and the 95 % interval, instead of points.",
         when=conditions.has_leads,
         may_be_empty=["lead_regressions"],
     ),
     "tiers": Figure(
         ["tiers"], "Results", "Gain by difficulty tier",
-        r"Gain by policy and by the tier of the test problem, with 95\,\% intervals. With at most four tests, panels above the"
-        " gains show accuracy before (grey bars) and after training.",
+        r"Gain by policy and by the tier of the test problem, with 95\,\% intervals. With at most four combinations of model, task,"
+        " test and recipe and at most eight arms, panels above the gains show accuracy before (grey bars) and after training.",
         "Accuracy of the base model (grey) and of trained models, and the gain, by the tier of the problems, with 95 % intervals for"
         " new problems and, with several seeds, new seeds. The numbers of test problems in each tier are above each panel. With more than four"
-        " tests the figure shows only gains; accuracies are in the CSV file of the same name."
+        " combinations of model, task, test and recipe, the figure shows only gains; accuracies are in the CSV file of the same name."
         " With more than eight arms, each arm is a row of gains.",
         when=conditions.has_tiers,
     ),
@@ -456,7 +457,7 @@ FIGURES = {
         r"Gain against the number of labels bought to choose the prompts and to train on them, with 95\,\% intervals. With more than eight arms, the"
         " figure has a row for each arm, and the number at the right is its number of labels.",
         "Gain against the number of labels (logarithmic) that are bought to choose the prompts and to train on them."
-        " Policies that choose by pass rate need the labels of the whole pool first; other policies buy only the labels of the chosen prompts;"
+        " Policies that choose by pass rate need the labels of the whole pool first, policies that choose by predicted pass rates the labels of a sample; other policies buy only the labels of the chosen prompts;"
         " the majority reward needs no label. A line joins policies that differ only in the budget; updates and rollouts are the same for all points."
         " Bars are 95 % intervals for new problems and, with several seeds, new seeds."
         " With more than eight arms, each arm is a row; the rows are sorted by their number of labels.",

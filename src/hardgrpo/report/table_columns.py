@@ -35,8 +35,8 @@ P_HAT, R_SQUARED = Math(r"\hat p", "p̂"), Math("R^2", "R²")
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table. If all cells are equal and there is a `note`, LaTeX prints the note in
-    the caption instead of the column."""
+    """A column of a table. LaTeX may print a column of equal cells in the caption, in the words of
+    the `note` if there is one; see `latex.printed_columns`."""
 
     header: Cell
     cells: list[Cell]

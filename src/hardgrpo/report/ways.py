@@ -19,7 +19,7 @@ NEEDS = {
     "pool": "the labels of the whole pool",
 }
 LEAD_AXIS = "lead over a random choice of as many prompts (points of accuracy, 95 % intervals)"
-FARTHEST = 20.0  # points; a lead above this or below its negative is an arrow at the edge
+FARTHEST = 20.0  # end of the axis in points; `draw_way` draws a lead beyond it as an arrow
 ROW = 0.3  # inches
 
 
@@ -156,9 +156,13 @@ def draw_real(axis, real: pd.DataFrame) -> None:
     for measure, rows in real.groupby("measure", sort=False):
         first = place = place - 1.6
         for row in rows.itertuples():
-            ends = [100 * max(row.low, -FARTHEST / 100), 100 * min(row.high, FARTHEST / 100)]
-            axis.plot(ends, [place, place], color="0.25", linewidth=1.2)
-            axis.plot([100 * row.difference], [place], "o", color="0.25", markersize=4)
+            low, middle, high = (100 * value for value in (row.low, row.difference, row.high))
+            if abs(middle) > FARTHEST:
+                draw_arrow(axis, place, middle, {"color": "0.25"})
+            else:
+                ends = [max(low, -FARTHEST), min(high, FARTHEST)]
+                axis.plot(ends, [place, place], color="0.25", linewidth=1.2)
+                axis.plot([middle], [place], "o", color="0.25", markersize=4)
             runs = "one run each" if row.runs == 1 else f"{row.runs:.0f} runs"
             model = row.model.removesuffix("-recorded")
             axis.text(1.03, place, f"{model}, {runs}", color="0.25", ha="left", **beside)
@@ -176,6 +180,12 @@ def set_heading(axis, text: str) -> None:
     axis.set_title(text, loc="left", fontsize=8, fontweight="bold")
 
 
+def draw_arrow(axis, y: float, lead: float, look: dict) -> None:
+    """Draw an arrow at the edge of the axis for a lead beyond FARTHEST."""
+    edge, marker = (FARTHEST, ">") if lead > 0 else (-FARTHEST, "<")
+    axis.plot([0.985 * edge], [y], marker=marker, markersize=5, clip_on=False, **look)
+
+
 def draw_way(axis, place: float, rows: pd.DataFrame) -> None:
     """Draw a dot with its interval for each case: coloured if the way is better or worse than a
     random choice, hollow if the trained model is no better than its base model. A lead beyond
@@ -186,15 +196,7 @@ def draw_way(axis, place: float, rows: pd.DataFrame) -> None:
         look = {"color": COLORS[row.verdict], "zorder": 3 if is_decided else 2}
         low, middle, high = (100 * value for value in (row.low, row.difference, row.high))
         if abs(middle) > FARTHEST:
-            edge = FARTHEST if middle > 0 else -FARTHEST
-            axis.plot(
-                [0.985 * edge],
-                [y],
-                marker=">" if middle > 0 else "<",
-                markersize=5,
-                clip_on=False,
-                **look,
-            )
+            draw_arrow(axis, y, middle, look)
             continue
         axis.plot(
             [max(low, -FARTHEST), min(high, FARTHEST)],

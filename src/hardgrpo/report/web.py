@@ -17,6 +17,7 @@ MARKS = {"best": Markup("<b>{}</b>"), "second": Markup("<u>{}</u>")}
 
 TEX = {  # {pattern of a command in a caption: its plain text}
     r"\\(?:emph|texttt|textbf)\{([^}]*)\}": r"\1",
+    r"~?\\cite\{[^}]*\}": "",  # a page has no list of references
     r"\\,|~": " ",
     r"\$([^$]*)\$": r"\1",
     r"\\([%_&#$])": r"\1",
@@ -34,7 +35,7 @@ def page(title: str, columns: list[Column], caption: str = "") -> str:
 
 
 def plain_text(caption: str) -> str:
-    """A caption without LaTeX's commands."""
+    """A caption in which the commands of TEX are replaced by plain text."""
     for pattern, text in TEX.items():
         caption = re.sub(pattern, text, caption)
     return caption

@@ -43,7 +43,8 @@ def lines(folder: Path) -> str:
 def compare(sums: str | Path, folder: Path = Path()) -> str:
     """`EQUAL` if every file in the list `sums` exists below `folder` with the listed checksum,
     otherwise a message with the number of files that are missing or differ, and the first of them.
-    Files that are not listed are not compared. Raise a `UserError` if the list cannot be read."""
+    Files that are not listed are not compared. Raise a `UserError` if the list cannot be read, or
+    if a compressed file differs from its seal."""
     entries = [_read_line(line, sums) for line in files.read_text(sums).splitlines()]
     if not entries:
         raise UserError(

@@ -319,7 +319,8 @@ def limit_problems(
     requests: list[Request], partitions: list[Partition], cluster: str, at_once: int
 ) -> list[str]:
     """One line for each unknown QOS, and for each rule and resource whose requests exceed a limit
-    of the cluster's accounting; no lines if sacctmgr does not answer."""
+    of the cluster's accounting, and one line if too many jobs would be in the queue at the same
+    time; no lines if sacctmgr does not answer."""
     user = getpass.getuser()
     show = functools.partial(_ask, "sacctmgr", "-nP", "show")
     columns = f"format={','.join(slurm_limits.ASSOCIATION)}"

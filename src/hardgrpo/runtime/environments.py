@@ -49,8 +49,8 @@ def has_avx2() -> bool:
 
 
 def prepare_exact() -> None:
-    """Set the variables of `EXACT` if the processor can run their kernels. Call this function
-    before torch and NumPy are loaded."""
+    """Set the variables of `EXACT` if the processor can run their kernels, except in a program that
+    `use` has restarted. Call this function before torch and NumPy are loaded."""
     if STARTED_AGAIN not in os.environ and has_avx2():
         os.environ.update(EXACT)
 

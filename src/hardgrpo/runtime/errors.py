@@ -274,7 +274,7 @@ def explain(error: BaseException) -> str | None:
             and os.path.isfile(error.filename)
         ):
             return f"cannot run {error.filename}: {error.strerror}; make it executable (chmod +x), or install its package again"
-        return f"cannot write {error.filename}: {error.strerror}; choose a folder that you may write to and run again"
+        return f"cannot read or write {error.filename}: {error.strerror}; choose a folder that you may read and write, and run again"
     elif isinstance(error, OSError) and error.errno in DISK_ERRORS and error.filename:
         return f"{error.filename}: {error.strerror}; nothing was removed: run the same command again when the disk is available"
     else:

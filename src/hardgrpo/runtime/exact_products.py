@@ -21,7 +21,7 @@ from hardgrpo.runtime.errors import UserError
 
 WIDEST = 256  # largest hidden size of a model that uses exact products
 MAX_CONFIG_BYTES = 2**20
-# recorded in the checkpoints of runs that use exact products
+# part of the hash that names the state folder of a run with exact products
 IDENTITY = "exact products, version 2"
 _library = None  # holds the replacements; torch removes them when this object is deleted
 

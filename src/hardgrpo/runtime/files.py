@@ -29,8 +29,8 @@ def atomic(path: str | Path) -> Iterator[Path]:
     the block fails.
 
     Leftovers of a killed process are removed first. A folder replaces an existing folder only if
-    the existing folder is empty, or if both contain a file of the same name (results of the same
-    kind). A file never replaces a folder.
+    the existing folder is empty, or if both contain a file or folder of the same name (results of
+    the same kind). A file never replaces a folder.
     """
     path = output_path(path)
     try:

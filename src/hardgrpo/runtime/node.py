@@ -127,14 +127,14 @@ def _set_caches() -> None:
                 default_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
                 if reason := ownership.problem(default_folder):
                     raise UserError(
-                        f"{default_folder} can be written by other users ({reason}), and programs run what is compiled there; delete it, or set TMPDIR"
+                        f"{default_folder} can be written by other users ({reason}), and programs run what is compiled there; delete it, or set TMPDIR (SLURM_TMPDIR, if set, takes precedence)"
                     )
             folder.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryFile(dir=folder) as file:
                 file.write(b"x")
         except OSError as error:
             raise UserError(
-                f"{cache} cannot be written: {error.strerror}; kernels are compiled there: set {variable if user_folder else 'TMPDIR'} to a writable"
+                f"{cache} cannot be written: {error.strerror}; kernels are compiled there: set {variable if user_folder else 'TMPDIR (SLURM_TMPDIR, if set, takes precedence)'} to a writable"
                 " folder, if possible on a local disk of the node"
             ) from None
         os.environ[variable] = str(folder)

@@ -1,4 +1,5 @@
-"""Check that this Python can make the environments; if it cannot, name a Python that can:
+"""Check that the locks support this version of Python; if not, name a Python that can make the
+environments:
 
     python3 -I src/hardgrpo/runtime/python_version.py
 

@@ -45,8 +45,8 @@ class Level:
     """The limits that a QOS or an association sets."""
 
     owner: str  # for messages
-    # {(scope, quantity): amount}. Scope: job, user, account or group; quantity: jobs, minutes, cpu,
-    # mem (MB), gres/gpu, gres/gpu:KIND
+    # {(scope, quantity): amount}. Scope: job, user, account or group; quantity: jobs, minutes, or a
+    # resource of Slurm, such as mem (in MB), cpu, node, gres/gpu or gres/gpu:KIND
     limits: dict[tuple[str, str], float]
 
 
@@ -165,19 +165,23 @@ def problems(jobs: Iterable[tuple], at_once: int) -> list[tuple]:
         for level in levels:
             for kind, amount in level.limits.items():
                 effective.setdefault(kind, (amount, level.owner))
+        # the same limit for two scopes (a user, the whole account) counts a job once
+        queues.update(
+            {(limit, owner) for (_, name), (limit, owner) in effective.items() if name == "jobs"}
+        )
         for (_, name), (limit, owner) in effective.items():
             if name == "jobs":
-                queues[limit, owner] += 1
-            elif requested.get(name, 0) > limit:
+                continue
+            if requested.get(name, 0) > limit:
                 excesses.append(_excess(request.rule, name, requested[name], limit, owner))
     for (limit, owner), count in queues.items():
-        if min(count, at_once) > limit:
+        if (submitted := min(count, at_once)) > limit:
             remedy = (
                 f"set jobs: {limit} in slurm/config.yaml, or to a lower number if you have other jobs in the queue"
                 if limit
                 else "name another account or QOS"
             )
-            text = f"{at_once} jobs requested in the queue at the same time, at most {limit} allowed by {owner}; {remedy}"
+            text = f"{submitted} jobs requested in the queue at the same time, at most {limit} allowed by {owner}; {remedy}"
             excesses.append(("", "jobs", -limit, text))
     return excesses
 
@@ -186,13 +190,12 @@ def _excess(rule: str, name: str, amount: float, limit: float, owner: str) -> tu
     if name == "minutes":
         text = f"{amount} min requested, at most {limit:.0f} allowed by {owner}; set longest_runtime: {limit:.0f} in slurm/config.yaml"
         return rule, "runtime", amount, text
-    resource = {"cpu": "cpus_per_task", "mem": "mem_mb"}.get(name, "gpu")
+    resource = {"cpu": "cpus_per_task", "mem": "mem_mb", "node": "nodes"}.get(name, "gpu")
     unit = {"cpu": "CPUs", "mem": "MB", "node": "nodes"}.get(name, "GPUs")
-    remedy_in_run = (
-        "lower the model's gpus in config/models.yaml"
-        if resource == "gpu"
-        else f"lower the request with set-resources {rule}:{resource}"
-    )
-    remedy = f"{remedy_in_run}, or name another QOS (slurm-qos in slurm/config.yaml)"
+    another = "name another QOS (slurm-qos in slurm/config.yaml)"
+    remedy = {
+        "gpu": f"lower the model's gpus in config/models.yaml, or {another}",
+        "nodes": f"{another} or another account",  # a job needs one node
+    }.get(resource, f"lower the request with set-resources {rule}:{resource}, or {another}")
     text = f"{amount} {unit} requested, at most {limit:.0f} allowed by {owner}; {remedy}"
     return rule, resource, amount, text

@@ -1,10 +1,10 @@
 """The state of an unfinished training: a folder of checkpoints, locked by one process at a time.
 
-A checkpoint is complete once its manifest is written; incomplete checkpoints are ignored. Scheduled
-checkpoints (every `checkpoint_every` updates) are exported at the end of training; all others exist
-only to resume training. The newest two complete checkpoints, scheduled or not, keep all files that
-resuming needs (the older of the two is a fallback). Scheduled checkpoints before them keep only the
-model.
+A checkpoint is complete once its manifest is written; incomplete checkpoints are removed when
+training resumes. Scheduled checkpoints (every `checkpoint_every` updates) are exported at the end
+of training; all others exist only to resume training. The newest two complete checkpoints,
+scheduled or not, keep all files that resuming needs (the older of the two is a fallback). Scheduled
+checkpoints before them keep only the model.
 """
 
 import contextlib
@@ -64,9 +64,10 @@ def resume_point(state: Path, checkpoint_every: int, arithmetic: str | None = No
     """The number of updates in the checkpoint to resume from (0: start from the base model).
 
     Training resumes from the newest complete checkpoint that has a training state and before which
-    no scheduled checkpoint is missing. Incomplete and later checkpoints are removed; training will
-    write the later checkpoints again. Raise a `UserError` if a checkpoint was computed with another
-    `arithmetic` (see `recipes.arithmetic`), because the run would mix two arithmetics.
+    no scheduled checkpoint is missing. Incomplete, damaged and later checkpoints are removed;
+    training will write the later checkpoints again. Raise a `UserError` if a checkpoint was
+    computed with another `arithmetic` (see `recipes.arithmetic`), because the run would mix two
+    arithmetics.
     """
     scheduled = point = 0
     for step in _steps(state):
@@ -139,7 +140,8 @@ def finish(state: Path, updates: int, checkpoint_every: int, keep: bool) -> None
 
     If Snakemake is killed before it notices the end of a job, the next Snakemake removes the job's
     output and reruns the job. The rerun then calls `restore` and does not train again. The kept
-    files are hard links to the output and take no space.
+    weights take no space while they are hard links to the output's weights (see
+    `files.link_or_copy`).
     """
     finished = state.with_suffix(".finished")
     if keep:

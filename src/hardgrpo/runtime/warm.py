@@ -3,10 +3,11 @@ libraries once and forks for each program.
 
 Loading takes several seconds, a large part of each short job of a small study (measured by `make
 bench ONLY=startup`). If jobs run on the same machine as Snakemake, the workflow
-(hardgrpo.workflow.startup) sets HARDGRPO_WARM to a path from which the path of a socket is
-made; HARDGRPO_WARM=off turns the server off. The first program that needs torch starts the server, which ends with Snakemake. The
-workflow keeps a path that is already set, so the tests can share a server. The server loads only
-libraries; each fork loads the project's current code from the clone of its program.
+(hardgrpo.workflow.startup) sets HARDGRPO_WARM to a path from which the path of a socket is made;
+HARDGRPO_WARM=off turns the server off. The first program that needs torch starts the server, which
+ends with Snakemake. The workflow keeps a path that is already set, so the tests can share a server.
+The server loads only libraries; each fork loads the project's current code from the clone of its
+program.
 
 A program sends its arguments, environment, folder and streams to the server, forwards signals to
 the forked process, and exits with the status of that process. Without a server, the program does
@@ -116,7 +117,7 @@ def connect(path: Path, may_start: bool = True) -> socket.socket | None:
     """A connection to the server, which is started if it is not running and `may_start` is true;
     None if there is no server to connect to."""
     modules = os.pathsep.join(library_paths(os.getenv("PYTHONPATH", "").split(os.pathsep)))
-    # the environment that `start` gives to the server
+    # the environment that `start` gives to the server, but PYTHONPATH without this clone's folder
     server_environment = os.environ | environments.OFFLINE | {"PYTHONPATH": modules}
     # INDUCTOR_VARIABLE is left out, because its value differs between clones that share a server.
     settings = sorted(
@@ -318,8 +319,8 @@ def become(
     # group of its own, this process does not also receive them from the terminal.
     os.setpgid(0, 0)
     os.nice(max(0, niceness - os.nice(0)))
-    # Linux only: this process is killed when the server ends, because only the server can report the
-    # exit status of this process
+    # Linux only: this process is killed when the server ends, because only the server can report
+    # the exit status of this process
     with contextlib.suppress(AttributeError):
         ctypes.CDLL(None).prctl(KILL_WITH_PARENT, signal.SIGKILL)
     signal.set_wakeup_fd(-1)

@@ -65,7 +65,7 @@ class AnswerFile:
 
     def read(self, keys: Collection[str] = ()) -> dict[str, Completion]:
         """{key: completion} of those `keys` whose completions this or another program has stored
-        since the last call."""
+        since the last call. The first call reads the whole file."""
         completions: dict[str, Completion] = {}
         if not self.path.exists():
             return completions

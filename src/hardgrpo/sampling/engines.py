@@ -81,7 +81,7 @@ def sample(
         return
     model = load(folder, precision)
     model.generation_config.eos_token_id = end_token_ids
-    batch = rows_at_once(model, max(map(len, prompts)), max_tokens, batch)
+    batch = fitting_batch(model, max(map(len, prompts)), max_tokens, batch)
     print("engine transformers is ready", flush=True)
     on_ready()
     for _, adapted_model in adapted_models(model, adapters):
@@ -161,7 +161,8 @@ def check_context(
 ) -> None:
     """Raise a `UserError` if a prompt is too long for the context, or has a token outside the
     vocabulary. `ids` are the prompts' names for the message. In the workflow, fit_prompts.py has
-    removed prompts that are too long."""
+    removed prompts that are too long from probes and tests, but not from every subset (see
+    `loop.train`)."""
     config = model_folders.load_config(folder)
     vocabulary_size = getattr(config.get_text_config(), "vocab_size", None)
     if vocabulary_size is not None and (largest := max(map(max, prompts))) >= vocabulary_size:
@@ -220,8 +221,8 @@ def _shapes(folder: Path, pattern: str) -> dict[str, list[int]]:
 
 def load(folder: str, precision: str = "fp32"):
     """The model in evaluation mode, on the GPU if there is one. `precision` is bf16 or fp32; on a
-    GPU, fp32 keeps the precision in which the weights are stored. Raise a `UserError` if the model cannot be
-    used."""
+    GPU, fp32 keeps the precision in which the weights are stored. Raise a `UserError` if the model
+    cannot be used."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
     dtype = {"fp32": torch.float32, "bf16": torch.bfloat16}[precision]
     if device == "cpu" and precision == "fp32" and exact_products.is_exact_model(folder):
@@ -237,7 +238,7 @@ def load(folder: str, precision: str = "fp32"):
     return model
 
 
-def rows_at_once(model, prompt_tokens: int, max_tokens: int, batch: int) -> int:
+def fitting_batch(model, prompt_tokens: int, max_tokens: int, batch: int) -> int:
     """Number of completions that a loaded model samples at once, at most `batch`. On a GPU, the
     number depends on the GPU's total memory and not on its free memory, so that it is the same in
     each run on this kind of GPU."""

@@ -1,5 +1,5 @@
 """Load configuration, tokenizer and weights of a model folder, and apply its chat template. All
-other modules of the package load them through this module.
+other modules of the package load them through this module; only vLLM loads model folders itself.
 
 Model folders are untrusted. Every error that their files cause in a library becomes a `UserError`,
 and file sizes are checked before loading. A chat template is a program, and a tokenizer.json can
@@ -105,8 +105,9 @@ def check_sizes(folder: Path) -> None:
 
 
 def check_layers(folder: Path) -> None:
-    """Raise a `UserError` if the configuration has more layers or experts than there are tensors in
-    the weights. transformers would take hours to build a model from such a configuration."""
+    """Raise a `UserError` if the configuration has more layers or experts than both MIN_LAYER_LIMIT
+    and the number of tensors in the weights. transformers would take hours to build a model from
+    such a configuration."""
     tensors = 0
     for path in folder.glob("*.safetensors"):
         with errors.while_loading(folder), safe_open(path, framework="pt") as stream:
@@ -128,12 +129,14 @@ def check_layers(folder: Path) -> None:
 
 
 def check_growth(path: Path) -> None:
-    """Raise a `UserError` if a tokenizer.json can make a text many times longer, either by long
-    tokens or by successive replacements, whose growth factors multiply."""
+    """Raise a `UserError` if a tokenizer's JSON file can make a text many times longer, either by
+    long tokens or by successive replacements, whose growth factors multiply."""
     settings = files.read_json(path, remedy=errors.CHOOSE_ANOTHER)
     model = settings.get("model")
     vocabulary = model.get("vocab") if isinstance(model, dict) else []
     # A vocabulary is {token: number} or [[token, score], ...].
+    if not isinstance(vocabulary, dict | list | None):
+        raise UserError(f"{path}: model.vocab is not a list of tokens; {errors.CHOOSE_ANOTHER}")
     tokens = [
         entry[0] if isinstance(entry, list) and entry else entry for entry in vocabulary or []
     ]

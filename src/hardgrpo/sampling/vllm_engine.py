@@ -64,7 +64,7 @@ def start(folder: str, context: int, adapters: list[str], gpus: int) -> LLM:
     if adapters:
         lora_arguments = {
             "enable_lora": True,
-            # vLLM accepts only powers of two that are at least 8
+            # vLLM accepts the powers of two from 8 to 512, and few other numbers
             "max_lora_rank": 2 ** math.ceil(math.log2(max(8, *ranks))),
             "max_loras": 1,
             "max_cpu_loras": len(adapters),
@@ -115,7 +115,8 @@ def draw_completions(
             (request_id,) = llm.enqueue(
                 prompt, sampling_params[index], lora_request=adapter, use_tqdm=False
             )
-            # vLLM appends random characters to the id that `enqueue` returns
+            # `enqueue` returns the id with "-" and random characters at its end; the outputs have
+            # the id without this end
             index_of_request[request_id.partition("-")[0]] = index
         if not index_of_request:
             return

@@ -16,9 +16,9 @@ A *proof* is a set of further samples after which the subset is decided. `Stoppe
 and returns the samples to draw next: samples that a proof certainly or probably needs. To estimate
 the probability that a proof needs a sample, `Stopper` draws the outcomes of the remaining samples
 several times from their posterior, and `cheapest_proof` gives the cheapest proof for each draw.
-With a confidence below 1, `Stopper` draws the same samples in the same order, but stops as soon as
-the expected precision and recall of a guess of the subset reach the confidence. Decisions depend
-only on the counts, so a probe can be resumed.
+With a confidence below 1, `Stopper` chooses samples in the same way, but a target needs no more
+samples as soon as the expected precision and recall of a guess of its subset reach the confidence.
+Decisions depend only on the counts, so a probe can be resumed.
 """
 
 import math
@@ -34,7 +34,7 @@ THRESHOLD_RULES = [name for name in STOPPABLE_RULES if policies.RULES[name].need
 DRAWS = 24  # draws of all remaining samples from the posterior, for each batch
 # draws of all remaining samples from the posterior, for the probability of membership
 DRAWS_FOR_CONFIDENCE = 400
-# a batch takes samples that the cheapest proof needs in at least this share of draws
+# a batch takes the samples with at least this priority (`_sample_priorities`), and at least one
 MIN_NEED_SHARE = 0.5
 FORCED, LEADING = 2.0, 0.1  # added to the share of draws that need a sample, see `priorities`
 RATES = np.linspace(0, 1, 41)  # support of the prior of pass rates
@@ -53,7 +53,9 @@ class TargetSubset:
     order: np.ndarray  # prompts in tie-break order
     rank: np.ndarray  # rank of each prompt in `order`
     min_count: int  # smallest count of a member: 1 for the rule hard_solvable, else 0
-    size: int | None  # number of members before the cut; None for a rule with a threshold
+    # number of members before the cut; None for a rule with a threshold. If rule hard or easy takes
+    # more than half of the pool, the members are the prompts that the rule leaves out.
+    size: int | None
     max_count: int | None  # largest count below the threshold; None for a rule with a rank
 
     def bounds(self, correct: np.ndarray, drawn: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -370,10 +372,10 @@ class Stopper:
     """Choose batches of (prompt, sample) until every target is decided or, with a confidence below
     1, guessed: `while batch := stopper.ask(): ... stopper.tell(...)`.
 
-    A pool may have several targets (policies, seeds). With `completes_subset`, the prompts of a
-    subset that is certain also get their remaining samples, so that their pass rates and order are
-    those of full probing. The prompts of a guess (confidence below 1) get no remaining samples,
-    because these samples would change the guess and cost more than early stopping saves.
+    A pool may have several targets (policies, seeds). With `completes_subset` and a confidence of
+    1, the chosen prompts also get their remaining samples, so that their pass rates and order are
+    those of full probing. With a confidence below 1, they get no remaining samples, because these
+    samples would change a guess and cost more than early stopping saves.
     """
 
     def __init__(

@@ -217,8 +217,9 @@ class Targeted(Selector):
     first samples `reference` random anchor prompts, on which no update trains. The predicted pass
     rate of a prompt with embedding q is a weighted mean of the anchor prompts' pass rates,
     corrected by `calibrate`. The weight of an anchor prompt with embedding r is the attention
-    weight softmax(q . r / sqrt(width)). Until the next cycle, prompts are drawn without replacement
-    with probability proportional to exp(-|predicted - 1/2| / sharpness).
+    weight softmax(q . r / sqrt(width)). Until the next cycle, each step draws prompts from the
+    whole pool, without replacement within the step, with probability proportional to
+    exp(-|predicted - 1/2| / sharpness).
 
     Difference: the paper embeds with another model and a head that was trained on measured pass
     rates; here an embedding is the mean of the untrained model's last hidden states, standardised

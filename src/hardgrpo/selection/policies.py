@@ -29,9 +29,9 @@ BUDGET_FORMS = (
 
 @dataclass(frozen=True)
 class Subset:
-    """Chosen ids in the order in which the rule takes them, and the number of tied candidates. Tied
-    are the candidates with the measure of a prompt at a boundary of the choice; if a rule chooses
-    at random, all candidates."""
+    """Chosen ids in the order in which the rule takes them, and the number of tied candidates. A
+    candidate is tied if its measure equals that of a prompt at a boundary of the choice. If a rule
+    chooses at random, all candidates are tied."""
 
     ids: list[str]
     tied: int  # number of tied candidates; 0 if a measure decided between all candidates
@@ -125,8 +125,8 @@ def select(
 
     Prompts without a measure (None) count towards the size of the pool but are never chosen. Rules
     by tier need `tiers` (id -> difficulty by the structure of the problem). Raise a `UserError` if
-    the rule is unknown, if one of the rule's keys is missing or invalid, or if the subset would be
-    empty.
+    the rule is unknown, if one of the rule's keys is missing or invalid, if too few prompts
+    qualify, or if the subset would be empty.
     """
     if rule not in RULES:
         raise UserError(f"unknown policy rule '{rule}'; expected one of {', '.join(RULES)}")
@@ -211,7 +211,7 @@ def _lowest_above_zero(pool: Pool) -> Subset:
 
 def _nearest_half(pool: Pool) -> Subset:
     distance = lambda prompt: abs(pool.measures[prompt] - 0.5)
-    # The distances of 0.4 and 0.6 from 0.5 differ in the last bit. Rounding makes them equal.
+    # The distances of 0.3 and 0.7 from 0.5 differ in the last bit. Rounding makes them equal.
     rounded_distance = lambda prompt: round(distance(prompt), 12)
     return _take(pool, _sorted_by(rounded_distance, pool.ids, pool.seed), distance)
 
@@ -281,6 +281,7 @@ def _by_order(pool: Pool, sign: int = 1, from_centre: bool = False) -> Subset:
     with the measure of the last chosen prompt (with `from_centre`, of the first or last chosen
     prompt); the order of the dataset decides which of these prompts are chosen."""
     ids = list(pool.measures)
+    _check_enough(pool, ids)
     order = sorted(ids, key=lambda prompt: sign * pool.measures[prompt])
     start = (len(ids) - pool.size) // 2 if from_centre else 0
     subset = order[start : start + pool.size]

@@ -1,7 +1,7 @@
 """Settings of a recipe's `selector`: defaults, and costs in labels, memory and tokens. Selectors
 are in `online_selectors.py`."""
 
-DEFAULTS = {  # default values of optional keys, from the papers
+DEFAULTS = {  # default values of optional keys, from the papers (except `replay`)
     # `groups` is the number of groups per update; None: as many as a sampling step samples
     "dynamic": {"groups": None, "most_steps": 10},
     "skip": {

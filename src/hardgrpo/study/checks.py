@@ -245,6 +245,11 @@ def _subset_mistakes(
                 f"'{subset['policy']}' needs {needs[labels]} before it chooses, and task '{name}' has none (labelled: false);"
                 " choose policy random, or a policy whose key `by` names a measure without answers, e.g. agreement_lowest",
             )
+    if policy and "rounds" in policy:
+        yield (
+            "subset.policy",
+            f"'{subset['policy']}' chooses its second half by a model that was trained on the first; name a policy without rounds",
+        )
     if (
         "format" in subset
         and task
@@ -265,10 +270,10 @@ def _subset_mistakes(
     if task and not has_train(task):
         yield "subset.task", f"task '{name}' has no train split to choose from; give it one"
     source = models[subset["model"]]["source"] if subset["model"] in models else {"kind": "unknown"}
-    if source["kind"] == "recorded" and name not in source["recordings"]:
+    if source["kind"] == "recorded" and "probe" not in source["recordings"].get(name, {}):
         yield (
             "subset.model",
-            f"'{subset['model']}' has no recordings of task '{name}'; name another model or task",
+            f"'{subset['model']}' has no recorded probe of task '{name}'; name another model or task",
         )
     if source["kind"] == "server" and task and "cut_from" in task:
         yield (

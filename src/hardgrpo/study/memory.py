@@ -1,11 +1,12 @@
 """Estimate the memory of a run from the model's shape and the recipe, before anything is
 downloaded.
 
-Numbers of weights are exact for the catalogue's decoders (Qwen2.5, Qwen3, Llama 3, Phi-4, SmolLM2:
-gated feed-forward layers, grouped-query attention). Memory is the sum of weights, gradients and
-optimiser state (exact) and of activations (an upper estimate). For the catalogue's large models, no
-estimate has been compared with a measurement on a GPU. tests/unit/test_memory.py compares estimates
-with calculations by hand.
+Numbers of weights are exact for the catalogue's decoders (Qwen2.5, Llama 3, Phi-4, SmolLM2: gated
+feed-forward layers, grouped-query attention). For Qwen3, the norms of queries and keys (about
+10,000 weights) are not counted. Memory is the sum of weights, gradients and optimiser state (exact)
+and of activations (an upper estimate). For the catalogue's large models, no estimate has been
+compared with a measurement on a GPU. tests/unit/test_memory.py compares estimates with calculations
+by hand.
 """
 
 import math
@@ -164,14 +165,7 @@ def training_memory(
         # bf16, and the sum of this gradient over the GPUs in float32.
         embeddings = _embedding(shape) * (1 if shape["tied"] else 2)
         gathered = 2 * _layer(shape) * 2.0 + embeddings * (2.0 + 2.0 + 4.0)
-    # PRIME's reward model: a copy of the trained weights, their AdamW state, and a copy of the
-    # initial weights. An adapter needs no copy of the initial weights, because the base keeps them.
-    # The reward model's gradients are freed before the model's gradients are computed.
-    reward_model = (
-        trained * (4.0 + OPTIMISER_BYTES["adamw"] + (0.0 if adapter else 4.0))
-        if recipe.get("process")
-        else 0.0
-    )
+    reward_model = _reward_model_bytes(trained, bool(adapter)) if recipe.get("process") else 0.0
     need = {
         "weights": base + (trained * 4.0 if adapter else 0.0),
         "gradients": trained * 4.0,
@@ -189,6 +183,13 @@ def training_memory(
     updating = sum(need.values()) + (min(vllm, VLLM_BYTES / GIB) if gpus["vllm_sleep"] else vllm)
     sampling = sum(need.values()) - need["activations"] - need["gradients"] + vllm + rollouts
     return need | {"vllm": vllm, "rollouts": rollouts, "total": max(updating, sampling)}
+
+
+def _reward_model_bytes(trained: float, has_adapter: bool) -> float:
+    """Bytes of PRIME's reward model: a copy of the trained weights, their AdamW state, and a copy of
+    the initial weights. An adapter needs no copy of the initial weights, because the base keeps
+    them. The reward model's gradients are freed before the model's gradients are computed."""
+    return trained * (4.0 + OPTIMISER_BYTES["adamw"] + (0.0 if has_adapter else 4.0))
 
 
 def _rollout_bytes(
@@ -252,7 +253,7 @@ def rows_at_once(row_bytes: float, rows: int, memory_bytes: float | None = None)
 
 
 def cpu_sampling_memory(shape: dict, completion_tokens: int, rows: int) -> float:
-    """GiB of main memory of a program that samples `rows` completions at once on a CPU."""
+    """GiB of main memory of a program that samples at most `rows` completions at once on a CPU."""
     row_bytes = sampled_row_bytes(shape, PROMPT_TOKENS, completion_tokens)
     return (
         parameters(shape) * 4.0 + rows_at_once(row_bytes, rows) * row_bytes + PROGRAM_BYTES
@@ -279,6 +280,8 @@ def cpu_training_memory(shape: dict, recipe: dict, completion_tokens: int) -> fl
     state = parameters(shape) * 4.0 * copies + trained * (
         4.0 + 4.0 * bool(recipe.get("adapter")) + OPTIMISER_BYTES[recipe["optimiser"]]
     )
+    if recipe.get("process"):
+        state += _reward_model_bytes(trained, bool(recipe.get("adapter")))
     return (state + max(learning, sampled) + PROGRAM_BYTES) / GIB
 
 
@@ -286,8 +289,8 @@ def cpu_training_memory(shape: dict, recipe: dict, completion_tokens: int) -> fl
 
 
 def main_memory(shape: dict, recipe: dict) -> float:
-    """GiB of main memory that each process needs to load the weights of the model and of the
-    reference policy."""
+    """GiB of main memory that each process needs: the weights of the model and of the reference
+    policy while they are loaded, and 16 GiB."""
     copies = 1 if recipe.get("adapter") or not recipe.get("beta") else 2
     return (parameters(shape) * max(2.0, BYTES[recipe["base"]]) * copies + 16 * GIB) / GIB
 
@@ -318,10 +321,12 @@ def shortage(
         parts = ", ".join(
             f"{purpose} {size:.1f}" for purpose, size in need.items() if purpose != "total" and size
         )
-        return (
-            f"{name} needs about {need['total']:.0f} GiB on each of {gpus['count']} GPUs ({parts}), but a GPU has {GPU_GIB:.0f}; lower"
-            " micro_batch or vllm_memory, set vllm_sleep: true, or raise count"
+        remedy = (
+            "lower micro_batch or vllm_memory, set vllm_sleep: true, or raise count"
+            if need["vllm"]
+            else "lower micro_batch, prompts_per_update or group_size, or raise count"
         )
+        return f"{name} needs about {need['total']:.0f} GiB on each of {gpus['count']} GPUs ({parts}), but a GPU has {GPU_GIB:.0f}; {remedy}"
     vllm_need = vllm_memory(shape, PROMPT_TOKENS + completion_tokens)
     if need["vllm"] and need["vllm"] < vllm_need:
         return f"vllm_memory gives vLLM {need['vllm']:.0f} GiB for {name}, but vLLM needs {vllm_need:.0f} for weights and cache; raise vllm_memory"

@@ -247,6 +247,12 @@ class Pretrained(Strict):
                 "key_value_heads",
                 f"{self.key_value_heads} does not divide heads ({self.heads}); change one of them",
             )
+        for end in ("first", "last"):
+            if not any(getattr(task.share, end) for task in self.demonstrations.values()):
+                yield (
+                    "demonstrations",
+                    f"share.{end} is 0 for all tasks; give one of them a share above 0",
+                )
 
 
 class FilesOfSplits(Strict):
@@ -316,9 +322,9 @@ class Recorded(Repository):
     """Replaces {model} in the paths of `recordings`."""
 
     recordings: Annotated[dict[str, Recording], Field(min_length=1)]
-    """For each task, the files of its completions: JSON Lines with question, answer and
-    completions. With `repository`, each file is a JSON list with a list of texts for each question.
-    Each text is the prompt followed by one completion."""
+    """For each task, the files of its completions: JSON Lines with question and completions. With
+    `repository`, each file is a JSON list with a list of texts for each question. Each text is the
+    prompt followed by one completion."""
 
     def contradictions(self) -> Iterator[tuple[str, str]]:
         yield from super().contradictions()

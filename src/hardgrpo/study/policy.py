@@ -54,8 +54,9 @@ class Policy(Strict):
         ]
         | None
     ) = None
-    """The measure by which the rules lowest, highest and nearest_half choose. The default is
-    pass_rate. predicted is the pass rate that a model predicts from signals, fitted on the prompts of
+    """The measure by which the rules lowest, highest and nearest_half choose. Required for lowest
+    and highest; the default of nearest_half is pass_rate.
+    predicted is the pass rate that a model predicts from signals, fitted on the prompts of
     calibrated_on. agreement, entropy, answered_share, mean_tokens and log_probability are
     signals, measured from the samples alone (src/hardgrpo/selection/signals.py)."""
 
@@ -66,12 +67,13 @@ class Policy(Strict):
     rounds: Literal[2] | None = None
     """Annotate in two rounds: half of the budget is chosen from the base model's completions
     and, after half of the updates, the other half from completions of the partly trained model.
-    Optimiser and schedule restart in the second round. Only for policies that choose by a signal
-    and for recipes that train all weights with beta 0."""
+    Optimiser and schedule restart in the second round. Only for policies that choose by a signal,
+    and for GRPO recipes that train all weights with beta 0 and have no selector, process or
+    majority_share."""
 
     probed_on: str | None = None
-    """The task on which the model is probed for the choice: a task with the same problems and
-    another completion limit. The default is the trained task."""
+    """The task on which the model is probed for the choice: a task with the same problems, but for
+    example another completion limit or fewer samples. The default is the trained task."""
 
     probed_by: str | None = None
     """The model that is probed for the choice, so that a small model can choose for a large model.

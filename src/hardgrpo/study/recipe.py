@@ -95,11 +95,14 @@ class TargetedSelector(Strict):
     0; the paper replays as many groups as it samples."""
 
     buffer: Count | None = None
-    """Number of newest groups that are stored for replay. The default is the paper's 512."""
+    """Number of groups that are stored for replay: the newest groups whose rewards are not all
+    equal. The default is the paper's 512."""
 
 
 class CurriculumSelector(Strict):
-    """A curriculum: train once on all prompts, in sorted order (arXiv 2506.06632)."""
+    """A curriculum: go once through the sorted prompts (arXiv 2506.06632). If a run samples more
+    prompts than the subset has, a prompt is sampled in several steps; if it samples fewer, some
+    prompts are left out."""
 
     kind: Literal["curriculum"]
     """The method of selection."""
@@ -205,7 +208,8 @@ class Recipe(Strict):
     """Required for GRPO: clipping range of the probability ratio."""
 
     epsilon_high: Annotated[float, Field(gt=0)] | None = None
-    """Upper clipping range of the probability ratio (DAPO: 0.28). The default is epsilon."""
+    """Upper clipping range of the probability ratio (DAPO: 0.28). With loss cispo: the largest
+    ratio itself (TRL recommends 5). The default is epsilon."""
 
     ratio: Literal["token", "sequence"] | None = None
     """token (the default): the probability ratio of each token. sequence: the geometric mean of the ratios of a
@@ -270,6 +274,11 @@ class Recipe(Strict):
             yield (
                 "checkpoint_every",
                 f"{self.checkpoint_every} does not divide updates ({self.updates}), so the last update would have no checkpoint; change one of them",
+            )
+        if self.loss == "cispo" and self.epsilon_high is None:
+            yield (
+                "epsilon_high",
+                "loss cispo limits the ratio itself by this number, and the default (epsilon) is below 1; add it, e.g. epsilon_high: 5.0",
             )
         yield from self._precision_contradictions()
         yield from self._objective_contradictions()

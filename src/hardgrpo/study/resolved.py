@@ -167,9 +167,9 @@ class ResolvedStudy:
 
     @cached_property
     def probed_pools(self) -> list[tuple[str, str, list[int]]]:
-        """(base, task, seeds of the runs that start from this base) of every probed pool. A
-        recorded model may have no probe. For a trajectory, the name of its prompts replaces the
-        task."""
+        """(base, task, seeds of the runs that start from this base) of every probed pool of the
+        study's own models, not of models in `probed_by`. A recorded model may have no probe. For a
+        trajectory, the name of its prompts replaces the task."""
         return [
             (base, task, [seed for seed in self.seeds if self._base(model, seed) == base])
             for model, task in self.pairs

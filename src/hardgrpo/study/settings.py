@@ -25,7 +25,7 @@ GRPO_KEYS = (
     "epsilon",
     "generation",
 )
-# Arguments of `apply_chat_template` that the function does not pass to the template.
+# Parameters of `apply_chat_template` itself. All other arguments are passed to the template.
 NOT_OF_A_TEMPLATE = {
     "conversation",
     "tools",
@@ -235,8 +235,8 @@ def is_sampled(model: dict) -> bool:
 
 
 def replace_in_texts(value, old: str, new: str):
-    """A copy of a nested value of the configuration in which every text has `new` in place of
-    `old`."""
+    """A copy of a text, or of a nested mapping, in which every text has `new` in place of `old`.
+    Lists in the mapping stay unchanged."""
     if isinstance(value, dict):
         return {key: replace_in_texts(entry, old, new) for key, entry in value.items()}
     return value.replace(old, new) if isinstance(value, str) else value

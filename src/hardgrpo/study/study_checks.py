@@ -54,8 +54,9 @@ def unknown_names(place: str, section: str, names: Collection[str], entries: dic
 
 
 def study_mistakes(config: dict, name: str) -> Mistakes:
-    """Report every mistake of a study in combination with the models, tasks, policies and recipes
-    that the study names. If any model or all tasks are unknown, only the names are checked."""
+    """Report the mistakes of a study in combination with the models, tasks, policies and recipes
+    that the study names. If any model or all tasks are unknown, only the names are checked. If the
+    study's models cannot be trained or combined, only the names and the models are checked."""
     study, place = config["studies"][name], f"studies.{name}"
     yield from _missing_entries(place, study, config)
     if (

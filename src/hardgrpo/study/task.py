@@ -44,7 +44,7 @@ class Generated(Strict):
         ):
             if self.family in families and getattr(self, key) is None:
                 yield "", f"family {self.family} needs '{key}'; add it, e.g. {key}: [3, 4, 5]"
-            elif self.family in generated.MEMORISED and getattr(self, key) is not None:
+            elif self.family not in families and getattr(self, key) is not None:
                 yield key, f"family {self.family} does not use '{key}'; remove it"
         if self.family == "facts" and self.train + self.test > generated.FACTS:
             yield (
@@ -57,7 +57,7 @@ RecordedPart = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*/(probe
 
 
 class Columns(Strict):
-    """The columns (or keys) of the rows. The defaults are question, answer and tier."""
+    """The columns (or keys) of the rows. The defaults are question, answer, tier and id."""
 
     question: str | None = None
     """The prompt's text."""
@@ -73,12 +73,13 @@ class Columns(Strict):
     recipes with objective sft."""
 
     id: str | None = None
-    """A name that is unique in the split. The default is the row's number."""
+    """A name that is unique in the split. The default name of a row consists of the task (of a part
+    of the hub: the dataset), the split and a number."""
 
 
 class Files(Strict):
-    """Problems from local files: JSON Lines, CSV or TSV (with commas, semicolons or tabs), or
-    BIG-Bench-Hard's JSON."""
+    """Problems from local files: JSON Lines, CSV or TSV (with commas, semicolons, tabs or vertical
+    bars), or BIG-Bench-Hard's JSON."""
 
     kind: Literal["files"]
     """The problems come from local files."""
@@ -131,7 +132,7 @@ class Rows(Strict):
     """Use each n-th row, starting at `first`."""
 
     first: Annotated[int, Field(ge=0)] | None = None
-    """The first row that `every` uses."""
+    """Use no row before this one, with or without `every`. The default is 0."""
 
     draw: Count | None = None
     """Use this number of rows, drawn at random with `seed` from the rows that the other keys
@@ -162,7 +163,8 @@ class Part(Strict):
     """The dataset's split on the hub."""
 
     local: str | None = None
-    """A file below `data` in the same format. If the file exists, it is read and nothing is downloaded."""
+    """A file in the same format, or the dataset's folder, below `data`. If it exists, it is read
+    and nothing is downloaded."""
 
     rows: Rows | None = None
 
@@ -213,9 +215,9 @@ class HubDataset(Strict):
 
 class EarlyStop(Strict):
     """Stop sampling as soon as the completions determine the subset of `.venv/bin/snakemake
-    subset`. Chosen prompts get all their samples, other prompts only the samples that the decision
-    needs. Early stopping works for the rules hard, easy, hard_solvable and base_*, with one shard,
-    for a task that no study uses."""
+    subset`. With confidence 1, chosen prompts get all their samples, other prompts only the samples
+    that the decision needs. Early stopping works for the rules hard, easy, hard_solvable and
+    base_*, with one shard, for a task that neither a study nor a `cut_from` uses."""
 
     confidence: Annotated[float, Field(gt=0.5, le=1)]
     """1: the subset is exactly the subset that full probing would choose. Below 1: sampling

@@ -49,9 +49,9 @@ def train(
     processes: Processes,
     save_minutes: float = 10,
 ) -> None:
-    """Train a run to its last update, from checkpoint `resume_from` in the folder `state` (0: from
-    the base model). Between the scheduled checkpoints, the run also saves a state about every
-    `save_minutes`.
+    """Train a run until its last update or SIGTERM, from checkpoint `resume_from` in the folder
+    `state` (0: from the weights in `spec.model_folder`). Between the scheduled checkpoints, the run
+    also saves a state about every `save_minutes`.
 
     `problems` are rows of the task by id, `subset` the ids of the chosen prompts. Raise a
     `UserError` if a prompt does not fit into the model's context or if training diverges.
@@ -151,7 +151,8 @@ def build_grpo_trainer(
         )
     from hardgrpo.training import online_trainer
 
-    # The selector chooses the prompts; the dataset only sets the number of rows of a sampling step.
+    # A selector chooses the prompts, and the dataset only sets the number of rows of a sampling
+    # step. Without a selector (process rewards alone), the prompts are those of the dataset.
     rows = Dataset.from_list([{"id": prompt} | pool[prompt] for prompt in schedule])
     return online_trainer.build_trainer(
         spec, problems, pool, hardware, arguments | {"train_dataset": rows}
@@ -282,8 +283,8 @@ class Watch(TrainerCallback):
         # TRL logs before it saves the weights of this update
         if not math.isfinite(float(logs.get("grad_norm", 0))):
             raise UserError(
-                f"update {state.global_step} has a gradient norm of {logs['grad_norm']}: training has diverged; lower the recipe's learning_rate,"
-                " or its temperature, and run again"
+                f"update {state.global_step} has a gradient norm of {logs['grad_norm']}: training has diverged; lower the recipe's learning_rate"
+                " (or, with GRPO, its temperature) and run again"
             )
         difference = logs.get(outputs.LOGP_DIFFERENCE, 0)
         if difference > LARGE_DIFFERENCE and not self.has_warned and self.processes.is_first:

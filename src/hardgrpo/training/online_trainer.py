@@ -26,7 +26,7 @@ STATE, GROUPS, PROCESS = "selector.json", "groups.state", "process.state"  # fil
 
 @replacements.check_overrides
 class OnlineTrainer(Trainer):
-    """`rows`: the pool's prompts as rows of TRL's dataset, by id. `selector`: an
+    """`rows`: the chosen prompts as rows of TRL's dataset, by id. `selector`: an
     `online_selectors.Selector` or None."""
 
     def __init__(self, *args, rows: dict[str, dict], selector, recipe: dict, **kwargs):
@@ -294,7 +294,7 @@ def build_trainer(
         longest_prompt = max(len(str(row["prompt"])) for row in rows.values())
         check_buffer_memory(recipe, longest_prompt, spec.completion_tokens, settings)
         if settings["kind"] == "targeted":
-            # checked before the model embeds the pool, because the embedding takes long
+            # checked before the model embeds the prompts, because the embedding takes long
             online_selectors.check_anchor_count(settings, len(prompts))
             if hardware.gpus:
                 arguments["model"].to("cuda")

@@ -12,7 +12,8 @@ from hardgrpo.study import settings
 from hardgrpo.study.spec import Spec, check_run_of_checkpoints
 from hardgrpo.training import recipes
 
-# column of updates.csv -> key of TRL's log; a key that is missing from the log gives an empty cell
+# column of updates.csv -> key of TRL's log; a key that is missing from the log gives an empty cell.
+# `export` writes 1 - frac_reward_zero_std as learnable_share.
 UPDATE_COLUMNS = {
     "prompts": "prompts",
     "rollouts": "rollouts",

@@ -20,8 +20,8 @@ BUCKET_BATCHES = 16
 
 
 def build_tokenizer(families: Collection[str] = ()) -> PreTrainedTokenizerFast:
-    """A tokenizer with a token for each word and digit of the problems of `families`; decoding
-    restores the exact text."""
+    """A tokenizer with a token for each word, sign and digit of swaps and arithmetic, and of facts
+    if `families` has facts; decoding restores the exact text."""
     words = [f"\u2581{word}" for word in generated.vocabulary(families)] + list(".,?:")
     digits = [f"{space}{digit}" for space in ("", "\u2581") for digit in range(10)]
     vocabulary = list(dict.fromkeys(["<pad>", "<eos>", "<unk>", *words, *digits]))
@@ -46,7 +46,7 @@ def build_tokenizer(families: Collection[str] = ()) -> PreTrainedTokenizerFast:
 
 
 def build_model(settings: dict, tokenizer: PreTrainedTokenizerFast) -> Qwen3ForCausalLM:
-    """A Qwen3 model with random weights. `settings` is a value of
+    """A Qwen3 model with random weights. `settings` is a return value of
     `hardgrpo.study.settings.pretraining`."""
     torch.manual_seed(settings["seed"])
     return Qwen3ForCausalLM(
@@ -85,8 +85,8 @@ def train(model_name: str, settings: dict, batches, model: Qwen3ForCausalLM) -> 
         Muon(matrices, lr=settings["matrix_learning_rate"], momentum=0.95),
     ]
     steps = settings["steps"]
-    # Warm-up over the first tenth of the steps, then constant, then linear decay over the last
-    # 45 %.
+    # Warm-up over the first tenth of the steps, then constant, then linear decay to 3 % over the
+    # last 45 %.
     learning_rate_factor = lambda step: min(
         1, (step + 1) / (0.1 * steps), max(0.03, (steps - step) / (0.45 * steps))
     )

@@ -35,7 +35,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 
 
 class ProcessRewards:
-    """The reward model of a trainer. `recipe` is the key `process` of a recipe."""
+    """The reward model of a trainer. `recipe` is the value of a recipe's key `process`."""
 
     def __init__(self, trainer, recipe: dict):
         self.trainer, self.recipe = trainer, recipe

@@ -17,7 +17,7 @@ from hardgrpo.training import recipes
 
 LAUNCH_VARIABLE = "HARDGRPO_LAUNCHED"  # set in the processes that `launch` starts
 # Environment variables that make accelerate shard weights, gradients and optimiser state over the
-# processes (FSDP2, DeepSpeed's ZeRO-3).
+# processes (FSDP2, the equivalent of DeepSpeed's ZeRO-3).
 FSDP_VARIABLES = {
     "ACCELERATE_USE_FSDP": "true",
     "FSDP_VERSION": "2",

@@ -14,7 +14,7 @@ from hardgrpo.study import paths, settings
 from hardgrpo.workflow import own_files
 from hardgrpo.workflow.own_files import as_name, find_column
 
-DEFAULT_GRADER = "number_lenient"  # for prompts without answers
+DEFAULT_GRADER = "number_lenient"  # if a prompt has no answer
 
 
 def add_command(commands) -> None:
@@ -64,7 +64,7 @@ def add_command(commands) -> None:
     choose.add_argument(
         "--grader",
         choices=list(graders.GRADERS),
-        help="default: the first grader that reads almost all answers, or number_lenient if the file lacks answers",
+        help="default: the first grader that reads almost all answers, or number_lenient if a prompt has no answer",
     )
     choose.add_argument(
         "--format",
@@ -113,7 +113,8 @@ def describe_choice(args: argparse.Namespace) -> dict:
         args.answer,
         tuple(name for name in own_files.ANSWER_COLUMNS if name != question),
     )
-    answers = [str(row.get(answer) or "").strip() for row in rows] if answer else []
+    cells = [row.get(answer) for row in rows] if answer else []
+    answers = ["" if cell is None else str(cell).strip() for cell in cells]
     is_labelled = bool(answers) and all(answers)
     grader = args.grader or (
         own_files.find_grader(args.prompts, answers) if is_labelled else DEFAULT_GRADER
@@ -126,7 +127,7 @@ def describe_choice(args: argparse.Namespace) -> dict:
         "most_money": args.most_money,
     }
     served = {"kind": "server", "url": args.url, "model": args.model} | {
-        key: value for key, value in optional.items() if value
+        key: value for key, value in optional.items() if value is not None
     }
     print(
         f"{len(rows)} prompts in column '{errors.printable(question)}', "

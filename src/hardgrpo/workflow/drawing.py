@@ -21,7 +21,9 @@ from hardgrpo.study import claim_conditions, designs, paths, pools
 from hardgrpo.study.resolved import ResolvedStudy
 from hardgrpo.workflow.failures import raises_workflow_error
 
-NO_SUMMARIES = "`figures`, `supplement` and `paper` make no summaries: they draw existing summaries"
+NO_SUMMARIES = (
+    "`figures`, `supplement`, `paper` and `crate` make no summaries: they use existing summaries"
+)
 PAPER, FINDINGS = "paper/main.tex", "paper/findings.yaml"  # sources of the paper over all studies
 PUBLISHED = [f"{paths.PUBLISHED}/{name}.csv" for name in registry.PUBLISHED]
 BY_HAND = {"deviations": f"{paths.PUBLISHED}/deviations.csv"}  # tables written by hand

@@ -38,8 +38,16 @@ def early_stop(
     if "stop" not in tasks[task]["probe"] or settings.is_recorded(models[subset["model"]]):
         return (), None
     ignored = f"tasks.{task}.probe.stop is ignored, so every prompt gets all its samples"
+    if "probed_by" in policy:
+        return (
+            (),
+            f"{ignored}: policy '{subset['policy']}' is probed by model {policy['probed_by']}",
+        )
     if not policies.RULES[policy["rule"]].by_bounds:
-        return (), f"{ignored}: policy '{subset['policy']}' needs every pass rate"
+        return (
+            (),
+            f"{ignored}: rule {policy['rule']} of policy '{subset['policy']}' cannot stop early",
+        )
     sharers = [f"study {name}" for name, study in studies.items() if task in study.task_names]
     sharers += [f"task {name}" for name, entry in tasks.items() if entry.get("cut_from") == task]
     sharers += [f"task {tasks[task]['cut_from']}"] if "cut_from" in tasks[task] else []

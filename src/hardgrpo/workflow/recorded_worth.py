@@ -30,7 +30,9 @@ COMPLETION_COLUMNS = (
 )
 TOKENS_COLUMNS = ("tokens", "completion_tokens", "output_tokens")
 FINISH_COLUMNS = ("finish_reasons", "finish_reason")
-GRADER_SAMPLE = 400  # approximate number of completions by which the grader is chosen
+# The grader is chosen by the first completion of each prompt; of many prompts, by a sample of at
+# least this number of completions and fewer than twice this number.
+GRADER_SAMPLE = 400
 RUN, STEP = "after", 1  # policy and step of the recorded run
 
 
@@ -250,7 +252,7 @@ def check_comparable(before: Recording, after: Recording) -> None:
 
 def find_problems(before: Recording, after: Recording, args: argparse.Namespace) -> list[dict]:
     """[{id, question, answer}] of the recorded prompts, in the order of `before`. Raise a
-    `UserError` if a prompt has no answer or different answers."""
+    `UserError` if a prompt has no answer, different answers or different questions."""
     questions, answers, places = dict(after.questions), dict(after.answers), [after.path]
     for key, question in before.questions.items():
         if questions.setdefault(key, question) != question:
@@ -296,13 +298,28 @@ def read_problems(path: str, args: argparse.Namespace) -> tuple[dict[str, str], 
             f"{path}: expected a column of ids or questions ({', '.join(ID_COLUMNS[:2])}, {', '.join(own_files.QUESTION_COLUMNS[:2])}) and"
             f" a column of answers, which --answer can name; the columns are {', '.join(map(str, columns))}"
         )
-    texts_of = lambda column: {text_of(row.get(identity)): text_of(row.get(column)) for row in rows}
-    return texts_of(question) if question else {}, texts_of(answer)
+    return (
+        texts_by_id(path, rows, identity, question) if question else {},
+        texts_by_id(path, rows, identity, answer),
+    )
+
+
+def texts_by_id(path: str, rows: list[dict], identity: str, column: str) -> dict[str, str]:
+    """{id: text of the column}, without empty cells. Raise a `UserError` if an id has two texts."""
+    texts: dict[str, str] = {}
+    for row in rows:
+        name, text = text_of(row.get(identity)), text_of(row.get(column))
+        if text and texts.setdefault(name, text) != text:
+            raise UserError(
+                f"{path}: column '{printable(column)}' has two values for '{printable(name)[:60]}'; keep one"
+            )
+    return texts
 
 
 def find_grader(problems: list[dict], before: Recording, after: Recording) -> str:
     """The grader that finds an answer in the most completions, among the graders that can read the
-    reference answers. Raise a `UserError` if no grader finds an answer."""
+    reference answers. Raise a `UserError` if no grader can read the reference answers or finds an
+    answer."""
     answers = [problem["answer"] for problem in problems]
     candidates = list(own_files.readers(answers))
     if "number_lenient" in candidates:

@@ -35,7 +35,7 @@ CLUSTER_ENTRIES = (
 
 def read_cluster(default_resources) -> dict[str, str]:
     """The cluster's entries in a profile's default-resources, as text. Raise a `WorkflowError` if
-    one is invalid.
+    `longest_runtime` is not a number of minutes.
 
     Snakemake evaluates default-resources as Python expressions: a partition named `open` would
     become Python's function `open`. `read_cluster` therefore replaces each of these entries in

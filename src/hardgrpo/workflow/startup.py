@@ -165,8 +165,8 @@ def write_plan_facts(config: dict, setting: dict, workflow) -> None:
 
 
 def plan_arguments(workflow, setting: dict) -> str:
-    """Arguments with which scripts/plan/plan.py plans the jobs of this call of Snakemake, on the
-    machine that `setting` (`Machine.setting`) describes."""
+    """Arguments with which scripts/plan/plan.py plans the configured study, with the configuration
+    of this call of Snakemake and on the machine that `setting` (`Machine.setting`) describes."""
     options = workflow.config_settings
     words = ["--profile", "laptop", "--setting", json.dumps(setting)]
     for name in options.configfiles:

@@ -45,7 +45,7 @@ def draw_lines(frame: pd.DataFrame):
         plotting.title(
             axis, plotting.panel_title(model, task, test, models, group), plotting.sizes(group)
         )
-    plotting.outer_labels(axes, "GRPO updates", "lead (points)")
+    plotting.outer_labels(axes, "updates", "lead (points)")
     plotting.legend(figure, axes)
     return figure
 

@@ -1,4 +1,4 @@
-"""Gain by the share of the pool that is trained on: a bar for each policy with its 95 % interval.
+"""Gain by the share of the pool that is trained on: a bar for each arm with its 95 % interval.
 Bars of policies that differ only in the budget are next to each other."""
 
 import pandas as pd

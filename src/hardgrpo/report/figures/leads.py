@@ -1,6 +1,6 @@
 """The lead of `hard` over each other policy against properties of the base model. A point is a base
-model. With more than `plotting.MOST_ARMS` policies, a row for each policy shows only the slope of
-the lead against the property."""
+model. With more than `plotting.MOST_ARMS` policies and LEAST_POINTS points or more, a row for each
+policy shows only the slope of the lead against the property."""
 
 import textwrap
 
@@ -71,6 +71,7 @@ def draw_points(frame: pd.DataFrame):
 def draw_slopes(slopes: pd.DataFrame):
     """A panel for each model, task and predictor, a row for each arm with which `hard` is
     compared."""
+    slopes = slopes.fillna({"model": ""})  # empty if the points are models
     models = slopes.model.nunique()
     groups = plotting.groups(slopes, ["model", "task", "predictor"])
     names = [list(dict.fromkeys(group.minus_arm)) for _, group in groups]

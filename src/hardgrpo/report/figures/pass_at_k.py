@@ -11,9 +11,15 @@ TEST = ["model", "task", "eval_task"]
 
 def draw(pass_at_k, base_pass_at_k):
     if arm_rows.are_many(pass_at_k):
-        is_end = pass_at_k.k.isin([pass_at_k.k.min(), pass_at_k.k.max()])
-        pass_at_k = pass_at_k[is_end]
-        base_pass_at_k = base_pass_at_k[base_pass_at_k.k.isin(pass_at_k.k)]
+        # The base model may have been sampled with other values of k than the trained models.
+        base_keys = base_pass_at_k[["model", "eval_task", "k"]].drop_duplicates()
+        pass_at_k = pass_at_k.merge(base_keys)
+        k_of_test = pass_at_k.groupby(TEST).k
+        ends = k_of_test.transform("min"), k_of_test.transform("max")
+        pass_at_k = pass_at_k[(pass_at_k.k == ends[0]) | (pass_at_k.k == ends[1])]
+        base_pass_at_k = base_pass_at_k.merge(
+            pass_at_k[["model", "eval_task", "k"]].drop_duplicates()
+        )
         figure = draw_rows(pass_at_k, base_pass_at_k)
     else:
         figure = draw_lines(pass_at_k, base_pass_at_k)

@@ -23,7 +23,8 @@ from hardgrpo.report.table_columns import (
 )
 from hardgrpo.report.tables.compared import published_column
 
-# keys of tables of subsets: no recipe, because a policy's subset is the same for all recipes
+# Keys of tables of subsets. There is no recipe, because a policy's subset is the same for all
+# recipes. Only the subset of a policy in two rounds depends on the recipe.
 POLICY = ("model", "task", "policy")
 ARM = ("model", "task", "arm")
 
