@@ -26,6 +26,7 @@ ONCE_FAILED = [
     (4, "Ctrl-C"),
     (49, "Ctrl-C"),
     (57, "Ctrl-C"),
+    (85, "cut"),
     (106, "Ctrl-C"),
     (108, "two at once"),
     (158, "of another day"),
@@ -197,12 +198,14 @@ def follow(world: World, damaged: Path, output: str) -> None:
     ):
         os.utime(damaged)  # Snakemake's message about a file with a time in the future
         return
-    messages = [
-        line for line in output.splitlines() if ERROR_LINE.match(line) and name in line
-    ] or [
+    lines = output.splitlines()
+    error_lines = [
         line
-        for line in output.splitlines()
-        if ERROR_LINE.match(line) and any(f"delete {folder} " in line for folder in parents(name))
+        for line, previous in zip(lines, ["", *lines])
+        if ERROR_LINE.match(line) or previous.startswith("WorkflowError in ")
+    ]
+    messages = [line for line in error_lines if name in line] or [
+        line for line in error_lines if any(f"delete {folder} " in line for folder in parents(name))
     ]
     assert messages, f"{name} is damaged, and no message names it:\n{output}"
     remedy = re.search(r"delete (\S+) and run again", messages[0])
