@@ -102,7 +102,7 @@ def compare_test(
     }
     print(
         f"test of {args.test} after training on {args.task}: of {counts['problems']} questions {counts['equal']} are in the pool,"
-        f" {counts['near']} are near a question of the pool, {counts['sharing']} share an n-gram with a question of the pool; {counts['repeated']} repeat an earlier question of the test",
+        f" {counts['near']} are near a question of the pool, {counts['sharing']} others share an n-gram with a question of the pool; {counts['repeated']} repeat an earlier question of the test",
         flush=True,
     )
     equal = [

@@ -108,11 +108,13 @@ def drop_repetitions(
         [f"'{identity}' (equal to '{first}')" for identity, first in repeated]
     )
     keeps = is_recorded or args.split == "test"
-    verdict = (
-        "the repetitions are kept, so that the split stays comparable with published results"
-        if keeps
-        else "the repetitions are left out"
-    )
+    verdict = "the repetitions are left out"
+    if is_recorded:
+        verdict = "the repetitions are kept, because each has its own completions"
+    elif keeps:
+        verdict = (
+            "the repetitions are kept, so that the split stays comparable with published results"
+        )
     print(
         f"warning: task {args.task}, {args.split}: {len(repeated)} questions are repeated: {errors.printable(names)}; {verdict}"
     )

@@ -193,8 +193,9 @@ def spread(row: dict, name: str) -> list[float]:
 
 
 def show_agreement(path: str, first_recipe: str) -> None:
-    """Show the local gains beside the gains of the committed reference, the number of cells that
-    were not compared, and the number of cells with seeds that were not compared."""
+    """Show the local gains beside the gains of the committed reference. Then show how many cells
+    only one of the two has, and how many of the remaining cells have seeds that only one of the two
+    has."""
     numbers = [
         "gain_reference",
         "gain_here",
@@ -237,8 +238,8 @@ def show_agreement(path: str, first_recipe: str) -> None:
 
 
 def show_compared(rows: list[dict]) -> None:
-    """Show the cells with seeds of both the local study and the reference, and the number of
-    intervals that exclude zero."""
+    """Show the cells in which the local study and the reference have a seed in common, and the
+    number of intervals that exclude zero."""
     header = {"model": "model", "task": "trained on", "eval_task": "tested on", "arm": "policy"}
     widths = {name: 2 + max(len(row[name]) for row in [header, *rows]) for name in header}
     widths["model"] *= len({row["model"] for row in rows}) > 1

@@ -6,8 +6,8 @@ from hardgrpo.runtime import files
 
 def own(config: dict) -> None:
     config["models"]["tiny"]["source"].update(seed="own", steps=10)
-    # Both tasks need the same number of held-out samples, because the probe of swaps_once is cut
-    # from the probe of swaps.
+    # Both tasks need the same number of held-out samples, because the probe of swaps_once consists
+    # of the completions of the probe of swaps, truncated at a smaller limit.
     for task in ("swaps", "swaps_once"):
         config["tasks"][task]["probe"]["held_out"] = 2
     config["recipes"]["mini"].update(updates=2, checkpoint_every=2)

@@ -91,7 +91,7 @@ def test_the_check_of_the_weight_sync_passes_or_fails_with_its_reason(
 @pytest.mark.parametrize("visible, gib", [("1", 8.0), ("GPU-0,1", 8.0), ("", 64.0)])
 def test_peak_memory_is_measured_on_the_gpus_of_the_job(visible, gib, tmp_path, monkeypatch):
     """Without device cgroups, nvidia-smi lists the GPUs of all jobs on a node. If
-    CUDA_VISIBLE_DEVICES is empty, the memory of all these GPUs counts."""
+    CUDA_VISIBLE_DEVICES is empty, the result is the largest memory of any of these GPUs."""
     monkeypatch.syspath_prepend(ROOT / "scripts/maintenance/gpu_checks")
     import workbench
 

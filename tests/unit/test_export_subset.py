@@ -1,4 +1,4 @@
-"""The exported rows of a subset equal the rows of the file from which the pool was prepared."""
+"""The exported rows of a subset equal the rows of the file from which the pool was prepared; subsets of datasets are exported as prepared problems."""
 
 import csv
 import gzip

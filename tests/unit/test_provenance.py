@@ -24,7 +24,8 @@ def git(folder: Path, *arguments: str) -> None:
 
 @pytest.fixture
 def clone(tmp_path) -> Path:
-    """A repository that contains only the subpackage `hardgrpo.runtime`."""
+    """A repository that contains, of the package, only `__init__.py` and the subpackage
+    `runtime`."""
     folder = tmp_path / "outer/clone"
     shutil.copytree(
         ROOT / "src/hardgrpo/runtime",

@@ -38,8 +38,8 @@ def machine(cluster=None, change=lambda config: None) -> Machine:
 
 @pytest.fixture(autouse=True)
 def empty_folder(tmp_path, monkeypatch):
-    """Make an empty folder the working folder, because the cost model reads results of finished
-    runs in the working folder."""
+    """Change to an empty working folder, because the cost model reads results of finished runs
+    there."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

@@ -117,13 +117,13 @@ BREAKS = [  # (table, row, column, function that changes the cell, words of the 
         lambda old: "7",
         "parity.csv: row 3 (steady arithmetic hard 1): rollouts is 7, but 1280 in parity.csv: row 2",
     ),
-    (
+    (  # column tokens of this row is above 0, so the run has sampled rollouts
         "parity",
         4,
         "rollouts",
         lambda old: "0",
         "parity.csv: row 6 (steady arithmetic middle 1): rollouts is 0, not a positive",
-    ),  # the run has tokens, so it has sampled rollouts
+    ),
     (
         "claims",
         0,

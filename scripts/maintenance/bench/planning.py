@@ -1,7 +1,7 @@
 """The time that Snakemake needs before a job runs, in three cases: `snakemake -n` for a study,
 `snakemake -n` for the same study with ten times the seeds, and `snakemake` for a finished study.
 
-Times are processor times, which do not depend on other processes. The baseline of the first and the
+Times are processor times, which depend less on other processes than elapsed times do. The baseline of the first and the
 third case is Snakemake's start with a workflow of one rule. The baseline of the second case is the
 first case.
 """
@@ -53,7 +53,7 @@ def run(options) -> list[dict]:
         ]
         rows.append(
             measure(
-                "snakemake -n of study paper with 10 times the seeds; with its seeds",
+                "snakemake -n of study paper with 10 times the seeds; with the configured seeds",
                 project=large,
                 baseline=plan,
                 target="ratio <= 12",

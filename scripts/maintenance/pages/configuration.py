@@ -48,9 +48,11 @@ def reference(config: dict) -> str:
     for key, part, _ in keys(json_schema, json_schema):
         setting = config
         for step in key.split("."):
-            setting = setting.get(step, {})
+            setting = setting.get(step)
         printed = (
-            f"{len(setting)} entries"
+            ""
+            if setting is None
+            else f"{len(setting)} entries"
             if isinstance(setting, dict)
             else f"`{str(setting).lower() if setting in (True, False) else setting}`"
         )

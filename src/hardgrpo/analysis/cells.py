@@ -191,7 +191,7 @@ def load_cells(study: ResolvedStudy) -> list[Cell]:
 
 def families(cells: list[Cell]) -> list[list[Cell]]:
     """Groups of cells with the same model, task and test, sorted by these names. Within a group,
-    the cells are in the study's order. Only cells of one group are compared."""
+    the cells are in the study's order. `pairs` compares only cells of one group."""
     keys = lambda cell: (cell.model, cell.task, cell.eval_task)
     return [
         sorted(group, key=cells.index)

@@ -318,8 +318,8 @@ def parts(claim: dict, study: Study) -> list[dict]:
 
 
 def catches_up(claim: dict, study: Study) -> list[dict]:
-    """The share of the updates after which `policy` reaches the final accuracy of training on all
-    prompts.
+    """How early `policy` reaches the final accuracy of training on all prompts: the number of
+    updates until then, as a share of all updates.
 
     The estimate is the share for the curve averaged over seeds. low and high are not an interval,
     but the shares for the quickest and the slowest seed; high is nan if a seed never reaches the
@@ -424,8 +424,8 @@ def fit_base(claim: dict, study: Study) -> list[dict]:
 
 LOG_ODDS = "log odds of "  # prefix of `test` where the estimate is in log odds, not a share
 
-# {test: (function, {key of the claim that the function reads: type})}
 PAIR = {"policy": str, "minus": str}
+# {test: (function, {key of the claim that the function reads: type})}
 TESTS: dict[str, tuple[Callable[[dict, Study], list[dict]], dict[str, type]]] = {
     "difference": (difference, PAIR),
     "difference_by_recipe": (difference_by_recipe, PAIR),

@@ -47,7 +47,8 @@ NAMES = [
 
 
 def interval(name: str) -> list[str]:
-    """Columns of an estimate and its 95 % interval for new problems and new seeds."""
+    """Columns of an estimate and its 95 % interval, in most tables for new problems and new
+    seeds."""
     return [name, f"{name}_low", f"{name}_high"]
 
 

@@ -37,7 +37,7 @@ from hardgrpo.grading.quantities import (
 )
 from hardgrpo.runtime.errors import UserError
 
-LONGEST_EXPRESSION = 1000  # characters; longer texts are not compared
+LONGEST_EXPRESSION = 1000  # characters; longer texts are equal only if `same_text` holds
 LONGEST_EXAMPLE = 200  # characters of an answer in the message about slow answers
 # Limits of a question's processor time in the first and in the second try. A limit of wall time
 # would make grades depend on the machine's load.

@@ -1,4 +1,4 @@
-"""Compute the largest number of labels that each run of a study may buy, before any run starts."""
+"""Before any run starts, compute the largest number of labels that each run of a study may buy."""
 
 import math
 
@@ -10,8 +10,8 @@ from hardgrpo.study.resolved import ResolvedStudy
 
 
 def planned_labels(study: ResolvedStudy) -> list[dict]:
-    """A row for each task and arm of the runs whose model the workflow samples. `arm` is the arm's
-    label. `pool` and `labels` are None if unknown before the run."""
+    """A row for each task and arm, without recorded runs, whose model the workflow does not sample.
+    `arm` is the arm's label. `pool` and `labels` are None if unknown before the run."""
     rows = {}
     for run in study.runs:
         if not settings.is_sampled(study.models[run.model]):

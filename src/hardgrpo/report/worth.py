@@ -181,7 +181,7 @@ def answer(arms: list[dict]) -> str:
     worth = [entry for entry in arms if entry["worth_it"] == YES]
     if not worth:
         fell = sum(entry["worth_it"] == GREEDY_FELL for entry in arms)
-        reason = f"; greedy accuracy fell in {fell} of {len(arms)} arms" if fell else ""
+        reason = f"; only greedy accuracy fell in {fell} of {len(arms)} arms" if fell else ""
         return f"no way of choosing was shown to be worth its labels{reason}."
     best = worth[0]
     sentence = f"{best['name']}: {best['gain_alone']} points"
@@ -195,5 +195,5 @@ def answer(arms: list[dict]) -> str:
             return f"{sentence}, {lead_text}."
         return f"{sentence}; {leader['name']} gains {lead_text}, for {leader['labels']} labels."
     if any(entry["lead"] != UNKNOWN for entry in arms):
-        return f"{sentence}; no way of choosing was shown to beat a random choice."
+        return f"{sentence}; none of the ways that are worth their labels was shown to beat a random choice."
     return f"{sentence}."

@@ -159,7 +159,8 @@ def agreements(codes: np.ndarray) -> np.ndarray:
 
 def entropies(codes: np.ndarray) -> np.ndarray:
     """(N,) entropy of the answers among samples with an answer, in nats; 0 without answers, so that
-    a prompt without answers comes last in the choice by highest entropy."""
+    a prompt without answers comes last in the choice by highest entropy, together with prompts
+    whose answers are all equal."""
     counts = _counts(codes)
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     return -(shares * np.log(np.where(shares > 0, shares, 1))).sum(axis=1)

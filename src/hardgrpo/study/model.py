@@ -465,7 +465,7 @@ class Model(Strict):
 
     precision: Literal["fp32", "bf16"] | None = None
     """Precision in which transformers samples: fp32 (the default) or bf16. On a CPU, bf16 is faster with AMX (Intel's
-    servers since 2023) and several times slower without. On a GPU, fp32 keeps the precision in which the weights are stored."""
+    servers since 2023) and several times slower without. On a GPU, the value fp32 converts nothing: the model samples in the precision in which its weights are stored."""
 
     chat: dict | None = None
     """Arguments of the model's chat template, for example enable_thinking."""

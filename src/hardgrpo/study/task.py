@@ -73,8 +73,8 @@ class Columns(Strict):
     recipes with objective sft."""
 
     id: str | None = None
-    """A name that is unique in the split. The default name of a row consists of the task (of a part
-    of the hub: the dataset), the split and a number."""
+    """A name that is unique in the split. By default a row is named TASK-SPLIT-NUMBER; for problems
+    from the hub, DATASET-SPLIT-NUMBER."""
 
 
 class Files(Strict):
@@ -112,11 +112,11 @@ class RecordedProblems(Strict):
     """The problems are those of a recording."""
 
     train: RecordedPart | None = None
-    """The recorded model and the part of its recording of this task that lists the pool: MODEL/probe or MODEL/base."""
+    """Where the questions of the pool are: the name of a recorded model, a slash, and `probe` or `base`, the file of
+    that model's recording for this task."""
 
     test: RecordedPart | None = None
-    """The recorded model and the part of its recording of this task that lists the test split, as
-    for `train`."""
+    """Where the questions of the test split are, in the same form as `train`."""
 
 
 class Rows(Strict):

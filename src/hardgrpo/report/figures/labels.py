@@ -58,8 +58,8 @@ def draw_lines(points: pd.DataFrame):
         group["place"] = group.labels.where(group.labels > 0, smallest / 4) * offset
         for name in dict.fromkeys(group.line):
             rows = group[group.line == name]
-            # No line connects budgets that cost equally many labels, for example the labels of the
-            # whole pool.
+            # A policy that needs the labels of the whole pool buys equally many labels at every
+            # budget; no line connects such points.
             no_line = {} if rows.labels.is_unique else {"linestyle": "none"}
             plotting.series(
                 axis, rows.place, rows, "gain", label=name, **plotting.style(name, names) | no_line
