@@ -106,12 +106,17 @@ class Target:
 def change_arguments(rng: random.Random, arguments: list[str]) -> list[str]:
     """The arguments after one or two changes."""
     changed_arguments = list(arguments)
+    outputs = {*OUTPUTS} | {
+        option
+        for option, value in zip(arguments, arguments[1:])
+        if value.startswith(("out", "later"))
+    }
     for _ in range(rng.choice((1, 1, 2))):
         place = rng.randrange(len(changed_arguments))
         option = next(
             (word for word in reversed(changed_arguments[: place + 1]) if word.startswith("--")), ""
         )
-        is_output = option in OUTPUTS or changed_arguments[place].startswith(("out", "later"))
+        is_output = option in outputs or changed_arguments[place].startswith(("out", "later"))
         if rng.random() < 0.1:
             del changed_arguments[place]
         elif rng.random() < 0.05:

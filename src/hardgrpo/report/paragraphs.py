@@ -284,6 +284,7 @@ def sound_of(numbers, key: str, rows: pd.DataFrame) -> dict:
         f"sound.before.{key}", "reasons", rows.iloc[0], ["base_sound_share"], "points"
     )
     extremes = [rows.loc[rows.sound_share.idxmin()], rows.loc[rows.sound_share.idxmax()]]
+    extremes = extremes[: len(rows)]
     after = [
         {
             "number": numbers.add(
