@@ -85,7 +85,7 @@ def test_limits_are_reported_before_anything_is_submitted(run, slurm, limits):
         )
     output = run.read_output()
     for line in (
-        r"jobs: 4 jobs requested in the queue at the same time, at most 1 allowed by account study; set jobs: 1 in slurm/config.yaml",
+        r"jobs: 2 jobs requested in the queue at the same time, at most 1 allowed by account study; set jobs: 1 in slurm/config.yaml",
         r"rule probe: runtime: \d+ min requested, at most 5 allowed by QOS normal; set longest_runtime: 5",
         r"rule probe: gpu: 1 GPUs requested, at most 0 allowed by QOS normal",
         r"rule probe: mem_mb: 64000 MB requested on one node, at most 1500 in partition gpu",
