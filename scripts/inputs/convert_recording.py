@@ -200,7 +200,7 @@ def accuracies(original: str, scores_path: str | None) -> list[dict]:
         rows += [{"step": step, "value": value} | facts for step, value in zip(steps, values)]
     if not rows:
         raise errors.UserError(
-            f"{original}: has no key with accuracies ({MEASURE.pattern}); found {', '.join(content)}; correct the file's name in the configuration"
+            f"{original}: has no key with accuracies ({MEASURE.pattern}); found {errors.printable(errors.first_entries([str(key)[:60] for key in content]))}; correct the file's name in the configuration"
         )
     return rows
 

@@ -104,6 +104,7 @@ def main() -> None:
 def run(name: str, target, seed: int) -> tuple[str, str]:
     folder = Path(tempfile.mkdtemp(prefix="fuzz-"))
     try:
+        getattr(target, "prepare", lambda: None)()  # outside of the case's limit of processor time
         return judge_case(lambda: target.run(random.Random(f"{name}:{seed}"), folder))
     finally:
         shutil.rmtree(folder, ignore_errors=True)

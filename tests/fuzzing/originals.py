@@ -176,6 +176,13 @@ class Weights:
 
     share = 0.15  # few cases, because each writes a model
 
+    def prepare(self) -> None:
+        """Write the weights and load the libraries that a case needs; both take seconds once."""
+        import gguf  # noqa: F401
+        import transformers  # noqa: F401
+
+        weights()
+
     def run(self, rng: random.Random, folder: Path) -> None:
         content = weights()
         hits_file = rng.random() < 0.7
