@@ -6,8 +6,9 @@ completions of every prompt.
 A difficulty file has the columns id, samples and correct, and one row per prompt
 (scripts/probe/measure_difficulty.py). Prompts are chosen by K of their completions, and the chosen
 prompts are measured on a group of the remaining completions. The numbers are expectations over all
-choices of the K completions, approximate in pools of a few dozen prompts. The program prints the table and, for each rule, the smallest
-sufficient K: no larger K raises the share of mixed groups by more than one percentage point.
+choices of the K completions, approximate in pools of a few dozen prompts. The program prints the
+table and, for each rule, the smallest sufficient K: no larger K raises the share of mixed groups by
+more than one percentage point.
 """
 
 from hardgrpo.runtime import errors, files

@@ -92,9 +92,9 @@ def mcnemar(cells: list[Cell]) -> list[dict]:
     """McNemar's exact test for decodings with one completion per problem.
 
     Each run is compared with the base model, and with the run of the same seed in each arm that
-    `pairs` compares its arm with. The test compares two *runs* and says nothing about other seeds. Holm's correction covers
-    the comparisons of a seed and decoding within a model, task and test, separately for comparisons
-    with the base model and for comparisons between arms.
+    `pairs` compares its arm with. The test compares two *runs* and says nothing about other seeds.
+    Holm's correction covers the comparisons of a seed and decoding within a model, task and test,
+    separately for comparisons with the base model and for comparisons between arms.
     """
     rows = []
     for family in families(cells):
