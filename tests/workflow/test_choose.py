@@ -100,6 +100,12 @@ def test_prompts_with_answers_are_graded_and_exported_for_a_trainer(choose):
     assert chosen_rows[0]["question"] in exported_rows[0]["prompt"][0]["content"]
 
 
+def test_the_number_0_is_an_answer(choose):
+    rows = '{"question": "1 - 1?", "answer": 0}\n{"question": "1 + 1?", "answer": 2}\n'
+    done = choose(rows, "--budget", "1", "--dry-run", name="sums.jsonl")
+    assert done.returncode == 0 and "answers in column 'answer'" in done.stdout, done.stderr
+
+
 @pytest.mark.parametrize("kind", ["trl", "verl", "prime-rl", "csv"])
 def test_option_format_is_written_to_the_configuration(choose, kind):
     done = choose("prompt,answer\nx,1\ny,2\n", "--budget", "1", "--format", kind, "--dry-run")
@@ -150,6 +156,11 @@ def test_the_grader_is_the_first_that_reads_the_answers(answers, grader):
             "prompt\nx\n",
             ["--budget", "1", "--most-money", "1"],
             "most_money: the price of a token is unknown",
+        ),
+        (
+            "prompt\nx\n",
+            ["--budget", "1", "--price", "1", "4", "--most-money", "0"],
+            "source.most_money",
         ),
     ],
 )
