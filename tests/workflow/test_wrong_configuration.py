@@ -356,6 +356,14 @@ def break_(path, value):
             ],
         ),
         (
+            break_("recipes/mini/loss", "cispo"),
+            ["recipes.mini.epsilon_high", "loss cispo limits the ratio itself"],
+        ),
+        (
+            break_("subset/policy", "agreement_in_rounds"),
+            ["subset.policy", "name a policy without rounds"],
+        ),
+        (
             lambda config: [
                 task["share"].update(last=0)
                 for task in config["models"]["tiny"]["source"]["demonstrations"].values()
