@@ -430,9 +430,9 @@ class Run:
 
 
 def gpu_memory(quantity: str) -> list[float]:
-    """The memory of each GPU in GiB: `used` or `total`. If CUDA_VISIBLE_DEVICES is set, only of the
-    GPUs that this variable lists, because other jobs may use the remaining GPUs. Empty if
-    nvidia-smi fails."""
+    """The memory of each GPU in GiB. `quantity` is `used` or `total`. If CUDA_VISIBLE_DEVICES is not
+    empty, only the GPUs that it lists count, because other jobs may use the remaining GPUs. Empty
+    if nvidia-smi is missing or reports no number."""
     command = ["nvidia-smi", f"--query-gpu=memory.{quantity}", "--format=csv,noheader,nounits"]
     if visible := os.environ.get("CUDA_VISIBLE_DEVICES"):
         command.append(f"--id={visible}")

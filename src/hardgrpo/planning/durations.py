@@ -60,7 +60,7 @@ TRAINING_SHARE = {"gpu": 0.3, "cpu": 0.5, "wide cpu": 1.0}
 LAYER_SECONDS = {"vllm": 2e-5, "transformers": 1e-3, "cpu": 7e-4, "wide cpu": 7e-4}
 # Least time of a pass (2 FLOPs per weight and token) of a micro-batch through a layer on a GPU, because
 # the host starts the kernels one by one. Measured on an H200 with SmolLM2-135M, which has 30 layers:
-# 8 s for 5 passes of 16 micro-batches.
+# 8 s for 5 passes of 16 micro-batches, an upper bound, because it includes a part of UPDATE_SECONDS.
 PASS_SECONDS = 3.3e-3
 # imports and the start of the engine
 START_SECONDS = {"vllm": 90.0, "transformers": 30.0, "cpu": 5.0, "wide cpu": 15.0}

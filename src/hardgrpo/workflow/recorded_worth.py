@@ -305,7 +305,8 @@ def read_problems(path: str, args: argparse.Namespace) -> tuple[dict[str, str], 
 
 
 def texts_by_id(path: str, rows: list[dict], identity: str, column: str) -> dict[str, str]:
-    """{id: text of the column}, without empty cells. Raise a `UserError` if an id has two texts."""
+    """{id: text of `column`}, without empty cells; `identity` is the column of ids. Raise a
+    `UserError` if an id has two different texts."""
     texts: dict[str, str] = {}
     for row in rows:
         name, text = text_of(row.get(identity)), text_of(row.get(column))
