@@ -77,14 +77,6 @@ PREDICTED = {"rule": "nearest_half", "by": "predicted"}
         ),
         (SIGNAL | {"budget": {"money": 1, "label_price": 2}}, "pays for none of the 20 prompts"),
         (
-            SIGNAL | {"budget": {"prompts": 1}, "rounds": 2},
-            "1 prompts of 20 cannot be annotated in two rounds",
-        ),
-        (
-            SIGNAL | {"budget": {"prompts": 40}, "rounds": 2},
-            "pays for 40 prompts, and the pool has 20",
-        ),
-        (
             PREDICTED | {"budget": {"prompts": 21}, "calibrated_on": 0.1},
             "pays for 21 prompts, and the pool has 20",
         ),
@@ -124,23 +116,32 @@ def test_planning_refuses_a_budget_that_exceeds_a_pool_of_known_size(planned, ta
     check_refusal(done, f"policies.own.budget: task '{task}': ", f"the pool has {pool_size}")
 
 
-def test_a_pool_too_small_for_a_policy_of_the_configured_study_is_refused(planned):
+@pytest.mark.parametrize(
+    ("policy", "words"),
+    [
+        ({"rule": "hard", "budget": {"prompts": 30}}, "the pool has 20"),
+        # only an arm can have a policy in two rounds
+        (
+            SIGNAL | {"budget": {"prompts": 1}, "rounds": 2},
+            "1 prompts of 20 cannot be annotated in two rounds",
+        ),
+        (
+            SIGNAL | {"budget": {"prompts": 40}, "rounds": 2},
+            "pays for 40 prompts, and the pool has 20",
+        ),
+    ],
+)
+def test_a_pool_too_small_for_a_policy_of_the_configured_study_is_refused(planned, policy, words):
     study = {"title": "Mine", "models": ["mine"], "tasks": ["mine"], "arms": [{"policy": ["random", "own"], "recipe": ["mini"]}], "seeds": [0]}  # fmt: skip
     task = TASK | {
         "source": {"kind": "files", "train": "pool.csv", "test": "test.csv"},
         "test": {"samples": 1, "greedy": False, "seed": 2},
     }
     pool(planned, name="test.csv", first=100)
-    overlay(
-        planned,
-        {"rule": "hard", "budget": {"prompts": 30}},
-        task,
-        study="mine",
-        studies={"mine": study},
-    )
+    overlay(planned, policy, task, study="mine", studies={"mine": study})
     (planned.folder / "subset.yaml").write_text(yaml.safe_dump({"subset": {"policy": "random"}}))
     done = planned.snakemake("-n", "--configfile", "my.yaml", "subset.yaml")
-    check_refusal(done, "policies.own.budget: task 'mine': ", "the pool has 20")
+    check_refusal(done, "policies.own.budget: task 'mine': ", words)
 
 
 def test_several_files_are_one_pool(planned):
