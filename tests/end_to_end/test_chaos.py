@@ -2,7 +2,7 @@
 undisturbed run, or stops with one line that names the damaged file or a folder that contains the
 file. After a kill, Snakemake may first ask for --unlock. A damaged file that no job reads may stay,
 if a program that reads it would stop with an error. `make chaos` draws 200 faults. `make test`
-repeats one of the faults that once made a study fail; .ci/run repeats all of them."""
+repeats one of the faults that once made a study fail; .ci/run repeats one of each such kind."""
 
 import os
 import random
@@ -21,18 +21,15 @@ from hardgrpo.study.spec import check_run_of_checkpoints
 
 FAULTS = int(os.environ.get("HARDGRPO_FAULTS", "0"))
 KINDS = [*chaos.WHILE_RUNNING, *chaos.DAMAGE, "read-only"]
-# (seed, kind) of faults that once made a study fail
+# (seed, kind) of faults that once made a study fail, one of each kind; seeds 49, 57 and 106 (Ctrl-C)
+# and 194 (two at once) failed, too
 ONCE_FAILED = [
     (37, "bit flipped"),
     (4, "Ctrl-C"),
-    (49, "Ctrl-C"),
-    (57, "Ctrl-C"),
     (85, "cut"),
-    (106, "Ctrl-C"),
     (108, "two at once"),
     (158, "of another day"),
     (189, "no memory"),
-    (194, "two at once"),
 ]
 # Files that hold wall times, or the checksum of a file with wall times.
 TIMED = re.compile(
