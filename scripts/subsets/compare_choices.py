@@ -23,6 +23,7 @@ from hardgrpo.runtime import errors, files
 from hardgrpo.selection import choices, signals
 
 import argparse
+import collections
 
 import numpy as np
 
@@ -117,14 +118,26 @@ def main() -> None:
 
 
 def read_problems(path: str) -> list[dict]:
-    """The problems of a recording, in the order of its lines."""
+    """The problems of a recording, in the order of its lines. Rows with the same question keep
+    their own ids, by which `completions.read_recording` distinguishes them; raise a `UserError` if
+    two such rows have the same id."""
     rows = completions.recorded_rows(
         path, {"question": str, "answer": (str, int, float), "completions": list}
     )
-    return [
-        {"id": f"line {line}", "question": row["question"], "answer": str(row["answer"])}
-        for line, row in rows
-    ]
+    counts = collections.Counter(row["question"] for _, row in rows)
+    problems, ids = [], set()
+    for line, row in rows:
+        has_own_id = counts[row["question"]] > 1 and row.get("id") is not None
+        problem_id = row["id"] if has_own_id else f"line {line}"
+        if problem_id in ids:
+            raise errors.UserError(
+                f"{path}: row {line}: id '{problem_id}' occurs twice; give each row of a repeated question its own id"
+            )
+        ids.add(problem_id)
+        problems.append(
+            {"id": problem_id, "question": row["question"], "answer": str(row["answer"])}
+        )
+    return problems
 
 
 def grade_recording(path: str, grader: str, problems: list[dict]) -> tuple[np.ndarray, np.ndarray]:
@@ -134,10 +147,13 @@ def grade_recording(path: str, grader: str, problems: list[dict]) -> tuple[np.nd
     completions, or fewer than 2."""
     by_problem = completions.read_recording(path, problems)
     texts = [[sample["completion"] for sample in by_problem[problem["id"]]] for problem in problems]
-    lines = {
-        row["question"]: line for line, row in completions.recorded_rows(path, {"question": str})
-    }
-    rows = [lines[problem["question"]] for problem in problems]
+    lines = {}
+    for line, row in completions.recorded_rows(path, {"question": str}):
+        lines[row["question"]] = lines[row["question"], row.get("id")] = line
+    rows = [
+        lines.get((problem["question"], problem["id"]), lines[problem["question"]])
+        for problem in problems
+    ]
     expected = f"expected at least 2, and as many as in row {rows[0]} ({len(texts[0])})"
     errors.refuse_rows(
         [

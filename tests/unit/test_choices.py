@@ -133,6 +133,29 @@ def test_the_program_compares_the_choices_for_a_recording(tmp_path):
     ] > written[0]["mixed"]
 
 
+def test_rows_with_the_same_question_are_distinguished_by_their_ids(tmp_path):
+    rows = [
+        {
+            "id": n,
+            "question": "the same question",
+            "answer": "red",
+            "completions": ["#### red", f"#### {'red' if n else 'blue'}"],
+        }
+        for n in range(4)
+    ]
+    files.write_jsonl(tmp_path / "r.jsonl", rows)
+    assert compare(tmp_path, tmp_path / "r.jsonl", draws=2, budget=0.5).returncode == 0
+    for ids, words in (
+        ([0, 1, 2, 2], "r.jsonl: row 4: id '2' occurs twice"),
+        ([0, 1, 2, [3]], "r.jsonl: line 4: 'id' is list"),
+        ([None] * 4, "r.jsonl: row 2: the question occurs twice"),
+    ):
+        same_question = [row | {"id": row_id} for row, row_id in zip(rows, ids)]
+        files.write_jsonl(tmp_path / "r.jsonl", same_question)
+        done = compare(tmp_path, tmp_path / "r.jsonl", draws=2, budget=0.5)
+        assert done.returncode == 1 and words in done.stderr, done.stderr
+
+
 def test_a_probe_and_a_recording_of_the_same_completions_give_the_same_table(tmp_path):
     texts = {
         f"p{n}": [f"#### {'red' if n % 3 > k % 2 else 'blue'}" for k in range(6)] for n in range(30)

@@ -135,8 +135,13 @@ def read_recording(path: str, problems: list[dict]) -> dict[str, list[dict]]:
 
 
 def recorded_rows(path: str, keys: files.Kinds) -> list[tuple[int, dict]]:
-    """[(line number, row)] of a recording whose rows have `keys`."""
-    return files.parse_jsonl(files.read_user_text(path), path, keys)
+    """[(line number, row)] of a recording whose rows have `keys`. Ids become texts, as the ids of
+    problems are."""
+    rows = files.parse_jsonl(files.read_user_text(path), path, keys, {"id": (str, int, float)})
+    for _, row in rows:
+        if row.get("id") is not None:
+            row["id"] = str(row["id"])
+    return rows
 
 
 def _row_fault(row: dict) -> tuple[str] | None:
