@@ -78,9 +78,14 @@ def model_folders_by_arm(study: str) -> dict[tuple[str, str, str], list[str]]:
     "") has the base models of the runs. Runs on tasks other than TASK, and runs whose base model is
     missing, are left out. Raise a `UserError` if no run remains."""
     folders: dict[tuple[str, str, str], dict[str, None]] = defaultdict(dict)
-    for run in ResolvedStudy.of(load.read(), study).runs:
+    runs = [run for run in ResolvedStudy.of(load.read(), study).runs if run.task == TASK]
+    if not runs:
+        raise UserError(
+            f"--study {study}: the study has no runs on task '{TASK}'; name another study"
+        )
+    for run in runs:
         base = paths.model_folder(run.base)
-        if run.task != TASK or not Path(base, "manifest.json").exists():
+        if not Path(base, "manifest.json").exists():
             continue
         folders[run.model, "", ""][base] = None
         checkpoints = Path(paths.training(run, "checkpoints"))

@@ -2,6 +2,7 @@
 with these components."""
 
 from hardgrpo.analysis import cells as cells_of_study
+from hardgrpo.runtime.errors import UserError
 
 import numpy as np
 from scipy import optimize, stats
@@ -41,12 +42,18 @@ def estimate(cells: list[cells_of_study.Cell]) -> list[dict]:
     problems and completions.
 
     If all replicates share one base model, this model is an arm that does not vary over replicates.
+    Raise a `UserError` for a test with less than two replicates, problems or samples.
     """
     rows = []
     for family in cells_of_study.families(cells):
         bases = family[0].grades(0)
         runs = [cell.grades(cell.steps()[-1]) for cell in family]
         arms, (seeds, problems, samples) = [bases, *runs], runs[0].shape
+        if min(seeds, problems, samples) < 2:
+            raise UserError(
+                f"test {family[0].eval_task} of runs on {family[0].task}: {seeds} seeds, {problems} problems and {samples} samples;"
+                " expected at least two of each; name another study"
+            )
         matrices = _components(arms)
         row = {
             "task": family[0].task,

@@ -103,10 +103,12 @@ def main() -> None:
     if status == pytest.ExitCode.TESTS_FAILED:
         failure = next(line for outcome, line in report.lines if outcome == "failed").splitlines()
         message = failure[1].strip() if len(failure) > 1 else failure[0]
-        raise errors.UserError(
-            f"study {args.study}: {message}; correct the cause, or make the"
-            f" summaries again: .venv/bin/snakemake --profile laptop --forcerun summarize -- results/summaries/{args.study}/gains.csv"
+        remedy = (
+            f"restore the committed tables: git checkout -- results/reference/{args.study}"
+            if args.reference
+            else f"make the summaries again: .venv/bin/snakemake --profile laptop --forcerun summarize -- results/summaries/{args.study}/gains.csv"
         )
+        raise errors.UserError(f"study {args.study}: {message}; correct the cause, or {remedy}")
     if status != pytest.ExitCode.OK or not report.lines:
         sys.exit(f"error: {CHECKS[0].parent}: the checks did not run; see the log above")
     files.write_text(args.output, report.text())

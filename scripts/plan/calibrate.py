@@ -50,6 +50,12 @@ def main() -> None:
             " run some jobs first, or give another folder with --results"
         )
     if args.check is not None:
+        seeds = {job.job.names.seed for job in finished_jobs} - {None}
+        if args.check not in seeds:
+            found_seeds = ", ".join(map(str, sorted(seeds))) or "none"
+            raise errors.UserError(
+                f"{args.results}: no finished job of seed {args.check}; name a seed with finished jobs (here: {found_seeds})"
+            )
         comparisons = calibration.compare(finished_jobs, gpu, args.check)
         print(format_comparison(comparisons, args.check, args.results))
         return

@@ -219,6 +219,13 @@ def cells_like(base, runs):
     ]
 
 
+@pytest.mark.parametrize("shape", [(1, 5, 3), (3, 1, 3), (3, 5, 1)])
+def test_a_study_with_one_replicate_problem_or_sample_has_no_variance_components(shape):
+    grades = np.random.default_rng(0).integers(0, 2, size=(2, *shape))
+    with pytest.raises(UserError, match="at least two of each"):
+        variance.estimate(cells_like(grades[0], grades))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("design", [variance.SHARED, variance.OWN])
 def test_variance_components_are_recovered_from_a_simulated_study(design):

@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import fork_server
 import project_config
+from conftest import ROOT, path_of
 from hardgrpo.planning import calibration, durations
 from hardgrpo.planning.durations import Job, ResolvedJob
 from hardgrpo.study import memory
@@ -177,6 +179,14 @@ def write_finished_run(folder, run, seconds, work, tokens, **changes):
 
 def read_finished_jobs(folder):
     return calibration.read_finished_jobs(str(folder), CONFIG)
+
+
+def test_a_check_of_a_seed_without_finished_jobs_names_the_seeds_that_have_some(tmp_path):
+    write_finished_run(tmp_path, "qwen3-14b/gsm8k/as_written/hard/seed0", 30_100, 30_000, 1000)
+    arguments = ["--results", str(tmp_path), "--gpu", "h100", "--check", "9"]
+    done = fork_server.run(path_of("calibrate"), arguments, ROOT)
+    assert done.returncode == 1 and "no finished job of seed 9" in done.stderr, done.stderr
+    assert "(here: 0)" in done.stderr and "Traceback" not in done.stderr
 
 
 def test_an_estimate_uses_the_measurements_of_the_narrowest_group_that_has_any(tmp_path):

@@ -63,13 +63,14 @@ def test_the_program_measures_base_models_and_last_checkpoints(tmp_path):
     (results / "tasks/arithmetic").mkdir(parents=True)
     rows = [{"id": f"p{i}", "question": text, "answer": "7"} for i, text in enumerate(QUESTIONS)]
     files.write_jsonl(results / "tasks/arithmetic/test.jsonl", rows)
-    command = [sys.executable, path_of("measure_margins"), "--study", "mini_rates"]
-    command += ["--output", "margins.csv"]
 
-    def run() -> subprocess.CompletedProcess:
+    def run(study: str = "mini_rates") -> subprocess.CompletedProcess:
+        command = [sys.executable, path_of("measure_margins"), "--study", study]
+        command += ["--output", "margins.csv"]
         return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
 
     assert run().returncode == 1 and "results/models" in run().stderr
+    assert "no runs on task 'arithmetic'" in run("recordings").stderr
     save_model(results / "models/tiny-seed50", 0)
     checkpoints = results / "training/tiny-seed50/arithmetic/mini_100/random/seed50/checkpoints"
     save_model(checkpoints / "step-100", 1)

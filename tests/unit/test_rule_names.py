@@ -43,3 +43,11 @@ def test_every_base_model_and_every_task_belongs_to_one_group_of_rules():
 
 def test_rules_accept_the_base_models_of_replicates_but_not_the_name_of_their_model():
     assert "tiny" not in NAMES.sampled and "tiny-seed0" in NAMES.pretrained
+
+
+def test_rules_accept_the_base_model_that_probes_for_the_policy_of_the_subset():
+    config = project_config.config()
+    config["policies"]["own"] = {"rule": "nearest_half", "probed_by": "steady", "budget": 0.1}
+    config["subset"] = {"model": "tiny", "task": "swaps", "policy": "own", "seed": 987}
+    names = Names(config, resolve_studies(config))
+    assert {"tiny-seed987", "steady-seed987"} <= set(names.pretrained)

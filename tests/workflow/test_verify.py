@@ -144,7 +144,9 @@ def test_every_changed_cell_is_reported(world):
     assert status == 1 and [message for *_, message in BREAKS if message not in output] == [], (
         output
     )
-    assert output.splitlines()[-1].startswith("error: study mini: ") and "Traceback" not in output
+    last_line = output.splitlines()[-1]
+    assert last_line.startswith("error: study mini: ") and "Traceback" not in output
+    assert f"git checkout -- {REFERENCE}" in last_line and "summarize" not in last_line
     assert not (world.folder / PAPER).exists()
 
 

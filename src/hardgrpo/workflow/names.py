@@ -13,17 +13,17 @@ def any_of(names: Iterable[str]) -> str:
     return "|".join(map(re.escape, names)) or "(?!)"
 
 
-def used_bases(
-    models: dict, model: str, subset: dict, studies: dict[str, ResolvedStudy]
-) -> list[str]:
+def used_bases(config: dict, model: str, studies: dict[str, ResolvedStudy]) -> list[str]:
     """The bases of a model: the model itself, or the replicates' own bases that a study or `subset`
     uses."""
+    models, subset = config["models"], config["subset"]
     if not settings.has_own_bases(models[model]):
         return [model]
     seeds = [
         seed for study in studies.values() if model in study.probing_models for seed in study.seeds
     ]
-    seeds += [subset["seed"]] if subset["model"] == model else []
+    probing_model = config["policies"][subset["policy"]].get("probed_by")
+    seeds += [subset["seed"]] if model in (subset["model"], probing_model) else []
     return settings.bases_of(models, model, seeds)
 
 
@@ -76,7 +76,7 @@ class Names:
             base
             for name, model in models.items()
             if settings.is_sampled(model)
-            for base in used_bases(models, name, config["subset"], studies)
+            for base in used_bases(config, name, studies)
         ]
         self.pretrained = [base for base in self.sampled if has_kind(base, "pretrain")]
         self.fetched = [base for base in self.sampled if not has_kind(base, "pretrain")]
