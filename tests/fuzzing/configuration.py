@@ -44,10 +44,10 @@ def draw_config(rng: random.Random, section: str | None) -> dict:
     """The configuration with one or two changes in a section, or in the keys outside of
     sections."""
     config = copy.deepcopy(CONFIG)
-    outside = {key: value for key, value in config.items() if key not in SECTIONS}
     for _ in range(rng.choice((1, 1, 2))):
         if section is None:
-            config |= mutations.changed(rng, outside)
+            outside = {key: value for key, value in config.items() if key not in SECTIONS}
+            config = {key: config[key] for key in SECTIONS} | mutations.changed(rng, outside)
         else:
             name = rng.choice(list(config[section]))
             entry = {name: config[section].pop(name)}

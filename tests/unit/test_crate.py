@@ -33,6 +33,9 @@ def clone(tmp_path):
     ):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
+    citation = (ROOT / "CITATION.cff").read_text().splitlines(keepends=True)
+    unreleased = "".join(line for line in citation if not line.startswith("date-released"))
+    (tmp_path / "CITATION.cff").write_text(unreleased)
     shutil.copytree(ROOT / "results/reference/mini", tmp_path / "results/reference/mini")
     run = tmp_path / "results/training/tiny-seed0/arithmetic/mini/hard/seed0"
     run.mkdir(parents=True)

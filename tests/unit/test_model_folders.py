@@ -11,6 +11,7 @@ import sys
 import gguf
 import numpy as np
 import pytest
+import torch
 
 import fetch_model
 from conftest import ROOT
@@ -224,9 +225,6 @@ def test_files_larger_than_those_of_any_model_are_refused_before_they_are_read(f
         {"rope_parameters": {"rope_type": "evil", "rope_theta": 1e4}},
         {"rope_parameters": 5},
         {"model_type": "\x1b[31m"},
-        {"dtype": "float7"},
-        {"quantization_config": {"quant_method": "evil"}},
-        {"architectures": 5},
         {"layer_types": ["full_attention"] * 5},
     ],
 )
@@ -239,6 +237,25 @@ def test_hostile_settings_give_a_one_line_error(folder, settings):
     except (MemoryError, RuntimeError) as error:
         # `errors.run` prints one line about memory
         assert model_folders.errors.explain(error), error
+    else:
+        pytest.fail("the model was loaded")
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"dtype": "float7"},
+        {"quantization_config": {"quant_method": "evil"}},
+        {"architectures": 5},
+    ],
+)
+def test_hostile_settings_that_loading_ignores_do_not_change_the_weights(folder, settings):
+    weights = engines.load(str(folder)).state_dict()
+    change(folder, "config.json", **settings)
+    loaded = engines.load(str(folder)).state_dict()
+    assert loaded.keys() == weights.keys() and all(
+        torch.equal(loaded[name], weights[name]) for name in weights
+    )
 
 
 def header(**tensors) -> bytes:

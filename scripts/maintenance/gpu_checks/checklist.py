@@ -287,9 +287,13 @@ def check_evaluation(bench: Workbench) -> dict:
         f"whole_{step}": sum(row["answered"] for row in rows if row["step"] == step)
         for step in (1, 2)
     }
-    return numbers | {
-        "whole_starts": bench.log("whole_checkpoints").count(f"engine {bench.engine} starts")
-    }
+    numbers["whole_starts"] = bench.log("whole_checkpoints").count(f"engine {bench.engine} starts")
+    expect(
+        numbers["whole_starts"] == 2,
+        "the engine did not start once for each full-weight checkpoint",
+        numbers,
+    )
+    return numbers
 
 
 def check_two_gpus(bench: Workbench) -> dict:

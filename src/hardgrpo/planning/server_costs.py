@@ -1,5 +1,5 @@
-"""What a job that samples from a server costs at most: requests, tokens and money, for the
-dry-run."""
+"""What a job that samples from a server costs if no request is repeated: requests, tokens and
+money, for the dry-run."""
 
 from pathlib import Path
 
@@ -13,8 +13,10 @@ from hardgrpo.study.settings import Split
 
 
 def describe(job: ResolvedJob) -> str:
-    """The requests, tokens and money that a job needs at most, in words. The tokens of prompts, and
-    thereby the money, are estimates. Completions that are already stored are not subtracted."""
+    """The requests, tokens and money of a job in words, if every completion reaches its limit and no
+    request is repeated. A request is repeated if the server fails or returns too few completions.
+    The tokens of prompts, and thereby the money, are estimates. Completions that are already stored
+    are not subtracted."""
     rule, task = job.names.rule, job.split.task
     shards = task["probe"]["shards"] if rule == "probe" else 1
     sampled, greedy = {
@@ -32,7 +34,7 @@ def describe(job: ResolvedJob) -> str:
     input_tokens = round(prompt_tokens * requests_per_prompt / shards)
     output_tokens = prompts * (sampled + greedy) * task["completion_tokens"]
     text = (
-        f"at most {prompts * requests_per_prompt:,} requests, about {input_tokens:,} tokens of prompts,"
+        f"at most {prompts * requests_per_prompt:,} requests if none is repeated, about {input_tokens:,} tokens of prompts,"
         f" {output_tokens:,} sampled tokens"
     )
     if price := job.model["source"].get("price"):
