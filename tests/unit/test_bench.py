@@ -192,31 +192,26 @@ def test_a_small_benchmark_of_grading_runs_to_its_end(modules, monkeypatch, tmp_
     assert (tmp_path / "out/grading_differences.csv").is_file()
 
 
-def test_a_small_benchmark_of_the_demo_runs_to_its_end(modules, monkeypatch, tmp_path):
+def test_the_benchmark_of_the_demo_counts_the_jobs_of_the_demo_only(
+    modules, monkeypatch, finished, tmp_path
+):
+    """A record of a training of another study is added to those of a finished demo."""
+    record = {
+        "rule": "train_grpo",
+        "log": ["results/logs/train/another_study/seed0.log"],
+        "starttime": 100.0,
+        "endtime": 9999.0,
+    }
+    (finished.folder / ".snakemake/metadata/other").write_text(json.dumps(record))
     demo = modules("demo")
-    (tmp_path / "config.yaml").write_text("studies: {mini: {seeds: [0]}}\n")
-    (tmp_path / ".snakemake/metadata").mkdir(parents=True)
-    jobs = [
-        ("train_grpo", "hard/seed0", 20),
-        ("train_grpo", "hard/seed1", 20),
-        ("plot_gains", "gains", 3),
-        ("select", "mini_sft", 5),
-    ]
-    for number, (rule, log, seconds) in enumerate(jobs):
-        record = {
-            "rule": rule,
-            "log": [f"results/logs/{log}.log"],
-            "starttime": 100.0,
-            "endtime": 100.0 + seconds,
-        }
-        (tmp_path / f".snakemake/metadata/{number}").write_text(json.dumps(record))
-    monkeypatch.setattr(demo, "ROOT", tmp_path)
-    rows = run_benchmark(monkeypatch, tmp_path / "out", "demo", "--before", str(tmp_path))
-    measurements = [(row["what"], float(row["ours"]), float(row["ratio"])) for row in rows]
-    assert measurements == [
-        ("training, all jobs (before)", 20.0, 1.0),
-        ("figures, all jobs (before)", 3.0, 1.0),
-    ]
+    monkeypatch.setattr(demo, "ROOT", finished.folder)
+    monkeypatch.setattr(demo, "MIN_TRAINING_SECONDS", 0)
+    before = ("--before", str(finished.folder))
+    rows = run_benchmark(monkeypatch, tmp_path / "out", "demo", *before)
+    seconds = {row["what"]: float(row["ours"]) for row in rows}
+    assert 0 < seconds["training, all jobs (before)"] < 9000
+    assert {"probing, all jobs (before)", "evaluation, all jobs (before)"} <= seconds.keys()
+    assert {float(row["ratio"]) for row in rows} == {1.0}
 
 
 longer = pytest.mark.skipif(

@@ -5,11 +5,10 @@ The seconds are sums over the jobs of a stage. With two cores, which run two job
 takes about half the sum over all stages.
 """
 
-from benchmarks import ROOT, Skipped, row
-from hardgrpo.study import load
+import benchmarks
+from benchmarks import ROOT, Skipped, row, snakemake
 
 import json
-import re
 from collections import defaultdict
 from pathlib import Path
 
@@ -48,23 +47,28 @@ def run(options) -> list[dict]:
 
 def seconds_by_stage(clone: Path) -> dict[str, float]:
     """{stage: seconds of its jobs, added up} of study mini in a clone, longest first."""
-    seeds = load.read(clone)["studies"]["mini"]["seeds"]
-    jobs = {}
+    jobs_of_demo = read_jobs_of_demo(clone)
+    seconds_by_job = {}
     for path in (clone / ".snakemake/metadata").rglob("*"):
         try:
             record = json.loads(path.read_text(encoding="utf-8"))
-            log, rule = str(record["log"]), record["rule"]
+            job = record["rule"], ",".join(record["log"])
             seconds = float(record["endtime"]) - float(record["starttime"])
         # a record of another version of Snakemake, or a file that is not a record of a job
         except (OSError, ValueError, KeyError, TypeError):
             continue
-        seed = re.search(r"seed(\d+)", log)  # study mini_reference also has seeds that mini lacks
-        # exclude jobs of the other studies of the miniature, by the names in their logs
-        if not any(name in log for name in ("mini_", "wordy", "recorded")) and (
-            seed is None or int(seed[1]) in seeds
-        ):
-            jobs[rule, log] = seconds
+        if job in jobs_of_demo:
+            seconds_by_job[job] = seconds
     stages = defaultdict(float)
-    for (rule, _), seconds in jobs.items():
+    for (rule, _), seconds in seconds_by_job.items():
         stages[STAGES.get(rule, "figures" if rule.startswith("plot_") else "the rest")] += seconds
     return dict(sorted(stages.items(), key=lambda item: -item[1]))
+
+
+def read_jobs_of_demo(clone: Path) -> set[tuple[str, str]]:
+    """(rule, log files) of the jobs that `make demo` has run in a clone, from `snakemake
+    --summary`."""
+    _, _, output = benchmarks.run(snakemake("--summary", "--config", "study=mini"), clone)
+    rows = [line.split("\t") for line in output.splitlines() if "\t" in line]
+    rule, log = (rows[0].index(column) for column in ("rule", "log-file(s)"))
+    return {(cells[rule], cells[log]) for cells in rows[1:]}
