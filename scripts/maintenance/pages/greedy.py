@@ -79,21 +79,9 @@ def gains_by_model(labels: pd.DataFrame) -> dict[str, dict[str, str]]:
 
 
 def values(studies: dict[str, dict[str, pd.DataFrame]]) -> dict:
-    """The values about greedy accuracy that the templates of README.md and docs/results.md show."""
-    rows = studies[RATES]["gains"].set_index(["policy", "recipe", "decoding"])
+    """The values about greedy accuracy that the template of docs/results.md shows."""
     return {
         "greedy_contrast": contrast(studies[RATES]["mcnemar"]),
         "rates_bases": int(studies[RATES]["gains"].seeds.max()),
-        "random_gains": {
-            recipe: {
-                decoding: text_of(rows.loc["random", recipe, decoding])
-                for decoding in ("sampled", "greedy")
-            }
-            for _, recipe in ARMS[1:]
-        },
-        "greedy_falls_behind": bool(
-            rows.loc["random", "mini_100", "greedy"].gain_high
-            < rows.loc["random", "mini_100", "sampled"].gain_low
-        ),
         "gains_by_model": gains_by_model(studies[LABELS]["gains"]),
     }

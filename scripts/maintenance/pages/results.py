@@ -513,10 +513,6 @@ def values(root: Path, config: dict) -> dict:
             },
             "for",
         ),
-        "real_gains": {
-            row.eval_task: estimate(row, "gain")
-            for row in studies[REAL]["gains"].query("policy == 'random'").itertuples()
-        },
         "confirm_p": p_corrected_over_tasks(primary_rows(rows, CONFIRM, "HE")),
         "by_task": lambda study, claim: by_task(rows, study, claim),
         "limit": {
