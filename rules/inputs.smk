@@ -153,8 +153,8 @@ rule prepare_task:
     resources:
         # These values are resources, because a changed resource does not rerun finished jobs. The
         # grader and the policies do not affect the output: the program only uses them to check the
-        # data. The grader and the policies share one resource, because a further placeholder would
-        # change the shell command, and Snakemake would prepare all tasks again.
+        # data. Do not split resource `grader` into two: a new placeholder changes the shell command,
+        # and Snakemake would prepare finished tasks again.
         grader=arguments.grader_and_policies,
         lock_mode=UPDATE_INPUTS,
         named=arguments.task_in_ids,
@@ -170,8 +170,8 @@ rule prepare_task:
         " --output {output} > {log} 2>&1"
 
 
-# This rule fails if test questions are also in the pool, unless the task sets `contamination:
-# report`. The priority starts the rule before all other jobs that are ready. No sampling rule
+# This rule fails if all test questions are also in the pool. It also fails if some are, unless the
+# task sets `contamination: report`. The priority starts the rule before all other jobs that are ready. No sampling rule
 # depends on the output of this rule: otherwise the pool would be sampled again for each new test
 # set.
 rule compare_splits:

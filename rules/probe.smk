@@ -43,8 +43,8 @@ rule probe:
         " --provenance {output.provenance} 2>> {log} | tee -a {log}"
 
 
-# Stop sampling as soon as the completions determine the subset: see `probe.stop` in
-# docs/configuration.md.
+# Sample only until the subset is decided; with confidence 1, then complete the samples of the chosen
+# prompts. See `probe.stop` in docs/configuration.md.
 rule probe_early:
     input:
         model="results/models/{model}/manifest.json",

@@ -1,7 +1,8 @@
 # Annotation in two rounds: half of the subset is chosen by completions of the base model. After half
 # of the updates, the other half is chosen by completions of the model trained so far. Two jobs train
-# a run: the first job trains the first half of the run and has its own spec, log and checkpoints, and
-# the second job continues the steps and the log of the first job.
+# a run. The first job trains the first half of the run, and has its own spec, log and checkpoints.
+# The second job continues from the last checkpoint of the first job: its updates.csv and timing.csv
+# begin with the rows of the first job.
 
 
 localrules:

@@ -35,8 +35,8 @@ DAY = 24 * 3600
 
 
 class Workflow:
-    """`snakemake --profile laptop` in a world, in a session of its own. `output` is what Snakemake
-    and its jobs have printed so far."""
+    """A process `snakemake --profile laptop`, started in the folder of a `World` and as a process
+    session. `output` is what Snakemake and its jobs have printed so far."""
 
     def __init__(self, world: World, name: str):
         self.folder, self.out = world.folder, world.folder / f"{name}.out"
@@ -54,8 +54,8 @@ class Workflow:
         return self.process.poll() is None
 
     def members(self) -> list[int]:
-        """Processes of the session: Snakemake, shells, programs, and the server that forks warm
-        programs."""
+        """Processes of the session: Snakemake, shells, programs, and the server that forks
+        programs (`hardgrpo.runtime.warm`)."""
         return [
             pid
             for pid in map(int, filter(str.isdigit, os.listdir("/proc")))
@@ -94,7 +94,7 @@ def traceback_in(output: str) -> bool:
     )
 
 
-# --- faults of a running workflow; each fault returns whether it hit the workflow while it ran
+# --- faults of a running workflow; each function returns whether the workflow was still running
 
 
 def draw_process(workflow: Workflow, rng: random.Random) -> int | None:

@@ -101,7 +101,8 @@ def answer(hub: Hub, request: http.server.BaseHTTPRequestHandler) -> None:
         kind, parts = ("datasets", parts[1:]) if parts[0] == "datasets" else ("models", parts)
     repository = hub.repositories.get((kind, "/".join(parts[:2])))
     if repository is None:
-        # Without a token, the hub's answer is the same for a private and for a missing repository.
+        # The real hub's API gives a request without a token the same answer, 401, for a missing and
+        # for a private repository.
         return refuse(request, 401 if api else 404, "RepoNotFound")
     action, revision = (parts[2:4] + [None, None])[:2]
     file = "/".join(parts[4:])

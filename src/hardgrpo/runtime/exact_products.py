@@ -54,8 +54,8 @@ def install() -> None:
     global _library
     if _library is not None:
         return
-    # MKL reads this variable at its first call. COMPATIBLE slows MKL's matrix products, which NumPy
-    # replaces, but not its exponentials and logarithms.
+    # MKL reads this variable at its first call. COMPATIBLE slows MKL's matrix products, but NumPy
+    # computes these. COMPATIBLE does not slow MKL's exponentials and logarithms.
     os.environ["MKL_CBWR"] = "COMPATIBLE"
     import torch
 
@@ -82,7 +82,7 @@ def avoid_fused_attention() -> None:
 
 def model_arguments() -> dict[str, str]:
     """Arguments of transformers' from_pretrained; empty before `install`. After `install`, they
-    select attention by plain matrix products, because torch's unfused attention scales all keys
+    select transformers' own attention (`eager`), because torch's unfused attention scales all keys
     again for each new token."""
     return {} if _library is None else {"attn_implementation": "eager"}
 

@@ -91,9 +91,9 @@ def decode(
     )
     ids, mask = unique_prompts.split(ids.shape[1], dim=1)
     positions = (mask.cumsum(dim=-1) - 1).clamp(min=0)
-    # An index tensor, unlike a number of tokens, gives the output layer contiguous hidden states.
-    # With non-contiguous states, torch on a CPU in bf16 copies a frozen layer's weights once for
-    # each row of the batch.
+    # `logits_to_keep` below is an index tensor, so the output layer gets contiguous hidden states.
+    # With the number 1 they would not be contiguous, and torch on a CPU in bf16 would copy a frozen
+    # layer's weights once for each row of the batch.
     last_position = torch.tensor([-1], device=ids.device)
     for step in range(max_tokens):
         output = model(
