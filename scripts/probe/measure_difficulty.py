@@ -3,8 +3,8 @@
     python scripts/probe/measure_difficulty.py --problems P.jsonl --completions C.jsonl \\
         --grader choice_letter --output D.csv
 
-P.jsonl has one problem per line (id, answer; optionally tier). C.jsonl or C.jsonl.gz has one
-completion per line (id, sample, completion; tokens and finish_reason if known). With
+P.jsonl has one problem per line (id, question, answer; optionally tier). C.jsonl or C.jsonl.gz has
+one completion per line (id, sample, completion; tokens and finish_reason if known). With
 --grade-prompt-too the grader receives the prompt and the completion together, as in HE's released
 code, and the program lists the problems whose pass rate changes. Each line of C.jsonl must then
 have a `prompt`, except with --recorded.

@@ -3,10 +3,10 @@ split.
 
 Two questions are *equal* if they have the same words, numbers and symbols, ignoring case, spaces
 and punctuation. They are *near* if they are not equal, but at least NEAR_SHARE of the n-grams
-(sequences of n words) of the shorter question also occur in the other question. n is 8, as in
-open-r1 (scripts/decontaminate.py), and 13 for questions of more than LONG_QUESTION_WORDS words. An
-n-gram that many questions contain is boilerplate of the task and never counts as occurring in the
-other question.
+(sequences of n words) of the question with fewer n-grams also occur in the other question. n is 8,
+as in open-r1 (scripts/decontaminate.py), and 13 if the test question (within a split: the later
+question) has more than LONG_QUESTION_WORDS words. An n-gram that many questions contain is
+boilerplate of the task and never counts as occurring in the other question.
 """
 
 import re

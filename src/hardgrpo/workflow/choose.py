@@ -75,7 +75,7 @@ def add_command(commands) -> None:
     choose.add_argument(
         "--dry-run",
         action="store_true",
-        help="write the configuration and print upper limits of requests, tokens and money, but send no request",
+        help="write the configuration and print the largest number of requests and estimates of tokens and money, but send no request",
     )
 
 
