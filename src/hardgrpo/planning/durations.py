@@ -48,7 +48,7 @@ WIDE = 512
 # Speed of a core with AMX in bf16, divided by the speed of `CORE` (fp32); measured with
 # Qwen2.5-Coder-0.5B-Instruct (docs/costs.md). On cores without AMX, bf16 is slower than fp32.
 BF16_SPEEDUP = 2.6
-# The share of the peak performance that is reached in practice. vLLM: the mean of three published
+# The share of the peak performance that is reached in practice. vLLM: the median of three published
 # figures (docs/costs.md). CPU: measured with model `tiny`. Wide CPU: in an update of
 # Qwen2.5-Coder-0.5B-Instruct, a core with AVX-512 reached 1.2 to 1.5 times the peak of `CORE`;
 # cores without AVX-512 are slower. Training on GPUs, and sampling with transformers on GPUs:

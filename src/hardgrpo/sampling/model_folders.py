@@ -51,7 +51,8 @@ MEMORY_BYTES = 2 << 30  # limit for the child process that applies template and 
 SECONDS, SECONDS_PER_PROMPT, SECONDS_PER_CHARACTER = 20.0, 5e-3, 2e-5
 # limit of a prompt's tokens: a constant, plus tokens per character
 MAX_EXTRA_TOKENS, MAX_TOKENS_PER_CHARACTER = 100_000, 10
-SAFE_ARGUMENTS = {"local_files_only": True, "use_safetensors": True, "trust_remote_code": False}
+SAFE_FILES = {"local_files_only": True, "trust_remote_code": False}
+SAFE_ARGUMENTS = SAFE_FILES | {"use_safetensors": True}
 Conversation = list[dict[str, str]]
 
 if not sys.stderr.isatty():
@@ -63,7 +64,7 @@ def load_config(folder: str | Path):
     cannot be used."""
     check_sizes(Path(folder))
     with errors.while_loading(folder):
-        return AutoConfig.from_pretrained(folder, local_files_only=True)
+        return AutoConfig.from_pretrained(folder, **SAFE_FILES)
 
 
 def load_tokenizer(folder: str | Path, **arguments):
@@ -74,7 +75,7 @@ def load_tokenizer(folder: str | Path, **arguments):
     for path in Path(folder).glob("tokenizer*.json"):
         check_growth(path)
     with errors.while_loading(folder):
-        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, **arguments)
+        tokenizer = AutoTokenizer.from_pretrained(folder, **SAFE_FILES, **arguments)
         # tokens from all files: vocab.json, added_tokens.json, tokenizer_config.json ...
         tokens = tokenizer.get_vocab()
     if (longest := max(map(len, tokens), default=0)) > MAX_TOKEN_CHARACTERS:
@@ -84,12 +85,20 @@ def load_tokenizer(folder: str | Path, **arguments):
 
 def load_model(folder: str | Path, **arguments):
     """The model in a folder. `arguments` are passed to `from_pretrained`. Raise a `UserError` if
-    the model cannot be used."""
+    the model cannot be used, or if its files lack weights."""
     check_sizes(Path(folder))
     check_layers(Path(folder))
     arguments = SAFE_ARGUMENTS | exact_products.model_arguments() | arguments
     with errors.while_loading(folder):
-        return AutoModelForCausalLM.from_pretrained(folder, **arguments)
+        model, report = AutoModelForCausalLM.from_pretrained(
+            folder, output_loading_info=True, **arguments
+        )
+    # transformers initialises missing weights at random
+    if names := sorted(map(str, report["missing_keys"])):
+        raise UserError(
+            f"{folder}: the files lack {len(names)} weights of the model, the first is {names[0]}; fetch the model again, or choose another model"
+        )
+    return model
 
 
 def check_sizes(folder: Path) -> None:
