@@ -449,33 +449,54 @@ def test_an_adapter_leaves_bf16_weights_unchanged_and_rollouts_depend_on_the_see
     assert written == [base_weights.checksum(base)] * 2
 
 
-def test_an_interrupted_training_on_4_bits_writes_the_same_adapters(learned, tmp_path):
-    changes = {"base": "nf4", "precision": "bf16", "updates": 12}
-    train(learned, tmp_path, "whole", **changes)
+def interrupt(learned: World, folder: Path, **changes) -> Path:
+    """Kill a training after its first checkpoint, start it again and let it end. Return its
+    folder."""
     command = [
         sys.executable,
         path_of("train_grpo"),
-        *write_spec(learned, tmp_path, "killed", **changes),
+        *write_spec(learned, folder, "killed", **changes),
     ]
-    with open(tmp_path / "log", "w") as log:
+    with open(folder / "log", "w") as log:
         process = subprocess.Popen(
             ["nice", "-n", "19", *command],
-            cwd=tmp_path,
+            cwd=folder,
             stdout=log,
             stderr=log,
             start_new_session=True,
         )
         wait_for(
-            lambda: any((path / "manifest.json").exists() for path in states(tmp_path, "killed")),
+            lambda: any((path / "manifest.json").exists() for path in states(folder, "killed")),
             process,
         )
         process.send_signal(signal.SIGKILL)
-        assert process.wait() == -signal.SIGKILL, (tmp_path / "log").read_text()[-3000:]
-    train(learned, tmp_path, "killed", **changes)
-    assert contents(tmp_path / "killed") == contents(tmp_path / "whole")
-    assert json.loads((tmp_path / "killed/provenance.json").read_text())["resumed_from"] >= 2
+        assert process.wait() == -signal.SIGKILL, (folder / "log").read_text()[-3000:]
+    train(learned, folder, "killed", **changes)
+    run_folder = folder / "killed"
+    assert json.loads((run_folder / "provenance.json").read_text())["resumed_from"] >= 2
+    return run_folder
+
+
+def test_an_interrupted_training_on_4_bits_writes_the_same_adapters(learned, tmp_path):
+    changes = {"base": "nf4", "precision": "bf16", "updates": 12}
+    train(learned, tmp_path, "whole", **changes)
+    killed = interrupt(learned, tmp_path, **changes)
+    assert contents(killed) == contents(tmp_path / "whole")
     adapter = load_file(tmp_path / "whole/checkpoints/step-12/adapter_model.safetensors")
     assert {weights.dtype for weights in adapter.values()} == {torch.float32}
+
+
+def test_an_interrupted_training_with_vllm_ends_with_all_updates_and_checkpoints(learned, tmp_path):
+    """vLLM draws other random numbers after a restart, so the files are not compared with those of
+    another run."""
+    killed = interrupt(learned, tmp_path, generation="vllm", updates=6)
+    with (killed / "updates.csv").open() as stream:
+        assert [int(row["step"]) for row in csv.DictReader(stream)] == list(range(1, 7))
+    assert {path.name for path in (killed / "checkpoints").glob("step-*")} == {
+        "step-2",
+        "step-4",
+        "step-6",
+    }
 
 
 def test_a_closed_engine_leaves_no_worker_process(learned):
