@@ -105,7 +105,7 @@ def drop_repetitions(
     if not repeated:
         return problems
     names = errors.first_entries(
-        [f"'{identity}' (equal to '{first}')" for identity, first in repeated]
+        [f"'{problem_id}' (equal to '{first}')" for problem_id, first in repeated]
     )
     keeps = is_recorded or args.split == "test"
     verdict = "the repetitions are left out"

@@ -38,7 +38,10 @@ def main() -> None:
     by_id = {problem["id"]: problem for problem in pool}
     files.write_jsonl(
         args.output,
-        (by_id[identity] | {"answer": answer} for identity, answer in annotated.answers.items()),
+        (
+            by_id[problem_id] | {"answer": answer}
+            for problem_id, answer in annotated.answers.items()
+        ),
     )
     for note in annotated.notes:
         print(f"warning: {args.annotated}: {note}")

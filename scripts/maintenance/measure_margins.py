@@ -60,9 +60,9 @@ def main() -> None:
     rows = []
     for (model, policy, recipe), folders in model_folders_by_arm(args.study).items():
         steps = [step for folder in folders for step in measure(folder, problems)]
-        identity = [args.study, model, policy, recipe, len(folders)]
+        arm_values = [args.study, model, policy, recipe, len(folders)]
         rows += [
-            dict(zip(COLUMNS, [*identity, operation, *values]))
+            dict(zip(COLUMNS, [*arm_values, operation, *values]))
             for operation, values in summarize(steps).items()
         ]
         print(f"{model} {policy} {recipe}: {len(folders)} models", flush=True)

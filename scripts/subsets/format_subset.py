@@ -81,7 +81,8 @@ def main() -> None:
         problem["id"]: without_surrogates(problem) for problem in tasks.read_problems(args.problems)
     }
     chosen = [
-        problems[identity] for identity in tasks.read_subset(args.subset, problems, args.problems)
+        problems[problem_id]
+        for problem_id in tasks.read_subset(args.subset, problems, args.problems)
     ]
     rows = [
         ROWS[args.format](

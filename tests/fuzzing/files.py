@@ -209,7 +209,7 @@ def export(folder):
         [row["id"] for row in parse_csv(plain(folder / "S.csv"))],
     )
     assert [row["id"].removeprefix("'") for row in exported_rows] == [
-        identity.removeprefix("'") for identity in ids
+        problem_id.removeprefix("'") for problem_id in ids
     ]
     texts = {str(row["id"]): row["question"] for row in parse_jsonl(plain(folder / "P.jsonl"))}
     assert all(

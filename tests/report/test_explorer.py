@@ -23,8 +23,8 @@ def test_the_numbers_equal_those_of_the_evaluation_files(study, watched):
     problems = watched.cells("#problems")
     assert len(problems) == 100
     for cells in problems:
-        identity = cells[0].split("\n")[0]
-        problem_rows = rows[rows.id == identity]
+        problem_id = cells[0].split("\n")[0]
+        problem_rows = rows[rows.id == problem_id]
         is_base = problem_rows.policy == "base model"
         runs, base = (
             problem_rows[~is_base],
@@ -136,10 +136,10 @@ def test_a_link_restores_the_selection_and_the_back_button_undoes_each_step(
     second_page.page.close()
     assert not second_page.messages
 
-    (identity,) = {part for part in [watched.text("#detail h2")] if part.startswith("t-")}
+    (problem_id,) = {part for part in [watched.text("#detail h2")] if part.startswith("t-")}
     chosen = watched.page.locator(".pairs tr.chosen td").all_inner_texts()
     row = sampled(study.rows)[
-        (study.rows.id == identity)
+        (study.rows.id == problem_id)
         & (study.rows.policy == "hard")
         & (study.rows.correct > study.rows.base_correct)
     ].iloc[-1]
@@ -148,7 +148,7 @@ def test_a_link_restores_the_selection_and_the_back_button_undoes_each_step(
         str(row["sample"]),
     ]
     sides = {side: watched.text(f"[data-side={side}]") for side in ("base", "checkpoint")}
-    base = study.rows[(study.rows.id == identity) & (study.rows.policy == "base model")]
+    base = study.rows[(study.rows.id == problem_id) & (study.rows.policy == "base model")]
     base = base[(base.decoding == row.decoding) & (base["sample"] == row["sample"])].iloc[0]
     for side, side_row in (("base", base), ("checkpoint", row)):
         assert side_row.completion in sides[side] and f"{side_row.tokens} tokens" in sides[side]

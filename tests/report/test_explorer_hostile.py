@@ -42,11 +42,11 @@ def hostile(tmp_path_factory):
         tmp_path_factory.mktemp("hostile"), seeds=[0], policies=["hard"], tests=["t"]
     )
     texts = [text.replace("\udcff", "") for text, _ in HOSTILE]
-    identity = lambda i: f"{i} <script>window.hacked = 1</script>/\u202e#&=%{{{{"
+    problem_id = lambda i: f"{i} <script>window.hacked = 1</script>/\u202e#&=%{{{{"
     explorer.write_problems(
         "t",
         [
-            {"id": identity(i), "question": "Q " + text, "answer": "A " + text, "tier": "<b>\u200b"}
+            {"id": problem_id(i), "question": "Q " + text, "answer": "A " + text, "tier": "<b>\u200b"}
             for i, text in enumerate(texts)
         ],
     )  # fmt: skip
@@ -55,20 +55,20 @@ def hostile(tmp_path_factory):
             model_path,
             "t",
             [
-                {"step": 0, "id": identity(i), "decoding": "sampled", "sample": 0, "correct": 0, "answered": 0, "completion": text}
+                {"step": 0, "id": problem_id(i), "decoding": "sampled", "sample": 0, "correct": 0, "answered": 0, "completion": text}
                 for i, (text, _) in enumerate(HOSTILE)
             ],
         )  # fmt: skip
     done = explorer.write()
     assert done.returncode == 0, done.stderr
-    explorer.identity = identity
+    explorer.problem_id = problem_id
     return explorer
 
 
 def test_hostile_text_is_shown_and_never_run(hostile, watched):
     watched.open(hostile.url)
     assert watched.text("h1") == TITLE and watched.page.title() == "Completions: " + TITLE
-    marked = hostile.identity(3).replace("\u202e", "‹U+202E›")
+    marked = hostile.problem_id(3).replace("\u202e", "‹U+202E›")
     assert watched.page.locator("#problems a").nth(3).inner_text() == marked
     watched.press("j")
     for i, (written, expected_text) in enumerate(HOSTILE):
@@ -80,7 +80,7 @@ def test_hostile_text_is_shown_and_never_run(hostile, watched):
             ] * 2, i
         else:
             assert watched.text("[data-side=base]").endswith(expected_text)
-        assert watched.text("#detail h2") == hostile.identity(i).replace("\u202e", "‹U+202E›")
+        assert watched.text("#detail h2") == hostile.problem_id(i).replace("\u202e", "‹U+202E›")
         alive = watched.page.evaluate(
             "[window.hacked, document.querySelectorAll('main :is(script, img, iframe, svg, style, link, b:not(#pager b))').length]"
         )
@@ -99,7 +99,7 @@ def test_hostile_text_is_shown_and_never_run(hostile, watched):
 def test_a_right_to_left_override_does_not_affect_the_next_text(hostile, watched):
     """Each text is isolated from its neighbours (CSS unicode-bidi), and override characters are
     escaped."""
-    watched.open(hostile.url + "#open=" + quote("m/t/" + hostile.identity(8), safe=""))
+    watched.open(hostile.url + "#open=" + quote("m/t/" + hostile.problem_id(8), safe=""))
     styles = watched.page.evaluate(
         "[...document.querySelectorAll('.text, bdi, .mark')].map(e => getComputedStyle(e).unicodeBidi)"
         ".filter(s => !['isolate', 'plaintext'].includes(s)).length"

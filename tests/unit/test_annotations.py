@@ -242,15 +242,15 @@ def test_an_ambiguous_id_is_resolved_by_the_question_or_refused(tmp_path):
     ).returncode == 0 and answers(tmp_path) == {"7": "3"}
 
 
-@pytest.mark.parametrize("identity", ["9", "02-Jan", "1.23457E+11"])
-def test_an_unknown_id_is_refused_with_a_hint_at_changes_by_spreadsheets(tmp_path, identity):
+@pytest.mark.parametrize("problem_id", ["9", "02-Jan", "1.23457E+11"])
+def test_an_unknown_id_is_refused_with_a_hint_at_changes_by_spreadsheets(tmp_path, problem_id):
     write_annotation_file(
         tmp_path, table(["id", "question"], [("0007", "a"), ("1-2", "b")]).encode()
     )
-    done = read_annotated(tmp_path, f"id,answer\n{identity},1\n".encode())
+    done = read_annotated(tmp_path, f"id,answer\n{problem_id},1\n".encode())
     assert check_refusal(
         done,
-        f"back.csv: row 2: id '{identity}' is not in the pool (P.jsonl); do not change the ids",
+        f"back.csv: row 2: id '{problem_id}' is not in the pool (P.jsonl); do not change the ids",
         "drops leading zeros",
     )
 

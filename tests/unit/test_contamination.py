@@ -166,8 +166,8 @@ def test_questions_of_a_few_characters_and_empty_lists_have_no_match():
 # --- the programs
 
 
-def problem(identity: str, question: str, answer: str | None = "1") -> dict:
-    return {"id": identity, "question": question, "answer": answer}
+def problem(problem_id: str, question: str, answer: str | None = "1") -> dict:
+    return {"id": problem_id, "question": question, "answer": answer}
 
 
 def compare(folder, pool: list[dict], test: list[dict], *options: str):

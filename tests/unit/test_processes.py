@@ -21,7 +21,7 @@ def test_a_run_listens_on_a_free_port_that_the_system_chooses(monkeypatch):
     monkeypatch.delenv(processes.LAUNCH_VARIABLE, raising=False)
     monkeypatch.setenv("MASTER_ADDR", "localhost")
     monkeypatch.setenv("MASTER_PORT", "29500")  # as a job script may set it for all its runs
-    processes.choose_port()
+    processes.take_free_port()
     port = os.environ["MASTER_PORT"]
     ensure_master_addr_port()
     assert os.environ["MASTER_PORT"] == port not in TRL_PORTS
@@ -32,5 +32,5 @@ def test_a_run_listens_on_a_free_port_that_the_system_chooses(monkeypatch):
 def test_the_processes_of_one_run_keep_the_port_of_torchrun(monkeypatch):
     monkeypatch.setenv(processes.LAUNCH_VARIABLE, "1")
     monkeypatch.setenv("MASTER_PORT", "43210")
-    processes.choose_port()
+    processes.take_free_port()
     assert os.environ["MASTER_PORT"] == "43210"

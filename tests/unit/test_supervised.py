@@ -327,10 +327,10 @@ def test_a_training_text_is_the_prompt_of_the_probe_then_the_solution_then_the_e
     spec, problems, worked, tokenizer = world
     texts = supervised.tokenize_solutions(spec, problems, list(problems), tokenizer)
     assert set(texts) == set(problems)
-    for identity, text in texts.items():
-        messages = tuple(tasks.messages(spec.prompt, problems[identity]["question"]))
+    for problem_id, text in texts.items():
+        messages = tuple(tasks.messages(spec.prompt, problems[problem_id]["question"]))
         (prompt,) = engines.tokenize(tokenizer, [Request(messages, 0, 1.0)], spec.chat)
-        solution = tokenizer(worked[identity], add_special_tokens=False)["input_ids"]
+        solution = tokenizer(worked[problem_id], add_special_tokens=False)["input_ids"]
         assert text["input_ids"] == [*prompt, *solution, tokenizer.eos_token_id]
         assert text["completion_mask"] == [0] * len(prompt) + [1] * (len(solution) + 1)
         demonstration = tokenizer.apply_chat_template(
@@ -338,7 +338,7 @@ def test_a_training_text_is_the_prompt_of_the_probe_then_the_solution_then_the_e
         )
         assert (
             text["input_ids"]
-            == tokenizer(f"{demonstration} {worked[identity]}{tokenizer.eos_token}")["input_ids"]
+            == tokenizer(f"{demonstration} {worked[problem_id]}{tokenizer.eos_token}")["input_ids"]
         ), "the text must have the tokens of a demonstration in pretraining"
 
 
@@ -384,18 +384,18 @@ def test_a_solution_beyond_the_completion_limit_is_left_out_and_reported(world, 
 
     spec, problems, worked, tokenizer = world
     texts = supervised.tokenize_solutions(spec, problems, list(problems), tokenizer)
-    lengths = {identity: sum(text["completion_mask"]) for identity, text in texts.items()}
+    lengths = {problem_id: sum(text["completion_mask"]) for problem_id, text in texts.items()}
     limit = sorted(set(lengths.values()))[-2]
     texts_within_limit = supervised.tokenize_solutions(
         dataclasses.replace(spec, completion_tokens=limit), problems, list(problems), tokenizer
     )
     assert (
         set(texts_within_limit)
-        == {identity for identity, length in lengths.items() if length <= limit}
+        == {problem_id for problem_id, length in lengths.items() if length <= limit}
         and len(texts_within_limit) < 12
     )
     assert all(
-        texts_within_limit[identity] == texts[identity] for identity in texts_within_limit
+        texts_within_limit[problem_id] == texts[problem_id] for problem_id in texts_within_limit
     ), "a solution whose length with its end token equals the limit must be kept"
     output = capsys.readouterr().out
     assert (
@@ -472,8 +472,8 @@ def test_the_trainer_sees_the_texts_in_the_order_of_the_schedule_and_the_loss_is
         for row in zip(batch["input_ids"], batch["labels"], batch["attention_mask"])
     ]
     assert len(trained_rows) == 12 and len(batches) == (3 if micro_batch is None else 6)
-    for identity, (ids, labels, mask) in zip(order, trained_rows):
-        text = texts[identity]
+    for problem_id, (ids, labels, mask) in zip(order, trained_rows):
+        text = texts[problem_id]
         assert ids[mask.bool()].tolist() == text["input_ids"]
         assert labels[labels != -100].tolist() == [
             i for i, is_trained in zip(text["input_ids"], text["completion_mask"]) if is_trained
@@ -481,8 +481,8 @@ def test_the_trainer_sees_the_texts_in_the_order_of_the_schedule_and_the_loss_is
     log = [entry for entry in trainer.state.log_history if "loss" in entry]
     for number, entry in enumerate(log):
         trained_on = [
-            sum(texts[identity]["completion_mask"])
-            for identity in order[4 * number : 4 * number + 4]
+            sum(texts[problem_id]["completion_mask"])
+            for problem_id in order[4 * number : 4 * number + 4]
         ]
         assert entry["completions/mean_length"] == sum(trained_on) / 4
         assert (entry["prompts"], entry["rollouts"]) == (4, 0) and entry["step_time"] > 0

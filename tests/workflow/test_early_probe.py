@@ -112,7 +112,7 @@ def test_the_table_of_difficulties_has_the_number_of_samples_and_bounds_of_the_p
     rates = {row["id"]: row["pass_rate"] for row in files.read_rows(full.folder / path, columns)}
     assert "planned" not in (full.folder / path).read_text()
     rows = files.read_rows(early.folder / path, columns | bounds)
-    sampled_ids = [identity for identity, _ in completions(early)]
+    sampled_ids = [problem_id for problem_id, _ in completions(early)]
     for row in rows:
         assert row["samples"] == sampled_ids.count(row["id"]) and row["planned"] == SAMPLES
         assert row["pass_rate_low"] <= rates[row["id"]] <= row["pass_rate_high"]

@@ -82,7 +82,7 @@ def measure(
     name += f", confidence {confidence}" if confidence < 1 else ""
     name += f", {len(seeds)} seeds at once, against the seed that needs most" if together else ""
     ids, samples = [str(place) for place in range(len(outcomes))], outcomes.shape[1]
-    rates = {identity: int(row.sum()) / samples for identity, row in zip(ids, outcomes)}
+    rates = {problem_id: int(row.sum()) / samples for problem_id, row in zip(ids, outcomes)}
     decisions = [early_stopping.target_subset(ids, samples, policy, seed) for seed in seeds]
     subsets = {
         decision.seed: set(policies.select(rates, seed=decision.seed, **policy).ids)

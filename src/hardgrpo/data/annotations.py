@@ -38,17 +38,19 @@ def read(
     for row, place in zip(rows, content.places):
         try:
             _check_columns(path, place, row, column, is_table)
-            identity, answer = matching.id_of(path, place, row), row[column].strip()
-            if identity in annotations.answers or identity in annotations.unanswered:
-                raise RowError(path, place, f"id '{identity}' occurs twice", "keep one of its rows")
+            problem_id, answer = matching.id_of(path, place, row), row[column].strip()
+            if problem_id in annotations.answers or problem_id in annotations.unanswered:
+                raise RowError(
+                    path, place, f"id '{problem_id}' occurs twice", "keep one of its rows"
+                )
             if not answer:
-                annotations.unanswered.append(identity)
+                annotations.unanswered.append(problem_id)
                 continue
             if problem := _answer_problem(answer, grader, content.form):
                 raise RowError(path, place, *problem)
             if is_table and _is_doubtful(answer, content.form):
                 doubtful_texts.append(f"'{answer[:30]}' ({place})")
-            annotations.answers[identity] = answer
+            annotations.answers[problem_id] = answer
         except RowError as error:
             if not (is_table and spreadsheets.is_blank(row.values())):
                 row_errors.append(error)
@@ -95,8 +97,8 @@ class Matching:
             problem["id"]: _normalize_spaces(problem["question"]) for problem in problems
         }
         intact = not is_table or any(
-            identity in self.questions and spreadsheets.WOULD_CHANGE.fullmatch(identity)
-            for identity in ids
+            problem_id in self.questions and spreadsheets.WOULD_CHANGE.fullmatch(problem_id)
+            for problem_id in ids
         )
         self.ids = None if intact else spreadsheets.Ids(self.questions)
         self.is_table, self.pool = is_table, pool
@@ -109,7 +111,7 @@ class Matching:
         if len(candidates) > 1:  # prefer ids whose question is still in the row
             cells = set(map(_normalize_spaces, row.values()))
             candidates = [
-                identity for identity in candidates if self.questions[identity] in cells
+                problem_id for problem_id in candidates if self.questions[problem_id] in cells
             ] or candidates
         if len(candidates) > 1:
             problem = f"id '{text}' may be {' or '.join(map(repr, candidates[:3]))}"

@@ -35,45 +35,45 @@ def read(
     for path in paths:
         samples_seen, row_errors = set(), []
         for line, row in files.parse_jsonl(files.read_user_text(path), path, keys, optional):
-            identity, sample = str(row["id"]), row.get("sample")
+            problem_id, sample = str(row["id"]), row.get("sample")
             fault = None
             if (row.get("tokens") or 0) < 0 or (sample or 0) < 0:
                 fault = "sample and tokens must not be negative", "correct the row"
-            elif identity not in by_problem:
+            elif problem_id not in by_problem:
                 fault = (
-                    f"no problem has the id '{identity}'",
+                    f"no problem has the id '{problem_id}'",
                     "give the problem file that was probed",
                 )
-            elif sample is not None and (identity, sample) in samples_seen:
+            elif sample is not None and (problem_id, sample) in samples_seen:
                 fault = (
-                    f"sample {sample} of '{identity}' occurs twice in the file",
+                    f"sample {sample} of '{problem_id}' occurs twice in the file",
                     "remove one of its rows",
                 )
             if fault:
                 row_errors.append(RowError(path, f"row {line}", *fault))
                 continue
-            samples_seen.add((identity, sample))
-            by_problem[identity].append(row)
+            samples_seen.add((problem_id, sample))
+            by_problem[problem_id].append(row)
         refuse_rows(row_errors)
     if stopped:
-        for identity, rows in by_problem.items():
+        for problem_id, rows in by_problem.items():
             rows.sort(key=lambda row: row["sample"])
             if [row["sample"] for row in rows] != list(range(len(rows))) or len(rows) > samples:
                 raise UserError(
-                    f"{', '.join(map(str, paths))}: problem '{identity}' must have at most {samples} samples, numbered from 0 without a gap; probe again"
+                    f"{', '.join(map(str, paths))}: problem '{problem_id}' must have at most {samples} samples, numbered from 0 without a gap; probe again"
                 )
         return by_problem
-    counts = {identity: len(rows) for identity, rows in by_problem.items()}
+    counts = {problem_id: len(rows) for problem_id, rows in by_problem.items()}
     expected_count = samples or max(counts.values())
     incomplete_counts = {
-        identity: count
-        for identity, count in counts.items()
+        problem_id: count
+        for problem_id, count in counts.items()
         if (count == 0 if ragged else count != expected_count)
     }
     if incomplete_counts:
-        identity, count = next(iter(incomplete_counts.items()))
+        problem_id, count = next(iter(incomplete_counts.items()))
         raise UserError(
-            f"{', '.join(map(str, paths))}: problem '{identity}' has {count} of {expected_count} completions"
+            f"{', '.join(map(str, paths))}: problem '{problem_id}' has {count} of {expected_count} completions"
             f" ({len(incomplete_counts)} such problems); the file is truncated or belongs to other problems; make it again"
         )
     return by_problem

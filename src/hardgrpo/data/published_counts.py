@@ -40,9 +40,9 @@ def read_adarft(path: str, samples: int) -> list[dict]:
             remedy = f"expected a percentage that is a multiple of 100/{samples}"
             row_errors.append(RowError(path, f"row {number}", problem, remedy))
             continue
-        identity = hashlib.sha256(question.encode("utf-8", "replace")).hexdigest()[:16]
-        count = {"file": Path(path).stem, "id": identity, "samples": samples, "correct": correct}
-        counts.setdefault(identity, count)
+        problem_id = hashlib.sha256(question.encode("utf-8", "replace")).hexdigest()[:16]
+        count = {"file": Path(path).stem, "id": problem_id, "samples": samples, "correct": correct}
+        counts.setdefault(problem_id, count)
     refuse_rows(row_errors)
     return list(counts.values())
 

@@ -219,7 +219,9 @@ class Ids:
             self._by_value[digits] = _by_value(self.ids, digits)
         value = Decimal(f"{mantissa}E{exponent or 0}")
         candidates = self._by_value[digits].get(value, [])
-        return [identity for identity in candidates if Decimal(identity) == value] or candidates
+        return [
+            problem_id for problem_id in candidates if Decimal(problem_id) == value
+        ] or candidates
 
 
 def _by_value(ids: list[str], digits: int) -> dict[Decimal, list[str]]:
@@ -230,10 +232,10 @@ def _by_value(ids: list[str], digits: int) -> dict[Decimal, list[str]]:
         Context(prec=digits, rounding=rounding, traps=[])
         for rounding in (ROUND_DOWN, ROUND_HALF_UP)
     ]
-    for identity in ids:
-        if SHOWN_NUMBER.fullmatch(identity) and "," not in identity:
-            for value in {context.create_decimal(identity) for context in contexts}:
-                ids_by_value[value].append(identity)
+    for problem_id in ids:
+        if SHOWN_NUMBER.fullmatch(problem_id) and "," not in problem_id:
+            for value in {context.create_decimal(problem_id) for context in contexts}:
+                ids_by_value[value].append(problem_id)
     return ids_by_value
 
 

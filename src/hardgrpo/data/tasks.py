@@ -108,12 +108,14 @@ def problems_with_rows(
             continue
         if source.get("keep") == "numeric" and not quantities.is_number(str(problem["answer"])):
             continue
-        identity = problem.get("id")
+        problem_id = problem.get("id")
         origins.append((row, f"{path}: {place}"))
         places.append((path, place))
         problems.append(
             {
-                "id": str(f"{stem}-{split}-{index:04d}" if identity in (None, "") else identity),
+                "id": str(
+                    f"{stem}-{split}-{index:04d}" if problem_id in (None, "") else problem_id
+                ),
                 "question": str(problem["question"]),
                 "answer": None if problem["answer"] is None else str(problem["answer"]),
                 "tier": problem["tier"] if problem["tier"] != "" else None,
@@ -233,7 +235,7 @@ def read_subset(path: str | Path, problems: dict[str, dict], pool: str | Path) -
     """The ids of a subset, in order. Raise a `UserError` if an id is not in `problems` ({id:
     problem} of the file `pool`)."""
     ids = [row["id"] for row in files.read_rows(path, {"id": str})]
-    unknown_ids = [identity for identity in ids if identity not in problems]
+    unknown_ids = [problem_id for problem_id in ids if problem_id not in problems]
     if unknown_ids or not ids:
         problem = (
             f"id '{unknown_ids[0]}' is not in {pool}" if unknown_ids else "the subset is empty"

@@ -115,8 +115,8 @@ def read_rows(path: str, last_step_only: bool) -> pd.DataFrame:
 
 
 def _describe_key(key: tuple) -> str:
-    step, identity, decoding, sample = key
-    return f"sample {sample} ({decoding}) of '{identity}' at step {step}"
+    step, problem_id, decoding, sample = key
+    return f"sample {sample} ({decoding}) of '{problem_id}' at step {step}"
 
 
 def grade_columns(rows: pd.DataFrame) -> dict[str, list]:

@@ -125,8 +125,8 @@ def connect(path: Path, may_start: bool = True) -> socket.socket | None:
         for name, value in server_environment.items()
         if name.startswith(LIBRARY_VARIABLES) and name != user_settings.INDUCTOR_VARIABLE
     )
-    identity = repr((sys.executable, settings, namespaces()))
-    path = path.with_name(f"{path.name}-{hashlib.sha256(identity.encode()).hexdigest()[:8]}")
+    server_key = repr((sys.executable, settings, namespaces()))
+    path = path.with_name(f"{path.name}-{hashlib.sha256(server_key.encode()).hexdigest()[:8]}")
     try:
         path.parent.mkdir(mode=0o700, exist_ok=True)
         if not path.parent.is_dir() or ownership.problem(path.parent, private=True):

@@ -463,9 +463,9 @@ def format_budget(budget: float | dict) -> str:
 
 
 @functools.lru_cache(maxsize=2**16)  # a jackknife repeats nearly identical choices
-def tie_break(identity: str, seed: int, salt: str = "tie") -> str:
+def tie_break(problem_id: str, seed: int, salt: str = "tie") -> str:
     """A pseudo-random sort key of (seed, salt, id), independent of the pool."""
-    return hashlib.sha256(f"{seed}:{salt}:{identity}".encode()).hexdigest()
+    return hashlib.sha256(f"{seed}:{salt}:{problem_id}".encode()).hexdigest()
 
 
 def _shuffled(ids: list[str], seed: int, salt: str) -> list[str]:

@@ -28,7 +28,7 @@ from hardgrpo.selection import signals
 from hardgrpo.study import paths, settings
 from hardgrpo.study.spec import Spec
 from hardgrpo.training import base_weights, outputs, recipes, supervised
-from hardgrpo.training.processes import Processes, choose_port
+from hardgrpo.training.processes import Processes, take_free_port
 from hardgrpo.training.trainer import Trainer
 
 # TRL 1.16 uses the old names of arguments of transformers 5.23, which would warn in every update.
@@ -114,7 +114,7 @@ def build_grpo_trainer(
         from hardgrpo.sampling import vllm_engine
 
         vllm_engine.prepare_for_training()
-        choose_port()
+        take_free_port()
     unlabelled_pool = read_unlabelled_pool(spec, set(subset))
     schedule = recipes.schedule_with_unlabelled(subset, list(unlabelled_pool), recipe, spec.seed)
     questions = {prompt: problems[prompt] for prompt in subset} | unlabelled_pool

@@ -73,7 +73,7 @@ def launch(spec: Spec, hardware: recipes.Hardware, state: Path) -> int:
     return 1 if torchrun.wait() or state.exists() else 0
 
 
-def choose_port() -> None:
+def take_free_port() -> None:
     """Set MASTER_PORT, on which vLLM beside the trainer listens, to a free port that the system
     chooses.
 

@@ -63,9 +63,9 @@ class Recording:
 
 @dataclass
 class Columns:
-    """The names of a file's columns. Only `identity` and `completion` are in every file."""
+    """The names of a file's columns. Only `id` and `completion` are in every file."""
 
-    identity: str
+    id: str
     completion: str
     question: str | None
     answer: str | None
@@ -162,8 +162,8 @@ def find_columns(path: str, columns: list[str], args: argparse.Namespace) -> Col
     `UserError` if the column of completions or the column of ids is missing."""
     completion = find_column(path, columns, args.completion, COMPLETION_COLUMNS)
     question = find_column(path, columns, args.question, own_files.QUESTION_COLUMNS)
-    identity = find_column(path, columns, args.id, ID_COLUMNS) or question
-    if completion is None or identity is None:
+    id_column = find_column(path, columns, args.id, ID_COLUMNS) or question
+    if completion is None or id_column is None:
         what, option = ("completions", "--completion") if completion is None else ("ids", "--id")
         raise UserError(
             f"{path}: which column holds the {what}? name it with {option}; the columns are {', '.join(map(str, columns))}"
@@ -174,21 +174,19 @@ def find_columns(path: str, columns: list[str], args: argparse.Namespace) -> Col
         answer = args.answer if args.answer in columns else None
     else:
         answer = find_column(path, columns, None, answer_columns)
-    if answer in (completion, question, identity):
+    if answer in (completion, question, id_column):
         answer = None
     tokens = find_column(path, columns, None, TOKENS_COLUMNS)
     finish = find_column(path, columns, None, FINISH_COLUMNS)
-    return Columns(identity, completion, question, answer, tokens, finish)
+    return Columns(id_column, completion, question, answer, tokens, finish)
 
 
 def add_row(recording: Recording, columns: Columns, place: str, row: dict) -> None:
     """Add a row of the file to a recording. Raise a `UserError` that names the row's `place` if the
     row is invalid."""
-    key = text_of(row.get(columns.identity))
+    key = text_of(row.get(columns.id))
     if not key:
-        raise UserError(
-            f"{recording.path}, {place}: '{columns.identity}' is empty; every row needs it"
-        )
+        raise UserError(f"{recording.path}, {place}: '{columns.id}' is empty; every row needs it")
     texts = as_list(row.get(columns.completion))
     if not texts or not all(isinstance(text, str) for text in texts):
         raise UserError(
@@ -292,24 +290,24 @@ def read_problems(path: str, args: argparse.Namespace) -> tuple[dict[str, str], 
     id_option = args.id if args.id in columns else None
     question = find_column(path, columns, question_option, own_files.QUESTION_COLUMNS)
     answer = find_column(path, columns, args.answer, own_files.ANSWER_COLUMNS)
-    identity = find_column(path, columns, id_option, ID_COLUMNS) or question
-    if identity is None or answer is None:
+    id_column = find_column(path, columns, id_option, ID_COLUMNS) or question
+    if id_column is None or answer is None:
         raise UserError(
             f"{path}: expected a column of ids or questions ({', '.join(ID_COLUMNS[:2])}, {', '.join(own_files.QUESTION_COLUMNS[:2])}) and"
             f" a column of answers, which --answer can name; the columns are {', '.join(map(str, columns))}"
         )
     return (
-        texts_by_id(path, rows, identity, question) if question else {},
-        texts_by_id(path, rows, identity, answer),
+        texts_by_id(path, rows, id_column, question) if question else {},
+        texts_by_id(path, rows, id_column, answer),
     )
 
 
-def texts_by_id(path: str, rows: list[dict], identity: str, column: str) -> dict[str, str]:
-    """{id: text of `column`}, without empty cells; `identity` is the column of ids. Raise a
+def texts_by_id(path: str, rows: list[dict], id_column: str, column: str) -> dict[str, str]:
+    """{id: text of `column`}, without empty cells; `id_column` is the column of ids. Raise a
     `UserError` if an id has two different texts."""
     texts: dict[str, str] = {}
     for row in rows:
-        name, text = text_of(row.get(identity)), text_of(row.get(column))
+        name, text = text_of(row.get(id_column)), text_of(row.get(column))
         if text and texts.setdefault(name, text) != text:
             raise UserError(
                 f"{path}: column '{printable(column)}' has two values for '{printable(name)[:60]}'; keep one"
