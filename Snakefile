@@ -51,14 +51,14 @@ rule supplement:
         drawing.paper(config["study"]),
         drawing.pdf(config["study"]),
     message:
-        f"The supplement of study {config['study']} is made"
+        f"The figures, the tables and (with TeX) the supplement of study {config['study']} are made"
 
 
 rule paper:
     input:
         drawing.one_paper(),
     message:
-        "The paper over all committed studies is made"
+        "The numbers, the figures and (with TeX) the PDF of the paper over all committed studies are made"
 
 
 rule crate:
@@ -71,7 +71,7 @@ rule crate:
 rule explorer:
     input:
         drawing.explorer(config["study"])
-        or f"config.yaml: studies.{config['study']} has no completions, so there is nothing to explore",
+        or f"study {config['study']} has no completions, so there is nothing to explore",
     message:
         f"The explorer of study {config['study']} is made"
 

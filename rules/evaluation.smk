@@ -121,7 +121,7 @@ rule prune_checkpoints:
     params:
         folder=lambda w, input: os.path.dirname(input.checkpoints),
     message:
-        "Remove all checkpoints except the last of {wildcards.model}/{wildcards.task}/{wildcards.policy}/seed{wildcards.seed}"
+        "Remove the weights of all checkpoints except the last of {wildcards.model}/{wildcards.task}/{wildcards.policy}/seed{wildcards.seed}"
         " by {wildcards.recipe}"
     shell:
         "python scripts/evaluation/prune_checkpoints.py --checkpoints {params.folder} --output {output} > {log} 2>&1"

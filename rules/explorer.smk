@@ -1,5 +1,5 @@
-# Write one HTML file that shows all completions of a study's base models and last checkpoints side
-# by side.
+# Write one HTML file that shows the completions of a study's base models and last checkpoints side
+# by side. Completions that only measure the reach of a base model are left out.
 
 
 localrules:

@@ -1,4 +1,5 @@
-# Make the paper over all committed studies, from committed tables alone (results/reference, docs).
+# Make the paper over all committed studies, from committed tables (results/reference, docs) and the
+# configuration. No computed result is read.
 
 
 localrules:

@@ -1,5 +1,5 @@
-# Get problems and models. Downloads must match inputs.lock. Downloads are local jobs, because
-# compute nodes have no internet.
+# Get problems and models. A download must match its entry in inputs.lock, unless update_inputs is
+# true. Downloads are local jobs, because many compute nodes have no internet.
 
 
 localrules:
@@ -171,9 +171,9 @@ rule prepare_task:
 
 
 # This rule fails if all test questions are also in the pool. It also fails if some are, unless the
-# task sets `contamination: report`. The priority starts the rule before all other jobs that are ready. No sampling rule
-# depends on the output of this rule: otherwise the pool would be sampled again for each new test
-# set.
+# task sets `contamination: report`. The priority starts the rule before ready jobs of other rules,
+# except prepare_task and compare_pool. No sampling rule depends on the output of this rule:
+# otherwise the pool would be sampled again for each new test set.
 rule compare_splits:
     input:
         pool="results/tasks/{task}/train.jsonl",

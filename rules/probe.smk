@@ -158,7 +158,8 @@ use rule measure_difficulty as measure_difficulty_with_prompt with:
         "Grade prompts and completions of {wildcards.model} on {wildcards.task} together, as the code released with HE does"
 
 
-# Label-free policies choose only by these signals, which are computed without reference answers.
+# Policies whose key `by` names another measure than the pass rate choose by these signals, which are
+# computed without reference answers.
 rule measure_signals:
     input:
         completions=inputs.probe,

@@ -1,11 +1,11 @@
 """Evaluate a base model, or every checkpoint of a run: sample at temperature 1 and, with --greedy,
 at temperature 0, and grade every completion.
 
-    python scripts/evaluation/evaluate.py --model results/models/tiny \\
-        --checkpoints results/training/tiny/swaps/mini/hard/seed0/checkpoints \\
-        --problems results/tasks/swaps/test.jsonl --prompt '{question}' --grader final_word \\
-        --samples 4 --greedy --completion-tokens 64 --seed 2 --output swaps.csv.gz \\
-        --completions swaps.jsonl.gz
+    python scripts/evaluation/evaluate.py --model results/models/steady-seed0 \\
+        --checkpoints results/training/steady-seed0/arithmetic/mini/hard/seed0/checkpoints \\
+        --problems results/tasks/arithmetic/test.jsonl --prompt '{question}' \\
+        --grader final_number --samples 4 --greedy --completion-tokens 48 --seed 2 \\
+        --output arithmetic.csv.gz --completions arithmetic.jsonl.gz
 
 Without --checkpoints, the program evaluates the base model --model, as step 0. With --checkpoints,
 the program evaluates the checkpoints, and with --base also the base model. The random seed of a

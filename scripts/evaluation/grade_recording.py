@@ -1,5 +1,5 @@
 """Grade recorded completions of test problems, one recording per checkpoint, and write an
-evaluation file.
+evaluation file and a file of the completions' texts.
 
     python scripts/evaluation/grade_recording.py --problems results/tasks/T/test.jsonl \\
         --recordings checkpoint-100.jsonl checkpoint-200.jsonl --steps 100 200 \\

@@ -1,11 +1,12 @@
-"""Remove the weights of all checkpoints of an evaluated run except the last checkpoint
-(keep_checkpoints: last).
+"""Remove the files of all checkpoints of a run except the last checkpoint.
 
-    python scripts/evaluation/prune_checkpoints.py \\
-        --checkpoints results/training/tiny/swaps/mini/hard/seed0/checkpoints --output pruned.json
+    python scripts/evaluation/prune_checkpoints.py --output pruned.json \\
+        --checkpoints results/training/steady-seed0/arithmetic/mini/hard/seed0/checkpoints
 
-The manifest.json of a pruned checkpoint is renamed to pruned.json and still lists the removed
-files. The run's own manifest does not change.
+With keep_checkpoints: last, the workflow calls this program once every study has evaluated the run.
+The program itself does not check that the run was evaluated. The manifest.json of a pruned
+checkpoint is renamed to pruned.json and still lists the removed files. The run's own manifest does
+not change.
 """
 
 from hardgrpo.runtime import errors, files, provenance
@@ -27,7 +28,7 @@ def main() -> None:
     parser.add_argument(
         "--output",
         required=True,
-        help="JSON file with the pruned steps and the number of bytes freed",
+        help="JSON file with the pruned steps and the size of their files in bytes",
     )
     args = parser.parse_args()
 
@@ -48,7 +49,7 @@ def prune(folder: Path) -> int:
     manifest, pruned_manifest = folder / "manifest.json", folder / provenance.PRUNED
     if not pruned_manifest.exists() and not manifest.exists():
         raise errors.UserError(
-            f"{folder}: no manifest.json, so this is not a finished checkpoint; no file was removed"
+            f"{folder}: no manifest.json, so this is not a finished checkpoint; no file of this checkpoint was removed"
         )
     file_entries = provenance.read_manifest(
         pruned_manifest if pruned_manifest.exists() else manifest,

@@ -29,7 +29,7 @@ def main() -> None:
         "--policies",
         default={},
         type=files.as_object,
-        help="JSON object: the configuration of the study's policies, which sets their colours",
+        help="JSON object: the configuration of the study's policies, which determines their colours and markers",
     )
     parser.add_argument("--design", default={}, type=files.as_object)
     parser.add_argument(

@@ -5,11 +5,17 @@ each other.
         --test swaps --problems results/tasks/swaps/test.jsonl \\
         --output results/tasks/swaps/contamination.swaps.csv
 
-The program writes a CSV file with a row for each match, and a JSON file of counts beside it. A
-test question that is also in the pool is an error, unless --contamination is report. A test whose
-questions are all in the pool is always an error. Without --test, the questions of the pool are
-compared with each other. src/hardgrpo/data/contamination.py defines the values `equal` and `near`
-of the column `match`.
+The program writes a CSV file of matches, and a JSON file of counts beside it. For each test
+question, the CSV file has the best match in the pool and the best match among the earlier questions
+of the test, if there are any. Without --test, each question of the pool is compared with the
+earlier questions of the pool.
+
+A test question that is also in the pool is an error, unless --contamination is report. A test whose
+questions are all in the pool is always an error. After an error, no file is written.
+
+Values of the column `match`: src/hardgrpo/data/contamination.py defines `equal` and `near`.
+`shares` is any other match. `repeated` is a question that prepare_task.py left out of the pool,
+because the pool has an equal question.
 """
 
 from hardgrpo.data import contamination, tasks
@@ -54,7 +60,7 @@ def main() -> None:
 
 
 def compare_pool(task: str, pool: list[dict]) -> tuple[list[dict], dict]:
-    """(rows of the repeated questions that were removed from the pool, and of the remaining
+    """(rows of the repeated questions that prepare_task.py left out of the pool, and of the other
     questions that match an earlier question of the pool; counts)."""
     rows = [
         as_row("train", repeated, "train", problem["id"], "repeated", 1.0)
@@ -102,7 +108,7 @@ def compare_test(
     }
     print(
         f"test of {args.test} after training on {args.task}: of {counts['problems']} questions {counts['equal']} are in the pool,"
-        f" {counts['near']} are near a question of the pool, {counts['sharing']} others share an n-gram with a question of the pool; {counts['repeated']} repeat an earlier question of the test",
+        f" {counts['near']} are near a question of the pool, and {counts['sharing']} (equal questions left out, near questions included) share an n-gram with a question of the pool; {counts['repeated']} repeat an earlier question of the test",
         flush=True,
     )
     equal = [

@@ -6,23 +6,26 @@ trajectory in this project's format.
 
 --format responses: a JSON list with a list of texts for each question. Each text consists of the
 prompt ("user ..."), the word "assistant" and the completion. --questions lists the questions
-in the same order: JSON Lines with question and answer (only the text after the last #### of an
-answer counts), or a JSON object whose list `answer` holds only the answers. --scores adds published
-pass rates (a JSON list). The output is JSON Lines: question, answer, prompt, completions. If
---questions holds only answers, the question of a row is its prompt, and the id of a row is its
-number, because prompts may repeat.
+in the same order: JSON Lines with question and answer (if an answer contains ####, only the text
+after the last #### counts), or a JSON object with answers alone, in the list `answer`. --scores
+adds published pass rates (a JSON list). The output is JSON Lines: question, answer, prompt,
+completions and, with --scores, published_pass_rate. If --questions has answers alone, each row's
+question is its prompt, and each row also has an id: its number, counted from 0. The ids are needed,
+because prompts may repeat.
 
 --format accuracies: a JSON object with the list `checkpoint`, lists of the same length such as
-`accuracy`, `pass@3` and `30 accuracy` (on the questions with a pass rate of at most 30 %), and
-values of the base model such as `base accuracy`. From the pass rates in --scores, the program
-counts the questions on which each value was measured. The output is a CSV file.
+`accuracy`, `pass@3` and `30 accuracy` (on the questions with a pass rate of at most 30 %), and, if
+published, values of the base model such as `base accuracy`. From the pass rates in --scores, the
+program counts the questions on which each value was measured; without --scores, these counts are
+empty. The output is a CSV file.
 
 --format shares: a JSON object that maps each prompt to its shares of right rollouts, one for each
 epoch; --rollouts is the number of rollouts behind each share. The output is a trajectory (CSV: id,
 epoch, correct, rollouts).
 
 With --repository, --commit and --names, the program compares the files with the checksums in
-inputs.lock.
+--lock, and adds an entry for each file that the lock does not list. --names gives the paths in the
+repository of --original, --questions and --scores, in this order.
 """
 
 from hardgrpo.data import inputs, recorded_accuracies, trajectory_files
@@ -77,8 +80,8 @@ def main() -> None:
 
 
 def responses(original: str, questions_path: str | None, scores_path: str | None) -> list[dict]:
-    """The rows of a recording. Raise a `UserError` if the lists have different lengths or a text
-    does not contain its question."""
+    """The rows of a recording. Raise a `UserError` if the lists have different lengths, if a text
+    does not contain its question, or if the texts of a question have different prompts."""
     if questions_path is None:
         raise errors.UserError(
             "--questions is missing; --format responses needs the file of the questions"
@@ -141,7 +144,8 @@ def read_questions(path: str) -> list[tuple[str | None, str]]:
 
 def split_text(text: str, question: str | None, place: str) -> tuple[str, str]:
     """(prompt, completion) of a text that consists of "user", the prompt with the question,
-    "assistant" and the completion. Chat templates differ in the line breaks around these words."""
+    "assistant" and the completion. "user" may be missing. Chat templates differ in the line breaks
+    around these words."""
     begin = text.find(question) if question else 0
     if begin < 0:
         raise errors.UserError(
@@ -185,7 +189,7 @@ def accuracies(original: str, scores_path: str | None) -> list[dict]:
             is_share(value) for value in [*values, 0 if base is None else base]
         ):
             raise errors.UserError(
-                f"{original}: '{key}': expected {len(steps)} shares from 0 to 1, one for each checkpoint; get the file again"
+                f"{original}: '{key}': expected {len(steps)} shares from 0 to 1, one for each checkpoint, and a share from 0 to 1 in 'base {key}' (if present); get the file again"
             )
         percent = int(match[1] or 100)
         problems = (
@@ -207,7 +211,7 @@ def accuracies(original: str, scores_path: str | None) -> list[dict]:
 
 def shares(original: str, rollouts: int | None) -> list[dict]:
     """The rows of a trajectory. Raise a `UserError` for a share that is not a multiple of
-    1/rollouts."""
+    1/rollouts from 0 to 1."""
     if rollouts is None or rollouts < 2:
         raise errors.UserError(
             "--rollouts is missing or below 2; give the number of rollouts behind each share"
@@ -232,7 +236,7 @@ def shares(original: str, rollouts: int | None) -> list[dict]:
                     "rollouts": rollouts,
                 }
             )
-    # Sort by length first, so that numeric ids are in the order of their numbers.
+    # Sort by length first, so that ids like 9 and 10 are in the order of their numbers.
     return sorted(rows, key=lambda row: (len(row["id"]), row["id"], row["epoch"]))
 
 

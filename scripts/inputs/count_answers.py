@@ -1,11 +1,12 @@
-"""Convert published pass rates to numbers of right answers: one row per prompt, without its text.
+"""Convert published pass rates to numbers of right answers: one row for each prompt of each file,
+without the prompt's text.
 
     python scripts/inputs/count_answers.py --kind before_after --files per_example.csv \\
         --samples 32 --output results/counts/before_after.csv
 
 --kind names the format of the files: see READERS in src/hardgrpo/data/published_counts.py. With
---repository, --commit and --names, the program compares the files with the checksums in
-inputs.lock.
+--repository, --commit and --names, the program compares the files with the checksums in --lock, and
+adds an entry for each file that the lock does not list.
 """
 
 from hardgrpo.data import inputs, published_counts
@@ -34,7 +35,7 @@ def main() -> None:
     files.write_rows(args.output, list(counts[0]), counts)
     unsolved = sum(row["correct"] == 0 for row in counts)
     print(
-        f"{args.output}: {len(counts)} prompts with {args.samples} samples each, {unsolved} never solved"
+        f"{args.output}: {len(counts)} prompts with {args.samples} samples each, {unsolved} never solved by the base model (a prompt of several files counts once for each file)"
     )
 
 

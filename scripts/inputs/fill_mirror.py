@@ -1,13 +1,13 @@
 """Fill a mirror: download the files of inputs.lock into a folder. The fetch programs read a file
-from the mirror if the file's source no longer delivers it (hardgrpo.data.mirror).
+from the mirror if the file's source does not deliver it (hardgrpo.data.mirror).
 
-    python scripts/inputs/fill_mirror.py --output /archive/mirror                       # all entries
-    python scripts/inputs/fill_mirror.py --output /archive/mirror --entries 'openai/*'  # some
-    HARDGRPO_MIRROR=/archive/mirror .venv/bin/snakemake --profile laptop                # use it
+    python scripts/inputs/fill_mirror.py --output /archive/mirror                        # all
+    python scripts/inputs/fill_mirror.py --output /archive/mirror --entries 'Pikus16/*'  # some
+    HARDGRPO_MIRROR=/archive/mirror .venv/bin/snakemake --profile laptop                 # use it
 
 Files that are already in the folder with the checksum of inputs.lock are not downloaded again. The
 prepared problems of a task have a checksum in inputs.lock, but cannot be downloaded and are not in
-the mirror. Copy the folder unchanged to a web server or into an archive.
+the mirror. HARDGRPO_MIRROR may also be the address of a web server with a copy of the folder.
 """
 
 import fetch_model
@@ -66,8 +66,8 @@ def main() -> None:
 
 def fill(mirror_folder: Path, section: str, name: str, entry: dict) -> str:
     """Download those files of an entry that the mirror lacks. Return "complete" if the mirror lacks
-    none, else a text with the number of downloaded files. Raise a `UserError` if a downloaded file
-    differs from the lock."""
+    none, else a text with the number of downloaded files. Raise a `UserError` if a download fails,
+    or if a downloaded file differs from the lock."""
     folder = mirror_folder / mirror.folder_of(section, name)
     missing_files = {
         file: file_entry
@@ -83,7 +83,7 @@ def fill(mirror_folder: Path, section: str, name: str, entry: dict) -> str:
             path = Path(temporary, file)
             if not path.is_file() or files.sha256(path) != file_entry["sha256"]:
                 raise UserError(
-                    f"{section}/{name}: {file} differs from the lock and is not stored; find this file elsewhere"
+                    f"{section}/{name}: {file} differs from the lock, or is not in the download; copy the file with the checksum of the lock from elsewhere to {folder / file}"
                 )
             (folder / file).parent.mkdir(parents=True, exist_ok=True)
             path.replace(folder / file)

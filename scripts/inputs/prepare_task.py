@@ -1,9 +1,9 @@
-"""Write a split of a task: generate its problems, or read them from files or datasets; check them
-and assign unique ids.
+"""Write a split of a task: generate its problems, or read them from files or datasets; check them,
+and give an id to each problem that has none.
 
 Of questions that are equal up to case, spaces and punctuation, a train split keeps only the first.
-Equal questions with different answers are an error. Recordings keep all questions, also with
-different answers.
+A test split keeps all. In both splits, equal questions with different answers are an error.
+Recordings keep all questions, also with different answers.
 
     python scripts/inputs/prepare_task.py --task swaps --split test \\
         --output results/tasks/swaps/test.jsonl \\
@@ -49,10 +49,14 @@ def main() -> None:
         help="policies that choose from these problems, by name, as JSON; fail if the problems are too few",
     )
     parser.add_argument(
-        "--lock", default="inputs.lock", help="file that pins the problems of hub tasks"
+        "--lock",
+        default="inputs.lock",
+        help="file that pins the problems of hub tasks (default: %(default)s)",
     )
     parser.add_argument(
-        "--update-inputs", action="store_true", help="replace the lock's entry by these problems"
+        "--update-inputs",
+        action="store_true",
+        help="replace the lock's entry of a hub task by an entry for these problems",
     )
     parser.add_argument("--output", required=True)
     args = parser.parse_args()

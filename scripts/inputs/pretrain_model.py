@@ -6,7 +6,8 @@ Face folder.
 
 `settings.json` is the model's `source` in the configuration; each entry of its `demonstrations`
 also holds the `source` and the `prompt` of the demonstrated task. Questions in the files of
---exclude (the splits of the tasks) are not demonstrated. The workflow does not exclude facts,
+--exclude are not demonstrated. The workflow excludes the splits of the demonstrated tasks, and of
+tasks of the same families that a study uses with this model. The workflow does not exclude facts,
 because a model can only answer a fact that was demonstrated.
 """
 

@@ -5,8 +5,9 @@ have answers.
         --annotated annotated.csv --column answer --grader number_lenient \\
         --output results/tasks/T/annotated.jsonl
 
-Rows are matched to problems by id, even if a spreadsheet has shortened a numeric id, as long as the
-match is unambiguous. Rows without an answer are reported and left out.
+Rows are matched to problems by id. A numeric id that a spreadsheet has shortened or rounded is
+matched if only one problem fits. Rows without an answer are reported and left out. An answer that
+the grader cannot read is an error.
 """
 
 from hardgrpo.data import annotations, tasks

@@ -1,10 +1,11 @@
-"""Compare every finished file with the checksum that was recorded when the file was written, and
-print the files that differ.
+"""Compare files with the checksums that were recorded when the files were written or committed, and
+print the files that differ or cannot be read.
 
     python scripts/paper/check_intact.py results paper
 
-A rule of the workflow checks only the files that it reads; this program checks all files. The
-program skips results/state, because a run checks its own unfinished state.
+A rule of the workflow checks only the files that it reads; this program checks all files that have
+a checksum. A missing file is reported only if the manifest of its folder lists it. The program
+skips results/state, because a run checks its own unfinished state.
 """
 
 from hardgrpo.runtime import errors, provenance, seals
@@ -41,7 +42,7 @@ def main() -> None:
             damaged.append(f"{error.filename or path}: cannot be read: {error.strerror}")
     if damaged:
         raise UserError(f"{len(damaged)} of {count} checks failed:", *damaged)
-    print(f"{count} files and folders of weights agree with their checksums")
+    print(f"{count} files and folders agree with their checksums")
 
 
 def checks(folder: Path) -> Iterator[tuple[Callable, Path]]:
@@ -64,7 +65,8 @@ def find_below(folder: Path, name: str) -> list[Path]:
         folders[:] = [
             child
             for child in folders
-            if Path(parent, child) != Path(paths.STATES) and not child.endswith(".tmp")
+            if Path(parent, child).resolve() != Path(paths.STATES).resolve()
+            and not child.endswith(".tmp")
         ]
         matches += [Path(parent, name)] if name in [*folders, *names] else []
     return sorted(path for path in matches if not seals.is_seal(path))
@@ -80,8 +82,8 @@ def raise_unless_missing(error: OSError) -> None:
 
 def lists_checkpoints(manifest: Path) -> bool:
     """Whether a manifest lists the checkpoints of a run. Such a manifest contains no checksums of
-    files and is checked by its seal. The manifest of a folder of weights contains checksums of the
-    folder's files."""
+    files and is checked by its seal. Any other manifest contains checksums of its folder's
+    files."""
     with contextlib.suppress(OSError, ValueError):
         content = json.loads(manifest.read_bytes())
         return isinstance(content, dict) and "steps" in content

@@ -7,7 +7,8 @@
 
 The text finds its numbers, figures and tables in the folder that the macro \\study names
 (--material). The values of \\authors, \\repository and \\commit come from CITATION.cff and git;
-\\repository is empty if CITATION.cff has no key repository-code.
+\\repository is empty if CITATION.cff has no key repository-code. Nothing is written if a line or a
+page is much too large (MOST_EXCESS; checked with latexmk only).
 """
 
 from hardgrpo.report import latex
@@ -43,7 +44,8 @@ def main() -> None:
 
     paper = args.text.parent
     folder = paper / args.material
-    for path in (*folder.rglob("*.tex"), *folder.rglob("*.pdf")):  # the files that TeX reads
+    # includes all files of this folder that TeX reads
+    for path in (*folder.rglob("*.tex"), *folder.rglob("*.pdf")):
         seals.check(path)
     with tempfile.TemporaryDirectory() as build:
         # The wrapper defines the macros of the text. With pdfTeX it also omits dates, so that equal
@@ -85,7 +87,7 @@ def main() -> None:
             raise errors.UserError(
                 f"{args.text}: {command[0]} failed: {message}; if a package is missing, {latex.INSTALL} and run again"
             )
-        log = Path(build) / "paper.log"  # of the last TeX run
+        log = Path(build) / "paper.log"  # of the last TeX run; tectonic writes no log
         flaws = (
             find_flaws(log.read_text(encoding="utf-8", errors="replace"), args.text.name)
             if log.exists()

@@ -1,4 +1,4 @@
-"""Show a short table of a study's results, and the files to open.
+"""Show short tables of a study's results, and the files to open.
 
 python scripts/paper/show_results.py --study mini --tables results/summaries/mini/*.csv
 """
@@ -48,7 +48,7 @@ def main() -> None:
         return  # the workflow ended before it made the summaries
     if not files.read_rows(tables["gains"], {"task": str}):
         show(
-            f"\nStudy {args.study}: no trained runs; difficulties and subsets are in results/difficulty and results/subsets"
+            f"\nStudy {args.study}: no trained runs; tables: {tables['gains'].parent}/difficulty.csv and subsets.csv"
         )
         show_trajectories(tables["trajectories"])
         look_at(args.study, args.no_tex)
@@ -162,9 +162,9 @@ def look_at(study: str, no_tex: bool) -> None:
     contents = {
         "worth.html": "was it worth it: the gain, its parts and its cost, for each arm",
         "supplement.pdf": "figures and tables of the study, as a document",
-        "figures": "figures, PDF and PNG",
-        "tables": "tables, LaTeX and CSV",
-        "claims.csv": "the papers' claims, each with its test and verdict",
+        "figures": "figures, as PDF, PNG and CSV",
+        "tables": "tables, as LaTeX, HTML and CSV",
+        "claims.csv": "the papers' claims, each with its test; primary claims also with a verdict",
         "explorer.html": "completions after training, beside the base model's completions",
         "verified.txt": "checks of the results, and which of them were skipped",
     }
@@ -245,7 +245,7 @@ def show_compared(rows: list[dict]) -> None:
     widths["model"] *= len({row["model"] for row in rows}) > 1
     names = lambda row: "".join(f"{row[name]:<{width}.{width}}" for name, width in widths.items())
     show(
-        "\nAgreement with the committed reference: gains in points, difference with 95 % interval (same seeds and problems)\n"
+        "\nAgreement with the committed reference: gains in points; difference for the same seeds and problems, with 95 % interval for new seeds\n"
     )
     line = f"{names(header)}{'reference':>10}{'here':>8}  difference"
     show(line + "\n" + "-" * (len(line) + 14))
@@ -255,7 +255,7 @@ def show_compared(rows: list[dict]) -> None:
     show()
     is_equal = not any(row["difference"] for row in rows)
     if is_equal:
-        show("Every gain equals that of the reference.")
+        show("Every compared gain equals that of the reference.")
     intervals = [row for row in rows if row["difference_low"] is not None]
     if intervals:
         nonzero = sum(row["leaves_zero_out"] for row in intervals)

@@ -1,15 +1,16 @@
-"""Verify a study's outputs before its paper is made: run the checks of scripts/paper/checks with
-pytest and write a report.
+"""Verify a study's tables before its supplement is compiled: run the checks of scripts/paper/checks
+with pytest and write a report.
 
     python scripts/paper/verify.py --study mini \\
         --tables results/summaries/mini/*.csv paper/mini/c*.csv --config '{...}' \\
-        --conditions '{...}' --graders '{"swaps": "final_word"}' --claims paper/claims.yaml \\
+        --conditions '{...}' --graders '{"arithmetic": "final_number"}' --claims paper/claims.yaml \\
         --published results/published --output paper/mini/verified.txt
 
 --config is the return value of paths.study_part, as JSON. --graders maps each test to its grader.
 The checks of the summaries always run. The checks against raw files (evaluations, completions,
-training logs) run if the files exist; the report lists skipped checks. After a failed check, the
-program writes no report, so that the workflow makes no paper.
+recordings, training logs) are skipped with --reference and if the files do not exist. The report
+names each skipped check and the reason. After a failed check, the program writes no report, so that
+the workflow compiles no supplement and packs no crate.
 """
 
 from hardgrpo.runtime import errors, files, warm
@@ -34,10 +35,15 @@ class Report:
 
     def __init__(self, study: str):
         self.study, self.lines, self.titles = study, [], {}
+        self.broken = []  # the last lines of errors in files of checks that cannot be imported
 
     def pytest_itemcollected(self, item):
         first_paragraph = (item.obj.__doc__ or item.name).strip().split("\n\n")[0]
         self.titles[item.nodeid] = " ".join(first_paragraph.split()).removesuffix(".")
+
+    def pytest_collectreport(self, report):
+        if report.failed:
+            self.broken.append(str(report.longrepr).splitlines()[-1].removeprefix("E   "))
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self, item, call):
@@ -76,7 +82,7 @@ def main() -> None:
     parser.add_argument(
         "--reference",
         action="store_true",
-        help="the tables were not made on this machine: skip the checks against raw files",
+        help="the tables are the committed reference results: skip the checks against raw files",
     )
     parser.add_argument("--config", required=True, type=files.as_object)
     parser.add_argument("--graders", required=True, type=files.as_object)
@@ -104,13 +110,14 @@ def main() -> None:
         failure = next(line for outcome, line in report.lines if outcome == "failed").splitlines()
         message = failure[1].strip() if len(failure) > 1 else failure[0]
         remedy = (
-            f"restore the committed tables: git checkout -- results/reference/{args.study}"
+            f"undo changes of the study's configuration and of the committed tables (git checkout -- results/reference/{args.study})"
             if args.reference
-            else f"make the summaries again: .venv/bin/snakemake --profile laptop --forcerun summarize -- results/summaries/{args.study}/gains.csv"
+            else f"correct the cause, or make the summaries again: .venv/bin/snakemake --profile laptop --forcerun summarize -- results/summaries/{args.study}/gains.csv"
         )
-        raise errors.UserError(f"study {args.study}: {message}; correct the cause, or {remedy}")
+        raise errors.UserError(f"study {args.study}: {message}; {remedy}")
     if status != pytest.ExitCode.OK or not report.lines:
-        sys.exit(f"error: {CHECKS[0].parent}: the checks did not run; see the log above")
+        reason = "; ".join(report.broken) or f"pytest ended with status {int(status)}"
+        sys.exit(f"error: {CHECKS[0].parent}: the checks did not run: {reason}")
     files.write_text(args.output, report.text())
 
 

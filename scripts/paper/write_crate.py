@@ -3,11 +3,12 @@ and the provenance of each run.
 
     python scripts/paper/write_crate.py --study '{"name": "mini", "title": "..."}' \\
         --files results/summaries/mini/*.csv \\
-        --runs results/training/tiny-seed0/arithmetic/mini/*/seed0 --output paper/mini/crate.zip
+        --runs results/training/steady-seed0/arithmetic/mini/*/seed0 --output paper/mini/crate.zip
 
 Profile: https://w3id.org/ro/wfrun/workflow/0.5. The crate describes one action of the workflow,
-with all results, and one action for each run, with the times in the run's provenance.json. Runs
-whose files are not on this machine are omitted, because a study may have only committed summaries.
+with all results, and one action for each run, with the times in the run's provenance.json. A run
+whose spec.yaml, updates.csv or provenance.json is missing is omitted, because a study may have only
+committed summaries.
 """
 
 from hardgrpo.runtime import errors, files, links
@@ -67,7 +68,7 @@ def main() -> None:
         nargs="*",
         default=[],
         type=Path,
-        help="folders of the study's runs; folders without files are omitted",
+        help="folders of the study's runs; folders without a run's files are omitted",
     )
     parser.add_argument("--output", required=True)
     args = parser.parse_args()
@@ -97,7 +98,7 @@ def main() -> None:
         files.atomic(args.output) as temporary,
         zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as crate,
     ):
-        # without a date, `ZipInfo` stores a constant date, so that equal results give equal crates
+        # without a date, `ZipInfo` stores a constant date: the archive holds no time of packing
         crate.writestr(
             zipfile.ZipInfo(METADATA),
             json.dumps({"@context": CONTEXT, "@graph": graph}, indent=1, ensure_ascii=False) + "\n",

@@ -1,8 +1,8 @@
-"""Write the explorer of a study's completions: a single HTML file that can be opened from disk,
-mailed and archived.
+"""Write the explorer of the completions of a study's base models and last checkpoints: a single HTML
+file that can be opened from disk, mailed and archived.
 
     python scripts/paper/write_explorer.py --study mini --config '{...}' \\
-        --graders '{"swaps": "final_word"}' --output paper/mini/explorer.html
+        --graders '{"arithmetic": "final_number"}' --output paper/mini/explorer.html
 
 --config is the part of the configuration that determines the study's files (paths.study_part), as
 JSON. --graders maps each test to the grader that extracts the answers for the page. The grades come

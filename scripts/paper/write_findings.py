@@ -5,9 +5,9 @@ LaTeX macros.
         --design '{...}' --output paper/findings/numbers.tex --examples paper/findings/examples.tex
 
 The program reads the tables that paper/findings.yaml names (results/reference/STUDY/TABLE.csv and
-docs/TABLE.csv), and writes nothing if a table contradicts a claim. numbers.csv beside the output
-lists the file, lines and column of each macro. --design holds the entries of the configuration that
-the paper describes, as JSON.
+docs/TABLE.csv), and writes nothing if a table contradicts a claim. A CSV file beside the output,
+such as numbers.csv, lists the file, lines and column of each macro. --design holds the entries of
+the configuration that the paper describes, as JSON.
 """
 
 from hardgrpo.runtime import files, warm

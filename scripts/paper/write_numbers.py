@@ -1,12 +1,13 @@
-"""Write every number of the paper's text as a LaTeX macro, and list the origin of each number.
+"""Write every number of the supplement's text as a LaTeX macro, and list the origin of each number.
 
     python scripts/paper/write_numbers.py \\
         --tables results/reference/mini/*.csv paper/mini/claims.csv --study '{...}' \\
         --output paper/mini/numbers.tex
 
-For example, `\\result{gain.tiny.swaps.swaps.hard.sampled}` prints '+3.1 [1.2, 5.0]'. numbers.csv
-lists the summary table, the line, the columns and the format (column `written`) of each macro. Numbers of
-the design, such as updates and seeds, come from the configuration and have no table.
+For example, `\\result{gain.steady.arithmetic.arithmetic.hard.sampled}` prints a gain with its
+interval, such as '+3.1 [1.2, 5.0]'. Further macros hold paragraphs of the text. numbers.csv lists
+the summary table, the line, the columns and the format (column `written`) of each number. Numbers
+of the design, such as updates and seeds, come from the configuration and have no table.
 """
 
 from hardgrpo.runtime import files, warm
@@ -26,7 +27,7 @@ def main() -> None:
     parser.add_argument(
         "--output",
         required=True,
-        help="file for the macros; numbers.csv is written to the same folder",
+        help="file for the macros; the CSV file beside it has the same name",
     )
     args = parser.parse_args()
 

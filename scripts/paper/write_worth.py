@@ -2,13 +2,13 @@
 
     python scripts/paper/write_worth.py --tables results/reference/mini/*.csv --study '{...}' \\
         --output paper/mini/worth.html \\
-        --prices '{"gpu_hour": 2.5, "gpus": {"qwen3-4b": {"as_written": 1}}, "label": {"half": 2}}'
+        --prices '{"gpu_hour": 2.5, "gpus": {"steady": {"mini": 0}}, "label": {"half": 2}}'
 
---study is the study's design (designs.design), --prices the prices of GPUs and labels
-(designs.prices), both as JSON.
+--study is the study's design (designs.design). --prices holds the prices of GPUs and labels and the
+number of GPUs of each model and recipe (designs.prices). Both are JSON.
 """
 
-from hardgrpo.runtime import files, warm
+from hardgrpo.runtime import errors, files, warm
 
 import argparse
 
@@ -29,8 +29,15 @@ def main() -> None:
     tables = summaries.read_all(
         args.tables, registry.columns(*registry.WORTH), args.study["first_recipe"]
     )
+    prices = args.prices
+    if missing := sorted({"gpu_hour", "gpus", "label"} - prices.keys()):
+        raise errors.UserError(f"--prices: {missing[0]} is missing; correct the command")
+    if unknown := sorted(set(tables["gains"].model) - prices["gpus"].keys()):
+        raise errors.UserError(
+            f"--prices: gpus has no model {unknown[0]}, which is in the tables; correct the command"
+        )
     files.write_text(args.output, worth.page(args.study, tables, args.prices))
-    print(f"{args.output}: {len(tables['spent'])} arms")
+    print(f"{args.output}: {len(tables['spent'])} arms with costs")
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
-"""Calibrate the cost model on finished jobs: write `results/calibration.json`, which all later
-plans and walltimes use.
+"""Calibrate the cost model on finished jobs: write `results/calibration.json`, which later plans and
+walltimes use.
 
     python scripts/plan/calibrate.py              # calibrate on the finished jobs in results/
     python scripts/plan/calibrate.py --check 0    # calibrate on seed 0, predict the jobs of other seeds
 
-Without calibration, a plan uses the constants of src/hardgrpo/planning/durations.py. Calibrate
-again when more jobs have finished.
+Without calibration, a plan uses only the constants of src/hardgrpo/planning/durations.py. Jobs that
+were resumed are left out. Calibrate again when more jobs have finished.
 """
 
 from hardgrpo.planning import calibration, durations
@@ -22,7 +22,9 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "--config", default="config.yaml", help="the configuration that the jobs were run with"
+        "--config",
+        default="config.yaml",
+        help="the complete configuration that the jobs were run with; the program does not lay this file over config.yaml",
     )
     parser.add_argument(
         "--gpu",
@@ -46,7 +48,7 @@ def main() -> None:
     finished_jobs = calibration.read_finished_jobs(args.results, config)
     if not finished_jobs:
         raise errors.UserError(
-            f"{args.results}: no provenance.json of a finished job with the models, tasks, recipes and policies of {args.config};"
+            f"{args.results}: no provenance of a finished job with the models, tasks, recipes and policies of {args.config}, without resumed jobs;"
             " run some jobs first, or give another folder with --results"
         )
     if args.check is not None:
@@ -62,7 +64,7 @@ def main() -> None:
     fitted = calibration.calibrate(finished_jobs, gpu)
     calibration.write(fitted, args.output)
     print(
-        f"{args.output}: {fitted.jobs} finished jobs in {len(fitted.groups)} groups; all later plans and walltimes use this file"
+        f"{args.output}: {fitted.jobs} finished jobs in {len(fitted.groups)} groups; later plans and walltimes use {paths.CALIBRATION}"
     )
 
 

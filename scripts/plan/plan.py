@@ -6,13 +6,12 @@ path. No job runs.
     python scripts/plan/plan.py --study paper --study limits           # several studies; shared jobs count once
     python scripts/plan/plan.py --study paper --gpu a100 --gpus 16 --seeds 5 --completion-tokens gsm8k=1024     # what if
 
-The planned jobs are the jobs that `snakemake -n` lists. src/hardgrpo/planning/durations.py
+The planned jobs are the jobs of `snakemake -n` that write files. src/hardgrpo/planning/durations.py
 estimates the time of each job; scripts/plan/calibrate.py corrects the estimates by the times of
-finished jobs.
-The program prints a table and writes plan.txt, plan.csv, jobs.csv, detectable.csv (the smallest
-effects that the design would detect), power.csv (the seeds needed to detect published differences),
-labels.csv (the number of labels that each run buys at most), plan.json and plan.html (with a Gantt
-chart) to results/plan/.
+finished jobs. The program prints a table and writes plan.txt, plan.csv, jobs.csv, detectable.csv
+(the smallest effects that the design would detect), power.csv (the seeds needed to detect published
+differences), labels.csv (the number of labels that a run of each arm buys at most), plan.json and
+plan.html (with a Gantt chart) to results/plan/.
 """
 
 from hardgrpo.analysis import claims, published
@@ -61,7 +60,12 @@ def main() -> None:
     parser.add_argument(
         "--profile", default="slurm", help="where the study will run: slurm or laptop"
     )
-    parser.add_argument("--configfile", action="append", default=[], help="as for snakemake")
+    parser.add_argument(
+        "--configfile",
+        action="append",
+        default=[],
+        help="as for snakemake, but one file for each --configfile",
+    )
     parser.add_argument("--config", nargs="+", default=[], help="as for snakemake")
     parser.add_argument("--gpu", choices=durations.GPUS, help="what if: kind of GPU")
     parser.add_argument("--gpus", type=positive_integer, help="what if: number of GPUs")
@@ -72,7 +76,11 @@ def main() -> None:
         "--completion-tokens",
         help="what if: a limit for all tasks (1024), or by task (gsm8k=1024,math=512)",
     )
-    parser.add_argument("--price", type=float, help="price of a GPU for an hour")
+    parser.add_argument(
+        "--price",
+        type=float,
+        help="price of a GPU for an hour (default: `plan.price` of the configuration)",
+    )
     parser.add_argument(
         "--uncalibrated", action="store_true", help="ignore results/calibration.json"
     )
@@ -145,7 +153,7 @@ def positive_integer(text: str) -> int:
 
 
 def plan_jobs(args: argparse.Namespace, study: str | None) -> tuple[dict, list[dict]]:
-    """({"config": ..., "setting": ...}, planned jobs) from a dry-run of Snakemake. Raise a
+    """({"config": ..., "configfiles": ..., "setting": ...}, jobs) from a dry-run of Snakemake. Raise a
     `UserError` if Snakemake fails."""
     with tempfile.TemporaryDirectory() as folder:
         jobs, facts, what_if = (
@@ -219,7 +227,7 @@ def parse_limits(text: str, tasks: dict, study_tasks: list[str]) -> dict[str, in
 
 
 def job_row(job: plans.PlannedJob) -> dict:
-    """The row of a job in jobs.csv and plan.json."""
+    """The row of a job in plan.json, and in jobs.csv without `needs`."""
     return {
         "number": job.number,
         "name": job.name,
@@ -281,7 +289,7 @@ def assumptions(setting: plans.Setting, job_calibration, device: str) -> list[st
     )
     if with_gpus:
         sentences.append(
-            "GPU-hours count the time in which jobs hold GPUs. The wall time does not include waiting in the cluster's queue."
+            "GPU-hours count the time in which jobs hold GPUs. The wall time does not include long waits in the cluster's queue."
         )
     return sentences
 
@@ -340,9 +348,9 @@ def format_plan(plan: dict) -> str:
             for job in plan["critical_path"]
         ),
         "",
-        "Smallest effects, in points, that the study detects with power 80 %. gain: the gain of a policy; difference: the difference of two",
-        "policies, corrected by Holm's method for all compared pairs of policies; primary: the difference of the two policies of a primary claim,",
-        "corrected for the number of tasks. A primary claim is written down before the study is run.",
+        "Smallest effects, in points, that the study detects with power 80 %. gain: the gain of an arm; difference: the difference of two arms,",
+        "corrected for the number of compared pairs of arms; primary: the difference of the two arms of a primary claim, corrected for the number",
+        "of tasks (both by Bonferroni's method). A primary claim is written down before the study is run.",
         f"  {'study':<14} {'tested on':<24} {'seeds':>5} {'problems':>8} {'samples':>7} {'gain':>6} {'difference':>10} {'primary':>8}",
         *(
             f"  {row['study']:<14} {row['test']:<24} {row['seeds']:>5} {row['problems']:>8} {row['samples']:>7}"
@@ -356,7 +364,7 @@ def format_plan(plan: dict) -> str:
     ]
     if totals["unknown"]:
         lines.append(
-            f"The model's size is unknown for {totals['unknown']} jobs (no `shape` in config/models.yaml, not downloaded); the plan assumes 2 hours for each."
+            f"The model's size is unknown for {totals['unknown']} jobs (the model's entry has no `shape`, and there is no local copy of the model); the plan assumes 2 hours for each."
         )
     return "\n".join(lines)
 
@@ -367,7 +375,7 @@ def format_power(rows: list[dict]) -> list[str]:
         return []
     lines = [
         "",
-        "Seeds needed to detect a published difference with power 80 %, and the GPU-hours of the two policies' runs with so many seeds (*: a claim that the study aims at):",
+        "Seeds needed to detect a published difference with power 80 %, and the GPU-hours of the two arms' runs with so many seeds (*: a claim that the study aims at):",
         f"  {'claim':<28} {'model':<22} {'task':<22} {'published':>9} {'detectable, with seeds':>22} {'seeds needed':>12} {'GPU-hours':>10}",
     ]
     for row in rows:

@@ -1,7 +1,7 @@
 """Cut completions to a smaller token limit, or take fewer samples of a probe, to compare two tasks
 on the same samples.
 
-    python scripts/probe/cut_completions.py --model results/models/wordy \\
+    python scripts/probe/cut_completions.py --model results/models/wordy-seed0 \\
         --completions ample.jsonl.gz --completion-tokens 60 --output tight.jsonl.gz
 
 The command above cuts a probe. With `--samples 1 --of 8`, the program keeps, for each prompt, the
@@ -25,7 +25,7 @@ def main() -> None:
     parser.add_argument(
         "--completions", required=True, help="file written by probe.py or evaluate.py"
     )
-    parser.add_argument("--completion-tokens", type=int, required=True, help="the smaller limit")
+    parser.add_argument("--completion-tokens", type=int, required=True, help="the limit to cut at")
     parser.add_argument(
         "--samples",
         type=int,
@@ -34,7 +34,7 @@ def main() -> None:
     parser.add_argument(
         "--of",
         type=int,
-        help="samples per prompt that determine the choice; later samples are held out",
+        help="samples per prompt that determine the choice of prompts; later samples are held out",
     )
     parser.add_argument(
         "--graded", help="graded completions of the evaluation to which the completions belong"
@@ -112,7 +112,7 @@ def main() -> None:
     print(f"{args.output}: {shortened} of {len(rows)} completions cut at {limit} tokens")
     if retokenized_count:
         print(
-            f"{retokenized_count} completions have another number of tokens when their texts are tokenized again: these completions may be cut a few tokens too early or too late"
+            f"{retokenized_count} completions have another number of tokens when their texts are tokenized again; if such a completion was cut, the cut may be a few tokens too early or too late"
         )
 
 
@@ -135,11 +135,11 @@ def read_lengths(args: argparse.Namespace, rows: list[dict]) -> list[tuple[int, 
             length := lengths_by_key.pop(tuple(row[name] for name in key_columns), None)
         ) is None or length[0] != length[0]:
             raise errors.UserError(
-                f"{args.completions}: row {line}: {args.graded} has no such completion or lacks the completion's length; make both files again"
+                f"{args.completions}: row {line}: {args.graded} lacks this completion or its length, or the row is a repetition; make both files again"
             )
         if row["id"] not in problems:
             raise errors.UserError(
-                f"{args.completions}: row {line}: problem '{row['id']}' is not in {args.problems}; sample the completions again"
+                f"{args.completions}: row {line}: problem '{row['id']}' is not in {args.problems}; give the problems that were sampled, or sample the completions again"
             )
         lengths.append((int(length[0]), "length" if length[1] else "stop"))
     if lengths_by_key:

@@ -6,7 +6,8 @@ and judged by the later epochs.
         --later results/trajectories/M/P.csv
 
 The trajectory is a CSV file (id, epoch, correct, rollouts), optionally gzipped. A prompt's pass
-rate is the share of correct rollouts in the prompt's first epochs. No epoch is in both outputs.
+rate is the share of correct rollouts in the prompt's first epochs. No row of the trajectory counts
+in both outputs.
 """
 
 from hardgrpo.data import trajectory_files

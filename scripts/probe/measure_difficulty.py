@@ -1,13 +1,17 @@
-"""Grade probed or recorded completions, and write the base model's pass rate for every problem.
+"""Grade probed or recorded completions, and write the base model's pass rate for every problem whose
+reference answer the grader can read.
 
     python scripts/probe/measure_difficulty.py --problems P.jsonl --completions C.jsonl \\
         --grader choice_letter --output D.csv
 
 P.jsonl has one problem per line (id, question, answer; optionally tier). C.jsonl or C.jsonl.gz has
-one completion per line (id, sample, completion; tokens and finish_reason if known). With
---grade-prompt-too the grader receives the prompt and the completion together, as in HE's released
-code, and the program lists the problems whose pass rate changes. Each line of C.jsonl must then
-have a `prompt`, except with --recorded.
+one completion per line (id, completion; sample, tokens and finish_reason if known). --held-out and
+--stopped need `sample`, the completion's number from 0.
+
+With --grade-prompt-too the grader receives the prompt and the completion together, as in HE's
+released code, and the program lists the problems whose pass rate changes. Each line of C.jsonl must
+then have a `prompt`. With --recorded, lines may lack the prompt; their problems then have no pass
+rate.
 """
 
 from hardgrpo.data import completions, tasks
@@ -30,13 +34,13 @@ def main() -> None:
     parser.add_argument(
         "--samples",
         type=int,
-        help="completions per problem, without held-out ones (default: any number, the same for all problems)",
+        help="completions per problem, without held-out ones (default: any number; the same for all problems, except with --recorded)",
     )
     parser.add_argument(
         "--held-out",
         type=int,
         default=0,
-        help="further completions per problem, after the first SAMPLES, that are counted separately",
+        help="further completions per problem, after the first SAMPLES, that are counted separately (requires --samples)",
     )
     parser.add_argument(
         "--recorded",
@@ -128,7 +132,7 @@ def main() -> None:
     correct = sum(row["correct"] for row, _ in graded)
     unsolved = sum(row["correct"] == 0 for row, _ in graded)
     print(
-        f"{args.output}: {len(graded)} problems, {total} completions, mean pass rate {correct / total:.3f}, {unsolved} never solved"
+        f"{args.output}: {len(graded)} problems, {total} completions, {correct / total:.3f} of them right, {unsolved} problems never solved"
     )
     if args.grade_prompt_too:
         changed_rows = [

@@ -4,8 +4,8 @@ reference answers.
     python scripts/probe/measure_signals.py --questions Q.jsonl --completions C.jsonl \\
         --grader choice_letter --output S.csv
 
-Q.jsonl has one prompt per line (id, question); a line with an answer is an error. C.jsonl or
-C.jsonl.gz has one completion per line (id, sample, completion; tokens and log_probability if
+Q.jsonl has one prompt per line (id, question); a line with the key `answer` is an error. C.jsonl or
+C.jsonl.gz has one completion per line (id, completion; sample, tokens and log_probability if
 known). The grader extracts the answers and decides which answers are equal.
 """
 
@@ -29,7 +29,7 @@ def main() -> None:
     parser.add_argument(
         "--samples",
         type=int,
-        help="completions per prompt, without held-out ones (default: any number, the same for all prompts)",
+        help="completions per prompt, without held-out ones (default: any number; the same for all prompts, except with --recorded)",
     )
     parser.add_argument(
         "--held-out",
@@ -51,10 +51,10 @@ def main() -> None:
             "--held-out: expected a number of at least 0, together with --samples; correct the command"
         )
     questions = files.read_jsonl(args.questions, {"id": str, "question": str})
-    for line, row in enumerate(questions, start=1):
+    for number, row in enumerate(questions, start=1):
         if "answer" in row:
             raise errors.UserError(
-                f"{args.questions}: line {line}: this prompt has an answer, but signals must not use answers; remove the answer"
+                f"{args.questions}: row {number}: the row has the key 'answer', but signals must not use answers; remove the key"
             )
     by_problem = completions.read(
         args.completions, questions, args.samples and args.samples + args.held_out, args.recorded

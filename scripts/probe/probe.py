@@ -1,9 +1,8 @@
 """Sample several completions per prompt from the base model, at temperature 1.
 
-    python scripts/probe/probe.py --model results/models/tiny \\
-        --problems results/tasks/swaps/train.jsonl --prompt '{question}' --samples 10 \\
-        --completion-tokens 64 --seed 1 --shard 0 --shards 1 \\
-        --output results/probe/tiny/swaps/shard0.jsonl.gz
+    python scripts/probe/probe.py --model results/models/steady-seed0 \\
+        --problems results/tasks/arithmetic/train.jsonl --prompt '{question}' --samples 10 \\
+        --completion-tokens 48 --seed 1 --shard 0 --shards 1 --output shard0.jsonl.gz
 """
 
 from hardgrpo.data import tasks

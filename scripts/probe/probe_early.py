@@ -1,26 +1,30 @@
 """Sample a pool until the samples decide which subset full probing would choose.
 
-    python scripts/probe/probe_early.py --model results/models/tiny \\
-        --problems results/tasks/swaps/train.jsonl --prompt '{question}' --grader final_word \\
-        --samples 10 --completion-tokens 64 --seed 1 \\
-        --stop-for '[{"rule": "hard", "budget": 0.1, "seed": 0}]' \\
-        --output results/probe/tiny/swaps/stopped.jsonl.gz
+    python scripts/probe/probe_early.py --model results/models/steady-seed0 \\
+        --problems results/tasks/arithmetic/train.jsonl --prompt '{question}' \\
+        --grader final_number --samples 10 --completion-tokens 48 --seed 1 \\
+        --stop-for '[{"rule": "hard", "budget": 0.1, "seed": 0}]' --output stopped.jsonl.gz
+
+With --confidence below 1, the program stops earlier: as soon as a guess of the subset is expected
+to reach this precision and recall.
 
 A completion has the same seed as in probe.py, and the samples of a prompt are drawn in order of
-their numbers, so the completions of a prompt are the first that full probing would sample. The
-program samples in batches and grades each batch. The next batch contains the samples that are most
-needed to decide the subset (src/hardgrpo/selection/early_stopping.py). At the end, the remaining
-samples of the chosen prompts are drawn, unless --confidence is below 1. With several subsets, the
-program samples until all subsets are decided. One job samples the complete pool, because the
-samples that a prompt needs depend on all other prompts.
+their numbers. The completions of a prompt are therefore the first that full probing would sample,
+except where rounding depends on the batch size, and except for a model behind a server.
 
-Every batch is stored in a folder under --state. The folder's name ends in a checksum of everything
-that determines a completion (model, problems, prompt, seed, token limit, engine, precision, chat).
-A killed probe resumes from this folder. A later probe with another budget, seed of ties,
-confidence, grader or number of samples uses the stored completions and samples only missing
-completions. The output contains all stored completions of the pool with numbers below --samples,
-including completions that an earlier probe drew for another subset, because they narrow the bounds
-of pass rates at no cost.
+The program samples in batches and grades each batch. The next batch contains the samples that are
+most needed to decide the subset (src/hardgrpo/selection/early_stopping.py). At the end, the
+remaining samples of the chosen prompts are drawn, unless --confidence is below 1. With several
+subsets, the program samples until all subsets are decided. One job samples the complete pool,
+because the samples that a prompt needs depend on all other prompts.
+
+Every batch is stored in a folder under --state. The folder's name ends in a checksum of the model,
+the problems, the prompt, the seed, the token limit, the engine, the precision and the arguments of
+the chat template. A killed probe resumes from this folder. A later probe with another budget, seed
+of ties, confidence, grader or number of samples uses the stored completions and samples only
+missing completions. The output contains all stored completions of the pool with numbers below
+--samples, including completions that an earlier probe drew for another subset, because they narrow
+the bounds of pass rates at no cost.
 """
 
 from hardgrpo.data import tasks
@@ -62,7 +66,8 @@ def main() -> None:
             "expected --samples and --batch of at least 1, and --confidence above 0.5 and at most 1; correct the command"
         )
     graders.check_grader(args.grader, args.output)
-    # As in measure_difficulty.py, the pool consists of the problems that the grader can check.
+    # As in measure_difficulty.py, the pool consists of the problems whose reference answers the
+    # grader can read.
     problems = tasks.readable_problems(
         tasks.read_problems(args.problems), args.grader, args.problems
     )
@@ -132,7 +137,7 @@ def main() -> None:
                     tokens += sum(completion.tokens for completion in completions)
     drawn = sum(map(len, samples_by_problem))
     print(
-        f"{args.output}: decided by {drawn} of {full} completions ({drawn / full:.1%}), in batches of {batch_size}; {resumed} of the {drawn} are from an"
+        f"{args.output}: stopped after {drawn} of {full} completions ({drawn / full:.1%}), in batches of {batch_size}; {resumed} of the {drawn} are from an"
         f" earlier run; {folder} keeps all completions for a probe of another subset",
         flush=True,
     )
@@ -151,7 +156,7 @@ def main() -> None:
 
 def read_targets(stop_for, ids: list[str], samples: int) -> list:
     """The target subsets of --stop-for. Raise a `UserError` if the option is not a list of policies
-    with seeds."""
+    with seeds, or if a probe for one of the policies cannot stop early."""
     from hardgrpo.selection import early_stopping
 
     entries = stop_for if isinstance(stop_for, list) else []

@@ -37,7 +37,7 @@ def main() -> None:
     for prompt in sample:
         if pass_rates.get(prompt) is None:
             raise errors.UserError(
-                f"{args.difficulty}: '{prompt}' has no pass rate, which the fit needs; measure the pass rate"
+                f"{args.difficulty}: '{prompt}' has no pass rate, which the fit needs; probe the complete pool without `stop`, and measure its difficulty again"
             )
     files.write_rows(
         args.output,

@@ -9,12 +9,16 @@ of labels to buy.
 
 A recording has one line per prompt: question, answer, and completions (a list of two or more,
 equally many for all prompts). A random half of each prompt's completions is used to choose prompts,
-and the other half to measure the chosen prompts. The program also prints the main columns. Each
-recording has its own comparison. Option --probed-by names, for each recording, a recording of
-another model on the same questions. The table then has additional rows, in which the other model's
-completions choose the prompts, and the recording's own completions measure these prompts. The
-second command reads a probe instead of a recording: the problems with answers, and the completions
-of all shards.
+and the other half to measure the chosen prompts. For the columns `confidently_wrong` and `overlap`,
+all completions are used to choose and to measure. The program also prints the main columns. Each
+recording has its own comparison.
+
+Option --probed-by names, for each recording, a recording of another model on the same questions.
+The table then has additional rows, in which all completions of the other model choose the prompts,
+and half of the recording's own completions measure these prompts.
+
+The second command reads a probe instead of a recording: the problems with answers, and the
+completions of all shards.
 """
 
 from hardgrpo.data import completions, tasks
@@ -154,7 +158,9 @@ def grade_recording(path: str, grader: str, problems: list[dict]) -> tuple[np.nd
         lines.get((problem["question"], problem["id"]), lines[problem["question"]])
         for problem in problems
     ]
-    expected = f"expected at least 2, and as many as in row {rows[0]} ({len(texts[0])})"
+    expected = (
+        f"expected at least 2, and equally many in all rows (row {rows[0]} has {len(texts[0])})"
+    )
     errors.refuse_rows(
         [
             errors.RowError(

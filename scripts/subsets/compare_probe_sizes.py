@@ -4,11 +4,13 @@ completions of every prompt.
     python scripts/subsets/compare_probe_sizes.py --difficulty D.csv --output probe_sizes.csv
 
 A difficulty file has the columns id, samples and correct, and one row per prompt
-(scripts/probe/measure_difficulty.py). Prompts are chosen by K of their completions, and the chosen
-prompts are measured on a group of the remaining completions. The numbers are expectations over all
-choices of the K completions, approximate in pools of a few dozen prompts. The program prints the
-table and, for each rule, the smallest sufficient K: no larger K raises the share of mixed groups by
-more than one percentage point.
+(scripts/probe/measure_difficulty.py). Prompts are chosen by K of their completions. The share of
+mixed groups is measured on a group of the remaining completions, the pass rate on all remaining
+completions, and the share of prompts that are never solved on all completions. The numbers are
+expectations over all choices of the K completions, approximate in pools of a few dozen prompts.
+
+The program prints the table and, for each rule except random, the smallest sufficient K: no larger
+K of the table raises the share of mixed groups by more than one percentage point.
 """
 
 from hardgrpo.runtime import errors, files
@@ -79,7 +81,7 @@ def main() -> None:
         f"{rule} {size}" for rule, size in probe_sizes.sufficient_sizes(rows).items()
     )
     print(
-        f"\nSmallest K such that no larger K raises the share of mixed groups by more than one point: {smallest}."
+        f"\nSmallest K such that no larger K of the table raises the share of mixed groups by more than one point: {smallest}."
     )
     print(
         "These numbers describe the prompts of this file. If the prompts were selected by difficulty, the numbers of other pools may differ."

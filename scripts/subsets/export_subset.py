@@ -6,13 +6,13 @@ elsewhere.
         --files my_prompts.csv --output results/subsets/M/T/hard/seed0.rows.csv
 
 Rows are sorted by rank in the subset. If the pool's local files have the format of the output, the
-program copies all columns of a table, or complete lines of JSON Lines; a table keeps its delimiter.
-Otherwise (generated problems, problems of a dataset from a hub, or files of another format) the
-program writes the rows of --problems in the format of the output.
+program copies all columns of a table, or complete lines of JSON Lines; a table has the delimiter of
+the first file. Otherwise (generated problems, the folder of a dataset, or files of another format)
+the program writes the rows of --problems in the format of the output.
 
-With --to-annotate, each row also has the prompt's id, the reason why the prompt was chosen, and a
-column COLUMN for the answer. If the original row has a value in this column, the value is kept;
-otherwise the column is empty.
+With --to-annotate, each row also has the prompt's id (`id`), the reason why the prompt was chosen
+(`chosen_because`), and a column COLUMN for the answer. If the original row has a value in this
+column, the value is kept; otherwise the column is empty.
 """
 
 from hardgrpo.data import sources, spreadsheets, tasks
@@ -78,7 +78,7 @@ def main() -> None:
     print(
         f"{description['prompts']} of {description['pool']} prompts by {json.dumps(description['policy'])}, mean {measure}"
         f" {'unknown, because samples or answers are missing' if mean is None else f'{mean:.3f}'}\n"
-        f"  ids and {measure}  {args.subset}\n"
+        f"  the subset  {args.subset}\n"
         + (
             f"  to annotate, column '{column}'  {args.output}"
             if args.to_annotate

@@ -1,23 +1,27 @@
 """Choose the prompts to train on, by a policy and the base model's pass rates or another measure.
 
-    python scripts/subsets/select_subset.py --difficulty results/difficulty/tiny/swaps.csv \\
-        --policy '{"rule": "hard", "budget": 0.1}' --seed 0 \\
-        --output results/subsets/tiny/swaps/hard/seed0.csv
+    python scripts/subsets/select_subset.py --policy '{"rule": "hard", "budget": 0.1}' --seed 0 \\
+        --difficulty results/difficulty/steady-seed0/arithmetic.csv --output hard.csv
 
 The program writes a CSV file (id, pass_rate, rank), and a JSON file with the same stem about the
-choice. The JSON file holds the sizes of pool and subset, the pass rate of the last chosen prompt
-(the boundary), the number of candidates tied at the boundary and how many of them were chosen, and
-the number of answers to buy for the choice and for training. If the policy chooses `by` a signal
-(src/hardgrpo/selection/signals.py), the program reads --signals, which is made without answers,
-instead of --difficulty, and the CSV file has the signal instead of the pass rate. For
-`by: predicted` the program also reads --sample, the prompts that were annotated for the fit.
+choice. Among other values, the JSON file holds the sizes of pool and subset, the pass rate of the
+last chosen prompt (the boundary), the number of candidates tied at the boundary and how many of
+them were chosen, and the number of answers to buy for the choice and for training.
+
+If the policy chooses `by` a signal (src/hardgrpo/selection/signals.py), the program reads
+--signals, which is made without answers, instead of --difficulty, and the CSV file has the signal
+instead of the pass rate. For `by: predicted` the program also reads --sample, the prompts that were
+annotated for the fit, and the CSV file has the predicted pass rate. With --questions, the CSV file
+has neither.
 
 After a probe that stopped early (probe_early.py), many prompts have only bounds of their pass rate.
 If these bounds decide the subset, the program writes this subset. Otherwise the program estimates
 the subset, if the expected precision and recall of the estimate reach the probe's confidence. The
-JSON file states which case applies. If neither applies, the program ends with an error. With a
+JSON file states which case applies. The program ends with an error if neither applies, if the rule
+needs every pass rate, or if the confidence is 1 and a chosen prompt lacks samples. With a
 confidence below 1, a chosen prompt may lack samples. The prompt's pass_rate, and all values in the
-JSON file that depend on this pass rate, are then empty.
+JSON file that depend on this pass rate, are then empty. If any prompt of the pool lacks samples,
+the numbers of tied candidates are empty, too.
 """
 
 from hardgrpo.runtime import errors, files
@@ -54,17 +58,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--difficulty", help="pass rates, for policies by pass rate")
+    parser.add_argument(
+        "--difficulty",
+        help="pass rates, and tiers if the rule needs tiers; required without --signals and --questions",
+    )
     parser.add_argument(
         "--signals",
         help="file written by measure_signals.py, for policies by a signal or by predicted pass rates",
     )
     parser.add_argument(
-        "--questions", help="the pool without answers, for rules random, all and annotated"
+        "--questions",
+        help="the pool without answers, for rules random, random_42, all and annotated",
     )
     parser.add_argument(
         "--annotated",
-        help="file written by read_annotated.py; policy `annotated` takes exactly these prompts",
+        help="file written by read_annotated.py; rule `annotated` takes exactly these prompts",
     )
     parser.add_argument(
         "--besides",
@@ -77,7 +85,7 @@ def main() -> None:
         "--policy",
         required=True,
         type=files.as_object,
-        help="a policy of the configuration, as JSON",
+        help="a policy of the configuration without probed_on, probed_by and rounds, as JSON",
     )
     parser.add_argument(
         "--seed", type=int, required=True, help="random seed for ties and random choices"
@@ -141,7 +149,7 @@ def main() -> None:
 
 
 def check_policy(policy) -> dict:
-    """A copy of the policy. Raise a `UserError` if a key or value is unknown."""
+    """A copy of the policy. Raise a `UserError` if a key, the rule or the measure is unknown."""
     keys = set(policy) if isinstance(policy, dict) else set()
     allowed_keys = {"rule", "budget", "threshold", "highest_tier", "by", "calibrated_on"}
     if "rule" not in keys or keys - allowed_keys:

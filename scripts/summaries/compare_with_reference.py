@@ -1,4 +1,5 @@
-"""Compare the gains of a local study with the gains of the study's committed reference, by cell.
+"""Compare the gains of a local study after the last step with the gains of the study's committed
+reference, by cell.
 
     python scripts/summaries/compare_with_reference.py \\
         --tables results/summaries/mini/decomposition_runs.csv \\
@@ -6,7 +7,8 @@
         --output results/agreement/mini.csv
 
 With --run-files, a list of checksums, the column `files` says whether the files of the runs equal
-those of the reference byte for byte, or names the first file that differs or is missing.
+those of the reference byte for byte (compressed files: their content), or names the first file that
+differs or is missing.
 
 Differences are paired by seed. Their 95 % intervals are for new seeds and the same problems
 (src/hardgrpo/analysis/agreement.py).

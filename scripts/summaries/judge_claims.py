@@ -3,10 +3,11 @@ study's numbers.
 
     python scripts/summaries/judge_claims.py --tables results/reference/mini/*.csv \\
         --claims paper/claims.yaml --published results/published \\
-        --conditions '{"first_recipe": "mini", "tasks": {"swaps": {"completion_tokens": 48, "problems": "swaps"}, ...}, "weaker": ["arithmetic"], "own_bases": ["tiny"]}' \\
+        --conditions '{"first_recipe": "mini", "tasks": {"arithmetic": {"completion_tokens": 48, "problems": "arithmetic"}}, "weaker": [], "own_bases": ["steady"]}' \\
         --output paper/mini
 
-The program reads only summary tables, so that a new or changed claim needs no new training run.
+Of a study's results, the program reads only summary tables, so that a new or changed claim needs no
+new training run.
 --conditions is the return value of claim_conditions.conditions as JSON.
 """
 

@@ -1,22 +1,23 @@
 """Train one run with TRL as specified in `spec.yaml`: with GRPO, or on worked solutions (objective:
 sft).
 
-    python scripts/training/train_grpo.py \\
-        --spec results/training/tiny/swaps/mini/hard/seed0/spec.yaml --output some/folder
+    python scripts/training/train_grpo.py --output some/folder \\
+        --spec results/training/steady-seed0/arithmetic/mini/hard/seed0/spec.yaml
 
 The program writes checkpoints/step-N/ (Hugging Face folders), updates.csv (one row per update; with
 a selector or process rewards, one row per sampling step), timing.csv and provenance.json. During
 training, the run's state (optimiser, random numbers, log) is in a folder under --state. The
 folder's name is a hash of the specification, its inputs and the versions of packages. An
-interrupted run resumes from the last complete checkpoint in this folder. Its checkpoints and
-updates.csv equal those of an uninterrupted run bit for bit, unless vLLM samples the rollouts: vLLM
-then draws other random numbers. A finished run removes its state, except with --keep-finished.
+interrupted run resumes from the last complete checkpoint in this folder. On a CPU, its checkpoints
+and updates.csv equal those of an uninterrupted run bit for bit, unless vLLM samples the rollouts:
+vLLM then draws other random numbers. A finished run removes its state, except with --keep-finished.
 
-On SIGTERM (time limit, preemption, scancel) the program finishes the current update, saves its
-state and exits with status 1. The program also saves a state every ten minutes (--save-minutes), in
-case the program is killed without SIGTERM or before the current update ends. If a second program
-is started for the same run, it ends with an error. With --take-over, the second program instead
-makes the first program save its state and stop, and resumes from this state.
+On SIGTERM (time limit, preemption, scancel) during training, the program finishes the current
+update, saves its state and exits with status 1. Before and after the training, SIGTERM ends the
+program at once. The program also saves a state about every ten minutes (--save-minutes), in case
+the program is killed without SIGTERM or before the current update ends. If a second program is
+started for the same run, the second program ends with an error. With --take-over, the second
+program instead makes the first program save its state and stop, and resumes from this state.
 
 With --processes or --gpus above 1, the program starts itself again as several processes (default:
 one per GPU). Without an adapter, accelerate's FSDP2 (the counterpart of DeepSpeed's ZeRO-3) shards
@@ -70,7 +71,7 @@ def main() -> None:
     parser.add_argument(
         "--micro-batch",
         type=int,
-        help="completions or solutions per forward pass of a process (default: the process's share of an update)",
+        help="most completions or solutions per forward pass of a process (default: the process's share of an update; on a CPU, fewer if memory requires)",
     )
     parser.add_argument(
         "--vllm-memory", type=float, default=0.3, help="share of a GPU's memory for vLLM"
@@ -99,7 +100,7 @@ def main() -> None:
         "--save-minutes",
         type=float,
         default=10,
-        help="minutes between saves of the state, in case the program is killed without warning (default: %(default)s)",
+        help="least minutes between saves of the state, in case the program is killed without warning (default: %(default)s)",
     )
     parser.add_argument(
         "--keep-finished",
@@ -135,7 +136,7 @@ def main() -> None:
         node.check_driver()
     if args.track != "none" and importlib.util.find_spec(TRACKERS[args.track]) is None:
         raise errors.UserError(
-            f"track: {args.track} needs the package {TRACKERS[args.track]}: {sys.executable} -m pip install --require-hashes --no-deps -r envs/tracking.lock"
+            f"track: {args.track} needs the package {TRACKERS[args.track]}: {sys.executable} -m pip install --require-hashes --no-deps -r envs/tracking.lock (this lock lacks tensorboardX, which `make setup` and `make gpu` install)"
         )
     provenance.check_manifest(spec.model_folder)
     if spec.continues:

@@ -1,8 +1,7 @@
 """Write `spec.yaml`, the full specification of a run (model, task, subset, recipe, seed), for
 train_grpo.py.
 
-    python scripts/training/write_spec.py --run '{...}' \\
-        --output results/training/tiny/swaps/mini/hard/seed0/spec.yaml
+    python scripts/training/write_spec.py --run '{...}' --output spec.yaml
 """
 
 from hardgrpo.runtime import errors, files

@@ -125,7 +125,9 @@ def test_the_program_compares_the_committed_miniature_with_itself(tmp_path):
         "leaves_zero_out must be written as 0, because show_results.py reads 0 or 1"
     )
     output_text = show(Path(output), tmp_path)
-    assert "Every gain equals that of the reference" in output_text and output in output_text
+    assert (
+        "Every compared gain equals that of the reference" in output_text and output in output_text
+    )
     assert (
         "0 of 5 intervals exclude 0" in output_text
         and "Not compared" not in output_text

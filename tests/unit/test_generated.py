@@ -246,7 +246,7 @@ def test_every_generated_text_is_tokenized_and_decoded_without_loss(family, seed
     [
         (
             {"family": "swaps", "objects": [3]},
-            "'length' of its source is None, expected a list of numbers",
+            "'length' of its source is None, expected a list of whole numbers",
         ),
         (
             {"family": "arithmetic", "length": []},

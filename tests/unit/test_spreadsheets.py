@@ -306,7 +306,7 @@ def test_recordings_and_trajectories_are_checked_like_problems(tmp_path):
     check_refusal(
         in_process.run(tmp_path, "compare_choices", *choices),
         "R.jsonl: row 15: the number of completions is 1",
-        "as many as in row 1 (2)",
+        "equally many in all rows (row 1 has 2)",
     )
     completions = [json.dumps({"id": f"x{n}", "sample": 0, "completion": "1"}) for n in range(7)]
     (tmp_path / "C.jsonl").write_text("\n".join(["", *completions]))

@@ -376,7 +376,7 @@ def test_a_problem_with_an_unreadable_answer_stays_in_the_task_but_is_neither_me
     done = prepare(tmp_path, FILES, "mine.jsonl", grader="number_lenient")
     assert done.returncode == 0 and len(files.read_jsonl(tmp_path / "P.jsonl", {})) == 200
     assert (
-        "1 of 200 problems: 'mine-train-0042' (none); probes, subsets and tests leave these problems out"
+        "1 of 200 problems: 'mine-train-0042' (none); pass rates, subsets (except subsets by signals) and tests leave these problems out"
         in done.stdout
     )
     answered = [

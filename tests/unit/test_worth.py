@@ -1,13 +1,15 @@
 """The page "Was it worth it?": its verdicts, and their agreement with docs/which-prompts.csv."""
 
+import json
 from math import nan
 from types import SimpleNamespace
 
 import pandas as pd
 import pytest
 
+import fork_server
 import project_config
-from conftest import ROOT
+from conftest import ROOT, path_of
 from hardgrpo.analysis import random_choice, summaries
 from hardgrpo.analysis.arms import label
 from hardgrpo.report import registry, worth
@@ -115,3 +117,20 @@ def test_the_page_of_worth_and_the_table_of_choices_give_the_same_verdict():
                 ), (study, name)
                 compared += 1
     assert compared > 20
+
+
+@pytest.mark.parametrize(
+    ("prices", "words"),
+    [
+        ({"gpus": {}, "label": {}}, "--prices: gpu_hour is missing"),
+        ({"gpu_hour": 1, "gpus": {"other": {}}, "label": {}}, "gpus has no model steady"),
+    ],
+)
+def test_prices_that_do_not_fit_the_tables_are_reported(tmp_path, prices, words):
+    design = json.dumps(designs.design(ResolvedStudy.of(CONFIG, "mini")))
+    tables = sorted(map(str, (ROOT / paths.reference("mini")).glob("*.csv")))
+    arguments = ["--tables", *tables, "--study", design, "--prices", json.dumps(prices)]
+    output = tmp_path / "worth.html"
+    done = fork_server.run(path_of("write_worth"), [*arguments, "--output", str(output)], tmp_path)
+    assert done.returncode == 1 and words in done.stderr, done.stderr
+    assert "Traceback" not in done.stderr and not output.exists()

@@ -51,7 +51,8 @@ def csv_of(header, number, answer=lambda n: ""):
 def test_prompts_without_answers_become_a_file_to_annotate(choose, model_server):
     plan = choose(csv_of("name,Prompt,Gold", 12), "--budget", "3", "--price", "1", "4", "--dry-run")
     assert (
-        plan.returncode == 0 and "12 prompts in column 'Prompt', without answers" in plan.stdout
+        plan.returncode == 0
+        and "12 prompts in column 'Prompt', answers missing in some or all rows" in plan.stdout
     ), plan.stderr
     assert (
         "at most 12 requests" in plan.stdout

@@ -294,7 +294,7 @@ def test_calibration_without_finished_jobs_is_refused(world):
         check=False,
     )
     assert done.returncode == 1
-    assert done.stderr.startswith("error: results: no provenance.json of a finished job")
+    assert done.stderr.startswith("error: results: no provenance of a finished job")
 
 
 @pytest.mark.chromium

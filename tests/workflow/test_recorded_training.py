@@ -118,7 +118,7 @@ def test_a_malformed_or_missing_trajectory_is_reported(followed):
     )
     dry_run = followed.snakemake("-n", "explorer", "--config", STUDY)
     assert (
-        "studies.trajectories has no completions, so there is nothing to explore"
+        "study trajectories has no completions, so there is nothing to explore"
         in dry_run.stdout + dry_run.stderr
     )
 

@@ -191,8 +191,8 @@ def change_row(number, **fields):
         (change_row(2, answer="5"), ROWS, "before.jsonl: the answer of prompt 'q2' is '5', elsewhere '4'"),
         (without(ROWS, "answer"), without(ROWS, "answer"), "before.jsonl: 12 of 12 prompts have no answer in before.jsonl, after.jsonl"),
         (change_row(2, answer=None), without(ROWS, "answer"), "before.jsonl: 1 of 12 prompts have no answer in before.jsonl, after.jsonl, the first is 'q2'"),
-        (rows_of(lambda n: 2, form=str), rows_of(lambda n: 2, form=str), "before.jsonl: no completion states an answer in a form that a grader knows; expected \\boxed{ANSWER} or #### ANSWER"),
-        ([row | {"answer": "x y z ?"} for row in ROWS], without(ROWS, "answer"), "before.jsonl: no grader can read the answers, for example 'x y z ?'"),
+        (rows_of(lambda n: 2, form=str), rows_of(lambda n: 2, form=str), "before.jsonl, after.jsonl: none of 24 completions states an answer in a form that a grader knows; expected \\boxed{ANSWER} or #### ANSWER"),
+        ([row | {"answer": "x y z ?"} for row in ROWS], without(ROWS, "answer"), "before.jsonl: no grader fits the answers (tried: choice_letter, number_lenient, final_word for single words, math if installed); the first answer is 'x y z ?'"),
     ],
 )  # fmt: skip
 def test_a_wrong_recording_is_reported(read_recordings, before, after, words):

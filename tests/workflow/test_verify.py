@@ -160,6 +160,14 @@ def test_a_missing_table_is_reported(world):
     assert "Traceback" not in output and "UserError" not in output
 
 
+def test_checks_that_cannot_be_imported_are_reported_with_their_error(world):
+    judge(world)
+    world.edit("scripts/paper/checks/test_raw_files.py", lambda text: f"import nonexistent\n{text}")
+    status, output = verify_program(world)
+    assert status == 1 and output.splitlines()[-1].startswith("error: "), output
+    assert "the checks did not run: ModuleNotFoundError: No module named 'nonexistent'" in output
+
+
 def judge(world) -> None:
     done = world.snakemake("paper/mini/claims.csv")
     assert done.returncode == 0, done.stdout + done.stderr

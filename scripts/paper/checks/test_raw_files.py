@@ -2,7 +2,8 @@
 run by scripts/paper/verify.py.
 
 The checks read a sample of the evaluations and completions, drawn with the study's name as seed,
-and all recordings and training logs.
+all recorded completions of base models on the test of the task, and the training logs of each arm
+that has all its logs.
 """
 
 from conftest import at, check, close, rows_of
@@ -62,7 +63,7 @@ def raw(arguments, study, runs, require_local_tables) -> list[tuple]:
             if all(path.exists() for pair in pairs for path in pair):
                 cells.append((model, task, policy, recipe, test, pairs))
     if not cells:
-        pytest.skip("there are no evaluation files (results/evaluation)")
+        pytest.skip("no arm has all its evaluation files (results/evaluation)")
     return [
         (*keys, [tuple(map(graded, pair)) for pair in pairs])
         for *keys, pairs in sample(arguments, cells, CELLS, "cells")
@@ -153,6 +154,15 @@ def test_intervals_agree_with_the_completions(tables, raw):
     check(failures)
 
 
+def require_graders(arguments, task_names: list[str]) -> None:
+    """Skip the check if the grader of a task needs a package that is not installed."""
+    for name in dict.fromkeys(task_names):
+        try:
+            graders.check_grader(arguments.graders[name])
+        except UserError as error:
+            pytest.skip(str(error))
+
+
 def test_grades_agree_with_the_completions(arguments, study, require_local_tables):
     """A sample of completions, graded again, gets the grades of the evaluation files."""
     pairs = []
@@ -162,14 +172,12 @@ def test_grades_agree_with_the_completions(arguments, study, require_local_table
             pairs.append((Path(path), texts))
     if not pairs:
         pytest.skip("there are no files of completions (results/evaluation/**/*.jsonl.gz)")
+    sampled_pairs = sample(arguments, pairs, FILES, "files")
+    require_graders(arguments, [path.name.removesuffix(".csv.gz") for path, _ in sampled_pairs])
     failures = []
-    for path, texts in sample(arguments, pairs, FILES, "files"):
+    for path, texts in sampled_pairs:
         task = path.name.removesuffix(".csv.gz")
         grader = arguments.graders[task]
-        try:
-            graders.check_grader(grader)
-        except UserError as error:
-            pytest.skip(str(error))
         answers = {
             problem["id"]: problem["answer"]
             for problem in tasks.read_problems(paths.problems(task, "test"))
@@ -211,7 +219,10 @@ def test_grades_agree_with_the_recordings(arguments, study, runs, require_local_
     if not recorded:
         pytest.skip("the study has no recordings")
     if not recordings:
-        pytest.skip("the files of the recordings are missing")
+        pytest.skip(
+            "no recording of a base model has its file, its evaluation and its test problems"
+        )
+    require_graders(arguments, [task for *_, task in recordings])
     failures = []
     for path, recording, task in recordings:
         problems = tasks.read_problems(paths.problems(task, "test"))
@@ -241,7 +252,7 @@ def test_summaries_agree_with_the_training_logs(tables, runs, require_local_tabl
                 list(csv.DictReader(io.StringIO(files.read_text(path)))) for path in log_paths
             ]
     if not logs:
-        pytest.skip("there are no training logs (results/training)")
+        pytest.skip("no arm has all its training logs (results/training)")
     failures = []
     for _, place, row in rows_of(tables, "learnable"):
         if updates := logs.get((row["model"], row["task"], row["policy"], row["recipe"])):

@@ -30,7 +30,7 @@ MEANS = {
     "spent": POOLED | {"updates", "rollouts", "labels"},
     "rollouts": POOLED | {"updates", "labels"},
 }
-MAY_BE_ZERO = {"labels"}  # the majority reward needs no labels
+MAY_BE_ZERO = {"labels"}  # only the reward `correct` needs labels for training
 MUST_BE_KNOWN = COUNTS | {"accuracy", "gain", "difference", "finishing", "correctness"}
 MUST_BE_KNOWN |= {"pass", "learnable", "pass_rate"}
 
@@ -230,7 +230,7 @@ def test_tables_agree(tables):
 
 
 def test_paired_differences(tables):
-    """Paired differences equal the differences of the tables' means."""
+    """Paired differences and trends over tiers equal the differences of the tables' means."""
     failures = []
     key = lambda row: (row["model"], row["task"], row["eval_task"], row["arm"])
     rows = lambda name, *key_columns: {

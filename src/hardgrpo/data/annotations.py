@@ -27,8 +27,9 @@ def read(
     """The answers in `column` of a file, matched by id to `problems`, the problems of the file
     `pool`.
 
-    Raise a `UserError` that names the rows without a matching problem or with an answer that the
-    grader cannot read.
+    Raise a `UserError` that names the rows with a repeated id, without a matching problem, or with
+    an answer that the grader cannot read or that a spreadsheet has changed. Raise a `UserError`
+    also if no row has an answer.
     """
     content = sources.read(path)
     is_table = content.form is not None
@@ -90,7 +91,8 @@ def _check_columns(path: str, place: str, row: dict, column: str, is_table: bool
 
 class Matching:
     """Matches rows to problems. A spreadsheet may have changed ids that look like numbers: 0007
-    becomes 7."""
+    becomes 7. If a row still has an id that a spreadsheet would have changed, or if the file is not
+    a table, all ids are matched exactly."""
 
     def __init__(self, problems: list[dict], ids: list[str], is_table: bool, pool: str | Path):
         self.questions = {
@@ -115,7 +117,7 @@ class Matching:
             ] or candidates
         if len(candidates) > 1:
             problem = f"id '{text}' may be {' or '.join(map(repr, candidates[:3]))}"
-            remedy = f"a spreadsheet drops leading zeros: write the ids as in {self.pool}"
+            remedy = f"a spreadsheet drops leading zeros and rounds long numbers: format the column as text and write all ids as in {self.pool}"
             raise RowError(path, place, problem, remedy)
         if not candidates and text in self.questions:
             return text
@@ -123,7 +125,7 @@ class Matching:
             problem = f"id '{text}' is not in the pool ({self.pool})"
             remedy = "do not change the ids of the rows to annotate"
             if self.is_table and any(map(str.isdigit, text)):
-                remedy += ". A spreadsheet drops leading zeros, rounds long numbers and converts ids like 1-2 to dates: format the column as text"
+                remedy += ". A spreadsheet drops leading zeros, rounds long numbers and converts ids like 1-2 to dates: format the column as text and write the ids again"
             raise RowError(path, place, problem, remedy)
         if candidates != [text]:
             self.changed.append(f"'{text}' is '{candidates[0]}'")
@@ -162,7 +164,8 @@ def _is_doubtful(answer: str, form: spreadsheets.Form) -> bool:
 
 def spreadsheet_warnings(problems: list[dict], paths: list[str], grader: str) -> list[str]:
     """Warnings about reference answers that a spreadsheet may have changed. `paths` are the files
-    of the problems; without a table among these files, there are no warnings."""
+    of the problems. There are no warnings without a table among these files, and for TEXTUAL
+    graders."""
     forms = [spreadsheets.read(path).form for path in paths if spreadsheets.is_table(path)]
     form = next((form for form in forms if form.delimiter != ","), forms[0] if forms else None)
     if form is None or grader in TEXTUAL:

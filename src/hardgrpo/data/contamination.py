@@ -45,8 +45,8 @@ class Match:
 
     index: int
     reference_index: int
-    # number of n-grams that both questions contain, divided by the number of n-grams of the question
-    # that has fewer; 1.0 for equal questions
+    # number of n-grams that both questions contain (without boilerplate), divided by the number of
+    # all n-grams of the question that has fewer; 1.0 for equal questions
     share: float
     equal: bool
 
@@ -58,7 +58,7 @@ class Match:
 
 def normalize(question: str) -> str:
     """The words, numbers and symbols of a question, casefolded, without punctuation, separated by
-    single spaces."""
+    single spaces. A text of punctuation alone is only stripped."""
     text = unicodedata.normalize("NFKC", question).casefold().translate(DASHES).replace("\\$", "$")
     text = FACTORIAL.sub(" factorial ", HYPHEN.sub(" ", text))
     return (
@@ -69,11 +69,11 @@ def normalize(question: str) -> str:
 
 def find_matches(questions: Sequence[str], references: Sequence[str] | None = None) -> list[Match]:
     """At most one match for each question: an equal question of `references` if possible, else the
-    question of `references` that shares the most n-grams.
+    question of `references` with the largest share (`Match.share`).
 
     Without `references`, each question is compared with the questions before it. A question that
-    shares no n-gram has no match. Matches are in descending order of the share; matches of equal
-    questions come first.
+    equals no other question and shares no n-gram, apart from boilerplate, has no match. Matches of
+    equal questions come first; the others are in descending order of the share.
     """
     equal_matches = _equal_matches(questions, references)
     near_matches: dict[int, Match] = {}
@@ -160,7 +160,8 @@ def _ngram_matches(
     words: list[list[str]], rows: np.ndarray, split: int | None, ngram_words: int
 ) -> list[Match]:
     """The best match of each of `rows` among the texts from index `split` on or, without `split`,
-    among the texts before the row."""
+    among the texts before the row. Rows that share no n-gram, apart from boilerplate, have no
+    match."""
     counts = _ngram_counts(words, ngram_words)
     sizes = np.asarray(counts.sum(axis=1)).ravel()
     document_counts = np.asarray(counts.sum(axis=0)).ravel()
@@ -192,7 +193,9 @@ def _ngram_matches(
 
 def _ngram_counts(words: list[list[str]], ngram_words: int):
     """Sparse matrix (texts, distinct n-grams): 1 where a text contains an n-gram."""
-    from scipy import sparse  # not in the environment that prepares tasks on GPU nodes
+    # Imported here, because prepare_task.py also runs where scipy is not installed: in the image of
+    # envs/training.def.
+    from scipy import sparse
 
     number: dict[str, int] = {}
     encoded = [

@@ -30,8 +30,8 @@ def read_rows(path: str | Path, name: str | None = None, split: str | None = Non
 
 
 def read(path: str | Path, name: str | None = None, split: str | None = None) -> Rows:
-    """The rows of a local file (JSON Lines, CSV, TSV, BIG-Bench-Hard's JSON), or of a split of a
-    downloaded dataset.
+    """The rows of a local file (JSON Lines, CSV, TSV, BIG-Bench-Hard's JSON), or of a split of the
+    dataset in a folder.
 
     `name` is the dataset's configuration. Raise a `UserError` if the file has no rows or cannot be
     read.
@@ -92,8 +92,8 @@ def choose_rows(
     """[(row number from 0, row)] of the rows that the task's `rows` (`only`, `except`, `every`,
     `first`, `draw`) select.
 
-    Raise a `UserError` for a number beyond the last row, and if `draw` exceeds the number of rows
-    to draw from.
+    Raise a `UserError` if `only` or `except` has a number beyond the last row, and if `draw`
+    exceeds the number of rows to draw from.
     """
     selection = selection or {}
     indices = [*selection.get("only", []), *selection.get("except", [])]
@@ -152,8 +152,8 @@ def _math(row: dict) -> dict:
 
 
 def _last_box(solution: str) -> str | None:
-    """The content of a solution's last box. MATH writes a few boxes as `\\fbox{2}` or `\\boxed
-    2`."""
+    """The content of a solution's last box. MATH writes a few boxes as `\\fbox{2}` or `\\boxed 2`.
+    The form `\\boxed 2` counts only if no box has braces."""
     from hardgrpo.grading.graders import last_box
 
     unbraced = re.findall(r"\\boxed\s+([^\s$]+)", solution)
@@ -191,7 +191,7 @@ def solution(row: dict, format: str, columns: dict, statement: str, location: st
         text = row.get(columns.get("solution"))
     if not isinstance(text, str) or not text.strip():
         name, (path, _, place) = columns.get("solution", "solution"), location.rpartition(": ")
-        remedy = "add the solution, take the row out, or name another column"
+        remedy = "add the solution, take the row out, or (in a source without `format`) name another column"
         raise RowError(path, place, f"no worked solution in column '{name}'", remedy)
     return text.strip()
 
@@ -211,7 +211,7 @@ def as_problem(
     place: str | None = None,
 ) -> dict:
     """The problem in a row: question, answer (None if missing and not needed), tier, and id (if
-    any). Raise a `RowError` for an unusable row.
+    any). Raise a `RowError` for an unusable row, and a `UserError` for a table that lacks a column.
 
     `number` counts rows from 0. `place` is the row's place in the file (default: computed from
     `number` and the header of a table).
@@ -245,8 +245,8 @@ def as_problem(
     if needs_answer and (problem["answer"] is None or not str(problem["answer"]).strip()):
         raise row_error(
             "the answer is missing",
-            "add the answer, take the row out, or set the task's `labelled` to false (if nobody has given"
-            " answers yet: `.venv/bin/snakemake subset` chooses the prompts to annotate)",
+            "add the answer, take the row out, or set the task's `labelled` to false (for a train split to which nobody has given"
+            " answers yet: `.venv/bin/snakemake subset` chooses the prompts to annotate; a test split needs all answers)",
         )
     return problem
 

@@ -1,9 +1,9 @@
 """Read and write tables for people and spreadsheets, and recognise cells that a spreadsheet has
 changed.
 
-The cells of a table are separated by commas, semicolons, tabs or vertical bars. Spreadsheets write
-semicolons in countries where the comma is the decimal mark. The project's own tables have commas,
-see `files.read_cells`.
+The cells of a table are separated by commas, semicolons, tabs, vertical bars, or the character that
+a first line `sep=` names. Spreadsheets write semicolons in countries where the comma is the decimal
+mark. The project's own tables have commas, see `files.read_cells`.
 """
 
 import collections
@@ -90,7 +90,8 @@ def delimiter_of(text: str, delimiters: tuple[str, ...] = DELIMITERS) -> str:
 
     If several delimiters split the header, the criteria are, in this order: the share of rows with
     as many cells as the header, the number of cells in the header, and the order of `delimiters`.
-    `csv.Sniffer` would take semicolons in a question for delimiters.
+    The result is the first of `delimiters` if none splits the header, or if less than half of the
+    rows fit the best delimiter. `csv.Sniffer` would take semicolons in a question for delimiters.
     """
     start = text[:LONGEST_HEADER]
     widths = {
@@ -177,7 +178,7 @@ NUMBER = re.compile(r"[+-]?[\d.]+")
 
 def escape_formulas(cell: object) -> str:
     """Prefix formulas with an apostrophe, so that a spreadsheet shows them as text instead of
-    computing them."""
+    computing them. Numbers with a sign get no apostrophe."""
     text = str(cell)
     body = text.lstrip(START)
     start = text[: len(text) - len(body)]
@@ -197,7 +198,7 @@ def unescape_formulas(cell: str) -> str:
 
 # An id as displayed by a spreadsheet that interprets the id as a number.
 SHOWN_NUMBER = re.compile(r"[+-]?\d{1,40}([.,]\d{1,40})?(E[+-]?\d{1,3})?", re.ASCII | re.IGNORECASE)
-# ids that a spreadsheet changes
+# numeric ids that a spreadsheet would change
 WOULD_CHANGE = re.compile(r"[+-]?0\d.*|\+.*|\d{16,}|[+-]?\d+\.\d*0", re.ASCII)
 DIGITS = 15  # significant digits of a number in a spreadsheet
 

@@ -27,8 +27,9 @@ FAMILIES = {
     "shuffled_objects": lambda rng, source: generated.draw_shuffled_objects(rng, source["objects"]),
     "facts": lambda rng, source: generated.draw_fact(rng, source["seed"]),
 }
-# The grader may fail to read up to this share of the reference answers. Problems with these answers
-# are left out.
+# The grader may fail to read up to this share of the reference answers: see `readable_problems`.
+# The same limit applies to rejected worked solutions, and to prompts that are too long
+# (fit_prompts.py).
 UNREADABLE_SHARE = 0.01
 
 
@@ -56,8 +57,8 @@ def prepare_with_places(
 
 
 def is_same_answer(grader: str | None, answer: str | None, other_answer: str | None) -> bool:
-    """Whether a grader treats two reference answers as equal or, without a grader, whether their
-    texts are equal. None counts as equal to any answer."""
+    """Whether two reference answers are equal by a grader's lenient rule or, without a grader,
+    whether their texts are equal. None counts as equal to any answer."""
     if answer is None or other_answer is None or answer.strip() == other_answer.strip():
         return True
     if grader is None:
@@ -94,8 +95,8 @@ def problems_with_rows(
             f"{', '.join(map(str, paths))}: {len(rows)} problems, but the {split} split of task '{task}' has {expected_count};"
             " the file is truncated or is another version; get the pinned version"
         )
-    # Tasks on the same dataset have the same ids, so that their samples are drawn with the same
-    # random numbers and can be paired by problem.
+    # Tasks on the same rows of a dataset have the same ids, so that their samples are drawn with
+    # the same random numbers and can be paired by problem.
     stem = parts[0]["dataset"].rpartition("/")[2] if source["kind"] == "hub" else task
     row_format, columns = source.get("format", "columns"), source.get("columns", {})
     problems, places, origins, row_errors = [], [], [], []
@@ -127,7 +128,7 @@ def problems_with_rows(
     refuse_rows(row_errors)
     if not problems:
         raise UserError(
-            f"task {task}: no problems are left in the {split} split; check `rows` and `keep` in the task's source"
+            f"task {task}: no problems are left in the {split} split; check `rows` and `keep` in the task's source, and that the rows of the files are not empty"
         )
     problems = _check_problems(problems, places, labelled)
     return [(problem, *origin) for problem, origin in zip(problems, origins)]
@@ -154,14 +155,15 @@ def readable_problems(problems: list[dict], grader: str, path: str | Path) -> li
             f"{fault}; choose another grader for the task or correct the answers{point}"
         )
     print(
-        f"warning: {printable(fault)}; probes, subsets and tests leave these problems out",
+        f"warning: {printable(fault)}; pass rates, subsets (except subsets by signals) and tests leave these problems out",
         flush=True,
     )
     return readable
 
 
 def generate_problems(task: str, source: dict, wanted_split: str) -> list[dict]:
-    """The problems of a split of a generated task. Raise a `UserError` for a malformed source.
+    """The problems of a split of a generated task. Raise a `UserError` for a malformed source, and
+    if the source does not give enough different questions.
 
     The test split continues the draws of the train split. Questions that were drawn before are
     discarded, so no question is in both splits.
@@ -173,7 +175,7 @@ def generate_problems(task: str, source: dict, wanted_split: str) -> list[dict]:
     for key in ("seed", *SPLITS[: SPLITS.index(wanted_split) + 1]):
         if type(source.get(key)) is not int:
             raise UserError(
-                f"task {task}: '{key}' of its source is {source.get(key)!r}, expected a number"
+                f"task {task}: '{key}' of its source is {source.get(key)!r}, expected a whole number"
             )
     for key in LISTS[source["family"]]:
         value = source.get(key)
@@ -183,7 +185,7 @@ def generate_problems(task: str, source: dict, wanted_split: str) -> list[dict]:
             or not all(type(number) is int for number in value)
         ):
             raise UserError(
-                f"task {task}: '{key}' of its source is {value!r}, expected a list of numbers"
+                f"task {task}: '{key}' of its source is {value!r}, expected a list of whole numbers"
             )
     rng = random.Random(f"{source['family']}:{source['seed']}")
     draw, questions, splits = FAMILIES[source["family"]], set(), {}
@@ -220,8 +222,8 @@ def generate_problems(task: str, source: dict, wanted_split: str) -> list[dict]:
 
 
 def read_problems(path: str | Path, needs_answer: bool = True) -> list[dict]:
-    """The problems of a file. Raise a `UserError` that names the row if an id is not unique or a
-    needed answer is empty."""
+    """The problems of a file. Raise a `UserError` that names the row if a key is missing, an id is
+    not unique or a needed answer is empty."""
     keys = {"id": (str, int), "question": str} | (
         {"answer": (str, int, float)} if needs_answer else {}
     )

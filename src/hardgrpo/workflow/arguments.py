@@ -1,7 +1,7 @@
 """Parameters of rules: functions that map the wildcards of a job to arguments of the job's program.
 
-Snakemake compares parameters as text and runs a job again when a parameter differs. JSON in an
-argument therefore has sorted keys.
+Snakemake compares parameters as text and runs a job again when a parameter differs. A part of the
+configuration that is written as JSON therefore has sorted keys.
 """
 
 import json
@@ -37,8 +37,9 @@ class Arguments(Entries):
 
     def code(self, program: str, *modules: str) -> str:
         """Checksum of a program of scripts/, of the modules that the program loads by name
-        (`modules`), and of all project code that the program and these modules import. Cheap rules
-        have this parameter, so that they run again when their code changes."""
+        (`modules`), and of all project files that the program and these modules import or name
+        (`code_files.files_of`). Most cheap rules on whose output no training depends have this
+        parameter, so that they run again when their code changes."""
         library = [code_files.SOURCE / f"hardgrpo/{module}.py" for module in modules]
         return code_files.checksum(Path(self.workflow.basedir) / "scripts" / program, *library)
 
@@ -145,8 +146,8 @@ class Arguments(Entries):
         )
 
     def recording_code(self, wildcards: Wildcards) -> str:
-        """For recordings, the checksum of the program that measures difficulty. Empty for models
-        with weights, so that a change of this program does not rerun their trainings."""
+        """For recordings, the checksum of the program that measures difficulty. Empty for other
+        models, so that a change of this program does not rerun their trainings."""
         return (
             self.code("probe/measure_difficulty.py")
             if wildcards.model in self.names.recorded

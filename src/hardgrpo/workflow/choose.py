@@ -1,5 +1,6 @@
-"""`hardgrpo choose`: choose which prompts of a file to annotate, by the completions of a model
-behind a server. The command writes the configuration itself."""
+"""`hardgrpo choose`: choose which prompts of a file to annotate (if all prompts have answers: to
+train on), by the completions of a model behind a server. The command writes the configuration
+itself."""
 
 import argparse
 from pathlib import Path
@@ -20,7 +21,7 @@ DEFAULT_GRADER = "number_lenient"  # if a prompt has no answer
 def add_command(commands) -> None:
     choose = commands.add_parser(
         "choose",
-        help="choose which prompts to annotate, by the completions of a model behind a server",
+        help="choose which prompts to annotate or train on, by the completions of a model behind a server",
     )
     choose.set_defaults(run=run)
     choose.add_argument("prompts", help="file with one prompt in each row: JSON Lines, CSV or TSV")
@@ -40,7 +41,9 @@ def add_command(commands) -> None:
         help="prices of a million input tokens and of a million output tokens",
     )
     choose.add_argument(
-        "--most-money", type=float, help="stop before the requests cost more than this"
+        "--most-money",
+        type=float,
+        help="stop before the requests cost more than this; needs --price",
     )
     choose.add_argument(
         "--samples", type=int, default=5, help="completions per prompt (default: %(default)s)"
@@ -54,7 +57,7 @@ def add_command(commands) -> None:
     choose.add_argument(
         "--question",
         metavar="COLUMN",
-        help="column of prompts (default: a column with a usual name)",
+        help="column of prompts (default: a column with a usual name, or the only column)",
     )
     choose.add_argument(
         "--answer",
@@ -70,12 +73,12 @@ def add_command(commands) -> None:
         "--format",
         choices=[*settings.TRAINER_FILES, "csv"],
         default="csv",
-        help="also write the chosen prompts in this trainer's format; csv (default): write only the chosen rows of the file",
+        help="also write the chosen prompts in this trainer's format, if every prompt has an answer; csv (default): write only the chosen rows, in the format of the file",
     )
     choose.add_argument(
         "--dry-run",
         action="store_true",
-        help="write the configuration and print the largest number of requests and estimates of tokens and money, but send no request",
+        help="write the configuration, print the largest numbers of requests (if none is repeated) and of sampled tokens, and estimates of the prompts' tokens and of the money; send no request",
     )
 
 
@@ -131,7 +134,11 @@ def describe_choice(args: argparse.Namespace) -> dict:
     }
     print(
         f"{len(rows)} prompts in column '{errors.printable(question)}', "
-        + (f"answers in column '{errors.printable(answer)}'" if is_labelled else "without answers")
+        + (
+            f"answers in column '{errors.printable(answer)}'"
+            if is_labelled
+            else "answers missing in some or all rows"
+        )
         + f", grader {grader}",
         flush=True,
     )

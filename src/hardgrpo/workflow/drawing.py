@@ -221,7 +221,7 @@ class Drawing:
     def crate(self, study: str) -> str:
         """The crate; for an analysis a message, which Snakemake reports as a missing file."""
         if self.studies[study].is_analysis:
-            return f"config.yaml: analyses.{study} has no runs, so there is no crate"
+            return f"analysis {study} has no runs, so there is no crate"
         return f"paper/{study}/crate.zip"
 
     def agreement(self, study: str) -> list[str]:

@@ -158,7 +158,7 @@ class InputFiles(Entries):
         return paths.subset_of_run(self._run(wildcards), self._policy(wildcards))
 
     def training_extras(self, wildcards: Wildcards) -> list[str]:
-        """Further inputs that some runs need: worked solutions, the pool's questions, or (for a
+        """Further inputs that some runs need: worked solutions, the pool's questions, and (for a
         second round) the checkpoints of the first round."""
         extras = list(paths.more_inputs(wildcards.task, self._recipe(wildcards)).values())
         if wildcards.policy not in self.names.policies_in_rounds:
@@ -310,8 +310,7 @@ class InputFiles(Entries):
 
     def _original_checkpoints(self, model: str, task: str, policy: str) -> dict[int, str]:
         """{step: name in the repository} of a run's checkpoints, from inputs.lock and from the
-        folder `local`, in the order of steps. Empty files are left out and logged (HE has two empty
-        files)."""
+        folder `local`, in the order of steps. Empty files are left out and logged."""
         source, pattern = self._source(model), self._recording(model, task)["runs"][policy]
         pinned = self._pinned_originals(source)
         before, after = pattern.split("{step}")

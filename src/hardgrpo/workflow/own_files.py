@@ -31,6 +31,7 @@ ANSWER_COLUMNS = (
 # in the order in which they are tried
 GRADERS = ("choice_letter", "number_lenient", "final_word", "math")
 READABLE_SHARE = 0.99
+NO_GRADER = "no grader fits the answers (tried: choice_letter, number_lenient, final_word for single words, math if installed)"
 
 
 def check_clone() -> None:
@@ -86,7 +87,8 @@ def columns_of(rows: list[dict]) -> list[str]:
 
 
 def readers(answers: list[str]) -> Iterator[str]:
-    """The graders that read almost all answers, in the order of GRADERS."""
+    """The graders that read almost all answers, in the order of GRADERS. `math` is left out if
+    Math-Verify is not installed."""
     for name in GRADERS:
         # `final_word` would read the formula x^2 as a word
         if name == "final_word" and not all(map(str.isalpha, answers)):
@@ -104,7 +106,7 @@ def find_grader(path: str, answers: list[str]) -> str:
     name = next(readers(answers), None)
     if name is None:
         raise UserError(
-            f"{path}: no grader can read the answers, for example {answers[0][:60]!r}; name a grader with --grader, or leave the answers out"
+            f"{path}: {NO_GRADER}; the first answer is {answers[0][:60]!r}; name a grader with --grader, or leave the answers out"
         )
     return name
 

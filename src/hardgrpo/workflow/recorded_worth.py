@@ -85,7 +85,7 @@ def add_command(commands) -> None:
         "--problems", help="file of ids, questions and answers, if the recordings have no answers"
     )
     for name, what in (
-        ("id", "ids of the prompts"),
+        ("id", "ids of the prompts; if there is none, the questions are the ids"),
         ("question", "questions"),
         ("answer", "reference answers"),
         ("completion", "completions: a text, or a list of texts"),
@@ -104,7 +104,7 @@ def add_command(commands) -> None:
     worth.add_argument(
         "--grader",
         choices=list(graders.GRADERS),
-        help="default: the grader that finds an answer in the most completions",
+        help="default: of the graders that can read the reference answers, the one that finds an answer in the most completions",
     )
 
 
@@ -250,7 +250,8 @@ def check_comparable(before: Recording, after: Recording) -> None:
 
 def find_problems(before: Recording, after: Recording, args: argparse.Namespace) -> list[dict]:
     """[{id, question, answer}] of the recorded prompts, in the order of `before`. Raise a
-    `UserError` if a prompt has no answer, different answers or different questions."""
+    `UserError` if a prompt has no answer, two different answers, or different questions in the two
+    recordings. The questions of --problems are used only where the recordings have none."""
     questions, answers, places = dict(after.questions), dict(after.answers), [after.path]
     for key, question in before.questions.items():
         if questions.setdefault(key, question) != question:
@@ -293,8 +294,8 @@ def read_problems(path: str, args: argparse.Namespace) -> tuple[dict[str, str], 
     id_column = find_column(path, columns, id_option, ID_COLUMNS) or question
     if id_column is None or answer is None:
         raise UserError(
-            f"{path}: expected a column of ids or questions ({', '.join(ID_COLUMNS[:2])}, {', '.join(own_files.QUESTION_COLUMNS[:2])}) and"
-            f" a column of answers, which --answer can name; the columns are {', '.join(map(str, columns))}"
+            f"{path}: expected a column of ids or questions (such as {ID_COLUMNS[0]} or {own_files.QUESTION_COLUMNS[0]}; --id or --question can name it) and"
+            f" a column of answers (--answer can name it); the columns are {', '.join(map(str, columns))}"
         )
     return (
         texts_by_id(path, rows, id_column, question) if question else {},
@@ -325,7 +326,7 @@ def find_grader(problems: list[dict], before: Recording, after: Recording) -> st
         candidates.append("final_number")
     if not candidates:
         raise UserError(
-            f"{before.path}: no grader can read the answers, for example {answers[0][:60]!r}; name a grader with --grader"
+            f"{before.path}: {own_files.NO_GRADER}; the first answer is {answers[0][:60]!r}; name a grader with --grader"
         )
     pairs = [
         (recording.records[key].completions[0], answer)
@@ -341,7 +342,7 @@ def find_grader(problems: list[dict], before: Recording, after: Recording) -> st
             dict.fromkeys(graders.GRADERS[name].form % "ANSWER" for name in candidates)
         )
         raise UserError(
-            f"{before.path}: no completion states an answer in a form that a grader knows; expected {forms}; name a grader with --grader"
+            f"{before.path}, {after.path}: none of {len(pairs)} completions states an answer in a form that a grader knows; expected {forms}; name a grader with --grader"
         )
     return grader
 

@@ -260,8 +260,9 @@ class Machine(Entries):
         return math.ceil(1100 * count * memory.main_memory(shape, recipe))
 
     def _training_signal(self, wildcards: Wildcards, attempt: int) -> str:
-        """The cluster's slurm_extra, and Slurm's option to send SIGTERM before the time limit,
-        early enough for the training to finish the current update and save its state."""
+        """The cluster's slurm_extra, and Slurm's option to send SIGTERM before the time limit: a
+        quarter of the limit, at most ten minutes, in which the training can finish the current
+        update and save its state."""
         seconds = min(600, 15 * self.minutes("train_grpo")(wildcards, attempt))
         return " ".join(filter(None, [self.cluster.get("slurm_extra"), f"--signal=TERM@{seconds}"]))
 

@@ -40,7 +40,7 @@ def read_config_files(workflow) -> None:
 @raises_workflow_error
 def complete(config: dict, workflow) -> None:
     """Add the catalogue in config/ to Snakemake's configuration. Raise a `WorkflowError` that lists
-    the mistakes in the configuration."""
+    the mistakes in the configuration, or names a folder of results that cannot be written."""
     config.update(load.complete(config))
     # `--config update_inputs=true` arrives as text
     if config.get("update_inputs") in ("true", "false"):
@@ -67,7 +67,7 @@ def results_obstacle(workflow) -> str | None:
 
 def _missing_records() -> str | None:
     """The reason why Snakemake has no records of the jobs that made the results, with a remedy.
-    None if there are records or no results."""
+    None if there are records, or if results/models has no model."""
     is_recorded = any(
         any(Path(".snakemake", folder).glob("*")) for folder in ("metadata", "incomplete")
     )
@@ -211,7 +211,7 @@ def _check_cluster(jobs: list, workflow) -> None:
     command = cluster.status_command(options.status_command, seconds)
     if command != options.status_command:
         logger.info(
-            f"The states of jobs come from {command}, because {options.status_command} does not answer."
+            f"The states of jobs come from {command}, because {options.status_command} cannot be used on this cluster."
         )
         options.status_command = command
     submission.SubmissionRetrier(workflow.scheduler._executor, seconds)
@@ -247,8 +247,8 @@ def lift_job_rate_limit(workflow) -> None:
 
 
 def quiet_scheduler() -> None:
-    """Drop the scheduler's two lines about each job that starts, because the job's own lines
-    follow. Snakemake has no option for this."""
+    """Drop the two lines that the scheduler logs each time it starts jobs, because the jobs' own
+    lines follow. Snakemake has no option for this."""
     logger.addFilter(
         lambda record: not re.match(r"Select jobs to execute|Execute \d+ jobs", str(record.msg))
     )
