@@ -20,6 +20,7 @@ from hardgrpo.runtime import errors, files
 from hardgrpo.selection import prompt_difficulty
 
 import argparse
+import functools
 
 
 def main() -> None:
@@ -63,10 +64,10 @@ def main() -> None:
 
     graders.check_grader(args.grader, *args.completions)
     if args.stopped is not None and (
-        args.samples is None or args.recorded or args.grade_prompt_too
+        args.samples is None or args.recorded or args.grade_prompt_too or args.held_out
     ):
         raise errors.UserError(
-            "--stopped: expected --samples, and neither --recorded nor --grade-prompt-too; correct the command"
+            "--stopped: expected --samples, and none of --recorded, --grade-prompt-too and --held-out; correct the command"
         )
     if args.held_out < 0 or (args.held_out and args.samples is None):
         raise errors.UserError(
@@ -82,26 +83,21 @@ def main() -> None:
         args.stopped is not None,
     )
     problems = tasks.readable_problems(problems, args.grader, args.problems)
-    rows, undecided, total = [], 0, sum(len(by_problem[problem["id"]]) for problem in problems)
+    if args.held_out:
+        check_numbered(by_problem, args.completions)
+    total = sum(len(by_problem[problem["id"]]) for problem in problems)
+    rows, undecided = [], 0
     for problem in problems:
-        rows.append(prompt_difficulty.measure(problem, by_problem[problem["id"]], args.grader))
+        row, undecided_of_problem = measure(problem, by_problem[problem["id"]], args)
+        rows.append(row)
         # Grading an undecided completion takes most of a minute. With a check after each problem,
         # the program ends as soon as too many completions are undecided.
-        undecided += rows[-1]["undecided"]
+        undecided += undecided_of_problem
         graders.check_decided(undecided, total, ", ".join(args.completions))
-    if args.held_out:
-        rows = []
-        for problem in problems:
-            samples = sorted(by_problem[problem["id"]], key=lambda sample: sample["sample"])
-            row = prompt_difficulty.measure(problem, samples[: args.samples], args.grader)
-            held_out = prompt_difficulty.measure(problem, samples[args.samples :], args.grader)
-            rows.append(row | {"held_out": args.held_out, "held_out_correct": held_out["correct"]})
     plain_rows = rows
     if args.grade_prompt_too:
         rows = [
-            prompt_difficulty.measure(
-                problem, by_problem[problem["id"]], args.grader, with_prompt=True
-            )
+            measure(problem, by_problem[problem["id"]], args, with_prompt=True)[0]
             for problem in problems
         ]
     columns = prompt_difficulty.COLUMNS
@@ -143,6 +139,35 @@ def main() -> None:
             print(
                 f"  {row['id']}: {row['pass_rate']:.6g} with the prompt, {plain_row['pass_rate']:.6g} alone"
             )
+
+
+def check_numbered(by_problem: dict[str, list[dict]], paths: list[str]) -> None:
+    """Raise a `UserError` if a completion has no number, which says whether it is held out."""
+    for problem_id, samples in by_problem.items():
+        if any(sample.get("sample") is None for sample in samples):
+            raise errors.UserError(
+                f"{', '.join(paths)}: a completion of problem '{problem_id}' has no `sample`, but --held-out needs the numbers of the samples; number them from 0"
+            )
+
+
+def measure(
+    problem: dict, samples: list[dict], args: argparse.Namespace, with_prompt: bool = False
+) -> tuple[dict, int]:
+    """(row of a problem, number of its undecided completions). The row has the counts of held-out
+    completions if there are any; its other values are about the other completions."""
+    grade = functools.partial(
+        prompt_difficulty.measure, problem, grader=args.grader, with_prompt=with_prompt
+    )
+    if not args.held_out:
+        row = grade(samples)
+        return row, row["undecided"] or 0
+    samples = sorted(samples, key=lambda sample: sample["sample"])
+    row, held_out = grade(samples[: args.samples]), grade(samples[args.samples :])
+    undecided = (row["undecided"] or 0) + (held_out["undecided"] or 0)
+    return row | {
+        "held_out": args.held_out,
+        "held_out_correct": held_out["correct"],
+    }, undecided
 
 
 if __name__ == "__main__":

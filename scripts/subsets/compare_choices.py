@@ -67,6 +67,8 @@ def main() -> None:
         raise errors.UserError(
             "expected either --recording, or --problems and --completions of a probe; correct the command"
         )
+    if args.probed_by and not args.recording:
+        raise errors.UserError("--probed-by: expected with --recording only; correct the command")
     if not 0 < args.budget <= 1 or args.draws < 1:
         raise errors.UserError(
             f"--budget {args.budget}, --draws {args.draws}: expected a budget in (0, 1] and at least 1 draw"
@@ -79,11 +81,12 @@ def main() -> None:
     pools = [
         (
             path,
-            grade_recording(path, args.grader, problems),
-            prober and grade_recording(prober, args.grader, problems),
+            grade_recording(path, args.grader, recorded, problems),
+            prober and grade_recording(prober, args.grader, recorded, problems),
         )
         for path, prober in zip(args.recording, probers)
-        for problems in [tasks.readable_problems(read_problems(path), args.grader, path)]
+        for recorded in [read_problems(path)]
+        for problems in [tasks.readable_problems(recorded, args.grader, path)]
     ]
     if args.completions:
         pools = [
@@ -144,12 +147,14 @@ def read_problems(path: str) -> list[dict]:
     return problems
 
 
-def grade_recording(path: str, grader: str, problems: list[dict]) -> tuple[np.ndarray, np.ndarray]:
-    """Grade the recorded completions of the problems. Return two arrays of the shape (prompts,
+def grade_recording(
+    path: str, grader: str, recorded: list[dict], problems: list[dict]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Grade the completions of `problems` in a recording of the problems `recorded`. Return two arrays of the shape (prompts,
     completions): `right` is 1 for right completions, and two completions of a prompt have equal
     `codes` if their answers are equal. Raise a `UserError` if problems have different numbers of
     completions, or fewer than 2."""
-    by_problem = completions.read_recording(path, problems)
+    by_problem = completions.read_recording(path, recorded)
     texts = [[sample["completion"] for sample in by_problem[problem["id"]]] for problem in problems]
     lines = {}
     for line, row in completions.recorded_rows(path, {"question": str}):
