@@ -63,6 +63,12 @@ def main() -> None:
 
     if args.grader:
         graders.check_grader(args.grader, f"task {args.task}")
+    if "kind" not in args.source or (
+        args.source["kind"] == "hub" and args.split not in args.source
+    ):
+        raise errors.UserError(
+            f"--source: expected the keys kind and, for a hub, {args.split}; found {', '.join(args.source) or 'nothing'}"
+        )
 
     problems, places = tasks.prepare_with_places(
         args.task, args.source, args.split, args.files, not args.unlabelled

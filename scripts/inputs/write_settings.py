@@ -16,7 +16,11 @@ def main() -> None:
     parser.add_argument("--settings", required=True, help="JSON object")
     parser.add_argument("--output", required=True)
     args = parser.parse_args()
-    files.parse_json(args.settings, "--settings", "expected a JSON object")
+    settings = files.parse_json(args.settings, "--settings", "expected a JSON object")
+    if not isinstance(settings, dict):
+        raise errors.UserError(
+            f"--settings: expected a JSON object, found {type(settings).__name__}; correct the command"
+        )
     files.write_text(args.output, args.settings + "\n")
 
 

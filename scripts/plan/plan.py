@@ -97,7 +97,8 @@ def main() -> None:
     readings = published.read_readings(ROOT / paths.PUBLISHED)
     for study in studies:
         facts, jobs = plan_jobs(args, study)
-        config, gpu = facts["config"], args.gpu or facts["setting"]["gpu"]
+        config, machine = facts["config"], args.setting or facts["setting"]
+        gpu = args.gpu or machine["gpu"]
         planned_study = ResolvedStudy.of(config, config["study"])
         if not planned_study.is_analysis:
             label_rows += label_counts.planned_labels(planned_study)
@@ -114,7 +115,6 @@ def main() -> None:
             if not outputs & set(job["output"]):
                 dry_run.append(job | {"study": config["study"]})
             outputs |= set(job["output"])
-    machine = args.setting or facts["setting"]
     setting = plans.Setting(
         args.gpu or machine["gpu"],
         args.gpus or machine["gpus"],
@@ -347,16 +347,7 @@ def format_plan(plan: dict) -> str:
             f"  {plan_page.format_duration(job['seconds'] / 3600):>9}  {job['name']}"
             for job in plan["critical_path"]
         ),
-        "",
-        "Smallest effects, in points, that the study detects with power 80 %. gain: the gain of an arm; difference: the difference of two arms,",
-        "corrected for the number of compared pairs of arms; primary: the difference of the two arms of a primary claim, corrected for the number",
-        "of tasks (both by Bonferroni's method). A primary claim is written down before the study is run.",
-        f"  {'study':<14} {'tested on':<24} {'seeds':>5} {'problems':>8} {'samples':>7} {'gain':>6} {'difference':>10} {'primary':>8}",
-        *(
-            f"  {row['study']:<14} {row['test']:<24} {row['seeds']:>5} {row['problems']:>8} {row['samples']:>7}"
-            f" {100 * row['gain']:>6.1f} {100 * row['difference']:>10.1f} {100 * row['primary']:>8.1f}"
-            for row in plan["detectable"]
-        ),
+        *format_effects(plan["detectable"]),
         *format_power(plan["power"]),
         *label_counts.format_lines(plan["labels"]),
         "",
@@ -367,6 +358,24 @@ def format_plan(plan: dict) -> str:
             f"The model's size is unknown for {totals['unknown']} jobs (the model's entry has no `shape`, and there is no local copy of the model); the plan assumes 2 hours for each."
         )
     return "\n".join(lines)
+
+
+def format_effects(rows: list[dict]) -> list[str]:
+    """The smallest detectable effects, as text; [] without rows."""
+    if not rows:
+        return []
+    return [
+        "",
+        "Smallest effects, in points, that the study detects with power 80 %. gain: the gain of an arm; difference: the difference of two arms,",
+        "corrected for the number of compared pairs of arms; primary: the difference of the two arms of a primary claim, corrected for the number",
+        "of tasks (both by Bonferroni's method). A primary claim is written down before the study is run.",
+        f"  {'study':<14} {'tested on':<24} {'seeds':>5} {'problems':>8} {'samples':>7} {'gain':>6} {'difference':>10} {'primary':>8}",
+        *(
+            f"  {row['study']:<14} {row['test']:<24} {row['seeds']:>5} {row['problems']:>8} {row['samples']:>7}"
+            f" {100 * row['gain']:>6.1f} {100 * row['difference']:>10.1f} {100 * row['primary']:>8.1f}"
+            for row in rows
+        ),
+    ]
 
 
 def format_power(rows: list[dict]) -> list[str]:

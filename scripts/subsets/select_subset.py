@@ -96,6 +96,7 @@ def main() -> None:
     files.output_path(args.output)
     policy = check_policy(args.policy)
     measure = policy.pop("by", "pass_rate")
+    check_files(args, policy, measure)
     if measure != "pass_rate" or args.questions:
         select_by_signal(args, policy, measure)
         return
@@ -161,11 +162,33 @@ def check_policy(policy) -> dict:
         ("rule", policy["rule"], policies.RULES),
         ("by", policy.get("by", "pass_rate"), policies.MEASURES),
     ):
-        if value not in allowed:
+        if not isinstance(value, str) or value not in allowed:
             raise errors.UserError(
                 f"--policy: unknown {name} '{value}'; expected one of {', '.join(allowed)}"
             )
+    if "calibrated_on" in policy and policy.get("by") != "predicted":
+        raise errors.UserError("--policy: calibrated_on needs by: predicted; correct the policy")
     return dict(policy)
+
+
+def check_files(args: argparse.Namespace, policy: dict, measure: str) -> None:
+    """Raise a `UserError` if an option that names a file which the policy needs is missing, or if
+    --questions is given to a rule that chooses by a measure."""
+    rule = policy["rule"]
+    if args.questions and policies.RULES[rule].needs_measure:
+        raise errors.UserError(
+            f"--questions: rule {rule} chooses by a measure; give --difficulty or --signals"
+        )
+    needed = ["difficulty"] if measure == "pass_rate" else ["signals"]
+    if measure == "predicted":
+        needed.append("sample")
+    if args.questions:
+        needed = ["annotated"] if rule == "annotated" else []
+    for option in needed:
+        if getattr(args, option) is None:
+            raise errors.UserError(
+                f"--{option} is missing, which policy rule {rule} by {measure} needs; correct the command"
+            )
 
 
 def read_pass_rates(path: str, policy: dict) -> tuple[list[dict], dict[str, float | None]]:

@@ -156,6 +156,21 @@ def test_rows_with_the_same_question_are_distinguished_by_their_ids(tmp_path):
         assert done.returncode == 1 and words in done.stderr, done.stderr
 
 
+def test_a_prompt_with_an_unreadable_answer_is_left_out_of_the_comparison(tmp_path):
+    rows = [
+        {
+            "question": f"q{n}",
+            "answer": "7" if n else "seven",
+            "completions": ["#### 7", f"#### {n % 9}"],
+        }
+        for n in range(150)
+    ]
+    files.write_jsonl(tmp_path / "r.jsonl", rows)
+    done = compare(tmp_path, tmp_path / "r.jsonl", grader="number_lenient", draws=2)
+    assert done.returncode == 0 and "149 prompts" in done.stdout, done.stderr
+    assert "'line 1' (seven)" in done.stdout
+
+
 def test_a_probe_and_a_recording_of_the_same_completions_give_the_same_table(tmp_path):
     texts = {
         f"p{n}": [f"#### {'red' if n % 3 > k % 2 else 'blue'}" for k in range(6)] for n in range(30)

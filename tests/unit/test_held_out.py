@@ -96,3 +96,15 @@ def test_held_out_is_refused_if_samples_is_missing_or_if_held_out_is_negative(
     )
     assert done.returncode != 0 and done.stderr.startswith("error: --held-out: expected")
     assert not (tmp_path / "D.csv").exists()
+
+
+def test_held_out_completions_without_a_number_are_refused(tmp_path):
+    files.write_jsonl(tmp_path / "P.jsonl", [{"id": "a", "question": "a", "answer": "7"}])
+    completions = [{"id": "a", "completion": "#### 7"}] * 4
+    files.write_jsonl(tmp_path / "C.jsonl", completions)
+    inputs = format_options(
+        problems=tmp_path / "P.jsonl", completions=tmp_path / "C.jsonl", grader="final_number"
+    )
+    done = start("measure_difficulty", *inputs, samples=2, held_out=2, output=tmp_path / "D.csv")
+    assert done.returncode == 1 and "--held-out needs the numbers" in done.stderr, done.stderr
+    assert not (tmp_path / "D.csv").exists()

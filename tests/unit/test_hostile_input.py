@@ -350,14 +350,14 @@ def test_messages_are_one_printable_line_of_readable_length():
     assert printable("café 日本 \\ '") == "café 日本 \\ '"
     assert len(printable("x" * 10**6)) < LONGEST_MESSAGE
     assert str(UserError("a\nb", "c")) == "a\\nb\nc"
-    assert explain(MemoryError()).startswith("more memory is requested than is available")
+    assert explain(MemoryError()).startswith("the program needs more memory than is available")
     for words in (
         "std::bad_alloc",
         "DefaultCPUAllocator: can't allocate memory",
         "can't start new thread",
     ):
         assert explain(RuntimeError(words)).startswith(
-            "more memory is requested than is available"
+            "the program needs more memory than is available"
         ), words
 
 

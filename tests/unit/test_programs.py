@@ -185,7 +185,7 @@ def test_a_program_does_not_use_the_modules_of_another_python(variables, tmp_pat
 @pytest.mark.parametrize(
     ("limit", "words"),
     [
-        (1 << 40, "error: more memory is requested than is available"),
+        (1 << 40, "error: the program needs more memory than is available"),
         (resource.RLIM_INFINITY, "SystemError: error return without"),
     ],
 )
@@ -217,7 +217,7 @@ def test_a_program_that_runs_out_of_memory_gives_a_one_line_error(tmp_path):
     )
     assert (
         done.returncode == 1
-        and done.stderr.startswith("error: more memory is requested")
+        and done.stderr.startswith("error: the program needs more memory")
         and done.stderr.count("\n") == 1
     ), done.stderr
 

@@ -86,3 +86,25 @@ def test_tiers_that_are_words_do_not_disturb_a_choice_by_pass_rate(tmp_path):
     done = select(tmp_path, ["easy", "hard", None, "?"], {"rule": "hard", "budget": 0.5})
     assert done.returncode == 0, done.stderr
     assert [row["id"] for row in files.read_rows(tmp_path / "S.csv", {"id": str})] == ["p0", "p1"]
+
+
+HARD = {"rule": "hard", "budget": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("policy", "options", "words"),
+    [
+        (HARD, [], "--difficulty is missing"),
+        ({"rule": "lowest", "by": "agreement", "budget": 0.5}, [], "--signals is missing"),
+        ({"rule": "annotated"}, ["--questions", "q.jsonl"], "--annotated is missing"),
+        (HARD, ["--questions", "q.jsonl"], "rule hard chooses by a measure"),
+        (HARD | {"calibrated_on": 0.1}, [], "calibrated_on needs by: predicted"),
+        ({"rule": ["hard"], "budget": 0.5}, [], "unknown rule"),
+    ],
+)
+def test_a_file_that_a_policy_needs_or_cannot_use_is_reported(tmp_path, policy, options, words):
+    files.write_jsonl(tmp_path / "q.jsonl", [{"id": "a", "question": "a"}])
+    arguments = ["--policy", json.dumps(policy), "--seed", "0", "--output", "s.csv", *options]
+    done = fork_server.run(path_of("select_subset"), arguments, tmp_path)
+    assert done.returncode == 1 and words in done.stderr, done.stderr
+    assert "Traceback" not in done.stderr and not (tmp_path / "s.csv").exists()

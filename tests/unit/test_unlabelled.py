@@ -164,7 +164,9 @@ def test_questions_with_answers_are_refused(probe, tmp_path):
     done = run(
         tmp_path, "measure_signals", *command, grader="final_word", output="s.csv", fails=True
     )
-    assert "line 1: this prompt has an answer" in done.stderr and not (tmp_path / "s.csv").exists()
+    assert (
+        "row 1: the row has the key 'answer'" in done.stderr and not (tmp_path / "s.csv").exists()
+    )
 
 
 # --- predicted pass rates

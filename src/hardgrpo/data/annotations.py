@@ -8,7 +8,8 @@ from hardgrpo.data import sources, spreadsheets
 from hardgrpo.grading import graders
 from hardgrpo.runtime.errors import RowError, UserError, first_entries, printable, refuse_rows
 
-TEXTUAL = ("final_word",)  # graders for which a date or a number with a comma may be an answer
+# graders for which a date or a number with a comma may be an answer
+TEXTUAL = ("final_word", "boxed_text")
 
 
 @dataclass

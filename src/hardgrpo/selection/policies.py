@@ -450,7 +450,7 @@ def sample_size(share: float, pool: int) -> int:
 
 def spent_budget_message(budget: float | dict, sample: int) -> str:
     """The error message for a budget that is spent on annotations before the choice."""
-    return f"the budget, {format_budget(budget)}, is spent on the {sample} prompts that are annotated before the choice; raise the budget, or lower calibrated_on"
+    return f"the budget, {format_budget(budget)}, is spent on the {sample} prompts that are annotated before the choice; raise the budget, or lower calibrated_on if the policy has it"
 
 
 def format_budget(budget: float | dict) -> str:
