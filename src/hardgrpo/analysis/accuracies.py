@@ -110,7 +110,8 @@ def tiers(cells: list[Cell]) -> list[dict]:
 
 def catches_up(cells: list[Cell]) -> list[dict]:
     """The first checkpoint whose accuracy is at least the `target`, the final accuracy of policy
-    `all` with the study's first recipe. Without this policy, a task has no rows.
+    `all` with the study's first recipe. A task has no rows without this policy, or if the target is
+    not above the base model's accuracy.
 
     `step` is this checkpoint for the accuracy averaged over seeds; empty if the mean accuracy never
     reaches the target. `steps` is the last checkpoint. `seeds_reached` is the number of seeds that
@@ -125,7 +126,7 @@ def catches_up(cells: list[Cell]) -> list[dict]:
     rows = []
     for cell in cells:
         target = final_accuracies.get((cell.model, cell.task, cell.eval_task))
-        if target is None:
+        if target is None or target <= cell.base_rates().mean():
             continue
         steps = cell.steps()
         # (seeds, steps)

@@ -3,6 +3,7 @@ from cells."""
 
 import functools
 import itertools
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -135,6 +136,11 @@ class Cell:
 
     def decodings(self) -> list[str]:
         return [d for d in ("sampled", "greedy") if (self.bases[0].decoding == d).any()]
+
+
+def are_ordered(tiers: Iterable[str]) -> bool:
+    """Whether all tiers are numbers, so that they have an easiest and a hardest tier."""
+    return all(_tier_order(tier)[0] < float("inf") for tier in tiers)
 
 
 def _tier_order(tier: str) -> tuple[float, str]:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 from hardgrpo.analysis import arms, statistics
+from hardgrpo.analysis.cells import are_ordered
 from hardgrpo.analysis.formats import is_known
 from hardgrpo.analysis.published import unpaired
 from hardgrpo.analysis.verdicts import Study, cell_of, relation
@@ -264,7 +265,7 @@ def largest_gain(claim: dict, study: Study) -> list[dict]:
 
 
 def new_solving(claim: dict, study: Study) -> list[dict]:
-    """New solving of `policy` in the hardest tier. The claim is that new solving lies within
+    """New solving of `policy` in the hardest tier, if the tiers are numbers. The claim is that new solving lies within
     `margin` (a share) of zero.
 
     New solving cannot exceed the share of problems out of the base model's reach. If this share is
@@ -273,7 +274,7 @@ def new_solving(claim: dict, study: Study) -> list[dict]:
     rows = []
     for cell_rows in study.by_cell("kinds", claim, arm=claim["arm"]).values():
         tiers = [row for row in cell_rows if row["tier"]]
-        if len(tiers) > 1:
+        if len(tiers) > 1 and are_ordered(str(row["tier"]) for row in tiers):
             hardest = tiers[-1]  # the table lists tiers from easy to hard
             out_of_reach = hardest["out_of_reach"]
             unanswerable = (

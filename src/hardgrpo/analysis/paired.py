@@ -14,6 +14,7 @@ from hardgrpo.analysis import statistics
 from hardgrpo.analysis.accuracies import k_values, pass_rates
 from hardgrpo.analysis.cells import (
     Cell,
+    are_ordered,
     estimate_columns,
     families,
     mean_columns,
@@ -129,11 +130,12 @@ def tier_trends(cells: list[Cell]) -> list[dict]:
     Gains in points must shrink near 100 %: a gain from 88.8 to 94.4 % is smaller in points than a
     gain from 61.0 to 75.6 %, but larger in log odds. Seeds are paired, problems are not. Log odds
     are nan if an accuracy is 0 or 1. `problems` is the number of problems of the smaller tier.
+    Tiers that are not numbers have no order, so they have no row.
     """
     rows = []
     for cell in cells:
         masks = list(cell.tier_masks().items())
-        if len(masks) < 2:
+        if len(masks) < 2 or not are_ordered(tier for tier, _ in masks):
             continue
         (easiest, in_easiest), (hardest, in_hardest) = masks[0], masks[-1]
         points, odds = (

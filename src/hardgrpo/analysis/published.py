@@ -255,7 +255,7 @@ def study_numbers(tables: dict[str, list[dict]]) -> list[dict]:
         if row["task"] == "all" and row.get("predictor", "learnable") == "learnable":
             add("r_squared", all_cells | row, row["r_squared"], "r_squared")
     largest = max(
-        (row for row in rows if row["quantity"] == "gain"),
+        (row for row in rows if row["quantity"] == "gain" and row["task"] == row["eval_task"]),
         key=lambda row: row["here"],
         default=None,
     )

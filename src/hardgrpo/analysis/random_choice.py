@@ -9,6 +9,7 @@ the comparisons of one case.
 import pandas as pd
 
 from hardgrpo.analysis import statistics
+from hardgrpo.selection.policies import affordable_prompts
 
 LEVEL = 0.05
 BETTER, WORSE, OPEN = "better", "worse", "no difference shown"
@@ -51,12 +52,15 @@ def cases(
     policies: dict[str, dict], arms: list[tuple[str, str]]
 ) -> list[tuple[float, str, list[str]]]:
     """(budget, recipe, policies) of each case with a random choice and a further policy; an arm is
-    (policy, recipe)."""
+    (policy, recipe). A budget is a share of the pool, or the number of prompts that a budget of
+    prompts or money pays for."""
     policies_by_case: dict[tuple, list[str]] = {}
     for name, recipe in dict.fromkeys(arms):
         policy = policies.get(name, {})
-        if isinstance(policy.get("budget"), float) and "probed_on" not in policy:
-            policies_by_case.setdefault((policy["budget"], recipe), []).append(name)
+        if "budget" in policy and "probed_on" not in policy:
+            budget = policy["budget"]
+            size = affordable_prompts(budget) if isinstance(budget, dict) else budget
+            policies_by_case.setdefault((size, recipe), []).append(name)
     return [
         (*case, names)
         for case, names in policies_by_case.items()

@@ -98,10 +98,13 @@ def accepts_reference(grader: str, answer: str) -> bool:
 
 
 def are_equal(grader: str, left: str, right: str) -> bool:
-    """Whether two extracted answers are equal; used to measure the agreement of samples. The
-    relation is symmetric but not transitive, because Math-Verify rounds decimals."""
+    """Whether two extracted answers are equal; used to measure the agreement of samples. Equal texts
+    are equal, also if the grader cannot read them. The relation is symmetric but not transitive,
+    because Math-Verify rounds decimals."""
     rule = GRADERS[grader]
-    return any(_compare(rule, *pair)[rule.forgiving] for pair in ((left, right), (right, left)))
+    return left == right or any(
+        _compare(rule, *pair)[rule.forgiving] for pair in ((left, right), (right, left))
+    )
 
 
 # --- extraction of answers ---

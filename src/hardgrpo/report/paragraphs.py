@@ -127,6 +127,8 @@ def claim_numbers(numbers, row) -> dict[str, str]:
     """The macros of a claim's estimate, p ('' if unknown) and verdict, with the task and the model
     of the row."""
     key = f"claim.{row.id}.{row.model}.{row.task}"
+    if row.eval_task != row.task:
+        key += f".{row.eval_task}"
     p = "" if pd.isna(row.p_holm) else numbers.add(f"{key}.p", "claims", row, ["p_holm"], "p")
     estimate = numbers.add(key, "claims", row, ["estimate", "low", "high"], "gain")
     verdict = numbers.add(f"{key}.verdict", "claims", row, ["verdict"], "text")

@@ -100,6 +100,10 @@ def check_driver() -> None:
     except subprocess.TimeoutExpired:
         process, lines = None, ["no answer within ten minutes"]
     if process is None or process.returncode:
+        if re.search("out of memory|busy or unavailable", lines[-1]):
+            raise UserError(
+                f"a GPU is visible, but no memory can be allocated on it ({lines[-1]}); another process uses it (nvidia-smi shows which): choose another GPU or node"
+            )
         driver = re.search(r"\b\d{3}\.[0-9.]+\b", DRIVER.read_text() if DRIVER.exists() else "")
         build = cuda_version() or ""
         oldest = DRIVERS.get(build.split(".")[0])

@@ -152,7 +152,9 @@ def check_chat_template(tokenizer, folder: str) -> None:
 def max_prompt_tokens(folder: str, max_tokens: int) -> int | None:
     """Number of tokens that the context leaves for a prompt if the completion has `max_tokens`;
     None if the context is unknown."""
-    context = getattr(model_folders.load_config(folder), "max_position_embeddings", None)
+    # some configurations (Gemma 3) have the context within that of their language model
+    config = model_folders.load_config(folder).get_text_config()
+    context = getattr(config, "max_position_embeddings", None)
     return context - max_tokens if context else None
 
 

@@ -4,6 +4,7 @@ requests, rows of the output, provenance."""
 import argparse
 import time
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 from hardgrpo.data import tasks
 from hardgrpo.runtime import environments, errors, files, node, provenance
@@ -79,6 +80,13 @@ def start(args: argparse.Namespace) -> None:
     if args.engine == "server":
         start_server_engine(args)
         return
+    if args.server:
+        raise errors.UserError("--server needs --engine server; correct the command")
+    manifest = Path(args.model, "manifest.json")
+    if manifest.is_file() and is_served(files.read_json(manifest)):
+        raise errors.UserError(
+            f"{args.model}: this model is behind a server; add --engine server and --server"
+        )
     args.gpus = environments.granted_gpus(args.gpus)
     args.engine = environments.choose_engine(args.engine, args.gpus)
     environments.use(*["vllm"] * (args.engine == "vllm"), gpus=args.gpus)
@@ -96,10 +104,16 @@ def start_server_engine(args: argparse.Namespace) -> None:
 
     args.address = server_engine.read_address(args.server)
     args.address.secret()
-    if provenance.check_manifest(args.model).get("source", {}).get("kind") != "server":
+    if not is_served(provenance.check_manifest(args.model)):
         raise errors.UserError(
             f"{args.model}: the manifest names no model of a server; leave out --engine server"
         )
+
+
+def is_served(manifest: object) -> bool:
+    """Whether the manifest of a model names a model behind a server."""
+    source = manifest.get("source") if isinstance(manifest, dict) else None
+    return isinstance(source, dict) and source.get("kind") == "server"
 
 
 def make_request(

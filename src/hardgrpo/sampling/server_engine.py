@@ -865,7 +865,9 @@ class Failure:
     def is_about_context(self) -> bool:
         """Whether a request is refused because the model's context is too small."""
         return self.status == 413 or (
-            self.status not in (401, 403, 404, 429)
+            # llama.cpp answers with 500; a gateway's 502 to 504 passes, whatever its words are
+            self.status <= 500
+            and self.status not in (401, 403, 404, *TRANSIENT)
             and bool(re.search(CONTEXT_WORDS, self.detail, re.IGNORECASE))
         )
 

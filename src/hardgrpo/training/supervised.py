@@ -19,7 +19,7 @@ from hardgrpo.data import solutions, tasks
 from hardgrpo.runtime import replacements
 from hardgrpo.runtime.errors import UserError, first_entries, printable
 from hardgrpo.runtime.interruption import say
-from hardgrpo.sampling import model_folders
+from hardgrpo.sampling import engines, model_folders
 from hardgrpo.study.spec import Spec
 from hardgrpo.training import base_weights, processes, recipes
 
@@ -109,13 +109,16 @@ def tokenize_solutions(spec: Spec, problems: dict, subset: list[str], tokenizer)
     """
     solution_texts, limit = solutions.read(spec.solutions), spec.completion_tokens
     rows, too_long = {}, []
+    end_token = tokenizer.eos_token_id
+    if end_token is None:
+        end_token = engines.end_tokens(spec.model_folder, tokenizer)[0]
     solved = [prompt for prompt in subset if prompt in solution_texts]
     unsolved = [prompt for prompt in subset if prompt not in solution_texts]
     conversations = [tasks.messages(spec.prompt, problems[prompt]["question"]) for prompt in solved]
     prompt_ids_list = model_folders.token_ids(tokenizer, conversations, spec.chat)
     for prompt, prompt_ids in zip(solved, prompt_ids_list):
         solution_ids = tokenizer(solution_texts[prompt], add_special_tokens=False)["input_ids"]
-        solution_ids = [*solution_ids, tokenizer.eos_token_id]
+        solution_ids = [*solution_ids, end_token]
         if len(solution_ids) > limit:
             too_long.append(prompt)
             continue
