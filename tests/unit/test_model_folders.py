@@ -317,6 +317,13 @@ def test_a_tokenizer_of_a_larger_model_is_refused(folder):
     engines.check_context(str(folder), engines.tokenize(tokenizer, REQUESTS, {}), 8)
 
 
+def test_the_context_of_a_nested_configuration_is_known(tmp_path):
+    language_model = {"model_type": "gemma3_text", "max_position_embeddings": 512}
+    settings = {"model_type": "gemma3", "text_config": language_model}
+    (tmp_path / "config.json").write_text(json.dumps(settings))
+    assert engines.max_prompt_tokens(str(tmp_path), 112) == 400
+
+
 def test_a_model_without_a_padding_token_pads_with_its_end_token(folder):
     change(folder, "tokenizer_config.json", pad_token=None)
     tokenizer = engines.load_tokenizer(str(folder))

@@ -156,6 +156,14 @@ def test_tier_trends_compare_the_easiest_and_the_hardest_tier_in_points_and_in_l
     )
 
 
+def test_tiers_that_are_words_have_no_trend():
+    cell = make_cell("random")
+    words = {"1": "easy", "2": "medium", "10": "hard"}
+    for base in cell.bases:
+        base["tier"] = base.tier.astype(str).map(lambda tier: words.get(tier, tier))
+    assert len(cell.tier_masks()) > 1 and paired.tier_trends([cell]) == []
+
+
 def test_near_a_ceiling_points_and_log_odds_give_opposite_trends_over_tiers():
     # {tier: correct answers of 500 (before, after training)}: tier 1 from 88.8 to 94.4 %, tier 2
     # from 61.0 to 75.6 %

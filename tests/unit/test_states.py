@@ -6,6 +6,7 @@ import errno
 import fcntl
 import json
 import os
+import shutil
 import stat
 import subprocess
 from pathlib import Path
@@ -43,6 +44,11 @@ def test_a_damaged_checkpoint_is_removed_and_reported(state, capsys):
 def test_an_unfinished_checkpoint_is_removed_without_a_message(state, capsys):
     (states.checkpoint(state, 6) / "manifest.json").unlink()
     assert states.resume_point(state, 2) == 4 and capsys.readouterr().out == ""
+
+
+def test_a_copy_of_a_checkpoint_is_no_checkpoint(state):
+    shutil.copytree(states.checkpoint(state, 6), state / "checkpoint-6.old")
+    assert states.newest(state) == states.resume_point(state, 2) == 6
 
 
 @pytest.mark.parametrize(

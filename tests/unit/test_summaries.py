@@ -192,6 +192,12 @@ def test_without_a_run_on_all_prompts_the_table_of_steps_is_empty(tmp_path):
     )
 
 
+def test_a_target_that_is_not_above_the_base_model_is_not_reached(tmp_path):
+    """All arms lose accuracy."""
+    losing = {path: dict.fromkeys(steps, share(0, 0, 0, 0)) for path, steps in RUNS.items()}
+    assert accuracies.catches_up(cells(tmp_path, runs=losing)) == []
+
+
 def test_checkpoints_that_only_some_seeds_have_do_not_count(tmp_path):
     runs = copy.deepcopy(RUNS)
     del runs["slow/low/seed0"][30]

@@ -120,6 +120,26 @@ def test_the_page_of_worth_and_the_table_of_choices_give_the_same_verdict():
 
 
 @pytest.mark.parametrize(
+    "budgets",
+    [
+        (0.1, 0.1),
+        ({"prompts": 30}, {"prompts": 30}),
+        ({"money": 60, "label_price": 2}, {"prompts": 30}),
+    ],
+)
+def test_a_random_choice_is_compared_whatever_form_the_budget_has(budgets):
+    policies = {
+        "unsure": {"rule": "lowest", "by": "agreement", "budget": budgets[0]},
+        "random": {"rule": "random", "budget": budgets[1]},
+    }
+    arms = [("unsure", "mini"), ("random", "mini")]
+    ((_, recipe, names),) = random_choice.cases(policies, arms)
+    assert recipe == "mini" and sorted(names) == ["random", "unsure"]
+    policies["random"]["budget"] = {"prompts": 31}
+    assert random_choice.cases(policies, arms) == []
+
+
+@pytest.mark.parametrize(
     ("prices", "words"),
     [
         ({"gpus": {}, "label": {}}, "--prices: gpu_hour is missing"),
