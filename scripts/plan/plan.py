@@ -147,7 +147,7 @@ def main() -> None:
 
 def positive_integer(text: str) -> int:
     """An `argparse` type: an integer of at least 1."""
-    if not text.isdigit() or int(text) < 1:
+    if not is_number(text):
         raise argparse.ArgumentTypeError(f"{text!r} is not an integer of at least 1")
     return int(text)
 
@@ -175,7 +175,8 @@ def plan_jobs(args: argparse.Namespace, study: str | None) -> tuple[dict, list[d
             what_if.write_text(yaml.safe_dump(overrides(args, content["config"])), encoding="utf-8")
             # --configfile replaces the files that the profile names
             configfiles = [*content["configfiles"], str(what_if)]
-        snakemake([*command, "-n", "--logger", "plan", *args.targets], configfiles, environment)
+        # --logger takes several values, so another option must follow before the targets
+        snakemake([*command, "--logger", "plan", "-n", *args.targets], configfiles, environment)
         content = files.read_json(facts)
         return content, [json.loads(line) for line in jobs.read_text(encoding="utf-8").splitlines()]
 
@@ -204,23 +205,28 @@ def overrides(args: argparse.Namespace, config: dict) -> dict:
     if args.completion_tokens:
         tested = [test for _, _, test in study.tests]
         limits = parse_limits(
-            args.completion_tokens, study.tasks, list(dict.fromkeys([*study.task_names, *tested]))
+            args.completion_tokens, list(dict.fromkeys([*study.task_names, *tested]))
         )
         changes["tasks"] = {task: {"completion_tokens": limit} for task, limit in limits.items()}
     return changes
 
 
-def parse_limits(text: str, tasks: dict, study_tasks: list[str]) -> dict[str, int]:
+def is_number(text: str) -> bool:
+    """Whether a text is an integer of at least 1."""
+    return text.isascii() and text.isdecimal() and int(text) > 0
+
+
+def parse_limits(text: str, study_tasks: list[str]) -> dict[str, int]:
     """{task: completion limit} of --completion-tokens. A single limit applies to all `study_tasks`.
-    `tasks` is the section of the configuration. Raise a `UserError` for a malformed option."""
-    if text.isdigit() and int(text):
+    Raise a `UserError` for a malformed option, and for a task that is not in `study_tasks`."""
+    if is_number(text):
         return dict.fromkeys(study_tasks, int(text))
     limits = {}
     for part in text.split(","):
         task, _, limit = part.partition("=")
-        if task not in tasks or not limit.isdigit() or not int(limit):
+        if task not in study_tasks or not is_number(limit):
             raise errors.UserError(
-                f"--completion-tokens {text}: expected a number, or task=number pairs with commas; tasks are {', '.join(tasks)}"
+                f"--completion-tokens {text}: expected a number, or task=number pairs with commas; tasks of the study are {', '.join(study_tasks)}"
             )
         limits[task] = int(limit)
     return limits

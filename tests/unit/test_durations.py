@@ -181,6 +181,19 @@ def read_finished_jobs(folder):
     return calibration.read_finished_jobs(str(folder), CONFIG)
 
 
+def test_a_replicate_with_its_own_base_is_estimated_by_the_other_replicates_of_the_model(tmp_path):
+    # half of the limit of 56 tokens in each of 8 x 16 x 20 completions
+    for seed in (0, 1):
+        run = f"tiny-seed{seed}/swaps/mini/hard/seed{seed}"
+        write_finished_run(tmp_path, run, 30, 28, 28 * 100, machine={"gpus": 0})
+    calibrated = calibration.calibrate(read_finished_jobs(tmp_path), "h100")
+    new, known = (
+        calibrated.find(Job("train_grpo", f"tiny-seed{seed}", "swaps", "mini", "hard", seed), "cpu")
+        for seed in (7, 0)
+    )
+    assert calibrated.jobs == 2 and new == known and "fill" in new
+
+
 def test_a_check_of_a_seed_without_finished_jobs_names_the_seeds_that_have_some(tmp_path):
     write_finished_run(tmp_path, "qwen3-14b/gsm8k/as_written/hard/seed0", 30_100, 30_000, 1000)
     arguments = ["--results", str(tmp_path), "--gpu", "h100", "--check", "9"]

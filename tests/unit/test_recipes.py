@@ -155,6 +155,21 @@ def test_the_trainer_gets_the_settings_of_the_recipe():
     assert arguments["warmup_steps"] == 3 and arguments["shuffle_dataset"] is False
 
 
+@pytest.mark.parametrize(
+    ("schedule", "warmup_share", "expected"),
+    [
+        ("constant", 0.0, "constant"),
+        ("constant", 0.5, "constant_with_warmup"),
+        ("cosine", 0.5, "cosine"),
+    ],
+)
+def test_a_warm_up_is_never_ignored(schedule, warmup_share, expected):
+    training = SPEC.training | {"schedule": schedule, "warmup_share": warmup_share}
+    arguments = recipes.trainer_arguments(dataclasses.replace(SPEC, training=training), "out")
+    assert arguments["lr_scheduler_type"] == expected
+    assert arguments["warmup_steps"] == round(warmup_share * training["updates"])
+
+
 def test_the_arguments_are_accepted_by_trl(tmp_path):
     from trl import GRPOConfig
 

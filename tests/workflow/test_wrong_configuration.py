@@ -76,6 +76,18 @@ def break_(path, value):
             break_("tasks/swaps/source/kind", "generate"),
             ["tasks.swaps.source.kind", "generated", "files"],
         ),
+        (
+            break_("studies/mini_reference/also_tested_on", {"swaps": ["swaps_hard", "swaps"]}),
+            ["studies.mini_reference.also_tested_on.swaps", "tested on 'swaps' twice"],
+        ),
+        (
+            break_("studies/mini_reference/also_tested_on", {"swaps": ["swaps_hard"] * 2}),
+            ["studies.mini_reference.also_tested_on.swaps", "tested on 'swaps_hard' twice"],
+        ),
+        (
+            break_("recipes/mini_sft/ratio", "token"),
+            ["recipes.mini_sft.ratio", "belongs to GRPO"],
+        ),
         (break_("study", "minni"), ["study", "unknown study 'minni'", "did you mean 'mini'"]),
         (
             break_("studies/mini/models", ["tinny"]),

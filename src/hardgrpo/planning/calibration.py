@@ -116,7 +116,10 @@ class Calibration:
 
 
 def _key(job: Job, device: str, names: tuple[str, ...]) -> tuple:
+    """The key of a group of jobs. Replicates with bases of their own have the same model."""
     fields = {"rule": job.rule, "device": device} | {name: getattr(job, name) for name in names}
+    if fields.get("model"):
+        fields["model"] = settings.model_of(fields["model"])
     return tuple(sorted((name, value) for name, value in fields.items() if value is not None))
 
 

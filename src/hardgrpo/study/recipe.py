@@ -319,7 +319,7 @@ class Recipe(Strict):
         """Report keys that the objective needs and the recipe lacks, and keys that the objective
         does not use."""
         if self.is_supervised:
-            for key in (*settings.GRPO_KEYS, "selector", "process"):
+            for key in (*settings.GRPO_KEYS, "ratio", "epsilon_high", "selector", "process"):
                 if key in self.model_fields_set:
                     yield (
                         key,

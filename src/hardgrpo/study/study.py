@@ -1,6 +1,7 @@
 """A study: its arms, seeds and tests."""
 
 import itertools
+from collections import Counter
 from collections.abc import Iterator
 from typing import Annotated, Literal
 
@@ -106,6 +107,18 @@ class Study(Strict):
                 yield (
                     "also_tested_on",
                     f"'{task}' is not a task of this study; add it to the study's tasks",
+                )
+            tested = [
+                (test.task, model) if isinstance(test, OtherTest) else (test, model)
+                for test in tests
+                for model in (as_list(test.models) if isinstance(test, OtherTest) else self.models)
+            ]
+            repeated = [test for (test, _), count in Counter(tested).items() if count > 1]
+            repeated += [task] if task in dict(tested) else []
+            if repeated:
+                yield (
+                    f"also_tested_on.{task}",
+                    f"the runs are tested on '{repeated[0]}' twice (each task is tested on its own test anyway); remove one",
                 )
             other_tests = [test for test in tests if isinstance(test, OtherTest)]
             for model in [model for test in other_tests for model in as_list(test.models)]:

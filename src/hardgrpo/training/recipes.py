@@ -305,7 +305,10 @@ def _common_arguments(spec: Spec, output_dir: str, hardware: Hardware, track: st
         "gradient_accumulation_steps": accumulation_steps,
         "optim": optimiser(recipe, hardware),
         "learning_rate": recipe["learning_rate"],
-        "lr_scheduler_type": recipe["schedule"],
+        # transformers' schedule "constant" would ignore the warm-up
+        "lr_scheduler_type": "constant_with_warmup"
+        if recipe["schedule"] == "constant" and recipe["warmup_share"]
+        else recipe["schedule"],
         "warmup_steps": round(recipe["warmup_share"] * recipe["updates"]),
         "weight_decay": recipe["weight_decay"],
         "adam_beta1": 0.9,
