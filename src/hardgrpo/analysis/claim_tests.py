@@ -265,8 +265,8 @@ def largest_gain(claim: dict, study: Study) -> list[dict]:
 
 
 def new_solving(claim: dict, study: Study) -> list[dict]:
-    """New solving of `policy` in the hardest tier, if the tiers are numbers. The claim is that new solving lies within
-    `margin` (a share) of zero.
+    """New solving of `policy` in the hardest tier, if the tiers are numbers. The claim is that new
+    solving lies within `margin` (a share) of zero.
 
     New solving cannot exceed the share of problems out of the base model's reach. If this share is
     at most `margin`, the claim is undecided, because it cannot fail.

@@ -55,9 +55,9 @@ def newest(state: Path) -> int:
 
 
 def _steps(state: Path) -> list[int]:
-    names = (folder.name for folder in state.glob("checkpoint-*"))
+    numbers = (folder.name.removeprefix("checkpoint-") for folder in state.glob("checkpoint-*"))
     # a user's copy, such as checkpoint-20.old, is no checkpoint
-    return sorted(int(number) for name in names if (number := name[11:]).isdecimal())
+    return sorted(int(number) for number in numbers if number.isdecimal())
 
 
 def resume_point(state: Path, checkpoint_every: int, arithmetic: str | None = None) -> int:

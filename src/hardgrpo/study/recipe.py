@@ -262,7 +262,8 @@ class Recipe(Strict):
     null (the default): the losses are not multiplied."""
 
     checkpoint_every: Count
-    """Updates (with a selector: sampling steps) between two checkpoints. `updates` must be a multiple of this number."""
+    """Updates (with a selector: sampling steps) between two checkpoints. `updates` must be a
+    multiple of this number."""
 
     @property
     def is_supervised(self) -> bool:
