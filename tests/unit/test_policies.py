@@ -377,3 +377,15 @@ def test_rules_with_a_budget_refuse_too_few_measured_prompts(rule):
     with pytest.raises(UserError, match="asks for 5 prompts, but only 3 qualify"):
         policies.select(rates, rule, 0, budget=0.5)
     assert len(policies.select(rates, rule, 0, budget=0.3).ids) == 3
+
+
+def test_the_middle_takes_tied_prompts_from_both_sides_of_the_median():
+    """The distances of 0.2 and 0.6 from the median 0.4 differ in the last bit."""
+    rates = {f"low{n}": 0.2 for n in range(20)} | {f"high{n}": 0.6 for n in range(20)}
+    rates |= {f"median{n}": 0.4 for n in range(5)}
+    low_counts = []
+    for seed in range(8):
+        subset = policies.select(rates, "middle", seed, {"prompts": 15})
+        assert (subset.tied, subset.tied_chosen) == (40, 10)
+        low_counts.append(sum(prompt.startswith("low") for prompt in subset.ids))
+    assert min(low_counts) > 0 and max(low_counts) < 10

@@ -210,21 +210,24 @@ def _lowest_above_zero(pool: Pool) -> Subset:
 
 
 def _nearest_half(pool: Pool) -> Subset:
-    distance = lambda prompt: abs(pool.measures[prompt] - 0.5)
-    # The distances of 0.3 and 0.7 from 0.5 differ in the last bit. Rounding makes them equal.
-    rounded_distance = lambda prompt: round(distance(prompt), 12)
-    return _take(pool, _sorted_by(rounded_distance, pool.ids, pool.seed), distance)
+    return _nearest(pool, pool.ids, 0.5)
 
 
 def _middle(pool: Pool) -> Subset:
     if not pool.ids:
         return _take(pool, [], pool.measures.__getitem__)
     centre, first_quartile, third_quartile = _quartiles(list(pool.measures.values()))
-    distance = lambda prompt: abs(pool.measures[prompt] - centre)
     within = [
         prompt for prompt in pool.ids if first_quartile <= pool.measures[prompt] <= third_quartile
     ]
-    return _take(pool, _sorted_by(distance, within, pool.seed), distance)
+    return _nearest(pool, within, centre)
+
+
+def _nearest(pool: Pool, candidates: list[str], centre: float) -> Subset:
+    """The candidates whose measures are nearest to `centre`."""
+    # The distances of 0.3 and 0.7 from 0.5 differ in the last bit. Rounding makes them equal.
+    distance = lambda prompt: round(abs(pool.measures[prompt] - centre), 12)
+    return _take(pool, _sorted_by(distance, candidates, pool.seed), distance)
 
 
 def _random(pool: Pool) -> Subset:
