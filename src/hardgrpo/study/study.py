@@ -108,17 +108,16 @@ class Study(Strict):
                     "also_tested_on",
                     f"'{task}' is not a task of this study; add it to the study's tasks",
                 )
-            tested = [
-                (test.task, model) if isinstance(test, OtherTest) else (test, model)
-                for test in tests
-                for model in (as_list(test.models) if isinstance(test, OtherTest) else self.models)
-            ]
-            repeated = [test for (test, _), count in Counter(tested).items() if count > 1]
-            repeated += [task] if task in dict(tested) else []
-            if repeated:
+            # every run is tested on its own task
+            times = Counter((task, model) for model in self.models)
+            for test in tests:
+                is_restricted = isinstance(test, OtherTest)
+                models = as_list(test.models) if is_restricted else self.models
+                times.update((test.task if is_restricted else test, model) for model in models)
+            if repeated := [test for (test, _), count in times.items() if count > 1]:
                 yield (
                     f"also_tested_on.{task}",
-                    f"the runs are tested on '{repeated[0]}' twice (each task is tested on its own test anyway); remove one",
+                    f"the runs are tested on '{repeated[0]}' twice (every run is tested on its own task anyway); remove one",
                 )
             other_tests = [test for test in tests if isinstance(test, OtherTest)]
             for model in [model for test in other_tests for model in as_list(test.models)]:
