@@ -88,7 +88,7 @@ def main() -> None:
     total = sum(len(by_problem[problem["id"]]) for problem in problems)
     rows, undecided = [], 0
     for problem in problems:
-        row, undecided_of_problem = measure(problem, by_problem[problem["id"]], args)
+        row, undecided_of_problem = measure_problem(problem, by_problem[problem["id"]], args)
         rows.append(row)
         # Grading an undecided completion takes most of a minute. With a check after each problem,
         # the program ends as soon as too many completions are undecided.
@@ -97,7 +97,7 @@ def main() -> None:
     plain_rows = rows
     if args.grade_prompt_too:
         rows = [
-            measure(problem, by_problem[problem["id"]], args, with_prompt=True)[0]
+            measure_problem(problem, by_problem[problem["id"]], args, with_prompt=True)[0]
             for problem in problems
         ]
     columns = prompt_difficulty.COLUMNS
@@ -142,7 +142,8 @@ def main() -> None:
 
 
 def check_numbered(by_problem: dict[str, list[dict]], paths: list[str]) -> None:
-    """Raise a `UserError` if a completion has no number, which says whether it is held out."""
+    """Raise a `UserError` if a completion has no number (`sample`): with --held-out, the numbers
+    decide which completions are held out."""
     for problem_id, samples in by_problem.items():
         if any(sample.get("sample") is None for sample in samples):
             raise errors.UserError(
@@ -150,23 +151,27 @@ def check_numbered(by_problem: dict[str, list[dict]], paths: list[str]) -> None:
             )
 
 
-def measure(
+def measure_problem(
     problem: dict, samples: list[dict], args: argparse.Namespace, with_prompt: bool = False
 ) -> tuple[dict, int]:
-    """(row of a problem, number of its undecided completions). The row has the counts of held-out
-    completions if there are any; its other values are about the other completions."""
-    grade = functools.partial(
+    """(row of a problem, number of its undecided completions, held-out ones included). With
+    --held-out, the `args.samples` completions with the lowest numbers are not held out: `held_out`
+    and `held_out_correct` count the later ones, and all other columns leave these out."""
+    measure_samples = functools.partial(
         prompt_difficulty.measure, problem, grader=args.grader, with_prompt=with_prompt
     )
     if not args.held_out:
-        row = grade(samples)
+        row = measure_samples(samples)
         return row, row["undecided"] or 0
     samples = sorted(samples, key=lambda sample: sample["sample"])
-    row, held_out = grade(samples[: args.samples]), grade(samples[args.samples :])
-    undecided = (row["undecided"] or 0) + (held_out["undecided"] or 0)
+    row, held_out_row = (
+        measure_samples(samples[: args.samples]),
+        measure_samples(samples[args.samples :]),
+    )
+    undecided = (row["undecided"] or 0) + (held_out_row["undecided"] or 0)
     return row | {
         "held_out": args.held_out,
-        "held_out_correct": held_out["correct"],
+        "held_out_correct": held_out_row["correct"],
     }, undecided
 
 

@@ -96,7 +96,7 @@ def main() -> None:
     files.output_path(args.output)
     policy = check_policy(args.policy)
     measure = policy.pop("by", "pass_rate")
-    check_files(args, policy, measure)
+    check_file_options(args, policy, measure)
     if measure != "pass_rate" or args.questions:
         select_by_signal(args, policy, measure)
         return
@@ -171,23 +171,28 @@ def check_policy(policy) -> dict:
     return dict(policy)
 
 
-def check_files(args: argparse.Namespace, policy: dict, measure: str) -> None:
-    """Raise a `UserError` if an option that names a file which the policy needs is missing, or if
-    --questions is given to a rule that chooses by a measure."""
+def check_file_options(args: argparse.Namespace, policy: dict, measure: str) -> None:
+    """Raise a `UserError` if the policy needs a file whose option is not given, or if --questions
+    is given for a rule that chooses by a measure."""
     rule = policy["rule"]
-    if args.questions and policies.RULES[rule].needs_measure:
+    needs_measure = policies.RULES[rule].needs_measure
+    if args.questions and needs_measure:
         raise errors.UserError(
             f"--questions: rule {rule} chooses by a measure; give --difficulty or --signals"
         )
-    needed = ["difficulty"] if measure == "pass_rate" else ["signals"]
-    if measure == "predicted":
-        needed.append("sample")
     if args.questions:
         needed = ["annotated"] if rule == "annotated" else []
+    elif measure == "pass_rate":
+        needed = ["difficulty"]
+    elif measure == "predicted":
+        needed = ["signals", "sample"]
+    else:
+        needed = ["signals"]
+    by, alternative = (f" by {measure}", "") if needs_measure else ("", ", or give --questions")
     for option in needed:
         if getattr(args, option) is None:
             raise errors.UserError(
-                f"--{option} is missing, which policy rule {rule} by {measure} needs; correct the command"
+                f"--{option} is missing: rule {rule}{by} needs this file; add the option{'' if args.questions else alternative}"
             )
 
 

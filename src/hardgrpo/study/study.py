@@ -108,16 +108,18 @@ class Study(Strict):
                     "also_tested_on",
                     f"'{task}' is not a task of this study; add it to the study's tasks",
                 )
-            # every run is tested on its own task
-            times = Counter((task, model) for model in self.models)
+            # start with 1: every run is tested on its own task
+            test_counts = Counter((task, model) for model in self.models)
             for test in tests:
                 is_restricted = isinstance(test, OtherTest)
                 models = as_list(test.models) if is_restricted else self.models
-                times.update((test.task if is_restricted else test, model) for model in models)
-            if repeated := [test for (test, _), count in times.items() if count > 1]:
+                test_counts.update(
+                    (test.task if is_restricted else test, model) for model in models
+                )
+            if repeated := [name for (name, _), count in test_counts.items() if count > 1]:
                 yield (
                     f"also_tested_on.{task}",
-                    f"the runs are tested on '{repeated[0]}' twice (every run is tested on its own task anyway); remove one",
+                    f"the runs are tested on '{repeated[0]}' twice, or '{repeated[0]}' is their own task, on which they are tested anyway; remove it",
                 )
             other_tests = [test for test in tests if isinstance(test, OtherTest)]
             for model in [model for test in other_tests for model in as_list(test.models)]:
