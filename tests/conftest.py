@@ -145,6 +145,7 @@ LONGEST = [
     "stopped_jobs",
     "interruption",
     "plans",
+    "vllm",
     "orphaned_jobs",
     "small_study",
     "chaos",
