@@ -9,7 +9,7 @@ were resumed are left out. Calibrate again when more jobs have finished.
 """
 
 from hardgrpo.planning import calibration, durations
-from hardgrpo.runtime import errors
+from hardgrpo.runtime import errors, files
 from hardgrpo.study import checks, load, paths
 
 import argparse
@@ -23,13 +23,15 @@ def main() -> None:
     )
     parser.add_argument(
         "--config",
-        default="config.yaml",
-        help="the complete configuration that the jobs were run with; the program does not lay this file over config.yaml",
+        nargs="+",
+        default=[],
+        metavar="FILE",
+        help="the files of `--configfile` with which the jobs were run; laid over config.yaml",
     )
     parser.add_argument(
         "--gpu",
         choices=durations.GPUS,
-        help="kind of GPU that the jobs ran on (default: `plan.gpu` of the configuration)",
+        help="kind of GPU of jobs whose provenance does not name a known kind (default: `plan.gpu` of the configuration)",
     )
     parser.add_argument("--results", default="results", help="folder of results")
     parser.add_argument("--output", default=paths.CALIBRATION)
@@ -41,14 +43,16 @@ def main() -> None:
     )
     args = parser.parse_args()
 
-    config_path = Path(args.config)
-    config = load.read_file(config_path)
-    checks.check(config, args.config, [*load.sources(config_path.parent), config_path])
+    config_names = ", ".join(["config.yaml", *args.config])
+    config = read_configuration(args.config)
+    checks.check(
+        config, config_names, [*load.sources(), Path("config.yaml"), *map(Path, args.config)]
+    )
     gpu = args.gpu or config["plan"]["gpu"]
     finished_jobs = calibration.read_finished_jobs(args.results, config)
     if not finished_jobs:
         raise errors.UserError(
-            f"{args.results}: no provenance of a finished job with the models, tasks, recipes and policies of {args.config}, without resumed jobs;"
+            f"{args.results}: no provenance of a finished job with the models, tasks, recipes and policies of {config_names}, without resumed jobs;"
             " run some jobs first, or give another folder with --results"
         )
     if args.check is not None:
@@ -62,10 +66,30 @@ def main() -> None:
         print(format_comparison(comparisons, args.check, args.results))
         return
     fitted = calibration.calibrate(finished_jobs, gpu)
+    if not fitted.groups:
+        raise errors.UserError(
+            f"{args.results}: the times of {len(finished_jobs)} finished jobs cannot be compared with estimates, because the size of their model is"
+            f" unknown, or because {config_names} gives their model other devices (key `gpus`) than they ran on; name the configuration of the jobs"
+            " with --config, and give the model's entry the key `shape`"
+        )
     calibration.write(fitted, args.output)
     print(
         f"{args.output}: {fitted.jobs} finished jobs in {len(fitted.groups)} groups; later plans and walltimes use {paths.CALIBRATION}"
     )
+
+
+def read_configuration(config_files: list[str]) -> dict:
+    """The configuration of this folder, overlaid by files as by Snakemake's --configfile. Raise a
+    `UserError` if a file is not valid YAML or not a mapping."""
+    config: dict = {}
+    for path in ["config.yaml", *config_files]:
+        content = files.read_yaml(path)
+        if not isinstance(content, dict):
+            raise errors.UserError(
+                f"{path}: expected a mapping such as `study: mini`, found {type(content).__name__}; correct it"
+            )
+        config = load.lay_over(config, content)
+    return load.complete(config)
 
 
 def format_comparison(comparisons: list[calibration.Comparison], seed: int, results: str) -> str:

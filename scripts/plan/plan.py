@@ -17,7 +17,7 @@ plan.html (with a Gantt chart) to results/plan/.
 from hardgrpo.analysis import claims, published
 from hardgrpo.planning import calibration, durations, label_counts, plan_page, plans, power
 from hardgrpo.runtime import errors, files
-from hardgrpo.study import paths
+from hardgrpo.study import paths, settings
 from hardgrpo.study.resolved import ResolvedStudy
 
 import argparse
@@ -70,11 +70,13 @@ def main() -> None:
     parser.add_argument("--gpu", choices=durations.GPUS, help="what if: kind of GPU")
     parser.add_argument("--gpus", type=positive_integer, help="what if: number of GPUs")
     parser.add_argument(
-        "--seeds", type=positive_integer, help="what if: number of seeds of each study"
+        "--seeds",
+        type=positive_integer,
+        help="what if: number of seeds of each study; the study's first seeds, then further numbers",
     )
     parser.add_argument(
         "--completion-tokens",
-        help="what if: a limit for all tasks (1024), or by task (gsm8k=1024,math=512)",
+        help="what if: a limit for all tasks, except tasks that are cut at a lower limit (1024), or limits by task (gsm8k=1024,math=512)",
     )
     parser.add_argument(
         "--price",
@@ -89,17 +91,19 @@ def main() -> None:
     parser.add_argument("--output", default="results/plan", help="folder to write")
     args = parser.parse_args()
 
-    studies = args.study or [None]
+    job_calibration = None if args.uncalibrated else calibration.read()
     dry_run: list[dict] = []
     outputs: set[str] = set()
-    effects, power_rows, label_rows = [], [], []
+    names, effects, power_rows, label_rows = [], [], [], []
     published_results = published.read(ROOT / paths.PUBLISHED)
     readings = published.read_readings(ROOT / paths.PUBLISHED)
-    for study in studies:
+    for study in args.study or [None]:
+        # the configurations of the studies differ only in `study`
         facts, jobs = plan_jobs(args, study)
         config, machine = facts["config"], args.setting or facts["setting"]
         gpu = args.gpu or machine["gpu"]
         planned_study = ResolvedStudy.of(config, config["study"])
+        names.append(planned_study.name)
         if not planned_study.is_analysis:
             label_rows += label_counts.planned_labels(planned_study)
             effects += power.detectable_effects(planned_study)
@@ -110,6 +114,7 @@ def main() -> None:
                 readings,
                 config["data"],
                 gpu,
+                job_calibration,
             )
         for job in jobs:
             if not outputs & set(job["output"]):
@@ -122,9 +127,8 @@ def main() -> None:
         machine["cluster"],
     )
     price = config["plan"]["price"] if args.price is None else args.price
-    job_calibration = None if args.uncalibrated else calibration.read()
-    planned_jobs = plans.plan_jobs(config["study"], dry_run, config, setting, job_calibration)
-    planned_studies = list(dict.fromkeys(job["study"] for job in dry_run)) or [config["study"]]
+    planned_jobs = plans.plan_jobs(dry_run, config, setting, job_calibration)
+    planned_studies = list(dict.fromkeys(job["study"] for job in dry_run)) or names
     plan = {
         "studies": planned_studies,
         "setting": vars(setting)
@@ -137,7 +141,10 @@ def main() -> None:
         "critical_path": [job_row(job) for job in plans.critical_path(planned_jobs, setting)],
         "jobs": [job_row(job) for job in planned_jobs],
         "assumptions": assumptions(
-            setting, job_calibration, largest_device(planned_jobs, config["models"], config["data"])
+            setting,
+            job_calibration,
+            largest_device(planned_jobs, config["models"], config["data"]),
+            splits_of_unknown_size(planned_jobs, config),
         ),
     }
     text = format_plan(plan)
@@ -193,22 +200,51 @@ def snakemake(command: list[str], configfiles: list[str], environment: dict) -> 
 
 
 def overrides(args: argparse.Namespace, config: dict) -> dict:
-    """The changes that the what-if options make to the configuration."""
-    study = ResolvedStudy.of(config, config["study"])
-    if study.is_analysis:
-        raise errors.UserError(
-            f"{study.name} is an analysis of published numbers, without seeds and limits; leave out --seeds and --completion-tokens"
-        )
+    """The changes that the what-if options make to the configuration, the same for all planned
+    studies."""
+    studies = [ResolvedStudy.of(config, name) for name in args.study or [config["study"]]]
+    for study in studies:
+        if study.is_analysis:
+            raise errors.UserError(
+                f"{study.name} is an analysis of published numbers, without seeds and limits; leave out --seeds and --completion-tokens"
+            )
     changes = {}
     if args.seeds:
-        changes["studies"] = {study.name: {"seeds": list(range(args.seeds))}}
+        changes["studies"] = {
+            study.name: {"seeds": what_if_seeds(study.seeds, args.seeds)} for study in studies
+        }
     if args.completion_tokens:
-        tested = [test for _, _, test in study.tests]
-        limits = parse_limits(
-            args.completion_tokens, list(dict.fromkeys([*study.task_names, *tested]))
-        )
+        tested = [test for study in studies for _, _, test in study.tests]
+        trained = [task for study in studies for task in study.task_names]
+        sampled = [settings.sampled_task(config["tasks"], task) for task in [*trained, *tested]]
+        plan_tasks = list(dict.fromkeys([*trained, *tested, *sampled]))
+        limits = what_if_limits(args.completion_tokens, plan_tasks, config["tasks"])
         changes["tasks"] = {task: {"completion_tokens": limit} for task, limit in limits.items()}
     return changes
+
+
+def what_if_seeds(seeds: list[int], count: int) -> list[int]:
+    """The first `count` of a study's seeds. If the study has fewer seeds, the numbers after its
+    largest seed follow."""
+    further = max(seeds) + 1
+    return [*seeds, *range(further, further + count)][:count]
+
+
+def what_if_limits(text: str, plan_tasks: list[str], tasks: dict) -> dict[str, int]:
+    """{task: completion limit} of --completion-tokens. A single limit applies to those of
+    `plan_tasks` whose completions are not cut from another task. A task that is cut from a task
+    with the same limit, to use fewer samples, keeps the same limit."""
+    if is_number(text):
+        limits = {task: int(text) for task in plan_tasks if "cut_from" not in tasks[task]}
+    else:
+        limits = parse_limits(text, plan_tasks)
+    limit_of = lambda name: tasks[name]["completion_tokens"]
+    equal_limits = {
+        name: limits[task["cut_from"]]
+        for name, task in tasks.items()
+        if task.get("cut_from") in limits and limit_of(name) == limit_of(task["cut_from"])
+    }
+    return equal_limits | limits
 
 
 def is_number(text: str) -> bool:
@@ -216,17 +252,15 @@ def is_number(text: str) -> bool:
     return text.isascii() and text.isdecimal() and int(text) > 0
 
 
-def parse_limits(text: str, study_tasks: list[str]) -> dict[str, int]:
-    """{task: completion limit} of --completion-tokens. A single limit applies to all `study_tasks`.
-    Raise a `UserError` for a malformed option, and for a task that is not in `study_tasks`."""
-    if is_number(text):
-        return dict.fromkeys(study_tasks, int(text))
+def parse_limits(text: str, plan_tasks: list[str]) -> dict[str, int]:
+    """{task: completion limit} of --completion-tokens with limits by task. Raise a `UserError` for a
+    malformed option, and for a task that is not in `plan_tasks`."""
     limits = {}
     for part in text.split(","):
         task, _, limit = part.partition("=")
-        if task not in study_tasks or not is_number(limit):
+        if task not in plan_tasks or not is_number(limit):
             raise errors.UserError(
-                f"--completion-tokens {text}: expected a number, or task=number pairs with commas; tasks of the study are {', '.join(study_tasks)}"
+                f"--completion-tokens {text}: expected a number, or task=number pairs with commas; the tasks of the plan are {', '.join(plan_tasks)}"
             )
         limits[task] = int(limit)
     return limits
@@ -271,8 +305,27 @@ def largest_device(planned_jobs: list, models: dict, data: str) -> str:
     )
 
 
-def assumptions(setting: plans.Setting, job_calibration, device: str) -> list[str]:
-    """The assumptions of the plan about a device (`durations.place`), in sentences."""
+def splits_of_unknown_size(planned_jobs: list[plans.PlannedJob], config: dict) -> list[str]:
+    """The splits, as "split of task", that planned jobs sample and whose number of problems is
+    assumed."""
+    sampling_jobs = [
+        durations.ResolvedJob.of(config, durations.Job.of(job.rule, job.wildcards))
+        for job in planned_jobs
+        if job.stage in ("probing", "evaluation")
+    ]
+    splits = {(job.split.task_name, job.split.name): job.split for job in sampling_jobs}
+    return [
+        f"{split} of {task}"
+        for (task, split), content in splits.items()
+        if durations.known_problems(content) is None
+    ]
+
+
+def assumptions(
+    setting: plans.Setting, job_calibration, device: str, unknown_splits: list[str]
+) -> list[str]:
+    """The assumptions of the plan about a device (`durations.place`) and about splits of unknown
+    size, in sentences."""
     with_gpus = device == "gpu"
     gpu = durations.GPUS[setting.gpu] if with_gpus else durations.CORE
     sentences = [
@@ -293,6 +346,10 @@ def assumptions(setting: plans.Setting, job_calibration, device: str) -> list[st
         f"Smallest effects assume that the accuracy has a standard deviation of {100 * power.SEED_SD:g} points over seeds. With one seed, they"
         " do not include the variation between seeds, so they do not hold for new runs: docs/statistics.md."
     )
+    if unknown_splits:
+        sentences.append(
+            f"The number of problems is unknown before the rule prepare_task has run, and assumed to be {durations.UNKNOWN_PROBLEMS}: {', '.join(unknown_splits)}."
+        )
     if with_gpus:
         sentences.append(
             "GPU-hours count the time in which jobs hold GPUs. The wall time does not include long waits in the cluster's queue."

@@ -15,6 +15,7 @@ from conftest import ROOT, path_of
 from hardgrpo.planning import calibration, durations
 from hardgrpo.planning.durations import Job, ResolvedJob
 from hardgrpo.study import memory
+from hardgrpo.study.settings import Split
 from pages import costs
 
 CONFIG = project_config.config()
@@ -95,6 +96,31 @@ def test_the_completions_of_probes_and_evaluations_are_counted():
     assert durations.estimate(ResolvedJob.of(CONFIG, PROBE), "h100").completions == 1869 * 5
     # four samples and a greedy completion per problem, ten checkpoints
     assert durations.estimate(ResolvedJob.of(CONFIG, EVALUATE), "h100").completions == 1319 * 5 * 10
+
+
+def write_prepared(results, task, split, rows):
+    path = results / f"tasks/{task}/{split}.jsonl"
+    path.parent.mkdir(parents=True)
+    path.write_text("{}\n" * rows)
+
+
+def test_a_configured_number_of_problems_wins_over_a_file_of_an_earlier_configuration(
+    tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    for task in ("gsm8k", "math_numeric"):
+        write_prepared(tmp_path / "results", task, "train", 3)
+    size = lambda task: durations.known_problems(Split(task, "train", CONFIG["tasks"][task]))
+    assert size("gsm8k") == 7473
+    assert size("math_numeric") == 3, "the number is known only after `keep` has been applied"
+
+
+def test_problems_of_own_files_are_counted_in_the_folder_of_results(tmp_path):
+    config = copy.deepcopy(CONFIG)
+    config["tasks"]["gsm8k"]["source"] = {"kind": "files", "train": "mine.csv"}
+    write_prepared(tmp_path, "gsm8k", "train", 40)
+    completions = lambda *results: ResolvedJob.of(config, PROBE, *results).completions
+    assert completions(str(tmp_path)) == 10 * 5 and completions() == 250 * 5
 
 
 @pytest.mark.parametrize("job", [TRAIN, PROBE, EVALUATE], ids=lambda job: job.rule)
@@ -201,6 +227,66 @@ def test_a_check_of_a_seed_without_finished_jobs_names_the_seeds_that_have_some(
     done = fork_server.run(path_of("calibrate"), arguments, ROOT)
     assert done.returncode == 1 and "no finished job of seed 9" in done.stderr, done.stderr
     assert "(here: 0)" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_jobs_that_the_configuration_no_longer_has_are_left_out(tmp_path):
+    record = {"seconds": 9, "work_seconds": 3, "completion_tokens": 50, "machine": {"gpus": 0}}
+    for path in (
+        "provenance/evaluation/tiny-seed0/reach/swaps.json",
+        "provenance/evaluation/tiny-seed0/base/swaps.json",
+        "models/tiny-seed0/provenance.json",
+    ):
+        (tmp_path / path).parent.mkdir(parents=True)
+        (tmp_path / path).write_text(json.dumps(record))
+    config = copy.deepcopy(CONFIG)
+    rules = lambda: [
+        finished_job.job.names.rule
+        for finished_job in calibration.read_finished_jobs(str(tmp_path), config)
+    ]
+    assert rules() == ["evaluate_base", "sample_reach", "pretrain_model"]
+    del config["tasks"]["swaps"]["test"]["reach"]
+    assert rules() == ["evaluate_base", "pretrain_model"]
+    del config["tasks"]["swaps"]["test"]
+    shape = config["models"]["smollm2-135m"]["shape"]
+    config["models"]["tiny"] = {"source": {"kind": "folder", "path": "tiny"}, "shape": shape}
+    assert rules() == []
+
+
+def test_the_speed_of_the_gpu_that_a_job_ran_on_is_expected(tmp_path):
+    """The provenance of a job names the GPU. Equal times on a slower GPU are less slow."""
+    slowness = {}
+    for gpu in ("NVIDIA A100-SXM4-80GB", "NVIDIA H100 80GB HBM3", "NVIDIA RTX A4000"):
+        run, folder = "qwen3-14b/gsm8k/as_written/hard/seed0", tmp_path / gpu
+        write_finished_run(folder, run, 30_100, 30_000, 25_600_000, gpus=[gpu])
+        calibrated = calibration.calibrate(read_finished_jobs(folder), "b200")
+        slowness[gpu] = calibrated.find(TRAIN, "gpu")["slowness"]
+    a100, h100, unknown = slowness.values()
+    assert a100 < h100 < unknown, "the given kind, b200, must be assumed for an unknown GPU"
+
+
+def calibrate(folder, *arguments):
+    return fork_server.run(path_of("calibrate"), ["--results", str(folder), *arguments], ROOT)
+
+
+def test_a_calibration_without_comparable_jobs_replaces_no_earlier_calibration(tmp_path):
+    write_finished_run(
+        tmp_path, "qwen3-14b/gsm8k/as_written/hard/seed0", 30, 20, 1000, machine={"gpus": 0}
+    )
+    (tmp_path / "calibration.json").write_text("earlier")
+    done = calibrate(tmp_path, "--output", str(tmp_path / "calibration.json"))
+    assert done.returncode == 1 and "gpus" in done.stderr and "Traceback" not in done.stderr
+    assert (tmp_path / "calibration.json").read_text() == "earlier"
+
+
+def test_a_file_of_the_user_is_laid_over_the_configuration(tmp_path):
+    config = {"models": {"mine": CONFIG["models"]["qwen3-14b"]}}
+    (tmp_path / "my.yaml").write_text(json.dumps(config))
+    write_finished_run(tmp_path, "mine/gsm8k/as_written/hard/seed0", 30_100, 30_000, 1000)
+    output = ["--output", str(tmp_path / "calibration.json")]
+    assert calibrate(tmp_path, *output).returncode == 1
+    done = calibrate(tmp_path, *output, "--config", str(tmp_path / "my.yaml"))
+    assert done.returncode == 0, done.stderr
+    assert '"mine"' in (tmp_path / "calibration.json").read_text()
 
 
 def test_an_estimate_uses_the_measurements_of_the_narrowest_group_that_has_any(tmp_path):

@@ -220,6 +220,38 @@ def test_a_gpu_samples_as_many_rows_at_once_as_fit_into_its_memory(monkeypatch):
     assert engines.fitting_batch(model, 100, 100, 512) == 512
 
 
+def shortage(recipe: dict, model: str = "qwen3-14b", limit: int = 1024, **gpus) -> str:
+    entry = CONFIG["models"][model]
+    gpus = settings.training_gpus(entry, recipe) | gpus
+    return memory.shortage(entry["shape"], recipe, limit, gpus, "the run")
+
+
+def test_the_remedy_for_a_shortage_names_only_settings_that_lower_the_need():
+    recipes = CONFIG["recipes"]
+    adapter, full = recipes["as_written"], recipes["as_written_full"]
+    # each process with an adapter holds the whole base; more processes need no less
+    assert "lower micro_batch" in (remedy := shortage(adapter, micro_batch=200))
+    assert "count" not in remedy and "vllm_memory" not in remedy
+    assert "raise count" in shortage(full, count=1, micro_batch=1)
+    # a run with a selector has one process
+    assert "count" not in shortage(full | {"selector": {"kind": "beta"}}, count=1)
+    awake = shortage(adapter, vllm_memory=0.9, vllm_sleep=False)
+    assert "vllm_sleep: true" in awake and "lower vllm_memory" in awake
+    # vLLM cannot get more memory than a GPU has
+    large = CONFIG["models"]["qwen3-14b"]["shape"] | {"layers": 120}
+    gpus = {"count": 8, "micro_batch": 1, "vllm_memory": 0.2, "vllm_sleep": True}
+    text = memory.shortage(
+        large, full | {"beta": 0.0, "optimiser": "paged_adamw_8bit"}, 250, gpus, "the run"
+    )
+    assert "vLLM needs" in text and "raise vllm_memory" not in text
+
+
+def test_a_run_that_no_setting_makes_fit_needs_a_smaller_model_or_another_recipe():
+    fp32 = CONFIG["recipes"]["mini_prime"]
+    assert "smaller model" in (remedy := shortage(fp32)) and "adapter" in remedy
+    assert "micro_batch" not in remedy
+
+
 # --- on a CPU ---
 
 

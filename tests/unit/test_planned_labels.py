@@ -60,6 +60,16 @@ def test_a_run_with_a_selector_needs_labels_of_sampled_prompts_only(kind, bought
     assert label_counts.label_count({"rule": "random", "budget": 0.1}, online, 500) == 50
 
 
+@pytest.mark.parametrize(("pool", "bought"), [(None, None), (500, 500)])
+@pytest.mark.parametrize("budget", [{"prompts": 7}, {"money": 60, "label_price": 2}])
+@pytest.mark.parametrize("reward", [GRPO, MAJORITY])
+def test_a_curriculum_by_pass_rate_needs_the_labels_of_the_whole_pool(budget, pool, bought, reward):
+    """The size of a pool of the user's own files is unknown before the files are prepared."""
+    recipe = reward | {"selector": {"kind": "curriculum", "by": "pass_rate"}}
+    for policy in ({"rule": "random"}, {"rule": "lowest", "by": "agreement"}):
+        assert label_counts.label_count(policy | {"budget": budget}, recipe, pool) == bought
+
+
 def test_a_plan_lists_the_largest_number_of_labels_of_each_arm():
     rows = {
         (row["task"], row["arm"]): row["labels"]

@@ -8,6 +8,7 @@ import project_config
 from conftest import ROOT
 from hardgrpo.analysis import claims, published
 from hardgrpo.planning import power
+from hardgrpo.planning.calibration import Calibration
 from hardgrpo.study.resolved import ResolvedStudy
 
 CONFIG = project_config.config()
@@ -15,7 +16,9 @@ CLAIMS = claims.read(ROOT / "paper/claims.yaml")
 FOLDER = ROOT / "results/published"
 
 
-def required_seeds(study: str, claims: list[dict] = CLAIMS) -> list[dict]:
+def required_seeds(
+    study: str, claims: list[dict] = CLAIMS, calibration: Calibration | None = None
+) -> list[dict]:
     return power.required_seeds(
         ResolvedStudy.of(CONFIG, study),
         claims,
@@ -23,6 +26,7 @@ def required_seeds(study: str, claims: list[dict] = CLAIMS) -> list[dict]:
         published.read_readings(FOLDER),
         CONFIG["data"],
         "h100",
+        calibration,
     )
 
 
@@ -150,6 +154,25 @@ def test_gpu_hours_are_those_of_the_recipe_that_the_claim_names():
         "variants", [claim | {"recipe": recipe, "minus_recipe": recipe}]
     )[0]["gpu_hours"]
     assert hours("sft") < hours("as_written") < hours("as_written_full")
+
+
+def test_gpu_hours_are_corrected_by_the_times_of_finished_jobs():
+    slow = [
+        {"of": {"rule": rule, "device": "gpu", **names}, "slowness": 2.0, "start_seconds": 0.0}
+        for rule, names in (
+            ("train_grpo", {"model": "qwen3-4b", "task": "gsm8k", "recipe": "as_written"}),
+            ("evaluate_run", {"model": "qwen3-4b", "task": "gsm8k", "eval_task": "gsm8k"}),
+        )
+    ]
+    hours = lambda calibration: {
+        row["claim"]: row["gpu_hours"]
+        for row in required_seeds("paper", calibration=calibration)
+        if row["gpu_hours"] and (row["model"], row["task"]) == ("qwen3-4b", "gsm8k")
+    }
+    calibrated, plain = hours(Calibration(slow)), hours(None)
+    assert plain and all(
+        1.8 * plain[claim] < calibrated[claim] < 2.01 * plain[claim] for claim in plain
+    )
 
 
 @pytest.mark.parametrize(

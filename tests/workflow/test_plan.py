@@ -188,6 +188,60 @@ def test_other_gpus_prices_seeds_and_completion_limits_change_the_plan(world, pr
     )
 
 
+def test_more_seeds_extend_the_seeds_of_a_study_and_fewer_seeds_are_its_first(world):
+    world.configure(lambda config: config["studies"]["process_rewards"].update(seeds=[7, 10]))
+    planned_seeds = lambda number: {
+        job["seed"]
+        for job in plan(world, "--study", "process_rewards", "--seeds", number)["jobs"]
+        if job["stage"] == "training"
+    }
+    assert planned_seeds("1") == {"7"} and planned_seeds("4") == {"7", "10", "11", "12"}
+
+
+def test_several_studies_are_planned_with_the_same_what_if_as_each_alone(world):
+    """The studies have no common tasks. The first study's task has a limit of 250 tokens, the
+    second study's task a limit of 48."""
+    what_if = ["--completion-tokens", "100", "--seeds", "2"]
+    studies = ["process_rewards", "mini"]
+    alone = [plan(world, "--study", study, *what_if) for study in studies]
+    joint = plan(world, "--study", studies[0], "--study", studies[1], *what_if)
+    assert joint["studies"] == studies
+    assert {job["name"]: job["tokens_generated"] for job in joint["jobs"]} == {
+        job["name"]: job["tokens_generated"] for bill in alone for job in bill["jobs"]
+    }
+    assert joint["totals"]["job_hours"] == pytest.approx(
+        sum(bill["totals"]["job_hours"] for bill in alone), rel=0.05
+    )
+
+
+def test_a_task_that_is_cut_at_a_lower_limit_keeps_this_limit(world):
+    tokens = lambda bill: {
+        task: sum(
+            job["tokens_generated"]
+            for job in bill["jobs"]
+            if job["stage"] == "training" and job["task"] == task
+        )
+        for task in ("swaps_tight", "swaps_ample")
+    }
+    study = ["--study", "mini_truncation"]
+    before = tokens(plan(world, *study))
+    after = tokens(plan(world, *study, "--completion-tokens", "96"))
+    assert after["swaps_tight"] == before["swaps_tight"] > 0
+    assert after["swaps_ample"] == pytest.approx(before["swaps_ample"] * 96 / 192, rel=1e-3)
+    too_low = plan(world, *study, "--completion-tokens", "60", fails=True)
+    assert "swaps_tight" in too_low["error"]
+
+
+def test_an_assumed_number_of_problems_is_stated(world):
+    world.edit(
+        "config/tasks.yaml",
+        lambda text: text.replace("      problems: {train: 7473, test: 1319}\n", ""),
+    )
+    bill = plan(world, "--study", "process_rewards")
+    (sentence,) = [text for text in bill["assumptions"] if "train of gsm8k" in text]
+    assert "test of gsm8k" in sentence and "1000" in sentence
+
+
 def test_pruned_checkpoints_leave_less_on_the_disk(world):
     unpruned = plan(world, "--study", "limits")
     world.configure(lambda config: config.update(keep_checkpoints="last"))

@@ -52,13 +52,14 @@ class FinishedJob:
     seconds: float
     work_seconds: float | None  # None if start and work were not timed separately
     tokens: int | None  # number of tokens of completions or of worked solutions
+    gpu: str | None  # a key of `durations.GPUS`; None if the provenance names none of these
 
 
 def read_finished_jobs(results: str, config: dict) -> list[FinishedJob]:
     """The finished jobs of the rules in PROVENANCE, below the folder `results`. Three kinds of jobs
-    are left out: jobs whose model, task, test, recipe or policy is not in `config`; jobs whose
-    provenance cannot be read; and resumed jobs, because their `seconds` count only the time since
-    the job was resumed."""
+    are left out: jobs whose model, task, test, recipe or policy is not in `config`, or lacks the
+    settings of the rule; jobs whose provenance cannot be read; and resumed jobs, because their
+    `seconds` count only the time since the job was resumed."""
     finished_jobs = []
     for rule, pattern in PROVENANCE.items():
         wildcard_pattern = re.sub(r"{(\w+)}", r"(?P<\1>[^/]+)", pattern)
@@ -67,7 +68,7 @@ def read_finished_jobs(results: str, config: dict) -> list[FinishedJob]:
             match = wildcard_pattern.fullmatch(path.relative_to(results).as_posix())
             if match is None:
                 continue  # not a result of the workflow, for example a copy `seed0.old`
-            job = ResolvedJob.of(config, Job.of(rule, match.groupdict()))
+            job = ResolvedJob.of(config, Job.of(rule, match.groupdict()), results)
             if job.is_complete:
                 finished_jobs.append(_read_finished_job(path, job))
     return list(filter(None, finished_jobs))
@@ -84,7 +85,12 @@ def _read_finished_job(path: Path, job: ResolvedJob) -> FinishedJob | None:
         if not all(map(_is_amount, (record["seconds"], work_seconds or 0, tokens or 0))):
             return None
         return FinishedJob(
-            job, "gpu" if gpus else "cpu", float(record["seconds"]), work_seconds, tokens
+            job,
+            "gpu" if gpus else "cpu",
+            float(record["seconds"]),
+            work_seconds,
+            tokens,
+            next(filter(None, map(durations.gpu_kind, record.get("gpus", []))), None),
         )
     except (UserError, ValueError, KeyError, TypeError, AttributeError, OverflowError):
         return None
@@ -124,7 +130,8 @@ def _key(job: Job, device: str, names: tuple[str, ...]) -> tuple:
 
 
 def calibrate(finished_jobs: list[FinishedJob], gpu: str) -> Calibration:
-    """Medians over finished jobs. `gpu` is a key of `durations.GPUS`."""
+    """Medians over finished jobs. `gpu`, a key of `durations.GPUS`, is assumed for jobs whose
+    provenance names no GPU of a known kind."""
     ratios: dict[tuple, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     job_count = 0
     for finished_job in finished_jobs:
@@ -148,7 +155,9 @@ def calibrate(finished_jobs: list[FinishedJob], gpu: str) -> Calibration:
 
 
 def _ratios(finished_job: FinishedJob, gpu: str) -> dict[str, float]:
-    job = finished_job.job
+    """The medians' values of one job; {} if the model's size is unknown, or if the job ran on
+    another kind of device than the configuration names."""
+    job, gpu = finished_job.job, finished_job.gpu or gpu
     if job.shape is None or finished_job.device != job.device:
         return {}
     estimate = durations.estimate(job, gpu)
@@ -211,11 +220,15 @@ class Comparison:
 
 def compare(finished_jobs: list[FinishedJob], gpu: str, seed: int) -> list[Comparison]:
     """Calibrate on the jobs of `seed` and the jobs without a seed, and compare the calibration with
-    the jobs of all other seeds."""
+    the jobs of all other seeds. Jobs that cannot be measured are left out. `gpu` is as in
+    `calibrate`."""
     is_calibrated = lambda finished_job: finished_job.job.names.seed in (None, seed)
     calibration = calibrate(list(filter(is_calibrated, finished_jobs)), gpu)
     return [
-        Comparison(finished_job, durations.estimate(finished_job.job, gpu, calibration).seconds)
+        Comparison(
+            finished_job,
+            durations.estimate(finished_job.job, finished_job.gpu or gpu, calibration).seconds,
+        )
         for finished_job in finished_jobs
-        if not is_calibrated(finished_job)
+        if not is_calibrated(finished_job) and _ratios(finished_job, gpu)
     ]

@@ -129,9 +129,10 @@ class ResolvedJob:
     policy: dict
     eval_task: dict
     data: str  # the folder of local input files
+    results: str = "results"  # the folder of results
 
     @classmethod
-    def of(cls, config: dict, job: Job) -> "ResolvedJob":
+    def of(cls, config: dict, job: Job, results: str = "results") -> "ResolvedJob":
         """A job with its entries of a checked configuration."""
         is_known = job.model and settings.model_of(job.model) in config["models"]
         return cls(
@@ -142,18 +143,26 @@ class ResolvedJob:
             config["policies"].get(job.policy, {}),
             config["tasks"].get(job.eval_task, {}),
             config["data"],
+            results,
         )
 
     @property
     def is_complete(self) -> bool:
-        """Whether the configuration has all objects that the job names."""
+        """Whether the configuration has all objects that the job names, with the settings that the
+        job's rule needs."""
         kinds = ("model", "task", "recipe", "policy", "eval_task")
-        return all(getattr(self, kind) for kind in kinds if getattr(self.names, kind) is not None)
+        if not all(getattr(self, kind) for kind in kinds if getattr(self.names, kind) is not None):
+            return False
+        if self.names.rule == "pretrain_model":
+            return settings.is_pretrained(self.model)
+        if self.names.rule == "sample_reach":
+            return "reach" in self.eval_task.get("test", {})
+        return not self.eval_task or "test" in self.eval_task
 
     @functools.cached_property
     def shape(self) -> dict | None:
         """The model's shape; None if unknown."""
-        return model_shape(self.names.model, self.model, self.data)
+        return model_shape(self.names.model, self.model, self.data, self.results)
 
     @functools.cached_property
     def gpus(self) -> dict:
@@ -201,14 +210,14 @@ class ResolvedJob:
         if rule in TRAINING:
             return 0 if settings.is_supervised(self.recipe) else self.texts
         if rule in ("probe", "probe_early", "probe_again"):
-            pool = problems(self.split)
+            pool = problems(self.split, self.results)
             probe = self.task["probe"]
             if rule == "probe_again":
                 return pool * probe["samples"]
             # an upper bound for probe_early, which may stop early
             return -(-pool // probe["shards"]) * settings.probe_samples(probe)
         test = self.eval_task["test"]
-        size = problems(self.split)
+        size = problems(self.split, self.results)
         if rule == "sample_reach":
             return size * test["reach"]["samples"]
         return size * (test["samples"] + test["greedy"]) * self.checkpoints
@@ -279,9 +288,9 @@ def walltime(job: ResolvedJob, gpu: str, attempt: int, calibration=None) -> int:
     return max(LEAST_MINUTES, round(seconds / 60 * SAFETY + 5)) * (1 + attempt) // 2
 
 
-def model_shape(name: str, model: dict, data: str) -> dict | None:
+def model_shape(name: str, model: dict, data: str, results: str = "results") -> dict | None:
     """The shape of the model `name`, from its entry in the configuration or from the config.json of
-    a local copy, which may be below the folder `data`; None if neither exists."""
+    a local copy, which may be below the folders `results` or `data`; None if neither exists."""
     if "shape" in model:
         return model["shape"]
     source = model["source"]
@@ -295,7 +304,7 @@ def model_shape(name: str, model: dict, data: str) -> dict | None:
             "head_size",
         )
         return {name: source[name] for name in size_keys} | {"vocabulary": 128, "tied": True}
-    path = Path(paths.model_folder(name)) / "config.json"
+    path = _below(results, paths.model_folder(name)) / "config.json"
     if not path.exists() and source["kind"] == "folder":
         path = Path(data) / source["path"] / "config.json"
     return memory.shape_of(files.read_json(path)) if path.exists() else None
@@ -307,22 +316,29 @@ def place(shape: dict, gpus: int) -> str:
     return "gpu" if gpus else "wide cpu" if shape["hidden_size"] >= WIDE else "cpu"
 
 
-def problems(split: Split) -> int:
+def problems(split: Split, results: str = "results") -> int:
     """Number of problems of a split; UNKNOWN_PROBLEMS if unknown."""
-    return known_problems(split) or UNKNOWN_PROBLEMS
+    return known_problems(split, results) or UNKNOWN_PROBLEMS
 
 
-def known_problems(split: Split) -> int | None:
-    """Number of problems of a split: counted if the split is prepared, else from the configuration;
-    None if unknown."""
-    prepared = Path(paths.problems(split.task_name, split.name))
-    if prepared.is_file():
-        with open(prepared, "rb") as stream:
-            return sum(1 for _ in stream)
+def known_problems(split: Split, results: str = "results") -> int | None:
+    """Number of problems of a split: from the configuration if it determines the number, else counted
+    if the split is prepared below the folder `results`; None if unknown."""
     source = split.task["source"]
-    if source["kind"] == "generated":
-        return source[split.name]
-    return source.get("problems", {}).get(split.name)
+    counts = source if source["kind"] == "generated" else source.get("problems", {})
+    stated = counts.get(split.name)
+    if stated is not None and "keep" not in source:
+        return stated
+    prepared = _below(results, paths.problems(split.task_name, split.name))
+    if not prepared.is_file():
+        return stated
+    with open(prepared, "rb") as stream:
+        return sum(1 for _ in stream)
+
+
+def _below(results: str, path: str) -> Path:
+    """A path below `results/`, moved to another folder of results."""
+    return Path(results, Path(path).relative_to("results"))
 
 
 def _sampling(job: ResolvedJob, gpu: str, fill: float | None) -> Estimate:

@@ -33,6 +33,8 @@ def label_count(policy: dict, recipe: dict, pool: int | None) -> int | None:
     """The largest number of labels that a run may buy from a pool of `pool` prompts; None if the
     configuration does not determine the number."""
     needs, budget = policies.labels_before(policy), policy.get("budget")
+    if (recipe.get("selector") or {}).get("by") == "pass_rate":
+        needs = "pool"  # the curriculum sorts by pass rates
     if pool is None and (needs != "none" or not isinstance(budget, dict)):
         return None
     if needs == "pool" or policy["rule"] == "all":

@@ -202,17 +202,15 @@ def peak_disk(jobs: list[PlannedJob]) -> float:
     return peak
 
 
-def plan_jobs(
-    study: str, dry_run: list[dict], config: dict, setting: Setting, calibration
-) -> list[PlannedJob]:
+def plan_jobs(dry_run: list[dict], config: dict, setting: Setting, calibration) -> list[PlannedJob]:
     """The jobs of a dry-run (see `snakemake_logger_plugin_plan`) that write files, with estimates
-    and a schedule."""
+    and a schedule. `study` of a job is the name of its study."""
     # Snakemake lists jobs in a different order each time. Sorted jobs give the same plan.
     writing_jobs = sorted((job for job in dry_run if job["output"]), key=lambda job: job["output"])
     jobs = [
         PlannedJob(
             number,
-            job.get("study", study),
+            job["study"],
             job["rule"],
             job["wildcards"],
             durations.estimate(

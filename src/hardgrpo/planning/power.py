@@ -11,6 +11,7 @@ from itertools import combinations
 
 from hardgrpo.analysis import statistics
 from hardgrpo.planning import durations
+from hardgrpo.planning.calibration import Calibration
 from hardgrpo.planning.durations import Job, ResolvedJob
 from hardgrpo.study import settings
 from hardgrpo.study.resolved import ResolvedStudy
@@ -96,6 +97,7 @@ def required_seeds(
     readings: set,
     data: str,
     gpu: str,
+    calibration: Calibration | None = None,
 ) -> list[dict]:
     """The number of seeds that each claim about two policies needs, and the GPU-hours of these
     seeds.
@@ -104,10 +106,10 @@ def required_seeds(
     policies. `published` is the printed difference (a share). `detectable` is the smallest
     difference that the study's seeds detect. `takes` is the smallest number of seeds, at least 2,
     that detects the published difference with power 80 %; None if this number exceeds MOST_SEEDS.
-    `gpu_hours` is the time of the two policies' runs with `takes` seeds on GPUs of kind `gpu`.
-    `aims` is true if the study's `aims_at` names the claim. Primary claims are corrected for the
-    number of the study's tasks. `readings` holds pairs (published task, corresponding task of this
-    project). `data` is the folder of local input files.
+    `gpu_hours` is the time of the two policies' runs with `takes` seeds on GPUs of kind `gpu`,
+    corrected by `calibration`. `aims` is true if the study's `aims_at` names the claim. Primary
+    claims are corrected for the number of the study's tasks. `readings` holds pairs (published
+    task, corresponding task of this project). `data` is the folder of local input files.
     """
     rows = []
     for claim in claims:
@@ -131,7 +133,7 @@ def required_seeds(
             effect, size = gains[0] - gains[1], test_size(study, task)
             seeds_needed = _least_seeds(*size, abs(effect), comparisons)
             jobs = _jobs_of_seed(study, model, task, arms, data)
-            seed_hours = sum(durations.estimate(job, gpu).gpu_hours for job in jobs)
+            seed_hours = sum(durations.estimate(job, gpu, calibration).gpu_hours for job in jobs)
             rows.append(
                 {
                     "study": study.name,
@@ -186,14 +188,14 @@ def _jobs_of_seed(
     base = settings.base_of(study.models, model, 0)
     return [
         ResolvedJob(
-            Job(rule, base, task, recipe, policy, seed=0, eval_task=task),
+            Job(rule, base, task, recipe, policy, seed=0, eval_task=eval_task),
             model=settings.entry(study.models, base),
             task=study.tasks[task],
             recipe=study.recipes[recipe],
             policy=study.policies[policy],
-            eval_task=study.tasks[task],
+            eval_task=study.tasks[task] if eval_task else {},
             data=data,
         )
-        for rule in ("train_grpo", "evaluate_run")
+        for rule, eval_task in (("train_grpo", None), ("evaluate_run", task))
         for policy, recipe in arms
     ]

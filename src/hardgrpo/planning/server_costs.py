@@ -47,11 +47,11 @@ def split_size(split: Split, data: str) -> tuple[int, float] | None:
     """(number of problems of a split, estimated tokens of their prompts); None if the number of
     problems is unknown. Paths of local files are relative to the folder `data`."""
     template = split.task["prompt"].replace("{question}", "")
-    questions = _questions(split, data)
-    if questions is not None:
-        characters = sum(map(len, questions)) + len(template) * len(questions)
-        return len(questions), characters / CHARACTERS_PER_TOKEN
-    number = known_problems(split)
+    number, questions = known_problems(split), _questions(split, data)
+    if questions:
+        number = len(questions) if number is None else number
+        characters = sum(map(len, questions)) / len(questions) + len(template)
+        return number, number * characters / CHARACTERS_PER_TOKEN
     kind = "cpu" if split.task["source"]["kind"] == "generated" else "gpu"
     return None if number is None else (number, number * PROMPT_TOKENS[kind])
 

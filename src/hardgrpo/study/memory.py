@@ -25,6 +25,7 @@ CONTEXT_BYTES = 1.5 * GIB  # CUDA context, kernels, allocator slack
 # assumed for vLLM's workspaces and CUDA graphs, which stay in memory while vLLM sleeps
 VLLM_BYTES = 2.0 * GIB
 GPU_GIB = 79.1  # memory of an H100 of 80 GB; `vllm_memory` is a share of this memory
+LARGEST_SHARE = 0.95  # largest value of `vllm_memory`
 # Number of scores (tokens x vocabulary) in memory: TRL computes log-probabilities tile by tile
 # (trl/kernels/chunked_logprob.py).
 TILE = 4096 * 32768
@@ -321,13 +322,53 @@ def shortage(
         parts = ", ".join(
             f"{purpose} {size:.1f}" for purpose, size in need.items() if purpose != "total" and size
         )
-        remedy = (
-            "lower micro_batch or vllm_memory, set vllm_sleep: true, or raise count"
-            if need["vllm"]
-            else "lower micro_batch, prompts_per_update or group_size, or raise count"
-        )
+        remedy = _remedy(shape, recipe, completion_tokens, gpus)
         return f"{name} needs about {need['total']:.0f} GiB on each of {gpus['count']} GPUs ({parts}), but a GPU has {GPU_GIB:.0f}; {remedy}"
     vllm_need = vllm_memory(shape, PROMPT_TOKENS + completion_tokens)
     if need["vllm"] and need["vllm"] < vllm_need:
-        return f"vllm_memory gives vLLM {need['vllm']:.0f} GiB for {name}, but vLLM needs {vllm_need:.0f} for weights and cache; raise vllm_memory"
+        can_be_raised = vllm_need <= LARGEST_SHARE * GPU_GIB
+        remedy = (
+            "raise vllm_memory"
+            if can_be_raised
+            else "choose a smaller model, or a recipe with generation: transformers"
+        )
+        return f"vllm_memory gives vLLM {need['vllm']:.0f} GiB for {name}, but vLLM needs {vllm_need:.0f} for weights and cache; {remedy}"
     return None
+
+
+def _remedy(shape: dict, recipe: dict, completion_tokens: int, gpus: dict) -> str:
+    """The settings whose change makes a run fit a GPU of 80 GB, or another remedy if their best
+    values do not suffice. A setting that does not lower the estimate is not named."""
+    vllm_share = vllm_memory(shape, PROMPT_TOKENS + completion_tokens) / GPU_GIB
+    best_gpus = {
+        "lower micro_batch": {"micro_batch": 1},
+        "lower vllm_memory": {"vllm_memory": min(vllm_share, gpus["vllm_memory"])},
+        "set vllm_sleep: true": {"vllm_sleep": True},
+    }
+    if not settings.is_online(recipe):  # a run with a selector or process rewards has one process
+        best_gpus["raise count"] = {"count": max(8, gpus["count"])}
+    best_recipe = {
+        "lower prompts_per_update": {"prompts_per_update": 1},
+        "lower group_size": {"group_size": 2},
+    }
+
+    def total(changes: list[str]) -> float:
+        changed_gpus, changed_recipe = gpus, recipe
+        for change in changes:
+            changed_gpus = changed_gpus | best_gpus.get(change, {})
+            changed_recipe = changed_recipe | best_recipe.get(change, {})
+        return training_memory(shape, changed_recipe, completion_tokens, changed_gpus)["total"]
+
+    helpful: list[str] = []
+    while total(helpful) > GPU_GIB:
+        added = [
+            change
+            for change in [*best_gpus, *best_recipe]
+            if total([*helpful, change]) < total(helpful)
+        ]
+        if not added:
+            frugal = "base: nf4" if recipe.get("adapter") else "an adapter"
+            other_recipe = "" if recipe["base"] == "nf4" else f", or a recipe with {frugal}"
+            return f"no other values of `gpus`, prompts_per_update and group_size suffice, so choose a smaller model{other_recipe}"
+        helpful += added
+    return ", or ".join(helpful)
