@@ -176,7 +176,7 @@ def test_the_claim_of_no_new_solving_is_decided_by_the_interval_and_the_margin(
     rows = solving_rows(("", 0.5, 0.01, 0.6), ("1", 0.5, 0.01, 0.6), ("10", middle, half, 0.4))
     (verdict_row,) = judge(NEW | PRIMARY, kinds=rows)
     assert verdict_row["verdict"] == verdict and verdict_row["estimate"] == middle
-    assert verdict_row["test"] == "new solving of random, tier 10, beyond 64 samples", (
+    assert "tier 10" in verdict_row["test"] and "64 samples" in verdict_row["test"], (
         "the claim must be about the last tier, which is the hardest"
     )
 
@@ -403,7 +403,9 @@ def test_a_lost_lead_is_compared_with_the_same_runs_under_the_ample_limit():
     rows.append(pair("hard", "easy", 0.2, "test", "tight", task="ample"))
     (verdict_row,) = judge(claim, paired=rows)
     assert (
-        verdict_row["estimate"] == 0.4 and verdict_row["test"] == "(hard - easy) less that on ample"
+        verdict_row["estimate"] == 0.4
+        and verdict_row["test"].startswith("hard - easy")
+        and verdict_row["test"].endswith("ample")
     )
 
 

@@ -132,6 +132,32 @@ def test_the_published_order_is_tested_on_gsm8k_and_no_claim_of_lds_uses_policy_
         ({"minus": "random, mini_beta"}, "write minus: random and minus_recipe: mini_beta"),
         ({"recipe": ["mini_beta"]}, "recipe: expected the name of a recipe"),
         ({"margin": 0.02}, "test 'difference' does not read 'margin'"),
+        *(
+            ({"test": "fit", "predictor": "tokens", "policy": None, "minus": None} | key, message)
+            for key, message in [
+                ({"only": {"model": ["tiny"]}}, "test 'fit' does not read 'only'"),
+                ({"tested": "other"}, "test 'fit' does not read 'tested'"),
+                ({"predictor": "length"}, "'length', expected one of learnable, tokens"),
+            ]
+        ),
+        (
+            {"test": "recipe_difference", "minus": None, "recipe": "mini"},
+            "test 'recipe_difference' does not read 'recipe'",
+        ),
+        *(
+            (
+                {"test": "difference_by_recipe", key: "mini"},
+                f"test 'difference_by_recipe' does not read '{key}'",
+            )
+            for key in ("recipe", "minus_recipe")
+        ),
+        *(
+            (
+                {"test": "transfer", "trained_on": "math", key: value},
+                f"test 'transfer' does not read '{key}'",
+            )
+            for key, value in (("minus_recipe", "mini"), ("tested", "other"))
+        ),
         ({"tested": "elsewhere"}, "tested is 'elsewhere', expected one of same,"),
         ({"only": {"seed": [0]}}, "'only' must hold lists of names under model, task, eval_task"),
         ({"id": None}, "'id' is missing"),

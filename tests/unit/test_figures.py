@@ -18,11 +18,11 @@ import fork_server
 import project_config
 from command_line import format_options
 from conftest import ROOT, path_of
-from hardgrpo.analysis import arms
+from hardgrpo.analysis import arms, hard_leads
 from hardgrpo.analysis.columns import ARM
 from hardgrpo.analysis.formats import interval, points
 from hardgrpo.report import plotting, registry
-from hardgrpo.report.figures import ahead
+from hardgrpo.report.figures import ahead, leads
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.study import settings
@@ -191,6 +191,28 @@ def test_bars_of_figure_kinds_are_its_rows_and_its_diamonds_are_the_greedy_gains
         line.get_xdata() for axis in drawn.axes for line in axis.lines if line.get_marker() == "D"
     ]
     assert np.sort(np.concatenate(diamonds)) == pytest.approx(np.sort(100 * rows.greedy_gain))
+
+
+def test_each_model_has_its_own_line_in_figure_leads():
+    """The lead rises with the base accuracy in one model and falls in the other."""
+    row = {"task": "t", "eval_task": "t", "policy": "hard", "recipe": "r", "minus": "random"}
+    row |= {"greedy_gap": np.nan, "zero_share": 0.2, "mixed_share": 0.5}
+    rows = [
+        row
+        | {"model": model, "seed": seed, "base_accuracy": 0.01 * seed, "lead": sign * 0.01 * seed}
+        for model, sign in (("a", 1), ("b", -1))
+        for seed in range(12)
+    ]
+    frames = [
+        arms.add_labels(pd.DataFrame(table), "r")
+        for table in (rows, hard_leads.lead_regressions(rows))
+    ]
+    drawn, _ = leads.draw(*frames)
+    slopes = {}
+    for axis in drawn.axes:
+        (x, y), *_ = [line.get_data() for line in axis.lines if len(line.get_xdata()) == 2]
+        slopes[axis.get_title()] = float(np.diff(y)[0] / np.diff(x)[0])
+    assert slopes == pytest.approx({"a: t": 1, "b: t": -1})
 
 
 def test_figure_ahead_shows_the_lead_of_hard_over_each_policy_with_the_same_recipe(

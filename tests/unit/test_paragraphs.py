@@ -100,6 +100,28 @@ def test_the_abstract_has_each_primary_claim_and_the_parts_of_the_largest_gains(
     )
 
 
+def test_the_largest_gain_of_each_task_is_split_into_kinds_where_they_are_known():
+    parts = [
+        CELL | {"policy": "hard", "gain": gain, "task": task, "eval_task": task}
+        | interval("finishing", 0.3) | interval("correctness", gain - 0.3)
+        for task, gain in (("t", 0.5), ("u", 0.7))
+    ]  # fmt: skip
+    numbers = Numbers(kinds=[kind("t", "hard", 0.5, 0.3, 0.1, 0.1)], parts=parts)
+    assert [
+        (gain["task"], [part["name"] for part in gain["parts"]])
+        for gain in paragraphs.largest_gains(numbers)
+    ] == [("t", ["finishing", "sharpening", "new solving"]), ("u", ["finishing", "correctness"])]
+
+
+def test_each_model_has_its_own_line_about_the_lead():
+    line = {"task": "t", "eval_task": "t", "policy": "hard", "minus": "random", "points": 10}
+    line |= {"predictor": "base_accuracy", "r_squared": 0.4, "p": 0.02} | interval("slope", 1.0)
+    for models in (["a", "b"], ["a", None]):
+        rows = [line | {"model": model} for model in models]
+        text = paragraphs.leads(Numbers(lead_regressions=rows))
+        assert "(a)" in text and text.count("base models") == 2 and "nan" not in text
+
+
 def test_the_abstract_counts_many_verdicts_instead_of_listing_them():
     rows = [claim("HE", f"t{i}", 0.1, "supported" if i < 2 else "undecided") for i in range(5)]
     assert (

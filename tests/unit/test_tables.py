@@ -12,9 +12,10 @@ import pytest
 
 import project_config
 from conftest import ROOT
-from hardgrpo.analysis import formats, summaries
+from hardgrpo.analysis import formats, hard_leads, summaries
 from hardgrpo.report import latex, registry, web
 from hardgrpo.report.table_columns import Column, K, Marked, numbers, plain
+from hardgrpo.report.tables import training
 from hardgrpo.report.tables.gains import ranks
 from hardgrpo.runtime import files
 from hardgrpo.study import designs, paths
@@ -129,6 +130,22 @@ def test_constant_columns_are_in_the_caption_of_a_table_and_in_each_row_of_a_pag
     assert web.plain_text(caption) == plain_caption
     assert plain_caption.replace("&", "&amp;") in web.page("t", columns, caption)
     assert plain(("base pass@", K)) == "base pass@k"
+
+
+def test_the_table_of_lead_regressions_names_the_model_of_each_row():
+    row = {"task": "t", "eval_task": "t", "minus": "random", "predictor": "base_accuracy"}
+    row |= {"points": 10, "p": 0.02}
+    for name in ("slope", "r_squared"):
+        row |= {name: 0.4, f"{name}_low": 0.1, f"{name}_high": 0.8}
+    for models, expected in (
+        (["a", "b"], ["a", "b"]),
+        (["a", None], ["a", hard_leads.OTHER_MODELS]),
+        ([None], None),  # the points are models
+    ):
+        rows = pd.DataFrame([row | {"model": model} for model in models])
+        _, columns = training.lead_regressions(rows)
+        cells = {plain(column.header): column.cells for column in columns}
+        assert cells.get("model") == expected and cells["base models"][0] == "10"
 
 
 def test_best_and_second_are_marked_only_if_their_differences_to_smaller_gains_are_significant():

@@ -31,6 +31,30 @@ def by_rate(config):
     config["studies"]["by_rate"] = BY_RATE
 
 
+def served(probed_on, **subset):
+    """A function that lets a model behind a server probe for the policy `served` on a task, and
+    adds `subset` to the block `subset`."""
+
+    def change(config):
+        source = {"kind": "server", "url": "http://127.0.0.1:1/v1", "model": "m"}
+        config["models"]["served"] = {"source": source}
+        policy = {"rule": "hard", "budget": 0.1, "probed_by": "served", "probed_on": probed_on}
+        config["policies"]["served"] = policy
+        config["subset"] |= subset
+
+    return change
+
+
+def in_arm(change):
+    """`change`, and study mini_truncation chooses by policy `served`."""
+
+    def change_study(config):
+        change(config)
+        config["studies"]["mini_truncation"]["arms"][0]["policy"] = ["served"]
+
+    return change_study
+
+
 def break_(path, value):
     """A function that sets the entry of a configuration at `path`, whose keys are separated by
     slashes, to `value`. If `value` is None, the function deletes the entry."""
@@ -196,7 +220,7 @@ def break_(path, value):
         ),
         (
             break_("recipes/mini_rest/reward", "majority"),
-            ["recipes.mini_rest.majority_share", "belongs to reward: correct"],
+            ["recipes.mini_rest.majority_share", "belongs to GRPO with reward: correct"],
         ),
         (break_("recipes/mini_beta/selector/kind", "bandit"), ["recipes.mini_beta.selector"]),
         (break_("recipes/mini_beta/selector/groups", 6), ["recipes.mini_beta.selector", "groups"]),
@@ -635,9 +659,39 @@ def break_(path, value):
             break_("studies/recordings/tasks", []),
             ["studies.recordings.tasks", "only a study of trajectories may have no tasks"],
         ),
+        (break_("tasks/kegg/test", None), ["tasks.kegg", "the key `test` of the task"]),
         (
             break_("subset/model", "qwen2.5-math-1.5b-trajectory"),
-            ["subset.model", "is a trajectory, whose prompts have no texts"],
+            ["subset.model", "a trajectory, whose prompts have no texts"],
+        ),
+        (break_("subset/policy", "annotated"), ["subset.policy", "'gsm8k' is labelled"]),
+        (
+            break_("subset/policy", "hard_by_tight"),
+            ["subset.policy", "which has other problems than 'gsm8k'"],
+        ),
+        (
+            break_("subset/policy", "half_by_small"),
+            ["subset.policy", "'small', which has not learned task 'gsm8k'"],
+        ),
+        (
+            break_("subset/model", "tiny"),
+            ["subset.model", "'tiny', which has not learned task 'gsm8k'"],
+        ),
+        (
+            break_("subset/model", "qwen3-4b-recorded"),
+            ["subset.model", "no recorded completions of the pool of 'gsm8k'"],
+        ),
+        (
+            served("swaps_tight", model="wordy", task="swaps_ample", policy="served"),
+            ["subset.policy", "no tokenizer to cut completions to the limit of 'swaps_tight'"],
+        ),
+        (
+            served("swaps_tight", model="served", task="swaps_tight", policy="hard"),
+            ["subset.model", "no tokenizer to cut completions to the limit of 'swaps_tight'"],
+        ),
+        (
+            in_arm(served("swaps_tight")),
+            ["studies.mini_truncation.arms", "no tokenizer to cut completions"],
         ),
         (break_("tasks/swaps/probe/samples", 0), ["tasks.swaps.probe.samples", "K"]),
         (break_("recipes/mini/group_size", 1), ["recipes.mini.group_size", "at least 2"]),
@@ -682,6 +736,22 @@ def test_models_that_learned_different_tasks_share_a_study_if_each_model_has_its
     del arms[1]["tasks"]
     with pytest.raises(UserError, match="model 'knowing' has not learned task 'swaps'"):
         checks.check(config, "config.yaml")
+
+
+def test_a_server_may_probe_for_a_task_whose_completions_are_cut_on_the_task_that_it_answers():
+    config = copy.deepcopy(CONFIG)
+    served("swaps_ample", model="wordy", task="swaps_tight", policy="served")(config)
+    checks.check(config, "config.yaml")
+
+
+def test_an_annotated_subset_needs_the_file_of_annotated_prompts():
+    config = copy.deepcopy(CONFIG)
+    config["tasks"]["open"] = config["tasks"]["gsm8k"] | {"labelled": False}
+    config["subset"] |= {"task": "open", "policy": "annotated"}
+    with pytest.raises(UserError, match="subset.policy: 'annotated' takes the annotated prompts"):
+        checks.check(config, "config.yaml")
+    config["tasks"]["open"]["annotated"] = "filled.csv"
+    checks.check(config, "config.yaml")
 
 
 def test_the_committed_configuration_is_valid():

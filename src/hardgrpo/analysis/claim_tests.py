@@ -174,7 +174,7 @@ def order(claim: dict, study: Study) -> list[dict]:
 def lost_lead(claim: dict, study: Study) -> list[dict]:
     """The lead of `policy` over `minus` on the task's own test, minus the lead of the same runs on
     a test with the same problems and a larger completion limit."""
-    name = f"({claim['arm']} - {claim['minus_arm']}) less that on "
+    name = f"{claim['arm']} - {claim['minus_arm']}, minus the same tested on "
     return [
         _cell_result(row, name + row["at"], interval)
         for row, interval in _leads(study, claim, "paired", what="test")
@@ -232,7 +232,7 @@ def smaller_lead(claim: dict, study: Study) -> list[dict]:
                 dict(zip(("lead", "lead_low", "lead_high"), leads[key][1]))
                 for key in (cell, weaker)
             ]
-            name = f"({claim['arm']} - {claim['minus_arm']}) less that of {weaker[0]}"
+            name = f"{claim['arm']} - {claim['minus_arm']}, minus the same of {weaker[0]}"
             rows.append(_cell_result(leads[cell][0], name, unpaired(*sides, "lead")))
     return rows
 
@@ -282,7 +282,7 @@ def new_solving(claim: dict, study: Study) -> list[dict]:
                 if out_of_reach <= claim["margin"]
                 else None
             )
-            name = f"new solving of {claim['arm']}, tier {hardest['tier']}, beyond {hardest['reach_samples']:.0f} samples"
+            name = f"new solving of {claim['arm']}, tier {hardest['tier']} (unsolved by {hardest['reach_samples']:.0f} samples of the base)"
             rows.append(
                 _cell_result(
                     hardest, name, _interval(hardest, "new_solving"), unanswerable=unanswerable
@@ -449,6 +449,14 @@ TESTS: dict[str, tuple[Callable[[dict, Study], list[dict]], dict[str, type]]] = 
     "fit": (fit, {"predictor": str}),
     "fit_base": (fit_base, {"policies": list}),
 }
+# {test: optional keys of other tests that this test does not read}
+UNREAD_KEYS = {
+    "difference_by_recipe": {"recipe", "minus_recipe"},
+    "recipe_difference": {"recipe"},
+    "transfer": {"minus_recipe", "tested"},  # `minus` is a task
+    "fit": {"tested", "only"},
+}
+FIT_PREDICTORS = ("learnable", "tokens")  # the values of `predictor`
 COUNT_TESTS = {  # tests for claims of analyses of published numbers (study/published_analysis.py)
     "unsolved_gain": (unsolved_gain, {"margin": float}),
     "mixed_lead": (mixed_lead, {"policy": str}),

@@ -7,7 +7,15 @@ is a key of `claim_tests.COUNT_TESTS`, and every claim is primary. Only primary 
 
 from pathlib import Path
 
-from hardgrpo.analysis.claim_tests import COUNT_TESTS, PRIMARY, RECIPE_KEYS, TESTS, label_arms
+from hardgrpo.analysis.claim_tests import (
+    COUNT_TESTS,
+    FIT_PREDICTORS,
+    PRIMARY,
+    RECIPE_KEYS,
+    TESTS,
+    UNREAD_KEYS,
+    label_arms,
+)
 from hardgrpo.analysis.verdicts import DESCRIPTIVE, SCOPE_KEYS, TESTED, Study, add_verdicts
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
@@ -62,18 +70,19 @@ def _problem(claim: dict, earlier_claims: list[dict]) -> str | None:
     for key, kind in required_keys.items():
         if type(claim.get(key)) not in ((int, float) if kind is float else (kind,)):
             return f"test '{claim['test']}' needs '{key}', a {kind.__name__}"
+    recipe_keys = [RECIPE_KEYS[key] for key in RECIPE_KEYS if key in required_keys]
     optional_keys = [
-        *(RECIPE_KEYS[key] for key in RECIPE_KEYS if key in required_keys),
-        "tested",
-        "only",
-        "primary",
-        "replicates",
+        key
+        for key in (*recipe_keys, "tested", "only", "primary", "replicates")
+        if key not in UNREAD_KEYS.get(claim["test"], ())
     ]
     unread_keys = (
         claim.keys() - required_keys.keys() - {"id", "paper", "claim", "test", *optional_keys}
     )
     if unread_keys:
         return f"test '{claim['test']}' does not read '{min(unread_keys)}'; it reads {', '.join([*required_keys, *optional_keys])}"
+    if claim["test"] == "fit" and claim["predictor"] not in FIT_PREDICTORS:
+        return f"predictor is '{claim['predictor']}', expected one of {', '.join(FIT_PREDICTORS)}"
     for key, recipe in RECIPE_KEYS.items():
         policy, comma, name = str(claim.get(key, "")).partition(", ")
         if comma:

@@ -15,6 +15,9 @@ from hardgrpo.runtime import files
 from hardgrpo.study import paths, settings
 
 LEADING = "hard"
+# In figures and texts: the model of a regression whose points are models, beside regressions with a
+# model.
+OTHER_MODELS = "other models"
 PREDICTORS = {  # {column: label in figures and tables}
     "base_accuracy": "accuracy of the base",
     "greedy_gap": "greedy minus sampled",

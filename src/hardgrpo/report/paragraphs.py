@@ -15,6 +15,7 @@ import pandas as pd
 
 from hardgrpo.analysis import formats, random_choice
 from hardgrpo.analysis.columns import interval
+from hardgrpo.analysis.hard_leads import OTHER_MODELS
 from hardgrpo.analysis.summaries import own_test_rows
 from hardgrpo.report import web
 from hardgrpo.report.latex import escape
@@ -31,6 +32,8 @@ PROPERTIES = {  # {predictor in lead_regressions: the property of a base model i
     "zero_share": "share of the pool never solved",
     "mixed_share": "share of the pool solved sometimes",
 }
+# {table: columns of the parts of a gain}
+PARTS = {"kinds": ("finishing", "sharpening", "new_solving"), "parts": ("finishing", "correctness")}
 
 
 # --- text ---
@@ -138,20 +141,18 @@ def claim_numbers(numbers, row) -> dict[str, str]:
 def largest_gains(numbers) -> list[dict]:
     """The parts of the largest gain of each model and task; [] if there are more than FEW such
     gains."""
-    table, names = "kinds", ("finishing", "sharpening", "new_solving")
-    rows = over_all_tiers(numbers.tables["kinds"])
-    if not len(rows):
-        table, names, rows = (
-            "parts",
-            ("finishing", "correctness"),
-            own_test_rows(numbers.tables["parts"]),
-        )
-    best = [
-        group.loc[group.gain.idxmax()] for _, group in rows.groupby(["model", "task"], sort=False)
-    ]
+    tables = {
+        "kinds": over_all_tiers(numbers.tables["kinds"]),
+        "parts": own_test_rows(numbers.tables["parts"]),
+    }
+    best: dict[tuple[str, str], tuple] = {}  # (model, task) -> (table, row of the largest gain)
+    for table, rows in tables.items():  # kinds, where they are known
+        for key, group in rows.groupby(["model", "task"], sort=False):
+            best.setdefault(key, (table, group.loc[group.gain.idxmax()]))
+    has_several_models = len({model for model, _ in best}) > 1
     gains = []
-    for row in best if len(best) <= FEW else []:
-        parts = []
+    for table, row in best.values() if len(best) <= FEW else []:
+        parts, names = [], PARTS[table]
         for place, name in enumerate(names, 1):
             # Pass all parts: the rounding of a part depends on the others, because the rounded parts
             # add up to the rounded gain.
@@ -159,7 +160,7 @@ def largest_gains(numbers) -> list[dict]:
             number = numbers.add(f"made.{name}.{cell(row)}", table, row, columns, f"part {place}")
             parts.append({"number": number, "name": name.replace("_", " ")})
         gain = numbers.add(f"made.gain.{cell(row)}", table, row, ["gain"], "points")
-        model = row.model if rows.model.nunique() > 1 else ""
+        model = row.model if has_several_models else ""
         gains.append(
             {"task": row.task, "model": model, "arm": row.arm, "number": gain, "parts": parts}
         )
@@ -324,8 +325,9 @@ def leads(numbers) -> str:
     `hard` over `random`."""
     table = own_test_rows(numbers.tables["lead_regressions"])
     table = table[(table.policy == LEADING) & (table.minus == RIVAL)]
+    table = table.dropna(subset=["r_squared"]).fillna({"model": OTHER_MODELS})
     has_several_models, lines = table.model.nunique() > 1, []
-    for (model, task), group in table.groupby(["model", "task"], sort=False, dropna=False):
+    for (model, task), group in table.groupby(["model", "task"], sort=False):
         best = group.loc[group.r_squared.idxmax()]
         key = f"lead.{model}.{task}" if has_several_models else f"lead.{task}"
         add = lambda name, columns, form, key=key, best=best: numbers.add(

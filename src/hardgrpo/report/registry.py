@@ -284,8 +284,8 @@ TABLES = {
     "trajectories": Table("training", ["trajectories"],
         "Groups over the later epochs of a recorded training run, by policy, per cent; \\emph{end}: the last of ten (or fewer) equal stretches of these epochs."
         r" The 95\,\% intervals are for new prompts in this one run."),
-    "claims": Table("compared", ["claims"], r"The papers' claims. HE is Pikus et al.~\cite{pikus2025}, LDS is Yadav et al.~\cite{yadav2026}, DAPO is Yu et al.~\cite{yu2025}, Sun is Sun et al.~\cite{sun2025}. The first rows are the primary claims, one per paper or question of this project, which were"
-        r" named before the study. Only primary claims get a verdict, after Holm's correction over the tasks; all other rows are descriptive."
+    "claims": Table("compared", ["claims"], r"The papers' claims. HE is Pikus et al.~\cite{pikus2025}, LDS is Yadav et al.~\cite{yadav2026}, DAPO is Yu et al.~\cite{yu2025}, Sun is Sun et al.~\cite{sun2025}. The first rows are the primary claims, one per paper or question of this project, each"
+        r" named before any run of the study that decides it. Only primary claims get a verdict, after Holm's correction over the tasks; all other rows are descriptive."
         r" Estimates are in points with 95\,\% intervals, except $R^2$ and log odds."),
     "deviations": Table("compared", ["deviations"], "What HE's authors wrote, what two states of their code do, and what ran here. Sources are in the table's CSV.", design=True),
 }  # fmt: skip

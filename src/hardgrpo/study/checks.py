@@ -8,7 +8,7 @@ from pathlib import Path
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.selection import policies
 from hardgrpo.study import configuration, load, old_form, pools, study_checks
-from hardgrpo.study.settings import OWN_BASE_NAME, has_train, is_labelled
+from hardgrpo.study.settings import OWN_BASE_NAME, has_train, is_labelled, is_trajectory
 from hardgrpo.study.study_checks import SINGULAR, unknown_names
 
 MOST_MISTAKES = 20  # listed in one message
@@ -232,6 +232,16 @@ def _subset_mistakes(
         )
     name = subset["task"]
     task, policy = tasks.get(name), all_policies.get(subset["policy"])
+    if task and policy:
+        yield from study_checks.choice_mistakes(
+            "subset.policy",
+            subset["policy"],
+            name,
+            all_policies,
+            tasks,
+            models,
+            "name another task",
+        )
     if task and policy and not is_labelled(task):
         labels = policies.labels_before(policy)
         if labels != "none" or policies.is_by_tier(policy["rule"]):
@@ -245,6 +255,12 @@ def _subset_mistakes(
                 f"'{subset['policy']}' needs {needs[labels]} before it chooses, and task '{name}' has none (labelled: false);"
                 " choose policy random, or a policy whose key `by` names a measure without answers, e.g. agreement_lowest",
             )
+        if policy["rule"] == "annotated" and "annotated" not in task:
+            yield (
+                "subset.policy",
+                f"'{subset['policy']}' takes the annotated prompts of '{name}', and there are none; choose another policy, annotate the prompts"
+                " that it chooses, and name the filled-in file as the task's `annotated`",
+            )
     if policy and "rounds" in policy:
         yield (
             "subset.policy",
@@ -255,7 +271,7 @@ def _subset_mistakes(
         and task
         and policy
         and not is_labelled(task)
-        and (policy["rule"] != "annotated" or "annotated" not in task)
+        and policy["rule"] != "annotated"
     ):
         yield (
             "subset.format",
@@ -269,19 +285,11 @@ def _subset_mistakes(
         )
     if task and not has_train(task):
         yield "subset.task", f"task '{name}' has no train split to choose from; give it one"
-    source = models[subset["model"]]["source"] if subset["model"] in models else {"kind": "unknown"}
-    if source["kind"] == "recorded" and "probe" not in source["recordings"].get(name, {}):
-        yield (
-            "subset.model",
-            f"'{subset['model']}' has no recorded probe of task '{name}'; name another model or task",
-        )
-    if source["kind"] == "server" and task and "cut_from" in task:
-        yield (
-            "subset.model",
-            f"'{subset['model']}' is behind a server, so there is no tokenizer to cut completions; name task '{task['cut_from']}'",
-        )
-    if source["kind"] == "trajectory":
-        yield (
-            "subset.model",
-            f"'{subset['model']}' is a trajectory, whose prompts have no texts; name another model",
-        )
+    model, probed_on = models.get(subset["model"]), (policy or {}).get("probed_on", name)
+    is_probed = policy is None or "probed_by" not in policy
+    if model and probed_on in tasks and (is_probed or is_trajectory(model)):
+        for obstacle in study_checks.probe_obstacles(model, probed_on, tasks):
+            yield (
+                "subset.model",
+                f"'{subset['model']}', {obstacle}, cannot be probed; name another model or task",
+            )

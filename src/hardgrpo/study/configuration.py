@@ -33,7 +33,8 @@ class ChosenSubset(Strict):
     """A name in `policies`."""
 
     seed: Annotated[int, Field(ge=0)]
-    """Random seed, which breaks ties between equal pass rates and determines random choices."""
+    """Random seed, which breaks ties between equal pass rates and determines random choices. If the model's source has
+    `seed: own`, also the seed of the base model."""
 
     format: Literal["trl", "verl", "prime-rl"] | None = None
     """Also write the chosen prompts in the format that this trainer reads. The prompts need answers. For a task
@@ -45,7 +46,8 @@ class Plan(Strict):
     estimates walltimes on a cluster from `gpu`."""
 
     gpu: Literal["b200", "h200", "h100", "a100", "l40s", "a40", "v100"]
-    """Kind of GPU. Its speed is listed in src/hardgrpo/planning/durations.py."""
+    """Kind of GPU. Its speed is listed in src/hardgrpo/planning/durations.py. On a cluster, a gpu_name of
+    slurm/config.yaml that contains one of these kinds replaces this value."""
 
     gpus: Count
     """Number of GPUs that you can use at the same time."""
@@ -93,7 +95,7 @@ class Configuration(Strict):
     during training."""
 
     policies: dict[Name, Policy]
-    """A selection policy chooses which prompts of the pool to train on, from the base model's completions."""
+    """A selection policy chooses which prompts of the pool to train on, with most rules by the base model's completions."""
 
     recipes: dict[Name, Recipe]
     """A recipe says how a model is trained: by GRPO, or on worked solutions. A recipe has no settings of data."""

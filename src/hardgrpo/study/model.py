@@ -50,7 +50,7 @@ class ModelFolder(Strict):
     """The weights are in a local folder."""
 
     path: str
-    """Path of the folder: absolute, or relative to `data`."""
+    """Path of the folder: absolute (~ is the home folder), or relative to `data`."""
 
 
 class ModelPackage(Strict):
@@ -123,7 +123,7 @@ class Server(Strict):
     """Seconds without an answer after which a request is repeated. The default is 600."""
 
     price: Price | None = None
-    """Prices, from which costs are computed before and during a probe."""
+    """Prices, from which costs are computed before and during sampling."""
 
     most_money: Annotated[float, Field(gt=0)] | None = None
     """Largest sum that all completions of this model may cost in this clone. Sampling stops before the sum is exceeded,
@@ -468,7 +468,8 @@ class Model(Strict):
     servers since 2023) and several times slower without. On a GPU, the value fp32 converts nothing: the model samples in the precision in which its weights are stored."""
 
     chat: dict | None = None
-    """Arguments of the model's chat template, for example enable_thinking."""
+    """Arguments of the model's chat template, for example enable_thinking. A template that writes the current date into
+    the prompt gets 26 July 2024, except at a server."""
 
     shape: Shape | None = None
 

@@ -25,8 +25,8 @@ class Money(Strict):
 
 
 class Policy(Strict):
-    """A selection policy chooses which prompts of the pool to train on, based on the base model's
-    completions."""
+    """A selection policy chooses which prompts of the pool to train on, with most rules by the base
+    model's completions."""
 
     rule: RuleName
     """How prompts are chosen. The section "What a rule takes" of docs/configuration.md lists the rules and the keys that
@@ -40,7 +40,8 @@ class Policy(Strict):
     """A prompt counts as wrong if its pass rate is below this threshold."""
 
     highest_tier: float | None = None
-    """The rule low_tiers takes the prompts whose tier is at most this number."""
+    """The rule low_tiers takes the prompts whose tier is at most this number; low_tiers_matched
+    takes as many prompts as low_tiers."""
 
     by: (
         Literal[
@@ -55,7 +56,8 @@ class Policy(Strict):
         | None
     ) = None
     """The measure by which the rules lowest, highest and nearest_half choose. Required for lowest
-    and highest; the default of nearest_half is pass_rate.
+    and highest; the default of nearest_half is pass_rate. nearest_half accepts only shares:
+    pass_rate, predicted, agreement and answered_share.
     predicted is the pass rate that a model predicts from signals, fitted on the prompts of
     calibrated_on. agreement, entropy, answered_share, mean_tokens and log_probability are
     signals, measured from the samples alone (src/hardgrpo/selection/signals.py)."""
@@ -69,7 +71,7 @@ class Policy(Strict):
     and, after half of the updates, the other half from completions of the partly trained model.
     Optimiser and schedule restart in the second round. Only for policies that choose by a signal,
     and for GRPO recipes that train all weights with beta 0 and have no selector, process or
-    majority_share."""
+    majority_share. Half of `updates` must be a multiple of checkpoint_every."""
 
     probed_on: str | None = None
     """The task on which the model is probed for the choice: a task with the same problems, but for
@@ -108,7 +110,8 @@ class Policy(Strict):
             yield (
                 "budget",
                 "this policy needs the reference answers of the whole pool before it chooses, so a budget in money cannot limit the number of"
-                " labels; set `by` to a measure that needs no labels, or give the budget as a share or a number of prompts",
+                " labels; give the budget as a share or a number of prompts, or choose rule lowest, highest or nearest_half with a measure `by` that"
+                " needs no labels, e.g. agreement",
             )
         if (
             by == "predicted"

@@ -22,8 +22,8 @@ class Original(Strict):
     """The folder of the files in the repository."""
 
     files: Annotated[list[Name], Field(min_length=1)]
-    """The names of the files. For kind probe_sizes, only the first row of a repeated question is
-    used."""
+    """The names of the files. For kind probe_sizes, only the first row of a question that a file
+    repeats is used."""
 
     local: str
     """Folder below `data`. If this folder has a file with a name in `files`, that file is read
@@ -91,7 +91,7 @@ class Analysis(Strict):
     """What is computed, and the format of the files. probe_sizes: measures of the chosen prompts,
     for each number of samples per prompt by which prompts are chosen (Parquet files in AdaRFT's
     form). before_after: pass rates before and after training, grouped by the pass rate before
-    training (a CSV file with columns initial_pass1 and pass1_seed1, pass1_seed2, ...)."""
+    training (a CSV file with columns qid, initial_pass1 and pass1_seed1, pass1_seed2, ...)."""
 
     model: Name
     """The name of the model, for tables and figures."""

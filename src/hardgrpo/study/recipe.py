@@ -45,7 +45,8 @@ class SkipSelector(Strict):
     is 0.5."""
 
     step: Share | None = None
-    """Change of the probability `explore` after a sampling step. The default is 0.01."""
+    """Change of the probability `explore` after each sampling step, from the second epoch on. The
+    default is 0.01."""
 
     easy: Share | None = None
     """Target share of groups that are all right. The default is 1/12."""
@@ -91,8 +92,9 @@ class TargetedSelector(Strict):
     paper's 0.001."""
 
     replay: Annotated[int, Field(ge=0)] | None = None
-    """Number of groups of earlier sampling steps that each update also trains on. The default is
-    0; the paper replays as many groups as it samples."""
+    """Largest number of groups of earlier sampling steps that each update also trains on. An update
+    replays fewer while the buffer holds fewer. The default is 0; the paper replays as many groups
+    as it samples."""
 
     buffer: Count | None = None
     """Number of groups that are stored for replay: the newest groups whose rewards are not all
@@ -251,7 +253,7 @@ class Recipe(Strict):
     """Precision of the arithmetic."""
 
     adapter: Adapter | None = None
-    """A LoRA adapter on every linear layer except the output. null trains every weight."""
+    """A LoRA adapter on every linear layer except the output. null (the default) trains every weight."""
 
     generation: Literal["transformers", "vllm"] | None = None
     """Required for GRPO: the software that samples rollouts. vllm runs on the GPUs of the trainer."""
@@ -338,7 +340,8 @@ class Recipe(Strict):
         if self.reward != "correct":
             yield (
                 "majority_share",
-                "belongs to reward: correct; with another reward no prompt needs a label: remove it",
+                "belongs to GRPO with reward: correct; with another reward no prompt needs a label, and without rollouts there is no majority:"
+                " remove it",
             )
         elif not 0 < round(share * prompts) < prompts:
             yield (

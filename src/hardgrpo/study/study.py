@@ -13,7 +13,8 @@ from hardgrpo.study.strict import Names, Strict
 
 class Arm(Strict):
     policy: str | Names
-    """Names in `policies`. With recorded models, the arm chooses subsets and trains nothing."""
+    """Names in `policies`. With recorded models or trajectories, the arm chooses subsets and
+    trains nothing."""
 
     recipe: str | Names | None = None
     """Names in `recipes`, required if the models have weights. Figures do not name the study's
@@ -55,7 +56,8 @@ class Study(Strict):
     """Names in `models`: all with weights, all recorded, or all trajectories."""
 
     tasks: list[str]
-    """Names in `tasks`. Models are trained and tested on each task. Empty ([]) if the models are trajectories."""
+    """Names in `tasks`. The models of an arm are trained and tested on each task of the arm. Empty ([]) if the models
+    are trajectories."""
 
     arms: Annotated[list[Arm], Field(min_length=1)]
     """The arms that are compared. Each arm trains every combination of its policies, recipes, models and tasks."""
@@ -92,7 +94,7 @@ class Study(Strict):
         if len(set(self.seeds)) < len(self.seeds):
             yield (
                 "seeds",
-                f"{self.seeds} are not distinct; a repeated seed counts one replicate twice",
+                f"{self.seeds} are not distinct; a repeated seed counts one replicate twice: remove it",
             )
         study = self.model_dump(exclude_unset=True)
         yield from _arm_contradictions(study)

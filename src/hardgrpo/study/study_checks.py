@@ -146,41 +146,61 @@ def _combinations(study: dict, *kinds: str) -> Iterator[tuple[str, ...]]:
 # --- models of every kind ---
 
 
-def _probe_mismatches(place: str, study: dict, policies: dict, tasks: dict) -> Mistakes:
+def _impossible_choices(
+    place: str, study: dict, policies: dict, tasks: dict, models: dict
+) -> Mistakes:
     for policy, task in _combinations(study, "policy", "task"):
-        probed_on = policies[policy].get("probed_on", task)
-        if probed_on in tasks and sampled_task(tasks, probed_on) != sampled_task(tasks, task):
+        yield from choice_mistakes(
+            f"{place}.arms",
+            policy,
+            task,
+            policies,
+            tasks,
+            models,
+            remedy="leave the task out of the `tasks` of the policy's arm",
+        )
+
+
+def choice_mistakes(
+    place: str, policy: str, task: str, policies: dict, tasks: dict, models: dict, remedy: str
+) -> Mistakes:
+    """Report the reasons why a policy cannot choose from the pool of a task. `remedy` is one way to
+    mend the configuration, in words."""
+    entry = policies[policy]
+    if entry["rule"] == "annotated" and is_labelled(tasks[task]):
+        yield (
+            place,
+            f"policy '{policy}' is for tasks with labelled: false, and '{task}' is labelled; {remedy}, or choose another policy",
+        )
+    probed_on = entry.get("probed_on", task)
+    if probed_on not in tasks:
+        return
+    if sampled_task(tasks, probed_on) != sampled_task(tasks, task):
+        yield (
+            place,
+            f"policy '{policy}' is probed on '{probed_on}', which has other problems than '{task}'; {remedy}, or let probed_on name"
+            f" '{sampled_task(tasks, task)}' or a task that is cut from it",
+        )
+    if entry.get("probed_by") in models:
+        model = entry["probed_by"]
+        for obstacle in probe_obstacles(models[model], probed_on, tasks):
             yield (
-                f"{place}.arms",
-                f"policy '{policy}' is probed on '{probed_on}', which has other problems than '{task}'; leave '{task}' out of the `tasks`"
-                f" of the policy's arm, or let probed_on name '{sampled_task(tasks, task)}' or a task that is cut from it",
+                place,
+                f"'{policy}' is probed by '{model}', {obstacle}; {remedy}, or name another model",
             )
 
 
-def _missing_probes(place: str, study: dict, policies: dict, tasks: dict, models: dict) -> Mistakes:
-    """Report policies whose `probed_by` names a model that cannot probe a task of the study."""
-    remedy = "leave the task out of the `tasks` of the policy's arm, or name another model"
-    for policy, task in _combinations(study, "policy", "task"):
-        model = policies[policy].get("probed_by")
-        source = models[model]["source"] if model in models else {"kind": "unknown"}
-        if (
-            source["kind"] == "pretrain"
-            and sampled_task(tasks, task) not in source["demonstrations"]
-        ):
-            yield (
-                f"{place}.arms",
-                f"'{policy}' is probed by '{model}', which has not learned task '{task}'; {remedy}",
-            )
-        if source["kind"] == "recorded" and "probe" not in source["recordings"].get(task, {}):
-            yield (
-                f"{place}.arms",
-                f"'{policy}' is probed by '{model}', which has no recorded completions of the pool of '{task}'; {remedy}",
-            )
-        if source["kind"] == "trajectory":
-            yield (
-                f"{place}.arms",
-                f"'{policy}' is probed by '{model}', a trajectory, whose prompts have no texts; {remedy}",
-            )
+def probe_obstacles(model: dict, task: str, tasks: dict) -> Iterator[str]:
+    """The reasons why a model cannot be probed on a task: ends of a sentence about the model."""
+    source = model["source"]
+    if source["kind"] == "pretrain" and sampled_task(tasks, task) not in source["demonstrations"]:
+        yield f"which has not learned task '{task}'"
+    if source["kind"] == "recorded" and "probe" not in source["recordings"].get(task, {}):
+        yield f"which has no recorded completions of the pool of '{task}'"
+    if source["kind"] == "server" and "cut_from" in tasks[task]:
+        yield f"which is behind a server, so there is no tokenizer to cut completions to the limit of '{task}'"
+    if source["kind"] == "trajectory":
+        yield "a trajectory, whose prompts have no texts"
 
 
 # --- models with weights ---
@@ -283,13 +303,7 @@ def _missing_answers(place: str, study: dict, tasks: dict, policies: dict) -> Mi
                 " annotate the prompts that `.venv/bin/snakemake subset` writes, and name the filled-in file in the task's key `annotated`",
             )
     for task, policy in _combinations(study, "task", "policy"):
-        takes_annotated = policies[policy]["rule"] == "annotated"
-        if takes_annotated and is_labelled(tasks[task]):
-            yield (
-                f"{place}.arms",
-                f"policy '{policy}' is for tasks with labelled: false, and '{task}' is labelled; choose another policy",
-            )
-        if not takes_annotated and not is_labelled(tasks[task]):
+        if policies[policy]["rule"] != "annotated" and not is_labelled(tasks[task]):
             yield (
                 f"{place}.arms",
                 f"policy '{policy}' is for tasks whose prompts have answers, and '{task}' has labelled: false; choose policy annotated,"
@@ -298,8 +312,8 @@ def _missing_answers(place: str, study: dict, tasks: dict, policies: dict) -> Mi
 
 
 def _unsuitable_models(place: str, study: dict, tasks: dict, models: dict) -> Mistakes:
-    """Report tasks that a model has not learned, completion limits beyond a model's context, tested
-    tasks without a test split, and models that have `gpus` but no `shape`."""
+    """Report tasks that a model has not learned, completion limits beyond a model's context, and
+    models that have `gpus` but no `shape`."""
     for model, task in _combinations(study, "model", "task"):
         source = models[model]["source"]
         is_pretrained = source["kind"] == "pretrain"
@@ -309,11 +323,6 @@ def _unsuitable_models(place: str, study: dict, tasks: dict, models: dict) -> Mi
                 f"model '{model}' has not learned task '{task}'; add the task to models.{model}.source.demonstrations",
             )
         for test in eval_tasks(study, task, model):
-            if not (tasks[test].get("test") and tasks[test]["source"].get("test")):
-                yield (
-                    f"tasks.{test}",
-                    "a study tests on this task; add a test split (key `test` of its source) and the key `test` of the task",
-                )
             is_memorised = tasks[test]["source"].get("family") in generated.MEMORISED
             if (
                 is_pretrained
@@ -391,12 +400,20 @@ def _missing_recordings(place: str, study: dict, tasks: dict, models: dict) -> M
 
 
 def _missing_tests(place: str, study: dict, tasks: dict) -> Mistakes:
-    """Report a study without tasks, and entries of `also_tested_on` without a test split."""
+    """Report a study without tasks, tested tasks without the key `test`, and entries of
+    `also_tested_on` without a test split."""
     if not study["tasks"]:
         yield (
             f"{place}.tasks",
             "only a study of trajectories may have no tasks; name one or more of `tasks`",
         )
+    for model, task in _combinations(study, "model", "task"):
+        for test in eval_tasks(study, task, model):
+            if not (tasks[test].get("test") and tasks[test]["source"].get("test")):
+                yield (
+                    f"tasks.{test}",
+                    "a study tests on this task; add a test split (key `test` of its source) and the key `test` of the task",
+                )
     for task, tests in study.get("also_tested_on", {}).items():
         for test in (test if isinstance(test, str) else test["task"] for test in tests):
             if not tasks[test]["source"].get("test"):
@@ -441,10 +458,7 @@ def _trajectory_mistakes(place: str, study: dict, policies: dict) -> Mistakes:
 
 # {kind of the study's models: [(check, sections of the configuration that the check takes)]}
 CHECKS = {
-    "any": [
-        (_probe_mismatches, ["policies", "tasks"]),
-        (_missing_probes, ["policies", "tasks", "models"]),
-    ],
+    "any": [(_impossible_choices, ["policies", "tasks", "models"])],
     "weights": [
         (_missing_recipes, []),
         (_missing_solutions, ["tasks", "recipes"]),

@@ -10,7 +10,9 @@ from hardgrpo.study.strict import Commit, Count, Names, Strict
 
 
 class Generated(Strict):
-    """Problems that this project generates. The same seed gives the same problems."""
+    """Problems that this project generates. The same values of these keys give the same problems.
+    The test split continues the draws of the train split, so another `train` also gives another
+    test split."""
 
     kind: Literal["generated"]
     """The problems are generated."""
@@ -18,15 +20,16 @@ class Generated(Strict):
     family: Literal["swaps", "arithmetic", "shuffled_objects", "facts"]
     """swaps: people swap colours. arithmetic: word problems of several steps. shuffled_objects:
     as in BIG-Bench-Hard's tracking_shuffled_objects. facts: which animal a person keeps, at most
-    650 problems. The animals are drawn at random, so a model can learn facts only from its
+    650 problems in both splits together. The animals are drawn at random, so a model can learn facts only from its
     demonstrations, which contain both splits."""
 
     objects: Annotated[list[Annotated[int, Field(ge=2, le=7)]], Field(min_length=1)] | None = None
-    """The numbers of objects that a problem may have (swaps, shuffled_objects)."""
+    """Required for swaps and shuffled_objects: the numbers of objects that a problem may have. A
+    problem of shuffled_objects has as many swaps as objects; this number is its tier."""
 
     length: Annotated[list[Annotated[int, Field(ge=1, le=9)]], Field(min_length=1)] | None = None
-    """The numbers of swaps or steps that a problem may have (swaps, arithmetic). A problem's number
-    of swaps or steps is its tier."""
+    """Required for swaps and arithmetic: the numbers of swaps or steps that a problem may have. A
+    problem's number of swaps or steps is its tier."""
 
     seed: int
     """Random seed of the problems."""
@@ -57,7 +60,8 @@ RecordedPart = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*/(probe
 
 
 class Columns(Strict):
-    """The columns (or keys) of the rows. The defaults are question, answer, tier and id."""
+    """The columns (or keys) of the rows. The defaults are question, answer, tier and id. Only the
+    default columns tier and id may be missing in the rows."""
 
     question: str | None = None
     """The prompt's text."""
@@ -170,8 +174,8 @@ class Part(Strict):
 
 
 class SplitSizes(Strict):
-    """The number of problems that each split must have before `keep` is applied. The workflow
-    refuses any other number."""
+    """The number of problems that each split must have after `rows` is applied and before `keep` is
+    applied. The workflow refuses any other number."""
 
     train: Count | None = None
     """Problems of the pool."""
@@ -217,7 +221,8 @@ class EarlyStop(Strict):
     """Stop sampling as soon as the completions determine the subset of `.venv/bin/snakemake
     subset`. With confidence 1, chosen prompts get all their samples, other prompts only the samples
     that the decision needs. Early stopping works for the rules hard, easy, hard_solvable and
-    base_*, with one shard, for a task that neither a study nor a `cut_from` uses."""
+    base_*, for a policy without probed_by, and for a task that neither a study nor a `cut_from`
+    uses. Otherwise `stop` is ignored, and Snakemake's log says why. `shards` must be 1."""
 
     confidence: Annotated[float, Field(gt=0.5, le=1)]
     """1: the subset is exactly the subset that full probing would choose. Below 1: sampling

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from hardgrpo.analysis.columns import interval
-from hardgrpo.analysis.hard_leads import LEADING, PREDICTORS
+from hardgrpo.analysis.hard_leads import LEADING, OTHER_MODELS, PREDICTORS
 from hardgrpo.analysis.summaries import own_test_rows
 from hardgrpo.report import arm_rows, plotting
 
@@ -27,26 +27,25 @@ def draw(leads, lead_regressions):
 
 
 def draw_points(frame: pd.DataFrame):
-    """A panel for each task and each predictor that differs between base models."""
+    """A row of panels for each model and task, with a panel for each predictor that differs between
+    base models. Models whose replicates share a base model are the points of one row of panels."""
     rivals = list(dict.fromkeys(frame.minus))
-    panels = [
-        (task, predictor)
-        for task in dict.fromkeys(frame.task)
-        for predictor in PREDICTORS
-        if frame[frame.task == task][predictor].nunique() > 1
-    ]
-    tasks = list(dict.fromkeys(task for task, _ in panels))
-    columns = max([sum(task == name for name, _ in panels) for task in tasks], default=0)
-    figure, grid = plotting.panels(len(tasks) * columns, height=2.0, columns=columns, sharey=False)
-    axes = []  # a row of panels for each task
-    for number, task in enumerate(tasks):
+    frame = frame.assign(model=frame.model.where(frame.seed.notna(), OTHER_MODELS))
+    rows = []  # (model, task, points, predictors)
+    for (model, task), group in plotting.groups(frame, ["model", "task"]):
+        if predictors := [name for name in PREDICTORS if group[name].nunique() > 1]:
+            rows.append((model, task, group, predictors))
+    columns = max([len(predictors) for *_, predictors in rows], default=0)
+    figure, grid = plotting.panels(len(rows) * columns, height=2.0, columns=columns, sharey=False)
+    axes, panels = [], []
+    for number, (model, task, group, predictors) in enumerate(rows):
         row_axes = grid[number * columns : (number + 1) * columns]
-        count = sum(task == name for name, _ in panels)
-        axes += row_axes[:count]
-        for axis in row_axes[count:]:
+        axes += row_axes[: len(predictors)]
+        for axis in row_axes[len(predictors) :]:
             axis.remove()
-    for axis, (task, predictor) in zip(axes, panels):
-        group = frame[frame.task == task]
+        title = plotting.panel_title(model, task, task, frame.model.nunique())
+        panels += [(title, group, predictor) for predictor in predictors]
+    for axis, (title, group, predictor) in zip(axes, panels):
         for rival in rivals:
             points = group[group.minus == rival].dropna(subset=[predictor])
             look = plotting.style(rival, rivals)
@@ -59,7 +58,7 @@ def draw_points(frame: pd.DataFrame):
                 line = {key: look[key] for key in ("color", "linestyle")} | {"linewidth": 0.9}
                 axis.plot(100 * ends, 100 * (intercept + slope * ends), **line)
         axis.axhline(0, color="black", linewidth=0.6)
-        plotting.title(axis, task)
+        plotting.title(axis, title)
         unit = "points" if predictor == "greedy_gap" else "%"
         axis.set_xlabel(textwrap.fill(f"{PREDICTORS[predictor]} ({unit})", 20))
         if axis.get_subplotspec().is_first_col():
@@ -71,7 +70,7 @@ def draw_points(frame: pd.DataFrame):
 def draw_slopes(slopes: pd.DataFrame):
     """A panel for each model, task and predictor, a row for each arm with which `hard` is
     compared."""
-    slopes = slopes.fillna({"model": ""})  # empty if the points are models
+    slopes = slopes.fillna({"model": OTHER_MODELS})  # empty if the points are models
     models = slopes.model.nunique()
     groups = plotting.groups(slopes, ["model", "task", "predictor"])
     names = [list(dict.fromkeys(group.minus_arm)) for _, group in groups]

@@ -4,7 +4,7 @@ import pandas as pd
 
 from hardgrpo.analysis.columns import RUNS
 from hardgrpo.analysis.formats import UNKNOWN, hundredths, integer, probability, signed
-from hardgrpo.analysis.hard_leads import PREDICTORS
+from hardgrpo.analysis.hard_leads import OTHER_MODELS, PREDICTORS
 from hardgrpo.analysis.summaries import own_test_rows, own_test_samples
 from hardgrpo.report.table_columns import (
     P_HAT,
@@ -93,8 +93,9 @@ def lead_regressions(lead_regressions: pd.DataFrame):
     # a predictor that is the same in all replicates has no slope
     frame = own_test_rows(lead_regressions).dropna(subset=["slope"])
     ends = zip(frame.slope, frame.slope_low, frame.slope_high)
+    keys = ("model", "task") if frame.model.notna().any() else ("task",)
     return frame, [
-        text(frame, "task", "task"),
+        *key_columns(frame.fillna({"model": OTHER_MODELS}), *keys),
         text(frame, "minus", "lead over"),
         text(frame, "predictor", "regressed on", PREDICTORS.get),
         numbers("slope, pp per pp [95 %]", [hundredths(*values) for values in ends]),
@@ -106,7 +107,7 @@ def lead_regressions(lead_regressions: pd.DataFrame):
             ],
         ),
         number(frame, "p", P, probability),
-        number(frame, "points", "replicates", integer, "{} replicates"),
+        number(frame, "points", "base models", integer, "{} base models"),
     ]
 
 
