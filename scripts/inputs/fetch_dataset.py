@@ -8,11 +8,12 @@ The first download of a dataset at a revision writes an entry in the lock (commi
 checksums of all downloaded files). Every later download must match the entry, so all downloads need
 the same --files. The workflow downloads all data files. --update-inputs replaces the entry.
 
-Only data files (Parquet, JSON, JSON Lines, CSV) and README.md, which lists the dataset's
-configurations, are downloaded. Programs are never downloaded.
+Only data files (Parquet, JSON, JSON Lines, CSV) are downloaded, and README.md and
+.huggingface.yaml, which list the dataset's configurations. Programs are never downloaded.
 """
 
 from hardgrpo.data import inputs, mirror
+from hardgrpo.data.dataset_folders import CARD_FILES
 from hardgrpo.runtime import errors, files, provenance
 
 import argparse
@@ -72,10 +73,10 @@ def download(dataset: str, revision: str, patterns: list[str], folder: Path) -> 
 
 
 def choose_files(dataset: str, names: list[str], patterns: list[str]) -> list[str]:
-    """The data files that match a pattern, and README.md. Raise a `UserError` for a pattern without
+    """The data files that match a pattern, and CARD_FILES. Raise a `UserError` for a pattern without
     a match.
 
-    Hidden files are left out, because a downloaded folder `.seals` could be mistaken for this
+    Other hidden files are left out, because a downloaded folder `.seals` could be mistaken for this
     project's own records of checksums.
     """
     visible = [name for name in names if not any(part.startswith(".") for part in name.split("/"))]
@@ -89,7 +90,7 @@ def choose_files(dataset: str, names: list[str], patterns: list[str]) -> list[st
             )
     return sorted(
         {name for pattern in patterns for name in fnmatch.filter(data, pattern)}
-        | ({"README.md"} & set(names))
+        | (set(CARD_FILES) & set(names))
     )
 
 

@@ -47,8 +47,17 @@ def main() -> None:
     evaluation_options = [args.graded, args.problems, args.grader, args.output_graded]
     if any(evaluation_options) and not all(evaluation_options):
         parser.error("--graded, --problems, --grader and --output-graded belong together")
-    if (args.samples is None) != (args.of is None) or args.samples and args.graded:
+    takes_samples = args.samples is not None
+    if takes_samples != (args.of is not None) or takes_samples and args.graded:
         parser.error("--samples and --of belong together, and cannot be combined with --graded")
+    if takes_samples and not 1 <= args.samples <= args.of:
+        raise errors.UserError(
+            f"--samples is {args.samples}, expected a number from 1 to {args.of} (--of); correct the command"
+        )
+    if args.completion_tokens < 1:
+        raise errors.UserError(
+            f"--completion-tokens is {args.completion_tokens}, expected at least 1; correct the command"
+        )
 
     if args.grader:
         graders.check_grader(args.grader, args.completions)
@@ -59,18 +68,18 @@ def main() -> None:
     if not args.graded:
         columns = {"id": (str, int), "completion": str, "tokens": int, "finish_reason": str}
         rows = files.read_jsonl(
-            args.completions, columns | ({"sample": int} if args.samples else {})
+            args.completions, columns | ({"sample": int} if takes_samples else {})
         )
         rows = [
-            row
-            for row in rows
-            if args.samples is None or not args.samples <= row["sample"] < args.of
+            row for row in rows if not takes_samples or not args.samples <= row["sample"] < args.of
         ]
         lengths = [(row["tokens"], row["finish_reason"]) for row in rows]
     else:
         columns = {"step": int, "id": (str, int), "decoding": str, "sample": int, "completion": str}
-        rows = files.read_jsonl(args.completions, columns)
-        lengths = read_lengths(args, rows)
+        text = files.read_text(args.completions)
+        numbered = files.parse_jsonl(text, args.completions, columns)
+        rows = [row for _, row in numbered]
+        lengths = read_lengths(args, numbered)
     retokenized_count = sum(
         not completions.keeps_token_count(tokenizer, row["completion"], *length)
         for row, length in zip(rows, lengths)
@@ -116,9 +125,12 @@ def main() -> None:
         )
 
 
-def read_lengths(args: argparse.Namespace, rows: list[dict]) -> list[tuple[int, str]]:
-    """(tokens, finish reason) of each completion, read from the evaluation. Raise a `UserError` if
-    the completions are not those of the evaluation."""
+def read_lengths(
+    args: argparse.Namespace, numbered: list[tuple[int, dict]]
+) -> list[tuple[int, str]]:
+    """(tokens, finish reason) of each completion, read from the evaluation. `numbered` is [(line
+    number, row)] of the completions. Raise a `UserError` if the completions are not those of the
+    evaluation."""
     frame = evaluations.read(args.graded)
     key_columns = ["step", "id", "decoding", "sample"]
     lengths_by_key = {
@@ -129,7 +141,7 @@ def read_lengths(args: argparse.Namespace, rows: list[dict]) -> list[tuple[int, 
     }
     problems = {problem["id"] for problem in tasks.read_problems(args.problems)}
     lengths = []
-    for line, row in enumerate(rows, start=1):
+    for line, row in numbered:
         row["id"] = str(row["id"])
         if (
             length := lengths_by_key.pop(tuple(row[name] for name in key_columns), None)

@@ -69,6 +69,14 @@ def main() -> None:
         raise errors.UserError(
             "--stopped: expected --samples, and none of --recorded, --grade-prompt-too and --held-out; correct the command"
         )
+    if args.samples is not None and args.samples < 1:
+        raise errors.UserError(
+            f"--samples is {args.samples}, expected at least 1; correct the command"
+        )
+    if args.stopped is not None and not 0.5 < args.stopped <= 1:
+        raise errors.UserError(
+            f"--stopped is {args.stopped}, expected a confidence above 0.5 and at most 1; correct the command"
+        )
     if args.held_out < 0 or (args.held_out and args.samples is None):
         raise errors.UserError(
             "--held-out: expected a number of at least 0, together with --samples; correct the command"

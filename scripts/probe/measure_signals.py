@@ -46,16 +46,23 @@ def main() -> None:
     args = parser.parse_args()
 
     graders.check_grader(args.grader, *args.completions)
+    if args.samples is not None and args.samples < 1:
+        raise errors.UserError(
+            f"--samples is {args.samples}, expected at least 1; correct the command"
+        )
     if args.held_out < 0 or (args.held_out and args.samples is None):
         raise errors.UserError(
             "--held-out: expected a number of at least 0, together with --samples; correct the command"
         )
-    questions = files.read_jsonl(args.questions, {"id": str, "question": str})
-    for number, row in enumerate(questions, start=1):
+    numbered = files.parse_jsonl(
+        files.read_text(args.questions), args.questions, {"id": str, "question": str}
+    )
+    for line, row in numbered:
         if "answer" in row:
             raise errors.UserError(
-                f"{args.questions}: row {number}: the row has the key 'answer', but signals must not use answers; remove the key"
+                f"{args.questions}: row {line}: the row has the key 'answer', but signals must not use answers; remove the key"
             )
+    questions = [row for _, row in numbered]
     by_problem = completions.read(
         args.completions, questions, args.samples and args.samples + args.held_out, args.recorded
     )

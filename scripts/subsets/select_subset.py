@@ -250,9 +250,12 @@ def select_by_signal(args: argparse.Namespace, policy: dict, measure: str) -> No
         if args.questions:
             values, measure = dict.fromkeys(signals, 0.0), None
             if policy["rule"] == "annotated":
-                subset = policies.Subset(
-                    [row["id"] for row in files.read_jsonl(args.annotated, {"id": str})], 0, 0
-                )
+                annotated = [row["id"] for row in files.read_jsonl(args.annotated, {"id": str})]
+                if unknown := [prompt for prompt in annotated if prompt not in values]:
+                    raise errors.UserError(
+                        f"{args.annotated}: id '{unknown[0]}' is not in the pool; read the annotated file again"
+                    )
+                subset = policies.Subset(annotated, 0, 0)
             else:
                 subset = policies.select(values, seed=args.seed, **policy)
         elif measure == "predicted":
@@ -269,6 +272,8 @@ def select_by_signal(args: argparse.Namespace, policy: dict, measure: str) -> No
     except errors.UserError as error:
         raise errors.UserError(f"{path}: {measure or policy['rule']}: {error}") from None
     chosen_values = [values[prompt] for prompt in subset.ids]
+    # The measure of a prompt of the first round may be unknown after the training on this prompt.
+    has_mean = measure is not None and None not in chosen_values
     description = {
         "policy": args.policy,
         "seed": args.seed,
@@ -276,7 +281,7 @@ def select_by_signal(args: argparse.Namespace, policy: dict, measure: str) -> No
         "prompts": len(chosen_values),
         "labels": policies.labels(args.policy, {}, len(signals), len(sample), len(chosen_values)),
         "sample": None if sample_share is None else len(sample),
-        "mean": sum(chosen_values) / len(chosen_values) if measure else None,
+        "mean": sum(chosen_values) / len(chosen_values) if has_mean else None,
         "boundary": chosen_values[-1] if measure else None,
         "tied": subset.tied,
         "tied_chosen": subset.tied_chosen,
@@ -288,7 +293,7 @@ def select_by_signal(args: argparse.Namespace, policy: dict, measure: str) -> No
     files.write_rows(args.output, ["id", *([measure] if measure else []), "rank"], rows)
     print(
         f"{args.output}: {len(rows)} of {len(signals)} prompts, {description['labels']} answers to buy"
-        + (f", mean {measure} {description['mean']:.3f}" if measure else "")
+        + (f", mean {measure} {description['mean']:.3f}" if has_mean else "")
     )
 
 
@@ -319,10 +324,9 @@ def read_first_round(path: str | None, values: dict[str, float]) -> dict[str, fl
     if path is None:
         return {}
     ids = [row["id"] for row in files.read_rows(path, {"id": str})]
-    unknown_prompt = next((prompt for prompt in ids if prompt not in values), None)
-    if unknown_prompt:
+    if unknown := [prompt for prompt in ids if prompt not in values]:
         raise errors.UserError(
-            f"{path}: id '{unknown_prompt}' is not in the pool; choose the first round again"
+            f"{path}: id '{unknown[0] or ''}' is not in the pool; choose the first round again"
         )
     return {prompt: values[prompt] for prompt in ids}
 

@@ -66,7 +66,9 @@ def main() -> None:
     )
     environments.add_gpu_arguments(parser)
     parser.add_argument(
-        "--processes", type=int, help="number of processes (default: one for each GPU)"
+        "--processes",
+        type=int,
+        help="number of processes on the CPU (default: 1; with GPUs always one for each GPU)",
     )
     parser.add_argument(
         "--micro-batch",
@@ -115,7 +117,7 @@ def main() -> None:
     args.gpus = environments.granted_gpus(args.gpus)
     hardware = recipes.Hardware(
         args.gpus,
-        args.processes or max(1, args.gpus),
+        max(1, args.gpus) if args.processes is None else args.processes,
         args.micro_batch,
         args.vllm_memory,
         args.vllm_sleep,

@@ -153,6 +153,8 @@ def test_a_policy_can_choose_by_one_sample_per_prompt(two_limits):
 
 def test_completions_without_their_evaluation_are_reported(two_limits):
     world = two_limits
+    rows = gzip.open(world.folder / f"{BASE}.jsonl.gz", "rt").read()
+    (world.folder / "base.jsonl").write_text("\n" + rows)
     command = [
         sys.executable,
         "scripts/probe/cut_completions.py",
@@ -160,7 +162,7 @@ def test_completions_without_their_evaluation_are_reported(two_limits):
     ]
     command += [
         "--completions",
-        f"{BASE}.jsonl.gz",
+        "base.jsonl",
         "--graded",
         "results/evaluation/tiny/swaps/mini/hard/seed0/swaps.csv.gz",
     ]
@@ -173,7 +175,7 @@ def test_completions_without_their_evaluation_are_reported(two_limits):
     done = subprocess.run(command, cwd=world.folder, capture_output=True, text=True, check=False)
     assert (
         done.returncode == 1
-        and done.stderr.startswith(f"error: {BASE}.jsonl.gz: row 1: ")
+        and done.stderr.startswith("error: base.jsonl: row 2: ")
         and "Traceback" not in done.stderr
     )
     assert not (world.folder / "a.gz").exists()

@@ -106,6 +106,26 @@ def test_peak_memory_is_measured_on_the_gpus_of_the_job(visible, gib, tmp_path, 
     assert peak.gib == gib
 
 
+@pytest.mark.parametrize("second_mib, number", [(8, 1), (900, 2)])
+def test_a_gpu_counts_as_used_if_its_memory_rises(second_mib, number, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "scripts/maintenance/gpu_checks")
+    import workbench
+
+    def use(*mib: int) -> None:
+        (tmp_path / "next").write_text("#!/bin/sh\n" + "".join(f"echo {m}\n" for m in mib))
+        (tmp_path / "next").chmod(0o755)
+        (tmp_path / "next").replace(tmp_path / "nvidia-smi")
+
+    use(500, 3)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    with workbench.PeakMemory(2) as peak:
+        assert peak.gpus_used == 0
+        use(9000, second_mib)
+        until(lambda: peak.gib > 8)
+    assert peak.gpus_used == number
+
+
 @pytest.mark.parametrize("card_gib, total_gib", [(79.6, 25.8), (140.4, 44.0)])
 def test_the_estimated_memory_is_that_of_the_nodes_gpu(card_gib, total_gib, tmp_path, monkeypatch):
     """vLLM takes a share of the GPU's memory, so a run uses more memory on a larger GPU. A run used

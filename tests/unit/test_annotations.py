@@ -216,6 +216,24 @@ def test_an_id_that_a_spreadsheet_takes_for_a_number_is_found(tmp_path, pool, sh
     assert answers(tmp_path) == {expected: "1"}
 
 
+def test_an_id_that_no_spreadsheet_changes_does_not_show_that_numeric_ids_are_unchanged(tmp_path):
+    pool = [("0007", "a"), ("01abc", "b"), ("00-12", "c"), ("+x", "d")]
+    write_annotation_file(tmp_path, table(["id", "question"], pool).encode())
+    done = read_annotated(tmp_path, b"id,answer\n01abc,1\n00-12,2\n+x,3\n7,4\n")
+    assert done.returncode == 0, done.stderr
+    assert answers(tmp_path) == {"0007": "4", "01abc": "1", "00-12": "2", "+x": "3"}
+
+
+@pytest.mark.parametrize("kept", ["0008", "+5", "1.50", "-007", "1234567890123456", "1E5"])
+def test_a_row_with_an_id_that_every_spreadsheet_changes_shows_that_all_ids_are_unchanged(
+    tmp_path, kept
+):
+    pool = [("0007", "a"), ("7", "b"), (kept, "c")]
+    write_annotation_file(tmp_path, table(["id", "question"], pool).encode())
+    assert read_annotated(tmp_path, f"id,answer\n7,1\n{kept},2\n".encode()).returncode == 0
+    assert answers(tmp_path) == {"7": "1", kept: "2"}
+
+
 def test_an_ambiguous_id_is_resolved_by_the_question_or_refused(tmp_path):
     write_annotation_file(
         tmp_path,

@@ -16,7 +16,7 @@ import pytest
 import torch
 import transformers
 
-from hardgrpo.runtime import environments, errors
+from hardgrpo.runtime import environments, errors, files
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.sampling import decoding, engines, programs
 from hardgrpo.sampling.requests import Request, sample_seed
@@ -340,6 +340,26 @@ def test_a_cpu_computes_in_bf16_beside_the_exact_kernels(folder):
 def test_a_prompt_that_does_not_fit_is_an_error(folder):
     with pytest.raises(UserError, match="exceed the model's context of 96"):
         next(engines.sample("transformers", str(folder / "base"), requests(1.0), 90))
+
+
+def test_an_unlabelled_prompt_that_does_not_fit_is_an_error_of_the_training(folder, tmp_path):
+    """Recipes with a `majority_share` also train on prompts outside the subset."""
+    from hardgrpo.training import loop
+
+    rows = [{"id": "short", "question": "red"}, {"id": "long", "question": "red " * 40}]
+    files.write_jsonl(tmp_path / "questions.jsonl", rows)
+    spec = SimpleNamespace(
+        training={"base": "bf16", "precision": "bf16"},
+        model_folder=str(folder / "base"),
+        questions=tmp_path / "questions.jsonl",
+        prompt="{question}",
+        chat={},
+        seed=0,
+        completion_tokens=64,
+    )
+    problems = {"short": rows[0] | {"answer": "red"}}
+    with pytest.raises(UserError, match="exceed the model's context of 96 .*'long'"):
+        loop.train(spec, problems, ["short"], tmp_path, 0, loop.recipes.Hardware(1), "none", None)
 
 
 def test_a_model_without_a_chat_template_is_an_error(folder, tmp_path):

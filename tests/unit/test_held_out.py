@@ -73,13 +73,18 @@ def test_the_first_samples_choose_the_hardest_prompts_and_the_held_out_samples_m
     assert (description["held_out_pass_rate"], description["held_out_zero_share"]) == (0.5, 0.5)
 
 
-@pytest.mark.parametrize("options", [{"held_out": 2}, {"samples": 3, "held_out": -1}])
+@pytest.mark.parametrize(
+    "options, wrong",
+    [
+        ({"held_out": 2}, "--held-out"),
+        ({"samples": 3, "held_out": -1}, "--held-out"),
+        ({"samples": 0}, "--samples"),
+    ],
+)
 @pytest.mark.parametrize(
     "program, prompts", [("measure_difficulty", "problems"), ("measure_signals", "questions")]
 )
-def test_held_out_is_refused_if_samples_is_missing_or_if_held_out_is_negative(
-    tmp_path, program, prompts, options
-):
+def test_impossible_numbers_of_samples_are_refused(tmp_path, program, prompts, options, wrong):
     """Without --samples, the same completions would be used to choose prompts and to measure the
     difficulty of the chosen prompts."""
     row = {"id": "a", "question": "a"} | ({"answer": "7"} if prompts == "problems" else {})
@@ -94,7 +99,7 @@ def test_held_out_is_refused_if_samples_is_missing_or_if_held_out_is_negative(
         output=tmp_path / "D.csv",
         **options,
     )
-    assert done.returncode != 0 and done.stderr.startswith("error: --held-out: expected")
+    assert done.returncode != 0 and done.stderr.startswith(f"error: {wrong}")
     assert not (tmp_path / "D.csv").exists()
 
 

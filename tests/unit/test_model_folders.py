@@ -82,6 +82,17 @@ def test_an_intact_model_is_loaded_and_its_prompts_equal_those_of_the_library(fo
     ) == tokenizer.apply_chat_template(turns, tokenize=False)
 
 
+def test_a_chat_template_that_asks_for_the_date_gives_the_same_prompt_on_every_day(folder):
+    change_template(folder, "{{ strftime_now('%d %b %Y, %B, %H:%M') }} {{ messages[0].content }}")
+    tokenizer = engines.load_tokenizer(str(folder))
+    turns = [{"role": "user", "content": "a"}]
+    expected = "26 Jul 2024, July, 00:00 a"
+    assert model_folders.render_conversation(tokenizer, turns, "m") == expected
+    assert tokenizer.apply_chat_template(turns, tokenize=False) == expected, "as TRL calls it"
+    (ids,) = model_folders.token_ids(tokenizer, [turns], {})
+    assert ids == tokenizer(expected, add_special_tokens=False)["input_ids"]
+
+
 @pytest.mark.slow
 def test_loading_a_model_prints_no_progress_bar(folder):
     program = f"from hardgrpo.sampling import engines; engines.load({str(folder)!r})"

@@ -1,8 +1,10 @@
 """Unusual answers of servers, proxies and hosted services, sent by a local HTTP server. Sampling
 ends with the right completions, or with a one-line error that says what to do."""
 
+import contextlib
 import gzip
 import json
+import socket
 import time
 from email.utils import formatdate
 
@@ -27,15 +29,14 @@ def sample(tmp_path, model_server, monkeypatch):
     folder.mkdir(parents=True)
 
     def run(
-        answer=None, samples=SAMPLES, temperature=1.0, endpoint="chat", state="state", **server
-    ):
+        answer=None, samples=SAMPLES, temperature=1.0, endpoint="chat", state="state",
+        question="Which colour has ball {n}?", **server,
+    ):  # fmt: skip
         if answer is not None:
             model_server.answer = answer
         source = {"kind": "server", "model": MODEL, "endpoint": endpoint}
         provenance.write_manifest(folder, model="served", source=source)
-        messages = [
-            ({"role": "user", "content": f"Which colour has ball {n}?"},) for n in range(PROMPTS)
-        ]
+        messages = [({"role": "user", "content": question.format(n=n)},) for n in range(PROMPTS)]
         requests = [
             Request(messages[n], 100 * n + k, temperature, log_probability=True)
             for n in range(PROMPTS)
@@ -464,6 +465,63 @@ def test_no_key_is_sent_to_the_target_of_a_redirect(fails, monkeypatch, status):
     assert "verysecret" not in line and elsewhere.requests == [] and elsewhere.headers == []
     elsewhere.listener.shutdown()
     elsewhere.listener.server_close()
+
+
+def test_a_server_that_does_not_accept_connections_is_not_called_slow(fails, monkeypatch):
+    monkeypatch.setattr(server_engine, "CONNECT_SECONDS", 0.2)
+    with contextlib.ExitStack() as stack:
+        listener = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
+        # the queue of connections is full, so no further connection is answered
+        for _ in range(3):
+            client = stack.enter_context(socket.socket())
+            client.setblocking(False)
+            client.connect_ex(listener.getsockname())
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
+        line = fails(None, "no connection", "0.2 s", "(4 tries)", url=url)
+    assert "600" not in line
+
+
+# --- money ---
+
+PRICE = {"input": 0, "output": 10_000}  # 0.01 for a token, 0.8 for SAMPLES at the limit
+
+
+@pytest.mark.parametrize(
+    ("answer", "tokens"),
+    [
+        (with_choice(finish_reason="error"), 20),
+        (lambda body, number: completions_of(body, model="org/other-4B"), 20),
+        (lambda body, number: completions_of(body, choices=[], error={"code": 400}), 20),
+        (with_usage(LIMIT // 2, finish_reason="length"), 10),
+    ],
+)
+def test_answers_without_usable_completions_are_paid_for(
+    sample, fails, model_server, answer, tokens
+):
+    fails(answer, price=PRICE, concurrency=1)
+    count = len(model_server.requests)
+    cost = 0.01 * tokens * count
+    assert sample.facts["money"] == pytest.approx(cost) and cost > 0
+    # a later program knows what was spent
+    fails(answer, "most_money", price=PRICE, most_money=cost + 0.7)
+    assert len(model_server.requests) == count
+
+
+def test_a_repeated_request_stays_below_the_limit_of_money(sample, fails, model_server):
+    fails(with_choice(finish_reason="error"), "most_money", price=PRICE, most_money=1.0)
+    assert 0 < sample.facts["money"] <= 1.0
+    assert sample.facts["money"] == pytest.approx(0.05 * SAMPLES * len(model_server.requests))
+
+
+def test_a_prompt_of_one_token_per_byte_stays_below_the_limit_of_money(sample, fails):
+    def answer(body, number):
+        tokens = len(body["messages"][0]["content"].encode()) + 30
+        return completions_of(body, usage={"prompt_tokens": tokens, "completion_tokens": 5})
+
+    price = {"input": 10_000, "output": 0}
+    question = "\N{LARGE RED CIRCLE}" * 100 + "{n}"
+    fails(answer, "most_money", question=question, price=price, most_money=7)
+    assert 4 < sample.facts["money"] <= 7
 
 
 # --- too little context ---

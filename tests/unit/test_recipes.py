@@ -476,6 +476,23 @@ def test_selectors_and_process_rewards_require_a_single_process(keys, name):
     recipes.check_machine(SPEC.training | keys, recipes.Hardware(1, 1))
 
 
+@pytest.mark.parametrize(
+    ("hardware", "option"),
+    [
+        (recipes.Hardware(2, 1), "--gpus 2"),
+        (recipes.Hardware(1, 2), "--gpus 1"),
+        (recipes.Hardware(0, 0), "--processes"),
+        (recipes.Hardware(0, 1, 0), "--micro-batch"),
+        (recipes.Hardware(2, 2, -1), "--micro-batch"),
+    ],
+)
+def test_numbers_of_gpus_processes_and_micro_batches_that_cannot_train_are_refused(
+    hardware, option
+):
+    with pytest.raises(UserError, match=option):
+        recipes.check_machine(SPEC.training, hardware)
+
+
 def test_selectors_and_process_rewards_use_one_gpu_even_if_the_model_has_more():
     config = copy.deepcopy(CONFIG)
     config["models"]["qwen3-4b"]["gpus"]["adapter"]["count"] = 2

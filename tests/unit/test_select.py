@@ -8,6 +8,7 @@ import fork_server
 from command_line import format_options
 from conftest import path_of
 from hardgrpo.runtime import files
+from hardgrpo.selection import policies
 
 
 def select(folder, tiers, policy, table=None):
@@ -108,3 +109,38 @@ def test_a_file_that_a_policy_needs_or_cannot_use_is_reported(tmp_path, policy, 
     done = fork_server.run(path_of("select_subset"), arguments, tmp_path)
     assert done.returncode == 1 and words in done.stderr, done.stderr
     assert "Traceback" not in done.stderr and not (tmp_path / "s.csv").exists()
+
+
+def test_a_first_round_with_unknown_values_is_kept_and_the_mean_is_unknown(tmp_path):
+    """After the training on a prompt, its entropy is unknown if no completion has an answer."""
+    unknown = dict.fromkeys(policies.SIGNALS)
+    rows = [{"id": f"p{n}"} | unknown | {"entropy": n / 10 if n else None} for n in range(10)]
+    files.write_rows(tmp_path / "signals.csv", ["id", *policies.SIGNALS], rows)
+    files.write_rows(tmp_path / "first.csv", ["id", "rank"], [{"id": "p0", "rank": 1}])
+    arguments = format_options(
+        signals="signals.csv",
+        besides="first.csv",
+        policy=json.dumps({"rule": "highest", "by": "entropy", "budget": 0.3}),
+        seed="0",
+        output="S.csv",
+    )
+    done = fork_server.run(path_of("select_subset"), arguments, tmp_path)
+    assert done.returncode == 0, done.stderr
+    chosen = files.read_rows(tmp_path / "S.csv", {"id": str, "entropy": float})
+    assert [tuple(row.values()) for row in chosen] == [("p0", None), ("p9", 0.9), ("p8", 0.8)]
+    assert files.read_json(tmp_path / "S.json")["mean"] is None
+
+
+def test_an_annotated_prompt_outside_the_pool_is_reported(tmp_path):
+    files.write_jsonl(tmp_path / "q.jsonl", [{"id": "a", "question": "a"}])
+    files.write_jsonl(tmp_path / "annotated.jsonl", [{"id": "other"}])
+    arguments = format_options(
+        questions="q.jsonl",
+        annotated="annotated.jsonl",
+        policy=json.dumps({"rule": "annotated"}),
+        seed="0",
+        output="S.csv",
+    )
+    done = fork_server.run(path_of("select_subset"), arguments, tmp_path)
+    assert done.returncode == 1 and "annotated.jsonl: id 'other'" in done.stderr, done.stderr
+    assert not (tmp_path / "S.csv").exists()

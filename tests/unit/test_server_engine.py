@@ -469,6 +469,22 @@ def test_a_server_that_is_not_there_is_reported(study):
     fails(run(study, "http://127.0.0.1:9/v1"), "http://127.0.0.1:9/v1: no connection")
 
 
+@pytest.mark.parametrize(
+    ("url", "env", "word"),
+    [
+        ("http://127.0.0.1:99999/v1", {}, "99999"),
+        ("http://127.0.0.1:http/v1", {}, "'http'"),
+        ("http://[::1/v1", {}, "IPv6"),
+        ("http://127.0.0.1:9/v1", {"ALL_PROXY": "socks5://me:verysecret@127.0.0.1:9"}, "SOCKS"),
+        ("http://127.0.0.1:9/v1", {"ALL_PROXY": "ftp://me:verysecret@127.0.0.1:9"}, "ftp"),
+        ("https://127.0.0.1:9/v1", {"SSL_CERT_FILE": "missing.pem"}, "SSL_CERT_FILE"),
+        ("https://127.0.0.1:9/v1", {"SSL_CERT_FILE": "pool.jsonl"}, "SSL_CERT_FILE"),
+    ],
+)
+def test_a_wrong_address_proxy_or_certificate_file_is_reported(study, url, env, word):
+    assert "verysecret" not in fails(run(study, url, env=env), url, word)
+
+
 def test_completions_that_arrived_before_an_error_are_not_requested_again(study, model_server):
     model_server.answer = lambda body, number: (
         completions_of(body) if number < 3 else refusal("no", 403)

@@ -155,9 +155,10 @@ def test_the_description_of_a_subset_has_the_numbers_of_labels_and_prompts(name,
 
 
 def test_questions_with_answers_are_refused(probe, tmp_path):
+    (tmp_path / "problems.jsonl").write_text("\n" + (probe / "problems.jsonl").read_text())
     command = [
         "--questions",
-        str(probe / "problems.jsonl"),
+        "problems.jsonl",
         "--completions",
         str(probe / "completions.jsonl"),
     ]
@@ -165,7 +166,7 @@ def test_questions_with_answers_are_refused(probe, tmp_path):
         tmp_path, "measure_signals", *command, grader="final_word", output="s.csv", fails=True
     )
     assert (
-        "row 1: the row has the key 'answer'" in done.stderr and not (tmp_path / "s.csv").exists()
+        "row 2: the row has the key 'answer'" in done.stderr and not (tmp_path / "s.csv").exists()
     )
 
 

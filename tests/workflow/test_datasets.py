@@ -10,6 +10,7 @@ import sys
 import pytest
 
 from download_folder import DATASET, MODEL, REVISION, assert_done, assert_refused, names
+from hardgrpo.data import dataset_folders
 from hardgrpo.runtime import files, provenance
 from hub import TOKEN
 
@@ -86,6 +87,16 @@ def test_hidden_files_are_not_downloaded(work, dataset):
         "main/train[1].jsonl",
         "manifest.json",
     }
+
+
+def test_the_configurations_in_huggingface_yaml_are_downloaded(work, dataset):
+    """The library `datasets` reads configurations from this hidden file, too."""
+    (dataset / ".huggingface.yaml").write_text(
+        "configs:\n- config_name: other\n  data_files:\n  - split: few\n    path: main/train*.jsonl\n"
+    )
+    assert_done(work.dataset(), "4 files")
+    (row,) = dataset_folders.read_rows(work.out, "other", "few")
+    assert row["answer"] == "3"
 
 
 @pytest.mark.parametrize("pattern", ["*.py", "mian/*"])

@@ -10,6 +10,7 @@ import sys
 import pandas as pd
 import pytest
 
+import fakes
 from command_line import format_options
 from conftest import ROOT, World
 from hardgrpo.analysis.formats import MINUS
@@ -194,6 +195,32 @@ def test_tex_runs_no_program(tmp_path):
     ]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0 and (tmp_path / "paper.pdf").exists(), done.stderr
+
+
+TECTONIC = """#!/bin/sh
+for argument
+do case $argument in --outdir=*) folder=${argument#--outdir=};; --keep-logs) keeps_log=yes;; esac
+done
+printf 'a PDF' > "$folder/paper.pdf"
+if [ "$keeps_log" ]
+then echo 'Overfull \\hbox (12.5pt too wide) in paragraph at lines 1--2' > "$folder/paper.log"
+fi
+"""
+
+
+def test_warnings_of_tectonic_are_counted(tmp_path, monkeypatch):
+    (tmp_path / "paper/study").mkdir(parents=True)
+    (tmp_path / "paper/main.tex").write_text("a text that the stand-in for tectonic ignores")
+    monkeypatch.setenv("PATH", fakes.without_tex(tmp_path / "programs"))
+    (tmp_path / "programs/tectonic").write_text(TECTONIC)
+    (tmp_path / "programs/tectonic").chmod(0o755)
+    command = [
+        sys.executable,
+        ROOT / "scripts/paper/compile_paper.py",
+        *format_options(text="paper/main.tex", material="study", output="paper.pdf"),
+    ]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and "paper.pdf: 1 warnings" in done.stdout, done.stderr
 
 
 @pytest.mark.tex

@@ -19,7 +19,7 @@ import statistics
 import time
 from pathlib import Path
 
-from workbench import ROOT, Failed, Run, Workbench
+from workbench import ROOT, Failed, PeakMemory, Run, Workbench
 
 # Largest difference between two probes in the mean log-probability of a token.
 PROBE_DIFFERENCE = 0.03
@@ -307,8 +307,11 @@ def check_two_gpus(bench: Workbench) -> dict:
     if bench.gpus:
         numbers |= compare_engines(bench)
         # The run must use one GPU even if CUDA_VISIBLE_DEVICES is not set.
-        bench.train("visible", bench.setting.small, recipe)
+        visible = bench.train("visible", bench.setting.small, recipe)
+        check_gpus_used("the run on one GPU", visible.gpus_used, 1, numbers)
     run = bench.train("two", bench.setting.small, recipe, gpus=2)
+    if bench.gpus:
+        check_gpus_used("the run on two GPUs", run.gpus_used, 2, numbers)
     check_differences(run, numbers | run_numbers(run))
     check_sync(run, numbers | run_numbers(run))
     return (
@@ -373,9 +376,11 @@ def compare_engines(bench: Workbench) -> dict:
     heads = bench.config["models"][bench.setting.small]["shape"]["heads"]
     if heads % 2:  # vLLM refuses such a model
         return {"engine_on_two": f"left out: {heads} attention heads cannot be halved"}
-    rows, record = bench.probe("probe_two", bench.setting.small, gpus=2)
+    with PeakMemory(2) as peak:
+        rows, record = bench.probe("probe_two", bench.setting.small, gpus=2)
     speed = round(record["completion_tokens"] / record["work_seconds"], 1)
     numbers = {"two_tokens_per_second": speed}
+    check_gpus_used("the engine on two GPUs", peak.gpus_used, 2, numbers)
     single_rows, _ = bench.probe("probe_one", bench.setting.small)
     difference = abs(
         statistics.fmean(row["log_probability"] for row in rows)
@@ -387,6 +392,12 @@ def compare_engines(bench: Workbench) -> dict:
         numbers,
     )
     return numbers
+
+
+def check_gpus_used(program: str, number: int, expected: int, numbers: dict) -> None:
+    """Raise `Failed` if a program used another number of GPUs than expected."""
+    reason = f"{program}: the memory of {number} GPUs rose, expected {expected}"
+    expect(number == expected, reason, numbers)
 
 
 def run_numbers(run: Run) -> dict:

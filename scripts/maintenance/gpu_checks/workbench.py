@@ -8,6 +8,7 @@ from hardgrpo.study.spec import Spec
 from hardgrpo.training import outputs
 
 import contextlib
+import itertools
 import json
 import math
 import os
@@ -26,6 +27,7 @@ ROOT = Path(__file__).parents[3]
 PROBLEMS = 64
 # Settings of models that have no `gpus` in config/models.yaml.
 SMALL_MODEL_GPUS = {"micro_batch": 16, "vllm_memory": 0.3, "vllm_sleep": True}
+CONTEXT_GIB = 0.3  # a CUDA context alone takes more memory on a GPU
 
 
 class Failed(Exception):
@@ -383,21 +385,22 @@ class Workbench:
             self.clear(name)
         with PeakMemory(self.gpus) as peak:
             self.run(name, "train_grpo", *self.training(name, model, recipe, **options))
-        return self.read_run(name, peak.gib)
+        return self.read_run(name, peak.gib, peak.gpus_used)
 
     def clear(self, name: str) -> None:
         """Remove the output and the state of a run."""
         for path in (self.folder / name, self.folder / f"{name}.state"):
             shutil.rmtree(path, ignore_errors=True)
 
-    def read_run(self, name: str, peak_gib: float | None = None) -> "Run":
+    def read_run(self, name: str, peak_gib: float | None = None, gpus_used: int = 0) -> "Run":
         """A finished run. Raise a `UserError` if the run does not exist."""
         folder = self.folder / name
         if not (folder / "provenance.json").exists():
             raise UserError(f"{folder} is missing; start with the check that makes it: --from 3")
         record = files.read_json(folder / "provenance.json")
         columns = dict.fromkeys(["step", *outputs.update_columns(record["run"]["training"])], float)
-        return Run(folder, files.read_rows(folder / "updates.csv", columns), record, peak_gib)
+        updates = files.read_rows(folder / "updates.csv", columns)
+        return Run(folder, updates, record, peak_gib, gpus_used)
 
     def wait_until(
         self, process: subprocess.Popen, condition: Callable[[], bool], event: str
@@ -417,12 +420,14 @@ class Workbench:
 
 @dataclass(frozen=True)
 class Run:
-    """A finished run: its log of updates, its provenance, and the peak memory of a GPU in GiB."""
+    """A finished run: its log of updates, its provenance, the peak memory of a GPU in GiB, and the
+    number of GPUs that it used."""
 
     folder: Path
     updates: list[dict[str, float]]
     record: dict
     peak_gib: float | None
+    gpus_used: int
 
     def checkpoint(self, step: int) -> Path:
         """The folder of a checkpoint."""
@@ -448,23 +453,37 @@ def gpu_memory(quantity: str) -> list[float]:
 
 
 class PeakMemory:
-    """`gib` is the peak memory during the block, in GiB, of the GPU that uses most memory; None
-    without GPUs. A thread calls nvidia-smi five times a second."""
+    """The peak memory of each GPU during the block. A thread calls nvidia-smi five times a
+    second."""
 
     def __init__(self, gpus: int):
-        self.gib, self.ended = (0.0 if gpus else None), threading.Event()
+        self.has_gpus, self.ended = gpus > 0, threading.Event()
+        self.first_gibs = gpu_memory("used") if gpus else []
+        self.peak_gibs = self.first_gibs
         self.thread = threading.Thread(target=self._watch, daemon=True)
+
+    @property
+    def gib(self) -> float | None:
+        """The peak memory in GiB of the GPU that uses most memory; None without GPUs."""
+        return max(self.peak_gibs, default=0.0) if self.has_gpus else None
+
+    @property
+    def gpus_used(self) -> int:
+        """The number of GPUs whose memory rose as by a process that computes on the GPU."""
+        rises = [peak - first for peak, first in zip(self.peak_gibs, self.first_gibs)]
+        return sum(rise > CONTEXT_GIB for rise in rises)
 
     def _watch(self) -> None:
         while not self.ended.wait(0.2):
-            self.gib = max([self.gib, *gpu_memory("used")])
+            pairs = itertools.zip_longest(self.peak_gibs, gpu_memory("used"), fillvalue=0.0)
+            self.peak_gibs = [max(pair) for pair in pairs]
 
     def __enter__(self) -> "PeakMemory":
-        if self.gib is not None:
+        if self.has_gpus:
             self.thread.start()
         return self
 
     def __exit__(self, *_) -> None:
         self.ended.set()
-        if self.gib is not None:
+        if self.has_gpus:
             self.thread.join()

@@ -165,8 +165,8 @@ def _is_doubtful(answer: str, form: spreadsheets.Form) -> bool:
 
 def spreadsheet_warnings(problems: list[dict], paths: list[str], grader: str) -> list[str]:
     """Warnings about reference answers that a spreadsheet may have changed. `paths` are the files
-    of the problems. There are no warnings without a table among these files, and for TEXTUAL
-    graders."""
+    of the problems. There are no warnings if none of these files is a table, or if the grader is
+    one of TEXTUAL."""
     forms = [spreadsheets.read(path).form for path in paths if spreadsheets.is_table(path)]
     form = next((form for form in forms if form.delimiter != ","), forms[0] if forms else None)
     if form is None or grader in TEXTUAL:

@@ -191,7 +191,7 @@ def add_repository_arguments(parser) -> None:
         "--names",
         nargs="*",
         default=[],
-        help="the paths of the files in the repository, in the order in which the program gets the files",
+        help="the paths of the files in the repository, one for each file, in the order of the options above",
     )
     parser.add_argument(
         "--lock", default="inputs.lock", help="file that pins all inputs (default: %(default)s)"

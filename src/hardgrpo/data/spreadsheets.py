@@ -198,8 +198,12 @@ def unescape_formulas(cell: str) -> str:
 
 # An id as displayed by a spreadsheet that interprets the id as a number.
 SHOWN_NUMBER = re.compile(r"[+-]?\d{1,40}([.,]\d{1,40})?(E[+-]?\d{1,3})?", re.ASCII | re.IGNORECASE)
-# numeric ids that a spreadsheet would change
-WOULD_CHANGE = re.compile(r"[+-]?0\d.*|\+.*|\d{16,}|[+-]?\d+\.\d*0", re.ASCII)
+# Ids that every spreadsheet changes: numbers with a plus sign, a leading zero, a final zero after the
+# decimal point, more than 15 digits or an exponent without a sign. 01abc is text and stays the same.
+WOULD_CHANGE = re.compile(
+    r"\+\d+(\.\d+)?|[+-]?(0\d+(\.\d+)?|\d+\.\d*0|\d{16,}|\d+(\.\d+)?E\d{1,2})",
+    re.ASCII | re.IGNORECASE,
+)
 DIGITS = 15  # significant digits of a number in a spreadsheet
 
 

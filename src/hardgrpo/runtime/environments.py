@@ -149,6 +149,8 @@ def granted_gpus(requested: int) -> int:
 
     Call this function before heavy imports: in a rehearsal, the function hides the GPUs from CUDA.
     """
+    if requested < 0:
+        raise UserError(f"--gpus is {requested}, expected at least 0; correct the command")
     rehearsal = os.environ.get(REHEARSAL, "")
     if not requested or rehearsal == "checked":  # the parent process has checked the GPUs
         return 0 if rehearsal else requested

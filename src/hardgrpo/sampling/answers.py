@@ -1,8 +1,9 @@
 """Store the answers of a server as they arrive, so that no completion is paid for twice.
 
 A model has one file, to which several programs may append at the same time. A line contains the
-completions of one request and its numbers of input and output tokens, and ends with a checksum. A
-damaged line (a program was killed, the disk was full) is ignored.
+completions of one request and its numbers of input and output tokens, and ends with a checksum. An
+answer that was paid for but was not usable is a line without completions. A damaged line (a program
+was killed, the disk was full) is ignored.
 """
 
 import fcntl

@@ -19,12 +19,14 @@ import signal
 import sys
 import warnings
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from pathlib import Path
 
 from safetensors import safe_open
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, logging
+from transformers.utils import chat_template_utils
 
-from hardgrpo.runtime import errors, exact_products, files
+from hardgrpo.runtime import errors, exact_products, files, replacements
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.runtime.json_text import nested_entries
 
@@ -57,6 +59,19 @@ Conversation = list[dict[str, str]]
 
 if not sys.stderr.isatty():
     logging.disable_progress_bar()  # a log would contain each state of the bar
+
+
+class FixedDate(datetime):
+    """The date that chat templates write into prompts (`strftime_now`): the same on every day, so
+    that all jobs of a study have the same prompts. Llama's templates have this date as a default.
+    """
+
+    @classmethod
+    def now(cls, tz=None):
+        return cls(2024, 7, 26, tzinfo=tz)
+
+
+replacements.replace(chat_template_utils, "datetime", FixedDate)
 
 
 def load_config(folder: str | Path):

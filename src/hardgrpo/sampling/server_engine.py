@@ -37,6 +37,8 @@ from hardgrpo.sampling.requests import CHARACTERS_PER_TOKEN, MOST_SAMPLES, Compl
 from hardgrpo.study.model import Server
 
 CONCURRENCY, TIMEOUT_SECONDS = 32, 600.0  # defaults
+CONNECT_SECONDS = 30.0  # time limit for making a connection
+TEMPLATE_TOKENS = 200  # assumed upper limit of the tokens that a chat template adds to a prompt
 # Largest number of tries of a request. FIRST_TRIES: if no connection was made, or an answer could not
 # be read, and the server has not answered any request yet.
 MOST_TRIES, FIRST_TRIES = 10, 4
@@ -311,12 +313,7 @@ class Sampler:
             (key, request) for key, request in zip(keys, requests) if key not in self.stored
         ]:
             batch = missing[:1] if "n" in self.refused else missing
-            cost = self._maximum_cost(batch[0][1], len(batch))
-            await self._reserve(cost)
-            try:
-                completions, usage = await self._request(batch[0][1], len(batch))
-            finally:
-                await self._release(cost)
+            completions, usage = await self._request(batch[0][1], len(batch))
             # the server has refused an optional parameter: ask again without it
             if completions is None:
                 continue
@@ -338,14 +335,17 @@ class Sampler:
             ):
                 self._report(f"the server gives no log-probabilities; {OPTIONAL['logprobs'][1]}")
             batch_completions = dict(zip((key for key, _ in batch), completions))
-            self.answers.add(batch_completions, usage)
-            self.stored |= batch_completions
-            self.usage += usage
+            self._store(batch_completions, usage)
             self.on_batch(len(batch_completions), self._note())
         texts = {self.stored[key].text for key in keys}
         if len(keys) > 1 and texts != {""}:
             self.groups += 1
             self.equal_groups += len(texts) == 1
+
+    def _store(self, completions: dict[str, Completion], usage: Usage) -> None:
+        self.answers.add(completions, usage)
+        self.stored |= completions
+        self.usage += usage
 
     def _report(self, problem: str) -> None:
         """Print a problem with the server, unless it has been printed before. The text before "("
@@ -367,9 +367,9 @@ class Sampler:
     # --- money ---
 
     def _maximum_cost(self, request: Request, samples: int) -> float:
-        return self.address.money(
-            Usage(count_characters(request) // 2 + 20, samples * self.max_tokens)
-        )
+        """The cost if each byte of the prompt is a token and each completion reaches the limit."""
+        size = sum(len(text.encode("utf-8", "replace")) for text in contents(request))
+        return self.address.money(Usage(size + TEMPLATE_TOKENS, samples * self.max_tokens))
 
     async def _reserve(self, cost: float) -> None:
         """Wait until a request of at most this cost fits into `most_money`. Raise a `UserError` if
@@ -384,6 +384,8 @@ class Sampler:
 
         async with self.arrived:
             await self.arrived.wait_for(lambda: fits() or not self.in_flight or self.failure)
+            if self.failure:
+                raise self.failure
             if not fits():
                 raise UserError(
                     f"most_money: {self.address.money(self.answers.usage):.6g} of {most:g} is spent for model {self.model}, and the next request may"
@@ -411,7 +413,7 @@ class Sampler:
         body |= (
             {"messages": list(request.messages)}
             if is_chat
-            else {"prompt": "\n".join(message["content"] for message in request.messages)}
+            else {"prompt": "\n".join(contents(request))}
         )
         body["max_completion_tokens" if "max_tokens" in self.refused else "max_tokens"] = (
             self.max_tokens
@@ -427,12 +429,43 @@ class Sampler:
             body["logprobs"] = True if is_chat else 1
         return body if "top_p" in self.refused else body | WHOLE_DISTRIBUTION
 
+    async def _try_once(
+        self, body: dict, request: Request, samples: int
+    ) -> tuple[list[Completion], Usage]:
+        """The completions in the answer to a request, and the usage. An answer without a usable
+        completion is paid for, too: the usage that it states is stored before the error is
+        raised."""
+        path = "/chat/completions" if self.endpoint == "chat" else "/completions"
+        cost = self._maximum_cost(request, samples)
+        await self._reserve(cost)
+        try:
+            async with asyncio.timeout(self.address.timeout):
+                response = await self.client.post(
+                    path, body=body, cast_to=httpx2.Response, options=self.options
+                )
+            answer = read_body(response)
+            try:
+                completions, usage = read_answer(answer, request, samples, self.model)
+                if tokens := tokens_of_early_truncation(answer, completions, self.max_tokens):
+                    raise self._unusable_prompt(
+                        request,
+                        f"was truncated after {tokens} of {self.max_tokens} tokens: the model's context ended, or the server has a lower limit",
+                    )
+            except (UserError, Malformed, ErrorAnswer):
+                input_tokens, output_tokens = (
+                    stated_tokens(answer, kind) for kind in ("prompt", "completion")
+                )
+                self._store({}, Usage(input_tokens, output_tokens))
+                raise
+            return completions, usage
+        finally:
+            await self._release(cost)
+
     async def _request(
         self, request: Request, samples: int
     ) -> tuple[list[Completion] | None, Usage]:
         """Repeat a request until the server answers. Return (None, no usage) if the server refuses
         an optional parameter. Raise a `UserError` if there is no answer after the last try."""
-        path = "/chat/completions" if self.endpoint == "chat" else "/completions"
         tries, pause, answers_before = 0, FIRST_PAUSE, self.answers_received
         while True:
             await self._pause(self.paused_until - time.monotonic())
@@ -441,17 +474,7 @@ class Sampler:
             body, retry_after = self._body(request, samples), 0.0
             most_tries = MOST_TRIES if self.answers_received else FIRST_TRIES
             try:
-                async with asyncio.timeout(self.address.timeout):
-                    response = await self.client.post(
-                        path, body=body, cast_to=httpx2.Response, options=self.options
-                    )
-                answer = read_body(response)
-                completions, usage = read_answer(answer, request, samples, self.model)
-                if tokens := tokens_of_early_truncation(answer, completions, self.max_tokens):
-                    raise self._unusable_prompt(
-                        request,
-                        f"was truncated after {tokens} of {self.max_tokens} tokens: the model's context ended, or the server has a lower limit",
-                    )
+                completions, usage = await self._try_once(body, request, samples)
                 self.answers_received += 1
                 return completions, usage
             except (openai.APIStatusError, ErrorAnswer) as error:
@@ -468,7 +491,7 @@ class Sampler:
                 # meantime: the count of tries starts again.
                 if failure.status == 429 and self.answers_received > answers_before:
                     tries, answers_before = 0, self.answers_received
-            except (TimeoutError, openai.APITimeoutError):
+            except TimeoutError:
                 problem, most_tries = f"no answer within {self.address.timeout:g} s", MOST_TRIES
                 if self.answers_received > answers_before:
                     problem += (
@@ -618,14 +641,21 @@ def open_client(address: Address) -> openai.AsyncOpenAI:
     limits = httpx2.Limits(
         max_connections=address.concurrency, max_keepalive_connections=address.concurrency
     )
-    return openai.AsyncOpenAI(
-        api_key=secret or "none",
-        base_url=address.url,
-        max_retries=0,
-        http_client=httpx2.AsyncClient(
-            follow_redirects=False, timeout=httpx2.Timeout(None, connect=30.0), limits=limits
-        ),
-    )
+    timeout = httpx2.Timeout(None, connect=CONNECT_SECONDS)
+    try:
+        _ = urllib.parse.urlsplit(address.url).port  # raises a ValueError for a wrong port
+        return openai.AsyncOpenAI(
+            api_key=secret or "none",
+            base_url=address.url,
+            max_retries=0,
+            http_client=httpx2.AsyncClient(follow_redirects=False, timeout=timeout, limits=limits),
+        )
+    # a wrong address; a proxy that is not supported; a missing or damaged file of certificates
+    except (httpx2.InvalidURL, ValueError, ImportError, OSError) as error:
+        raise UserError(
+            f"{address.url}: no connection is possible ({error}); correct the address or, in the environment, the proxy (HTTP_PROXY, HTTPS_PROXY,"
+            " ALL_PROXY: expected an HTTP proxy) or the certificates (SSL_CERT_FILE)"
+        ) from None
 
 
 def group_requests(
@@ -639,8 +669,9 @@ def group_requests(
             yield [key for key, _ in batch], [request for _, request in batch]
 
 
-def count_characters(request: Request) -> int:
-    return sum(len(message["content"]) for message in request.messages)
+def contents(request: Request) -> list[str]:
+    """The texts of the messages."""
+    return [message["content"] for message in request.messages]
 
 
 # --- answers ---
@@ -718,11 +749,10 @@ def read_answer(
         len(log_probabilities) or -(-len(text) // CHARACTERS_PER_TOKEN) or 1
         for text, _, log_probabilities in parts
     ]
-    usage = answer.get("usage") if isinstance(answer.get("usage"), dict) else {}
     # llama.cpp counts only the tokens of the first choice. It returns fewer log-probabilities than
     # tokens if a character consists of several tokens.
     output_tokens = max(
-        _count(usage.get("completion_tokens"), sum(lengths)),
+        stated_tokens(answer, "completion") or sum(lengths),
         sum(len(log_probabilities) for _, _, log_probabilities in parts),
     )
     completions = [
@@ -736,9 +766,8 @@ def read_answer(
             parts, share_tokens(output_tokens, lengths)
         )
     ]
-    input_tokens = _count(
-        usage.get("prompt_tokens"), -(-count_characters(request) // CHARACTERS_PER_TOKEN)
-    )
+    characters = sum(map(len, contents(request)))
+    input_tokens = stated_tokens(answer, "prompt") or -(-characters // CHARACTERS_PER_TOKEN)
     return completions, Usage(
         input_tokens, output_tokens, frozenset([name] if isinstance(name, str) else [])
     )
@@ -751,9 +780,8 @@ def tokens_of_early_truncation(answer: dict, completions: list[Completion], max_
     llama.cpp truncates a completion where the model's context ends. Some servers report the tokens
     of the first completion, others the tokens of all completions.
     """
-    usage = answer.get("usage") if isinstance(answer.get("usage"), dict) else {}
     stated, prompt, total = (
-        _count(usage.get(f"{name}_tokens"), 0) for name in ("completion", "prompt", "total")
+        stated_tokens(answer, kind) for kind in ("completion", "prompt", "total")
     )
     # some servers count tokens of reasoning only in the total
     tokens = max(stated, total - prompt)
@@ -819,8 +847,12 @@ def share_tokens(total: int, lengths: list[int]) -> list[int]:
     return [end - start for start, end in zip([0, *edges], edges)]
 
 
-def _count(value: object, estimate: int) -> int:
-    return value if type(value) is int and value > 0 else estimate
+def stated_tokens(answer: object, kind: str) -> int:
+    """The number of tokens in an answer's usage; 0 if the answer states none. `kind` is prompt,
+    completion or total."""
+    usage = answer.get("usage") if isinstance(answer, dict) else None
+    number = usage.get(f"{kind}_tokens") if isinstance(usage, dict) else None
+    return number if type(number) is int and number > 0 else 0
 
 
 def is_same_model(name: str, model: str) -> bool:
@@ -927,7 +959,9 @@ def read_retry_after(headers: Mapping[str, str]) -> float:
 
 
 def connection_problem(error: Exception) -> str:
-    """The operating system's message about a failed connection."""
+    """The operating system's message about a failed connection, or the time limit."""
+    if isinstance(error, openai.APITimeoutError):  # the only time limit of the library's client
+        return f"no answer to the request for a connection within {CONNECT_SECONDS:g} s"
     while error.__cause__ or error.__context__:
         error = error.__cause__ or error.__context__
     return str(error) or type(error).__name__

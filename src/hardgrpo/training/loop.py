@@ -68,13 +68,15 @@ def train(
     engines.end_tokens(spec.model_folder, tokenizer)
     engines.ensure_padding(tokenizer)
     # A subset that was chosen without a probe, or with another model's probe, may contain prompts
-    # that are too long for this model.
+    # that are too long for this model. The same holds for the unlabelled prompts.
+    chosen = {prompt: problems[prompt] for prompt in subset}
+    questions = chosen | read_unlabelled_pool(spec, set(subset))
     requests = [
-        Request(tuple(tasks.messages(spec.prompt, problems[prompt]["question"])), spec.seed, 1.0)
-        for prompt in subset
+        Request(tuple(tasks.messages(spec.prompt, problem["question"])), spec.seed, 1.0)
+        for problem in questions.values()
     ]
     prompts = engines.tokenize(tokenizer, requests, spec.chat)
-    engines.check_context(spec.model_folder, prompts, spec.completion_tokens, subset)
+    engines.check_context(spec.model_folder, prompts, spec.completion_tokens, list(questions))
     tracking = paths.tracking(spec.model, spec.task, spec.recipe, spec.policy, spec.seed)
     os.environ.setdefault("TENSORBOARD_LOGGING_DIR", tracking)
     build = supervised.build_trainer if settings.is_supervised(recipe) else build_grpo_trainer

@@ -140,7 +140,16 @@ def has_exact_products(spec: Spec, hardware: Hardware) -> bool:
 
 
 def check_machine(recipe: dict, hardware: Hardware) -> None:
-    """Raise a `UserError` if the recipe cannot run on the machine."""
+    """Raise a `UserError` if the recipe cannot run on the machine, or if the options of the program
+    are wrong."""
+    numbers = {"--processes": hardware.processes, "--micro-batch": hardware.micro_batch}
+    for option, number in numbers.items():
+        if number is not None and number < 1:
+            raise UserError(f"{option} is {number}, expected at least 1; correct the command")
+    if hardware.gpus and hardware.processes != hardware.gpus:
+        raise UserError(
+            f"--processes is {hardware.processes}, expected one process for each of the GPUs (--gpus {hardware.gpus}); leave out --processes"
+        )
     if hardware.gpus == 0 and recipe["optimiser"] == "paged_adamw_8bit":
         raise UserError(
             "recipe: optimiser: paged_adamw_8bit needs a GPU, and this run asks for none; give the model `gpus`, or set optimiser: adamw"
