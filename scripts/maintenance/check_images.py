@@ -1,19 +1,19 @@
 """Execute the definitions of the container images without Apptainer, and keep each result as an OCI
 archive from which Apptainer can build an image without internet.
 
-    sudo python scripts/maintenance/check_images.py --folder /var/lib/hardgrpo-images --only figures
+    sudo .venv/bin/python scripts/maintenance/check_images.py --folder /var/lib/hardgrpo-images --only figures
     apptainer build envs/figures.sif oci-archive:/var/lib/hardgrpo-images/figures.oci.tar
 
 buildah runs the sections as `apptainer build` does: %files, %post (sh -ex), %environment, %test (sh
-without options, after %environment). The base is the image that the definition pins or, where no
-registry can be reached, a Debian 12 from debootstrap. The locks also support the Python of Debian
+without options, after %environment). The base is the image that the definition pins or, if that
+image cannot be pulled, a Debian 12 from debootstrap. The locks also support the Python of Debian
 12, version 3.11. In the image for figures, the program then draws the figures and the supplement of
 a small study from the study's committed summaries.
 
 While an image is built, pip uses this machine's settings for package indexes and proxies. The image
 does not contain these settings. The sections run as root in a chroot, which does not confine root:
 an account that can change files of --folder could become root of this machine. Therefore the
-program refuses a folder that another account owns or can write to.
+program refuses a folder if another account owns, or can write to, the folder or a folder above it.
 """
 
 import repository_files

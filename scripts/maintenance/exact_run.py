@@ -1,4 +1,4 @@
-"""Run once, in a few seconds, the stages of a study whose files must be equal on every x86-64
+"""Run, in a few seconds, a tiny example of the stages whose files must be equal on every x86-64
 processor with AVX2, and print the checksums of these files.
 
     python scripts/maintenance/exact_run.py --output FOLDER

@@ -1,14 +1,15 @@
-"""Run the commands of README.md one after the other in a minimal Debian, in a copy of this clone.
+"""Run the `make` commands in the code block of README.md, then the dry-runs of README.md, in a
+minimal Debian, in a copy of this clone.
 
-    sudo python scripts/maintenance/follow_readme.py --root /var/lib/hardgrpo-debian             # all commands
-    sudo python scripts/maintenance/follow_readme.py --root /var/lib/hardgrpo-debian --quick     # set-up and dry-runs
+    sudo .venv/bin/python scripts/maintenance/follow_readme.py --root /var/lib/hardgrpo-debian             # all these commands
+    sudo .venv/bin/python scripts/maintenance/follow_readme.py --root /var/lib/hardgrpo-debian --quick     # set-up and dry-runs
 
 debootstrap installs Debian with the requirements that README.md names (make, and Python with
-Debian's package python3-venv) and with git, which the copy of the clone needs. pip gets this
-machine's settings: the variables PIP_* and *_proxy, and the files and folders that these variables
-name. The commands run as root in a chroot, which does not confine root: an account that can change
-files of --root could become root of this machine. Therefore the program refuses a folder that
-another account owns or can write to.
+Debian's package python3-venv), with CA certificates, and with git, which tests and provenance need.
+pip gets this machine's settings: the variables PIP_* and *_proxy, and the files and folders whose
+absolute paths these variables name. The commands run as root in a chroot, which does not confine
+root: an account that can change files of --root could become root of this machine. Therefore the
+program refuses a folder if another account owns, or can write to, the folder or a folder above it.
 """
 
 import repository_files
@@ -43,7 +44,11 @@ def main() -> None:
         type=Path,
         help="folder of the Debian; created if necessary and kept",
     )
-    parser.add_argument("--release", default="bookworm")
+    parser.add_argument(
+        "--release",
+        default="bookworm",
+        help="release of Debian to install, if --root is empty (default: %(default)s)",
+    )
     parser.add_argument("--quick", action="store_true", help="only set-up and dry-runs")
     args = parser.parse_args()
     if os.geteuid() != 0 or not shutil.which("debootstrap"):
@@ -70,7 +75,8 @@ def main() -> None:
 
 def make_debian(root: Path, release: str) -> None:
     """Install a Debian in the folder `root`, or reuse the Debian that an earlier call installed.
-    Raise a `UserError` for a folder that another account can change."""
+    Raise a `UserError` for a folder that another account can change, and for a folder with other
+    content."""
     check_owner(root)
     root.mkdir(parents=True, exist_ok=True)
     check_owner(root)  # again: another account may have created the folder since the first check
@@ -95,8 +101,8 @@ def check_owner(path: Path) -> None:
 
 
 def read_commands(readme: str, quick: bool) -> list[str]:
-    """The commands of README.md, the dry-runs last. With `quick`: `make setup`, then the
-    dry-runs."""
+    """The `make` commands in the code block of README.md, then the dry-runs in its text. With
+    `quick`: `make setup`, then the dry-runs."""
     matches = re.findall(
         r"^    (make \w+)  |`(\.venv/bin/snakemake -n [^`]*)`", readme, re.MULTILINE
     )
@@ -127,8 +133,8 @@ def copy_clone(folder: Path) -> None:
 
 
 def copy_settings_of_pip(root: Path) -> dict[str, str]:
-    """Copy into the Debian: resolv.conf, hosts, and the files and folders that the variables of pip
-    and of proxies name. Return {name: value} of these variables."""
+    """Copy into the Debian: resolv.conf, hosts, and the files and folders whose absolute paths the
+    variables of pip and of proxies name. Return {name: value} of these variables."""
     variables = {
         name: value
         for name, value in os.environ.items()

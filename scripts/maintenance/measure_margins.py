@@ -9,8 +9,8 @@ minus that of the second most probable result. Greedy decoding usually takes the
 result, so a small change of the probabilities changes the greedy result if the margin is small.
 
 Runs whose base model is not in results/models are left out. The last checkpoint of a run is
-measured if it is in results/training. The program writes the study's rows of docs/margins.csv: for
-the base models (no policy) and for the runs of each arm, one row for each operation.
+measured if it is in results/training. The program replaces the study's rows of --output: for the
+base models (no policy) and for the runs of each arm, one row for each operation.
 """
 
 from hardgrpo.data import generated, tasks
@@ -53,7 +53,9 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--study", required=True, help="a study with runs on task arithmetic")
-    parser.add_argument("--output", type=Path, default=Path("docs/margins.csv"))
+    parser.add_argument(
+        "--output", type=Path, default=Path("docs/margins.csv"), help="table (default: %(default)s)"
+    )
     args = parser.parse_args()
     engines.configure_torch()
     problems = tasks.read_problems(paths.problems(TASK, "test"))

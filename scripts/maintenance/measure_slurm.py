@@ -27,7 +27,13 @@ COLUMNS = {
     "processor_seconds": float,
     "memory_mb": int,
 }
+# `onstart` as in the project's Snakefile
 WORKFLOW = """\
+onstart:
+    from hardgrpo.workflow import startup
+    startup.quiet_scheduler()
+    startup.lift_job_rate_limit(workflow)
+
 rule all:
     input:
         expand("done/{{number}}", number=range({jobs})),

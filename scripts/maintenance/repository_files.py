@@ -1,5 +1,5 @@
-"""Copies of the repository's files, without results and environments. Programs may make and delete
-files in a copy."""
+"""Copies of the repository's files, without environments, and with the committed results alone.
+Programs may make and delete files in a copy."""
 
 from hardgrpo.runtime.errors import UserError
 

@@ -237,8 +237,9 @@ def levels(
 
     Paired tests: all policies have the same expected accuracy for new problems and seeds, but their
     accuracies differ by problem and seed. There is a row for a single comparison, and rows for at
-    least one rejection among all comparisons, with and without Holm's correction. McNemar's tests
-    compare two greedy runs of the same seed. The hypothesis of McNemar's test is about two runs, so
+    least one rejection among all comparisons, with and without Holm's correction. McNemar's tests,
+    which have no row without the correction, compare two runs of the same seed by one completion
+    per problem, as for greedy accuracy. The hypothesis of McNemar's test is about two runs, so
     these simulations have no variance over replicates.
     """
     rows = []
@@ -509,7 +510,7 @@ def main() -> None:
         path, fill_tables(files.read_text(path), components, coverage_table, level_table)
     )
     print(
-        f"{path}: {coverage_table.replications.min()} simulated studies for each of {len(components)} pairs of task and test"
+        f"{path}: {coverage_table.replications.min()} simulated studies for each number of seeds of {len(components)} pairs of task and test"
     )
 
 

@@ -110,9 +110,9 @@ def _components(arms: list[np.ndarray]) -> list[np.ndarray]:
     problem, problem_in_replicate = across[..., 0], within[..., 0] - across[..., 0]
     number = across[..., 1] - across[..., 0]
     number_in_replicate = (within[..., 1] - within[..., 0]) - number
-    # Within a replicate, an arm has one completion of a problem per sample number, so the arm's
-    # diagonal entry cannot be estimated. The largest absolute value of the arm's other entries
-    # replaces the diagonal entry.
+    # Within a replicate, an arm has one completion of a problem per sample number. The arm's
+    # diagonal entry therefore cannot be estimated in `number_in_replicate`, and for a shared base
+    # not in `number`. The largest absolute value of the arm's other entries replaces it.
     for matrix in (number, number_in_replicate):
         for arm in range(count):
             if np.isnan(matrix[arm, arm]):

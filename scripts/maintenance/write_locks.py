@@ -1,5 +1,5 @@
-"""Write envs/*.lock: all packages of an environment with the checksums of their files, resolved by
-uv from the pins in envs/*.txt.
+"""Write envs/*.lock except torch-cpu.lock: all packages of an environment with the checksums of
+their files, resolved by uv from the pins in envs/*.txt.
 
     python scripts/maintenance/write_locks.py             # keep the versions in the locks where the pins allow them
     python scripts/maintenance/write_locks.py --upgrade   # take the newest versions of all packages that envs/*.txt does not pin
