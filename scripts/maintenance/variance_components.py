@@ -13,7 +13,7 @@ NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(60)
 WEIGHTS = WEIGHTS / WEIGHTS.sum()
 
 # Parts of the latent variable that completions share. Each part has a covariance matrix over the
-# arms: the base model is the first arm, and each policy is a further arm.
+# arms: the base model is the first arm, and each pair of policy and recipe is a further arm.
 PARTS = ("problem", "replicate", "problem_in_replicate", "number", "number_in_replicate")
 COLUMNS = [
     "task",
@@ -111,8 +111,9 @@ def _components(arms: list[np.ndarray]) -> list[np.ndarray]:
     number = across[..., 1] - across[..., 0]
     number_in_replicate = (within[..., 1] - within[..., 0]) - number
     # Within a replicate, an arm has one completion of a problem per sample number. The arm's
-    # diagonal entry therefore cannot be estimated in `number_in_replicate`, and for a shared base
-    # not in `number`. The largest absolute value of the arm's other entries replaces it.
+    # diagonal entry of `number_in_replicate` therefore cannot be estimated. For a shared base, the
+    # diagonal entry of `number` cannot be estimated either. The largest absolute value of the arm's
+    # other entries replaces such an entry.
     for matrix in (number, number_in_replicate):
         for arm in range(count):
             if np.isnan(matrix[arm, arm]):

@@ -74,13 +74,13 @@ def main() -> None:
         )
     entries_by_lock: dict[str, Entries] = {}
     for name, agreeing_names in ORDER.items():
-        earlier_entries = {} if args.upgrade else {**read_lock("cuda"), **read_lock(name)}
+        previous_entries = {} if args.upgrade else {**read_lock("cuda"), **read_lock(name)}
         agreed_entries = {
             package: entry
             for lock in agreeing_names
             for package, entry in entries_by_lock[lock].items()
         }
-        entries = resolve(uv, name, earlier_entries, agreed_entries)
+        entries = resolve(uv, name, previous_entries, agreed_entries)
         if name != "gpu":
             cuda_entries = cuda_only(entries)
             if name == "training":
@@ -92,17 +92,18 @@ def main() -> None:
         entries_by_lock[name] = entries
 
 
-def resolve(uv: str, name: str, earlier_entries: Entries, agreed_entries: Entries) -> Entries:
+def resolve(uv: str, name: str, previous_entries: Entries, agreed_entries: Entries) -> Entries:
     """The entries of an environment, resolved by uv from its pins. uv prefers the versions in
-    `earlier_entries`. uv must take the versions in `agreed_entries`, except of packages that the
-    environment's own file pins. Raise a `UserError` if uv fails."""
+    `previous_entries`, the entries of the lock before this run. uv must take the versions in
+    `agreed_entries`, the entries of the locks made before this lock in this run, except of packages
+    that the environment's own file pins. Raise a `UserError` if uv fails."""
     with tempfile.TemporaryDirectory() as folder:
         for path in (ROOT / "envs").glob("*.txt"):
             shutil.copy(path, folder)
         own_pins = read_pins(Path(folder) / f"{name}.txt")
         systems = ", ".join(f'"{system}"' for system in SYSTEMS.get(name, ANYWHERE))
         (Path(folder) / "pyproject.toml").write_text(f"[tool.uv]\nenvironments = [{systems}]\n")
-        (Path(folder) / f"{name}.lock").write_text(format_versions(earlier_entries))
+        (Path(folder) / f"{name}.lock").write_text(format_versions(previous_entries))
         (Path(folder) / "agree").write_text(
             format_versions(
                 {

@@ -52,7 +52,7 @@ def main() -> None:
     finished_jobs = calibration.read_finished_jobs(args.results, config)
     if not finished_jobs:
         raise errors.UserError(
-            f"{args.results}: no provenance of a finished job with the models, tasks, recipes and policies of {config_names}, without resumed jobs;"
+            f"{args.results}: no provenance of a finished job with the models, tasks, recipes and policies of {config_names} (resumed jobs do not count);"
             " run some jobs first, or give another folder with --results"
         )
     if args.check is not None:

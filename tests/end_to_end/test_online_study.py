@@ -81,7 +81,7 @@ def test_the_counts_of_rollouts_equal_the_sums_of_the_logs(study):
             assert float(row[counted]) == sum(float(update[logged]) for update in log)
         assert float(row["updates"]) == sum(float(update["trained"]) for update in log)
     assert float(rollouts["all", "small_replay"]["thrown_away"]) == 2 * 4 * 4, (
-        "the run must not train on the rollouts of its two sets of four anchor prompts"
+        "the run must not train on the rollouts of its two sets of four prompts (key `reference`) that the selector measures"
     )
 
 

@@ -1,4 +1,5 @@
-"""Comparisons of expressions, by this project's code and by Math-Verify."""
+"""Whether two expressions are equal: this project's code compares numbers and words, Math-Verify
+compares all other expressions."""
 
 import json
 

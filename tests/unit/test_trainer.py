@@ -20,8 +20,8 @@ pytestmark = pytest.mark.slow
 WORDS = ["red", "blue", "green", "white"]
 CLOCK = {"step_time", "epoch"}
 # Metrics that, like the clip ratios, may differ between the trainers: each trainer averages them
-# over the micro-batches that it computes, and this project's trainer skips micro-batches whose
-# advantages are all zero.
+# over the micro-batches that it computes. Without a KL term, this project's trainer skips
+# micro-batches whose advantages are all zero.
 OF_MICRO_BATCHES = {"entropy"}
 
 

@@ -66,7 +66,8 @@ def has_budgets(study: ResolvedStudy) -> bool:
 
 def way_of_choosing(policy: dict) -> str:
     """The settings of a policy except the size of its budget, as text. Policies of one way differ
-    only in this size; their budgets are all shares of the pool, numbers of prompts, or money."""
+    only in this size, and their budgets are of one kind: a share of the pool, a number of prompts, or
+    money."""
     budget = policy.get("budget")
     way = policy | {"budget": sorted(budget) if isinstance(budget, dict) else None}
     return json.dumps(way, sort_keys=True)
@@ -94,8 +95,8 @@ def budget_lines(study: ResolvedStudy) -> dict[str, str]:
 def has_labels(study: ResolvedStudy) -> bool:
     """Whether the runs differ in the prompts whose labels they need (for example the whole pool,
     the chosen prompts, or none), and a policy chooses by another measure than the pass rate. False
-    if `chooses_while_training`: figure `rollouts` shows the labels of such studies at equal
-    rollouts."""
+    if `chooses_while_training`: figure `rollouts` shows the labels of such a study if its runs
+    sample equally many rollouts (`chooses_at_equal_rollouts`)."""
     needs = {
         (
             policies.labels_before(study.policies[run.policy]),
@@ -120,8 +121,8 @@ def chooses_while_training(study: ResolvedStudy) -> bool:
 
 
 def chooses_at_equal_rollouts(study: ResolvedStudy) -> bool:
-    """Whether a run chooses prompts while it trains, and all runs of a task sample equally many
-    rollouts."""
+    """Whether a run chooses prompts while it trains or has process rewards, and all runs of a task
+    sample equally many rollouts."""
     return chooses_while_training(study) and "rollouts" in study.entry.get("held_constant", [])
 
 

@@ -326,7 +326,9 @@ def _describe(value: object, keys: tuple, json_schema: dict) -> tuple[dict, str]
 
 
 def _resolve(node: dict, value: object, json_schema: dict) -> dict:
-    """A part of the schema without references, with the alternative that fits the value best."""
+    """The definition of a part of the schema: a reference is replaced by what it names, and a choice
+    between alternatives by the alternative that fits the value best. Deeper parts keep their
+    references."""
     if "$ref" in node:
         return _resolve(json_schema["$defs"][node["$ref"].rsplit("/", 1)[1]], value, json_schema)
     options = [
