@@ -19,8 +19,8 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-# Locks that are not audited: no package index lists their builds, and other locks pin the same
-# versions of the packages.
+# Locks that are not audited: only PyTorch's own index lists their builds, and other locks pin the
+# same versions of the packages.
 UNAUDITED_LOCKS = ("torch-cpu",)
 REMEDY = "run `make audit` where pypi.org can be reached"
 

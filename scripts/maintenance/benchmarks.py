@@ -164,7 +164,7 @@ def from_demo(*patterns: str) -> list[Path]:
 @contextlib.contextmanager
 def clone_copy() -> Iterator[Path]:
     """A copy of the repository's files, with the committed results alone, in which a benchmark may
-    make and delete files. Raise `Skipped` if this folder is no git clone."""
+    make and delete files. Raise `Skipped` if git does not list these files."""
     with scratch() as temporary:
         try:
             repository_files.copy_to(Path(temporary))

@@ -10,8 +10,9 @@ With a small model, the checks do not cover the memory of models of real size. -
 finished study with model `tiny`, such as `mini_reference`. The numbers of each check go to
 results/gpu-check/numbers.json. The program ends at the first check that fails. It downloads
 nothing: fetch models and problems on a machine with internet first (`snakemake inputs --config
-study=paper`). Checks 9 and 10 need two GPUs and are skipped with fewer. Tolerances are those of
-bf16 (scripts/maintenance/gpu_checks/checklist.py).
+study=paper`). Checks 9 and 10 need two GPUs and are skipped with fewer; with --stand-in, they run
+two processes on the CPU. Tolerances are those of bf16
+(scripts/maintenance/gpu_checks/checklist.py).
 """
 
 from hardgrpo.runtime import environments, errors, files

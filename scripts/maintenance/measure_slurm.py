@@ -27,7 +27,7 @@ COLUMNS = {
     "processor_seconds": float,
     "memory_mb": int,
 }
-# `onstart` as in the project's Snakefile
+# `onstart` as in the project's Snakefile, without `startup.check_jobs`
 WORKFLOW = """\
 onstart:
     from hardgrpo.workflow import startup

@@ -8,7 +8,7 @@ with pytest and write a report.
 
 --config is the return value of paths.study_part, as JSON. --graders maps each test to its grader.
 The checks of the summaries always run. The checks against raw files (evaluations, completions,
-recordings, training logs) are skipped with --reference and if the files do not exist. The report
+recordings, training logs) are skipped with --reference, or if the files do not exist. The report
 names each skipped check and the reason. After a failed check, the program writes no report, so that
 the workflow compiles no supplement and packs no crate.
 """

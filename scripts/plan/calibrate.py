@@ -55,23 +55,30 @@ def main() -> None:
             f"{args.results}: no provenance of a finished job with the models, tasks, recipes and policies of {config_names} (resumed jobs do not count);"
             " run some jobs first, or give another folder with --results"
         )
+    comparable_jobs = [job for job in finished_jobs if job.is_comparable]
+    incomparable = (
+        f"{len(finished_jobs) - len(comparable_jobs)} finished jobs cannot be compared with estimates, because the size of their model is"
+        f" unknown, or because {config_names} gives their model other devices (key `gpus`) than they ran on; name the configuration of the jobs"
+        " with --config, and give the model's entry the key `shape`"
+    )
+    if not comparable_jobs:
+        raise errors.UserError(f"{args.results}: {incomparable}")
     if args.check is not None:
-        seeds = {job.job.names.seed for job in finished_jobs} - {None}
+        seeds = {job.job.names.seed for job in comparable_jobs} - {None}
+        note = f". {incomparable}" if len(comparable_jobs) < len(finished_jobs) else ""
         if args.check not in seeds:
             found_seeds = ", ".join(map(str, sorted(seeds))) or "none"
             raise errors.UserError(
-                f"{args.results}: no finished job of seed {args.check}; name a seed with finished jobs (here: {found_seeds})"
+                f"{args.results}: no finished job of seed {args.check} can be calibrated on; name a seed with finished jobs (here: {found_seeds}){note}"
             )
-        comparisons = calibration.compare(finished_jobs, gpu, args.check)
-        print(format_comparison(comparisons, args.check, args.results))
+        if seeds == {args.check}:
+            raise errors.UserError(
+                f"{args.results}: no finished job of a seed other than {args.check} can be predicted; run more seeds, or name another seed{note}"
+            )
+        comparisons = calibration.compare(comparable_jobs, gpu, args.check)
+        print(format_comparison(comparisons, args.check))
         return
-    fitted = calibration.calibrate(finished_jobs, gpu)
-    if not fitted.groups:
-        raise errors.UserError(
-            f"{args.results}: the times of {len(finished_jobs)} finished jobs cannot be compared with estimates, because the size of their model is"
-            f" unknown, or because {config_names} gives their model other devices (key `gpus`) than they ran on; name the configuration of the jobs"
-            " with --config, and give the model's entry the key `shape`"
-        )
+    fitted = calibration.calibrate(comparable_jobs, gpu)
     calibration.write(fitted, args.output)
     print(
         f"{args.output}: {fitted.jobs} finished jobs in {len(fitted.groups)} groups; later plans and walltimes use {paths.CALIBRATION}"
@@ -92,13 +99,8 @@ def read_configuration(config_files: list[str]) -> dict:
     return load.complete(config)
 
 
-def format_comparison(comparisons: list[calibration.Comparison], seed: int, results: str) -> str:
-    """A table of measured and planned seconds by rule. Raise a `UserError` if
-    `comparisons` is empty."""
-    if not comparisons:
-        raise errors.UserError(
-            f"{results}: no finished job of a seed other than {seed}; run more seeds, or name another seed"
-        )
+def format_comparison(comparisons: list[calibration.Comparison], seed: int) -> str:
+    """A table of measured and planned seconds by rule."""
     lines = [f"Seconds of the other seeds' jobs, planned with a calibration on seed {seed}:", ""]
     lines.append(
         f"{'rule':<14}{'jobs':>6}{'measured':>10}{'planned':>10}{'median error':>14}{'largest':>9}"

@@ -76,7 +76,7 @@ def main() -> None:
     )
     parser.add_argument(
         "--completion-tokens",
-        help="what if: a limit for all tasks, except tasks that are cut at a lower limit (1024), or limits by task (gsm8k=1024,math=512)",
+        help="what if: a limit (such as 1024) for all tasks except tasks that are cut at a lower limit, or limits by task (such as gsm8k=1024,math=512)",
     )
     parser.add_argument(
         "--price",
@@ -233,7 +233,7 @@ def what_if_seeds(seeds: list[int], count: int) -> list[int]:
 def what_if_limits(text: str, plan_tasks: list[str], tasks: dict) -> dict[str, int]:
     """{task: completion limit} of --completion-tokens. A single limit applies to those of
     `plan_tasks` whose completions are not cut from another task. A task that is cut from a task
-    with the same limit, to use fewer samples, keeps the same limit."""
+    with the same limit, to use fewer samples, gets the new limit of that task."""
     if is_number(text):
         limits = {task: int(text) for task in plan_tasks if "cut_from" not in tasks[task]}
     else:

@@ -98,8 +98,9 @@ def main() -> None:
     for problem in problems:
         row, undecided_of_problem = measure_problem(problem, by_problem[problem["id"]], args)
         rows.append(row)
-        # Grading an undecided completion takes most of a minute. With a check after each problem,
-        # the program ends as soon as too many completions are undecided.
+        # A completion is undecided if its grading exceeds the time limit, after most of a minute.
+        # With a check after each problem, the program ends as soon as too many completions are
+        # undecided.
         undecided += undecided_of_problem
         graders.check_decided(undecided, total, ", ".join(args.completions))
     plain_rows = rows

@@ -4,8 +4,8 @@
         --problems results/tasks/T/train.jsonl --prompt '{question}' --task T --format trl \\
         --output results/subsets/M/T/hard/seed0.trl.jsonl
 
-Rows are sorted by rank in the subset. Each row has the user's message, which is the task's prompt
-with the question, and the reference answer. docs/own-prompts.md describes the formats.
+Rows are sorted by rank in the subset. Each row has the reference answer and the user's message,
+which is the task's prompt with the question. docs/own-prompts.md describes the formats.
 """
 
 from hardgrpo.data import tasks

@@ -12,7 +12,7 @@ If the policy chooses `by` a signal (src/hardgrpo/selection/signals.py), the pro
 --signals, which is made without answers, instead of --difficulty, and the CSV file has the signal
 instead of the pass rate. For `by: predicted` the program also reads --sample, the prompts that were
 annotated for the fit, and the CSV file has the predicted pass rate. With --questions, the CSV file
-has neither.
+has only id and rank.
 
 After a probe that stopped early (probe_early.py), many prompts have only bounds of their pass rate.
 If these bounds decide the subset, the program writes this subset. Otherwise the program estimates

@@ -19,9 +19,9 @@ the program is killed without SIGTERM or before the current update ends. If a se
 started for the same run, the second program ends with an error. With --take-over, the second
 program instead makes the first program save its state and stop, and resumes from this state.
 
-With --processes or --gpus above 1, the program starts itself again as several processes (default:
-one per GPU). Without an adapter, accelerate's FSDP2 (the counterpart of DeepSpeed's ZeRO-3) shards
-weights, gradients and optimiser state over the processes.
+With --processes or --gpus above 1, the program starts itself again as several processes (with GPUs
+always one for each GPU). Without an adapter, accelerate's FSDP2 (the counterpart of DeepSpeed's
+ZeRO-3) shards weights, gradients and optimiser state over the processes.
 """
 
 from hardgrpo.data import tasks

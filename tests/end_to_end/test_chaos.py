@@ -92,7 +92,6 @@ def test_after_a_fault_a_plain_rerun_ends_as_if_undisturbed(
             disturb(world, lambda workflow: None)
     else:
         jobs = sum(world.plan().values())
-        # the fault comes after this number of jobs
         jobs_before_fault = rng.randrange(max(1, jobs - 1))
 
         def fault(workflow: chaos.Workflow) -> None:

@@ -40,7 +40,7 @@ UPDATES = 5 * KILLS + 3
 @pytest.fixture(scope="module")
 def folder(finished_world, tmp_path_factory):
     """A folder with a specification for each key of ONLINE. Each run samples from the whole pool
-    and writes a checkpoint after every update."""
+    and writes a checkpoint after every sampling step."""
     specs_folder = tmp_path_factory.mktemp("online")
     (specs_folder / "results").symlink_to(finished_world.folder / "results")
     spec = yaml.safe_load(

@@ -254,7 +254,7 @@ def test_an_engine_that_starts_once_evaluates_the_base_model_and_every_adapter(l
 def complete_with_vllm(
     folder: Path, model: Path, adapters: list, questions: list[str], tokens: int
 ) -> tuple[list, list]:
-    """(token ids of the prompts, vLLM's greedy completions with their log-probabilities)."""
+    """(token ids of the prompts, vLLM's greedy completions with each token's log-probability)."""
     requests = [
         Request(tuple(tasks.messages("{question}", question)), 1, 0.0) for question in questions
     ]

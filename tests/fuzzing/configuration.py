@@ -61,7 +61,7 @@ def draw_config(rng: random.Random, section: str | None) -> dict:
 
 def likely(rng: random.Random, entry: dict, other_entries: dict) -> dict:
     """The entry with one value replaced by a value that may be valid: the value at the same place
-    in another entry, or a number computed from the old number. A value of another type may stay
+    in another entry, or an integer computed from the old integer. A value of another type may stay
     unchanged."""
     parent, path = entry, rng.choice(mutations.places(entry))
     other_value = rng.choice(list(other_entries.values()))

@@ -234,7 +234,7 @@ STORED = {
 def answer(folder):
     try:
         content = json.loads((folder / "answer.json").read_bytes())
-    except (ValueError, RecursionError) as error:  # the server's client library reports this error
+    except (ValueError, RecursionError) as error:  # server_engine.Sampler reports this error
         raise UserError("not JSON") from error
     request = Request(({"role": "user", "content": "q"},), 1, 1.0, log_probability=True)
     try:

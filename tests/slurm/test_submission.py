@@ -71,7 +71,7 @@ def jobs_of_run(run) -> list[dict]:
 
 
 def test_limits_are_reported_before_anything_is_submitted(run, slurm, limits):
-    """The account, the QOS and the partition have limits. The test also sets options in slurm_extra
+    """The user, the QOS and the partition have limits. The test also sets options in slurm_extra
     that Snakemake sets itself; the check refuses these options."""
     limits("user", "root", "MaxSubmitJobs=1")
     limits("qos", "normal", "MaxWall=00:05:00", "MaxTRESPerJob=gres/gpu=0")

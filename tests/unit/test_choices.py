@@ -258,7 +258,7 @@ def test_a_wrong_recording_is_reported_and_writes_no_file(tmp_path, change, word
 
 @pytest.mark.recordings
 @pytest.mark.parametrize(
-    # numbers measured from the authors' recordings before this program was written
+    # numbers measured from HE's recordings before compare_choices.py was written
     "model, split, overlap, confident, mixed",
     [
         ("qwen3-4b", "train", 0.11, 25, (0.30, 0.71, 0.53, 0.78)),

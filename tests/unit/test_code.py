@@ -13,8 +13,8 @@ from conftest import ROOT, SCRIPTS
 from hardgrpo.report import registry
 from hardgrpo.runtime import code
 
-# Folders with programs of cheap rules (and others). A cheap rule reruns when a file of its program
-# changes.
+# Folders with programs of cheap rules. A folder may also hold other programs. Most cheap rules
+# rerun when a file of their program changes (docs/design.md).
 FOLLOWED = ["summaries", "figures", "paper", "probe", "subsets", "evaluation"]
 PROGRAMS = [path for folder in FOLLOWED for path in sorted((SCRIPTS / folder).glob("*.py"))]
 

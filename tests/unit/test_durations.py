@@ -208,7 +208,6 @@ def read_finished_jobs(folder):
 
 
 def test_a_replicate_with_its_own_base_is_estimated_by_the_other_replicates_of_the_model(tmp_path):
-    # half of the limit of 56 tokens in each of 8 x 16 x 20 completions
     for seed in (0, 1):
         run = f"tiny-seed{seed}/swaps/mini/hard/seed{seed}"
         write_finished_run(tmp_path, run, 30, 28, 28 * 100, machine={"gpus": 0})
@@ -253,7 +252,8 @@ def test_jobs_that_the_configuration_no_longer_has_are_left_out(tmp_path):
 
 
 def test_the_speed_of_the_gpu_that_a_job_ran_on_is_expected(tmp_path):
-    """The provenance of a job names the GPU. Equal times on a slower GPU are less slow."""
+    """The provenance of a job names the GPU. For equal times, `slowness` is lower on a
+    slower GPU, because the cost model expects more time on it."""
     slowness = {}
     for gpu in ("NVIDIA A100-SXM4-80GB", "NVIDIA H100 80GB HBM3", "NVIDIA RTX A4000"):
         run, folder = "qwen3-14b/gsm8k/as_written/hard/seed0", tmp_path / gpu
@@ -276,6 +276,24 @@ def test_a_calibration_without_comparable_jobs_replaces_no_earlier_calibration(t
     done = calibrate(tmp_path, "--output", str(tmp_path / "calibration.json"))
     assert done.returncode == 1 and "gpus" in done.stderr and "Traceback" not in done.stderr
     assert (tmp_path / "calibration.json").read_text() == "earlier"
+
+
+def test_a_check_names_jobs_that_cannot_be_compared_with_estimates(tmp_path):
+    """Jobs of a model with `gpus` that ran on a CPU."""
+    run = "qwen3-14b/gsm8k/as_written/hard/seed{}"
+    for seed in (0, 1):
+        write_finished_run(tmp_path, run.format(seed), 30, 20, 1000, machine={"gpus": 0})
+    none_comparable = calibrate(tmp_path, "--check", "0")
+    assert none_comparable.stderr == calibrate(tmp_path).stderr
+    assert none_comparable.returncode == 1 and "cannot be compared" in none_comparable.stderr
+
+    write_finished_run(tmp_path, run.format(2), 30_100, 30_000, 1000)
+    # seed 0 cannot be calibrated on, and the jobs of no seed other than 2 can be predicted
+    for seed, which in ((0, "seed 0"), (2, "a seed other than 2")):
+        done = calibrate(tmp_path, "--check", str(seed))
+        assert done.returncode == 1 and f"no finished job of {which}" in done.stderr, done.stderr
+        assert "2 finished jobs cannot be compared" in done.stderr and "gpus" in done.stderr
+        assert "Traceback" not in done.stderr
 
 
 def test_a_file_of_the_user_is_laid_over_the_configuration(tmp_path):

@@ -312,7 +312,8 @@ def test_a_cpu_samples_as_many_completions_at_once_as_its_memory_holds(folder, m
 
 
 def test_a_cpu_computes_in_bf16_beside_the_exact_kernels(folder):
-    """With the exact kernels, torch's fused attention for bf16 fails on processors with AVX-512."""
+    """With the kernels of `environments.EXACT`, torch's fused attention for bf16 fails on
+    processors with AVX-512."""
     program = (
         "from hardgrpo.runtime import environments\n"
         "environments.prepare_exact()\n"
@@ -342,14 +343,17 @@ def test_a_prompt_that_does_not_fit_is_an_error(folder):
         next(engines.sample("transformers", str(folder / "base"), requests(1.0), 90))
 
 
-def test_an_unlabelled_prompt_that_does_not_fit_is_an_error_of_the_training(folder, tmp_path):
+def test_unlabelled_prompts_that_do_not_fit_are_left_out_of_training(folder, tmp_path):
     """Recipes with a `majority_share` also train on prompts outside the subset."""
     from hardgrpo.training import loop
 
-    rows = [{"id": "short", "question": "red"}, {"id": "long", "question": "red " * 40}]
+    rows = [
+        {"id": "chosen", "question": "blue"},
+        {"id": "short", "question": "red"},
+        {"id": "long", "question": "red " * 40},
+    ]
     files.write_jsonl(tmp_path / "questions.jsonl", rows)
     spec = SimpleNamespace(
-        training={"base": "bf16", "precision": "bf16"},
         model_folder=str(folder / "base"),
         questions=tmp_path / "questions.jsonl",
         prompt="{question}",
@@ -357,9 +361,11 @@ def test_an_unlabelled_prompt_that_does_not_fit_is_an_error_of_the_training(fold
         seed=0,
         completion_tokens=64,
     )
-    problems = {"short": rows[0] | {"answer": "red"}}
-    with pytest.raises(UserError, match="exceed the model's context of 96 .*'long'"):
-        loop.train(spec, problems, ["short"], tmp_path, 0, loop.recipes.Hardware(1), "none", None)
+    tokenizer = engines.load_tokenizer(spec.model_folder)
+    pool = loop.read_unlabelled_pool(spec, {"chosen"}, tokenizer)
+    assert pool == {"short": {"question": "red"}}
+    spec.completion_tokens = 8
+    assert list(loop.read_unlabelled_pool(spec, {"chosen"}, tokenizer)) == ["short", "long"]
 
 
 def test_a_model_without_a_chat_template_is_an_error(folder, tmp_path):

@@ -1,5 +1,6 @@
-"""Tasks of facts: facts need no reasoning, every fact is demonstrated, and each base model knows
-each fact with its own probability. Tasks of facts do not change other models and tasks."""
+"""Tasks of facts: facts need no reasoning, every fact is demonstrated, and the probability with
+which a base model knows a fact is drawn for each model and fact. Tasks of facts do not change other
+models and tasks."""
 
 import copy
 import hashlib

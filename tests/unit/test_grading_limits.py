@@ -47,7 +47,8 @@ SLOW = [rf"\boxed{{\sqrt{{x+{number}}}}}" for number in range(20)]
 @pytest.fixture
 def slow_files(tmp_path, monkeypatch):
     """A folder with files of answers that only Math-Verify compares. The limit of all comparisons
-    together is so low that these answers exceed it; the limit of one comparison is unchanged."""
+    together is so low that these answers exceed it; the limit of one comparison
+    (`expressions.SECONDS`) is unchanged."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(expressions, "usage", expressions.Usage())
     monkeypatch.setattr(expressions, "ALLOWED_SECONDS", 0.0)

@@ -236,20 +236,24 @@ def test_the_remedy_for_a_shortage_names_only_settings_that_lower_the_need():
     # a run with a selector has one process
     assert "count" not in shortage(full | {"selector": {"kind": "beta"}}, count=1)
     awake = shortage(adapter, vllm_memory=0.9, vllm_sleep=False)
-    assert "vllm_sleep: true" in awake and "lower vllm_memory" in awake
+    assert "vllm_sleep: true" in awake
+    # the share that a remedy names is enough for vLLM
+    small = shortage(adapter, vllm_memory=0.3)
+    share = float(small.rpartition("vllm_memory to at least ")[2])
+    assert shortage(adapter, vllm_memory=share) is None
     # vLLM cannot get more memory than a GPU has
     large = CONFIG["models"]["qwen3-14b"]["shape"] | {"layers": 120}
     gpus = {"count": 8, "micro_batch": 1, "vllm_memory": 0.2, "vllm_sleep": True}
     text = memory.shortage(
         large, full | {"beta": 0.0, "optimiser": "paged_adamw_8bit"}, 250, gpus, "the run"
     )
-    assert "vLLM needs" in text and "raise vllm_memory" not in text
+    assert "vLLM needs" in text and "set vllm_memory" not in text
 
 
 def test_a_run_that_no_setting_makes_fit_needs_a_smaller_model_or_another_recipe():
     fp32 = CONFIG["recipes"]["mini_prime"]
     assert "smaller model" in (remedy := shortage(fp32)) and "adapter" in remedy
-    assert "micro_batch" not in remedy
+    assert "adapter" not in shortage(CONFIG["recipes"]["as_written"], micro_batch=200)
 
 
 # --- on a CPU ---

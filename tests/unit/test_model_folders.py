@@ -88,7 +88,7 @@ def test_a_chat_template_that_asks_for_the_date_gives_the_same_prompt_on_every_d
     turns = [{"role": "user", "content": "a"}]
     expected = "26 Jul 2024, July, 00:00 a"
     assert model_folders.render_conversation(tokenizer, turns, "m") == expected
-    assert tokenizer.apply_chat_template(turns, tokenize=False) == expected, "as TRL calls it"
+    assert tokenizer.apply_chat_template(turns, tokenize=False) == expected, "TRL makes this call"
     (ids,) = model_folders.token_ids(tokenizer, [turns], {})
     assert ids == tokenizer(expected, add_special_tokens=False)["input_ids"]
 

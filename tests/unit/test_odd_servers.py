@@ -100,6 +100,36 @@ def with_usage(tokens, **fields):
     )
 
 
+def events_of(body, done=True) -> bytes:
+    """An answer as a stream of events, with one word per event and the choices interleaved. If
+    `done` is false, the last lines of the stream are missing."""
+    answer = completions_of(body | {"logprobs": True})
+    events = [{"model": body["model"], "choices": [{"index": choice["index"], "delta": {"role": "assistant", "content": ""}, "finish_reason": None}]} for choice in answer["choices"]]  # fmt: skip
+    words = {choice["index"]: choice["message"]["content"].split(" ") for choice in answer["choices"]}  # fmt: skip
+    for place in range(4):
+        for choice in answer["choices"][::-1]:
+            word = ("" if place == 0 else " ") + words[choice["index"]][place]
+            token = {"content": [choice["logprobs"]["content"][place]]}
+            events.append({"choices": [{"index": choice["index"], "delta": {"content": word}, "logprobs": token, "finish_reason": None}]})  # fmt: skip
+    for choice in answer["choices"]:
+        token = {"content": choice["logprobs"]["content"][4:]}
+        events.append({"choices": [{"index": choice["index"], "delta": {}, "logprobs": token, "finish_reason": "stop"}]})  # fmt: skip
+    events.append({"choices": [], "usage": answer["usage"]})
+    lines = [": processing", ""] + [
+        line for event in events for line in (f"data: {json.dumps(event)}", "")
+    ]
+    lines += ["data: [DONE]", ""] if done else []
+    return "\n".join(lines if done else lines[:-8]).encode()
+
+
+STREAM = {"Content-Type": "text/event-stream; charset=utf-8"}
+
+
+def without_usage(answer):
+    """Answers of `answer` that state no numbers of tokens."""
+    return lambda body, number: answer(body, number) | {"usage": None}
+
+
 def at_first(answer):
     """The first two answers are those of `answer`; all later answers are normal."""
     return lambda body, number: answer(body) if number < 2 else completions_of(body)
@@ -484,6 +514,7 @@ def test_a_server_that_does_not_accept_connections_is_not_called_slow(fails, mon
 # --- money ---
 
 PRICE = {"input": 0, "output": 10_000}  # 0.01 for a token, 0.8 for SAMPLES at the limit
+CHEAP = with_usage(1, logprobs=None)  # 0.01 for an answer
 
 
 @pytest.mark.parametrize(
@@ -493,8 +524,17 @@ PRICE = {"input": 0, "output": 10_000}  # 0.01 for a token, 0.8 for SAMPLES at t
         (lambda body, number: completions_of(body, model="org/other-4B"), 20),
         (lambda body, number: completions_of(body, choices=[], error={"code": 400}), 20),
         (with_usage(LIMIT // 2, finish_reason="length"), 10),
+        # no number of completion tokens is stated: every completion may have reached the limit
+        (without_usage(with_choice(finish_reason="error")), 80),
+        (without_usage(lambda body, number: completions_of(body, model="org/other-4B")), 80),
+        (lambda body, number: with_choice(finish_reason="length")(body, number) | {"usage": {"total_tokens": 9}}, 80),
+        (lambda body, number: {"output": "red"}, 80),
+        (lambda body, number: (200, '{"choices": [', {"Content-Type": "application/json"}), 80),
+        (lambda body, number: (200, b'data: {"choices": 5}\n\n', STREAM), 80),
+        (lambda body, number: (200, b'data: {"choices": [\n\n', STREAM), 80),
+        (lambda body, number: (200, events_of(body, done=False), STREAM), 80),
     ],
-)
+)  # fmt: skip
 def test_answers_without_usable_completions_are_paid_for(
     sample, fails, model_server, answer, tokens
 ):
@@ -511,6 +551,57 @@ def test_a_repeated_request_stays_below_the_limit_of_money(sample, fails, model_
     fails(with_choice(finish_reason="error"), "most_money", price=PRICE, most_money=1.0)
     assert 0 < sample.facts["money"] <= 1.0
     assert sample.facts["money"] == pytest.approx(0.05 * SAMPLES * len(model_server.requests))
+
+
+def test_unusable_answers_that_state_no_tokens_stay_below_the_limit_of_money(
+    sample, fails, model_server
+):
+    """One such answer counts as much as was reserved for its request: 80 tokens of completions, and
+    between 200 and 240 tokens of the prompt."""
+    price = {"input": 10_000, "output": 10_000}
+    answer = without_usage(with_choice(finish_reason="error"))
+    fails(answer, "most_money", price=price, most_money=7)
+    assert len(model_server.requests) == 2 and 5.6 < sample.facts["money"] <= 6.4
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "<html><h1>Bad gateway</h1></html>",
+        {"error": {"code": 400}},
+        {"error": {"code": 400}, "choices": []},
+        (200, b'data: {"error": {"code": 400}}\n\n', STREAM),
+    ],
+)
+def test_web_pages_and_errors_that_state_no_tokens_cost_nothing(sample, fails, tmp_path, answer):
+    fails(lambda body, number: answer, price=PRICE, most_money=1.0)
+    assert sample.facts["money"] == 0 and not list(tmp_path.rglob("answers.jsonl"))
+
+
+def test_requests_that_wait_for_money_are_not_sent_in_the_pause_that_the_server_asks_for(sample):
+    times = []
+
+    def answer(body, number):
+        times.append(time.monotonic())
+        busy = (*refusal("slow down", 429), {"Retry-After": "1"})
+        return busy if number == 0 else CHEAP(body, number)
+
+    # only one request fits into the limit at a time
+    sample(answer, price=PRICE, most_money=1.5)
+    assert len(times) == 1 + PROMPTS and min(times[1:]) - times[0] >= 1
+
+
+@pytest.mark.parametrize("name", ["seed", "n"])
+def test_a_request_that_waits_for_money_leaves_out_what_was_refused_in_the_meantime(
+    sample, model_server, name
+):
+    refused = refusal(f"unknown parameter: {name}")
+    sample(
+        lambda body, number: refused if name in body else CHEAP(body, number),
+        price=PRICE,
+        most_money=1.5,
+    )
+    assert sum(name in body for body in model_server.requests) == 1
 
 
 def test_a_prompt_of_one_token_per_byte_stays_below_the_limit_of_money(sample, fails):
@@ -664,31 +755,6 @@ def test_greedy_decoding_that_the_server_refuses_is_an_error_with_a_remedy(fails
 
 
 # --- streams ---
-
-
-def events_of(body, done=True) -> bytes:
-    """An answer as a stream of events, with one word per event and the choices interleaved. If
-    `done` is false, the last lines of the stream are missing."""
-    answer = completions_of(body | {"logprobs": True})
-    events = [{"model": body["model"], "choices": [{"index": choice["index"], "delta": {"role": "assistant", "content": ""}, "finish_reason": None}]} for choice in answer["choices"]]  # fmt: skip
-    words = {choice["index"]: choice["message"]["content"].split(" ") for choice in answer["choices"]}  # fmt: skip
-    for place in range(4):
-        for choice in answer["choices"][::-1]:
-            word = ("" if place == 0 else " ") + words[choice["index"]][place]
-            token = {"content": [choice["logprobs"]["content"][place]]}
-            events.append({"choices": [{"index": choice["index"], "delta": {"content": word}, "logprobs": token, "finish_reason": None}]})  # fmt: skip
-    for choice in answer["choices"]:
-        token = {"content": choice["logprobs"]["content"][4:]}
-        events.append({"choices": [{"index": choice["index"], "delta": {}, "logprobs": token, "finish_reason": "stop"}]})  # fmt: skip
-    events.append({"choices": [], "usage": answer["usage"]})
-    lines = [": processing", ""] + [
-        line for event in events for line in (f"data: {json.dumps(event)}", "")
-    ]
-    lines += ["data: [DONE]", ""] if done else []
-    return "\n".join(lines if done else lines[:-8]).encode()
-
-
-STREAM = {"Content-Type": "text/event-stream; charset=utf-8"}
 
 
 def test_a_stream_that_was_not_requested_is_read(is_normal):

@@ -83,7 +83,7 @@ def test_the_abstract_has_each_primary_claim_and_the_parts_of_the_largest_gains(
         kinds=[kind("t", "hard", 0.2, 0.0, 0.2, 0.0), kind("t", "easy", 0.5, 0.1, 0.3, 0.1), kind("t", "easy", 0.9, 0.9, 0.0, 0.0, 1.0)],
     )  # fmt: skip
     text = paragraphs.abstract(numbers, STUDY)
-    assert text.count(". ") == 4 and text.endswith("."), "the abstract does not have five sentences"
+    assert text.count(". ") == 4 and text.endswith("."), "the abstract must have five sentences"
     he = "The claim that something of HE (HE) is contradicted on t (-0.30/-0.40/-0.20 points) and undecided on u (0.00/-0.10/0.10 points)."
     assert he in text and "(LDS) is supported on t (0.20/" in text and "0.90" not in text
     assert (
@@ -96,7 +96,7 @@ def test_the_abstract_has_each_primary_claim_and_the_parts_of_the_largest_gains(
         "say nothing about another base model" in shared and "each with a base model" not in shared
     )
     assert paragraphs.abstract(numbers, STUDY | {"recipe": {}}) == "", (
-        "a study without training has an abstract"
+        "a study without training must have no abstract"
     )
 
 
@@ -147,7 +147,7 @@ def test_a_paragraph_names_the_best_and_the_worst_policy_only():
     )
     assert "changes by -0.10/-0.20/0.00 (b) to 0.05/" in text
     assert (
-        "Significant after Holm's correction over all pairs of policies: b over a ($p$" in text
+        "Significant after Holm's correction over all compared pairs of arms: b over a ($p$" in text
         and "over c" not in text
     )
     alone = paragraphs.gains(Numbers(gains=rows[:1]))

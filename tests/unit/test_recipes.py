@@ -145,7 +145,7 @@ def test_only_prompts_without_a_reference_answer_are_rewarded_by_the_majority():
 
 def test_the_trainer_gets_the_settings_of_the_recipe():
     arguments = recipes.trainer_arguments(SPEC, "out")
-    assert arguments["scale_rewards"] == "none", "the advantage is not r - mean(r)"
+    assert arguments["scale_rewards"] == "none", "the advantage must be r - mean(r)"
     assert (arguments["num_generations"], arguments["per_device_train_batch_size"]) == (8, 64)
     assert (arguments["max_steps"], arguments["max_completion_length"], arguments["seed"]) == (
         30,
@@ -292,7 +292,8 @@ def test_recipes_agree_with_the_table_of_deviations(recipe, state):
     training = settings.RECIPE_DEFAULTS | CONFIG["recipes"][recipe]
     arguments = recipes.trainer_arguments(dataclasses.replace(SPEC, training=training), "out")
     rows = {row["key"]: row[state] for row in DEVIATIONS}
-    # `generation` depends on the machine; the other keys have the same value in the three recipes
+    # `generation` is in the row of `importance_correction`; the other three keys have the same
+    # value in the three recipes
     keys_without_row = {"reward", "precision", "generation", "checkpoint_every"}
     assert set(training) - keys_without_row <= set(rows)
     for key, value in training.items():
@@ -400,7 +401,7 @@ def test_a_run_that_cannot_fit_is_refused_before_it_is_planned():
     config["models"]["qwen3-14b"]["gpus"]["adapter"] |= {"vllm_memory": 0.9, "vllm_sleep": False}
     with pytest.raises(
         UserError,
-        match=r"models.qwen3-14b.gpus.adapter: recipe as_written on gsm8k needs about .*vllm 71.*lower",
+        match=r"models.qwen3-14b.gpus.adapter: recipe as_written on gsm8k needs about .*vllm 71.*vllm_sleep: true",
     ):
         checks.check(config, "config.yaml")
     config["models"]["qwen3-14b"]["gpus"]["adapter"] |= {"vllm_memory": 0.2}

@@ -108,15 +108,16 @@ def test_processes_of_runs_with_different_seeds_draw_different_numbers():
     ]
     assert len(set(numbers)) == len(numbers) and all(0 <= number < 2**32 for number in numbers)
     assert all(processes.process_seed(seed, 0) == seed for seed in range(10)), (
-        "the first process does not start with the seed of its run"
+        "the first process must start with the seed of its run"
     )
 
 
 def test_a_run_that_resumes_with_another_number_of_processes_draws_new_numbers(
     tiny, tmp_path, monkeypatch
 ):
-    """The checkpoint lacks the state of the new processes' random numbers. Without a new seed, the
-    new processes would draw the numbers of the first updates again."""
+    """The file of random numbers is renamed as if several processes had saved the checkpoint. The
+    single process that resumes finds no state of its random numbers. Without a new seed, this
+    process would draw the numbers of the first updates again."""
     StandIn.install(monkeypatch)
     changes = {"updates": 4, "checkpoint_every": 2, "learning_rate": 1e-12}
     uninterrupted, resumed = tmp_path / "whole", tmp_path / "resumed"

@@ -57,7 +57,7 @@ def test_the_lock_of_an_image_is_one_file_of_exact_versions_with_checksums(name)
         r"    --hash=sha256:[0-9a-f]{64}( \\)?",
     )
     assert all(re.fullmatch(f"{requirement}|{checksum}", line) for line in lines), (
-        "a lock must not include other files, because the image has only the lock"
+        "a lock must not include other files, because these files are not in the image"
     )
 
 
@@ -89,8 +89,8 @@ def make_images(world: World) -> None:
 
 
 def run_in_images(world, stand_in, elsewhere, *arguments: str) -> dict[str, set[str]]:
-    """Run Snakemake with images, and assert that every job runs through `apptainer exec`. Return
-    {program: images in which the program ran}."""
+    """Run Snakemake with images, and assert that each recorded call of Apptainer is an `exec`.
+    Return {program: images in which the program ran}."""
     elsewhere.mkdir()
     make_images(world)
     done = world.snakemake(

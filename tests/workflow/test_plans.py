@@ -45,7 +45,7 @@ DRAWING = {f"plot_{name}" for name in OF_STUDY["mini"] - {"labels"} | {"transfer
     "write_worth",
     "compile_supplement",
 }
-JUDGING = {"judge_claims", "verify"}  # cheap rules that a new clone can run
+JUDGING = {"judge_claims", "verify"}  # besides DRAWING, cheap rules that a new clone can run
 CHEAP = (
     JUDGING
     | DRAWING

@@ -116,7 +116,7 @@ def test_recordings_without_prompts_or_of_the_base_model_alone_give_difficulties
     recorded,
 ):
     """Prompts have different numbers of completions, a text ends in the middle of a character (half
-    of a surrogate pair), and the numbers in the names of checkpoints have leading zeros."""
+    of a surrogate pair), and the number in the name of one checkpoint has a leading zero."""
     data = recorded.folder / "data/mine"
     rows = [json.loads(line) for line in (data / "base.jsonl").read_text().splitlines()]
     for row in rows:

@@ -192,8 +192,8 @@ def test_an_invalid_configuration_of_a_server_is_refused_by_a_message_without_se
 
 
 def replay(rows):
-    """A function for `model_server.answer`, which answers a request with the completions in `rows`
-    that have the seeds of the request."""
+    """A function for `model_server.answer`, which answers a request for n completions with n
+    successive rows. The first of these rows has the seed of the request."""
     index_of_seed = {row["seed"] % SEEDS: number for number, row in enumerate(rows)}
 
     def answer(body, number):

@@ -46,7 +46,7 @@ def served(probed_on, **subset):
 
 
 def in_arm(change):
-    """`change`, and study mini_truncation chooses by policy `served`."""
+    """A function that applies `change` and lets study mini_truncation choose by policy `served`."""
 
     def change_study(config):
         change(config)
@@ -751,6 +751,21 @@ def test_an_annotated_subset_needs_the_file_of_annotated_prompts():
     with pytest.raises(UserError, match="subset.policy: 'annotated' takes the annotated prompts"):
         checks.check(config, "config.yaml")
     config["tasks"]["open"]["annotated"] = "filled.csv"
+    checks.check(config, "config.yaml")
+
+
+@pytest.mark.parametrize(
+    "model, policy",
+    [
+        ("tiny", "agreement_lowest"),  # measured without answers
+        ("tiny", "random"),
+        ("qwen3-4b-recorded", "random"),  # needs no probe
+    ],
+)
+def test_prompts_without_answers_may_be_chosen_by_a_model_that_cannot_solve_them(model, policy):
+    config = copy.deepcopy(CONFIG)
+    config["tasks"]["open"] = config["tasks"]["gsm8k"] | {"labelled": False}
+    config["subset"] |= {"model": model, "task": "open", "policy": policy}
     checks.check(config, "config.yaml")
 
 

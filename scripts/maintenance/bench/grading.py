@@ -3,8 +3,8 @@ grades.
 
 Math-Verify gives each completion two grades: of the whole completion, as in most programs that use
 Math-Verify, and of the last box alone. grading_differences.csv lists the completions for which this
-project's grade differs from one of these two grades, with the reason if it is known. The speed of
-Math-Verify is measured on every eighth completion, read as a whole.
+project's grade differs from at least one of these two grades, with the reason if it is known. The
+speed of Math-Verify is measured on every eighth completion, read as a whole.
 """
 
 from benchmarks import Skipped, compare, row
@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable
 
 RECORDINGS = ("base", "checkpoint-400")
-MIN_SECONDS = 0.5  # A measurement grades all completions again until this time has passed.
+MIN_SECONDS = 0.5  # A measurement grades all its completions again until this time has passed.
 DIFFERENCES = [
     "recording",
     "question",
@@ -124,7 +124,8 @@ def speed(grade: Callable, pairs: list[tuple[str, str]]) -> float:
 
 def math_verify_graders() -> tuple[Callable, Callable]:
     """Two functions (text, reference) -> whether the answer is correct, by Math-Verify with its
-    defaults. The first function grades the whole completion, the second its last box."""
+    defaults but without its time limits. The first function grades the whole completion, the second
+    its last box."""
     from math_verify import parse, verify
 
     def grade_text(text: str, reference: str) -> bool:

@@ -1,4 +1,4 @@
-"""Sampling through a server: throughput with `vllm serve` on the CPU, and memory with 100,000
+"""Sampling through a server: throughput with vLLM's server on the CPU, and memory with 100,000
 prompts.
 
 The throughput benchmark compares `hardgrpo.sampling.server_engine` with a bare asyncio client that

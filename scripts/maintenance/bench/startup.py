@@ -1,8 +1,8 @@
 """The startup of programs: the processor time of `--help` compared with that of Python alone.
 `--help` and `snakemake -n` must not load torch.
 
-Programs that need torch and run on the same machine as Snakemake are forked from a process that has
-loaded torch (src/hardgrpo/runtime/warm.py).
+Programs that need torch but no GPU, and run on the same machine as Snakemake, are forked from a
+process that has loaded torch (src/hardgrpo/runtime/warm.py).
 """
 
 import benchmarks

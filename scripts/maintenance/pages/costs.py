@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 
-QWEN3_8B = {  # not among the studies' models
+QWEN3_8B = {  # no model of config/models.yaml has this shape
     "hidden_size": 4096, "intermediate_size": 12288, "layers": 36, "heads": 32, "key_value_heads": 8, "head_size": 128,
     "vocabulary": 151936, "tied": False,
 }  # fmt: skip

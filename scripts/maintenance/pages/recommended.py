@@ -12,9 +12,9 @@ rule is applied, were summarised (commit d4a1dcc). The definition of a case was 
 - A way is better or worse in a case if p is below 5 % after Holm's correction over the ways of
   choosing that the case compares.
 - The ways that are open to a user depend on the labels that the user has before the choice: none,
-  the labels of a small sample, or the labels of the whole pool. Of the open ways, the rule
-  recommends the way that was better in the most cases and worse in none, if it was better in at
-  least two cases; otherwise a random choice.
+  the labels of a small sample, or the labels of the whole pool. Of the open ways that were worse in
+  no case and better in at least two cases, the rule recommends the way that was better in the most
+  cases. If there is no such way, the rule recommends a random choice.
 """
 
 from hardgrpo.analysis import random_choice, summaries

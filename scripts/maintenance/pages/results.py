@@ -319,7 +319,7 @@ def recorded_gains(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
 
 def recorded_contrasts(table: pd.DataFrame) -> pd.DataFrame:
     """Accuracy of recorded runs minus the accuracy of other runs: means of the last five
-    checkpoints, on all and on hard questions, by the task's grader.
+    checkpoints, on all and on hard questions, by the task's grader or as published.
 
     A published accuracy is left out if the run's completions are available.
     """
@@ -339,7 +339,7 @@ def recorded_contrasts(table: pd.DataFrame) -> pd.DataFrame:
             "run": frame.policy,
             "minus run": frame.minus,
             "grading": frame.grading,
-            "accuracy %": [
+            "accuracy %, minus run → run": [
                 f"{100 * row.minus_value:.1f} → {100 * row.value:.1f}" for row in frame.itertuples()
             ],
             "difference": frame["all"],

@@ -30,7 +30,7 @@ MEANS = {
     "spent": POOLED | {"updates", "rollouts", "labels"},
     "rollouts": POOLED | {"updates", "labels"},
 }
-MAY_BE_ZERO = {"labels"}  # only the reward `correct` needs labels for training
+MAY_BE_ZERO = {"labels"}  # a reward other than `correct` needs no labels for training
 MUST_BE_KNOWN = COUNTS | {"accuracy", "gain", "difference", "finishing", "correctness"}
 MUST_BE_KNOWN |= {"pass", "learnable", "pass_rate"}
 

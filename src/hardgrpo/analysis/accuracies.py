@@ -110,8 +110,8 @@ def tiers(cells: list[Cell]) -> list[dict]:
 
 def catches_up(cells: list[Cell]) -> list[dict]:
     """The first checkpoint whose accuracy is at least the `target`, the final accuracy of policy
-    `all` with the study's first recipe. A task has no rows without this policy, or if the target is
-    not above the base model's accuracy.
+    `all` with the study's first recipe. A cell has no row if its model, task and test lack this
+    arm, or if the target is not above the base model's accuracy.
 
     `step` is this checkpoint for the accuracy averaged over seeds; empty if the mean accuracy never
     reaches the target. `steps` is the last checkpoint. `seeds_reached` is the number of seeds that

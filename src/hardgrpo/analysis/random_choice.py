@@ -1,9 +1,9 @@
 """Compare selection policies with a random choice of equally many prompts.
 
-A case is a model, a task, a recipe and a budget. In each case, every policy that chooses a share of
-the pool is compared with the policy of rule `random`, by the paired difference of gains on the
-task's own test. Policies that use the probe of another task are left out. Holm's correction is over
-the comparisons of one case.
+A case is a model, a task, a recipe and a budget. In each case, every policy with this budget is
+compared with the policy of rule `random`, by the paired difference of gains on the task's own test.
+Policies that use the probe of another task are left out. Holm's correction is over the comparisons
+of one case.
 """
 
 import pandas as pd

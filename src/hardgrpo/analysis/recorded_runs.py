@@ -48,7 +48,7 @@ def recorded_runs(cells: list[Cell], published_runs: list[tuple[str, str, str, s
 
     `published_runs` are (model, task, policy, file) of published accuracies. Without outcomes of
     single questions, no interval can be paired by question: see `_widest_interval`. Two published
-    runs are compared only if their files state the same accuracy of the base model.
+    runs are compared only by measures of which their files state the same value of the base model.
     """
     rows = []
     for family in families([cell for cell in cells if cell.recipe == "recorded"]):

@@ -149,7 +149,7 @@ def shared_noise(values: np.ndarray) -> np.ndarray:
     sample number: a run's completion and a completion of the base model or of another run. The
     seeds of a gain share the base model's completions, and completions with the same sample number
     share their random numbers. Vn is therefore the mean covariance of two seeds within problems /
-    (m N). With independent random numbers, Vn would equal `independent_base_noise`.
+    (m N). With independent random numbers, Vn of a gain would equal `independent_base_noise`.
     """
     values = np.asarray(values, dtype=float)
     seeds, problems, samples = values.shape[-3:]
@@ -214,7 +214,7 @@ def p_value(parts: Components) -> np.ndarray:
         reach = stats.t.isf(tail, max(parts.problems - 1, 1)) ** 2 * over_problems
         if parts.seeds > 1:
             reach = reach + stats.t.isf(tail, parts.seeds - 1) ** 2 * over_seeds
-        # the interval of level 1 - p does not reach 0, so p is smaller
+        # the interval of level 1 - exp(middle) does not reach 0, so p is smaller than exp(middle)
         excludes_zero = reach < parts.estimate**2
         high, low = np.where(excludes_zero, middle, high), np.where(excludes_zero, low, middle)
     constant_p = np.where(parts.estimate == 0, 1.0, 0.0)  # p if both variances are 0

@@ -27,7 +27,8 @@ def read_ids(path: str) -> list[str]:
 
 def subsets(subset_files: list[str]) -> list[dict]:
     """The numbers that describe each policy's subset, averaged over seeds. If several seeds have
-    the same base model, their subsets differ only in the choice among tied prompts."""
+    the same base model, their subsets differ only in the choice among tied prompts, unless the
+    policy has `by: predicted` or `rounds`."""
     rows = []
     for path in subset_files:
         base, task, policy = paths.choice_of(path)

@@ -12,7 +12,7 @@ from hardgrpo.analysis.columns import NAMES
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
 
-# columns without numbers
+# columns that are not read as numbers
 TEXTS = {*NAMES, "claim", "test", "population", "verdict", "source", "july", "later"}
 
 

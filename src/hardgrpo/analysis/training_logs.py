@@ -151,8 +151,9 @@ def parity(updates: dict[Run, pd.DataFrame], study: dict) -> list[dict]:
 
 
 def labels_bought(subset: str, recipe: dict, log: pd.DataFrame) -> int:
-    """Number of labels that a run bought (`policies.labels`). All chosen prompts are annotated.
-    With a selector or rule `all`, only the prompts that the run samples are annotated."""
+    """Number of labels that a run bought (`policies.labels`). If training needs labels, all
+    chosen prompts are annotated or, with a selector or rule `all`, the prompts that the run
+    samples."""
     description, sampled = files.read_json(Path(subset).with_suffix(".json")), None
     if recipe.get("selector"):
         sampled = int(log.labels.sum())

@@ -23,8 +23,8 @@ DATA_ENDINGS = (".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".parquet", ".arro
 NO_DATA = (
     "manifest.json", "config.json", "dataset_info.json", "dataset_infos.json", "dataset_dict.json",
 )  # fmt: skip
-# Keys of a configuration that choose or describe plain data. All other keys are refused, because
-# they are options of readers, and such an option may name a file.
+# Keys of a configuration that choose or describe plain data. All other keys, except PATHS and
+# `features`, are refused, because they are options of readers, and such an option may name a file.
 PLAIN_OPTIONS = (
     "config_name", "default", "version", "description", "drop_labels", "sep", "delimiter", "header",
     "names", "encoding", "quotechar", "escapechar", "doublequote", "skip_blank_lines", "field",

@@ -10,8 +10,8 @@ def is_sound(problem: dict, completion: str) -> bool | None:
     """Whether all steps of a completion and its answer are right; None if the steps of the problem
     cannot be checked.
 
-    The steps must equal the steps of a demonstration without slips, in the same order. `problem` is
-    a row of a task's file.
+    The steps must equal the steps of a demonstration without wrong steps, in the same order.
+    `problem` is a row of a task's file.
     """
     kind, _, details = str(problem.get("source")).partition(":")
     if kind != "generated":

@@ -148,8 +148,8 @@ def _read_base(words: str) -> tuple[str | None, str | None]:
 
 
 def _normalise_words(text: str) -> str:
-    r"""'**Evelyn**.' -> 'evelyn': no marks, no spaces, lower case. Texts with a LaTeX command
-    ('\Delta') and texts without two adjacent letters ('A') keep their case."""
+    r"""'**Evelyn**.' -> 'evelyn': no marks, no spaces except between digits, lower case. Texts with
+    a LaTeX command ('\Delta') and texts without two adjacent letters ('A') keep their case."""
     text = _remove_spaces(TEXT.sub(r"\1", remove_marks(text))).rstrip(".")
     return text if "\\" in text or not re.search("[A-Za-z]{2}", text) else text.casefold()
 

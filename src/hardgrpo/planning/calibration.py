@@ -54,6 +54,12 @@ class FinishedJob:
     tokens: int | None  # number of tokens of completions or of worked solutions
     gpu: str | None  # a key of `durations.GPUS`; None if the provenance names none of these
 
+    @property
+    def is_comparable(self) -> bool:
+        """Whether the job can be compared with an estimate: its model's size is known, and it ran
+        on the kind of device that the configuration names."""
+        return self.job.shape is not None and self.device == self.job.device
+
 
 def read_finished_jobs(results: str, config: dict) -> list[FinishedJob]:
     """The finished jobs of the rules in PROVENANCE, below the folder `results`. Three kinds of jobs
@@ -122,7 +128,7 @@ class Calibration:
 
 
 def _key(job: Job, device: str, names: tuple[str, ...]) -> tuple:
-    """The key of a group of jobs. Replicates with bases of their own have the same model."""
+    """The key of a group of jobs. A replicate's own base counts as its model (`model_of`)."""
     fields = {"rule": job.rule, "device": device} | {name: getattr(job, name) for name in names}
     if fields.get("model"):
         fields["model"] = settings.model_of(fields["model"])
@@ -155,10 +161,10 @@ def calibrate(finished_jobs: list[FinishedJob], gpu: str) -> Calibration:
 
 
 def _ratios(finished_job: FinishedJob, gpu: str) -> dict[str, float]:
-    """The medians' values of one job; {} if the model's size is unknown, or if the job ran on
-    another kind of device than the configuration names."""
+    """The values of one job over which `calibrate` takes medians; {} if the job is not
+    comparable."""
     job, gpu = finished_job.job, finished_job.gpu or gpu
-    if job.shape is None or finished_job.device != job.device:
+    if not finished_job.is_comparable:
         return {}
     estimate = durations.estimate(job, gpu)
     # a small model's whole job may take less time than the cost model assumes for the start
@@ -220,7 +226,7 @@ class Comparison:
 
 def compare(finished_jobs: list[FinishedJob], gpu: str, seed: int) -> list[Comparison]:
     """Calibrate on the jobs of `seed` and the jobs without a seed, and compare the calibration with
-    the jobs of all other seeds. Jobs that cannot be measured are left out. `gpu` is as in
+    the jobs of all other seeds. Jobs that are not comparable are left out. `gpu` is as in
     `calibrate`."""
     is_calibrated = lambda finished_job: finished_job.job.names.seed in (None, seed)
     calibration = calibrate(list(filter(is_calibrated, finished_jobs)), gpu)
@@ -230,5 +236,5 @@ def compare(finished_jobs: list[FinishedJob], gpu: str, seed: int) -> list[Compa
             durations.estimate(finished_job.job, finished_job.gpu or gpu, calibration).seconds,
         )
         for finished_job in finished_jobs
-        if not is_calibrated(finished_job) and _ratios(finished_job, gpu)
+        if not is_calibrated(finished_job) and finished_job.is_comparable
     ]

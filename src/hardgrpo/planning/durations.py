@@ -25,8 +25,8 @@ from hardgrpo.study.settings import Split
 
 @dataclass(frozen=True)
 class Processor:
-    """A device's peak performance according to its data sheet: dense FLOP/s in bf16 (fp32 for a
-    core), and bytes/s of its memory."""
+    """A device's peak performance according to its data sheet: dense FLOP/s in bf16 (fp16 for the
+    V100, fp32 for a core), and bytes/s of its memory."""
 
     flops: float
     bandwidth: float
@@ -323,7 +323,8 @@ def problems(split: Split, results: str = "results") -> int:
 
 def known_problems(split: Split, results: str = "results") -> int | None:
     """Number of problems of a split: from the configuration if it determines the number, else counted
-    if the split is prepared below the folder `results`; None if unknown."""
+    if the split is prepared below the folder `results`, else the configuration's number before
+    `keep` is applied; None if there is none of these."""
     source = split.task["source"]
     counts = source if source["kind"] == "generated" else source.get("problems", {})
     stated = counts.get(split.name)

@@ -10,8 +10,9 @@ from hardgrpo.study.resolved import ResolvedStudy
 
 
 def planned_labels(study: ResolvedStudy) -> list[dict]:
-    """A row for each task and arm, without recorded runs, whose model the workflow does not sample.
-    `arm` is the arm's label. `pool` and `labels` are None if unknown before the run."""
+    """A row for each task and arm. Runs whose model the workflow does not sample (recordings and
+    trajectories) have no row. `arm` is the arm's label. `pool` and `labels` are None if unknown
+    before the run."""
     rows = {}
     for run in study.runs:
         if not settings.is_sampled(study.models[run.model]):

@@ -66,7 +66,7 @@ _policies: dict[str, dict] = {}  # set by `use_policies`
 
 
 def use_policies(settings: dict[str, dict]) -> None:
-    """Set the configuration of the study's policies, from which `style` takes rule and budget. Each
+    """Set the looks of the study's policies for `style`, from the policies' configuration. Each
     call replaces the policies of the previous call."""
     _policies.clear()
     _policies.update(looks(settings))
@@ -74,8 +74,8 @@ def use_policies(settings: dict[str, dict]) -> None:
 
 def looks(settings: dict[str, dict]) -> dict[str, dict]:
     """{policy: colour, marker, dashes, fill and size}. The rule sets the hue. Policies that differ
-    in the budget alone differ in fill and size (from the fifth budget on, also in dashes). Other
-    policies of a hue differ in marker and dashes.
+    in the budget alone differ in fill and size; the fifth has the fill and size of the first, but
+    other dashes, and so on. Other policies of a hue differ in marker and dashes.
     """
     ways: dict[str, list[str]] = {}
     for name, policy in settings.items():

@@ -54,6 +54,7 @@ class Summary:
 
 
 # keys of tables of subsets: no recipe, because a policy's subset is the same for all recipes
+# (except the subset of a policy in two rounds)
 POLICY = ["model", "task", "policy"]
 ANSWERED = [
     "base_answered",
@@ -244,7 +245,8 @@ TABLES = {
     "time_to_target": Table("online", ["time_to_target"],
         "The target is the final accuracy of GRPO with the study's first recipe on the same prompts. Shown: the number of rollouts until an arm first"
         r" reaches the target, in per cent of the number until the first recipe reaches the target, with 95\,\% bootstrap intervals for new seeds (given for"
-        " six seeds or more). A cell is empty if the arm or too many of its bootstrap samples never reach the target. \\emph{Plain}: the number of rollouts"
+        " six seeds or more). A dash: the arm never reaches the target. The interval is missing if too many bootstrap samples never reach the target."
+        " \\emph{Plain}: the number of rollouts"
         " until the first recipe first reaches the target, in per cent of all its rollouts."),
     "regressions": Table("training", ["regressions"], "Gain explained by learnable share and by mean length, each alone and each adjusted for the other measure."),
     "lead_regressions": Table("training", ["lead_regressions"],
@@ -279,7 +281,8 @@ TABLES = {
         " the number of samples of a checkpoint, percentage points (pp)."),
     "spent": Table("training", ["spent", "gains"],
         "Cost of a run, by policy: means over seeds; for tokens and time, also the smallest and the largest value. Runs with the same recipe sample"
-        " the same number of rollouts. The number of tokens differs, with a selector also the number of updates. The last columns are the gain and the gain per million sampled tokens."
+        " the same number of rollouts. The number of tokens differs, with a selector also the number of updates."
+        " Also shown: the gain and the gain per million sampled tokens."
         " Training on worked solutions samples no tokens."),
     "trajectories": Table("training", ["trajectories"],
         "Groups over the later epochs of a recorded training run, by policy, per cent; \\emph{end}: the last of ten (or fewer) equal stretches of these epochs."
@@ -323,7 +326,7 @@ FIGURES = {
         "Pass rates of the base model on the pool, and on the prompts that each policy chooses, as shares of the pool and of each subset (mean over"
         " seeds). With more than eight policies, the figure has a row for each policy, in which the area of a disc is the share.",
         "Pass rates of the base model on the pool (grey bars) and on the prompts that each policy chooses (lines), as shares of the pool and of"
-        " each subset, averaged over seeds. The number of prompts is above each"
+        " each subset, averaged over seeds. The numbers of prompts of the pool and of the subsets are above each"
         " panel. Marks of policies that choose the same pass rate are drawn side by side."
         " With more than eight policies, each policy is a row, in which the area of a disc is the share. The hue is the rule in this and every other figure.",
         when=lambda study: bool(paths.difficulties(study)),
@@ -350,7 +353,7 @@ FIGURES = {
         ["parts"], "What the gains are made of", "Finishing and correctness",
         r"The gain of each policy (black mark), split into finishing and correctness (bars), with 95\,\% intervals.",
         "Every policy's gain over the base model at the last checkpoint (black line), split exactly into *finishing* (answering within the"
-        " limit, in a form that the grader reads) and *correctness* (being right when answered). Bars are 95 % intervals for new problems"
+        " limit, in a form that the grader reads) and *correctness* (being right when answered). Error bars are 95 % intervals for new problems"
         " and, with several seeds, new seeds. Above each panel: the share answered before and after, problems, seeds.",
     ),
     "kinds": Figure(
@@ -359,7 +362,7 @@ FIGURES = {
         r" solving (on problems that the base model solves in no reach sample), with 95\,\% intervals. A diamond is the gain of greedy completions.",
         "Every policy's gain over the base model (black line), split exactly into *finishing*, *sharpening* (problems that the base model"
         " solves in at least one of its reach samples) and *new solving* (problems that it solves in none). The diamond is the gain of"
-        " greedy completions. Bars are 95 % intervals. Above each panel: the share of problems out of reach, problems, seeds.",
+        " greedy completions. Error bars are 95 % intervals. Above each panel: the share of problems out of reach, problems, seeds.",
         when=conditions.has_reach,
     ),
     "pass_at_k": Figure(
@@ -377,7 +380,7 @@ FIGURES = {
         " or the ample limit (columns).",
         "The gain of each policy (printed number), split into finishing and correctness, for models trained under a tight or an ample limit (rows)."
         " The same sampled completions are graded under the tight limit (left) and the ample limit (right). A policy that leads on the left by"
-        " finishing need not lead on the right. Bars are 95 % intervals. The base model's accuracy and the numbers of problems and seeds are"
+        " finishing need not lead on the right. Error bars are 95 % intervals. The base model's accuracy and the numbers of problems and seeds are"
         " above each panel.",
         when=lambda study: bool(conditions.limits(study)),
         design=lambda study: {"limits": conditions.limits(study)},
@@ -440,8 +443,9 @@ FIGURES = {
     "transfer": Figure(
         ["gains"], "Results", "Trained on one task, tested on another",
         r"Gain in points by the task trained on (rows) and the test set (columns), with 95\,\% intervals; bold: the interval excludes zero.",
-        "Gain in points after training on one task (rows), tested on another (columns), one matrix for each policy, with 95 % intervals in"
-        " brackets. A gain is bold if its interval excludes 0. All matrices have one colour scale, with 0 in the middle.",
+        "Gain in points after training on one task (rows), tested on another (columns), one matrix for each arm (and for each model, if a model was trained"
+        " on several tasks), with 95 % intervals in brackets. A gain is bold if its interval excludes 0."
+        " All matrices have one colour scale, with 0 in the middle.",
         when=lambda study: any(task != test for task, test in conditions.tests(study)),
     ),
     "budget": Figure(

@@ -181,7 +181,11 @@ def answer(arms: list[dict]) -> str:
     worth = [entry for entry in arms if entry["worth_it"] == YES]
     if not worth:
         fell = sum(entry["worth_it"] == GREEDY_FELL for entry in arms)
-        reason = f"; only greedy accuracy fell in {fell} of {len(arms)} arms" if fell else ""
+        reason = (
+            f"; greedy accuracy, but not sampled accuracy, fell in {fell} of {len(arms)} arms"
+            if fell
+            else ""
+        )
         return f"no way of choosing was shown to be worth its labels{reason}."
     best = worth[0]
     sentence = f"{best['name']}: {best['gain_alone']} points"

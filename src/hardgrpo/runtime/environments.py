@@ -61,8 +61,8 @@ def is_exact() -> bool:
 
 
 def choose_engine(engine: str, gpus: int) -> str:
-    """The engine to use. For `auto`: vLLM if this Python (or, for the job's hardware, the Python
-    `vllm_python`) has vLLM, else transformers."""
+    """The engine to use. For `auto`: vLLM if this Python has vLLM (without GPUs: a build for CPUs),
+    or if there is a Python at the path `vllm_python(gpus)`; else transformers."""
     if engine != "auto":
         return engine
     is_importable = importlib.util.find_spec("vllm") and (gpus or not has_gpu_build())

@@ -29,7 +29,7 @@ def folders_to_bind(models: dict, data: str) -> list[str]:
         os.path.expanduser(source["path"]) for source in sources if source["kind"] == "folder"
     ]
     folders = [data, *(os.path.join(data, path) for path in model_folders)]
-    # The targets of symbolic links in the current folder must be bound, too.
+    # These folders, results and paper may be symbolic links, whose targets must be bound, too.
     paths = [os.path.abspath(path) for path in folders] + [
         os.path.realpath(path) for path in ("results", "paper", *folders)
     ]

@@ -21,8 +21,9 @@ from pathlib import Path
 from hardgrpo.runtime import ownership, user_settings
 from hardgrpo.runtime.errors import UserError
 
-# {variable that names a cache of compiled kernels: subfolder of this project's cache}. The default
-# caches are in the home folder, which is often small, slow or read-only on compute nodes.
+# {variable that names a cache of compiled kernels: subfolder of this project's cache}. The
+# libraries' own default caches are in the home folder, which is often small, slow or read-only on
+# compute nodes.
 CACHES = {
     "TRITON_CACHE_DIR": "triton",
     "TORCHINDUCTOR_CACHE_DIR": "inductor",

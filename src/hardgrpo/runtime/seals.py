@@ -2,7 +2,7 @@
 accidental edit.
 
 The seal of results/x/y.csv is results/x/.seals/y.csv. A file is verified when it is read. Files
-without a seal, which other programs wrote, are not verified. In a folder of weights only
+without a seal, such as those of other programs, are not verified. In a folder of weights only
 manifest.json is sealed; it lists the other files' checksums. The checksums of the CSV files of
 committed results are in SHA256SUMS, a committed file in the same folder (`sha256sum -c` reads it).
 """

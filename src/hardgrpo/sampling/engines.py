@@ -152,7 +152,7 @@ def check_chat_template(tokenizer, folder: str) -> None:
 def max_prompt_tokens(folder: str, max_tokens: int) -> int | None:
     """Number of tokens that the context leaves for a prompt if the completion has `max_tokens`;
     None if the context is unknown."""
-    # some configurations (Gemma 3) have the context within that of their language model
+    # in some models (Gemma 3), only the nested configuration of the language model has the context
     config = model_folders.load_config(folder).get_text_config()
     context = getattr(config, "max_position_embeddings", None)
     return context - max_tokens if context else None

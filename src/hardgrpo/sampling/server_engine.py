@@ -21,7 +21,7 @@ import re
 import time
 import urllib.parse
 import urllib.request
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -366,10 +366,24 @@ class Sampler:
 
     # --- money ---
 
-    def _maximum_cost(self, request: Request, samples: int) -> float:
-        """The cost if each byte of the prompt is a token and each completion reaches the limit."""
+    def _maximum_usage(self, request: Request, samples: int) -> Usage:
+        """The usage if each byte of the prompt is a token and each completion reaches the limit."""
         size = sum(len(text.encode("utf-8", "replace")) for text in contents(request))
-        return self.address.money(Usage(size + TEMPLATE_TOKENS, samples * self.max_tokens))
+        return Usage(size + TEMPLATE_TOKENS, samples * self.max_tokens)
+
+    @contextlib.asynccontextmanager
+    async def _turn(self, cost: float) -> AsyncIterator[None]:
+        """Wait until a request of at most this cost fits into `most_money`, and then until the
+        pause has passed that the server asked for. The cost is reserved until the context ends.
+        Raise the error that has ended the sampling in the meantime."""
+        await self._reserve(cost)
+        try:
+            await self._pause(self.paused_until - time.monotonic())
+            if self.failure:
+                raise self.failure
+            yield
+        finally:
+            await self._release(cost)
 
     async def _reserve(self, cost: float) -> None:
         """Wait until a request of at most this cost fits into `most_money`. Raise a `UserError` if
@@ -433,33 +447,34 @@ class Sampler:
         self, body: dict, request: Request, samples: int
     ) -> tuple[list[Completion], Usage]:
         """The completions in the answer to a request, and the usage. An answer without a usable
-        completion is paid for, too: the usage that it states is stored before the error is
-        raised."""
+        completion is paid for, too: its usage is stored before the error is raised. Tokens that
+        such an answer does not state count as the maximum, or as 0 in an error or a web page."""
         path = "/chat/completions" if self.endpoint == "chat" else "/completions"
-        cost = self._maximum_cost(request, samples)
-        await self._reserve(cost)
+        async with asyncio.timeout(self.address.timeout):
+            response = await self.client.post(
+                path, body=body, cast_to=httpx2.Response, options=self.options
+            )
+        answer = None
         try:
-            async with asyncio.timeout(self.address.timeout):
-                response = await self.client.post(
-                    path, body=body, cast_to=httpx2.Response, options=self.options
-                )
             answer = read_body(response)
-            try:
-                completions, usage = read_answer(answer, request, samples, self.model)
-                if tokens := tokens_of_early_truncation(answer, completions, self.max_tokens):
-                    raise self._unusable_prompt(
-                        request,
-                        f"was truncated after {tokens} of {self.max_tokens} tokens: the model's context ended, or the server has a lower limit",
-                    )
-            except (UserError, Malformed, ErrorAnswer):
-                input_tokens, output_tokens = (
-                    stated_tokens(answer, kind) for kind in ("prompt", "completion")
+            completions, usage = read_answer(answer, request, samples, self.model)
+            if tokens := tokens_of_early_truncation(answer, completions, self.max_tokens):
+                raise self._unusable_prompt(
+                    request,
+                    f"was truncated after {tokens} of {self.max_tokens} tokens: the model's context ended, or the server has a lower limit",
                 )
-                self._store({}, Usage(input_tokens, output_tokens))
-                raise
-            return completions, usage
-        finally:
-            await self._release(cost)
+        except (UserError, Malformed, ErrorAnswer, ValueError, RecursionError) as error:
+            is_page = "html" in response.headers.get("content-type", "")
+            is_free = isinstance(error, ErrorAnswer) or is_page
+            most = Usage() if is_free else self._maximum_usage(request, samples)
+            usage = Usage(
+                stated_tokens(answer, "prompt") or most.input_tokens,
+                stated_tokens(answer, "completion") or most.output_tokens,
+            )
+            if usage != Usage():
+                self._store({}, usage)
+            raise
+        return completions, usage
 
     async def _request(
         self, request: Request, samples: int
@@ -467,44 +482,47 @@ class Sampler:
         """Repeat a request until the server answers. Return (None, no usage) if the server refuses
         an optional parameter. Raise a `UserError` if there is no answer after the last try."""
         tries, pause, answers_before = 0, FIRST_PAUSE, self.answers_received
+        cost = self.address.money(self._maximum_usage(request, samples))
         while True:
-            await self._pause(self.paused_until - time.monotonic())
-            if self.failure:
-                raise self.failure
-            body, retry_after = self._body(request, samples), 0.0
-            most_tries = MOST_TRIES if self.answers_received else FIRST_TRIES
-            try:
-                completions, usage = await self._try_once(body, request, samples)
-                self.answers_received += 1
-                return completions, usage
-            except (openai.APIStatusError, ErrorAnswer) as error:
-                failure = read_failure(error)
-                if failure.code == "content_filter":
-                    return [Completion("", 0, "content_filter")] * samples, Usage()
-                if self._drop_refused_parameter(failure, body):
+            async with self._turn(cost):
+                if samples > 1 and "n" in self.refused:  # refused in the meantime
                     return None, Usage()
-                retry_after, most_tries = read_retry_after(failure.headers), MOST_TRIES
-                if failure.is_permanent or retry_after > LONGEST_RETRY_AFTER:
-                    raise await self._refusal(failure, retry_after, request) from None
-                problem = failure.problem
-                # The server limits the rate of requests, but has answered other requests in the
-                # meantime: the count of tries starts again.
-                if failure.status == 429 and self.answers_received > answers_before:
-                    tries, answers_before = 0, self.answers_received
-            except TimeoutError:
-                problem, most_tries = f"no answer within {self.address.timeout:g} s", MOST_TRIES
-                if self.answers_received > answers_before:
-                    problem += (
-                        "; for a server that answers few requests at a time, lower concurrency"
+                body, retry_after = self._body(request, samples), 0.0
+                most_tries = MOST_TRIES if self.answers_received else FIRST_TRIES
+                try:
+                    completions, usage = await self._try_once(body, request, samples)
+                    self.answers_received += 1
+                    return completions, usage
+                except (openai.APIStatusError, ErrorAnswer) as error:
+                    failure = read_failure(error)
+                    if failure.code == "content_filter":
+                        return [Completion("", 0, "content_filter")] * samples, Usage()
+                    if self._drop_refused_parameter(failure, body):
+                        return None, Usage()
+                    retry_after, most_tries = read_retry_after(failure.headers), MOST_TRIES
+                    if failure.is_permanent or retry_after > LONGEST_RETRY_AFTER:
+                        raise await self._refusal(failure, retry_after, request) from None
+                    problem = failure.problem
+                    # The server limits the rate of requests, but has answered other requests in
+                    # the meantime: the count of tries starts again.
+                    if failure.status == 429 and self.answers_received > answers_before:
+                        tries, answers_before = 0, self.answers_received
+                except TimeoutError:
+                    problem, most_tries = f"no answer within {self.address.timeout:g} s", MOST_TRIES
+                    if self.answers_received > answers_before:
+                        problem += (
+                            "; for a server that answers few requests at a time, lower concurrency"
+                        )
+                except openai.APIConnectionError as error:
+                    problem = (
+                        f"no connection ({connection_problem(error)}{proxy_note(self.address.url)})"
                     )
-            except openai.APIConnectionError as error:
-                problem = (
-                    f"no connection ({connection_problem(error)}{proxy_note(self.address.url)})"
-                )
-            except Malformed as error:
-                problem = str(error)
-            except (ValueError, RecursionError):
-                problem = "the answer is not JSON"
+                except Malformed as error:
+                    problem = str(error)
+                except (ValueError, RecursionError):
+                    problem = "the answer is not JSON"
+                # Set before the context ends, which wakes the requests that wait for money.
+                self.paused_until = max(self.paused_until, time.monotonic() + retry_after)
             tries += 1
             if tries >= most_tries:
                 raise UserError(
@@ -513,7 +531,6 @@ class Sampler:
                 )
             if tries > 1:
                 self._report(f"{problem}; the request is sent again")
-            self.paused_until = max(self.paused_until, time.monotonic() + retry_after)
             await self._pause(pause * random.uniform(0.5, 1.0))
             pause = min(LONGEST_PAUSE, 2 * pause)
 
@@ -897,7 +914,7 @@ class Failure:
     def is_about_context(self) -> bool:
         """Whether a request is refused because the model's context is too small."""
         return self.status == 413 or (
-            # llama.cpp answers with 500; a gateway's 502 to 504 passes, whatever its words are
+            # llama.cpp answers with 500; a gateway's 502 to 504 are temporary, whatever they say
             self.status <= 500
             and self.status not in (401, 403, 404, *TRANSIENT)
             and bool(re.search(CONTEXT_WORDS, self.detail, re.IGNORECASE))

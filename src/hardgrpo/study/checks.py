@@ -286,7 +286,9 @@ def _subset_mistakes(
     if task and not has_train(task):
         yield "subset.task", f"task '{name}' has no train split to choose from; give it one"
     model, probed_on = models.get(subset["model"]), (policy or {}).get("probed_on", name)
-    is_probed = policy is None or "probed_by" not in policy
+    # Without answers, a policy without `by` chooses by the questions alone.
+    has_measure = policy is None or task is None or is_labelled(task) or "by" in policy
+    is_probed = has_measure and "probed_by" not in (policy or {})
     if model and probed_on in tasks and (is_probed or is_trajectory(model)):
         for obstacle in study_checks.probe_obstacles(model, probed_on, tasks):
             yield (

@@ -63,7 +63,8 @@ class Configuration(Strict):
     """The study to run and draw: a name in `studies` or `analyses`."""
 
     data: str
-    """Folder of local input files. Paths of sources and recordings are relative to this folder."""
+    """Folder of local input files. Paths of sources, and of recordings without `repository`, are
+    relative to this folder."""
 
     subset: ChosenSubset
 

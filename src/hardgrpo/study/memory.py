@@ -152,8 +152,8 @@ def training_memory(
     )
     if autocast:  # autocast keeps a copy of each weight in bf16 for the forward pass
         activation_bytes += parameters(shape) * 2.0
-    # The last hidden states of the completions and their gradient in float32, a tile of scores, and
-    # the gradient of a trained output layer in float32.
+    # The last hidden states of the completions, the gradient of these states in float32, a tile of
+    # scores, and the gradient of a trained output layer in float32.
     head = rows * completion_tokens * shape["hidden_size"] * (width + 4.0) + TILE * width
     head += 0.0 if adapter else _embedding(shape) * 4.0
     # The reference policy of a KL term is the base without its adapter, or a second copy of all
@@ -322,14 +322,13 @@ def shortage(
         parts = ", ".join(
             f"{purpose} {size:.1f}" for purpose, size in need.items() if purpose != "total" and size
         )
-        remedy = _remedy(shape, recipe, completion_tokens, gpus)
-        return f"{name} needs about {need['total']:.0f} GiB on each of {gpus['count']} GPUs ({parts}), but a GPU has {GPU_GIB:.0f}; {remedy}"
+        return f"{name} needs about {need['total']:.0f} GiB on each of {gpus['count']} GPUs ({parts}), but a GPU has {GPU_GIB:.0f}; {_remedy(shape, recipe, completion_tokens, gpus)}"
     vllm_need = vllm_memory(shape, PROMPT_TOKENS + completion_tokens)
     if need["vllm"] and need["vllm"] < vllm_need:
-        can_be_raised = vllm_need <= LARGEST_SHARE * GPU_GIB
+        share = math.ceil(100 * vllm_need / GPU_GIB) / 100
         remedy = (
-            "raise vllm_memory"
-            if can_be_raised
+            f"set vllm_memory to at least {share}"
+            if share <= LARGEST_SHARE
             else "choose a smaller model, or a recipe with generation: transformers"
         )
         return f"vllm_memory gives vLLM {need['vllm']:.0f} GiB for {name}, but vLLM needs {vllm_need:.0f} for weights and cache; {remedy}"
@@ -337,38 +336,27 @@ def shortage(
 
 
 def _remedy(shape: dict, recipe: dict, completion_tokens: int, gpus: dict) -> str:
-    """The settings whose change makes a run fit a GPU of 80 GB, or another remedy if their best
-    values do not suffice. A setting that does not lower the estimate is not named."""
-    vllm_share = vllm_memory(shape, PROMPT_TOKENS + completion_tokens) / GPU_GIB
-    best_gpus = {
-        "lower micro_batch": {"micro_batch": 1},
-        "lower vllm_memory": {"vllm_memory": min(vllm_share, gpus["vllm_memory"])},
-        "set vllm_sleep: true": {"vllm_sleep": True},
+    """The settings that each lower a run's need, and what to do if they do not suffice."""
+    share = vllm_memory(shape, PROMPT_TOKENS + completion_tokens) / GPU_GIB
+    changes: dict[str, tuple[dict, dict]] = {
+        "lower micro_batch": (recipe, {"micro_batch": 1}),
+        "lower vllm_memory": (recipe, {"vllm_memory": min(share, gpus["vllm_memory"])}),
+        "set vllm_sleep: true": (recipe, {"vllm_sleep": True}),
     }
     if not settings.is_online(recipe):  # a run with a selector or process rewards has one process
-        best_gpus["raise count"] = {"count": max(8, gpus["count"])}
-    best_recipe = {
-        "lower prompts_per_update": {"prompts_per_update": 1},
-        "lower group_size": {"group_size": 2},
-    }
+        changes["raise count"] = (recipe, {"count": 2 * gpus["count"]})
+    if not settings.is_supervised(recipe):
+        changes["lower prompts_per_update"] = (recipe | {"prompts_per_update": 1}, {})
+        changes["lower group_size"] = (recipe | {"group_size": 2}, {})
 
-    def total(changes: list[str]) -> float:
-        changed_gpus, changed_recipe = gpus, recipe
-        for change in changes:
-            changed_gpus = changed_gpus | best_gpus.get(change, {})
-            changed_recipe = changed_recipe | best_recipe.get(change, {})
-        return training_memory(shape, changed_recipe, completion_tokens, changed_gpus)["total"]
+    def total(recipe: dict, gpus: dict) -> float:
+        return training_memory(shape, recipe, completion_tokens, gpus)["total"]
 
-    helpful: list[str] = []
-    while total(helpful) > GPU_GIB:
-        added = [
-            change
-            for change in [*best_gpus, *best_recipe]
-            if total([*helpful, change]) < total(helpful)
-        ]
-        if not added:
-            frugal = "base: nf4" if recipe.get("adapter") else "an adapter"
-            other_recipe = "" if recipe["base"] == "nf4" else f", or a recipe with {frugal}"
-            return f"no other values of `gpus`, prompts_per_update and group_size suffice, so choose a smaller model{other_recipe}"
-        helpful += added
-    return ", or ".join(helpful)
+    remedies = [
+        remedy
+        for remedy, (changed_recipe, values) in changes.items()
+        if total(changed_recipe, gpus | values) < total(recipe, gpus)
+    ]
+    other_recipe = "" if recipe.get("adapter") else " or a recipe with an adapter"
+    last = f"choose a smaller model{other_recipe}"
+    return f"{', '.join(remedies)}; if this does not suffice, {last}" if remedies else last

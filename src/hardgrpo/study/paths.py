@@ -255,8 +255,8 @@ def _keep(entry: dict, keys: Iterable[str]) -> dict:
 
 def inputs(study: ResolvedStudy, studies: Collection[ResolvedStudy]) -> list[str]:
     """The files for which a study needs the internet: downloaded models, and problems in the format
-    that the programs read. `studies` are all studies of the configuration, whose problems must not
-    be among a pretrained model's demonstrations."""
+    that the programs read. `studies` are all studies of the configuration; they determine which
+    problems are left out of a pretrained model's demonstrations (`withheld_splits`)."""
     models = [
         model for model in sorted(study.probing_models) if settings.is_sampled(study.models[model])
     ]

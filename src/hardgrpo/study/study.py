@@ -141,7 +141,7 @@ class Study(Strict):
 
 def _arm_contradictions(study: dict) -> Iterator[tuple[str, str]]:
     """Report models and tasks of arms that are not in the study, models and tasks of the study
-    without an arm, and the first run that belongs to two arms."""
+    without an arm, and the first combination (model, task, policy, recipe) that is listed twice."""
     for number, arm in enumerate(study["arms"]):
         for kind in ("models", "tasks"):
             for name in as_list(arm.get(kind, [])):

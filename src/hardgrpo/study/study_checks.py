@@ -193,7 +193,10 @@ def choice_mistakes(
 def probe_obstacles(model: dict, task: str, tasks: dict) -> Iterator[str]:
     """The reasons why a model cannot be probed on a task: ends of a sentence about the model."""
     source = model["source"]
-    if source["kind"] == "pretrain" and sampled_task(tasks, task) not in source["demonstrations"]:
+    # A pretrained model solves only the tasks of its demonstrations. Measures without answers, such
+    # as agreement, exist for every task.
+    has_learned = sampled_task(tasks, task) in source.get("demonstrations", [])
+    if source["kind"] == "pretrain" and is_labelled(tasks[task]) and not has_learned:
         yield f"which has not learned task '{task}'"
     if source["kind"] == "recorded" and "probe" not in source["recordings"].get(task, {}):
         yield f"which has no recorded completions of the pool of '{task}'"

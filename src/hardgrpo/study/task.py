@@ -61,7 +61,8 @@ RecordedPart = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*/(probe
 
 class Columns(Strict):
     """The columns (or keys) of the rows. The defaults are question, answer, tier and id. Only the
-    default columns tier and id may be missing in the rows."""
+    default columns tier and id (and, with `labelled: false`, the answers of the train split) may be
+    missing in the rows."""
 
     question: str | None = None
     """The prompt's text."""
@@ -77,8 +78,8 @@ class Columns(Strict):
     recipes with objective sft."""
 
     id: str | None = None
-    """A name that is unique in the split. By default a row is named TASK-SPLIT-NUMBER; for problems
-    from the hub, DATASET-SPLIT-NUMBER."""
+    """A name that is unique in the split. A row without an id is named TASK-SPLIT-NUMBER; for
+    problems from the hub, DATASET-SPLIT-NUMBER."""
 
 
 class Files(Strict):

@@ -68,15 +68,9 @@ def train(
     engines.end_tokens(spec.model_folder, tokenizer)
     engines.ensure_padding(tokenizer)
     # A subset that was chosen without a probe, or with another model's probe, may contain prompts
-    # that are too long for this model. The same holds for the unlabelled prompts.
-    chosen = {prompt: problems[prompt] for prompt in subset}
-    questions = chosen | read_unlabelled_pool(spec, set(subset))
-    requests = [
-        Request(tuple(tasks.messages(spec.prompt, problem["question"])), spec.seed, 1.0)
-        for problem in questions.values()
-    ]
-    prompts = engines.tokenize(tokenizer, requests, spec.chat)
-    engines.check_context(spec.model_folder, prompts, spec.completion_tokens, list(questions))
+    # that are too long for this model.
+    prompts = tokenize(spec, tokenizer, [problems[prompt]["question"] for prompt in subset])
+    engines.check_context(spec.model_folder, prompts, spec.completion_tokens, subset)
     tracking = paths.tracking(spec.model, spec.task, spec.recipe, spec.policy, spec.seed)
     os.environ.setdefault("TENSORBOARD_LOGGING_DIR", tracking)
     build = supervised.build_trainer if settings.is_supervised(recipe) else build_grpo_trainer
@@ -117,7 +111,7 @@ def build_grpo_trainer(
 
         vllm_engine.prepare_for_training()
         take_free_port()
-    unlabelled_pool = read_unlabelled_pool(spec, set(subset))
+    unlabelled_pool = read_unlabelled_pool(spec, set(subset), tokenizer)
     schedule = recipes.schedule_with_unlabelled(subset, list(unlabelled_pool), recipe, spec.seed)
     questions = {prompt: problems[prompt] for prompt in subset} | unlabelled_pool
     pool = {
@@ -161,13 +155,30 @@ def build_grpo_trainer(
     )
 
 
-def read_unlabelled_pool(spec: Spec, subset: set[str]) -> dict[str, dict]:
-    """Questions of the pool's prompts outside the subset, by id, without answers. Empty if the
-    recipe trains only on the subset."""
+def read_unlabelled_pool(spec: Spec, subset: set[str], tokenizer) -> dict[str, dict]:
+    """Questions of the pool's prompts outside the subset, by id, without answers. Prompts that are
+    too long for the model's context are left out, as fit_prompts.py leaves them out of the probe.
+    Empty if the recipe trains only on the subset."""
     if spec.questions is None:
         return {}
     rows = files.read_jsonl(spec.questions, {"id": str, "question": str})
-    return {row["id"]: {"question": row["question"]} for row in rows if row["id"] not in subset}
+    rows = [row for row in rows if row["id"] not in subset]
+    limit = engines.max_prompt_tokens(spec.model_folder, spec.completion_tokens)
+    prompts = tokenize(spec, tokenizer, [row["question"] for row in rows])
+    return {
+        row["id"]: {"question": row["question"]}
+        for row, prompt in zip(rows, prompts)
+        if limit is None or len(prompt) <= limit
+    }
+
+
+def tokenize(spec: Spec, tokenizer, questions: list[str]) -> list[list[int]]:
+    """The token ids of the prompts of questions."""
+    requests = [
+        Request(tuple(tasks.messages(spec.prompt, question)), spec.seed, 1.0)
+        for question in questions
+    ]
+    return engines.tokenize(tokenizer, requests, spec.chat)
 
 
 def longest_prompt_tokens(tokenizer, rows: list[dict], chat: dict) -> int:

@@ -58,8 +58,8 @@ def schedule_with_unlabelled(
 
 @dataclass(frozen=True)
 class Hardware:
-    """The hardware of a run. Hardware does not affect the result, except for rounding and vLLM's
-    random numbers."""
+    """The hardware of a run. Hardware affects the result only through rounding and the drawn random
+    numbers."""
 
     gpus: int = 0  # 0: the CPU
     processes: int = 1  # one per GPU

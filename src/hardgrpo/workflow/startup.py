@@ -155,9 +155,9 @@ def _prepend(variable: str, folder: str) -> None:
 
 
 def write_plan_facts(config: dict, setting: dict, workflow) -> None:
-    """Write the configuration, the files of --configfile (the profile may name them), and the
-    description of the machine (`Machine.setting`) to a file for scripts/plan/plan.py, if plan.py
-    started this dry-run."""
+    """Write the configuration, the names of the files of --configfile (the profile may set this
+    option), and the description of the machine (`Machine.setting`) to a file for
+    scripts/plan/plan.py, if plan.py started this dry-run."""
     if facts_file := os.getenv("HARDGRPO_PLAN_FACTS"):
         configfiles = [str(name) for name in workflow.config_settings.configfiles]
         facts = {"config": config, "configfiles": configfiles, "setting": setting}

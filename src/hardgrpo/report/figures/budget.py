@@ -24,7 +24,6 @@ def draw(gains, subsets, lines):
     points["share"] = points.prompts / points.pool
     line = points.policy.map(lines)
     line = line.where(points.arm == points.policy, line + ", " + points.recipe)
-    # a second bar of a line at the same share
     is_repeated = points.assign(line=line).duplicated(["model", "task", "line", "share"])
     points["line"] = line.where(~is_repeated, points.arm)
     points["row"] = [

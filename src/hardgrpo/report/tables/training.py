@@ -90,7 +90,7 @@ def chosen(chosen: pd.DataFrame):
 
 
 def lead_regressions(lead_regressions: pd.DataFrame):
-    # a predictor that is the same in all replicates has no slope
+    # a predictor that is the same for all base models has no slope
     frame = own_test_rows(lead_regressions).dropna(subset=["slope"])
     ends = zip(frame.slope, frame.slope_low, frame.slope_high)
     keys = ("model", "task") if frame.model.notna().any() else ("task",)
