@@ -73,7 +73,7 @@ def main() -> None:
             )
         if seeds == {args.check}:
             raise errors.UserError(
-                f"{args.results}: no finished job of a seed other than {args.check} can be predicted; run more seeds, or name another seed{note}"
+                f"{args.results}: no finished job of a seed other than {args.check} can be predicted; run jobs of another seed first{note}"
             )
         comparisons = calibration.compare(comparable_jobs, gpu, args.check)
         print(format_comparison(comparisons, args.check))

@@ -137,8 +137,13 @@ def main() -> None:
         environments.check_gpus(hardware.gpus, args.gpu_name, args.gpu_gib)
         node.check_driver()
     if args.track != "none" and importlib.util.find_spec(TRACKERS[args.track]) is None:
+        remedy = (
+            "run `make setup`, or `make gpu` on a machine with GPUs"
+            if args.track == "tensorboard"
+            else f"{sys.executable} -m pip install --require-hashes --no-deps -r envs/tracking.lock"
+        )
         raise errors.UserError(
-            f"track: {args.track} needs the package {TRACKERS[args.track]}: {sys.executable} -m pip install --require-hashes --no-deps -r envs/tracking.lock (this lock lacks tensorboardX, which `make setup` and `make gpu` install)"
+            f"track: {args.track} needs the package {TRACKERS[args.track]}: {remedy}"
         )
     provenance.check_manifest(spec.model_folder)
     if spec.continues:
@@ -208,7 +213,8 @@ def main() -> None:
             message += "; start the same command again to resume"
             if is_single:
                 raise errors.UserError(message)
-            # Exit with status 0, because torchrun prints a report for other values.
+            # Among several processes, each exits with status 0, because torchrun prints a report for
+            # other values; the program that launched them exits with status 1.
             print(f"error: {message}", file=sys.stderr)
             return
         outputs.export(spec, state, output, started, resumed_from, hardware)

@@ -754,6 +754,14 @@ def test_an_annotated_subset_needs_the_file_of_annotated_prompts():
     checks.check(config, "config.yaml")
 
 
+def test_a_pretrained_model_is_not_probed_with_completions_that_exceed_its_context():
+    config = copy.deepcopy(CONFIG)
+    config["tasks"]["open"] = config["tasks"]["gsm8k"] | {"labelled": False}
+    config["subset"] |= {"model": "tiny", "task": "open", "policy": "agreement_lowest"}
+    with pytest.raises(UserError, match="subset.model: 'tiny', whose context of 192 tokens"):
+        checks.check(config, "config.yaml")
+
+
 @pytest.mark.parametrize(
     "model, policy",
     [
@@ -764,7 +772,10 @@ def test_an_annotated_subset_needs_the_file_of_annotated_prompts():
 )
 def test_prompts_without_answers_may_be_chosen_by_a_model_that_cannot_solve_them(model, policy):
     config = copy.deepcopy(CONFIG)
-    config["tasks"]["open"] = config["tasks"]["gsm8k"] | {"labelled": False}
+    config["tasks"]["open"] = config["tasks"]["gsm8k"] | {
+        "labelled": False,
+        "completion_tokens": 64,
+    }
     config["subset"] |= {"model": model, "task": "open", "policy": policy}
     checks.check(config, "config.yaml")
 

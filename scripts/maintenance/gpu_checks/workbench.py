@@ -27,7 +27,7 @@ ROOT = Path(__file__).parents[3]
 PROBLEMS = 64
 # Settings of models that have no `gpus` in config/models.yaml.
 SMALL_MODEL_GPUS = {"micro_batch": 16, "vllm_memory": 0.3, "vllm_sleep": True}
-CONTEXT_GIB = 0.3  # a CUDA context alone takes more memory on a GPU
+CONTEXT_GIB = 0.3  # less than the memory that a CUDA context alone takes on a GPU
 
 
 class Failed(Exception):

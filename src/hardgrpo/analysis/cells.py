@@ -37,7 +37,7 @@ class Cell:
     runs: list[pd.DataFrame]
     seeds: list[int]
     reach: list[pd.DataFrame] | None = None  # evaluations of the base models' reach samples
-    # whether the recipe is the study's first recipe, or the runs are recorded
+    # true for runs of the study's first recipe, and for recorded runs
     is_first_recipe: bool = True
     # arms (policy, recipe) to compare this arm with although both policy and recipe differ
     compared_with: tuple[tuple[str, str], ...] = ()

@@ -101,8 +101,8 @@ def decomposition_runs(cells: list[Cell]) -> list[dict]:
 
 
 def _by_step(cell: Cell) -> Iterator[tuple[int, dict, dict]]:
-    """Yield (checkpoint, {column: rates (1 or S, N) of the bases}, {column: rates (S, N) of the
-    runs})."""
+    """Yield (checkpoint, {column: rates of the base models}, {column: rates of the runs}). Rates
+    have the shape (seeds, problems); those of a base model that all seeds share, (1, problems)."""
     base = {column: cell.base_rates(column) for column in DECOMPOSED}
     for step in cell.steps():
         yield step, base, {column: cell.rates(step, column) for column in DECOMPOSED}

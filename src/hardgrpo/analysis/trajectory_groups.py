@@ -14,7 +14,9 @@ from hardgrpo.runtime.errors import UserError
 from hardgrpo.selection import policies
 from hardgrpo.study import paths
 
-STRETCHES = 10  # largest number of stretches into which the later epochs are divided, for curves
+# largest number of stretches, for curves, into which the later epochs (those by which no policy
+# chooses) are divided
+STRETCHES = 10
 # Number of groups of prompts; the jackknife leaves out each group once. The groups must be large:
 # many pass rates are tied, so leaving out a few prompts often does not change a policy's subset.
 GROUPS = 10
@@ -138,7 +140,9 @@ def selections_without_groups(
     The policy chooses again from each smaller pool, because the boundary of a subset depends on the
     pool.
     """
-    settings = {key: value for key, value in policy.items() if key != "by"}  # by: pass_rate
+    settings = {
+        key: value for key, value in policy.items() if key != "by"
+    }  # `by` is always pass_rate here
     try:
         return [
             selection_shares(

@@ -74,7 +74,7 @@ def read(
         problem_id, count = next(iter(incomplete_counts.items()))
         raise UserError(
             f"{', '.join(map(str, paths))}: problem '{problem_id}' has {count} of {expected_count} completions"
-            f" ({len(incomplete_counts)} such problems); the file is truncated or belongs to other problems; make it again"
+            f" ({len(incomplete_counts)} such problems); a file is truncated or belongs to other problems; make the files again"
         )
     return by_problem
 

@@ -85,7 +85,7 @@ def read_rows(path: str, last_step_only: bool) -> pd.DataFrame:
     the same folder.
 
     Bytes that are not UTF-8 become U+DC80 to U+DCFF (Python's surrogateescape). The page shows the
-    numbers of these bytes.
+    value of each of these bytes.
     """
     graded = evaluations.read(path)
     if last_step_only:

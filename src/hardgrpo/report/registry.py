@@ -509,7 +509,7 @@ COUNT_FIGURES = {
             " based: the share whose group of rollouts is mixed (only mixed groups change the model), the pass rate, and the share that the model"
             " solves in none of its samples. The dotted line is a random choice, which needs no samples. The large mark is the smallest sufficient"
             " number of samples: no larger number raises the share of mixed groups by more than a point. Values are computed exactly for these prompts, not simulated."
-            " These prompts had been selected by difficulty, so other pools give other values.",
+            " The authors of the published numbers had selected the pool by difficulty, so other pools give other values.",
         ),
     },
     "before_after": {
@@ -535,7 +535,7 @@ def make_table(name: str, tables: Mapping, study: dict) -> tuple:
 
 
 def all_figures() -> dict[str, Figure]:
-    """{name: figure} of trained studies and of analyses of published numbers."""
+    """{name: figure} of all figures of studies and of analyses of published numbers."""
     return FIGURES | {
         name: figure for group in COUNT_FIGURES.values() for name, figure in group.items()
     }

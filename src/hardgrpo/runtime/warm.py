@@ -37,8 +37,8 @@ from pathlib import Path
 
 from hardgrpo.runtime import environments, errors, ownership, user_settings
 
-# The variable's value is FOLDER/PID: a folder that only this user can enter, and the process id of
-# Snakemake.
+# The variable's value is FOLDER/PID: a folder that only this user can enter, and the id of the
+# process with which the server ends.
 SOCKET = "HARDGRPO_WARM"
 OFF = "off"
 LIBRARIES = (
@@ -67,8 +67,8 @@ KILL_WITH_PARENT = 1  # PR_SET_PDEATHSIG of prctl(2)
 
 
 def socket_path() -> str:
-    """The value of HARDGRPO_WARM for a server that ends with the calling process, which must be
-    Snakemake."""
+    """The value of HARDGRPO_WARM for a server that ends with the calling process: Snakemake, or
+    pytest, so that all tests share a server."""
     return f"{tempfile.gettempdir()}/hardgrpo-{os.getuid()}/{os.getpid()}"
 
 

@@ -378,7 +378,8 @@ class Sampler:
         Raise the error that has ended the sampling in the meantime."""
         await self._reserve(cost)
         try:
-            await self._pause(self.paused_until - time.monotonic())
+            while not self.failure and (pause := self.paused_until - time.monotonic()) > 0:
+                await self._pause(pause)
             if self.failure:
                 raise self.failure
             yield
@@ -487,7 +488,7 @@ class Sampler:
             async with self._turn(cost):
                 if samples > 1 and "n" in self.refused:  # refused in the meantime
                     return None, Usage()
-                body, retry_after = self._body(request, samples), 0.0
+                body, retry_after, is_unusable = self._body(request, samples), 0.0, False
                 most_tries = MOST_TRIES if self.answers_received else FIRST_TRIES
                 try:
                     completions, usage = await self._try_once(body, request, samples)
@@ -518,9 +519,9 @@ class Sampler:
                         f"no connection ({connection_problem(error)}{proxy_note(self.address.url)})"
                     )
                 except Malformed as error:
-                    problem = str(error)
+                    problem, is_unusable = str(error), True
                 except (ValueError, RecursionError):
-                    problem = "the answer is not JSON"
+                    problem, is_unusable = "the answer is not JSON", True
                 # Set before the context ends, which wakes the requests that wait for money.
                 self.paused_until = max(self.paused_until, time.monotonic() + retry_after)
             tries += 1
@@ -529,7 +530,7 @@ class Sampler:
                     f"{self.address.url}: {problem} ({tries} tries); check the server and its address, which usually ends in /v1, then start"
                     f" the same command again: {len(self.stored)} completions are in {self.answers.path}"
                 )
-            if tries > 1:
+            if tries > 1 or is_unusable:  # an unusable answer costs money
                 self._report(f"{problem}; the request is sent again")
             await self._pause(pause * random.uniform(0.5, 1.0))
             pause = min(LONGEST_PAUSE, 2 * pause)

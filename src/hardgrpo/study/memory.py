@@ -325,7 +325,7 @@ def shortage(
         return f"{name} needs about {need['total']:.0f} GiB on each of {gpus['count']} GPUs ({parts}), but a GPU has {GPU_GIB:.0f}; {_remedy(shape, recipe, completion_tokens, gpus)}"
     vllm_need = vllm_memory(shape, PROMPT_TOKENS + completion_tokens)
     if need["vllm"] and need["vllm"] < vllm_need:
-        share = math.ceil(100 * vllm_need / GPU_GIB) / 100
+        share = _smallest_share(shape, completion_tokens)
         remedy = (
             f"set vllm_memory to at least {share}"
             if share <= LARGEST_SHARE
@@ -335,28 +335,40 @@ def shortage(
     return None
 
 
+def _smallest_share(shape: dict, completion_tokens: int) -> float:
+    """The smallest sufficient value of `vllm_memory`, in hundredths."""
+    return math.ceil(100 * vllm_memory(shape, PROMPT_TOKENS + completion_tokens) / GPU_GIB) / 100
+
+
 def _remedy(shape: dict, recipe: dict, completion_tokens: int, gpus: dict) -> str:
-    """The settings that each lower a run's need, and what to do if they do not suffice."""
-    share = vllm_memory(shape, PROMPT_TOKENS + completion_tokens) / GPU_GIB
-    changes: dict[str, tuple[dict, dict]] = {
-        "lower micro_batch": (recipe, {"micro_batch": 1}),
-        "lower vllm_memory": (recipe, {"vllm_memory": min(share, gpus["vllm_memory"])}),
-        "set vllm_sleep: true": (recipe, {"vllm_sleep": True}),
+    """The settings that lower a run's need, and what to do if they do not suffice."""
+    share = min(_smallest_share(shape, completion_tokens), gpus["vllm_memory"])
+    count = max(8, gpus["count"])  # all GPUs of a run are in one node
+    is_online = settings.is_online(recipe)  # such a run has one process
+    best_values: dict[str, dict] = {
+        "lower micro_batch": {"micro_batch": 1},
+        "lower vllm_memory": {"vllm_memory": share},
+        "set vllm_sleep: true": {"vllm_sleep": True},
+        "raise count": {} if is_online else {"count": count},
+        "lower prompts_per_update": {"prompts_per_update": 1},
+        "lower group_size": {"group_size": 2},
     }
-    if not settings.is_online(recipe):  # a run with a selector or process rewards has one process
-        changes["raise count"] = (recipe, {"count": 2 * gpus["count"]})
-    if not settings.is_supervised(recipe):
-        changes["lower prompts_per_update"] = (recipe | {"prompts_per_update": 1}, {})
-        changes["lower group_size"] = (recipe | {"group_size": 2}, {})
 
-    def total(recipe: dict, gpus: dict) -> float:
-        return training_memory(shape, recipe, completion_tokens, gpus)["total"]
+    def total(remedies: list[str]) -> float:
+        values = {key: value for name in remedies for key, value in best_values[name].items()}
+        changed_recipe = recipe | {key: values[key] for key in values.keys() & recipe.keys()}
+        changed_gpus = gpus | {key: values[key] for key in values.keys() & gpus.keys()}
+        return training_memory(shape, changed_recipe, completion_tokens, changed_gpus)["total"]
 
-    remedies = [
-        remedy
-        for remedy, (changed_recipe, values) in changes.items()
-        if total(changed_recipe, gpus | values) < total(recipe, gpus)
-    ]
-    other_recipe = "" if recipe.get("adapter") else " or a recipe with an adapter"
+    remedies: list[str] = []
+    for _ in range(2):  # a setting may lower the need of one phase only, sampling or updating
+        if total(remedies) > GPU_GIB:
+            remedies += [name for name in best_values if total([*remedies, name]) < total(remedies)]
+    if not recipe.get("adapter"):
+        other_recipe = " or a recipe with an adapter"
+    elif recipe["base"] != "nf4":
+        other_recipe = " or a recipe with base: nf4 and generation: transformers"
+    else:
+        other_recipe = ""
     last = f"choose a smaller model{other_recipe}"
     return f"{', '.join(remedies)}; if this does not suffice, {last}" if remedies else last

@@ -26,7 +26,7 @@ class Original(Strict):
     repeats is used."""
 
     local: str
-    """Folder below `data`. If this folder has a file with a name in `files`, that file is read
+    """Folder below the folder of `data` in config.yaml. If this folder has a file with a name in `files`, that file is read
     instead of a download."""
 
     licence: str
@@ -89,8 +89,8 @@ class Analysis(Strict):
 
     kind: Literal["probe_sizes", "before_after"]
     """What is computed, and the format of the files. probe_sizes: measures of the chosen prompts,
-    for each number of samples per prompt by which prompts are chosen (Parquet files in AdaRFT's
-    form). before_after: pass rates before and after training, grouped by the pass rate before
+    for each number of samples per prompt by which prompts are chosen (Parquet files with the columns that
+    hardgrpo.data.published_counts reads). before_after: pass rates before and after training, grouped by the pass rate before
     training (a CSV file with columns qid, initial_pass1 and pass1_seed1, pass1_seed2, ...)."""
 
     model: Name

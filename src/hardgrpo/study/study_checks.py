@@ -193,11 +193,14 @@ def choice_mistakes(
 def probe_obstacles(model: dict, task: str, tasks: dict) -> Iterator[str]:
     """The reasons why a model cannot be probed on a task: ends of a sentence about the model."""
     source = model["source"]
-    # A pretrained model solves only the tasks of its demonstrations. Measures without answers, such
-    # as agreement, exist for every task.
+    # A pretrained model solves only the tasks of its demonstrations. Signals, such as agreement,
+    # need no reference answers and exist for every task.
     has_learned = sampled_task(tasks, task) in source.get("demonstrations", [])
     if source["kind"] == "pretrain" and is_labelled(tasks[task]) and not has_learned:
         yield f"which has not learned task '{task}'"
+    limit = tasks[sampled_task(tasks, task)]["completion_tokens"]
+    if source["kind"] == "pretrain" and limit >= source["context_tokens"]:
+        yield f"whose context of {source['context_tokens']} tokens has no room for completions of {limit} tokens"
     if source["kind"] == "recorded" and "probe" not in source["recordings"].get(task, {}):
         yield f"which has no recorded completions of the pool of '{task}'"
     if source["kind"] == "server" and "cut_from" in tasks[task]:

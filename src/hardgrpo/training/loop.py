@@ -165,11 +165,16 @@ def read_unlabelled_pool(spec: Spec, subset: set[str], tokenizer) -> dict[str, d
     rows = [row for row in rows if row["id"] not in subset]
     limit = engines.max_prompt_tokens(spec.model_folder, spec.completion_tokens)
     prompts = tokenize(spec, tokenizer, [row["question"] for row in rows])
-    return {
+    pool = {
         row["id"]: {"question": row["question"]}
         for row, prompt in zip(rows, prompts)
         if limit is None or len(prompt) <= limit
     }
+    if len(pool) < len(rows):
+        say(
+            f"{len(rows) - len(pool)} unlabelled prompts are too long for the model's context and are left out"
+        )
+    return pool
 
 
 def tokenize(spec: Spec, tokenizer, questions: list[str]) -> list[list[int]]:

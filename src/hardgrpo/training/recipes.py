@@ -44,7 +44,7 @@ def schedule_with_unlabelled(
         return schedule(subset, updates, size, seed)
     if not unlabelled:
         raise UserError(
-            "recipe: majority_share takes prompts that the policy did not choose, but the policy chose all prompts; lower the policy's budget"
+            "recipe: majority_share takes prompts that the policy did not choose, but the policy chose all prompts that fit the model; lower the policy's budget"
         )
     labelled_size = size - unlabelled_size
     labelled_order = schedule(subset, updates, labelled_size, seed)
