@@ -42,7 +42,7 @@ def main() -> None:
         "--root",
         required=True,
         type=Path,
-        help="folder of the Debian; created if necessary and kept",
+        help="folder of the Debian, which is created if necessary and kept; its clone is made anew",
     )
     parser.add_argument(
         "--release",
@@ -113,9 +113,10 @@ def read_commands(readme: str, quick: bool) -> list[str]:
 
 
 def copy_clone(folder: Path) -> None:
-    """Copy the repository's files from the working tree and commit them. Environments and results of
-    an earlier call stay; Snakemake's locks are removed."""
-    shutil.rmtree(folder / ".snakemake/locks", ignore_errors=True)
+    """Copy the repository's files from the working tree and commit them. The clone of an earlier call
+    is deleted first, so that no command finds environments or results."""
+    if folder.exists():
+        shutil.rmtree(folder)
     repository_files.copy_to(folder)
     git = [
         "git",

@@ -124,7 +124,11 @@ def test_the_commands_of_the_readme_are_followed_to_the_end(tmp_path, monkeypatc
         command[-1].endswith(f"; {words}")
         for command, words in zip(followed, readme_commands, strict=True)
     ] == [True] * len(readme_commands)
-    assert (root / "root/clone/README.md").read_text() == README and (
-        root / "root/clone/.git/HEAD"
-    ).is_file()
+    clone = root / "root/clone"
+    assert (clone / "README.md").read_text() == README and (clone / ".git/HEAD").is_file()
     assert capsys.readouterr().out.endswith("README.md was followed to its end\n")
+    # a second call starts without the results of the first
+    (clone / "results/training").mkdir()
+    (root / follow_readme.COMPLETE).touch()
+    follow_readme.main()
+    assert (clone / "README.md").is_file() and not (clone / "results/training").exists()
