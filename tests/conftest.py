@@ -119,6 +119,7 @@ CHROMIUM = (
     shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 )
 NO_SLURM = slurm_cluster.missing()
+COMPILER = shutil.which("gcc") or shutil.which("clang")
 GPU = (
     shutil.which("nvidia-smi")
     and subprocess.run(
@@ -134,6 +135,7 @@ def pytest_report_header(config):
         f"llama.cpp: {LLAMA_PYTHON or 'none; set HARDGRPO_LLAMA_PYTHON to a Python with xllamacpp'}",
         f"Chromium: {CHROMIUM or 'none; install chromium for the tests that open pages in a browser'}",
         f"TeX: {TEX or 'none; install latexmk and TeX Live to compile the paper in the tests'}",
+        f"C compiler: {COMPILER or 'none; install gcc for the tests of trainings on a GPU, which compile a C file'}",
         f"GPU: {GPU or 'none; tests marked gpu are left out (run make gpu-check on a machine with a GPU)'}",
         f"Slurm: {'none; ' + NO_SLURM if NO_SLURM else 'the tests start a cluster'}",
     ]
@@ -212,6 +214,8 @@ def pytest_collection_modifyitems(config, items):
             item.add_marker(pytest.mark.skip(reason="Chromium is not installed"))
         if item.get_closest_marker("tex") and not TEX:
             item.add_marker(pytest.mark.skip(reason="neither latexmk nor tectonic is installed"))
+        if item.get_closest_marker("compiler") and not COMPILER:
+            item.add_marker(pytest.mark.skip(reason="neither gcc nor clang is installed"))
         if item.get_closest_marker("gpu") and not GPU:
             item.add_marker(pytest.mark.skip(reason="nvidia-smi finds no GPU"))
         if item.get_closest_marker("slurm") and NO_SLURM:

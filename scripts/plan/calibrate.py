@@ -9,7 +9,7 @@ were resumed are left out. Calibrate again when more jobs have finished.
 """
 
 from hardgrpo.planning import calibration, durations
-from hardgrpo.runtime import errors, files
+from hardgrpo.runtime import errors
 from hardgrpo.study import checks, load, paths
 
 import argparse
@@ -90,12 +90,7 @@ def read_configuration(config_files: list[str]) -> dict:
     `UserError` if a file is not valid YAML or not a mapping."""
     config: dict = {}
     for path in ["config.yaml", *config_files]:
-        content = files.read_yaml(path)
-        if not isinstance(content, dict):
-            raise errors.UserError(
-                f"{path}: expected a mapping such as `study: mini`, found {type(content).__name__}; correct it"
-            )
-        config = load.lay_over(config, content)
+        config = load.lay_over(config, load.read_mapping(path))
     return load.complete(config)
 
 

@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -32,9 +31,7 @@ NO_VLLM = {"HARDGRPO_VLLM_PYTHON": "/nowhere/python"}
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(
-    not (shutil.which("gcc") or shutil.which("clang")), reason="no C compiler is installed"
-)
+@pytest.mark.compiler
 def test_the_gpu_checks_run_in_order_on_a_cpu_and_write_their_numbers(finished):
     done = check(finished.folder, "--stand-in", **NO_VLLM)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]

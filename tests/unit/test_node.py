@@ -4,7 +4,6 @@ these tests, a stand-in for torch pretends that there are GPUs."""
 import json
 import os
 import platform
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -36,10 +35,6 @@ def zeros(*shape, device):
         raise RuntimeError(TROUBLE)
 cuda = SimpleNamespace(device_count=lambda: 4, get_device_properties=properties)
 """
-# A training on a GPU first compiles a C file against Python's headers.
-needs_compiler = pytest.mark.skipif(
-    not (shutil.which("gcc") or shutil.which("clang")), reason="no C compiler is installed"
-)
 OLD = "The NVIDIA driver on your system is too old (found version 12040)."
 
 
@@ -135,7 +130,7 @@ def gpu_node(tmp_path) -> Node:
     return Node(tmp_path)
 
 
-@needs_compiler
+@pytest.mark.compiler
 def test_programs_start_on_a_node_that_lacks_nothing(gpu_node):
     for message in (gpu_node.train(), gpu_node.probe()):
         assert "no manifest.json" in message
@@ -145,7 +140,7 @@ def test_programs_start_on_a_node_that_lacks_nothing(gpu_node):
     ) and cache_folder.stat().st_mode & 0o077 == 0
 
 
-@needs_compiler
+@pytest.mark.compiler
 @pytest.mark.parametrize(
     ("visible", "expected"), [(None, "0"), ("2", "2"), ("3,1", "3"), ("GPU-5f,GPU-6a", "GPU-5f")]
 )
@@ -175,7 +170,7 @@ def test_a_build_of_torch_for_cpus_is_reported_if_gpus_are_requested(gpu_node):
     )
 
 
-@needs_compiler
+@pytest.mark.compiler
 def test_an_old_driver_is_reported_with_the_version_that_cuda_needs(gpu_node):
     gpu_node.torch(trouble=OLD)
     for message in (gpu_node.train(), gpu_node.probe()):

@@ -31,13 +31,19 @@ def read(folder: str | Path = ".") -> dict:
 def read_file(path: str | Path) -> dict:
     """The configuration in a file, laid over the catalogue in the file's folder. Raise a
     `UserError` if the file is not valid YAML or not a mapping."""
-    config = files.read_yaml(path)
-    if not isinstance(config, dict):
-        kind = type(config).__name__
+    return complete(read_mapping(path), Path(path).parent)
+
+
+def read_mapping(path: str | Path) -> dict:
+    """The content of one file of a configuration. Raise a `UserError` if the file is not valid YAML
+    or not a mapping."""
+    content = files.read_yaml(path)
+    if not isinstance(content, dict):
+        kind = type(content).__name__
         raise UserError(
             f"{path}: expected a mapping such as `study: mini`, found {kind}; correct it"
         )
-    return complete(config, Path(path).parent)
+    return content
 
 
 def complete(config: dict, folder: str | Path = ".") -> dict:
