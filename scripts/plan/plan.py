@@ -217,8 +217,8 @@ def overrides(args: argparse.Namespace, config: dict) -> dict:
         tested = [test for study in studies for _, _, test in study.tests]
         trained = [task for study in studies for task in study.task_names]
         sampled = [settings.sampled_task(config["tasks"], task) for task in [*trained, *tested]]
-        plan_tasks = list(dict.fromkeys([*trained, *tested, *sampled]))
-        limits = what_if_limits(args.completion_tokens, plan_tasks, config["tasks"])
+        planned_tasks = list(dict.fromkeys([*trained, *tested, *sampled]))
+        limits = what_if_limits(args.completion_tokens, planned_tasks, config["tasks"])
         changes["tasks"] = {task: {"completion_tokens": limit} for task, limit in limits.items()}
     return changes
 
@@ -226,18 +226,18 @@ def overrides(args: argparse.Namespace, config: dict) -> dict:
 def what_if_seeds(seeds: list[int], count: int) -> list[int]:
     """The first `count` of a study's seeds. If the study has fewer seeds, the numbers after its
     largest seed follow."""
-    further = max(seeds) + 1
-    return [*seeds, *range(further, further + count)][:count]
+    next_seed = max(seeds) + 1
+    return [*seeds, *range(next_seed, next_seed + count)][:count]
 
 
-def what_if_limits(text: str, plan_tasks: list[str], tasks: dict) -> dict[str, int]:
+def what_if_limits(text: str, planned_tasks: list[str], tasks: dict) -> dict[str, int]:
     """{task: completion limit} of --completion-tokens. A single limit applies to those of
-    `plan_tasks` whose completions are not cut from another task. A task that is cut from a task
-    with the same limit, to use fewer samples, gets the new limit of that task."""
+    `planned_tasks` whose completions are not cut from another task. A task that is cut from another task at
+    an equal limit, to use fewer samples, gets the other task's new limit, unless `text` names it."""
     if is_number(text):
-        limits = {task: int(text) for task in plan_tasks if "cut_from" not in tasks[task]}
+        limits = {task: int(text) for task in planned_tasks if "cut_from" not in tasks[task]}
     else:
-        limits = parse_limits(text, plan_tasks)
+        limits = parse_limits(text, planned_tasks)
     limit_of = lambda name: tasks[name]["completion_tokens"]
     equal_limits = {
         name: limits[task["cut_from"]]
@@ -252,15 +252,15 @@ def is_number(text: str) -> bool:
     return text.isascii() and text.isdecimal() and int(text) > 0
 
 
-def parse_limits(text: str, plan_tasks: list[str]) -> dict[str, int]:
+def parse_limits(text: str, planned_tasks: list[str]) -> dict[str, int]:
     """{task: completion limit} of --completion-tokens with limits by task. Raise a `UserError` for a
-    malformed option, and for a task that is not in `plan_tasks`."""
+    malformed option, and for a task that is not in `planned_tasks`."""
     limits = {}
     for part in text.split(","):
         task, _, limit = part.partition("=")
-        if task not in plan_tasks or not is_number(limit):
+        if task not in planned_tasks or not is_number(limit):
             raise errors.UserError(
-                f"--completion-tokens {text}: expected a number, or task=number pairs with commas; the tasks of the plan are {', '.join(plan_tasks)}"
+                f"--completion-tokens {text}: expected a number, or task=number pairs with commas; the tasks of the plan are {', '.join(planned_tasks)}"
             )
         limits[task] = int(limit)
     return limits

@@ -448,8 +448,8 @@ class Sampler:
         self, body: dict, request: Request, samples: int
     ) -> tuple[list[Completion], Usage]:
         """The completions in the answer to a request, and the usage. An answer without a usable
-        completion is paid for, too: its usage is stored before the error is raised. Tokens that
-        such an answer does not state count as the maximum, or as 0 in an error or a web page."""
+        completion is paid for, too: its usage is stored before the error is raised. If it
+        states no tokens, the maximum is assumed; an error or a web page is assumed to be free."""
         path = "/chat/completions" if self.endpoint == "chat" else "/completions"
         async with asyncio.timeout(self.address.timeout):
             response = await self.client.post(
@@ -467,10 +467,10 @@ class Sampler:
         except (UserError, Malformed, ErrorAnswer, ValueError, RecursionError) as error:
             is_page = "html" in response.headers.get("content-type", "")
             is_free = isinstance(error, ErrorAnswer) or is_page
-            most = Usage() if is_free else self._maximum_usage(request, samples)
+            assumed = Usage() if is_free else self._maximum_usage(request, samples)
             usage = Usage(
-                stated_tokens(answer, "prompt") or most.input_tokens,
-                stated_tokens(answer, "completion") or most.output_tokens,
+                stated_tokens(answer, "prompt") or assumed.input_tokens,
+                stated_tokens(answer, "completion") or assumed.output_tokens,
             )
             if usage != Usage():
                 self._store({}, usage)
@@ -530,7 +530,7 @@ class Sampler:
                     f"{self.address.url}: {problem} ({tries} tries); check the server and its address, which usually ends in /v1, then start"
                     f" the same command again: {len(self.stored)} completions are in {self.answers.path}"
                 )
-            if tries > 1 or is_unusable:  # an unusable answer costs money
+            if tries > 1 or is_unusable:  # an unusable answer may cost money
                 self._report(f"{problem}; the request is sent again")
             await self._pause(pause * random.uniform(0.5, 1.0))
             pause = min(LONGEST_PAUSE, 2 * pause)

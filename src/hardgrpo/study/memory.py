@@ -26,6 +26,7 @@ CONTEXT_BYTES = 1.5 * GIB  # CUDA context, kernels, allocator slack
 VLLM_BYTES = 2.0 * GIB
 GPU_GIB = 79.1  # memory of an H100 of 80 GB; `vllm_memory` is a share of this memory
 LARGEST_SHARE = 0.95  # largest value of `vllm_memory`
+GPUS_PER_NODE = 8  # assumed
 # Number of scores (tokens x vocabulary) in memory: TRL computes log-probabilities tile by tile
 # (trl/kernels/chunked_logprob.py).
 TILE = 4096 * 32768
@@ -343,9 +344,9 @@ def _smallest_share(shape: dict, completion_tokens: int) -> float:
 def _remedy(shape: dict, recipe: dict, completion_tokens: int, gpus: dict) -> str:
     """The settings that lower a run's need, and what to do if they do not suffice."""
     share = min(_smallest_share(shape, completion_tokens), gpus["vllm_memory"])
-    count = max(8, gpus["count"])  # all GPUs of a run are in one node
+    count = max(GPUS_PER_NODE, gpus["count"])  # all GPUs of a run are in one node
     is_online = settings.is_online(recipe)  # such a run has one process
-    best_values: dict[str, dict] = {
+    least_needs: dict[str, dict] = {
         "lower micro_batch": {"micro_batch": 1},
         "lower vllm_memory": {"vllm_memory": share},
         "set vllm_sleep: true": {"vllm_sleep": True},
@@ -355,15 +356,17 @@ def _remedy(shape: dict, recipe: dict, completion_tokens: int, gpus: dict) -> st
     }
 
     def total(remedies: list[str]) -> float:
-        values = {key: value for name in remedies for key, value in best_values[name].items()}
+        values = {key: value for name in remedies for key, value in least_needs[name].items()}
         changed_recipe = recipe | {key: values[key] for key in values.keys() & recipe.keys()}
         changed_gpus = gpus | {key: values[key] for key in values.keys() & gpus.keys()}
         return training_memory(shape, changed_recipe, completion_tokens, changed_gpus)["total"]
 
     remedies: list[str] = []
-    for _ in range(2):  # a setting may lower the need of one phase only, sampling or updating
+    # The total is that of the larger phase, sampling or updating. Once this phase needs less, settings
+    # that lower the other phase count, too.
+    for _ in range(2):
         if total(remedies) > GPU_GIB:
-            remedies += [name for name in best_values if total([*remedies, name]) < total(remedies)]
+            remedies += [name for name in least_needs if total([*remedies, name]) < total(remedies)]
     if not recipe.get("adapter"):
         other_recipe = " or a recipe with an adapter"
     elif recipe["base"] != "nf4":

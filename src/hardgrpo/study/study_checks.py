@@ -193,8 +193,8 @@ def choice_mistakes(
 def probe_obstacles(model: dict, task: str, tasks: dict) -> Iterator[str]:
     """The reasons why a model cannot be probed on a task: ends of a sentence about the model."""
     source = model["source"]
-    # A pretrained model solves only the tasks of its demonstrations. Signals, such as agreement,
-    # need no reference answers and exist for every task.
+    # A pretrained model solves only the tasks of its demonstrations. On a task without labels, it is
+    # probed only for signals (such as agreement), which need no right answers.
     has_learned = sampled_task(tasks, task) in source.get("demonstrations", [])
     if source["kind"] == "pretrain" and is_labelled(tasks[task]) and not has_learned:
         yield f"which has not learned task '{task}'"
