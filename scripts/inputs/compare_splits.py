@@ -6,8 +6,8 @@ each other.
         --output results/tasks/swaps/contamination.swaps.csv
 
 The program writes a CSV file of matches, and a JSON file of counts beside it. For each test
-question, the CSV file has the best match in the pool and the best match among the earlier questions
-of the test, if there are any. Without --test, each question of the pool is compared with the
+question, the CSV file has at most two rows: the best match in the pool, and the best match among
+the earlier questions of the test. Without --test, each question of the pool is compared with the
 earlier questions of the pool.
 
 A test question that is also in the pool is an error, unless --contamination is report. A test whose

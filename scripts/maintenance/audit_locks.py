@@ -33,7 +33,7 @@ def main() -> None:
     locks = [path for path in (ROOT / "envs").glob("*.lock") if path.stem not in UNAUDITED_LOCKS]
     # A lock of one package is audited first, to find out quickly whether the database answers.
     locks.sort(key=lambda path: (path.stem != "pip", path.stem))
-    vulnerabilities, packages, skipped_labels = [], set(), set()
+    vulnerability_count, packages, skipped_labels = 0, set(), set()
     today = datetime.datetime.now(datetime.UTC).date()
     for lock in locks:
         for package in audit_lock(lock):
@@ -41,17 +41,23 @@ def main() -> None:
             (skipped_labels if "skip_reason" in package else packages).add(label)
             for entry in package.get("vulns", []):
                 fixed_versions = ", ".join(entry["fix_versions"]) or "no version yet"
-                vulnerabilities.append(
-                    f"envs/{lock.name}: {label}: {', '.join([entry['id'], *entry.get('aliases', [])])}; fixed in {fixed_versions}"
+                ids = ", ".join([entry["id"], *entry.get("aliases", [])])
+                # Printed at once, because the audit of a later lock may fail.
+                print(
+                    errors.printable(
+                        f"envs/{lock.name}: {label}: {ids}; fixed in {fixed_versions}"
+                    ),
+                    flush=True,
                 )
+                vulnerability_count += 1
         if not packages:
             raise UserError(
                 f"{today}: nothing was audited: the database cannot be reached, or lists no package of envs/{lock.name}; {REMEDY}"
             )
-    for line in [*vulnerabilities, *(f"not audited: {label}" for label in sorted(skipped_labels))]:
-        print(errors.printable(line))
-    counts = f"{today}: {len(packages)} packages of {len(locks)} locks, {len(vulnerabilities)} known vulnerabilities, {len(skipped_labels)} packages not audited"
-    if vulnerabilities:
+    for label in sorted(skipped_labels):
+        print(errors.printable(f"not audited: {label}"))
+    counts = f"{today}: {len(packages)} packages of {len(locks)} locks, {vulnerability_count} known vulnerabilities, {len(skipped_labels)} packages not audited"
+    if vulnerability_count:
         raise UserError(
             f"{counts}; pin versions without these vulnerabilities in envs/*.txt, then run `make locks`"
         )

@@ -37,7 +37,7 @@ def main() -> None:
             f"--prices: gpus has no model {unknown[0]}, which is in the tables; correct the command"
         )
     files.write_text(args.output, worth.page(args.study, tables, args.prices))
-    print(f"{args.output}: {len(tables['spent'])} arms with costs")
+    print(f"{args.output}: costs of {len(tables['spent'])} rows (model, task and arm)")
 
 
 if __name__ == "__main__":

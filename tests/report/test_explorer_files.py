@@ -86,7 +86,7 @@ def test_fifty_thousand_completions_are_opened_filtered_and_searched(
     [
         (lambda rows: rows[0].pop("completion"), "line 1: 'completion' is missing"),
         (lambda rows: rows.pop(), "sample 0 (sampled) of 'b' at step 0 is graded in results/evaluation/m/base/t.csv.gz but has no text; delete"),
-        (lambda rows: rows.append(rows[0]), "row 3: sample 0 (sampled) of 'a' at step 0 is in the file twice; delete"),
+        (lambda rows: rows.append(rows[0]), "line 3: sample 0 (sampled) of 'a' at step 0 is in the file twice; delete"),
     ],
 )  # fmt: skip
 def test_texts_that_do_not_belong_to_the_grades_are_reported(tmp_path, change, words):

@@ -64,6 +64,14 @@ def test_a_vulnerability_is_an_error_that_names_its_lock_and_fix(answers, capsys
     )
 
 
+def test_vulnerabilities_are_printed_even_if_the_audit_of_a_later_lock_fails(answers, capsys):
+    answers["pip"][0]["vulns"] = [VULNERABILITY]
+    answers["gpu"] = (1, "", "Traceback\nProxyError: refused")
+    with pytest.raises(UserError, match="run `make audit` where"):
+        audit_locks.main()
+    assert "envs/pip.lock: pip 26.3: PYSEC-1" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     "answer",
     [

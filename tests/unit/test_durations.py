@@ -189,6 +189,10 @@ def test_an_estimate_is_unknown_until_the_size_of_the_model_is_known(tmp_path, m
     )
     assert durations.estimate(ResolvedJob.of(config, job), "h100").is_known
 
+    monkeypatch.setenv("HOME", str(tmp_path / "results/models"))
+    source = {"kind": "folder", "path": "~/mine"}
+    assert durations.model_shape("other", {"source": source}, config["data"]) is not None
+
 
 def write_finished_run(folder, run, seconds, work, tokens, **changes):
     path = folder / "training" / run / "provenance.json"
@@ -249,6 +253,22 @@ def test_jobs_that_the_configuration_no_longer_has_are_left_out(tmp_path):
     shape = config["models"]["smollm2-135m"]["shape"]
     config["models"]["tiny"] = {"source": {"kind": "folder", "path": "tiny"}, "shape": shape}
     assert rules() == []
+
+
+def test_a_job_without_work_by_the_configuration_is_left_out(tmp_path):
+    """The second job of a run in two rounds writes no scheduled checkpoint if the recipe has only
+    one. So the evaluation has nothing to evaluate."""
+    config = copy.deepcopy(CONFIG)
+    recipe = config["recipes"]["mini_rounds"]
+    recipe["checkpoint_every"] = recipe["updates"]
+    run = "tiny/swaps/mini_rounds/agreement_in_rounds/seed0"
+    path = tmp_path / f"provenance/evaluation/{run}/swaps.json"
+    path.parent.mkdir(parents=True)
+    record = {"seconds": 9, "work_seconds": 3, "completion_tokens": 50, "machine": {"gpus": 0}}
+    path.write_text(json.dumps(record))
+    (finished_job,) = calibration.read_finished_jobs(str(tmp_path), config)
+    assert finished_job.job.texts == 0
+    assert calibration.calibrate([finished_job], "h100").jobs == 0
 
 
 def test_the_speed_of_the_gpu_that_a_job_ran_on_is_expected(tmp_path):

@@ -15,7 +15,7 @@ from hardgrpo.runtime.errors import UserError
 from hardgrpo.sampling import server_engine
 from hardgrpo.sampling.requests import Request
 from hardgrpo.sampling.server_engine import LONGEST_RETRY_AFTER, Address, read_retry_after
-from model_server import RAW, ModelServer, completions_of, refusal
+from model_server import CUT, RAW, ModelServer, completions_of, refusal
 
 MODEL, PROMPTS, SAMPLES, LIMIT = "org/name-4B", 6, 4, 20
 
@@ -562,6 +562,27 @@ def test_unusable_answers_that_state_no_tokens_stay_below_the_limit_of_money(
     answer = without_usage(with_choice(finish_reason="error"))
     fails(answer, "most_money", price=price, most_money=7)
     assert len(model_server.requests) == 2 and 5.6 < sample.facts["money"] <= 6.4
+
+
+@pytest.mark.parametrize("failure", ["time limit", "cut connection"])
+def test_requests_without_an_answer_are_paid_for(sample, model_server, failure):
+    """Each unanswered request counts with the limit of its completions, 80 tokens."""
+
+    def answer(body, number):
+        if number < 2:
+            if failure == "cut connection":
+                return CUT
+            time.sleep(1.5)
+        return CHEAP(body, number)
+
+    sample(answer, price=PRICE, concurrency=1, timeout=0.5)
+    assert len(model_server.requests) == PROMPTS + 2
+    assert sample.facts["money"] == pytest.approx(0.01 * (2 * 80 + PROMPTS))
+
+
+def test_requests_that_find_no_server_cost_nothing(sample, fails):
+    fails(None, "no connection", url="http://127.0.0.1:9/v1", price=PRICE)
+    assert sample.facts["money"] == 0
 
 
 @pytest.mark.parametrize(

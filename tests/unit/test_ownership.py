@@ -140,7 +140,8 @@ def test_in_a_container_a_folder_of_another_account_of_the_host_is_refused(
         f"{folder} belongs to an account that has no number in this container"
         in ownership.problem(folder)
     )
-    assert ownership.problem(folder, owners=[NOBODY]) is None  # ENVIRONMENTS_OWNER=nobody
+    # as for `make ... ENVIRONMENTS_OWNER=nobody`
+    assert ownership.problem(folder, owners=[NOBODY]) is None
 
 
 def test_the_program_runs_without_packages_and_prints_a_remedy(folder):

@@ -477,6 +477,7 @@ def test_a_server_that_is_not_there_is_reported(study):
         ("http://[::1/v1", {}, "IPv6"),
         ("http://127.0.0.1:9/v1", {"ALL_PROXY": "socks5://me:verysecret@127.0.0.1:9"}, "SOCKS"),
         ("http://127.0.0.1:9/v1", {"ALL_PROXY": "ftp://me:verysecret@127.0.0.1:9"}, "ftp"),
+        ("http://127.0.0.1:9/v1", {"HTTP_PROXY": "http://me:verysecret@127.0.0.1:99999"}, "Port"),
         ("https://127.0.0.1:9/v1", {"SSL_CERT_FILE": "missing.pem"}, "SSL_CERT_FILE"),
         ("https://127.0.0.1:9/v1", {"SSL_CERT_FILE": "pool.jsonl"}, "SSL_CERT_FILE"),
     ],

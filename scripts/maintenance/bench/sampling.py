@@ -2,11 +2,10 @@
 
 For probing, `hardgrpo.sampling.engines.generate` (batches of similar length, each prompt computed
 once, finished rows leave the batch) is compared with `model.generate` on padded batches of the same
-size, whose prompts are not sorted by length. For evaluation there are two comparisons: one engine
-that samples the base model and its adapters, with one call of `engines.generate` in which the base
-model alone samples the same number of completions; and one process of evaluate.py for all
-checkpoints, with a process for each checkpoint. The adapters are untrained and do not change the
-model.
+size, whose prompts are not sorted by length. For evaluation, one engine that samples the base model
+and its adapters is compared with one call of `engines.generate`, in which the base model alone
+samples as many completions; and one process of evaluate.py for all checkpoints is compared with
+separate processes, one for each checkpoint. The adapters are untrained and do not change the model.
 """
 
 import benchmarks

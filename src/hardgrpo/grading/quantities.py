@@ -360,8 +360,8 @@ NOT_UNITS = re.compile(
 
 
 def is_unit(text: str) -> bool:
-    r"""Whether a text after a value, such as the content of '\text{}', is a unit or words that do
-    not change the value."""
+    r"""Whether a text after a value, such as the content of '\text{}', consists of units and words,
+    none of which is in NOT_UNITS. Words such as 'million' are allowed."""
     return UNITS.fullmatch(text) is not None and not any(
         map(NOT_UNITS.fullmatch, re.findall(r"[^\W\d_]+", text))
     )

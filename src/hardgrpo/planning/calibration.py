@@ -161,12 +161,14 @@ def calibrate(finished_jobs: list[FinishedJob], gpu: str) -> Calibration:
 
 
 def _ratios(finished_job: FinishedJob, gpu: str) -> dict[str, float]:
-    """The values of one job over which `calibrate` takes medians; {} if the job is not
-    comparable."""
+    """The values of one job over which `calibrate` takes medians; {} if the job is not comparable
+    or, by its configuration, has no work."""
     job, gpu = finished_job.job, finished_job.gpu or gpu
     if not finished_job.is_comparable:
         return {}
     estimate = durations.estimate(job, gpu)
+    if estimate.seconds <= estimate.start_seconds:
+        return {}
     # a small model's whole job may take less time than the cost model assumes for the start
     work = max(0.0, finished_job.seconds - estimate.start_seconds)
     if not finished_job.tokens:  # pretraining

@@ -306,7 +306,7 @@ def model_shape(name: str, model: dict, data: str, results: str = "results") -> 
         return {name: source[name] for name in size_keys} | {"vocabulary": 128, "tied": True}
     path = _below(results, paths.model_folder(name)) / "config.json"
     if not path.exists() and source["kind"] == "folder":
-        path = Path(data) / source["path"] / "config.json"
+        path = Path(data) / Path(source["path"]).expanduser() / "config.json"
     return memory.shape_of(files.read_json(path)) if path.exists() else None
 
 

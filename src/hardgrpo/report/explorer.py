@@ -93,11 +93,11 @@ def read_rows(path: str, last_step_only: bool) -> pd.DataFrame:
     source = paths.completions(path)
     kinds = {"step": int, "id": (str, int), "decoding": str, "sample": int, "completion": str}
     texts = {}
-    for line, row in enumerate(files.read_jsonl(source, kinds, errors="surrogateescape"), start=1):
+    for line, row in files.parse_jsonl(files.read_text(source, "surrogateescape"), source, kinds):
         key = (row["step"], str(row["id"]), row["decoding"], row["sample"])
         if key in texts:
             raise UserError(
-                f"{source}: row {line}: {_describe_key(key)} is in the file twice; {REMEDY}"
+                f"{source}: line {line}: {_describe_key(key)} is in the file twice; {REMEDY}"
             )
         texts[key] = row["completion"]
     keys = list(graded[evaluations.KEY_COLUMNS].itertuples(index=False, name=None))

@@ -259,7 +259,7 @@ TABLES = {
     "compared": Table("compared", ["compared"], "Published numbers and the same quantities in this study."),
     "differences": Table("gains", ["differences"], "Differences between policies after training, paired by problem and seed, percentage points (pp)."),
     "graders": Table("parts", ["decomposition"],
-        r"Gains that differ between strict and lenient grading, and their parts, percentage points (pp); \emph{task} is the grading that gave the rewards in training. The truncated share and the mean length are shown before and after training."),
+        r"Gains that differ between strict and lenient grading, and their parts, percentage points (pp). In column \emph{grading}, \emph{task} is the task's own grading, which gave the rewards in training. The truncated share and the mean length are shown before and after training."),
     "tier_parts": Table("parts", ["decomposition"], "Every gain split into finishing and correctness, within each tier of the test problem, percentage points (pp)."),
     "single_samples": Table("gains", ["mcnemar"], "McNemar's exact test with one completion per problem: problems that only the run of the row solves, and problems that only the run of the comparison solves."),
     "weaker_signal": Table("training", ["gains", "learnable"], "Gain and learnable share of the tasks or models that the study names as having the weaker learning signal.", design=True),

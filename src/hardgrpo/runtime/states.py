@@ -311,7 +311,8 @@ def _ask_to_stop(state: Path, holder: str) -> None:
     remedy = "stop it by hand and run again"
     if holder_fields is None:
         raise UserError(
-            f"{state}: the lock is held by '{holder}', which names no process that could be stopped; {remedy}"
+            f"{state}: the lock is held, but its text '{holder}' names no process; find the process that has the lock open"
+            f" (fuser -v {state / 'lock'}), {remedy}"
         )
     if holder_fields["node"] == os.uname().nodename:
         try:
@@ -336,7 +337,7 @@ def _ask_to_stop(state: Path, holder: str) -> None:
         )
     if problem := _is_foreign(holder_fields["job"]):
         raise UserError(
-            f"{state}: the lock names {holder}, but {problem}; nothing was stopped: {remedy}"
+            f"{state}: the lock names {holder}, but {problem}; nothing was stopped: find the process that trains this run, {remedy}"
         )
     command = ["scancel", "--signal=TERM", holder_fields["job"]]
     try:

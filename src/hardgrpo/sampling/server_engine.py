@@ -347,6 +347,12 @@ class Sampler:
         self.stored |= completions
         self.usage += usage
 
+    def _store_unanswered(self, request: Request, samples: int) -> None:
+        """Count a request that was sent but not answered. A hosted service may ask money for it, so
+        its largest usage is assumed if the address has a price."""
+        if self.address.price:
+            self._store({}, self._maximum_usage(request, samples))
+
     def _report(self, problem: str) -> None:
         """Print a problem with the server, unless it has been printed before. The text before "("
         identifies the problem."""
@@ -509,12 +515,15 @@ class Sampler:
                     if failure.status == 429 and self.answers_received > answers_before:
                         tries, answers_before = 0, self.answers_received
                 except TimeoutError:
+                    self._store_unanswered(request, samples)
                     problem, most_tries = f"no answer within {self.address.timeout:g} s", MOST_TRIES
                     if self.answers_received > answers_before:
                         problem += (
                             "; for a server that answers few requests at a time, lower concurrency"
                         )
                 except openai.APIConnectionError as error:
+                    if isinstance(error.__cause__, (httpx2.ReadError, httpx2.RemoteProtocolError)):
+                        self._store_unanswered(request, samples)
                     problem = (
                         f"no connection ({connection_problem(error)}{proxy_note(self.address.url)})"
                     )
@@ -661,7 +670,9 @@ def open_client(address: Address) -> openai.AsyncOpenAI:
     )
     timeout = httpx2.Timeout(None, connect=CONNECT_SECONDS)
     try:
-        _ = urllib.parse.urlsplit(address.url).port  # raises a ValueError for a wrong port
+        proxies = urllib.request.getproxies()
+        for url in (address.url, *(proxies.get(name, "") for name in ("http", "https", "all"))):
+            _ = urllib.parse.urlsplit(url).port  # raises a ValueError for a wrong port
         return openai.AsyncOpenAI(
             api_key=secret or "none",
             base_url=address.url,

@@ -40,9 +40,8 @@ class SkipSelector(Strict):
     """As for dynamic."""
 
     explore: Share | None = None
-    """Initial probability of sampling a prompt whose last group was all right or all wrong. After n
-    such groups in a row, the prompt is sampled with the n-th power of this probability. The default
-    is 0.5."""
+    """Initial value of a probability p. A prompt whose last n groups were all of the same kind (all
+    right, or all wrong) is sampled with probability p^n. The default is 0.5."""
 
     step: Share | None = None
     """Change of the probability `explore` after each sampling step, from the second epoch on. The
@@ -155,6 +154,8 @@ class Adapter(Strict):
 
 
 class ImportanceCorrection(Strict):
+    """Corrects the loss by the ratio of the trainer's probability to vLLM's probability."""
+
     mode: Literal["token_truncate", "token_mask", "sequence_truncate", "sequence_mask"]
     """token: each token has a ratio of its own. sequence: all tokens have the ratio of the whole
     sequence. truncate: a ratio above the limit becomes the limit. mask: a ratio above the limit

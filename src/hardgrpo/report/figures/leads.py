@@ -70,7 +70,7 @@ def draw_points(frame: pd.DataFrame):
 def draw_slopes(slopes: pd.DataFrame):
     """A panel for each model, task and predictor, a row for each arm with which `hard` is
     compared."""
-    slopes = slopes.fillna({"model": OTHER_MODELS})  # empty if the points are models
+    slopes = slopes.fillna({"model": OTHER_MODELS})  # a regression over models
     models = slopes.model.nunique()
     groups = plotting.groups(slopes, ["model", "task", "predictor"])
     names = [list(dict.fromkeys(group.minus_arm)) for _, group in groups]
