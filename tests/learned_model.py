@@ -28,7 +28,16 @@ def one_task(config: dict) -> None:
     task["source"].update(length=[1, 2], train=60, test=40)
     task["probe"].update(samples=6)
     source = config["models"]["tiny"]["source"]
-    source.update(steps=300, layers=2, seed=0, batch_size=64)
+    source.update(
+        steps=300,
+        hidden_size=64,
+        intermediate_size=192,
+        heads=4,
+        key_value_heads=4,
+        layers=2,
+        seed=0,
+        batch_size=64,
+    )
     changes = {"length": [1, 2], "slip": dict.fromkeys("+-*/", 0.15)}
     source["demonstrations"] = {"arithmetic": source["demonstrations"]["arithmetic"] | changes}
     source["demonstrations"]["arithmetic"]["share"] = {"first": 1.0, "last": 1.0}

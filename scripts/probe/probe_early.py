@@ -61,7 +61,8 @@ def main() -> None:
     parser.add_argument("--output", required=True)
     args = parser.parse_args()
 
-    if args.samples < 1 or not 0.5 < args.confidence <= 1 or (args.batch or 1) < 1:
+    is_batch_wrong = args.batch is not None and args.batch < 1
+    if args.samples < 1 or not 0.5 < args.confidence <= 1 or is_batch_wrong:
         raise errors.UserError(
             "expected --samples and --batch of at least 1, and --confidence above 0.5 and at most 1; correct the command"
         )

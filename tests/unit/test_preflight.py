@@ -255,11 +255,7 @@ def environment(monkeypatch):
 
 def test_fewer_granted_than_requested_gpus_are_an_error(environment):
     environment(CUDA_VISIBLE_DEVICES="0,1")
-    assert (
-        environments.granted_gpus(2) == 2
-        and environments.granted_gpus(1) == 1
-        and environments.granted_gpus(0) == 0
-    )
+    assert environments.granted_gpus(2) == 2 and environments.granted_gpus(1) == 1
     with pytest.raises(
         UserError,
         match=r"GPUs requested: 4, granted: 2 \(CUDA_VISIBLE_DEVICES is '0,1'\); check partition",
@@ -270,6 +266,12 @@ def test_fewer_granted_than_requested_gpus_are_an_error(environment):
         environments.granted_gpus(1)
     environment()
     assert environments.granted_gpus(4) == 4, "without a scheduler, check_gpus checks the machine"
+
+
+@pytest.mark.parametrize("visible", [{}, {"CUDA_VISIBLE_DEVICES": "0,1"}])
+def test_a_program_that_requests_no_gpu_sees_none(environment, visible):
+    environment(**visible)
+    assert environments.granted_gpus(0) == 0 and os.environ["CUDA_VISIBLE_DEVICES"] == ""
 
 
 @pytest.mark.parametrize(

@@ -206,6 +206,13 @@ def program(folder, *options) -> list[str]:
     ]  # fmt: skip
 
 
+def test_a_batch_of_no_completion_is_refused(tmp_path):
+    done = subprocess.run(
+        program(tmp_path, "--batch", "0"), cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1 and done.stderr.startswith("error: expected --samples and --batch")
+
+
 def test_the_description_of_a_subset_states_the_confidence(tmp_path):
     rng = np.random.default_rng(0)
     outcomes = rng.random((100, 8)) < rng.random((100, 1))

@@ -134,6 +134,7 @@ def test_settings_that_name_kernels_of_a_hub_are_refused(tmp_path, key, value, d
         {"use_kernels": True},
         {"kernel_config": {"RMSNorm": "evil/kernel"}},
         {"_kernels": ["evil/kernel"]},
+        {"_kernels": [["evil/kernel"]]},
     ],
 )
 def test_settings_that_ask_for_kernels_are_refused(tmp_path, setting):

@@ -34,7 +34,7 @@ def run(options) -> list[dict]:
     demo_spec, _ = from_demo(
         "results/training/*/*/mini/hard/seed*/spec.yaml", f"{folder}/manifest.json"
     )
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    os.environ["OMP_NUM_THREADS"] = "1"
     from hardgrpo.sampling import engines
 
     import torch

@@ -147,13 +147,14 @@ def granted_gpus(requested: int) -> int:
     """The number of GPUs to compute on: as many as requested, or 0 in a rehearsal. Raise a
     `UserError` if the scheduler granted fewer.
 
-    Call this function before heavy imports: in a rehearsal, the function hides the GPUs from CUDA.
+    Call this function before CUDA starts: if the CPU does the work, the function hides all GPUs.
     """
     if requested < 0:
         raise UserError(f"--gpus is {requested}, expected at least 0; correct the command")
     rehearsal = os.environ.get(REHEARSAL, "")
     if not requested or rehearsal == "checked":  # the parent process has checked the GPUs
-        return 0 if rehearsal else requested
+        os.environ["CUDA_VISIBLE_DEVICES"] = ""
+        return 0
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     granted = None if visible is None else visible_gpus(visible)
     if granted is None and rehearsal:
