@@ -47,6 +47,10 @@ def test_generated_parts_are_what_the_program_writes(name, written):
     )
 
 
+def test_captions_on_pages_have_no_commands_of_latex(written):
+    assert "\\" not in written["docs/tables.csv"]
+
+
 @pytest.mark.slow
 def test_the_program_updates_a_page_with_outdated_numbers(tmp_path):
     for name in (

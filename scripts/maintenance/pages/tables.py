@@ -79,6 +79,8 @@ def listed(names) -> str:
 
 
 def plain(latex: str) -> str:
-    """A caption without LaTeX's commands."""
-    text = re.sub(r"\\emph\{([^}]*)\}", r"*\1*", re.sub(r" HE is~.*", "", latex))
-    return text.replace(r"\,\%", " %").replace(r"\%", "%").replace("$", "")
+    """A caption in Markdown, without citations."""
+    text = re.sub(r"~?\\cite\{[^}]*\}", "", latex).replace("et al..", "et al.")
+    text = re.sub(r"\\emph\{([^}]*)\}", r"*\1*", text)
+    text = re.sub(r"\\texttt\{([^}]*)\}", r"`\1`", text)
+    return text.replace(r"\,\%", " %").replace(r"\%", "%").replace(r"\_", "_").replace("$", "")
