@@ -1,8 +1,9 @@
 """A study under faults. After each fault, a plain rerun either ends with the files of an
 undisturbed run, or stops with one line that names the damaged file or a folder that contains the
 file. After a kill, Snakemake may first ask for --unlock. A damaged file that no job reads may stay,
-if a program that reads it would stop with an error. `make chaos` draws 200 faults. `make test`
-repeats one of the faults that once made a study fail; .ci/run repeats one of each such kind."""
+if a program that reads it would stop with an error. `make chaos` draws 200 faults, and
+repeats one fault of each kind that once made a study fail. `make test` repeats only one of the
+faults that once made a study fail."""
 
 import os
 import random
