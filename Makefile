@@ -27,7 +27,7 @@
 #                 ONLY=figures: one image). IMAGES=FOLDER keeps the base image's Debian and the archives from which Apptainer builds the images
 #
 # make audit      check the packages of envs/*.lock for known vulnerabilities; needs the internet
-# make locks      update envs/*.lock from the pins in envs/*.txt (UPGRADE=1: with newer versions of unpinned packages)
+# make locks      update envs/*.lock, except torch-cpu.lock, from the pins in envs/*.txt (UPGRADE=1: with newer versions of unpinned packages)
 
 PYTHON ?= python3
 CORES ?= all
@@ -143,7 +143,7 @@ moved = $(shell test "$$(dirname "$$(readlink $(1))")" = "$(or $(abspath $(ENVIR
 
 # $(call install,FOLDER,LOCK) installs the packages of a lock and verifies their checksums. Packages without a wheel are built with the
 # environment's own setuptools; with --use-pep517, all versions of pip (also before 23.1) build in the same way. pip_settings.py keeps only
-# those of the user's pip settings that say where packages come from.
+# those of the user's pip settings that affect downloads.
 pip = $(1)/bin/python -I src/hardgrpo/runtime/pip_settings.py install --quiet --no-deps --no-build-isolation
 install = { echo "packages of envs/$(2).lock"; $(pip) --use-pep517 --require-hashes -r envs/$(2).lock; } || { echo "error:\
  envs/$(2).lock was not installed, for the reason above; if the checksum of a file differs, run 'pip config list' to see where pip downloads files from"; exit 1; }

@@ -1,5 +1,5 @@
 # Make the paper over all committed studies, from committed tables (results/reference, docs) and the
-# configuration. No computed result is read.
+# configuration. Results that were computed in this clone are not read.
 
 
 localrules:

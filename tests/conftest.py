@@ -1,5 +1,5 @@
-"""Small worlds for tests: a copy of the project in a temporary folder, with a configuration so
-small that a study takes seconds."""
+"""Worlds for tests: copies of the project in temporary folders. `shrink` makes the configuration of
+a world so small that its study takes seconds."""
 
 import collections
 import contextlib

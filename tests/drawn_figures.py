@@ -34,8 +34,8 @@ def faults(figure) -> list[str]:
 
 
 def overlap(first_text: Text, first_box, second_text: Text, second_box) -> bool:
-    """Whether two texts overlap by more than a pixel. Slanted labels of one axis overlap if the
-    distance between their baselines is less than 0.8 of the font size."""
+    """Whether two texts overlap by more than a pixel. Texts with the same slant, such as labels of
+    one axis, overlap if the distance between their baselines is less than 0.8 of the font size."""
     slant = first_text.get_rotation() % 180
     if slant and slant % 90 and slant == second_text.get_rotation() % 180:
         distance = math.hypot(first_box.x1 - second_box.x1, first_box.y1 - second_box.y1)

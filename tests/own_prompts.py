@@ -113,4 +113,4 @@ def check_order(rows, rates, by="pass_rate"):
     assert len({row["id"] for row in rows}) == 10
     assert all(row[by] == rates[row["id"]] for row in rows)
     assert [row[by] for row in rows] == sorted(rates.values())[:10]
-    assert len(set(rates.values())) > 2, "fewer than three different pass rates"
+    assert len(set(rates.values())) > 2, "fewer than three different rates"

@@ -3,10 +3,10 @@
     python scripts/evaluation/prune_checkpoints.py --output pruned.json \\
         --checkpoints results/training/steady-seed0/arithmetic/mini/hard/seed0/checkpoints
 
-With keep_checkpoints: last, the workflow calls this program once every study has evaluated the run.
-The program itself does not check that the run was evaluated. The manifest.json of a pruned
-checkpoint is renamed to pruned.json and still lists the removed files. The run's own manifest does
-not change.
+With keep_checkpoints: last, the workflow calls this program after every study that contains the run
+has evaluated it. The program itself does not check that the run was evaluated. The manifest.json of
+a pruned checkpoint is renamed to pruned.json and still lists the removed files. The run's own
+manifest does not change.
 """
 
 from hardgrpo.runtime import errors, files, provenance

@@ -24,8 +24,8 @@ epoch; --rollouts is the number of rollouts behind each share. The output is a t
 epoch, correct, rollouts).
 
 With --repository, --commit and --names, the program compares the files with the checksums in
---lock, and adds an entry for each file that the lock does not list. --names gives the paths in the
-repository of --original, --questions and --scores, in this order.
+--lock, and adds an entry for each file that the lock does not list. --names gives the paths that
+the files of --original, --questions and --scores (in this order) have in the repository.
 """
 
 from hardgrpo.data import inputs, recorded_accuracies, trajectory_files

@@ -1,4 +1,4 @@
-"""Write the questions of a pool without answers, for policies that must not read labels.
+"""Write the questions of a pool, but not the answers, for policies that must not read labels.
 
     python scripts/inputs/remove_answers.py --problems results/tasks/swaps/train.jsonl \\
         --output results/tasks/swaps/questions.jsonl

@@ -14,6 +14,7 @@ While an image is built, pip uses this machine's settings for package indexes an
 does not contain these settings. The sections run as root in a chroot, which does not confine root:
 an account that can change files of --folder could become root of this machine. Therefore the
 program refuses a folder if another account owns, or can write to, the folder or a folder above it.
+Exception: other accounts may write to a folder above it that has the sticky bit, such as /tmp.
 """
 
 import repository_files

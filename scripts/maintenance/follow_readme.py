@@ -10,6 +10,7 @@ pip gets this machine's settings: the variables PIP_* and *_proxy, and the files
 absolute paths these variables name. The commands run as root in a chroot, which does not confine
 root: an account that can change files of --root could become root of this machine. Therefore the
 program refuses a folder if another account owns, or can write to, the folder or a folder above it.
+Exception: other accounts may write to a folder above it that has the sticky bit, such as /tmp.
 """
 
 import repository_files

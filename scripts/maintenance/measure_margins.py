@@ -9,8 +9,8 @@ minus that of the second most probable result. Greedy decoding usually takes the
 result, so a small change of the probabilities changes the greedy result if the margin is small.
 
 Runs whose base model is not in results/models are left out. The last checkpoint of a run is
-measured if it is in results/training. The program replaces the study's rows of --output: for the
-base models (no policy) and for the runs of each arm, one row for each operation.
+measured if it is in results/training. The program replaces the study's rows of --output: for each
+model, the base models (no policy) and the runs of each arm get one row for each operation.
 """
 
 from hardgrpo.data import generated, tasks

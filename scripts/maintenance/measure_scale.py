@@ -5,8 +5,8 @@
 
 The program plans study `paper` in a copy of a commit's files, with the smallest number of seeds
 that gives at least the given number of runs. A new row replaces the row of --output with the same
-label and number of runs; the remaining rows are kept. Other processes raise the processor time, but
-less than the elapsed time. The memory is the peak of a single process.
+label and number of runs; the remaining rows are kept. Other processes on the machine raise the
+processor time less than they raise the elapsed time. The memory is the peak of a single process.
 """
 
 import benchmarks

@@ -1,7 +1,7 @@
 """Simulate studies with known effects to measure the coverage of intervals and the level of tests,
 and to compare methods.
 
-    python scripts/maintenance/simulate_coverage.py                    # 1,000 studies for each task, test and number of seeds: about three minutes on one core
+    python scripts/maintenance/simulate_coverage.py                    # 1,000 studies for each task, test task and number of seeds: about three minutes on one core
     python scripts/maintenance/simulate_coverage.py --estimate mini    # first estimate docs/variance_components.csv from a finished study
     python scripts/maintenance/simulate_coverage.py --draw             # draw the existing tables, simulate nothing
 
@@ -110,7 +110,8 @@ def intervals(
     `values` are the means of `grades` (R, S, N, m) over samples, minus the means of
     `reference_grades`. `noise` is the variance from sampling noise that seeds share
     (statistics.shared_noise). `base_noise` is what this variance would be if completions had
-    independent random numbers (statistics.independent_base_noise).
+    independent random numbers and all seeds shared one base model
+    (statistics.independent_base_noise).
     """
     replications, seeds, problems = values.shape
     components = statistics.components(values)
@@ -237,10 +238,10 @@ def levels(
 
     Paired tests: all policies have the same expected accuracy for new problems and seeds, but their
     accuracies differ by problem and seed. There is a row for a single comparison, and rows for at
-    least one rejection among all comparisons, with and without Holm's correction. McNemar's tests,
-    which have no row without the correction, compare two runs of the same seed by one completion
-    per problem, as for greedy accuracy. The hypothesis of McNemar's test is about two runs, so
-    these simulations have no variance over replicates.
+    least one rejection among all comparisons, with and without Holm's correction. McNemar's tests
+    have no row "not corrected". They compare two runs of the same seed by one completion per
+    problem, as for greedy accuracy. The hypothesis of McNemar's test is about two runs, so these
+    simulations have no variance over replicates.
     """
     rows = []
     for row in components.itertuples():
@@ -479,7 +480,7 @@ def main() -> None:
         "--studies",
         type=int,
         default=1000,
-        help="number of simulated studies for each task, test and number of seeds (default: %(default)s)",
+        help="number of simulated studies for each task, test task and number of seeds (default: %(default)s)",
     )
     parser.add_argument(
         "--draw", action="store_true", help="draw the existing tables, simulate nothing"

@@ -94,9 +94,9 @@ def main() -> None:
 
 def resolve(uv: str, name: str, previous_entries: Entries, agreed_entries: Entries) -> Entries:
     """The entries of an environment, resolved by uv from its pins. uv prefers the versions in
-    `previous_entries`, the entries of the lock before this run. uv must take the versions in
-    `agreed_entries`, the entries of the locks made before this lock in this run, except of packages
-    that the environment's own file pins. Raise a `UserError` if uv fails."""
+    `previous_entries`, the entries of cuda.lock and of the environment's existing lock. uv must
+    take the versions in `agreed_entries`, the entries of the locks that ORDER lists for this lock,
+    except of packages that the environment's own file pins. Raise a `UserError` if uv fails."""
     with tempfile.TemporaryDirectory() as folder:
         for path in (ROOT / "envs").glob("*.txt"):
             shutil.copy(path, folder)

@@ -80,7 +80,7 @@ def main() -> None:
     parser.add_argument(
         "--figures",
         type=Path,
-        help="copy the figures of the pages from this folder, which has a folder for each study (for example paper), and draw which_prompts.png",
+        help="copy the figures of the pages from this folder (for example paper/), which has a folder for each study, and draw which_prompts.png",
     )
     args = parser.parse_args()
     for folder in committed_folders(args.root):

@@ -44,7 +44,7 @@ def main() -> None:
 
     paper = args.text.parent
     folder = paper / args.material
-    # includes all files of this folder that TeX reads
+    # These patterns match every file of the folder that TeX reads.
     for path in (*folder.rglob("*.tex"), *folder.rglob("*.pdf")):
         seals.check(path)
     with tempfile.TemporaryDirectory() as build:
@@ -97,7 +97,7 @@ def main() -> None:
         for flaw in flaws:
             print(f"warning: {flaw}")
         print(f"{args.output}: {len(flaws)} warnings")
-        # Sizes were set for the fonts of pdfTeX, which tectonic does not use.
+        # Figures, tables and lines were sized for the fonts of pdfTeX; tectonic uses other fonts.
         oversized = list(filter(is_oversized, flaws)) if command[0] == "latexmk" else []
         if oversized:
             raise errors.UserError(

@@ -137,8 +137,8 @@ def show_gains(
 
 
 def show_trajectories(path: str | Path) -> None:
-    """Show the outcomes of groups over the later epochs of recorded training runs, if the study has
-    such runs."""
+    """Show the outcomes of groups of recorded training runs, if the study has such runs: in the
+    later epochs, those by which no policy chooses."""
     numbers = [column for name in ("mixed", "all_right", "all_wrong") for column in interval(name)]
     rows = files.read_rows(
         path, {"model": str, "policy": str, "stretch": str} | dict.fromkeys(numbers, float)
@@ -148,7 +148,7 @@ def show_trajectories(path: str | Path) -> None:
         return
     header = f"{'model':<34}{'policy':<16}{'learnable':<20}{'all right':<20}{'all wrong':<20}"
     show(
-        "\nGroups over the later epochs of a recorded training run, per cent, with 95 % intervals for new prompts in this run\n"
+        "\nGroups in the later epochs (by which no policy chooses) of a recorded training run, per cent, with 95 % intervals for new prompts in this run\n"
     )
     show(header + "\n" + "-" * len(header))
     for row in rows:

@@ -1,13 +1,13 @@
-"""Check every claim of the paper against the committed tables, and write the paper's numbers as
-LaTeX macros.
+"""Check the conditions of the paper's sentences against the committed tables, and write the paper's
+numbers as LaTeX macros.
 
     python scripts/paper/write_findings.py --text paper/main.tex --findings paper/findings.yaml \\
         --design '{...}' --output paper/findings/numbers.tex --examples paper/findings/examples.tex
 
 The program reads the tables that paper/findings.yaml names (results/reference/STUDY/TABLE.csv and
-docs/TABLE.csv), and writes nothing if a table contradicts a claim. A CSV file beside the output,
-such as numbers.csv, lists the file, lines and column of each macro. --design holds the entries of
-the configuration that the paper describes, as JSON.
+docs/TABLE.csv), and writes nothing if a table does not fulfil a condition. A CSV file beside the
+output, such as numbers.csv, lists the file, lines and column of each macro. --design holds the
+entries of the configuration that the paper describes, as JSON.
 """
 
 from hardgrpo.runtime import files, warm
@@ -22,7 +22,7 @@ def main() -> None:
     )
     parser.add_argument("--text", required=True, help="the paper's text, in LaTeX")
     parser.add_argument(
-        "--findings", required=True, help="YAML file with the numbers and the claims' conditions"
+        "--findings", required=True, help="YAML file with the numbers and the sentences' conditions"
     )
     parser.add_argument("--design", required=True, type=files.as_object)
     parser.add_argument("--root", default=".", help="folder of results/reference and docs")

@@ -5,6 +5,8 @@ and judged by the later epochs.
         --chosen-from 3 --difficulty results/difficulty/M/P.csv \\
         --later results/trajectories/M/P.csv
 
+M is the name of the model, P the name of its prompts (`source.prompts` in the configuration).
+
 The trajectory is a CSV file (id, epoch, correct, rollouts), optionally gzipped. A prompt's pass
 rate is the share of correct rollouts in the prompt's first epochs. No row of the trajectory counts
 in both outputs.
@@ -57,7 +59,7 @@ def main() -> None:
     mean = sum(row["pass_rate"] for row in rows) / len(rows)
     unsolved = sum(row["correct"] == 0 for row in rows)
     print(
-        f"{args.difficulty}: {len(rows)} prompts, mean pass rate {mean:.3f} in the first {args.chosen_from} epochs, {unsolved} never solved"
+        f"{args.difficulty}: {len(rows)} prompts; in the first {args.chosen_from} epochs, mean pass rate {mean:.3f}, {unsolved} never solved"
     )
     print(f"{args.later}: {sum(map(len, later.values()))} rows of later epochs")
 

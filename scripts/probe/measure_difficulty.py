@@ -98,9 +98,8 @@ def main() -> None:
     for problem in problems:
         row, undecided_of_problem = measure_problem(problem, by_problem[problem["id"]], args)
         rows.append(row)
-        # A completion is undecided if its grading exceeds the time limit, after most of a minute.
-        # With a check after each problem, the program ends as soon as too many completions are
-        # undecided.
+        # Grading an undecided completion takes most of a minute, until the time limit ends it. The
+        # check after each problem ends the program as soon as too many completions are undecided.
         undecided += undecided_of_problem
         graders.check_decided(undecided, total, ", ".join(args.completions))
     plain_rows = rows

@@ -56,7 +56,7 @@ def main() -> None:
     parser.add_argument(
         "--batch",
         type=int,
-        help="completions per batch (default: a 64th of all completions, at least 16 and at most 256)",
+        help="largest number of completions in a batch (default: a 64th of all completions, at least 16 and at most 256)",
     )
     parser.add_argument("--output", required=True)
     args = parser.parse_args()
@@ -138,8 +138,8 @@ def main() -> None:
                     tokens += sum(completion.tokens for completion in completions)
     drawn = sum(map(len, samples_by_problem))
     print(
-        f"{args.output}: stopped after {drawn} of {full} completions ({drawn / full:.1%}), in batches of {batch_size}; {resumed} of the {drawn} are from an"
-        f" earlier run; {folder} keeps all completions for a probe of another subset",
+        f"{args.output}: stopped after {drawn} of {full} completions ({drawn / full:.1%}), in batches of at most {batch_size}; {resumed} of the {drawn} are from an"
+        f" earlier run; {folder} keeps all completions for a probe that decides another subset",
         flush=True,
     )
     files.write_jsonl(args.output, (row for rows in samples_by_problem for row in rows))

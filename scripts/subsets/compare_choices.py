@@ -150,10 +150,10 @@ def read_problems(path: str) -> list[dict]:
 def grade_recording(
     path: str, grader: str, recorded: list[dict], problems: list[dict]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Grade the completions of `problems` in a recording of the problems `recorded`. Return two arrays of the shape (prompts,
-    completions): `right` is 1 for right completions, and two completions of a prompt have equal
-    `codes` if their answers are equal. Raise a `UserError` if problems have different numbers of
-    completions, or fewer than 2."""
+    """Grade a recording's completions of `problems`, which are a part of `recorded`, all problems
+    of the recording. Return two arrays of the shape (prompts, completions): `right` is 1 for right
+    completions, and two completions of a prompt have equal `codes` if their answers are equal.
+    Raise a `UserError` if problems have different numbers of completions, or fewer than 2."""
     by_problem = completions.read_recording(path, recorded)
     texts = [[sample["completion"] for sample in by_problem[problem["id"]]] for problem in problems]
     lines = {}

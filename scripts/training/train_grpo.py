@@ -102,7 +102,7 @@ def main() -> None:
         "--save-minutes",
         type=float,
         default=10,
-        help="least minutes between saves of the state, in case the program is killed without warning (default: %(default)s)",
+        help="least minutes after the last save until the state is also saved between scheduled checkpoints, in case the program is killed without warning (default: %(default)s)",
     )
     parser.add_argument(
         "--keep-finished",
@@ -125,8 +125,8 @@ def main() -> None:
     environments.use(*recipes.packages(spec.training), gpus=hardware.gpus)
     recipes.check_machine(spec.training, hardware)
     recipes.micro_batches(settings.texts_per_update(spec.training), hardware)
-    # Hide all GPUs except one before CUDA starts: the trainer would otherwise use every visible
-    # GPU, with a thread for each.
+    # Hide all GPUs except one before CUDA starts: the trainer of TRL would otherwise end with an
+    # error.
     if hardware.gpus == 1:
         os.environ["CUDA_VISIBLE_DEVICES"] = os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[
             0

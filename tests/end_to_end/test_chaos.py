@@ -1,8 +1,8 @@
 """A study under faults. After each fault, a plain rerun either ends with the files of an
 undisturbed run, or stops with one line that names the damaged file or a folder that contains the
 file. After a kill, Snakemake may first ask for --unlock. A damaged file that no job reads may stay,
-if a program that reads it would stop with an error. `make chaos` draws 200 faults. `make test`
-and .ci/run repeat one of the faults that once made a study fail."""
+if a program that reads it would stop with an error. `make chaos` draws 200 faults, and
+repeats one fault of each kind that once made a study fail. `make test` repeats one of these."""
 
 import os
 import random

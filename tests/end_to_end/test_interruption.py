@@ -99,7 +99,7 @@ def test_half_written_checkpoints_are_recognised_and_thrown_away(run):
 def test_a_second_process_on_the_same_run_is_refused(run):
     first = start(run, "locked", env=WITHOUT_SERVER)
     wait_for(lambda: states(run, "locked"), first)
-    first.send_signal(signal.SIGSTOP)  # the first process must still run when the second starts
+    first.send_signal(signal.SIGSTOP)  # so that it has not ended when the second process starts
     second = subprocess.run(command("locked"), cwd=run, capture_output=True, text=True, check=False)
     first.send_signal(signal.SIGCONT)
     assert second.returncode != 0
@@ -109,8 +109,8 @@ def test_a_second_process_on_the_same_run_is_refused(run):
 
 
 def count_reports(log: Path) -> int:
-    """The number of lines of a log that report how many updates are finished. All attempts of a run
-    write to one log."""
+    """The number of lines of a log in which an attempt reports, at its start, how many updates are
+    finished. All attempts of a run write to one log."""
     return len(re.findall(rf"seed0: \d+ of {UPDATES}", log.read_text())) if log.exists() else 0
 
 
@@ -118,7 +118,8 @@ def count_reports(log: Path) -> int:
 def test_a_training_stopped_by_signals_at_random_moments_writes_the_same_files(run, then_killed):
     """The test stops the training three times at random moments. SIGTERM is followed by a second
     SIGTERM (for example, one signal from Slurm and one from a user) or, with `then_killed`, by
-    SIGKILL while the training saves its state."""
+    SIGKILL soon after the training begins to save its state, or after 0.3 seconds without a save.
+    """
     rng, name = random.Random(then_killed), f"told{then_killed}"
     for _ in range(3):
         before, log = latest(run, name), run / f"{name}.log"

@@ -51,7 +51,8 @@ def rows(path: Path) -> list[dict]:
 @pytest.fixture(scope="module")
 def study(finished_world, tmp_path_factory):
     """The study of `finished_world` with POLICIES, one run with a reward that needs no labels, and
-    one run with that reward for half of its prompts. Tests must not change the study."""
+    one run with this reward for two of the three prompts of each update; these two prompts are not
+    in the subset. Tests must not change the study."""
     world = finished_world.copy(tmp_path_factory.mktemp("labels") / "world")
 
     def change(config):

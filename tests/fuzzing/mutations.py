@@ -50,7 +50,8 @@ NOTHING_TO_CHANGE = (
 
 
 def mutated(rng: random.Random, data: bytes, kind: str) -> bytes:
-    """A file after at most three changes. `kind` is jsonl, json, csv, yaml or binary."""
+    """A file after at most three changes. `kind` is jsonl, json, csv or yaml, or binary, which
+    originals.py adds to STRUCTURED."""
     for _ in range(rng.choice((1, 1, 1, 2, 3))):
         change = rng.choice(STRUCTURED[kind] if rng.random() < 0.65 else BYTES)
         with contextlib.suppress(*NOTHING_TO_CHANGE):
@@ -253,7 +254,7 @@ def _csv(rng, data):
 
 
 def _yaml(rng, data):
-    if b"*a" in data:  # an earlier change added BOMB, which is too large to change
+    if b"*a" in data:  # an earlier change added an alias (BOMB would be too large to change)
         return data
     return yaml.safe_dump(changed(rng, yaml.safe_load(data)), sort_keys=False).encode()
 

@@ -52,7 +52,8 @@ def limits(slurm):
 
 
 def submit_sleeping_jobs(slurm, count: int) -> list[str]:
-    """Submit `count` jobs of the same user, so that they occupy places in the queue."""
+    """Submit `count` jobs of the user who runs Snakemake, so that they occupy places in the
+    queue."""
     call = (
         "sbatch",
         "--parsable",

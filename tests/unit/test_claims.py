@@ -190,7 +190,7 @@ def test_a_claim_that_cannot_fail_is_not_supported():
 
 def test_the_p_value_of_a_claim_is_the_level_at_which_the_interval_reaches_the_boundary():
     """For an interval over seeds alone, p equals the p value of a t test. p is below 5 % exactly if
-    the interval excludes the boundary."""
+    the interval excludes the boundary: zero or, with a margin, the nearer end of the margin."""
     for values in np.random.default_rng(2).normal(0.5, 1, (20, 6)):
         interval = statistics.seeds_interval(values)
         row = {

@@ -236,8 +236,8 @@ def test_conditions_say_which_tasks_share_problems():
 
 
 def test_conditions_list_the_models_that_pretrain_a_base_for_each_seed():
-    """Results generalise to new base models if each seed pretrains its own base model. Otherwise
-    the results are about this model alone."""
+    """Results generalise to new base models if each seed pretrains its own base model. If all seeds
+    share one base model, the results are about this base model alone."""
     with_seed = lambda seed: (
         CONFIG
         | {

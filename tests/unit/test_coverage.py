@@ -138,8 +138,8 @@ def test_corrected_tests_keep_their_level():
 
 
 def test_a_small_simulation_distinguishes_intervals_that_cover_from_intervals_that_do_not():
-    """Only 150 studies are simulated, so the bounds are wide: a bound for a wrong formula lies
-    between those for the reported formulas."""
+    """Only 150 studies are simulated, so the bounds are wide: the upper bound for the bootstrap
+    over seeds is above the lower bound for the reported formulas."""
     rows = pd.DataFrame(simulation.coverage(SWAPS, 150, seeds_tried=(5,), seed=3))
     of = lambda target, quantity, method: rows[
         (rows.target == target) & (rows.quantity == quantity) & (rows.method == method)

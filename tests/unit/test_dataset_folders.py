@@ -275,7 +275,7 @@ def test_a_parquet_file_of_a_usual_kind_is_read(folder, monkeypatch):
 
 @pytest.mark.slow
 def test_rows_that_each_have_a_column_of_their_own_are_refused(folder):
-    """The library would turn a file of a hundred kilobytes into ten million cells."""
+    """The library would turn a file of a hundred kilobytes into twelve million cells."""
     (folder / "mine.csv").unlink()
     rows = [{"question": "q", f"c{number}": 1} for number in range(3500)]
     (folder / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))

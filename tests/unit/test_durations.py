@@ -256,8 +256,9 @@ def test_jobs_that_the_configuration_no_longer_has_are_left_out(tmp_path):
 
 
 def test_a_job_without_work_by_the_configuration_is_left_out(tmp_path):
-    """The second job of a run in two rounds writes no scheduled checkpoint if the recipe has only
-    one. So the evaluation has nothing to evaluate."""
+    """Each job of a run in two rounds trains for half of the recipe's updates. If the recipe
+    schedules a checkpoint only after its last update, the second job writes no scheduled
+    checkpoint, so the evaluation has nothing to evaluate."""
     config = copy.deepcopy(CONFIG)
     recipe = config["recipes"]["mini_rounds"]
     recipe["checkpoint_every"] = recipe["updates"]

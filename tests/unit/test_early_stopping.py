@@ -1,5 +1,6 @@
-"""Early-stopped probing gives exactly the subset of full probing, with hardly more samples than the
-smallest set of samples that determines the subset."""
+"""With a confidence of 1, early-stopped probing gives exactly the subset of full probing. With one
+sample per batch, the probe needs hardly more samples than the smallest set of samples that
+determines the subset."""
 
 import dataclasses
 import itertools

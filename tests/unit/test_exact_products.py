@@ -22,8 +22,7 @@ needs_avx2 = pytest.mark.skipif(not environments.has_avx2(), reason="no x86-64 w
 
 @pytest.fixture
 def exact():
-    """Replace torch's products in this process. Every process that loads a small float32 model on a
-    CPU does so."""
+    """Replace torch's products in this process, as every program with exact products does."""
     exact_products.install()
 
 

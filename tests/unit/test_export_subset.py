@@ -1,4 +1,5 @@
-"""The exported rows of a subset equal the rows of the file from which the pool was prepared; subsets of datasets are exported as prepared problems."""
+"""The exported rows of a subset equal the rows of the file from which the pool was prepared. If
+this file does not have the format of the output, prepared problems are exported."""
 
 import csv
 import gzip

@@ -1,8 +1,9 @@
 """Grades of the answers in grades/*.tsv, and properties that hold for every grade.
 
 numbers.tsv and expressions.tsv list answers by kind of spelling, peers.tsv lists grades by other
-graders (peers). Columns: graders, reference, answer, expected (1: correct). In peers.tsv, `expected`
-is the other grader's grade, and a row has a reason if this project's grade differs from it.
+graders (column `source`). Common columns: graders (of this project), reference, answer, expected
+(1: correct). In peers.tsv, `expected` is the grade by the other grader, and a row has a reason if
+this project's grade differs from `expected`.
 """
 
 import csv

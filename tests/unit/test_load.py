@@ -1,5 +1,5 @@
-"""Loading of the configuration: the catalogue, the user's files, entries that extend others, and
-the place of a mistake."""
+"""Loading of the configuration: the catalogue in config/, the user's files, entries that extend
+others, and the place of a mistake."""
 
 import json
 import shutil

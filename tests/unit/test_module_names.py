@@ -1,6 +1,6 @@
-"""Every name that code takes from a module of this project is defined in that module. Other tests
-do not execute the programs that need a GPU or vLLM, so they would not notice that such a program
-calls a function by an old name."""
+"""Every name that code takes from a module of this project is defined in that module. On a machine
+without a GPU or vLLM, other tests do not execute the programs that need them, and would not notice
+that such a program calls a function by an old name."""
 
 import ast
 from collections import Counter
@@ -67,7 +67,7 @@ def missing_names(tree: ast.Module) -> Iterator[str]:
             for alias in node.names:
                 if alias.name in DEFINED and (alias.asname or "." not in alias.name):
                     aliases[alias.asname or alias.name] = alias.name
-    # a name that is also a parameter or variable in the file is not checked in this file
+    # attributes of a module are not checked if a parameter or variable of the file has its name
     for node in ast.walk(tree):
         if isinstance(node, ast.arg):
             aliases.pop(node.arg, None)

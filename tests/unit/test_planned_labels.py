@@ -78,7 +78,7 @@ def test_a_plan_lists_the_largest_number_of_labels_of_each_arm():
     assert len(rows) == 36 and rows["swaps", "hard_2"] == rows["arithmetic", "half_by_small"] == 500
     assert rows["swaps", "agreement_lowest_2"] == 10 and rows["swaps", "random, mini_majority"] == 0
     assert rows["swaps", "agreement_lowest, mini_rest"] == 50, (
-        "majority rewards of the remaining prompts need no labels"
+        "prompts outside the subset get majority rewards, which need no labels"
     )
     plan_text = label_counts.format_lines(
         label_counts.planned_labels(ResolvedStudy.of(CONFIG, "mini_labels"))

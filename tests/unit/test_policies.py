@@ -1,4 +1,4 @@
-"""Properties of subset selection that hold for every pool."""
+"""Subset selection: properties that hold for every pool, examples, and errors."""
 
 import pytest
 from hypothesis import given

@@ -67,7 +67,7 @@ def test_means_over_the_classes_equal_the_means_of_the_pool_for_every_probe_size
     for name in ("mixed", "pass_rate", "never_solved"):
         assert np.nansum(behaviour["share"] * behaviour[name]) == pytest.approx(
             unprobed[name][0]
-        ), "the mean over the classes must equal the mean of the pool"
+        ), "the mean over c, the number of right completions, must equal the mean of the pool"
 
 
 def test_rules_choose_their_classes_in_order_and_split_ties_evenly():

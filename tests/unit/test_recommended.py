@@ -152,7 +152,7 @@ def test_the_page_recommends_policies_without_labels_and_with_all_labels(monkeyp
     ) in page
     assert (
         "with no label or a small labelled sample or the labels of the whole pool, `unsure`. `unsure` is better than a random choice in 2 of 2"
-        " cases, all with recipe `short`: leads of +4.0 (gain +25.0) and +6.0 (gain +25.0) points."
+        " cases; these 2 cases have recipe `short` and leads of +4.0 (gain +25.0) and +6.0 (gain +25.0) points."
         in recommended.short_finding(tmp_path, CONFIG)
     )
     assert page.count(". No way that needs a small labelled sample has been studied") == 1

@@ -101,8 +101,8 @@ def test_a_reference_policy_whose_layers_are_not_sharded_is_refused():
 
 
 def test_processes_of_runs_with_different_seeds_draw_different_numbers():
-    """Replicates of a study have the seeds 0, 1, 2. With accelerate's own seeds, seed + rank,
-    process 1 of seed 0 and process 0 of seed 1 would draw the same numbers."""
+    """The replicates of a study usually have consecutive seeds. With accelerate's own seeds, seed +
+    rank, process 1 of seed 0 and process 0 of seed 1 would draw the same numbers."""
     numbers = [
         processes.process_seed(*key) for key in itertools.product(range(10), range(8), (0, 1, 100))
     ]

@@ -1,5 +1,5 @@
-"""Files of the workflow are verified when they are read: a changed byte causes a one-line error,
-never a wrong result."""
+"""Files of the workflow are verified when they are read: a changed byte causes a one-line error or,
+in a probe's store, new sampling, but never a wrong result."""
 
 import os
 import sys
@@ -141,7 +141,7 @@ def test_seals_within_a_checkpoint_do_not_belong_to_the_checkpoint(tmp_path, mon
 def test_a_file_that_is_replaced_between_the_reads_of_file_and_seal_does_not_count_as_damaged(
     table, monkeypatch
 ):
-    # the writer has renamed the file, but has not written the seal yet
+    # at the second read of the seal, the writer has renamed the file, but not yet written its seal
     reads = iter([seals._expected_checksum(table), None])
     monkeypatch.setattr(seals, "_expected_checksum", lambda path: next(reads))
     table.write_bytes(b"gain\n2\n")

@@ -112,7 +112,8 @@ def test_a_file_that_a_policy_needs_or_cannot_use_is_reported(tmp_path, policy, 
 
 
 def test_a_first_round_with_unknown_values_is_kept_and_the_mean_is_unknown(tmp_path):
-    """After the training on a prompt, its entropy is unknown if no completion has an answer."""
+    """After the first round's training, a prompt's entropy is unknown if none of its completions
+    has an answer."""
     unknown = dict.fromkeys(policies.SIGNALS)
     rows = [{"id": f"p{n}"} | unknown | {"entropy": n / 10 if n else None} for n in range(10)]
     files.write_rows(tmp_path / "signals.csv", ["id", *policies.SIGNALS], rows)

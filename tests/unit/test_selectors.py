@@ -1,5 +1,5 @@
-"""Each selector draws prompts as its paper describes. The prompts are simulated: their pass rates
-are known. The seeds are fixed."""
+"""Each selector draws prompts as its docstring in `online_selectors.py` describes. The prompts are
+simulated: their pass rates are known. The seeds are fixed."""
 
 import json
 import random

@@ -351,7 +351,7 @@ def test_regression_on_two_predictors_by_hand():
     alone = statistics.r_squared(x[:, 1], y).estimate
     partial = statistics.partial_r_squared(y, x[:, 0], x[:, 1])
     assert 1 - joint == pytest.approx((1 - alone) * (1 - partial)), (
-        "the joint R^2 is that of x[:, 1] plus the share of the remainder that x[:, 0] explains"
+        "the joint R^2 is that of x[:, 1] plus the part of the remainder that x[:, 0] explains"
     )
     flat = statistics.coefficients(np.ones((6, 2)), y)
     assert all(np.isnan(slope.estimate) for slope, _ in flat) and np.isnan(

@@ -229,7 +229,8 @@ def test_a_run_that_is_evaluated_on_fewer_problems_than_the_base_model_is_refuse
 
 def test_gains_and_differences_by_hand(tmp_path):
     """Two seeds and four problems. Each row has columns for the intervals of targets A and B, for
-    the pooled variance, for the tests and for the detectable difference."""
+    the interval from the pooled variance and for the detectable difference. A row of a difference
+    also has p-values."""
     loaded_cells = cells(tmp_path)
     gained = {
         (row["policy"], row["recipe"]): row for row in gains_and_differences.gains(loaded_cells)

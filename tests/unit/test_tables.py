@@ -140,7 +140,7 @@ def test_the_table_of_lead_regressions_names_the_model_of_each_row():
     for models, expected in (
         (["a", "b"], ["a", "b"]),
         (["a", None], ["a", hard_leads.OTHER_MODELS]),
-        ([None], None),  # the points are models
+        ([None], None),  # each point of the regression is a base model
     ):
         rows = pd.DataFrame([row | {"model": model} for model in models])
         _, columns = training.lead_regressions(rows)

@@ -1,4 +1,5 @@
-"""An undecided grade is not right and is counted. A study with too many undecided grades stops."""
+"""A grade is undecided if Math-Verify gives no reply. An undecided grade is not right and is
+counted. A study with too many undecided grades stops."""
 
 import pytest
 

@@ -89,8 +89,8 @@ def test_the_committed_studies_have_an_arm_with_each_of_four_verdicts():
 
 
 def test_the_page_of_worth_and_the_table_of_choices_give_the_same_verdict():
-    """The page says "yes" only of arms that docs/which-prompts.csv calls better than a random
-    choice, and "worse than random" only of arms that this table calls worse."""
+    """Of the arms in docs/which-prompts.csv, the page says "yes" only of those that the table calls
+    better than a random choice, and "no, random is better" only of those that it calls worse."""
     cases = pd.read_csv(ROOT / "docs/which-prompts.csv")
     compared = 0
     for study in COMMITTED:

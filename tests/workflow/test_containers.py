@@ -176,7 +176,7 @@ def test_switching_to_containers_reruns_no_job(finished, stand_in, monkeypatch):
     assert finished.plan("--sdm", "apptainer") == {}
     every_reason = ["--rerun-triggers", "code", "input", "mtime", "params", "software-env"]
     assert finished.plan("--sdm", "apptainer", *every_reason)["train_grpo"] == 2, (
-        "if all rerun triggers are enabled (the profile enables fewer), a changed image must rerun both training jobs"
+        "if all rerun triggers are enabled (the profile enables fewer), the switch to images must rerun both training jobs"
     )
 
 

@@ -1,5 +1,5 @@
 """`make cluster` makes environments in a folder that several clones share. The locks of these tests
-name a package without code."""
+name only pip, setuptools and a package without code."""
 
 import concurrent.futures
 import hashlib
@@ -125,7 +125,7 @@ def test_clones_with_equal_locks_share_their_environments(tmp_path, wheels):
             done.stdout.count(f"packages of envs/{lock}.lock") for done in processes
         )
         assert installed_locks == (2 if lock in ("pip", "build") else 1), (
-            "the locks pip and build must be installed in .venv and in .venv-gpu"
+            "pip.lock and build.lock must be installed twice (.venv, .venv-gpu), other locks once"
         )
     assert (
         {path.name for path in shared.iterdir() if path.is_dir()}

@@ -107,7 +107,7 @@ def test_problems_are_pinned_by_content(tmp_path):
     renamed = [
         problem | {"id": f"other-{problem['id']}", "source": "elsewhere"} for problem in PROBLEMS
     ]
-    # this project assigns `id` and `source`, so the lock does not compare them
+    # the lock does not compare `id` and `source`
     assert check(renamed) == "as locked"
     with pytest.raises(UserError, match=r"gsm8k/train.*found 4 rows, expected 5.*--update-inputs"):
         check(PROBLEMS[:4])

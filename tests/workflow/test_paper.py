@@ -126,7 +126,7 @@ def test_no_number_is_typed_into_the_text():
         body,
     )
     assert set(NUMBER.findall(body)) <= {"95", "0", "1", "2", "10"}, (
-        "only the level of intervals and numbers in formulas may be typed"
+        "only the level of intervals, the temperature and numbers in formulas may be typed"
     )
     body = re.sub(r"\$[^$]*\$", "", body)
     assert set(NUMBER.findall(body)) <= {"95", "0", "1"}

@@ -15,7 +15,7 @@ from hardgrpo.runtime import code
 from hardgrpo.study import settings
 from hardgrpo.study.resolved import ResolvedStudy
 
-# figures of every study with runs on public or generated tasks
+# figures of every study that has runs and a test with several tiers
 FIGURES = {"accuracy", "parts", "difficulty", "pipeline", "tiers"}
 TRAINED = FIGURES | {"learnable", "groups", "lengths"}
 OF_STUDY = {  # {study: all its figures}
@@ -188,8 +188,8 @@ INPUTS = ("fetch_dataset", "fetch_model", "prepare_task")
 @pytest.mark.slow
 @pytest.mark.parametrize("study", ["paper", "base_wrong", "variants"])
 def test_target_inputs_makes_all_that_a_study_needs_from_the_internet(world, study):
-    """Inputs are made on the login node before any submission. They do not include computed files,
-    such as models that this project pretrains."""
+    """Inputs are made on the login node before any submission: downloads, and problems in the
+    format that the programs read. Models that this project pretrains are not inputs."""
     full_plan, plan = (
         world.plan(target, "--config", f"study={study}", profile="slurm")
         for target in ("all", "inputs")

@@ -155,8 +155,8 @@ def test_one_prompt_of_a_hundred_that_is_too_long_is_left_out_and_named(tmp_path
 def test_a_training_on_a_prompt_that_is_too_long_is_refused_before_its_first_update(
     tmp_path, untrained
 ):
-    """A random policy, or a policy that uses another model's probe, may choose a prompt that is too
-    long."""
+    """A subset that was chosen without a probe, or with another model's probe, may contain a prompt
+    that is too long."""
     files.write_jsonl(
         tmp_path / "P.jsonl",
         [

@@ -86,7 +86,7 @@ def test_a_training_run_is_summarised_from_its_file_to_its_page(followed):
         and all_epochs["hard"]["prompts"] == 5
     )
     assert shares(last_epochs["nearest_half"])[:4] == (0, 1, 0, 1) and summary(followed, 5) == {}, (
-        "each of the four later epochs must be a stretch"
+        "the later epochs must be divided into four stretches of one epoch each"
     )
     assert "nearest_half" in done.stdout and "paper/trajectories/verified.txt" in done.stdout
     paper = followed.folder / "paper/trajectories"
@@ -147,7 +147,7 @@ def test_the_real_run_has_the_expected_numbers(world):
     )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     all_epochs, last_epochs = summary(world), summary(world, 10)
-    expected = {  # {policy: (share of mixed groups, pass rate in the last stretch)}
+    expected = {  # {policy: (share of mixed groups, pass rate in the last tenth of later epochs)}
         "hard": (0.13, 0.03), "hard_solvable": (0.46, 0.14), "middle": (0.88, 0.41), "nearest_half": (0.88, 0.75),
         "easy": (0.19, 0.98), "all": (0.51, 0.46),
     }  # fmt: skip

@@ -1,5 +1,5 @@
 """`make ENVIRONMENTS=FOLDER` uses no environment that another account may have made. These tests
-install nothing."""
+download nothing, because their locks are empty."""
 
 import hashlib
 import os

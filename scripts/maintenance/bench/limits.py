@@ -7,7 +7,7 @@ per second of a copy within the device's memory, and operations per second of a 
 position, and for each token the keys and values of all earlier tokens. Sampling needs two
 operations per weight and token; a forward and backward pass needs six. The model is SmolLM2-135M if
 it has been fetched (`snakemake results/models/smollm2-135m/manifest.json`), otherwise the model of
-the miniature.
+option `--model`.
 """
 
 import benchmarks

@@ -66,7 +66,7 @@ def run(options) -> list[dict]:
 
 def seconds(folder: Path, *arguments: str) -> float:
     """Processor seconds of a call of Snakemake. Raise a `UserError` if a call with -n plans no job,
-    or a call without -n does not end with "Nothing to be done"."""
+    or a call without -n does not print "Nothing to be done"."""
     _, processor, output = benchmarks.run(snakemake(*arguments), folder)
     if ("Nothing to be done" in output) == ("-n" in arguments):
         expected_jobs = "jobs" if "-n" in arguments else "no jobs"

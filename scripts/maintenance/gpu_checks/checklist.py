@@ -41,8 +41,8 @@ SCORE_DIFFERENCE = 0.06
 FIRST_KL = 2e-3
 SCORING = ROOT / "scripts/maintenance/gpu_checks/scoring.py"
 # Environment of the training runs that a check kills or stops. The signal goes to the process that
-# the check starts, so this process must train, and not a fork of the process that has loaded torch
-# (hardgrpo.runtime.warm).
+# the check starts, so this process itself must train. With the server of hardgrpo.runtime.warm, a
+# fork of the server would train.
 WITHOUT_WARM = {warm.SOCKET: warm.OFF}
 KERNEL = """
 import torch, triton, triton.language as tl
@@ -264,7 +264,7 @@ def check_four_bits(bench: Workbench) -> dict:
 
 
 def check_evaluation(bench: Workbench) -> dict:
-    """Evaluation: one engine start for all adapters, one process for full-weight checkpoints"""
+    """Evaluation: one engine start for all adapters, one for each full-weight checkpoint"""
     run = bench.read_run("trained")
     rows = bench.evaluate("adapters", bench.setting.small, run.folder / "checkpoints", "--base")
     numbers = {
@@ -476,8 +476,8 @@ def kill_and_resume(
 
 def stop_run(bench: Workbench, name: str, model: str, recipe: dict, **options) -> dict:
     """Stop a run by SIGTERM, and return the seconds until the run ends and the number of saved
-    updates. Raise `Failed` if the run's state is not saved. Slurm would kill the run 30 s after
-    SIGTERM (KillWait)."""
+    updates. Raise `Failed` if the run has neither saved its state nor finished. Slurm would kill
+    the run 30 s after SIGTERM (KillWait)."""
     bench.clear(name)
     with bench.start(
         name, "train_grpo", *bench.training(name, model, recipe, **options), **WITHOUT_WARM

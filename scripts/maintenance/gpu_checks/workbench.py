@@ -453,8 +453,8 @@ def gpu_memory(quantity: str) -> list[float]:
 
 
 class PeakMemory:
-    """The peak memory of each GPU during the block. A thread calls nvidia-smi five times a
-    second."""
+    """The peak memory of each GPU during the block. A thread calls nvidia-smi, and waits 0.2
+    seconds after each call."""
 
     def __init__(self, gpus: int):
         self.has_gpus, self.ended = gpus > 0, threading.Event()
@@ -469,7 +469,8 @@ class PeakMemory:
 
     @property
     def gpus_used(self) -> int:
-        """The number of GPUs whose memory rose as by a process that computes on the GPU."""
+        """The number of GPUs whose memory rose by more than CONTEXT_GIB, as it does when a process
+        computes on the GPU."""
         rises = [peak - first for peak, first in zip(self.peak_gibs, self.first_gibs)]
         return sum(rise > CONTEXT_GIB for rise in rises)
 

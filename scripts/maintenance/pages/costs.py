@@ -1,5 +1,5 @@
 """The tables of docs/costs.md: what studies spent, throughput by the cost model beside published
-throughput, and estimates for a job of each kind."""
+throughput, and estimates for a probe, a training and a test."""
 
 from hardgrpo.planning import durations
 from hardgrpo.planning.durations import Job, ResolvedJob

@@ -1,5 +1,5 @@
-"""The tables of study `mini_rates` in docs/results.md, about the fall of greedy accuracy on
-arithmetic."""
+"""Tables and numbers about the fall of greedy accuracy on arithmetic, for the section on study
+`mini_rates` in docs/results.md."""
 
 from hardgrpo.analysis import statistics
 from hardgrpo.analysis.formats import change, change_interval

@@ -10,7 +10,7 @@ rule is applied, were summarised (commit d4a1dcc). The definition of a case was 
   way that several studies compare in the same case counts once, with the result of the study with
   the most replicates. Recipes that differ only in when they save checkpoints count as one recipe.
 - A way is better or worse in a case if p is below 5 % after Holm's correction over the ways of
-  choosing that the case compares.
+  choosing that the study compares in the case.
 - The ways that are open to a user depend on the labels that the user has before the choice: none,
   the labels of a small sample, or the labels of the whole pool. Of the open ways that were worse in
   no case and better in at least two cases, the rule recommends the way that was better in the most

@@ -436,8 +436,8 @@ def primary_rows(rows: pd.DataFrame, study: str, paper: str) -> pd.DataFrame:
 
 def p_corrected_over_tasks(rows: pd.DataFrame) -> str:
     """The p-values of a claim that has one row for each task, with Holm's correction over the
-    tasks. `p_holm` is corrected only over the tasks of one kind of base model, so each kind must have
-    one task."""
+    tasks. Each kind of base model must have only one task: `p_holm` is corrected over the tasks of
+    one kind, so with one task it is uncorrected."""
     corrected = statistics.holm(rows.p_holm.to_numpy())
     return ", ".join(f"{task} {p:.2g}" for task, p in zip(rows.task, corrected))
 

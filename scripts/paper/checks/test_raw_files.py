@@ -1,9 +1,9 @@
 """Checks of a study's summaries against its raw files (evaluations, completions, training logs),
 run by scripts/paper/verify.py.
 
-The checks read a sample of the evaluations and completions, drawn with the study's name as seed,
-all recorded completions of base models on the test of the task, and the training logs of each arm
-that has all its logs.
+The checks read a random sample of the evaluations and completions, with seeds that contain the
+study's name. They also read all recorded completions of each base model on the own test of each of
+its tasks, and the training logs of each arm that has all its logs.
 """
 
 from conftest import at, check, close, rows_of
@@ -26,7 +26,7 @@ from statistics import mean, variance
 import pytest
 from scipy import stats
 
-CELLS, FILES, COMPLETIONS = 8, 12, 200  # most cells, files, and rows of a file that are checked
+CELLS, FILES, COMPLETIONS = 8, 12, 200  # maximum numbers of checked cells, files and rows of a file
 
 
 def sample(arguments, items: list, count: int, key: str) -> list:
@@ -201,8 +201,8 @@ def test_grades_agree_with_the_completions(arguments, study, require_local_table
 
 
 def test_grades_agree_with_the_recordings(arguments, study, runs, require_local_tables):
-    """Recorded completions of the base models, graded again, get the grades of the evaluation
-    files."""
+    """Recorded completions of the base models, graded again, are right exactly where the evaluation
+    files say so."""
     recorded = {
         model: part["source"]["recordings"]
         for model, part in study.models.items()

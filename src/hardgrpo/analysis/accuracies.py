@@ -10,8 +10,8 @@ from hardgrpo.data import evaluations
 
 
 def accuracy(cells: list[Cell]) -> list[dict]:
-    """Accuracy by checkpoint. Step 0 is the base model, or the mean over base models, and has the
-    same accuracy for all arms with the same base models."""
+    """Accuracy by checkpoint. Step 0 is the base model, or the mean over the replicates of the base
+    model, and has the same accuracy for all arms with the same base models."""
     rows = []
     for cell in cells:
         for decoding in cell.decodings():

@@ -21,9 +21,9 @@ def compare(rows: list[dict], reference_rows: list[dict]) -> list[dict]:
     `reference_rows` (the same table of the reference). Gains are those at the last step, by the
     task's own grading.
 
-    Gains are shares (0 to 1), averaged over the `seeds` that both tables have. In a cell without a
-    common seed, the gains, the difference and its interval are nan. A single common seed gives no
-    interval.
+    Gains are differences of shares (-1 to 1), averaged over the `seeds` that both tables have. In a
+    cell without a common seed, the gains, the difference and its interval are nan. A single common
+    seed gives no interval.
     """
     gains, reference_gains = _gains(rows), _gains(reference_rows)
     return [

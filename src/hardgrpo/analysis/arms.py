@@ -20,7 +20,8 @@ def label(policy: str, recipe: str, first_recipe: str) -> str:
 
 
 def drop_labels(table: pd.DataFrame) -> pd.DataFrame:
-    """The table without the columns that `add_labels` adds. Files do not contain labels."""
+    """The table without the columns that `add_labels` adds. The CSV files of figures and tables do
+    not contain labels."""
     return table.drop(columns=["arm", "minus_arm"], errors="ignore")
 
 

@@ -68,8 +68,8 @@ class Cell:
         return self._rates(self.runs, step, column, decoding)
 
     def decomposition_rates(self, step: int) -> list[np.ndarray]:
-        """The arguments of `statistics.decompose`: for the base models and for the runs at a step,
-        the rates (S, N) of answered and of correct completions."""
+        """The arguments of `statistics.decompose_by_problem`: `base_rates` of the columns answered
+        and correct, then `rates` of these columns at a step."""
         columns = ("answered", "correct")
         return [*map(self.base_rates, columns), *(self.rates(step, column) for column in columns)]
 
@@ -87,8 +87,9 @@ class Cell:
         return np.stack([rates.to_numpy() for rates in problem_rates])
 
     def grades(self, step: int, decoding: str = "sampled") -> np.ndarray | None:
-        """(S, N, m) grades 0/1 of single completions (step 0: of the base models); None if the
-        problems or replicates have different numbers m."""
+        """(S, N, m) grades 0/1 of single completions. Step 0: of the base models, (1, N, m) if all
+        replicates share a base model. None if sample numbers differ between problems, or m between
+        replicates."""
         grades = [
             evaluations.by_sample(frame, step, decoding)
             for frame in (self.runs if step else self.bases)

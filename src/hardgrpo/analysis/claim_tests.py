@@ -22,8 +22,8 @@ NO_INTERVAL = (np.nan, np.nan)
 
 
 def label_arms(claim: dict, first_recipe: str) -> dict:
-    """The claim with the labels of its arms. If the claim has no `recipe` or `minus_recipe`, the
-    arm has the study's first recipe."""
+    """The claim with the labels of its arms. An arm whose recipe the claim does not name (key
+    `recipe` of `policy`, key `minus_recipe` of `minus`) has the study's first recipe."""
     return claim | {
         LABEL_KEYS[key]: arms.label(claim[key], claim.get(recipe, first_recipe), first_recipe)
         for key, recipe in RECIPE_KEYS.items()

@@ -1,9 +1,9 @@
 """Summary tables of analyses of published numbers of right answers. The tables are computed from
 hypergeometric probabilities, without simulation.
 
-Each function receives the rows of a table of counts (data/published_counts.py) and the analysis, an
-entry of `analyses` in the configuration. There are N prompts, S seeds and n samples per prompt.
-Prompts are chosen by K of the n samples.
+Each function that makes a table receives the rows of a table of counts (data/published_counts.py)
+and the analysis, an entry of `analyses` in the configuration. There are N prompts, S seeds and n
+samples per prompt. Prompts are chosen by K of the n samples.
 """
 
 import numpy as np
@@ -67,7 +67,8 @@ def pools(counts: list[dict], budget: float) -> dict[str, list[dict]]:
 
 class BeforeAfter:
     """Right answers before and after training. Prompts are chosen by K of the n samples of the base
-    model and measured with the other n - K samples.
+    model. The other n - K samples measure the prompts before training, and all n samples of the
+    trained model measure them after training.
 
     `correct` (N,) and `correct_after` (S, N) are the numbers of right answers. `weights` (K + 1, N)
     is the probability that c of K samples, drawn at random from the n samples, are right. All other

@@ -15,8 +15,8 @@ from hardgrpo.runtime import files
 from hardgrpo.study import paths, settings
 
 LEADING = "hard"
-# In figures and texts: the model of a regression whose points are models, beside regressions with a
-# model.
+# In figures, tables and texts, this name stands for the model of a regression whose points are
+# models. A regression over the replicates of one model has the name of this model.
 OTHER_MODELS = "other models"
 PREDICTORS = {  # {column: label in figures and tables}
     "base_accuracy": "accuracy of the base",

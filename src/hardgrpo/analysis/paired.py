@@ -25,8 +25,8 @@ from hardgrpo.analysis.cells import (
 
 
 def paired(cells: list[Cell]) -> list[dict]:
-    """Differences, paired by problem and seed: a row for each pair of arms, kind of difference
-    (`what`) and value of `at`.
+    """Differences, paired by problem and seed: a row for each pair of cells that is compared, kind
+    of difference (`what`) and value of `at`.
 
     - checkpoint: accuracy of one arm minus accuracy of another after `at` updates, for each
       checkpoint that both arms have, except the last; only if both arms have the same last

@@ -3,7 +3,8 @@ over the last checkpoints, minus the value of the base model or of another run.
 
 A recorded run has one seed. Intervals are for new questions and this one run
 (`statistics.half_width` with one seed). The accuracy of a single checkpoint is noisy: among the
-last five checkpoints of HE's runs, successive accuracies differ by up to four points.
+last five checkpoints of HE's runs on task `shuffled_objects_seven`, successive accuracies differ by
+up to four points.
 """
 
 import itertools
@@ -23,8 +24,8 @@ LAST_CHECKPOINTS = 5  # number of last checkpoints over which a mean is computed
 HARD_PASS_RATE = 0.3  # highest pass rate of a hard question, as in HE's released code
 # Hard questions are identified only if the base model has at least this many samples per question.
 FEWEST_SAMPLES = 5
-# {largest pass rate of the base model, in per cent (`at_most_percent` in the authors' file): name of
-# the set of questions}
+# {largest pass rate of the base model, in per cent (column `at_most_percent` of published.csv):
+# name of the set of questions}
 PUBLISHED_QUESTIONS = {100: "all", 30: "hard"}
 
 

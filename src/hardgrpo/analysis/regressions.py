@@ -37,12 +37,13 @@ def regressions(
     """Regress the gain on the learnable share, on the mean completion length after training
     (another possible explanation of the gain), and on both.
 
-    Each regression is over all tasks ("all") or within a task. A regression with fewer than three
-    points, or with a missing value, is left out. In a regression on both predictors, `slope` is the
-    coefficient of `predictor`, `adjusted_for` is the other predictor, and `r_squared` is the
-    partial R^2 given the other predictor. The row `both` has the R^2 of both predictors together. A
-    slope is the gain (a share) per unit of learnable share (0 to 1), or per token. `cells` is the
-    number of points. A point is a model, task, policy and recipe.
+    Each regression is over all tasks ("all") or within a task. If there are fewer than three
+    points, or if any value of a point is missing, all three regressions are left out. In a
+    regression on both predictors, `slope` is the coefficient of `predictor`, `adjusted_for` is the
+    other predictor, and `r_squared` is the partial R^2 given the other predictor. The row `both`
+    has the R^2 of both predictors together. A slope is the gain (a share) per unit of learnable
+    share (0 to 1), or per token. `cells` is the number of points. A point is a model, task, policy
+    and recipe.
     """
     lengths = {
         (*_key(row), row["step"]): row["tokens_mean"] for row in accuracy_rows if _is_own_test(row)
@@ -102,8 +103,8 @@ def _points(gain_rows: list[dict], learnable_rows: list[dict]) -> list[tuple[dic
 
 
 def _by_task(points: list[tuple]) -> Iterator[tuple[str, np.ndarray]]:
-    """Yield (task, points): first for all tasks together ("all"), then for each task. A task with
-    fewer than three points is skipped."""
+    """Yield (task, points): first for all tasks together ("all"), then for each task. A pair
+    with fewer than three points is skipped."""
     for task in [None, *dict.fromkeys(point[0] for point in points)]:
         task_points = np.array(
             [point[1:] for point in points if task in (None, point[0])], dtype=float

@@ -146,10 +146,11 @@ def shared_noise(values: np.ndarray) -> np.ndarray:
     share; nan with S = 1 or m = 1.
 
     `values` are differences of the grades (0 or 1) of two completions with the same problem and
-    sample number: a run's completion and a completion of the base model or of another run. The
-    seeds of a gain share the base model's completions, and completions with the same sample number
-    share their random numbers. Vn is therefore the mean covariance of two seeds within problems /
-    (m N). With independent random numbers, Vn of a gain would equal `independent_base_noise`.
+    sample number: a run's completion and a completion of the base model or of another run.
+    Completions with the same sample number share their random numbers. If all seeds share a base
+    model, the seeds of a gain also share its completions. Vn is therefore the mean covariance of
+    two seeds within problems / (m N). With a shared base model and independent random numbers, Vn
+    of a gain would equal `independent_base_noise`.
     """
     values = np.asarray(values, dtype=float)
     seeds, problems, samples = values.shape[-3:]
@@ -170,8 +171,8 @@ def shared_noise(values: np.ndarray) -> np.ndarray:
 
 def independent_base_noise(base: np.ndarray, samples: int) -> np.ndarray:
     """Vb = sum b(1-b)/(m-1)/N^2 for a base model with pass rates b (..., N), each from m = `samples`
-    completions. Vb is the variance from noise that all seeds of a gain share if random numbers are
-    independent."""
+    completions. Vb is the variance from noise that all seeds of a gain share if they share the base
+    model and random numbers are independent."""
     base = np.asarray(base, dtype=float)
     return (base * (1 - base)).sum(axis=-1) / (samples - 1) / base.shape[-1] ** 2
 
@@ -339,8 +340,8 @@ def decompose_by_problem(
 
     Rates have the shape (S, N), or (N,) or (1, N) for a base model that all seeds share. The parts
     are smooth functions f(s0, c0, s1, c1) of four means. The values f + gradient . (rates - means)
-    therefore have exactly the mean f and, to first order, the sampling variance of f (delta
-    method). The two arrays add up to the gains.
+    therefore have exactly the mean f, and the variance of this mean, estimated from the values, is
+    to first order the sampling variance of f (delta method). The two arrays add up to the gains.
     """
     rates = np.broadcast_arrays(
         *map(np.atleast_2d, (base_answered, base_correct, answered, correct))

@@ -27,8 +27,8 @@ def read_ids(path: str) -> list[str]:
 
 def subsets(subset_files: list[str]) -> list[dict]:
     """The numbers that describe each policy's subset, averaged over seeds. If several seeds have
-    the same base model, their subsets differ only in the choice among tied prompts, unless the
-    policy has `by: predicted` or `rounds`."""
+    the same base model, their subsets differ only in the choice among tied prompts (in a random
+    choice, all prompts are tied), unless the policy has `by: predicted` or `rounds`."""
     rows = []
     for path in subset_files:
         base, task, policy = paths.choice_of(path)
@@ -136,8 +136,8 @@ def _means(prompts: pd.DataFrame, pool: pd.DataFrame) -> dict:
 
 
 def difficulty(difficulty_files: list[str], subset_files: list[str]) -> list[dict]:
-    """Histogram: how many problems have each pass rate, in the pool (mean over base models) and in
-    each subset (mean over seeds).
+    """Histogram: how many problems have each pass rate, in the pool (mean over the replicates of a
+    base model) and in each subset (mean over seeds).
 
     For a subset that was chosen without pass rates, the pool's pass rates are used if there are
     any."""

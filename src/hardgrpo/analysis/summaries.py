@@ -1,5 +1,5 @@
-"""Read summary tables: the columns in TEXTS as text, all other columns as numbers. Add labels of
-arms."""
+"""Read summary tables: the columns in NAMES as text; the columns outside TEXTS must be numeric. Add
+labels of arms."""
 
 import io
 from collections.abc import Iterable
@@ -12,7 +12,7 @@ from hardgrpo.analysis.columns import NAMES
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
 
-# columns that are not read as numbers
+# columns that may contain text
 TEXTS = {*NAMES, "claim", "test", "population", "verdict", "source", "july", "later"}
 
 

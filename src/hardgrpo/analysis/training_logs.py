@@ -45,8 +45,7 @@ SPENT = ("updates", "prompts", "rollouts", "completion_tokens", "labels", "token
 
 def read_updates(study: ResolvedStudy) -> dict[Run, pd.DataFrame]:
     """The training log of each run except recorded runs. Raise a `UserError` for an empty log, or
-    if too many grades are undecided because the comparison of the answer exceeded its time
-    limit."""
+    if too many grades are undecided (see `graders.Grade`)."""
     frames = {}
     for run in study.runs:
         if run.recipe == "recorded":

@@ -34,10 +34,10 @@ class Study:
     """The summary tables of a study ({name: rows}), and the settings that decide which rows a claim
     is about (claim_conditions.conditions).
 
-    `tasks` is {name: {"completion_tokens": int, "problems": a name; tasks with the same
-    problems have the same name}}. `weaker` lists the tasks or models with a weaker learning signal
-    (`weaker_signal` of the study). `own_bases` lists the models that have a pretrained base model
-    for each replicate.
+    `tasks` is {name: {"completion_tokens": int, "problems": str}}; tasks with the same problems
+    have the same value of `problems`. `weaker` lists the tasks or models with a weaker learning
+    signal (`weaker_signal` of the study). `own_bases` lists the models that have a pretrained base
+    model for each replicate.
     """
 
     tables: dict[str, list[dict]]

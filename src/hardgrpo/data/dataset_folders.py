@@ -23,8 +23,9 @@ DATA_ENDINGS = (".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".parquet", ".arro
 NO_DATA = (
     "manifest.json", "config.json", "dataset_info.json", "dataset_infos.json", "dataset_dict.json",
 )  # fmt: skip
-# Keys of a configuration that choose or describe plain data. All other keys, except PATHS and
-# `features`, are refused, because they are options of readers, and such an option may name a file.
+# Keys of an entry of `configs` in a dataset's card that choose or describe plain data. All other
+# keys of an entry, except PATHS and `features`, are refused, because they are options of readers,
+# and such an option may name a file.
 PLAIN_OPTIONS = (
     "config_name", "default", "version", "description", "drop_labels", "sep", "delimiter", "header",
     "names", "encoding", "quotechar", "escapechar", "doublequote", "skip_blank_lines", "field",
@@ -179,7 +180,7 @@ def _check_regular(path: Path) -> None:
 
 def check_card(folder: Path) -> dict:
     """`configs` and `dataset_info` of a dataset's card. Raise a `UserError` if the card names a
-    file outside of the folder or has an unsupported key."""
+    file outside of the folder, or if an entry of `configs` has an unsupported key."""
     card, places = {}, {}
     for path in (folder / name for name in CARD_FILES):
         if path.is_symlink() or path.exists():

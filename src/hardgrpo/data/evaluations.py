@@ -96,7 +96,7 @@ def read(path: str) -> pd.DataFrame:
             na_values=empty,
         )
     except (ValueError, OverflowError):
-        files.read_rows(path, kinds)  # raises an error with row and column
+        files.read_rows(path, kinds)  # usually raises an error with row and column
         raise UserError(f"{path}: not an evaluation file; delete it and run again") from None
     if frame.empty:
         raise UserError(f"{path}: the file has no rows; delete it and run again")

@@ -347,7 +347,8 @@ def solutions(family: str, question: str) -> set[str] | None:
 
 
 def vocabulary(families: Collection[str] = ()) -> list[str]:
-    """All words and signs of questions and demonstrations, without digits.
+    """All words and signs of the prompts and demonstrations of swaps, arithmetic and facts, without
+    digits.
 
     Words of facts are included only if `families` has facts, so that the token ids of models
     without facts do not depend on these words.

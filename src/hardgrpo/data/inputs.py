@@ -127,7 +127,7 @@ def check_files(
     `update` is set.
 
     Return "as locked", "new in the lock" or "replaced in the lock". Raise a `UserError` if the
-    files differ from the entry.
+    files differ from the entry and `update` is not set.
     """
     entry = {} if commit is None else {"commit": commit}
     return _check(lock, section, name, entry | {"files": files.listing(folder)}, update)
@@ -146,8 +146,8 @@ def check_original(
     See `check_files`. Messages begin with `place`, the path of the local file.
 
     A local file does not state its commit, so it may come from another commit than the configured
-    one. If the lock has the repository only at another commit, raise a `UserError`, instead of
-    adding an entry.
+    one. If the lock has the repository only at another commit and `update` is not set, raise a
+    `UserError`, instead of adding an entry.
     """
     file_entry = {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
     entry = repository_entry(source)
@@ -225,7 +225,7 @@ def check_problems(lock: str | Path, name: str, problems: list[dict], update: bo
     `check_files`.
 
     `name` is "{task}/{split}". The checksum covers questions, answers and tiers in order, but not
-    ids, which this project assigns.
+    ids.
     """
     rows = [[problem["question"], problem["answer"], problem.get("tier")] for problem in problems]
     text = json.dumps(rows, ensure_ascii=True, separators=(",", ":"))

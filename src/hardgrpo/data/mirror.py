@@ -1,5 +1,5 @@
 """A mirror for inputs that can no longer be downloaded from their hub, registry or repository: a
-folder or an https address, named by the variable HARDGRPO_MIRROR.
+folder or an http(s) address, named by the variable HARDGRPO_MIRROR.
 
     MIRROR/datasets/openai--gsm8k@<revision>/README.md
     MIRROR/models/Qwen--Qwen3-4B@<revision>/config.json

@@ -1,10 +1,10 @@
 """Read published pass rates, and convert them to numbers of right answers. Each kind of published
 file has its own reader.
 
-A table of counts has one row per prompt: `file` (the name of the file that the prompt is from),
-`id`, `samples`, and `correct`, the number of right answers of the base model. If results after
-training are published, `correct_1`, `correct_2`, ... are the numbers of right answers after
-training with each seed. The table does not contain the texts of prompts.
+A table of counts has one row per prompt: `file` (the name, without its extension, of the file that
+the prompt is from), `id`, `samples`, and `correct`, the number of right answers of the base model.
+If results after training are published, `correct_1`, `correct_2`, ... are the numbers of right
+answers after training with each seed. The table does not contain the texts of prompts.
 """
 
 import hashlib

@@ -65,7 +65,8 @@ def read(path: str | Path) -> Table:
     """The table of a file. Raise a `UserError` for wrong quoting, repeated column names and rows
     shorter or longer than the header.
 
-    Blank lines are skipped, and so are the cells that a spreadsheet writes for empty columns.
+    Blank lines are skipped. The empty cells that a spreadsheet writes for empty columns are not
+    errors (`_without_empty_columns`).
     """
     text = files.read_user_text(path)
     csv.field_size_limit(2**31 - 1)
@@ -135,8 +136,9 @@ def _records(
 def _without_empty_columns(
     header: list[str], cells: list[list[str]]
 ) -> tuple[list[str], list[list[str]]]:
-    """Header and rows without columns that have neither name nor content, if these columns would
-    make the table invalid."""
+    """Header and rows, corrected if columns without name and content make the table invalid: rows
+    are cut or filled with empty cells to the header's length, and if several columns have no name,
+    the empty ones among them are removed."""
     if header.count("") < 2 and all(len(row) == len(header) for row in cells):
         return header, cells
     width = max((number for number, name in enumerate(header, start=1) if name), default=0)
@@ -198,8 +200,9 @@ def unescape_formulas(cell: str) -> str:
 
 # An id as displayed by a spreadsheet that interprets the id as a number.
 SHOWN_NUMBER = re.compile(r"[+-]?\d{1,40}([.,]\d{1,40})?(E[+-]?\d{1,3})?", re.ASCII | re.IGNORECASE)
-# Ids that every spreadsheet changes: numbers with a plus sign, a leading zero, a final zero after the
-# decimal point, more than 15 digits or an exponent without a sign. 01abc is text and stays the same.
+# Ids that every spreadsheet changes: integers of more than 15 digits, and numbers with a plus sign,
+# a leading zero, a final zero after the decimal point or an exponent without a sign. 01abc is text
+# and stays the same.
 WOULD_CHANGE = re.compile(
     r"\+\d+(\.\d+)?|[+-]?(0\d+(\.\d+)?|\d+\.\d*0|\d{16,}|\d+(\.\d+)?E\d{1,2})",
     re.ASCII | re.IGNORECASE,

@@ -48,7 +48,7 @@ def prepare(
 def prepare_with_places(
     task: str, source: dict, split: str, paths: list[str], labelled: bool = True
 ) -> tuple[list[dict], dict[str, str]]:
-    """(problems of `prepare`, {id: file and row of the problem})."""
+    """(problems of `prepare`, {id: file and row of the problem; "problem 'ID'" if generated})."""
     if source.get("kind") == "generated":
         problems = generate_problems(task, source, split)
         return problems, {problem["id"]: f"problem '{problem['id']}'" for problem in problems}

@@ -2,7 +2,7 @@ r"""Compare two expressions with Math-Verify. expressions.py runs this module as
 with JSON Lines over pipes.
 
 A *question* is a pair of texts to compare, or a text to parse. This module corrects Math-Verify. It
-replaces spellings that Math-Verify does not read, takes i for the imaginary unit, and combines
+replaces spellings that Math-Verify does not read, also reads i as the imaginary unit, and combines
 inequalities that are joined by 'or'. It removes units, because Math-Verify drops everything after
 the first '\text{}'. It compares values a second time if Math-Verify calls them equal, because
 Math-Verify takes different small values for equal. It resets the state of SymPy, which draws random
@@ -169,8 +169,8 @@ def _parsed(text: str) -> list:
 
     config = LatexExtractionConfig(boxed_match_priority=0)
     config = replace(config, normalization_config=replace(config.normalization_config, units=False))
-    # The first match is the complete text. If Math-Verify were allowed further matches, it would take
-    # some fraction out of a text that it cannot read as a whole.
+    # The first match is the complete text. If Math-Verify were allowed further matches, it would
+    # take a \frac{}{} out of a text that it cannot read as a whole.
     return parse(
         rf"\boxed{{{text}}}", [config], extraction_mode="first_match", parsing_timeout=None
     )

@@ -19,7 +19,8 @@ from hardgrpo.runtime.errors import UserError, first_entries
 @dataclass(frozen=True)
 class Grade:
     """A grade. Strict implies lenient, lenient implies readable, readable implies answered.
-    `undecided`: the comparison exceeded its time limit, and the completion counts as wrong."""
+    `undecided`: in both tries, the comparison exceeded its time limit or ended the helper process
+    (expressions.py); the completion counts as wrong."""
 
     extracted: str | None
     answered: bool
@@ -99,8 +100,9 @@ def accepts_reference(grader: str, answer: str) -> bool:
 
 def are_equal(grader: str, left: str, right: str) -> bool:
     """Whether two extracted answers are equal; used to measure the agreement of samples. Equal texts
-    are equal, also if the grader cannot read them. The relation is symmetric but not transitive,
-    because Math-Verify rounds decimals."""
+    are equal, also if the grader cannot read them. The relation is symmetric. With grader `math` it
+    is not transitive, because a fraction equals its rounded decimal, and '50%' equals both 50 and
+    1/2."""
     rule = GRADERS[grader]
     return left == right or any(
         _compare(rule, *pair)[rule.forgiving] for pair in ((left, right), (right, left))
@@ -161,7 +163,8 @@ def same_text(reference: str, extracted: str) -> bool:
 
 
 def same_word(reference: str, extracted: str) -> bool:
-    """Whether both words are equal except for case and surrounding punctuation."""
+    """Whether both words are equal except for case and surrounding spaces, commas, full stops and
+    semicolons."""
     return reference.strip(" .,;").casefold() == extracted.strip(" .,;").casefold()
 
 
@@ -266,8 +269,8 @@ GRADERS: dict[str, Grader] = {
 
 def check_grader(name: str, *paths: str) -> None:
     """Raise a `UserError` if there is no grader `name`, or if a package that the grader needs is
-    not installed. `paths` are the files that this process grades; the error about slow grading
-    names them."""
+    not installed. `paths` name what this process grades (files, or a task), for the error about
+    slow grading."""
     if name not in GRADERS:
         raise UserError(f"unknown grader '{name}'; expected one of {', '.join(GRADERS)}")
     if name.startswith("math"):

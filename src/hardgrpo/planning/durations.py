@@ -5,8 +5,9 @@ docs/costs.md describes the model, its assumptions and its accuracy. A decoding 
 token of every sequence: it reads all weights and the cache once, and multiplies the weights with
 the current token of every sequence. The time of a decoding step is the larger of bytes / bandwidth
 and FLOPs / peak (roofline model), divided by the share of the device's limit that is reached in
-practice. An update samples its rollouts and trains on them: 2 FLOPs per weight and token in the
-forward pass, and 2 (with an adapter) or 4 in the backward pass. The times of finished jobs correct
+practice, plus an overhead for each layer. An update samples its rollouts and trains on them: 2
+FLOPs per weight and token in the forward pass, and 2 (with an adapter) or 4 in the backward pass;
+`_training` adds the passes that GPUs and some recipes need. The times of finished jobs correct
 these estimates (`calibration.py`).
 """
 
@@ -409,7 +410,7 @@ def sampling_seconds(
         * shape["layers"]
         * shape["key_value_heads"]
         * shape["head_size"]
-        * (4.0 if is_cpu else 2.0)  # also beside 4-bit weights
+        * (4.0 if is_cpu else 2.0)  # bytes per value; 2 also if the weights have 4 bits
         * (prompt + tokens / amount / 2)
     )
     bytes_read = steps * weights * width + tokens * cache
@@ -429,7 +430,7 @@ def _training(job: ResolvedJob, gpu: str, fill: float | None) -> Estimate:
     tokens = amount * limit * (fill or FILL)
     trained, generated = tokens + amount * PROMPT_TOKENS[device], tokens if sampled else 0.0
     parameters, adapter = memory.parameters(shape), recipe.get("adapter")
-    # Each GPU has a copy of the model and samples an equal part of an update's rollouts.
+    # Each GPU samples an equal part of an update's rollouts, and computes with all weights.
     width = memory.BYTES["nf4"] if recipe["base"] == "nf4" else 2.0
     parts = updates * max(1, count)
     sampling = updates * sampling_seconds(

@@ -82,7 +82,8 @@ def chart(plan: dict, lanes: list[list[int]]) -> dict:
 
 
 def ticks(end: float) -> list[float]:
-    """Round times (in hours) from 0 to `end`; the list usually has four to ten entries."""
+    """The times (in hours) of the chart's ticks: multiples of a round step from 0 to `end`, usually
+    four to ten."""
     steps = [1 / 60, 2 / 60, 5 / 60, 0.25, 0.5, 1, 2, 4, 8, 12, 24, 48, 96, 168, 336, 672]
     step = next(
         (step for step in steps if end / step <= 9), steps[-1] * max(1, round(end / steps[-1] / 8))
@@ -91,7 +92,7 @@ def ticks(end: float) -> list[float]:
 
 
 def format_duration(hours: float) -> str:
-    """A duration in words: seconds, minutes, hours or days."""
+    """A duration with its unit: seconds, minutes, hours or days."""
     if hours == 0:
         return "0"
     if hours < 1 / 60:
@@ -102,7 +103,8 @@ def format_duration(hours: float) -> str:
 
 
 def format_count(value: float) -> str:
-    """A number with three digits and the suffix k, M or B; below 1,000, an integer."""
+    """A number rounded to three significant digits, with the suffix k, M or B; below 1,000, an
+    integer."""
     for size, unit in ((1e9, "B"), (1e6, "M"), (1e3, "k")):
         rounded = float(f"{value / size:.3g}")
         if rounded >= 1:

@@ -18,8 +18,8 @@ from hardgrpo.study.resolved import ResolvedStudy
 
 SEED_SD = 0.02  # standard deviation of a run's accuracy over seeds, as a share
 COMPLETION_VARIANCE = 0.15  # mean of p(1-p) over problems
-# {number of policies: variance over problems}: the gain of one policy, and the paired difference of
-# two policies
+# {number of arms: variance over problems}: the gain of one arm, and the paired difference of two
+# arms
 PROBLEM_VARIANCE = {1: 0.05, 2: 0.02}
 # Largest number of seeds that is tried. With so many seeds, almost all variance comes from the
 # problems, and more seeds do not reduce this variance.
@@ -29,11 +29,10 @@ MOST_SEEDS = 1000
 def detectable_effects(study: ResolvedStudy) -> list[dict]:
     """The smallest effects (shares) that each test of a study would detect with power 80 %.
 
-    `gain` is a gain of one policy, without a correction. `difference` is a difference of two
-    policies, corrected for the number of pairs that the study compares (`pairs_compared`).
-    `primary` is the difference of a primary claim about two policies, corrected for the number of
-    the study's tasks. The effects generalise to new problems and new seeds; with a single seed, to
-    new problems only.
+    `gain` is a gain of one arm, without a correction. `difference` is a difference of two arms,
+    corrected for `pairs_compared(study)` comparisons. `primary` is the difference of a primary
+    claim about two arms, corrected for the number of the study's tasks. The effects generalise to
+    new problems and new seeds; with a single seed, to new problems only.
     """
     comparisons_by_quantity = {
         "gain": 1,

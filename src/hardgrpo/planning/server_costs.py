@@ -39,7 +39,7 @@ def describe(job: ResolvedJob) -> str:
     )
     if price := job.model["source"].get("price"):
         money = (input_tokens * price["input"] + output_tokens * price["output"]) / 1e6
-        text += f", costing at most {money:.3g}"
+        text += f", costing at most {money:.3g} (estimate)"
     return text
 
 

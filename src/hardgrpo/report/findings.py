@@ -77,8 +77,8 @@ class Committed:
 
     def rows(self, entry: dict, place: str) -> pd.DataFrame:
         """The rows that an entry of findings.yaml names, with their lines in the file as the column
-        `line`. Raise a `UserError` if the table lacks a column that the entry names, or if no row
-        matches and the entry has no key `count`."""
+        `line`. Raise a `UserError` if the table lacks a column that the entry's key `rows` names,
+        or if no row matches and the entry has no key `count`."""
         table = entry["table"]
         if table not in self.frames:
             header, cells = files.read_cells(self.root / self.path(table))

@@ -1,4 +1,5 @@
-"""The numbers of the paper's text as LaTeX macros, each with its origin in a summary table."""
+"""The LaTeX macros of the paper's text: numbers of the summary tables, each with its origin,
+paragraphs, and the design of the study."""
 
 import functools
 

@@ -105,8 +105,8 @@ def part_key(name: str) -> Callable:
 
 
 def abstract(numbers, study: dict) -> str:
-    """The question and the design, each paper's primary claim, the parts of the largest gains, and
-    the population of the intervals."""
+    """The question and the design, each primary claim, the parts of the largest gains, and the
+    population of the intervals."""
     if not study["recipe"]:
         return ""
     claims = primary_claims(numbers, ["paper", "claim"], most_rows=FEW)
@@ -146,7 +146,7 @@ def largest_gains(numbers) -> list[dict]:
         "parts": own_test_rows(numbers.tables["parts"]),
     }
     best: dict[tuple[str, str], tuple] = {}  # (model, task) -> (table, row of the largest gain)
-    for table, rows in tables.items():  # kinds, where they are known
+    for table, rows in tables.items():  # `kinds` takes precedence over `parts`
         for key, group in rows.groupby(["model", "task"], sort=False):
             best.setdefault(key, (table, group.loc[group.gain.idxmax()]))
     has_several_models = len({model for model, _ in best}) > 1
@@ -176,14 +176,14 @@ def over_all_tiers(kinds: pd.DataFrame) -> pd.DataFrame:
 
 
 def judged(numbers) -> str:
-    """A paragraph for each paper's primary claim: its text, its population, and the result on each
-    task."""
+    """A paragraph for each primary claim: its text, its population, and the result for each model
+    and task."""
     return fill("judged", claims=primary_claims(numbers, ["paper", "claim", "population"]))
 
 
 def gains(numbers, policies: dict[str, dict] | None = None) -> str:
     """A paragraph for each model and task: smallest and largest gain, sampled and greedy, and the
-    differences between policies with p < 0.05 after Holm's correction."""
+    differences between arms with p < 0.05 after Holm's correction."""
     table, differences = (
         own_test_rows(numbers.tables["gains"]),
         own_test_rows(numbers.tables["differences"]),
@@ -221,7 +221,7 @@ def gain_ends(numbers, rows: pd.DataFrame) -> list[dict]:
 
 
 def resolved_differences(pairs: pd.DataFrame) -> dict:
-    """{"compared": whether there are pairs of policies, "resolved": the differences with
+    """{"compared": whether there are pairs of arms, "resolved": the differences with
     p < 0.05 after Holm's correction, "detectable": the key of the macro of the detectable
     difference, "" if unknown}."""
     resolved_pairs = []
@@ -302,7 +302,7 @@ def sound_of(numbers, key: str, rows: pd.DataFrame) -> dict:
 
 def finishing_by_grader(numbers, rows: pd.DataFrame) -> dict | None:
     """The part *finishing* of the largest gain, by the strict and by the lenient grader; None if
-    both graders give the same number, or if there are no rows."""
+    the two numbers differ by less than 0.05 points, or if there are no rows."""
     rows = rows[rows.tier.isna() & (rows.step == rows.groupby("arm").step.transform("max"))]
     task_rows = rows[rows.grading == "task"]
     if not len(task_rows):
@@ -321,8 +321,8 @@ def finishing_by_grader(numbers, rows: pd.DataFrame) -> dict | None:
 
 
 def leads(numbers) -> str:
-    """For each task, the property of the base model that best explains (largest R^2) the lead of
-    `hard` over `random`."""
+    """For each model and task, the property of the base model that best explains (largest R^2) the
+    lead of `hard` over `random`."""
     table = own_test_rows(numbers.tables["lead_regressions"])
     table = table[(table.policy == LEADING) & (table.minus == RIVAL)]
     table = table.dropna(subset=["r_squared"]).fillna({"model": OTHER_MODELS})
@@ -402,8 +402,7 @@ def overlaps(numbers) -> str:
 
 
 def limits_compared(numbers, cut_from: dict[str, str]) -> str:
-    """Tasks that differ only in the completion limit: the gains under each limit and their
-    parts."""
+    """Tasks that differ only in the completion limit: the parts of the gains under each limit."""
     parts, cells = numbers.tables["parts"], []
     for tight, ample in cut_from.items():
         for trained_task in (tight, ample):

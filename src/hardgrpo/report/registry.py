@@ -1,5 +1,5 @@
-"""List every summary table, and every table and figure of the paper, with its inputs and the
-function that makes it.
+"""List every summary table, and every table and figure of the paper and the supplements, with its
+inputs and the function that makes it.
 
 To add a table or a figure, add an entry here and write its function:
 

@@ -19,7 +19,7 @@ NEEDS = {
     "pool": "the labels of the whole pool",
 }
 LEAD_AXIS = "lead over a random choice of as many prompts (points of accuracy, 95 % intervals)"
-FARTHEST = 20.0  # end of the axis in points; `draw_way` draws a lead beyond it as an arrow
+FARTHEST = 20.0  # end of the axis in points; a lead beyond it is drawn as an arrow
 ROW = 0.3  # inches
 
 

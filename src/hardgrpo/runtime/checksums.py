@@ -44,11 +44,11 @@ def compare(sums: str | Path, folder: Path = Path()) -> str:
     """`EQUAL` if every file in the list `sums` exists below `folder` with the listed checksum,
     otherwise a message with the number of files that are missing or differ, and the first of them.
     Files that are not listed are not compared. Raise a `UserError` if the list cannot be read, or
-    if a compressed file differs from its seal."""
+    if a compressed file differs from its seal (`seals`)."""
     entries = [_read_line(line, sums) for line in files.read_text(sums).splitlines()]
     if not entries:
         raise UserError(
-            f"{sums}: empty; expected a line for each file; get the file from git again"
+            f"{sums}: empty; expected a line for each file; get this list from git again"
         )
     different_names = [
         name
@@ -77,6 +77,6 @@ def _read_line(line: str, sums: str | Path) -> tuple[str, str]:
     match = LINE.fullmatch(line)
     if match is None or ".." in Path(match[2]).parts:
         raise UserError(
-            f"{sums}: {line[:80]!r} is not a checksum of a file below results/; get the file from git again"
+            f"{sums}: {line[:80]!r} is not a checksum of a file below results/; get this list from git again"
         )
     return match[1], match[2]

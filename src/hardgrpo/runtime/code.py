@@ -1,9 +1,9 @@
 """Follow the imports of a program to find the project's files that the program uses, and compute
 one checksum over these files.
 
-A cheap rule has this checksum as a parameter, so Snakemake reruns the rule when one of the files
-changes. The files are not inputs of the rule, because Snakemake compares the modification times of
-inputs, and a new clone has new times.
+Most cheap rules (docs/design.md, decision 1) have this checksum as a parameter, so Snakemake reruns
+such a rule when one of the files changes. The files are not inputs of the rule, because Snakemake
+compares the modification times of inputs, and a new clone has new times.
 """
 
 import functools

@@ -234,8 +234,8 @@ DISK_ERRORS = (errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EBUSY, errno.ENOT
 
 
 def explain(error: BaseException) -> str | None:
-    """One line about a failure of the machine (disk, permissions, memory, GPU); None for any other
-    error, which is a bug."""
+    """One line about a failure of the machine (disk, permissions, memory, GPU), or about a model
+    that vLLM's CPU build cannot run; None for any other error."""
     if type(error).__name__ == "OutOfMemoryError" or any(
         words.lower() in str(error).lower() for words in GPU_FULL_WORDS
     ):

@@ -170,8 +170,8 @@ def byte_order_mark(path: str | Path) -> bytes:
 
 
 def read_bytes(path: str | Path) -> bytes:
-    """The content of a file. Raise a `UserError` if the file is missing or differs from its
-    seal."""
+    """The content of a file. Raise a `UserError` if the file is missing, or if its checksum differs
+    from the one in its seal (`seals`)."""
     try:
         return seals.read(path)
     except FileNotFoundError:
@@ -264,7 +264,8 @@ def write_rows(path: str | Path, columns: list[str], rows: Iterable[dict]) -> No
 
 def csv_text(columns: list[str], rows: list[list], delimiter: str = ",") -> str:
     """The text of a CSV file with a header."""
-    # The writer does not quote a lone carriage return, which readers take as the end of a row.
+    # Up to Python 3.11.8 and 3.12.2, the writer does not quote a lone carriage return, which readers
+    # take as the end of a row.
     has_carriage_return = any(
         "\r" in cell for row in [columns, *rows] for cell in row if isinstance(cell, str)
     )

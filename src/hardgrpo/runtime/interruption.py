@@ -1,9 +1,10 @@
 """Handle SIGTERM, and the broken pipes that follow SIGTERM. Slurm sends SIGTERM at a job's time
 limit, on preemption and for scancel.
 
-Between `save_first()` and `stop_at_once()` the handler only records the signal, and the program
-checks `stop_requested()` wherever it can save its state and stop. Before `save_first()` and after
-`stop_at_once()` no state has to be saved, and the handler ends the program at once.
+Between `save_first()` and `stop_at_once()` the handler records the signal without ending the
+program, and the program checks `stop_requested()` wherever it can save its state and stop. Before
+`save_first()` and after `stop_at_once()` no state has to be saved, and the handler ends the program
+at once.
 """
 
 import contextlib
@@ -22,7 +23,7 @@ def watch(quiet: bool = False) -> None:
 
 
 def save_first() -> None:
-    """Only record SIGTERM from now on."""
+    """Record SIGTERM from now on, without ending the program."""
     global _save_first
     _save_first = True
 

@@ -35,9 +35,9 @@ def copy_inside(path: Path, folder: Path, copy: Path) -> None:
     """Copy `path`, an entry of `folder`, to `copy`. A file of this account is hard-linked if
     possible.
 
-    Raise a `UserError` if `path` is not a regular file or leads out of `folder`. The file is
-    checked and copied through one descriptor, so another account cannot exchange the file between
-    check and copy.
+    Raise a `UserError` if `path` is not a regular file or leads out of `folder`. On Linux, the file
+    is checked and copied through one descriptor, so another account cannot exchange the file
+    between check and copy.
     """
     with open(
         path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)

@@ -22,8 +22,8 @@ from hardgrpo.runtime import ownership, user_settings
 from hardgrpo.runtime.errors import UserError
 
 # {variable that names a cache of compiled kernels: subfolder of this project's cache}. The
-# libraries' own default caches are in the home folder, which is often small, slow or read-only on
-# compute nodes.
+# default caches of Triton, vLLM and FlashInfer are in the home folder, which is often small, slow
+# or read-only on compute nodes.
 CACHES = {
     "TRITON_CACHE_DIR": "triton",
     "TORCHINDUCTOR_CACHE_DIR": "inductor",
@@ -117,8 +117,9 @@ def check_driver() -> None:
 
 
 def _set_caches() -> None:
-    """Set the unset variables of CACHES to folders of this node. Raise a `UserError` for a folder
-    that this program cannot write to, and for a default folder that other accounts may change."""
+    """Choose a folder of this node for each variable of CACHES that the user has not set. Raise a
+    `UserError` for a folder that this program cannot write to, and for a default folder that other
+    accounts may change."""
     base = Path(os.environ.get("SLURM_TMPDIR") or os.environ.get("TMPDIR") or "/tmp")
     default_folder = base / f"hardgrpo-kernels-{os.getuid()}"
     for variable, part in CACHES.items():

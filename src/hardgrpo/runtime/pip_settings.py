@@ -4,7 +4,7 @@ cache):
     python -I src/hardgrpo/runtime/pip_settings.py install -r envs/training.lock
 
 Other settings (user, target, prefix, constraint, no-binary ...) would install packages elsewhere,
-or refuse packages of a lock file. This program runs in an environment that has only pip, so it
+or refuse packages of a lock file. This program may run in an environment that has only pip, so it
 imports only the standard library.
 """
 
@@ -88,7 +88,7 @@ def missing_package(requirement: str, has_other_versions: bool) -> str:
     problem = (
         f"pip finds other versions, but no file of this version for {system}"
         if has_other_versions
-        else f"pip finds no file of this package for {system}: the index does not have it, or cannot be reached (pip config list)"
+        else f"pip finds no file of this package for {system}: the index does not have it, or cannot be reached (run 'pip config list' to see which index is set)"
     )
     return (
         f"error: {requirement}: {problem}; if the index has removed the file, put a copy into a folder and run again with PIP_FIND_LINKS=FOLDER"

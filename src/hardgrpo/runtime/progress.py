@@ -45,8 +45,8 @@ class Progress:
         return self
 
     def ready(self) -> None:
-        """Exclude the time since the last call of `advance` from `seconds`: for example, the
-        time in which an engine started."""
+        """Exclude the time since the last call of `advance`, or without such a call since the
+        start, from `seconds`: for example, the time in which an engine started."""
         self.mark = time.monotonic()
 
     def advance(self, count: int = 1, note: str = "") -> None:

@@ -109,7 +109,7 @@ def check_manifest(folder: str | Path, part_of: str | Path | None = None) -> dic
         links.check_inside(file, folder)
         if file.stat().st_size != entry["bytes"]:
             raise UserError(
-                f"{file}: truncated: {file.stat().st_size} bytes, expected {entry['bytes']}; {remedy}"
+                f"{file}: has {file.stat().st_size} bytes, expected {entry['bytes']}; {remedy}"
             )
         if files.sha256(file) != entry["sha256"]:
             raise UserError(

@@ -149,7 +149,7 @@ def _expected_checksum(path: Path) -> str | None:
         raise Unreadable(
             f"{seal}: cannot be read ({error.strerror}); run again when the disk answers, or delete it"
         ) from None
-    # a power cut may leave the seal empty or full of zeros
+    # An empty seal counts as no seal: a power cut may leave an empty file or only zero bytes.
     if checksum and not re.fullmatch("[0-9a-f]{64}", checksum):
         raise UserError(
             f"{seal}: not the checksum of {path.name}: the seal is damaged; delete it and run again"

@@ -12,8 +12,8 @@ import time
 from collections.abc import Callable
 from types import SimpleNamespace
 
-# Patterns of sbatch's messages if the queue already holds the largest number of jobs, or if the
-# controller does not answer.
+# Patterns of sbatch's messages if the queue already holds the largest number of jobs, if the
+# controller does not answer, or if the authentication fails.
 TEMPORARY = (
     r"(?:Max|Grp)SubmitJob",
     # If a permanent limit is the reason, Slurm writes the limit's name before this text. Without a

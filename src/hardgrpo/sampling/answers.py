@@ -1,9 +1,9 @@
 """Store the answers of a server as they arrive, so that no completion is paid for twice.
 
 A model has one file, to which several programs may append at the same time. A line contains the
-completions of one request and its numbers of input and output tokens, and ends with a checksum. An
-answer that was paid for but was not usable is a line without completions. A damaged line (a program
-was killed, the disk was full) is ignored.
+completions in one answer and the numbers of input and output tokens, and ends with a checksum. A
+line without completions records the tokens of an unusable answer, or of a request without an
+answer, that may cost money. A damaged line (a program was killed, the disk was full) is ignored.
 """
 
 import fcntl
@@ -29,8 +29,8 @@ def completion_key(model: str, endpoint: str, chat: dict, max_tokens: int, reque
 
 @dataclass(frozen=True)
 class Usage:
-    """Numbers of tokens by the server's count. `models` are the names of models in the server's
-    answers."""
+    """Numbers of tokens: the server's count, or an assumed number if the server states none.
+    `models` are the names of models in the server's answers."""
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -101,7 +101,7 @@ class AnswerFile:
         return completions
 
     def add(self, completions: dict[str, Completion], usage: Usage) -> None:
-        """Append the completions of one request. An appended line is kept if the program is killed;
+        """Append the completions in one answer. An appended line is kept if the program is killed;
         a power cut may lose the lines since the last `sync`."""
         answer = {
             "completions": {key: asdict(completion) for key, completion in completions.items()},

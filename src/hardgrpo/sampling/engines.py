@@ -22,8 +22,9 @@ from hardgrpo.sampling import decoding, model_folders
 from hardgrpo.sampling.requests import Completion, Request
 from hardgrpo.study import memory
 
-# The completions of a batch may use this share of the GPU memory that the weights leave free. The
-# rest is for the allocator, and for the second copy of a layer's cache while rows are removed.
+# The completions of a batch may use this share of the GPU memory that the weights and
+# `memory.CONTEXT_BYTES` leave free. The rest is for the allocator, and for the second copy of a
+# layer's cache while rows are removed.
 GPU_SHARE = 0.6
 
 
@@ -47,9 +48,10 @@ def sample(
     One engine serves all adapters. `parts` are lists of indices into `requests`: with `parts`, one
     list of completions is yielded for each adapter and part. The next part is read only when the
     caller requests the next list. `chat` are arguments of the chat template. The engine calls
-    `on_ready()` when it has started, and `on_batch(completions)` with the number of completions
-    after each batch. transformers samples at most `batch` completions at once, and fewer if they do
-    not fit into memory. `precision` is an argument of `load`; vLLM ignores it.
+    `on_ready()` when it has started and, after each batch, `on_batch(completions)` with the number
+    of completions in this batch (vLLM: after each completion, with 1). transformers samples at most
+    `batch` completions at once, and fewer if they do not fit into memory. `precision` is an
+    argument of `load`; vLLM ignores it.
     """
     adapters = list(adapters)
     for adapter in filter(None, adapters):

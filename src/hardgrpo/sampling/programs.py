@@ -60,9 +60,9 @@ def build_parser(description: str) -> argparse.ArgumentParser:
 
 
 def start(args: argparse.Namespace) -> None:
-    """Check the arguments and the model, choose the engine, and restart the program in an
-    environment that contains this engine. Raise a `UserError` if an argument, the machine or the
-    model is unsuitable."""
+    """Check the arguments and the model, choose the engine, and restart the program in another
+    environment if this one lacks what the engine needs. Raise a `UserError` if an argument, the
+    machine or the model is unsuitable."""
     for name in ("samples", "completion_tokens", "batch", "shards"):
         value = getattr(args, name, None)
         if value is not None and value < 1:

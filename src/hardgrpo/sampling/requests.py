@@ -3,7 +3,7 @@
 import hashlib
 from dataclasses import dataclass
 
-MAX_SEQUENCES = 512  # maximum number of sequences in a batch on a GPU, for transformers and vLLM
+MAX_SEQUENCES = 512  # maximum number of sequences in a batch of transformers or vLLM
 MOST_SAMPLES = 16  # maximum number of samples of a prompt in one request to a server
 CHARACTERS_PER_TOKEN = 4  # assumed if a server reports no token counts
 

@@ -45,11 +45,11 @@ MOST_TRIES, FIRST_TRIES = 10, 4
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0  # seconds between two tries
 SECONDS_BETWEEN_SYNCS = 2.0  # how often the file of answers is flushed to the disk
 LONGEST_RETRY_AFTER = 900.0  # seconds; sampling ends if the server asks for a longer pause
-# for the list of models in an error message: time limit in seconds, number of models
+# seconds to wait for the server's list of models; largest number of models in an error message
 LOOK_UP_SECONDS, MOST_MODELS = 10.0, 10
 FEWEST_GROUPS = 5  # equal samples are reported only if at least this many groups were sampled
-# A completion that is truncated below this share of the completion limit was truncated by the
-# context, not by the limit.
+# A completion that is truncated below this share of the completion limit was not truncated by this
+# limit, but by the model's context or by a lower limit of the server.
 MIN_LIMIT_SHARE = 0.9
 LLAMA_CPP_PYTHON = "me"  # the owner that llama-cpp-python's server states for its models
 TRANSIENT = (408, 409, 425, 429)  # statuses below 500 after which the same request may succeed

@@ -6,8 +6,8 @@ each with a fixed seed. After d samples of a prompt, of which c are right, full 
 between c (*low*) and c + K - d (*high*) right samples. The subset is decided as soon as these
 bounds decide the membership of every prompt:
 
-- A rule with a threshold (base_wrong, base_right, base_right_matched) decides on each prompt
-  separately.
+- For a rule with a threshold (base_wrong, base_right, base_right_matched), every prompt must be
+  certainly below or certainly not below the threshold.
 - A rule with a rank (hard, easy, hard_solvable) needs a *cut* in the pool's order by (count,
   tie-break): every prompt is certainly before or certainly behind the cut, and the required number
   of members is before the cut.

@@ -4,9 +4,9 @@ interface).
 A run is a sequence of sampling steps. Whatever the selector, each step samples `group_size`
 rollouts for each of `prompts_per_update` prompts. The trainer asks for prompts (`ask`) and reports
 the share of rewarded rollouts of each group (`tell`). A selector's choices depend only on the seed
-and the earlier calls. A selector derives its random numbers from the seed and the step, so a
-checkpoint needs the selector's `state`, but no state of a random generator. The pool of a selector
-is the run's subset.
+and the earlier calls. A selector derives its random numbers from the seed and from counters such as
+the step, so a checkpoint needs the selector's `state`, but no state of a random generator. The pool
+of a selector is the run's subset.
 
 The docstring of a selector cites the source of its formula and states where this code differs from
 the source.
@@ -25,7 +25,7 @@ from hardgrpo.selection.predicted import logistic_regression
 
 @dataclass(frozen=True)
 class PromptBatch:
-    """Ids of prompts to sample next. `trains` is true if an update trains on their groups, and
+    """Ids of prompts to sample next. `trains` is true if an update may train on their groups, and
     false if their rollouts only measure pass rates."""
 
     ids: list[str]
@@ -222,8 +222,8 @@ class Targeted(Selector):
     exp(-|predicted - 1/2| / sharpness).
 
     Difference: the paper embeds with another model and a head that was trained on measured pass
-    rates; here an embedding is the mean of the untrained model's last hidden states, standardised
-    over the pool."""
+    rates; here an embedding is the mean of the base model's last hidden states, standardised over
+    the pool."""
 
     def __init__(self, settings: dict, pool: Pool, steps: int, seed: int):
         self.settings, self.ids, self.seed = settings, pool.ids, seed

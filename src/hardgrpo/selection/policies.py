@@ -29,9 +29,9 @@ BUDGET_FORMS = (
 
 @dataclass(frozen=True)
 class Subset:
-    """Chosen ids in the order in which the rule takes them, and the number of tied candidates. A
-    candidate is tied if its measure equals that of a prompt at a boundary of the choice. If a rule
-    chooses at random, all candidates are tied."""
+    """Chosen ids in the order in which the rule takes them, and the number of tied candidates.
+    Candidates are tied if their measure equals that of a chosen prompt at a boundary of the choice,
+    unless all such candidates are chosen. If a rule chooses at random, all candidates are tied."""
 
     ids: list[str]
     tied: int  # number of tied candidates; 0 if a measure decided between all candidates
@@ -282,7 +282,8 @@ def _by_order(pool: Pool, sign: int = 1, from_centre: bool = False) -> Subset:
     """The first prompts (with `from_centre`, the middle prompts) of the dataset after a stable sort
     by `sign` times the measure, as in HE's released code, without a seed. `tied` counts the prompts
     with the measure of the last chosen prompt (with `from_centre`, of the first or last chosen
-    prompt); the order of the dataset decides which of these prompts are chosen."""
+    prompt); it is 0 if all these prompts are chosen. Otherwise the order of the dataset decides
+    which of them are chosen."""
     ids = list(pool.measures)
     _check_enough(pool, ids)
     order = sorted(ids, key=lambda prompt: sign * pool.measures[prompt])

@@ -19,7 +19,7 @@ RIDGE = 0.05
 
 def draw_sample(ids: list[str], share: float, seed: int) -> list[str]:
     """Ids of the prompts to annotate for the fit: a random `share` of the pool. The sample depends
-    only on the ids and the seed."""
+    only on the ids, the share and the seed."""
     return sorted(ids, key=lambda prompt: tie_break(prompt, seed, "calibration"))[
         : sample_size(share, len(ids))
     ]

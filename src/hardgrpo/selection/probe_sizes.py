@@ -4,7 +4,7 @@ new completions.
 Each prompt of the pool has n graded completions, at least K + the group size. The probe is a random
 sample of K of the n completions without replacement, and a new group is a random sample of the
 remaining n - K completions. The numbers of correct completions in both samples are hypergeometric,
-so results are computed exactly, without simulation.
+so results are computed from formulas, without simulation.
 """
 
 import numpy as np

@@ -286,7 +286,7 @@ def _subset_mistakes(
     if task and not has_train(task):
         yield "subset.task", f"task '{name}' has no train split to choose from; give it one"
     model, probed_on = models.get(subset["model"]), (policy or {}).get("probed_on", name)
-    # Without answers, a policy without `by` chooses by the questions alone.
+    # On a task without labels, only a policy with `by` chooses by a probe.
     has_measure = policy is None or task is None or is_labelled(task) or "by" in policy
     is_probed = has_measure and "probed_by" not in (policy or {})
     if model and probed_on in tasks and (is_probed or is_trajectory(model)):

@@ -92,7 +92,7 @@ class Configuration(Strict):
     tasks."""
 
     models: dict[Name, Model]
-    """A model is a source of weights, or a recording of a model: recorded completions, or numbers of right answers
+    """A model is a source of weights, a model behind a server, or a recording: completions, or numbers of right answers
     during training."""
 
     policies: dict[Name, Policy]

@@ -19,7 +19,7 @@ from hardgrpo.runtime.errors import UserError
 # sections whose entries may have the key `extends`
 SECTIONS = ("tasks", "models", "policies", "recipes")
 FOLDERS = ("studies", "analyses")  # sections with a file for each entry
-LONGEST_CHAIN = 100  # largest number of entries in a chain in which each entry extends the next
+LONGEST_CHAIN = 100  # largest number of entries with `extends` in a chain
 
 
 def read(folder: str | Path = ".") -> dict:

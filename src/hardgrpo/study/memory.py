@@ -1,12 +1,12 @@
 """Estimate the memory of a run from the model's shape and the recipe, before anything is
 downloaded.
 
-Numbers of weights are exact for the catalogue's decoders (Qwen2.5, Llama 3, Phi-4, SmolLM2: gated
-feed-forward layers, grouped-query attention). For Qwen3, the norms of queries and keys (about
-10,000 weights) are not counted. Memory is the sum of weights, gradients and optimiser state (exact)
-and of activations (an upper estimate). For the catalogue's large models, no estimate has been
-compared with a measurement on a GPU. tests/unit/test_memory.py compares estimates with calculations
-by hand.
+Numbers of weights are exact for the decoders in config/models.yaml (Qwen2.5, Llama 3, Phi-4,
+SmolLM2: gated feed-forward layers, grouped-query attention). For Qwen3, the norms of queries and
+keys (about 10,000 weights) are not counted. The memory of weights, gradients and optimiser state is
+exact; the memory of activations is an upper estimate. For the large models in config/models.yaml,
+no estimate has been compared with a measurement on a GPU. tests/unit/test_memory.py compares
+estimates with calculations by hand.
 """
 
 import math
@@ -18,8 +18,8 @@ GIB = 2**30
 # Bytes per weight. nf4: 4 bits, and doubly quantised constants for blocks of 64 weights.
 BYTES = {"fp32": 4.0, "bf16": 2.0, "nf4": 0.52}
 OPTIMISER_BYTES = {"adamw": 8.0, "paged_adamw_8bit": 2.0}  # per trained weight: two moments
-# Assumed length of a prompt. Nearly all prompts of the tasks are shorter: the longest kind, prompts
-# with seven shuffled objects, has 330 to 380 tokens.
+# Assumed length of a prompt. Nearly all prompts of the tasks are shorter. The prompts that are
+# usually longest, those with seven shuffled objects, have 330 to 380 tokens.
 PROMPT_TOKENS = 400
 CONTEXT_BYTES = 1.5 * GIB  # CUDA context, kernels, allocator slack
 # assumed for vLLM's workspaces and CUDA graphs, which stay in memory while vLLM sleeps
@@ -362,8 +362,8 @@ def _remedy(shape: dict, recipe: dict, completion_tokens: int, gpus: dict) -> st
         return training_memory(shape, changed_recipe, completion_tokens, changed_gpus)["total"]
 
     remedies: list[str] = []
-    # The total is that of the larger phase, sampling or updating. Once this phase needs less, settings
-    # that lower the other phase count, too.
+    # The total is the need of the larger phase, sampling or updating. Once the remedies lower this
+    # phase below the other phase, settings that lower the need of the other phase are added, too.
     for _ in range(2):
         if total(remedies) > GPU_GIB:
             remedies += [name for name in least_needs if total([*remedies, name]) < total(remedies)]

@@ -1,4 +1,4 @@
-"""Sources of weights, and recordings of models."""
+"""Sources of weights, models behind servers, and recordings of models."""
 
 from collections.abc import Iterator
 from typing import Annotated, Literal
@@ -141,10 +141,10 @@ class DemonstratedShare(Strict):
     """Share of this task among the demonstrations, at the beginning and at the end of training."""
 
     first: Share
-    """Share in the first quarter of the steps."""
+    """Share of this task in the first quarter of the steps."""
 
     last: Share
-    """Share in the second half of the steps. In between, the share changes linearly."""
+    """Share of this task in the second half of the steps. In between, the share changes linearly."""
 
 
 class SlipByOperation(Strict):
@@ -450,8 +450,8 @@ class Gpus(Strict):
 
 
 class Model(Strict):
-    """A model is a source of weights, or a recording of a model: recorded completions, or numbers
-    of right answers during training."""
+    """A model is a source of weights, a model behind a server, or a recording: completions, or
+    numbers of right answers during training."""
 
     source: Annotated[
         Pretrained | Recorded | Trajectory | HubModel | ModelFolder | ModelPackage | Server,

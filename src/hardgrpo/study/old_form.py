@@ -10,8 +10,8 @@ KEYS = ("policies", "recipes", "exclude")  # keys that only studies in the old f
 
 
 class OldStudy(BaseModel):
-    """The keys that are translated. If a value has another type, the study is not translated, and
-    the classes of the new form refuse the study."""
+    """The keys that the translation reads. If a value has another type, the study is not
+    translated, and the classes of the new form refuse the study."""
 
     models: list[str] = []
     tasks: list[str] = []

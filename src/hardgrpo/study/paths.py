@@ -15,7 +15,7 @@ CHOICES = "results/choose"
 # a run in the paths of rules; the wildcard `model` is the name of the run's base model
 RUN = "{model}/{task}/{recipe}/{policy}/seed{seed}"
 RUN_FOLDER = f"results/training/{RUN}"
-# states of unfinished runs, and completions that later probes reuse
+# states of unfinished runs, and completions that later jobs reuse
 STATES = "results/state"
 
 
@@ -28,13 +28,14 @@ def problems(task: str, split: str) -> str:
 
 
 def contamination(task: str, test: str, kind: str = "csv") -> str:
-    """The questions of the test split of `test` that are also in the pool of `task`; with kind
-    `json`, their number."""
+    """The questions of the test split of `test` that match a question of the pool of `task` or an
+    earlier question of the test split; with kind `json`, the numbers of matches."""
     return f"results/tasks/{task}/contamination.{test}.{kind}"
 
 
 def pool_comparison(task: str, kind: str = "csv") -> str:
-    """Duplicate and near-duplicate questions of a pool; with kind `json`, their numbers."""
+    """The questions that match an earlier question of a pool, including equal questions that were
+    left out of the pool; with kind `json`, the numbers of matches."""
     return f"results/tasks/{task}/compared.{kind}"
 
 
@@ -68,7 +69,8 @@ def dataset_folder(part: dict) -> str:
 
 
 def original_folder(source: dict) -> str:
-    """The folder into which files of a model's `repository` are downloaded."""
+    """The folder into which files of a `repository` are downloaded. `source` is the entry `source`
+    of a model or an analysis."""
     return f"results/originals/{source['repository'].replace('/', '--')}@{source['commit']}"
 
 
@@ -254,9 +256,9 @@ def _keep(entry: dict, keys: Iterable[str]) -> dict:
 
 
 def inputs(study: ResolvedStudy, studies: Collection[ResolvedStudy]) -> list[str]:
-    """The files for which a study needs the internet: downloaded models, and problems in the format
-    that the programs read. `studies` are all studies of the configuration; they determine which
-    problems are left out of a pretrained model's demonstrations (`withheld_splits`)."""
+    """The files for which a study may need the internet: downloaded models, and problems in the
+    format that the programs read. `studies` are all studies of the configuration; they determine
+    which problems are left out of a pretrained model's demonstrations (`withheld_splits`)."""
     models = [
         model for model in sorted(study.probing_models) if settings.is_sampled(study.models[model])
     ]

@@ -1,4 +1,5 @@
-"""Reject a policy whose budget exceeds the pool, before any job samples completions.
+"""Reject a policy that cannot choose from its pool (the budget exceeds the pool, or a share of the
+pool is too small), before any job samples completions of this pool.
 
 The check runs as soon as the size of a pool is known. When jobs are planned, `too_small` reads the
 configuration and local files. Before the first job, `check_prepared` reads the pools that earlier
@@ -23,8 +24,8 @@ UNREADABLE_SHARE = 0.01
 
 
 def too_small(policy_name: str, policy: dict, pool: Split, data: str) -> str | None:
-    """The reason why a pool is too small for a policy, according to the configuration and files in
-    the folder `data`; None if the pool is large enough or its size is unknown."""
+    """The reason why a policy cannot choose from a pool, according to the configuration and files
+    in the folder `data`; None if no reason is found or the pool's size is unknown."""
     if "budget" not in policy or (
         not isinstance(policy["budget"], dict) and pool.task["source"]["kind"] == "files"
     ):
@@ -53,8 +54,8 @@ def choosing_policies(
 
 
 def check_prepared(all_policies: dict, tasks: dict, choices: Iterable[tuple[str, str]]) -> None:
-    """Raise a `UserError` if the policy of a choice (policy, task) asks for more prompts than the
-    task's prepared pool has."""
+    """Raise a `UserError` if the policy of a choice (policy, task) cannot choose from the task's
+    prepared pool (see `policies.check_pool`)."""
     for name, task in sorted(set(choices)):
         policy, pool = all_policies[name], paths.problems(task, "train")
         if "budget" in policy and os.path.exists(pool):

@@ -37,8 +37,8 @@ def own_comparison(tasks: dict, name: str) -> list[str]:
 
 def comparisons(study: ResolvedStudy) -> list[dict]:
     """A row for each pool and test of a study, with keys `task`, `eval_task`, `pool` and `test`.
-    `pool` is a JSON file with the numbers of duplicates in the pool, `test` a JSON file with the
-    number of test questions that are also in the pool."""
+    `pool` is a JSON file with the numbers of duplicate and near-duplicate questions of the pool,
+    `test` a JSON file with the number of test questions that are also in the pool."""
     sampled = lambda name: settings.sampled_task(study.tasks, name)
     return [
         {

@@ -19,8 +19,8 @@ class ResolvedStudy:
     """A study, or an analysis of published numbers, with the objects that it names.
 
     `entry` is the study's own entry in the configuration. `tasks`, `models`, `policies` and
-    `recipes` are complete sections of the configuration. For an analysis, `model_names`, `task_names`,
-    `seeds` and `runs` are empty.
+    `recipes` are whole sections of the configuration that `of` was given. For an analysis,
+    `model_names`, `task_names`, `seeds` and `runs` are empty.
     """
 
     name: str

@@ -124,7 +124,8 @@ class Spec:
 
     def digest(self, *contents: str) -> str:
         """A hash of the specification and of `contents` (checksums of files, versions). The hash
-        names the folder of the run's state."""
+        with `contents` names the folder of the run's state. The hash without `contents` is in the
+        manifests of checkpoints."""
         text = json.dumps([self.fields(), contents], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 

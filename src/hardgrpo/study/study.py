@@ -66,7 +66,8 @@ class Study(Strict):
     """Random seeds of the choice and of training, one for each replicate."""
 
     also_tested_on: dict[str, Annotated[list[str | OtherTest], Field(min_length=1)]] | None = None
-    """For each task, further tasks on which the runs of this task are tested."""
+    """For each task, further tasks on which the runs of this task are tested: names in `tasks`, or
+    entries with `task` and `models`."""
 
     also_compared: list[Annotated[list[ComparedArm], Field(min_length=2, max_length=2)]] | None = (
         None
@@ -74,7 +75,8 @@ class Study(Strict):
     """Pairs of arms that are compared although both policy and recipe differ."""
 
     weaker_signal: list[str] | None = None
-    """Tasks or models with a weaker signal, for the table weaker_signal (Table 3 of HE)."""
+    """Tasks or models with a weaker learning signal, for the table weaker_signal (Table 3 of
+    HE)."""
 
     aims_at: list[str] | None = None
     """Ids of claims in paper/claims.yaml. The plan states how many seeds each of these claims

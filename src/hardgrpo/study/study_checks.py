@@ -318,8 +318,8 @@ def _missing_answers(place: str, study: dict, tasks: dict, policies: dict) -> Mi
 
 
 def _unsuitable_models(place: str, study: dict, tasks: dict, models: dict) -> Mistakes:
-    """Report tasks that a model has not learned, completion limits beyond a model's context, and
-    models that have `gpus` but no `shape`."""
+    """Report tasks that a model has not learned, completion limits that leave no room for a prompt
+    in a model's context, and models that have `gpus` but no `shape`."""
     for model, task in _combinations(study, "model", "task"):
         source = models[model]["source"]
         is_pretrained = source["kind"] == "pretrain"
@@ -406,8 +406,8 @@ def _missing_recordings(place: str, study: dict, tasks: dict, models: dict) -> M
 
 
 def _missing_tests(place: str, study: dict, tasks: dict) -> Mistakes:
-    """Report a study without tasks, tested tasks without the key `test`, and entries of
-    `also_tested_on` without a test split."""
+    """Report a study without tasks, tested tasks without a test split or without the key `test`,
+    and entries of `also_tested_on` without a test split."""
     if not study["tasks"]:
         yield (
             f"{place}.tasks",

@@ -117,8 +117,8 @@ class RecordedProblems(Strict):
     """The problems are those of a recording."""
 
     train: RecordedPart | None = None
-    """Where the questions of the pool are: the name of a recorded model, a slash, and `probe` or `base`, the file of
-    that model's recording for this task."""
+    """Where the questions of the pool are: NAME/probe or NAME/base, where NAME is a recorded model.
+    `probe` and `base` are the files of that model's recording for this task."""
 
     test: RecordedPart | None = None
     """Where the questions of the test split are, in the same form as `train`."""
@@ -168,8 +168,8 @@ class Part(Strict):
     """The dataset's split on the hub."""
 
     local: str | None = None
-    """A file in the same format, or the dataset's folder, below `data`. If it exists, it is read
-    and nothing is downloaded."""
+    """A file with the rows of this split (JSON Lines, CSV, TSV or BIG-Bench-Hard's JSON), or the
+    dataset's folder, below `data`. If it exists, it is read and nothing is downloaded."""
 
     rows: Rows | None = None
 
@@ -186,7 +186,7 @@ class SplitSizes(Strict):
 
 
 class HubDataset(Strict):
-    """Problems of datasets on the Hugging Face hub, or of local files in the same format."""
+    """Problems of datasets on the Hugging Face hub, or of local files with the same rows."""
 
     kind: Literal["hub"]
     """The problems come from the Hugging Face hub."""
@@ -220,8 +220,8 @@ class HubDataset(Strict):
 
 class EarlyStop(Strict):
     """Stop sampling as soon as the completions determine the subset of `.venv/bin/snakemake
-    subset`. With confidence 1, chosen prompts get all their samples, other prompts only the samples
-    that the decision needs. Early stopping works for the rules hard, easy, hard_solvable and
+    subset`. With confidence 1, chosen prompts get all their samples; other prompts get samples only
+    until the subset is decided. Early stopping works for the rules hard, easy, hard_solvable and
     base_*, for a policy without probed_by, and for a task that neither a study nor a `cut_from`
     uses. Otherwise `stop` is ignored, and Snakemake's log says why. `shards` must be 1."""
 
@@ -231,8 +231,8 @@ class EarlyStop(Strict):
     and recall. A chosen prompt may then lack samples and a pass rate."""
 
     batch: Count | None = None
-    """Completions between two checks. The default is a 64th of full probing, at least 16 and at
-    most 256."""
+    """Largest number of completions between two checks. The default is a 64th of full probing, at
+    least 16 and at most 256."""
 
 
 class Probe(Strict):
@@ -342,9 +342,10 @@ class Task(Strict):
     subset` wrote, with the answers filled in. Policy annotated trains on these rows."""
 
     contamination: Literal["refuse", "report"] | None = None
-    """What to do if the train split contains a test question. refuse (the default): stop before
-    anything is sampled. report: continue, and report the contamination wherever results are
-    shown. A test whose questions are all in the train split is always refused."""
+    """What to do if the train split contains a test question. refuse (the default): stop with an
+    error; the check has priority over sampling, but sampling jobs do not wait for its result.
+    report: continue, and report the contamination wherever results are shown. A test whose
+    questions are all in the train split is always refused."""
 
     completion_tokens: Count
     """The completion limit: probe, training and test truncate a completion after this many tokens."""

@@ -147,8 +147,9 @@ def build_grpo_trainer(
         )
     from hardgrpo.training import online_trainer
 
-    # A selector chooses the prompts, and the dataset only sets the number of rows of a sampling
-    # step. Without a selector (process rewards alone), the prompts are those of the dataset.
+    # With a selector, which chooses the prompts itself, only the number of the dataset's rows in a
+    # sampling step is used. Without a selector (process rewards alone), the prompts are those of
+    # the dataset.
     rows = Dataset.from_list([{"id": prompt} | pool[prompt] for prompt in schedule])
     return online_trainer.build_trainer(
         spec, problems, pool, hardware, arguments | {"train_dataset": rows}
@@ -248,9 +249,10 @@ class Watch(TrainerCallback):
     """Show progress, write the manifest of each complete checkpoint, and stop after the current
     update on SIGTERM.
 
-    A state is also saved `save_seconds` after the last save, so that a run that is killed without
-    SIGTERM, or soon after SIGTERM, loses little work. The time between saves is at least ten times
-    the duration of the last save, so that saving takes at most a tenth of the time.
+    Between the scheduled checkpoints, a state is saved after an update if more than `save_seconds`
+    and more than ten times the duration of the last save have passed since that save. A run that is
+    killed without SIGTERM, or soon after SIGTERM, therefore loses little work, and the saves
+    between checkpoints take at most a tenth of the time.
 
     This class replaces transformers' `enable_jit_checkpoint`, which saves in the middle of an
     update, after the update's random numbers were drawn. A run that resumes from such a save would

@@ -116,7 +116,7 @@ def export(
         update_seconds=round(sum(timing_row["seconds"] for timing_row in own_timing), 3),
         completion_tokens=round(sum(row["tokens_mean"] * row["rollouts"] for row in rows[offset:])),
         # Checksum of the base weights under the adapter (training must not change these weights),
-        # and the GPU memory in use, in GiB.
+        # and the largest GPU memory in use in an update, in GiB.
         **{name: last_state[name] for name in ("base_sha256", "gpu_gib") if name in last_state},
         state=state.name,
         **(

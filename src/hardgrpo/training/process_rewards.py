@@ -11,14 +11,15 @@ of (r_s - b): equation 5 with a discount of 1. The baseline b is computed from t
 the group: the average of their mean token rewards. (The paper's outcome advantage subtracts the
 mean reward of the other rollouts and equals `centred` times group size / (group size - 1).)
 
-As in the released code (verl, recipe/prime), a sampling step first trains the reward model and then
-computes the token rewards with the updated reward model. All token rewards of a step are divided by
-one number: the largest absolute suffix sum in the step. The suffix sum of a token is its reward
-plus the rewards of all later tokens. A completion's last token, which carries the outcome, has no
-process reward. This module follows equation 5. The released code differs: it subtracts n / (n - 1)
-times the mean over all n rollouts of the group, and standardises the advantages. The paper also
-repeats the sampling until enough prompts for an update have a pass rate of .2 to .8. Here, the
-recipe's `selector` can apply such a filter.
+As in the released code (verl, recipe/prime), the reward model is first trained on a batch, and the
+updated reward model then computes the token rewards of this batch. All token rewards of a batch are
+divided by one number: the largest absolute suffix sum in the batch. The suffix sum of a token is
+its reward plus the rewards of all later tokens. A completion's last token has no process reward; in
+the released code, it has the outcome reward instead. This module follows equation 5. The released
+code differs: it multiplies the differences of the token rewards from the mean over all n rollouts
+of the group by n / (n - 1), and standardises the advantages. The paper also repeats the sampling
+until enough prompts for an update have a pass rate of .2 to .8. Here, the recipe's `selector` can
+apply such a filter.
 
 The reward model has no modules of its own: during the reward model's passes, the modules of the
 trained model use the reward model's weights. For a model with an adapter, only the adapter's

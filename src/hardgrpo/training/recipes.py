@@ -10,8 +10,8 @@ from hardgrpo.runtime.errors import UserError
 from hardgrpo.study import memory, settings
 from hardgrpo.study.spec import Spec
 
-# TRL's settings for a recipe without importance_correction: TRL logs ratios per token, and
-# `Trainer` does not apply the ratios.
+# TRL's settings for a recipe without importance_correction: TRL logs the importance ratios per
+# token, and `hardgrpo.training.trainer.Trainer` does not apply these ratios.
 NO_CORRECTION = {"mode": "token_truncate", "limit": math.inf}
 
 
@@ -86,10 +86,10 @@ def micro_batches(texts: int, hardware: Hardware) -> tuple[int, int]:
 
 
 def without_gpus(hardware: Hardware, config, recipe: dict, tokens: int) -> Hardware:
-    """The hardware of a run on a CPU, with micro-batches that fit into the machine's memory.
-    `hardware` is returned unchanged if it has GPUs, if `micro_batch` is set, or if the model's
-    shape is unknown. `config` is the model's configuration, `tokens` the largest number of tokens
-    of a prompt with its completion."""
+    """The hardware of a run on a CPU, with micro-batches of as many texts as fit into
+    `memory.CPU_BYTES`, at least one. `hardware` is returned unchanged if it has GPUs, if
+    `micro_batch` is set, or if the model's shape is unknown. `config` is the model's configuration,
+    `tokens` the largest number of tokens of a prompt with its completion."""
     shape = memory.shape_of(config.get_text_config().to_dict())
     if hardware.gpus or hardware.micro_batch or shape is None:
         return hardware

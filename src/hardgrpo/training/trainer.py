@@ -2,10 +2,12 @@
 
 - `decoding.decode` samples the rollouts. It draws the same tokens as `generate`, but computes each
   prompt once per group and drops rows that have ended.
-- The forward and backward pass of a micro-batch are skipped if all advantages are zero (groups all
-  right or all wrong) and the loss has no other terms, because the gradient is then zero. With
-  several micro-batches per update, rows with zero advantage are placed last, the other rows are
-  sorted by length, and the padding of each micro-batch is trimmed.
+- In a run with one process, the forward and backward pass of a micro-batch are skipped if all
+  advantages are zero (groups all right or all wrong) and the loss has no other terms, because the
+  gradient is then zero.
+- With several micro-batches per update, rows with zero advantage are placed last and the other rows
+  are sorted by length, unless the loss or the logged KL is an average over a micro-batch. In either
+  case, the padding of each micro-batch is trimmed.
 
 With one micro-batch per update, the updated weights equal TRL's bit by bit. With several
 micro-batches, the gradient equals TRL's up to rounding. Metrics that TRL logs per micro-batch

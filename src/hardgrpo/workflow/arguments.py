@@ -261,7 +261,7 @@ class Arguments(Entries):
 
     def committed_design(self, wildcards: Wildcards) -> str:
         """The configuration that the paper over all studies describes: the designs of the committed
-        studies, the pretrained models, the generated tasks, and the analyses."""
+        studies, the models that are pretrained here, the generated tasks, and the analyses."""
         studies = {
             name: designs.design(study)
             for name, study in self.studies.items()

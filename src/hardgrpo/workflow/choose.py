@@ -73,7 +73,7 @@ def add_command(commands) -> None:
         "--format",
         choices=[*settings.TRAINER_FILES, "csv"],
         default="csv",
-        help="also write the chosen prompts in this trainer's format, if every prompt has an answer; csv (default): write only the chosen rows, in the format of the file of prompts",
+        help="also write the chosen prompts in this trainer's format, for which every prompt needs an answer; csv (default): write only the chosen rows, in the format of the file of prompts",
     )
     choose.add_argument(
         "--dry-run",

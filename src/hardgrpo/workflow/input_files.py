@@ -105,7 +105,8 @@ class InputFiles(Entries):
         problems for rule `annotated`)."""
         base, task, name, seed = wildcards.model, wildcards.task, wildcards.policy, wildcards.seed
         policy = self._policy(wildcards)
-        # An existing subset needs no check: Snakemake keeps an output whose inputs are missing.
+        # The check is skipped for an existing subset: Snakemake keeps an output whose input is
+        # missing, so it would not report the message.
         is_chosen = os.path.exists(paths.subset(base, task, name, seed))
         if not is_chosen and (problem := self.too_small(name, task)):
             return {"pool": problem}

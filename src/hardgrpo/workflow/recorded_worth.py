@@ -104,7 +104,7 @@ def add_command(commands) -> None:
     worth.add_argument(
         "--grader",
         choices=list(graders.GRADERS),
-        help="default: of the graders that can read the reference answers, the one that finds an answer in the most completions",
+        help="default: of the graders that read almost all reference answers, the one that finds an answer in the most completions",
     )
 
 
@@ -317,9 +317,9 @@ def texts_by_id(path: str, rows: list[dict], id_column: str, column: str) -> dic
 
 
 def find_grader(problems: list[dict], before: Recording, after: Recording) -> str:
-    """The grader that finds an answer in the most completions, among the graders that can read the
-    reference answers. Raise a `UserError` if no grader can read the reference answers or finds an
-    answer."""
+    """The grader that finds an answer in the most completions, among the graders that read almost
+    all reference answers. Raise a `UserError` if there is no such grader, or if none of them finds
+    an answer."""
     answers = [problem["answer"] for problem in problems]
     candidates = list(own_files.readers(answers))
     if "number_lenient" in candidates:

@@ -9,9 +9,9 @@ AFTER = {"color": "#D55E00", "marker": "o", "linestyle": "-", "markersize": 3, "
 
 
 def draw(difficulty_classes, pass_at_each_k):
-    """Three panels. The x axis of the first two panels is the share of right answers among the
-    samples of the base model by which prompts are chosen. The y axis is the pass rate in the first
-    panel, and the share of mixed groups in the second. The third panel shows pass@k by k."""
+    """Three panels. The x axis of the first two panels is the share of right answers in the probe
+    of the base model. The y axis is the pass rate in the first panel, and the share of mixed groups
+    in the second. The third panel shows pass@k by k."""
     over_seeds = pass_at_each_k[pass_at_each_k.seed.isna()]
     figure, axes = plotting.panels(3, columns=3, height=2.6)
     classes = difficulty_classes.assign(

@@ -1,6 +1,6 @@
-"""Published numbers beside the study's numbers, which have 95 % intervals. Each pair of numbers is a
-row of its panel. If one panel would have more than MOST_ROWS rows, all panels show points instead
-of rows, one point for each pair. On the diagonal, both numbers are equal."""
+"""Published numbers beside the study's numbers, which have 95 % intervals where known. Each pair of
+numbers is a row of its panel. If one panel would have more than MOST_ROWS rows, all panels show
+points instead of rows, one point for each pair. On the diagonal, both numbers are equal."""
 
 import pandas as pd
 

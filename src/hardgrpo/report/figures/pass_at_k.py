@@ -1,6 +1,6 @@
 """pass@k of base and trained models, by k, with 95 % intervals: a line for each policy. If there
 are more than `plotting.MOST_ARMS` arms, a row for each arm shows only the smallest and the largest
-k."""
+k that the base model and the trained models have in common."""
 
 import pandas as pd
 
@@ -11,7 +11,7 @@ TEST = ["model", "task", "eval_task"]
 
 def draw(pass_at_k, base_pass_at_k):
     if arm_rows.are_many(pass_at_k):
-        # The base model may have been sampled with other values of k than the trained models.
+        # The tables may have different values of k, because the numbers of samples may differ.
         base_keys = base_pass_at_k[["model", "eval_task", "k"]].drop_duplicates()
         pass_at_k = pass_at_k.merge(base_keys)
         k_of_test = pass_at_k.groupby(TEST).k

@@ -10,9 +10,10 @@ COLUMNS += ["epochs", "prompts", "seeds"]
 
 
 def draw(trajectories):
-    """A panel for each model, task and entry of SERIES. A policy chooses by the first epochs.
-    The later epochs are divided into equal stretches; a point is the mean share of groups in a
-    stretch, drawn at its middle."""
+    """A panel for each model, task and entry of SERIES. A policy chooses prompts by their pass
+    rates in the first epochs. The later epochs are divided into equal stretches; a point is the
+    mean share of groups in a stretch, drawn at the middle of the stretch with an offset for each
+    policy."""
     stretches = trajectories[trajectories.stretch.notna()]
     models, policies = stretches.model.nunique(), list(dict.fromkeys(stretches.policy))
     groups = plotting.groups(stretches, ["model", "task"])

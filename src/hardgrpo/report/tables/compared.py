@@ -1,4 +1,4 @@
-"""The paper's tables that compare the study with published claims, numbers and settings."""
+"""The supplement's tables that compare the study with published claims, numbers and settings."""
 
 import pandas as pd
 

@@ -1,6 +1,6 @@
-"""The paper's tables of gains, differences between policies, and accuracies.
+"""The supplement's tables of gains, differences between arms, and accuracies.
 
-The gain of the best policy is bold, and the gain of the second best is underlined. A gain is marked
+The gain of the best arm is bold, and the gain of the second best is underlined. A gain is marked
 only if its differences from all smaller gains have a Holm-corrected p below 0.05.
 """
 

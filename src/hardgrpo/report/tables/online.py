@@ -1,4 +1,4 @@
-"""The paper's tables of runs that choose prompts while they train."""
+"""The supplement's tables of runs that choose prompts while they train."""
 
 import pandas as pd
 

@@ -1,4 +1,4 @@
-"""The paper's tables of the parts and kinds of gains, of sound answers, of equal answers, and of
+"""The supplement's tables of the parts and kinds of gains, of sound answers, of equal answers, and of
 majority votes."""
 
 import pandas as pd

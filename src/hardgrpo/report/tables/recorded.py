@@ -1,4 +1,4 @@
-"""The paper's tables of recorded runs: the mean accuracy of a run's last checkpoints, and its
+"""The supplement's tables of recorded runs: the mean accuracy of a run's last checkpoints, and its
 difference from the accuracy of the base model or of another run."""
 
 import pandas as pd

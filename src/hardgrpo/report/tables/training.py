@@ -1,4 +1,4 @@
-"""The paper's tables of subsets, of training and its cost, and of explanations of the gains."""
+"""The supplement's tables of subsets, of training and its cost, and of explanations of the gains."""
 
 import pandas as pd
 
