@@ -103,8 +103,8 @@ def work(tmp_path, hub) -> Workplace:
 
 @pytest.fixture
 def dataset(work) -> Path:
-    """A dataset that the hub serves as DATASET: two files of problems, and files that programs must
-    not download."""
+    """A dataset that the hub serves as DATASET: README.md, two files of problems, and files that
+    programs must not download."""
     folder = work.folder / "dataset"
     (folder / "main").mkdir(parents=True)
     configs = (

@@ -76,7 +76,7 @@ def main() -> None:
     )
     parser.add_argument(
         "--completion-tokens",
-        help="what if: a limit (such as 1024) for all tasks except tasks that are cut at a lower limit, or limits by task (such as gsm8k=1024,math=512)",
+        help="what if: a limit (such as 1024) for all tasks except those that cut the completions of another task at a lower limit, or limits by task (such as gsm8k=1024,math=512)",
     )
     parser.add_argument(
         "--price",

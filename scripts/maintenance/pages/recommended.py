@@ -46,7 +46,7 @@ class Lead:
     """The lead of a way of choosing over a random choice in a case, in shares. `p` is corrected
     by Holm's method."""
 
-    way: str  # the name of a policy with this rule; the policy may have another budget
+    way: str  # the first policy that chooses in this way, whatever its budget (`way_of`)
     needs: str
     study: str
     model: str
@@ -187,8 +187,8 @@ def totals(all_leads: list[Lead]) -> list[int]:
 
 
 def advice(all_leads: list[Lead]) -> list[dict]:
-    """For each of NEEDS (the labels before the choice): the open ways, and the recommended way with
-    its cases."""
+    """For each of NEEDS (the labels before the choice): the ways that a user with these labels can
+    use, and the recommended way with its cases."""
     lines = []
     for place, need in enumerate(NEEDS):
         open_leads = [lead for lead in all_leads if list(NEEDS).index(lead.needs) <= place]

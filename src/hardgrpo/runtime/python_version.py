@@ -27,8 +27,8 @@ def problem(version):
     )
     version_text = ".".join(str(part) for part in version[:3])
     reason = (
-        " (envs/*.lock hold no packages for a newer Python; to use one, raise the pins in envs/*.txt and the limit in"
-        " src/hardgrpo/runtime/python_version.py and scripts/maintenance/write_locks.py, then run make locks)"
+        " (envs/*.lock hold no packages for a newer Python; to use one, raise the pins in envs/*.txt and NEWEST in"
+        " src/hardgrpo/runtime/python_version.py, then run make locks)"
         if tuple(version[:2]) > NEWEST
         else ""
     )

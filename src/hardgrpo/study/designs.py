@@ -82,7 +82,7 @@ def design(study: ResolvedStudy) -> dict:
             name: settings.recipe_differences(study.recipes[name], recipe)
             for name in study.recipe_names[1:]
         },
-        # Policies choose by the pass rates in these numbers of first epochs. Empty without
+        # A value n: policies choose by the pass rates in the first n epochs. Empty without
         # trajectories.
         "chosen_from": sorted({source["chosen_from"] for source in trajectories}),
         "origins": [source["origin"] for source in trajectories],

@@ -51,7 +51,8 @@ def complete(config: dict, workflow) -> None:
 
 
 def report_ignored_stop(names: Names, workflow) -> None:
-    """Log why the probe for `subset` does not stop early, although its task has `probe.stop`."""
+    """Log why the probe for the configuration's section `subset` does not stop early, although the
+    probe's task has `probe.stop`."""
     if names.stop_obstacle and workflow.is_main_process:
         logger.info(names.stop_obstacle)
 
@@ -116,7 +117,8 @@ def prepare_environment(workflow, bound_folders: Collection[str] = ()) -> None:
     process. `bound_folders` are the folders that containers need in addition to the current
     folder."""
     # A plan of thousands of jobs keeps nearly all of its objects. A collection after every 700 new
-    # objects (Python's default) would free few of them and take a tenth of the planning time.
+    # objects (the default of Python 3.11 and 3.12) would free few of them and take a tenth of the
+    # planning time.
     gc.freeze()
     gc.set_threshold(50_000, 20, 50)
     for name, value in environments.ALLOCATOR.items():
