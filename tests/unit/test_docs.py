@@ -51,35 +51,6 @@ def test_captions_on_pages_have_no_commands_of_latex(written):
     assert "\\" not in written["docs/tables.csv"]
 
 
-@pytest.mark.slow
-def test_the_program_updates_a_page_with_outdated_numbers(tmp_path):
-    for name in (
-        "README.md",
-        "config.yaml",
-        "config",
-        "docs",
-        "src",
-        "scripts",
-        "results",
-        "paper",
-    ):
-        (tmp_path / name).symlink_to(ROOT / name)
-    (tmp_path / "README.md").unlink()
-    (tmp_path / "README.md").write_text(
-        re.sub(r"\d\.\d", "0.0", (ROOT / "README.md").read_text(encoding="utf-8"))
-    )
-    (tmp_path / "docs").unlink()
-    (tmp_path / "docs").mkdir()
-    for page in (ROOT / "docs").glob("*.md"):
-        (tmp_path / "docs" / page.name).write_text(page.read_text(encoding="utf-8"))
-    (tmp_path / "docs/margins.csv").symlink_to(ROOT / "docs/margins.csv")  # measured, not generated
-    subprocess.run([sys.executable, write_pages.__file__, "--root", tmp_path], check=True)
-    findings = lambda folder: (
-        (folder / "README.md").read_text(encoding="utf-8").split("<!-- found")[1]
-    )
-    assert findings(tmp_path).split("end of found")[0] == findings(ROOT).split("end of found")[0]
-
-
 def test_a_page_without_its_marks_is_reported(tmp_path):
     with pytest.raises(
         write_pages.errors.UserError, match="x.md: expected '<!-- found: made by .*once each"
