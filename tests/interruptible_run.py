@@ -1,5 +1,5 @@
-"""A training of 24 updates that tests start, stop and kill. Tests compare its files with those of
-an uninterrupted run."""
+"""A training of 24 updates, which is started, stopped and killed by tests. Tests compare its files
+with those of an uninterrupted run."""
 
 import hashlib
 import os

@@ -394,8 +394,8 @@ def names_code(key: str, value: object) -> bool:
 def is_sizes(value: object) -> bool:
     """Whether a value is a list of numbers, possibly nested."""
     return isinstance(value, list) and all(
-        is_sizes(entry) or isinstance(entry, (int, float)) and not isinstance(entry, bool)
-        for entry in value
+        isinstance(entry, (int, float, list)) and not isinstance(entry, bool)
+        for entry in nested_entries(value)
     )
 
 

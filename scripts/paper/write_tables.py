@@ -1,5 +1,6 @@
-"""Write the tables of a study's supplement from its summaries, as LaTeX and HTML (points, with
-intervals) and as CSV (shares, all digits), and the captions of tables and figures.
+"""Write the tables of a study's supplement from its summaries, as LaTeX and HTML (in
+percentage points, with intervals) and as CSV (shares, all digits), and the captions of tables and
+figures.
 
     python scripts/paper/write_tables.py \\
         --tables results/reference/mini/*.csv paper/mini/*.csv results/published/deviations.csv \\

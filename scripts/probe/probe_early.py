@@ -19,12 +19,12 @@ subsets, the program samples until all subsets are decided. One job samples the 
 because the samples that a prompt needs depend on all other prompts.
 
 Every batch is stored in a folder under --state. The folder's name ends in a checksum of the model,
-the problems, the prompt, the seed, the token limit, the engine, the precision and the arguments of
-the chat template. A killed probe resumes from this folder. A later probe with another budget, seed
-of ties, confidence, grader or number of samples uses the stored completions and samples only
-missing completions. The output contains all stored completions of the pool with numbers below
---samples, including completions that an earlier probe drew for another subset, because they narrow
-the bounds of pass rates at no cost.
+the problems, the prompt, the seed, the token limit, the engine, the number format (--precision) and
+the arguments of the chat template. A killed probe resumes from this folder. A later probe with
+another budget, seed of ties, confidence, grader or number of samples uses the stored completions
+and samples only missing completions. The output contains all stored completions of the pool with
+numbers below --samples, including completions that an earlier probe drew for another subset,
+because they narrow the bounds of pass rates at no cost.
 """
 
 from hardgrpo.data import tasks

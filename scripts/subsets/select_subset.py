@@ -85,7 +85,7 @@ def main() -> None:
         "--policy",
         required=True,
         type=files.as_object,
-        help="a policy of the configuration without probed_on, probed_by and rounds, as JSON",
+        help="a policy's entry in the configuration, as JSON; leave out its keys probed_on, probed_by and rounds",
     )
     parser.add_argument(
         "--seed", type=int, required=True, help="random seed for ties and random choices"

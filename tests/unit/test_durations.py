@@ -270,6 +270,7 @@ def test_a_job_without_work_by_the_configuration_is_left_out(tmp_path):
     (finished_job,) = calibration.read_finished_jobs(str(tmp_path), config)
     assert finished_job.job.texts == 0
     assert calibration.calibrate([finished_job], "h100").jobs == 0
+    assert calibration.compare([finished_job], "h100", seed=1) == []
 
 
 def test_the_speed_of_the_gpu_that_a_job_ran_on_is_expected(tmp_path):

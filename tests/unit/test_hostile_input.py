@@ -266,8 +266,8 @@ def test_other_malformed_state_files_are_refused(tmp_path):
     (tmp_path / "spec.yaml").write_text("model: 5\n")
     with pytest.raises(UserError, match="'model' is int, expected str"):
         Spec.read(str(tmp_path / "spec.yaml"))
-    (tmp_path / "W.jsonl").write_text('{"id": "a", "solution": "x"}\n' * 2)
-    with pytest.raises(UserError, match="row 2: id 'a' occurs twice"):
+    (tmp_path / "W.jsonl").write_text('{"id": "a", "solution": "x"}\n\n' * 2)
+    with pytest.raises(UserError, match="line 3: id 'a' occurs twice"):
         solutions.read(tmp_path / "W.jsonl")
     (tmp_path / "store").write_text('[{"id": "a"}]\n')
     with pytest.raises(UserError, match="the file was changed"):

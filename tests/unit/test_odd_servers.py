@@ -497,7 +497,9 @@ def test_no_key_is_sent_to_the_target_of_a_redirect(fails, monkeypatch, status):
     elsewhere.listener.server_close()
 
 
-def test_a_server_that_does_not_accept_connections_is_not_called_slow(fails, monkeypatch):
+def test_a_server_that_does_not_accept_connections_is_not_called_slow_and_costs_nothing(
+    sample, fails, monkeypatch
+):
     monkeypatch.setattr(server_engine, "CONNECT_SECONDS", 0.2)
     with contextlib.ExitStack() as stack:
         listener = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
@@ -508,7 +510,9 @@ def test_a_server_that_does_not_accept_connections_is_not_called_slow(fails, mon
             client.connect_ex(listener.getsockname())
         url = f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
         line = fails(None, "no connection", "0.2 s", "(4 tries)", url=url)
-    assert "600" not in line
+        assert "600" not in line
+        fails(None, url=url, timeout=0.1, price=PRICE)
+    assert sample.facts["money"] == 0
 
 
 # --- money ---
@@ -564,20 +568,29 @@ def test_unusable_answers_that_state_no_tokens_stay_below_the_limit_of_money(
     assert len(model_server.requests) == 2 and 5.6 < sample.facts["money"] <= 6.4
 
 
-@pytest.mark.parametrize("failure", ["time limit", "cut connection"])
-def test_requests_without_an_answer_are_paid_for(sample, model_server, failure):
-    """Each unanswered request counts with the limit of its completions, 80 tokens."""
+@pytest.mark.parametrize("failure", ["time limit", "cut connection", "not gzip"])
+def test_requests_without_a_readable_answer_are_paid_for(
+    sample, fails, model_server, capsys, failure
+):
+    """Each of these requests counts with the limit of its completions, 80 tokens."""
 
     def answer(body, number):
-        if number < 2:
-            if failure == "cut connection":
-                return CUT
+        if number == 0:
+            return CHEAP(body, number)
+        if failure == "time limit":
             time.sleep(1.5)
-        return CHEAP(body, number)
+        if failure == "not gzip":
+            return raw("Content-Encoding: gzip\nConnection: close", b"{}")
+        return CUT
 
-    sample(answer, price=PRICE, concurrency=1, timeout=0.5)
-    assert len(model_server.requests) == PROMPTS + 2
-    assert sample.facts["money"] == pytest.approx(0.01 * (2 * 80 + PROMPTS))
+    options = {"price": PRICE, "concurrency": 1, "timeout": 0.5, "most_money": 2.0}
+    fails(answer, "most_money", **options)
+    assert len(model_server.requests) == 1 + 2
+    assert sample.facts["money"] == pytest.approx(0.01 * (1 + 2 * 80))
+    assert "the request is sent again" in capsys.readouterr().out
+    # a later program knows what was spent
+    fails(CHEAP, "most_money", **options)
+    assert len(model_server.requests) == 1 + 2
 
 
 def test_requests_that_find_no_server_cost_nothing(sample, fails):

@@ -137,7 +137,7 @@ def test_in_a_container_a_folder_of_another_account_of_the_host_is_refused(
     (tmp_path / "uid_map").write_text("         0       1000          1\n")
     os.chown(folder, NOBODY, NOBODY)
     assert (
-        f"{folder} belongs to an account that has no number in this container"
+        f"{folder} belongs to an account of the host that has no number in this container"
         in ownership.problem(folder)
     )
     # as for `make ... ENVIRONMENTS_OWNER=nobody`

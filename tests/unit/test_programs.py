@@ -105,8 +105,8 @@ def test_the_tests_named_in_run_by_a_test_exist():
 @pytest.mark.slow
 @pytest.mark.parametrize("program", WRITING)
 def test_programs_that_generate_committed_files_write_the_committed_bytes(program, world):
-    """The programs run in a copy of the repository that no other test uses. The numbers of its README
-    are outdated."""
+    """The programs run in a copy of the repository that no other test uses. The numbers of its
+    README are outdated."""
     before, generated, after = re.split(
         "(?<=<!-- found)|(?=<!-- end of found)", (ROOT / "README.md").read_text(encoding="utf-8")
     )

@@ -233,7 +233,7 @@ def test_the_base_model_and_transfer_between_tasks_are_compared():
 def test_averages_over_models_are_compared_with_the_averages_of_the_blog_post():
     """HE's blog post states average accuracies of 85 % (`base_wrong`) and 82 % (`all`), and a
     relative lead of `base_wrong` over `base_right_matched` of 14.3 %. The study's averages
-    are means over all models. A policy that a model lacks has no average."""
+    are means over all models, of which there must be more than one."""
     accuracy = [
         {
             "model": model,

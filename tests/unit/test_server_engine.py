@@ -478,6 +478,8 @@ def test_a_server_that_is_not_there_is_reported(study):
         ("http://127.0.0.1:9/v1", {"ALL_PROXY": "socks5://me:verysecret@127.0.0.1:9"}, "SOCKS"),
         ("http://127.0.0.1:9/v1", {"ALL_PROXY": "ftp://me:verysecret@127.0.0.1:9"}, "ftp"),
         ("http://127.0.0.1:9/v1", {"HTTP_PROXY": "http://me:verysecret@127.0.0.1:99999"}, "Port"),
+        ("http://127.0.0.1:9/v1", {"HTTP_PROXY": "127.0.0.1:99999"}, "Port"),
+        ("http://127.0.0.1:9/v1", {"HTTPS_PROXY": "http://127.0.0.1:99999"}, "no connection"),
         ("https://127.0.0.1:9/v1", {"SSL_CERT_FILE": "missing.pem"}, "SSL_CERT_FILE"),
         ("https://127.0.0.1:9/v1", {"SSL_CERT_FILE": "pool.jsonl"}, "SSL_CERT_FILE"),
     ],

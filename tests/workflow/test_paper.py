@@ -235,8 +235,8 @@ def test_warnings_of_tectonic_are_counted(tmp_path, monkeypatch):
     ],
 )
 def test_content_that_does_not_fit_on_its_page_fails_and_names_its_file(content, place, tmp_path):
-    """Two pages of the paper about recordings once lost captions, a table and headings, while the
-    log only said '2 warnings'."""
+    """Two pages of the supplement of study `recordings` once lost captions, a table and headings,
+    while the log only said '2 warnings'."""
     (tmp_path / "paper/study/tables").mkdir(parents=True)
     (tmp_path / "paper/study/tables/gain.tex").write_text(content)
     text = r"\documentclass{article}\begin{document}a\par\input{\study/tables/gain}\par b\end{document}"

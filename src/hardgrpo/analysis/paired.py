@@ -2,7 +2,8 @@
 and the hardest tier.
 
 Two runs with the same seed share the base model and the test's problems. The noise that both runs
-have in common cancels in a paired difference.
+have in common cancels in a paired difference. Arrays (S, N) have a row for each of S seeds and a
+column for each of N problems.
 """
 
 import itertools
@@ -28,7 +29,7 @@ def paired(cells: list[Cell]) -> list[dict]:
     """Differences, paired by problem and seed: a row for each pair of cells that is compared, kind
     of difference (`what`) and value of `at`.
 
-    - checkpoint: accuracy of one arm minus accuracy of another after `at` updates, for each
+    - checkpoint: accuracy of one arm minus accuracy of another at step `at`, for each
       checkpoint that both arms have, except the last; only if both arms have the same last
       checkpoint;
     - pass@k: pass@k of one arm minus pass@k of another, with k = `at` > 1;

@@ -28,7 +28,8 @@ def trajectories(
     later_paths: list[str], difficulty_paths: list[str], subset_paths: list[str]
 ) -> list[dict]:
     """Mean outcomes of the prompts that each policy chooses by their pass rates in the first epochs
-    of a run. The means are over all later epochs (`stretch` is None) and over each stretch of the later epochs.
+    of a run. The means are over all later epochs (`stretch` is None) and over each stretch of the
+    later epochs.
 
     The outcomes of a prompt are means over the prompt's epochs. A prompt's weight is the share of
     seeds whose subset contains the prompt, so that ties are averaged over seeds. Intervals are by

@@ -56,9 +56,12 @@ class FinishedJob:
 
     @property
     def is_comparable(self) -> bool:
-        """Whether the job can be compared with an estimate: its model's size is known, and it ran
-        on the kind of device that the configuration names."""
-        return self.job.shape is not None and self.device == self.job.device
+        """Whether the job can be compared with an estimate: its model's size is known, it ran on the
+        kind of device that the configuration names, and the configuration gives it work."""
+        if self.job.shape is None or self.device != self.job.device:
+            return False
+        estimate = durations.estimate(self.job, self.gpu or next(iter(durations.GPUS)))
+        return estimate.seconds > estimate.start_seconds
 
 
 def read_finished_jobs(results: str, config: dict) -> list[FinishedJob]:
@@ -161,14 +164,12 @@ def calibrate(finished_jobs: list[FinishedJob], gpu: str) -> Calibration:
 
 
 def _ratios(finished_job: FinishedJob, gpu: str) -> dict[str, float]:
-    """The values of one job over which `calibrate` takes medians; {} if the job is not comparable
-    or, by its configuration, has no work."""
+    """The values of one job over which `calibrate` takes medians; {} if the job is not
+    comparable."""
     job, gpu = finished_job.job, finished_job.gpu or gpu
     if not finished_job.is_comparable:
         return {}
     estimate = durations.estimate(job, gpu)
-    if estimate.seconds <= estimate.start_seconds:
-        return {}
     # a small model's whole job may take less time than the cost model assumes for the start
     work = max(0.0, finished_job.seconds - estimate.start_seconds)
     if not finished_job.tokens:  # pretraining

@@ -49,7 +49,7 @@ MARKERS = ("<", ">", "h", "p", "d", "H", "8", "1")
 DASHES = ("-", "--", ":", "-.")
 # in points: size for the largest budget, and decrease for each smaller budget
 MARKER_SIZE, SIZE_STEP = 4.5, 0.7
-MOST_ARMS = 8  # more arms than this are drawn as rows
+MOST_ARMS = 8  # if a figure has more arms, each arm is drawn in a row of its own
 # markers by model, in figures where markers distinguish models
 MODELS = ("o", "s", "^", "D", "v", "P", "X", "*")
 # fill of a marker by budget, or by task; None is the policy's colour
@@ -122,8 +122,9 @@ def further_marks() -> Iterator[tuple[str, str]]:
 
 
 def style(name: str, names: list[str]) -> dict:
-    """Colour, marker, dashes, fill and size of a policy, a rule or an arm ("policy, recipe"). Arms
-    with a recipe, and other names such as "base", get a marker by their position in `names`."""
+    """Colour, marker, dashes, fill and size of a policy, a rule or an arm ("policy, recipe"). Names
+    of the form "policy, recipe", and other names such as "base", get a marker by their position
+    among the names in `names` that have no style of their own."""
     if look := _policies.get(name):
         return dict(look)
     if name in FAMILIES:

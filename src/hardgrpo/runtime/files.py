@@ -264,8 +264,8 @@ def write_rows(path: str | Path, columns: list[str], rows: Iterable[dict]) -> No
 
 def csv_text(columns: list[str], rows: list[list], delimiter: str = ",") -> str:
     """The text of a CSV file with a header."""
-    # Up to Python 3.11.8 and 3.12.2, the writer does not quote a lone carriage return, which readers
-    # take as the end of a row.
+    # The writer of Python up to 3.11.8 and 3.12.2 does not quote a lone carriage return, which
+    # readers take as the end of a row.
     has_carriage_return = any(
         "\r" in cell for row in [columns, *rows] for cell in row if isinstance(cell, str)
     )

@@ -79,7 +79,7 @@ def _problem_of(
         if not _is_of_the_host(status.st_uid):
             return f"{entry} belongs to {_account(status.st_uid)}"
         if is_last:
-            return f"{entry} belongs to an account that has no number in this container (here: {_account(status.st_uid)})"
+            return f"{entry} belongs to an account of the host that has no number in this container, which shows {_account(status.st_uid)} instead"
     if stat.S_ISLNK(status.st_mode) or not is_last and status.st_mode & stat.S_ISVTX:
         return None
     if status.st_mode & stat.S_IWOTH:

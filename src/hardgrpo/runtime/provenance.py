@@ -141,7 +141,7 @@ def _is_listed(entry: tuple) -> bool:
 
 
 def checkpoints(folder: Path) -> dict[int, Path]:
-    """{number of updates: folder} of a run's checkpoints, in rising order. Raise a `UserError` for
+    """{step: folder} of a run's checkpoints, in rising order. Raise a `UserError` for
     a malformed list of checkpoints."""
     path = folder / "manifest.json"
     steps = files.read_json(path).get("steps")

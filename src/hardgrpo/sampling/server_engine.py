@@ -39,9 +39,11 @@ from hardgrpo.study.model import Server
 CONCURRENCY, TIMEOUT_SECONDS = 32, 600.0  # defaults
 CONNECT_SECONDS = 30.0  # time limit for making a connection
 TEMPLATE_TOKENS = 200  # assumed upper limit of the tokens that a chat template adds to a prompt
-# Largest number of tries of a request. FIRST_TRIES: if no connection was made, or an answer could not
-# be read, and the server has not answered any request yet.
+# Largest number of tries of a request. FIRST_TRIES: as long as the server has not answered any
+# request, if no connection is made or an answer cannot be read.
 MOST_TRIES, FIRST_TRIES = 10, 4
+# causes of a connection error after which the server may have computed an answer
+AFTER_SENDING = (httpx2.ReadError, httpx2.RemoteProtocolError, httpx2.DecodingError)
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0  # seconds between two tries
 SECONDS_BETWEEN_SYNCS = 2.0  # how often the file of answers is flushed to the disk
 LONGEST_RETRY_AFTER = 900.0  # seconds; sampling ends if the server asks for a longer pause
@@ -231,6 +233,7 @@ class Sampler:
         self.paused_until = 0.0
         # usage of this program's answers, and of the answers that were stored before
         self.usage = self.earlier_usage = Usage()
+        self.completion_tokens = 0  # tokens of this program's usable answers
         # largest possible cost of all requests in flight, and the number of these requests
         self.reserved, self.in_flight = 0.0, 0
         self.started = time.monotonic()
@@ -245,7 +248,7 @@ class Sampler:
 
     def facts(self) -> dict:
         """Facts for the provenance. The numbers of tokens and the money exclude answers that were
-        stored before this program started."""
+        stored before this program started, and include assumed numbers (`answers.Usage`)."""
         return {
             "url": self.address.url,
             "model": self.model,
@@ -346,12 +349,15 @@ class Sampler:
         self.answers.add(completions, usage)
         self.stored |= completions
         self.usage += usage
+        if completions:
+            self.completion_tokens += usage.output_tokens
 
-    def _store_unanswered(self, request: Request, samples: int) -> None:
+    def _store_unanswered(self, request: Request, samples: int) -> bool:
         """Count a request that was sent but not answered. A hosted service may ask money for it, so
-        its largest usage is assumed if the address has a price."""
+        its largest usage is assumed if the address has a price. Return whether it has one."""
         if self.address.price:
             self._store({}, self._maximum_usage(request, samples))
+        return bool(self.address.price)
 
     def _report(self, problem: str) -> None:
         """Print a problem with the server, unless it has been printed before. The text before "("
@@ -361,9 +367,7 @@ class Sampler:
             say(printable(f"{self.address.url}: {problem}"))
 
     def _note(self) -> str:
-        note = (
-            f"{self.usage.output_tokens / max(1e-9, time.monotonic() - self.started):.0f} tokens/s"
-        )
+        note = f"{self.completion_tokens / max(1e-9, time.monotonic() - self.started):.0f} tokens/s"
         return note + (
             f", {self.address.money(self.earlier_usage + self.usage):.4g} spent"
             if self.address.price
@@ -409,7 +413,7 @@ class Sampler:
                 raise self.failure
             if not fits():
                 raise UserError(
-                    f"most_money: {self.address.money(self.answers.usage):.6g} of {most:g} is spent for model {self.model}, and the next request may"
+                    f"most_money: {self.address.money(self.answers.usage):.6g} of {most:g} is spent for model {self.model} (requests without a usable answer count with their largest cost), and the next request may"
                     f" cost {cost:.2g}; the completions sampled so far are kept in {self.answers.path}: raise most_money and start the same command again"
                 )
             self.reserved, self.in_flight = self.reserved + cost, self.in_flight + 1
@@ -494,7 +498,7 @@ class Sampler:
             async with self._turn(cost):
                 if samples > 1 and "n" in self.refused:  # refused in the meantime
                     return None, Usage()
-                body, retry_after, is_unusable = self._body(request, samples), 0.0, False
+                body, retry_after, may_cost = self._body(request, samples), 0.0, False
                 most_tries = MOST_TRIES if self.answers_received else FIRST_TRIES
                 try:
                     completions, usage = await self._try_once(body, request, samples)
@@ -515,22 +519,24 @@ class Sampler:
                     if failure.status == 429 and self.answers_received > answers_before:
                         tries, answers_before = 0, self.answers_received
                 except TimeoutError:
-                    self._store_unanswered(request, samples)
+                    # Before the first answer, a short time limit may pass without a connection.
+                    if self.answers_received or self.address.timeout > CONNECT_SECONDS:
+                        may_cost = self._store_unanswered(request, samples)
                     problem, most_tries = f"no answer within {self.address.timeout:g} s", MOST_TRIES
                     if self.answers_received > answers_before:
                         problem += (
                             "; for a server that answers few requests at a time, lower concurrency"
                         )
                 except openai.APIConnectionError as error:
-                    if isinstance(error.__cause__, (httpx2.ReadError, httpx2.RemoteProtocolError)):
-                        self._store_unanswered(request, samples)
+                    if isinstance(error.__cause__, AFTER_SENDING):
+                        may_cost = self._store_unanswered(request, samples)
                     problem = (
                         f"no connection ({connection_problem(error)}{proxy_note(self.address.url)})"
                     )
                 except Malformed as error:
-                    problem, is_unusable = str(error), True
+                    problem, may_cost = str(error), True
                 except (ValueError, RecursionError):
-                    problem, is_unusable = "the answer is not JSON", True
+                    problem, may_cost = "the answer is not JSON", True
                 # Set before the context ends, which wakes the requests that wait for money.
                 self.paused_until = max(self.paused_until, time.monotonic() + retry_after)
             tries += 1
@@ -539,7 +545,7 @@ class Sampler:
                     f"{self.address.url}: {problem} ({tries} tries); check the server and its address, which usually ends in /v1, then start"
                     f" the same command again: {len(self.stored)} completions are in {self.answers.path}"
                 )
-            if tries > 1 or is_unusable:  # an unusable answer may cost money
+            if tries > 1 or may_cost:
                 self._report(f"{problem}; the request is sent again")
             await self._pause(pause * random.uniform(0.5, 1.0))
             pause = min(LONGEST_PAUSE, 2 * pause)
@@ -670,8 +676,7 @@ def open_client(address: Address) -> openai.AsyncOpenAI:
     )
     timeout = httpx2.Timeout(None, connect=CONNECT_SECONDS)
     try:
-        proxies = urllib.request.getproxies()
-        for url in (address.url, *(proxies.get(name, "") for name in ("http", "https", "all"))):
+        for url in (address.url, used_proxy(address.url)[1]):
             _ = urllib.parse.urlsplit(url).port  # raises a ValueError for a wrong port
         return openai.AsyncOpenAI(
             api_key=secret or "none",
@@ -998,11 +1003,17 @@ def connection_problem(error: Exception) -> str:
 
 def proxy_note(url: str) -> str:
     """A note that requests to an address go through a proxy; empty without a proxy."""
+    name, _ = used_proxy(url)
+    return name and f", through the proxy of {name}"
+
+
+def used_proxy(url: str) -> tuple[str, str]:
+    """(environment variable, address) of the proxy through which requests to an address go; two
+    empty texts without a proxy."""
     parts = urllib.parse.urlsplit(url)
     proxies = urllib.request.getproxies()
     name = next((name for name in (parts.scheme, "all") if name in proxies), None)
-    return (
-        f", through the proxy of {name.upper()}_PROXY"
-        if name and not urllib.request.proxy_bypass(parts.hostname or "")
-        else ""
-    )
+    if name is None or urllib.request.proxy_bypass(parts.hostname or ""):
+        return "", ""
+    proxy = proxies[name]
+    return f"{name.upper()}_PROXY", proxy if "://" in proxy else f"http://{proxy}"

@@ -203,8 +203,8 @@ def base_sample_sets(study: ResolvedStudy, model: str, test: str) -> tuple[str, 
 
 
 def has_reach(study: ResolvedStudy, model: str, test: str) -> bool:
-    """Whether a base model's reach on a test is measured. A task that is cut from another task uses
-    that task's samples."""
+    """Whether a base model's reach on a test is measured. A task with `cut_from`
+    truncates the completions of another task, so its reach is measured with that task's samples."""
     sampled = study.tasks[settings.sampled_task(study.tasks, test)]
     return "reach" in sampled["test"] and not settings.is_recorded(study.models[model])
 
@@ -264,7 +264,7 @@ def inputs(study: ResolvedStudy, studies: Collection[ResolvedStudy]) -> list[str
     ]
     pretrained = [model for model in models if settings.is_pretrained(study.models[model])]
     splits = [(task, "train") for _, task, _ in study.probed_pools if task in study.tasks]
-    # The policy of a recorded run has no entry in `policies`.
+    # The policy of a recorded run may have no entry in `policies`.
     policies = (study.policies.get(run.policy, {}) for run in study.runs)
     probed_tasks = dict.fromkeys(
         policy["probed_on"] for policy in policies if "probed_on" in policy

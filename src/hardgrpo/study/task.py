@@ -221,9 +221,9 @@ class HubDataset(Strict):
 class EarlyStop(Strict):
     """Stop sampling as soon as the completions determine the subset of `.venv/bin/snakemake
     subset`. With confidence 1, chosen prompts get all their samples; other prompts get samples only
-    until the subset is decided. Early stopping works for the rules hard, easy, hard_solvable and
-    base_*, for a policy without probed_by, and for a task that neither a study nor a `cut_from`
-    uses. Otherwise `stop` is ignored, and Snakemake's log says why. `shards` must be 1."""
+    until the subset is decided. Early stopping works only if the policy's rule is hard, easy,
+    hard_solvable or base_*, the policy has no probed_by, and neither a study nor a `cut_from` uses
+    the task. Otherwise `stop` is ignored, and Snakemake's log says why. `shards` must be 1."""
 
     confidence: Annotated[float, Field(gt=0.5, le=1)]
     """1: the subset is exactly the subset that full probing would choose. Below 1: sampling

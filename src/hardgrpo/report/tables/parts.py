@@ -1,5 +1,5 @@
-"""The supplement's tables of the parts and kinds of gains, of sound answers, of equal answers, and of
-majority votes."""
+"""The supplement's tables of the parts and kinds of gains, of sound answers, of equal answers, and
+of majority votes."""
 
 import pandas as pd
 

@@ -1,4 +1,4 @@
-"""The supplement's tables of subsets, of training and its cost, and of explanations of the gains."""
+"""The supplement's tables of subsets, of training and its cost, and of explanations of gains."""
 
 import pandas as pd
 
