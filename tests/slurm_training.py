@@ -11,7 +11,7 @@ from conftest import OnSlurm, World, assert_same, one_worker_at_a_time, results,
 
 RUN = "tiny/swaps/mini/random/seed0"
 TARGET = f"results/training/{RUN}/updates.csv"
-UPDATES = 240
+UPDATES, EVERY = 96, 16  # EVERY: updates between checkpoints
 
 
 def study(config: dict) -> None:
@@ -19,7 +19,7 @@ def study(config: dict) -> None:
     training, and whose training takes long enough to be stopped."""
     shrink(config)
     config["models"]["tiny"]["source"]["steps"] = 400
-    config["recipes"]["mini"].update(updates=UPDATES, checkpoint_every=UPDATES // 6)
+    config["recipes"]["mini"].update(updates=UPDATES, checkpoint_every=EVERY)
 
 
 @pytest.fixture(scope="session")
@@ -34,7 +34,7 @@ def undisturbed(tmp_path_factory) -> World:
             done = world.snakemake(TARGET)
             assert done.returncode == 0, done.stdout + done.stderr
             files = results(world.folder, "training")
-            assert sum(path.endswith(".safetensors") for path in files) == 6
+            assert sum(path.endswith(".safetensors") for path in files) == UPDATES // EVERY
             assert files[TARGET].count(b"\n") == UPDATES + 1
             (folder / "done").touch()
     return World.at(folder / "world")
@@ -68,9 +68,8 @@ def log(run) -> str:
 
 def wait_for_checkpoint(run) -> str:
     """Wait until the training has written its first checkpoint. Return the id of the Slurm job."""
-    until(
-        lambda: list(run.folder.glob("results/state/*/checkpoint-40")), what="the first checkpoint"
-    )
+    first_checkpoint = f"results/state/*/checkpoint-{EVERY}"
+    until(lambda: list(run.folder.glob(first_checkpoint)), what="the first checkpoint")
     (job,) = run.cluster.running()
     return job
 

@@ -45,6 +45,8 @@ def test_a_cancelled_job_resumes(slurm_run, undisturbed, slurm):
 def test_a_job_preempted_by_a_more_urgent_job_resumes(slurm_run, undisturbed, slurm):
     snakemake = slurm_run.start(TARGET)
     wait_for_checkpoint(slurm_run)
+    # the job must not finish before it is preempted; Slurm sends SIGCONT before SIGTERM
+    os.kill(process_id(slurm_run), signal.SIGSTOP)
     urgent = slurm.call(
         "sbatch",
         "--parsable",
