@@ -58,7 +58,7 @@ def main() -> None:
     comparable_jobs = [job for job in finished_jobs if job.is_comparable]
     incomparable = (
         f"{len(finished_jobs) - len(comparable_jobs)} finished jobs cannot be compared with estimates, because the size of their model is"
-        f" unknown, or because {config_names} gives them no work or their model other devices (key `gpus`) than they ran on; name the configuration of the jobs"
+        f" unknown, or because {config_names} gives the jobs no work, or their model other devices (key `gpus`) than the jobs ran on; name the configuration of the jobs"
         " with --config, and give the model's entry the key `shape`"
     )
     if not comparable_jobs:

@@ -509,10 +509,10 @@ def test_a_server_that_does_not_accept_connections_is_not_called_slow_and_costs_
             client.setblocking(False)
             client.connect_ex(listener.getsockname())
         url = f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
-        line = fails(None, "no connection", "0.2 s", "(4 tries)", url=url)
-        assert "600" not in line
+        line = fails(None, "no connection", "0.2 s", "(4 tries)", url=url, price=PRICE)
+        assert "600" not in line and sample.facts["money"] == 0
         fails(None, url=url, timeout=0.1, price=PRICE)
-    assert sample.facts["money"] == 0
+        assert sample.facts["money"] == 0
 
 
 # --- money ---
@@ -569,13 +569,15 @@ def test_unusable_answers_that_state_no_tokens_stay_below_the_limit_of_money(
 
 
 @pytest.mark.parametrize("failure", ["time limit", "cut connection", "not gzip"])
-def test_requests_without_a_readable_answer_are_paid_for(
-    sample, fails, model_server, capsys, failure
+@pytest.mark.parametrize("answers", [0, 1])
+def test_a_request_without_a_readable_answer_is_paid_for(
+    sample, fails, model_server, capsys, failure, answers
 ):
-    """Each of these requests counts with the limit of its completions, 80 tokens."""
+    """The request counts with the limit of its completions, 80 tokens. Before it, the server
+    answers `answers` requests."""
 
     def answer(body, number):
-        if number == 0:
+        if number < answers:
             return CHEAP(body, number)
         if failure == "time limit":
             time.sleep(1.5)
@@ -583,14 +585,14 @@ def test_requests_without_a_readable_answer_are_paid_for(
             return raw("Content-Encoding: gzip\nConnection: close", b"{}")
         return CUT
 
-    options = {"price": PRICE, "concurrency": 1, "timeout": 0.5, "most_money": 2.0}
+    options = {"price": PRICE, "concurrency": 1, "timeout": 0.5, "most_money": 1.5}
     fails(answer, "most_money", **options)
-    assert len(model_server.requests) == 1 + 2
-    assert sample.facts["money"] == pytest.approx(0.01 * (1 + 2 * 80))
+    assert len(model_server.requests) == answers + 1
+    assert sample.facts["money"] == pytest.approx(0.01 * (answers + 80))
     assert "the request is sent again" in capsys.readouterr().out
     # a later program knows what was spent
     fails(CHEAP, "most_money", **options)
-    assert len(model_server.requests) == 1 + 2
+    assert len(model_server.requests) == answers + 1
 
 
 def test_requests_that_find_no_server_cost_nothing(sample, fails):

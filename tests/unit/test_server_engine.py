@@ -477,14 +477,19 @@ def test_a_server_that_is_not_there_is_reported(study):
         ("http://[::1/v1", {}, "IPv6"),
         ("http://127.0.0.1:9/v1", {"ALL_PROXY": "socks5://me:verysecret@127.0.0.1:9"}, "SOCKS"),
         ("http://127.0.0.1:9/v1", {"ALL_PROXY": "ftp://me:verysecret@127.0.0.1:9"}, "ftp"),
-        ("http://127.0.0.1:9/v1", {"HTTP_PROXY": "http://me:verysecret@127.0.0.1:99999"}, "Port"),
-        ("http://127.0.0.1:9/v1", {"HTTP_PROXY": "127.0.0.1:99999"}, "Port"),
-        ("http://127.0.0.1:9/v1", {"HTTPS_PROXY": "http://127.0.0.1:99999"}, "no connection"),
+        (
+            "http://127.0.0.1:9/v1",
+            {"HTTP_PROXY": "http://me:verysecret@127.0.0.1:99999"},
+            "of HTTP_PROXY",
+        ),
+        ("http://127.0.0.1:9/v1", {"HTTP_PROXY": "127.0.0.1:99999"}, "of HTTP_PROXY"),
+        ("http://127.0.0.1:9/v1", {"HTTPS_PROXY": "http://127.0.0.1:99999"}, "no connection ("),
         ("https://127.0.0.1:9/v1", {"SSL_CERT_FILE": "missing.pem"}, "SSL_CERT_FILE"),
         ("https://127.0.0.1:9/v1", {"SSL_CERT_FILE": "pool.jsonl"}, "SSL_CERT_FILE"),
     ],
 )
 def test_a_wrong_address_proxy_or_certificate_file_is_reported(study, url, env, word):
+    env = env | {"NO_PROXY": "", "no_proxy": "", "http_proxy": env.get("HTTP_PROXY", "")}
     assert "verysecret" not in fails(run(study, url, env=env), url, word)
 
 

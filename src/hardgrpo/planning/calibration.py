@@ -56,8 +56,8 @@ class FinishedJob:
 
     @property
     def is_comparable(self) -> bool:
-        """Whether the job can be compared with an estimate: its model's size is known, it ran on the
-        kind of device that the configuration names, and the configuration gives it work."""
+        """Whether the job can be compared with an estimate: its model's size is known, it ran on
+        the kind of device that the configuration names, and the configuration gives it work."""
         if self.job.shape is None or self.device != self.job.device:
             return False
         estimate = durations.estimate(self.job, self.gpu or next(iter(durations.GPUS)))

@@ -141,8 +141,8 @@ def _is_listed(entry: tuple) -> bool:
 
 
 def checkpoints(folder: Path) -> dict[int, Path]:
-    """{step: folder} of a run's checkpoints, in rising order. Raise a `UserError` for
-    a malformed list of checkpoints."""
+    """{step: folder} of a run's checkpoints, in rising order. Raise a `UserError` for a malformed
+    list of checkpoints."""
     path = folder / "manifest.json"
     steps = files.read_json(path).get("steps")
     is_valid = (

@@ -10,6 +10,7 @@ server uses seeds.
 
 import asyncio
 import contextlib
+import contextvars
 import difflib
 import email.utils
 import itertools
@@ -42,8 +43,6 @@ TEMPLATE_TOKENS = 200  # assumed upper limit of the tokens that a chat template 
 # Largest number of tries of a request. FIRST_TRIES: as long as the server has not answered any
 # request, if no connection is made or an answer cannot be read.
 MOST_TRIES, FIRST_TRIES = 10, 4
-# causes of a connection error after which the server may have computed an answer
-AFTER_SENDING = (httpx2.ReadError, httpx2.RemoteProtocolError, httpx2.DecodingError)
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0  # seconds between two tries
 SECONDS_BETWEEN_SYNCS = 2.0  # how often the file of answers is flushed to the disk
 LONGEST_RETRY_AFTER = 900.0  # seconds; sampling ends if the server asks for a longer pause
@@ -413,7 +412,7 @@ class Sampler:
                 raise self.failure
             if not fits():
                 raise UserError(
-                    f"most_money: {self.address.money(self.answers.usage):.6g} of {most:g} is spent for model {self.model} (requests without a usable answer count with their largest cost), and the next request may"
+                    f"most_money: {self.address.money(self.answers.usage):.6g} of {most:g} is spent for model {self.model} (a request without an answer counts with its largest cost), and the next request may"
                     f" cost {cost:.2g}; the completions sampled so far are kept in {self.answers.path}: raise most_money and start the same command again"
                 )
             self.reserved, self.in_flight = self.reserved + cost, self.in_flight + 1
@@ -455,12 +454,13 @@ class Sampler:
         return body if "top_p" in self.refused else body | WHOLE_DISTRIBUTION
 
     async def _try_once(
-        self, body: dict, request: Request, samples: int
+        self, body: dict, request: Request, samples: int, attempt: "Attempt"
     ) -> tuple[list[Completion], Usage]:
         """The completions in the answer to a request, and the usage. An answer without a usable
         completion is paid for, too: its usage is stored before the error is raised. If it
         states no tokens, the maximum is assumed; an error or a web page is assumed to be free."""
         path = "/chat/completions" if self.endpoint == "chat" else "/completions"
+        current_attempt.set(attempt)
         async with asyncio.timeout(self.address.timeout):
             response = await self.client.post(
                 path, body=body, cast_to=httpx2.Response, options=self.options
@@ -500,8 +500,9 @@ class Sampler:
                     return None, Usage()
                 body, retry_after, may_cost = self._body(request, samples), 0.0, False
                 most_tries = MOST_TRIES if self.answers_received else FIRST_TRIES
+                attempt = Attempt()
                 try:
-                    completions, usage = await self._try_once(body, request, samples)
+                    completions, usage = await self._try_once(body, request, samples, attempt)
                     self.answers_received += 1
                     return completions, usage
                 except (openai.APIStatusError, ErrorAnswer) as error:
@@ -519,20 +520,23 @@ class Sampler:
                     if failure.status == 429 and self.answers_received > answers_before:
                         tries, answers_before = 0, self.answers_received
                 except TimeoutError:
-                    # Before the first answer, a short time limit may pass without a connection.
-                    if self.answers_received or self.address.timeout > CONNECT_SECONDS:
-                        may_cost = self._store_unanswered(request, samples)
+                    may_cost = attempt.was_sent and self._store_unanswered(request, samples)
                     problem, most_tries = f"no answer within {self.address.timeout:g} s", MOST_TRIES
                     if self.answers_received > answers_before:
                         problem += (
                             "; for a server that answers few requests at a time, lower concurrency"
                         )
                 except openai.APIConnectionError as error:
-                    if isinstance(error.__cause__, AFTER_SENDING):
-                        may_cost = self._store_unanswered(request, samples)
+                    may_cost = attempt.was_sent and self._store_unanswered(request, samples)
+                    failed = "no readable answer" if attempt.was_sent else "no connection"
                     problem = (
-                        f"no connection ({connection_problem(error)}{proxy_note(self.address.url)})"
+                        f"{failed} ({connection_problem(error)}{proxy_note(self.address.url)})"
                     )
+                except ExceptionGroup as group:  # asyncio's error for the port of a proxy
+                    _, other_errors = group.split(OverflowError)
+                    if other_errors:
+                        raise
+                    problem = f"no connection (a port must be at most 65535{proxy_note(self.address.url)})"
                 except Malformed as error:
                     problem, may_cost = str(error), True
                 except (ValueError, RecursionError):
@@ -641,8 +645,15 @@ class Sampler:
 
     async def _models_at(self, address: str) -> dict[str, object]:
         """{name: owner} of the models that a server lists; {} if it lists none."""
+        # ExceptionGroup: see `_request`
         with contextlib.suppress(
-            openai.OpenAIError, TimeoutError, ValueError, TypeError, KeyError, RecursionError
+            openai.OpenAIError,
+            TimeoutError,
+            ValueError,
+            TypeError,
+            KeyError,
+            RecursionError,
+            ExceptionGroup,
         ):
             async with asyncio.timeout(LOOK_UP_SECONDS):
                 answer = await self.client.get(
@@ -665,6 +676,29 @@ class Sampler:
             )
 
 
+@dataclass
+class Attempt:
+    """One try of a request. `was_sent` is true from the moment at which the client begins to send
+    the request to the server or to a proxy that forwards it."""
+
+    was_sent: bool = False
+
+
+current_attempt: contextvars.ContextVar[Attempt] = contextvars.ContextVar("current_attempt")
+
+
+async def note_sending(request: httpx2.Request) -> None:
+    """A hook of httpx2 that sets `was_sent` of the task's attempt."""
+    attempt = current_attempt.get(Attempt())  # other requests, such as for the list of models
+
+    async def trace(event: str, info: dict) -> None:
+        # CONNECT only asks a proxy for a connection
+        if event.endswith("send_request_headers.started") and info["request"].method != b"CONNECT":
+            attempt.was_sent = True
+
+    request.extensions["trace"] = trace
+
+
 def open_client(address: Address) -> openai.AsyncOpenAI:
     """A client that sends no credentials except the key of the address, follows no redirects, and
     verifies certificates. Proxies come from the usual environment variables (HTTPS_PROXY)."""
@@ -676,13 +710,17 @@ def open_client(address: Address) -> openai.AsyncOpenAI:
     )
     timeout = httpx2.Timeout(None, connect=CONNECT_SECONDS)
     try:
-        for url in (address.url, used_proxy(address.url)[1]):
-            _ = urllib.parse.urlsplit(url).port  # raises a ValueError for a wrong port
+        _ = urllib.parse.urlsplit(address.url).port  # raises a ValueError for a wrong port
         return openai.AsyncOpenAI(
             api_key=secret or "none",
             base_url=address.url,
             max_retries=0,
-            http_client=httpx2.AsyncClient(follow_redirects=False, timeout=timeout, limits=limits),
+            http_client=httpx2.AsyncClient(
+                follow_redirects=False,
+                timeout=timeout,
+                limits=limits,
+                event_hooks={"request": [note_sending]},
+            ),
         )
     # a wrong address; a proxy that is not supported; a missing or damaged file of certificates
     except (httpx2.InvalidURL, ValueError, ImportError, OSError) as error:
@@ -1003,17 +1041,11 @@ def connection_problem(error: Exception) -> str:
 
 def proxy_note(url: str) -> str:
     """A note that requests to an address go through a proxy; empty without a proxy."""
-    name, _ = used_proxy(url)
-    return name and f", through the proxy of {name}"
-
-
-def used_proxy(url: str) -> tuple[str, str]:
-    """(environment variable, address) of the proxy through which requests to an address go; two
-    empty texts without a proxy."""
     parts = urllib.parse.urlsplit(url)
     proxies = urllib.request.getproxies()
     name = next((name for name in (parts.scheme, "all") if name in proxies), None)
-    if name is None or urllib.request.proxy_bypass(parts.hostname or ""):
-        return "", ""
-    proxy = proxies[name]
-    return f"{name.upper()}_PROXY", proxy if "://" in proxy else f"http://{proxy}"
+    return (
+        f", through the proxy of {name.upper()}_PROXY"
+        if name and not urllib.request.proxy_bypass(parts.hostname or "")
+        else ""
+    )

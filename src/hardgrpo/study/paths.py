@@ -203,8 +203,8 @@ def base_sample_sets(study: ResolvedStudy, model: str, test: str) -> tuple[str, 
 
 
 def has_reach(study: ResolvedStudy, model: str, test: str) -> bool:
-    """Whether a base model's reach on a test is measured. A task with `cut_from`
-    truncates the completions of another task, so its reach is measured with that task's samples."""
+    """Whether a base model's reach on a test is measured. A task with `cut_from` truncates the
+    completions of another task, so its reach is measured with that task's samples."""
     sampled = study.tasks[settings.sampled_task(study.tasks, test)]
     return "reach" in sampled["test"] and not settings.is_recorded(study.models[model])
 

@@ -1,5 +1,5 @@
-"""Reject a policy that cannot choose from its pool (for example, the budget exceeds the pool), before
-any job samples completions of this pool.
+"""Reject a policy that cannot choose from its pool (for example, the budget exceeds the pool),
+before any job samples completions of this pool.
 
 The check runs as soon as the size of a pool is known. When jobs are planned, `too_small` reads the
 configuration and local files. Before the first job, `check_prepared` reads the pools that earlier
