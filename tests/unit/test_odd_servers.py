@@ -570,11 +570,12 @@ def test_unusable_answers_that_state_no_tokens_stay_below_the_limit_of_money(
 
 @pytest.mark.parametrize("failure", ["time limit", "cut connection", "not gzip"])
 @pytest.mark.parametrize("answers", [0, 1])
-def test_a_request_without_a_readable_answer_is_paid_for(
-    sample, fails, model_server, capsys, failure, answers
+@pytest.mark.parametrize("tries", [1, 2])
+def test_each_try_without_a_readable_answer_is_paid_for(
+    sample, fails, model_server, capsys, failure, answers, tries
 ):
-    """The request counts with the limit of its completions, 80 tokens. Before it, the server
-    answers `answers` requests."""
+    """Each try counts with the limit of its completions, 80 tokens. The server answers `answers`
+    requests, and the money is enough for `tries` tries of the next request."""
 
     def answer(body, number):
         if number < answers:
@@ -585,14 +586,39 @@ def test_a_request_without_a_readable_answer_is_paid_for(
             return raw("Content-Encoding: gzip\nConnection: close", b"{}")
         return CUT
 
-    options = {"price": PRICE, "concurrency": 1, "timeout": 0.5, "most_money": 1.5}
+    most_money = 0.7 + 0.8 * tries
+    options = {"price": PRICE, "concurrency": 1, "timeout": 0.5, "most_money": most_money}
     fails(answer, "most_money", **options)
-    assert len(model_server.requests) == answers + 1
-    assert sample.facts["money"] == pytest.approx(0.01 * (answers + 80))
-    assert "the request is sent again" in capsys.readouterr().out
+    assert len(model_server.requests) == answers + tries
+    assert sample.facts["money"] == pytest.approx(0.01 * (answers + 80 * tries))
+    assert "the request is sent again" in capsys.readouterr().out, (
+        "a try that may cost money must be reported at once"
+    )
     # a later program knows what was spent
     fails(CHEAP, "most_money", **options)
-    assert len(model_server.requests) == answers + 1
+    assert len(model_server.requests) == answers + tries
+
+
+def test_tries_after_the_server_has_gone_cost_nothing(sample, fails):
+    server = ModelServer()
+
+    def answer(body, number):
+        server.listener.shutdown()
+        server.listener.server_close()
+        return CUT
+
+    server.answer = answer
+    fails(None, "no connection", "tries)", url=server.url, price=PRICE, concurrency=1)
+    assert sample.facts["money"] == pytest.approx(0.8) and len(server.requests) == 1
+
+
+def test_a_proxy_that_makes_no_connection_costs_nothing(sample, fails, model_server, monkeypatch):
+    for name in ("HTTPS_PROXY", "https_proxy"):
+        monkeypatch.setenv(name, model_server.url.removesuffix("/v1"))
+    for name in ("NO_PROXY", "no_proxy"):
+        monkeypatch.setenv(name, "")
+    fails(None, "no connection", "HTTPS_PROXY", url="https://127.0.0.1:9/v1", price=PRICE)
+    assert sample.facts["money"] == 0
 
 
 def test_requests_that_find_no_server_cost_nothing(sample, fails):

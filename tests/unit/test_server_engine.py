@@ -489,8 +489,13 @@ def test_a_server_that_is_not_there_is_reported(study):
     ],
 )
 def test_a_wrong_address_proxy_or_certificate_file_is_reported(study, url, env, word):
-    env = env | {"NO_PROXY": "", "no_proxy": "", "http_proxy": env.get("HTTP_PROXY", "")}
-    assert "verysecret" not in fails(run(study, url, env=env), url, word)
+    proxies = {
+        name: env.get(name.upper(), "")
+        for variable in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
+        for name in (variable, variable.lower())
+    }
+    line = fails(run(study, url, env=env | proxies), url, word)
+    assert "verysecret" not in line and ("HTTPS_PROXY" not in env or "65535" not in line)
 
 
 def test_completions_that_arrived_before_an_error_are_not_requested_again(study, model_server):

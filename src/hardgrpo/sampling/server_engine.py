@@ -412,7 +412,7 @@ class Sampler:
                 raise self.failure
             if not fits():
                 raise UserError(
-                    f"most_money: {self.address.money(self.answers.usage):.6g} of {most:g} is spent for model {self.model} (a request without an answer counts with its largest cost), and the next request may"
+                    f"most_money: {self.address.money(self.answers.usage):.6g} of {most:g} is spent for model {self.model} (a request without an answer, or with an unusable answer that states no tokens, counts with its largest cost), and the next request may"
                     f" cost {cost:.2g}; the completions sampled so far are kept in {self.answers.path}: raise most_money and start the same command again"
                 )
             self.reserved, self.in_flight = self.reserved + cost, self.in_flight + 1
@@ -532,11 +532,11 @@ class Sampler:
                     problem = (
                         f"{failed} ({connection_problem(error)}{proxy_note(self.address.url)})"
                     )
-                except ExceptionGroup as group:  # asyncio's error for the port of a proxy
-                    _, other_errors = group.split(OverflowError)
-                    if other_errors:
+                # errors of the operating system's calls about the port of a proxy
+                except (OverflowError, ExceptionGroup) as error:
+                    if isinstance(error, ExceptionGroup) and error.split(OverflowError)[1]:
                         raise
-                    problem = f"no connection (a port must be at most 65535{proxy_note(self.address.url)})"
+                    problem = f"no connection (a port must be between 0 and 65535{proxy_note(self.address.url)})"
                 except Malformed as error:
                     problem, may_cost = str(error), True
                 except (ValueError, RecursionError):
@@ -645,7 +645,7 @@ class Sampler:
 
     async def _models_at(self, address: str) -> dict[str, object]:
         """{name: owner} of the models that a server lists; {} if it lists none."""
-        # ExceptionGroup: see `_request`
+        # OverflowError and ExceptionGroup: see `_request`
         with contextlib.suppress(
             openai.OpenAIError,
             TimeoutError,
@@ -653,6 +653,7 @@ class Sampler:
             TypeError,
             KeyError,
             RecursionError,
+            OverflowError,
             ExceptionGroup,
         ):
             async with asyncio.timeout(LOOK_UP_SECONDS):
