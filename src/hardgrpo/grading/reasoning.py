@@ -1,0 +1,32 @@
+"""Separate the reasoning of a thinking model from the answer that follows the reasoning."""
+
+import re
+from collections.abc import Iterable
+
+_NAMES = "think|thinking|thought|thoughts|reasoning"
+OPENING = re.compile(rf"<(?:{_NAMES})>|\[THINK\]|◁think▷", re.IGNORECASE)
+CLOSING = re.compile(rf"</(?:{_NAMES})>|\[/THINK\]|◁/think▷", re.IGNORECASE)
+
+
+def starts_in_reasoning(completions: Iterable[str]) -> bool:
+    """Whether the chat template of the model opens the reasoning, so that completions only close
+    it: a completion has a closing mark before any opening mark."""
+    for text in completions:
+        closing = CLOSING.search(text)
+        if closing and not OPENING.search(text, 0, closing.start()):
+            return True
+    return False
+
+
+def answer_part(completion: str, in_reasoning: bool = False) -> str | None:
+    """The text after the reasoning; the whole completion if it has no reasoning; None if the
+    completion ends in its reasoning. With `in_reasoning`, the completion starts in the reasoning
+    (`starts_in_reasoning`)."""
+    closings = list(CLOSING.finditer(completion))
+    if closings:
+        rest = completion[closings[-1].end() :]
+    elif in_reasoning:
+        return None
+    else:
+        rest = completion
+    return None if OPENING.search(rest) else rest
