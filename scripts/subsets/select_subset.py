@@ -152,11 +152,13 @@ def main() -> None:
 def check_policy(policy) -> dict:
     """A copy of the policy. Raise a `UserError` if a key, the rule or the measure is unknown."""
     keys = set(policy) if isinstance(policy, dict) else set()
-    allowed_keys = {"rule", "budget", "threshold", "highest_tier", "by", "calibrated_on"}
-    if "rule" not in keys or keys - allowed_keys:
+    optional_keys = (
+        "budget", "threshold", "highest_tier", "low", "high", "order", "by", "calibrated_on"
+    )  # fmt: skip
+    if "rule" not in keys or keys - {"rule", *optional_keys}:
         keys_text = ", ".join(policy) if keys else "nothing"
         raise errors.UserError(
-            f"--policy: expected the key rule, and optionally budget, threshold, highest_tier, by and calibrated_on; found {keys_text}"
+            f"--policy: expected the key rule, and optionally {', '.join(optional_keys)}; found {keys_text}"
         )
     for name, value, allowed in (
         ("rule", policy["rule"], policies.RULES),

@@ -151,6 +151,33 @@ def test_base_wrong_and_base_right_split_the_pool(pool, threshold, seed):
         assert not ids[0] or len(ids[0]) > len(ids[1])
 
 
+@given(POOLS, st.integers(0, 9), st.integers(1, 10), SEEDS)
+def test_band_takes_every_pass_rate_between_its_bounds_and_band_matched_equally_many(
+    pool, low, high, seed
+):
+    in_band = {i for i, rate in pool.items() if low <= round(10 * rate) <= high}
+    # 0.1 * 3 is above 0.3: rounding must not exclude a rate that equals a bound
+    bounds = {"low": 0.1 * low, "high": 0.1 * high}
+    band, matched = (select(pool, rule, seed, **bounds) for rule in ("band", "band_matched"))
+    assert (set(band.ids) if band else set()) == in_band
+    if matched or in_band:
+        assert len(set(matched.ids)) == len(in_band) and matched.tied == len(pool)
+
+
+def test_a_budget_takes_from_the_band_the_rates_nearest_to_one_half_or_a_random_draw():
+    rates = {f"p{n}": n / 20 for n in range(21)}
+    nearest = policies.select(rates, "band", 0, budget={"prompts": 5}, low=0.45)
+    assert sorted(map(rates.get, nearest.ids)) == [0.45, 0.5, 0.55, 0.6, 0.65]
+    draws = [
+        frozenset(policies.select(rates, "band", seed, {"prompts": 5}, order="random").ids)
+        for seed in range(5)
+    ]
+    assert len(set(draws)) > 1 and {len(draw) for draw in draws} == {5}
+    assert all(0.2 <= rates[prompt] <= 0.8 for draw in draws for prompt in draw)
+    matched = policies.select(rates, "band_matched", 0, {"prompts": 5})
+    assert len(matched.ids) == 5 and matched.tied == 21
+
+
 @st.composite
 def tiered_pools(draw):
     """A pool whose problems have tiers, some of them unknown."""
@@ -333,6 +360,10 @@ def test_budgets_in_shares_prompts_and_money_choose_the_same_subset_if_they_pay_
         ("base_wrong", {}, "threshold is missing"),
         ("base_wrong", {"threshold": 0.5}, "would be empty"),
         ("base_right_matched", {"threshold": 0.95}, "lower the threshold"),
+        ("band", {}, "no pass rate is from 0.2 to 0.8.; lower low or raise high"),
+        ("band_matched", {"high": 0.5}, "no pass rate is from 0.2 to 0.5.; lower low"),
+        ("band", {"budget": 1.0, "high": 0.9}, "asks for 3 prompts, but only 2 qualify; lower the"),
+        ("band", {"budget": 0.1}, "raise the budget"),
         ("hard_solvable", {"budget": 1.0}, None),
     ],
 )

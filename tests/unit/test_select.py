@@ -42,7 +42,7 @@ def test_low_tiers_are_chosen_by_number(tmp_path):
         ([None, None], {"rule": "low_tiers_matched", "highest_tier": 3}, "D.csv: policy rule low_tiers_matched: the problems have no tiers"),
         ([4, 5], {"rule": "low_tiers", "highest_tier": 3}, "D.csv: policy rule low_tiers: the subset would be empty (no tier is 3 or lower)"),
         ([1, 2], {"rule": "low_tiers"}, "D.csv: policy rule low_tiers: highest_tier is missing"),
-        ([1, 2], {"rule": "low_tiers", "highest": 3}, "--policy: expected the key rule, and optionally budget, threshold, highest_tier, by and calibrated_on; found rule, highest"),
+        ([1, 2], {"rule": "low_tiers", "highest": 3}, "--policy: expected the key rule, and optionally budget, threshold, highest_tier, low, high, order, by, calibrated_on; found rule, highest"),
         ([1, 2], {"rule": "low_teirs"}, "--policy: unknown rule 'low_teirs'; expected one of hard,"),
     ],
 )  # fmt: skip

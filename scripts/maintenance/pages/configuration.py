@@ -99,7 +99,7 @@ def rules() -> list[str]:
 
 def labels(rule: str) -> str:
     """The labels that a rule needs before it chooses, for each measure that it accepts as `by`."""
-    if not policies.RULES[rule].accepts_by:
+    if "by" not in policies.RULES[rule].accepts:
         return LABELS[policies.labels_before({"rule": rule})]
     measures_by_need: dict[str, list[str]] = {}
     for measure in policies.SHARES if rule == "nearest_half" else policies.MEASURES:

@@ -35,9 +35,9 @@ COLUMN, WIDE, TALLEST = 3.3, 6.9, 9.0
 FAMILIES = {
     "hard": ("#D55E00", "o", "-", ("hard", "hard_solvable", "hard_by_order", "base_wrong")),
     "middle": ("#0072B2", "s", "--", ("middle", "middle_by_rank")),
-    "random": ("#000000", "^", ":", ("random", "random_42", "base_right_matched", "low_tiers_matched")),
+    "random": ("#000000", "^", ":", ("random", "random_42", "base_right_matched", "low_tiers_matched", "band_matched")),
     "easy": ("#009E73", "D", "-.", ("easy", "easy_by_order", "base_right", "low_tiers")),
-    "nearest_half": ("#56B4E9", "P", "--", ("nearest_half",)),
+    "nearest_half": ("#56B4E9", "P", "--", ("nearest_half", "band")),
     "lowest": ("#CC79A7", "v", ":", ("lowest",)),
     "highest": ("#E69F00", "X", "-.", ("highest",)),
     "all": ("#666666", "*", "-", ("all", "annotated")),

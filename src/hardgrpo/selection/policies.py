@@ -22,6 +22,8 @@ SIGNALS = ("agreement", "entropy", "answered_share", "mean_tokens", "log_probabi
 SHARES = ("pass_rate", "predicted", "agreement", "answered_share")
 MEASURES = ("pass_rate", "predicted", *SIGNALS)
 
+LOW, HIGH = 0.2, 0.8  # the default band of pass rates
+
 BUDGET_FORMS = (
     "expected a share of the pool in (0, 1], {prompts: 50}, or {money: 100, label_price: 2}"
 )
@@ -49,6 +51,9 @@ class Pool:
     threshold: float | None
     highest_tier: float | None
     tiers: dict[str, float | None]
+    low: float  # the band of pass rates
+    high: float
+    order: str | None
 
     @functools.cached_property
     def ids(self) -> list[str]:
@@ -63,7 +68,7 @@ class Rule:
     choose: Callable[[Pool], Subset]
     description: str  # describes the chosen prompts in docs/configuration.md
     needs: tuple[str, ...] = ("budget",)  # required keys of a policy with this rule
-    accepts_by: bool = False  # whether a policy may have the key `by`
+    accepts: tuple[str, ...] = ()  # optional keys
     # if false, the rule needs neither pass rates nor a signal
     needs_measure: bool = True
     # whether bounds of the pass rates can decide the subset, see early_stopping.py
@@ -120,6 +125,9 @@ def select(
     threshold: float | None = None,
     highest_tier: float | None = None,
     tiers: dict[str, float | None] | None = None,
+    low: float = LOW,
+    high: float = HIGH,
+    order: str | None = None,
 ) -> Subset:
     """Choose a subset of the pool `pass_rates` (id -> share correct, or another measure).
 
@@ -131,7 +139,8 @@ def select(
     if rule not in RULES:
         raise UserError(f"unknown policy rule '{rule}'; expected one of {', '.join(RULES)}")
     needs = RULES[rule].needs
-    if "budget" in needs and not is_budget(budget):
+    has_budget = "budget" in needs or "budget" in RULES[rule].accepts and budget is not None
+    if has_budget and not is_budget(budget):
         raise UserError(f"policy rule {rule}: budget is {budget}, {BUDGET_FORMS}; correct it")
     if "threshold" in needs and threshold is None:
         raise UserError(
@@ -141,14 +150,16 @@ def select(
         raise UserError(
             f"policy rule {rule}: highest_tier is missing; set it to the highest tier that counts as low"
         )
-    size = subset_size(budget, len(pass_rates)) if "budget" in needs else 0
+    size = subset_size(budget, len(pass_rates)) if has_budget else 0
     measures = {prompt: value for prompt, value in pass_rates.items() if value is not None}
-    pool = Pool(measures, seed, size, budget, threshold, highest_tier, tiers or {})
+    pool = Pool(
+        measures, seed, size, budget, threshold, highest_tier, tiers or {}, low, high, order
+    )
     if "highest_tier" in needs and all(pool.tiers.get(prompt) is None for prompt in measures):
         raise UserError(
             f"policy rule {rule}: the problems have no tiers; choose a task with tiers, or another rule"
         )
-    if "budget" in needs and not size:
+    if has_budget and not size:
         raise small_budget_error(rule, budget, len(pass_rates))
     try:
         subset = RULES[rule].choose(pool)
@@ -231,8 +242,40 @@ def _nearest(pool: Pool, candidates: list[str], centre: float) -> Subset:
 
 
 def _random(pool: Pool) -> Subset:
-    _check_enough(pool, pool.ids)
-    return Subset(_shuffled(pool.ids, pool.seed, "random")[: pool.size], len(pool.ids), pool.size)
+    return _draw(pool, pool.ids)
+
+
+def _draw(pool: Pool, candidates: list[str]) -> Subset:
+    """As many of the candidates as the budget pays for, at random."""
+    _check_enough(pool, candidates)
+    ids = _shuffled(candidates, pool.seed, "random")[: pool.size]
+    return Subset(ids, len(candidates), pool.size)
+
+
+def _in_band(pool: Pool) -> list[str]:
+    margin = 1e-9  # rounding may move a rate that equals a bound
+    candidates = [
+        prompt
+        for prompt in pool.ids
+        if pool.low - margin <= pool.measures[prompt] <= pool.high + margin
+    ]
+    if not candidates:
+        raise TooFewPrompts(
+            f"the subset would be empty (no pass rate is from {pool.low} to {pool.high}); lower low or raise high"
+        )
+    return candidates
+
+
+def _band(pool: Pool) -> Subset:
+    candidates = _in_band(pool)
+    if not pool.size:
+        return Subset(candidates, 0, 0)
+    return _draw(pool, candidates) if pool.order == "random" else _nearest(pool, candidates, 0.5)
+
+
+def _band_matched(pool: Pool) -> Subset:
+    size = len(_band(pool).ids)
+    return Subset(_shuffled(pool.ids, pool.seed, "matched")[:size], len(pool.ids), size)
 
 
 def _wrong(pool: Pool) -> Subset:
@@ -303,15 +346,27 @@ RULES: dict[str, Rule] = {
     "random": Rule(_random, "a random choice, different for each seed", needs_measure=False),
     "hard_solvable": Rule(_lowest_above_zero, "the lowest pass rates above 0", by_bounds=True),
     "lowest": Rule(
-        _lowest, "the lowest values of the measure `by`", ("budget", "by"), accepts_by=True
+        _lowest, "the lowest values of the measure `by`", ("budget", "by"), accepts=("by",)
     ),
     "highest": Rule(
-        _highest, "the highest values of the measure `by`", ("budget", "by"), accepts_by=True
+        _highest, "the highest values of the measure `by`", ("budget", "by"), accepts=("by",)
     ),
     "nearest_half": Rule(
         _nearest_half,
         "the values of the measure `by` (default: the pass rate) that are nearest to 0.5",
-        accepts_by=True,
+        accepts=("by",),
+    ),
+    "band": Rule(
+        _band,
+        f"every pass rate from `low` (default {LOW}) to `high` (default {HIGH}); with `budget`, those that are nearest to 0.5, or with `order: random` a random choice",
+        (),
+        accepts=("budget", "low", "high", "order"),
+    ),
+    "band_matched": Rule(
+        _band_matched,
+        "a random choice from the whole pool, as many prompts as `band` takes with the same `low`, `high` and `budget`",
+        (),
+        accepts=("budget", "low", "high"),
     ),
     "hard_by_order": Rule(_by_order, f"like `hard`, with {_AS_RELEASED}", is_released=True),
     "easy_by_order": Rule(

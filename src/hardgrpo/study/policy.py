@@ -43,6 +43,16 @@ class Policy(Strict):
     """The rule low_tiers takes the prompts whose tier is at most this number; low_tiers_matched
     takes as many prompts as low_tiers."""
 
+    low: Annotated[float, Field(ge=0, lt=1)] = policies.LOW
+    """The lowest pass rate that the rules band and band_matched accept. The default is 0.2."""
+
+    high: Annotated[float, Field(gt=0, le=1)] = policies.HIGH
+    """The highest pass rate that the rules band and band_matched accept. The default is 0.8."""
+
+    order: Literal["random"] | None = None
+    """With `budget`, the rule band draws the prompts of the band at random. The default is to take
+    the pass rates that are nearest to one half."""
+
     by: (
         Literal[
             "pass_rate",
@@ -87,14 +97,18 @@ class Policy(Strict):
         for key in sorted(set(rule.needs) - keys):
             example = {"budget": 0.1, "threshold": 0.25, "highest_tier": 3, "by": "agreement"}[key]
             yield "", f"rule '{self.rule}' needs '{key}'; add it, e.g. {key}: {example}"
-        by = (self.by or "pass_rate") if rule.accepts_by else None
-        allowed = {"rule", "probed_on", "probed_by", *rule.needs} | ({"by"} if by else set())
+        by = (self.by or "pass_rate") if "by" in rule.accepts else None
+        allowed = {"rule", "probed_on", "probed_by", *rule.needs, *rule.accepts}
         allowed |= ({"calibrated_on"} if by == "predicted" else set()) | (
             {"rounds"} if by in policies.SIGNALS else set()
         )
         for key in sorted(keys - allowed):
             choice = f"rule '{self.rule}'" + (f" with by: {by}" if by else "")
             yield key, f"{choice} does not use '{key}'; remove it"
+        if self.low >= self.high:
+            yield "low", f"{self.low} is not below high ({self.high}); lower low or raise high"
+        if self.order and self.budget is None:
+            yield "order", "a random draw needs 'budget'; add it, e.g. budget: 0.1"
         if by == "predicted" and self.calibrated_on is None:
             yield "", "by: predicted needs 'calibrated_on'; add it, e.g. calibrated_on: 0.02"
         for key in ("probed_on", "probed_by"):
