@@ -163,13 +163,15 @@ def same_text(reference: str, extracted: str) -> bool:
 
 
 def same_word(reference: str, extracted: str) -> bool:
-    """Whether both words are equal except for case and surrounding spaces, commas, full stops and
-    semicolons."""
-    return reference.strip(" .,;").casefold() == extracted.strip(" .,;").casefold()
+    r"""Whether both are the same words, or the same letter: 'Paris', '**paris**' and
+    '\text{“Paris”}.' are equal. Ignored are the notation of letters, and, as in
+    `quantities.normalise_words`, marks, case, white space and final punctuation."""
+    return quantities.normalise_words(reference) == quantities.normalise_words(
+        extracted
+    ) or same_letter(reference, extracted)
 
 
-LETTER_ALONE = re.compile(r"\(?([A-Za-z])\)?[.:]?")
-OPTIONAL_BRACKETS = re.compile(r"[(\[]?(.*?)[)\]]?", re.DOTALL)
+OPTIONAL_BRACKETS = re.compile(r"[(\[{]?(.*?)[)\]}]?", re.DOTALL)
 
 
 def same_letter(reference: str, extracted: str) -> bool:
@@ -184,18 +186,9 @@ def is_letter(text: str) -> bool:
 
 
 def _letter(text: str) -> str | None:
-    if len(text) > quantities.LONGEST_NUMBER:
-        return None
-    if not (letter := LETTER_ALONE.fullmatch(text)):
-        inner = OPTIONAL_BRACKETS.fullmatch(quantities.remove_marks(quantities.to_latex(text)))
-        letter = inner and LETTER_ALONE.fullmatch(quantities.remove_marks(inner[1]))
-    return letter[1].upper() if letter else None
-
-
-def same_characters(reference: str, extracted: str) -> bool:
-    """Whether both texts are equal except for case, white space, and a surrounding comma, full stop
-    or semicolon."""
-    return same_word("".join(reference.split()), "".join(extracted.split()))
+    inner = OPTIONAL_BRACKETS.fullmatch(quantities.normalise_words(text))[1]
+    letter = quantities.normalise_words(inner)
+    return letter if re.fullmatch("[a-z]", letter) else None
 
 
 IGNORED_BESIDE_BRACKETS = re.compile(r"\\(?:text|left|right|mathrm)\b|[\\$\s]")
@@ -251,7 +244,7 @@ GRADERS: dict[str, Grader] = {
     "final_number": replace(NUMBER, form=MARKS[0], extract=number_after_marks, forgiving=True),
     "choice_letter": LETTER,
     "choice_letter_lenient": replace(LETTER, forgiving=True),
-    "boxed_text": Grader(*BOX, same_text, same_characters, reads=bool, forgiving=True),
+    "boxed_text": Grader(*BOX, same_text, same_word, reads=bool, forgiving=True),
     "brackets": Grader(
         r"\boxed{%s}",
         line_of_last_box,

@@ -2,14 +2,13 @@ r"""Read quantities. A quantity is one exact number with its sign, currency, per
 words."""
 
 import functools
-import itertools
-import math
 import re
 import unicodedata
 from fractions import Fraction
 from typing import NamedTuple
 
 LONGEST_NUMBER = 200  # characters; longer texts are not read
+LONGEST_TEXT = 1000  # characters; longer words keep their marks
 LARGEST_EXPONENT = 999  # largest exponent of a power of ten that is read
 
 # --- Unicode ---
@@ -32,7 +31,7 @@ SYMBOLS = str.maketrans(
     | dict.fromkeys("‐‑–−﹣－", "-")
     | dict.fromkeys("“”", '"')
     | dict.fromkeys("\u200b\u2060\ufeff")
-    | {"’": "'"}
+    | {"’": "'", "٫": ".", "٬": ",", "٪": "%"}
 )
 UNICODE_FORMS = [
     (re.compile("√(\\d+)"), r"\sqrt{{{}}}"),
@@ -52,9 +51,25 @@ _nfkc = functools.partial(unicodedata.normalize, "NFKC")
 
 def to_latex(text: str) -> str:
     r"""The text with LaTeX in place of Unicode: '5²' -> '5^{2}', '7½' -> '7\frac{1}{2}', '5π' ->
-    '5\pi '."""
+    '5\pi ', '١٨' -> '18'. Letters lose their combining marks."""
+    text = to_latex_with_accents(text)
+    # Remove a combining mark that belongs to a letter, as in Hindi. Keep a mark after a digit,
+    # because it changes the number.
+    return (
+        text
+        if text.isascii()
+        else "".join(
+            _remove_accents(c) if not previous.isdigit() else c
+            for previous, c in zip(" " + text, text)
+        )
+    )
+
+
+def to_latex_with_accents(text: str) -> str:
+    """Like `to_latex`, but letters keep their combining marks, which distinguish words."""
     if text.isascii():
         return text
+    text = "".join(str(unicodedata.decimal(c, c)) for c in text)
     for pattern, form in UNICODE_FORMS:
         text = pattern.sub(
             lambda match, form=form: form.format(
@@ -64,12 +79,7 @@ def to_latex(text: str) -> str:
         )
     # '5⑨' is not 59
     text = "".join(f" {c} " if unicodedata.category(c) == "No" else c for c in text)
-    text = _nfkc(text.translate(SYMBOLS)).translate(SYMBOLS)
-    # Remove a combining mark that belongs to a letter, as in Hindi. Keep a mark after a digit,
-    # because it changes the number.
-    return "".join(
-        _remove_accents(c) if not previous.isdigit() else c for previous, c in zip(" " + text, text)
-    )
+    return _nfkc(text.translate(SYMBOLS)).translate(SYMBOLS)
 
 
 def _remove_accents(text: str) -> str:
@@ -118,10 +128,39 @@ def remove_marks(text: str) -> str:
     return text.strip()
 
 
+# --- words ---
+
+# The end of a sentence in any script, but not the end of 'C#', 'A*', "f'", '5%' and '7!'.
+PUNCTUATION = "".join(
+    c
+    for c in map(chr, range(0x10000))
+    if unicodedata.category(c) == "Po" and c not in "\"#%&'*/@\\§¶†‡•‰‱′″‴‵!"
+)
+END_OF_SENTENCE = re.compile(rf"(?:(?<!\d)(?<!\b[A-Za-z])!|[{re.escape(PUNCTUATION)}])+$")
+QUOTES = set("\"'`„‚«»‹›‘’“”‟「」『』《》〈〉【】〝〞〟")
+ESCAPE = re.compile(r"\\([%$&#_{}])")
+SUBSCRIPT = re.compile(r"(?<!\d)_(?:(\d)|\{(\d+)\})")  # H_2O
+
+
+@functools.lru_cache(maxsize=2**12)
+def normalise_words(text: str) -> str:
+    r"""The text without white space, case, marks, quotation marks and final punctuation:
+    '\text{**New  York**}。' -> 'newyork'. A text that consists of punctuation keeps it."""
+    if len(text) <= LONGEST_TEXT:
+        text, inner = "", to_latex_with_accents(text)
+        while inner not in ("", text):
+            text = inner
+            inner = END_OF_SENTENCE.sub("", remove_marks(text).lstrip("¿¡"))
+            if inner[:1] in QUOTES and inner[-1:] in QUOTES:
+                inner = inner[1:-1]
+        text = ESCAPE.sub(r"\1", SUBSCRIPT.sub(r"\1\2", TEXT.sub(r"\1", text)))
+    return "".join(text.split()).casefold()
+
+
 # --- numbers ---
 
 CURRENCY = (
-    r"(?:(?:[A-Z]{1,2} ?)?\$|[€£¥₹₩₽¢]|\\(?:pounds|euro|yen|textdollar|texteuro)\b"
+    r"(?:(?:(?<![A-Z])[A-Z]{1,2}(?<!(?<![A-Z])[KMBT])(?<!MM|MN|BN) ?)?\$|[€£¥₹₩₽¢]|\\(?:pounds|euro|yen|textdollar|texteuro)\b"
     r"|\b(?:USD|EUR|GBP|INR|CAD|AUD|NZD|HKD|SGD|CHF|JPY|CNY|RMB)(?![A-Za-z])|\bRs\b\.?)"
 )
 ORDINAL = r"(?:st|nd|rd|th)"
@@ -274,7 +313,7 @@ def _read_value(text: str) -> Quantity | None:
     if size is None or all(sign.groups()):
         return None
     suffix = text[end:]
-    multiple, bare = _read_unit(suffix)
+    multiple, bare = _read_unit(suffix, sign.group())
     if multiple is None or (size in (1, 3) and QUARTERS.search(suffix)):
         return None
     return Quantity(
@@ -333,49 +372,115 @@ KNOWN_UNIT = re.compile(
 LETTER_UNIT = re.compile(r"[mghsL]")
 LETTER_IN_COMPOUND = re.compile(r"[mghsLlNJWVAKCFd]")  # in 'km/h', 'N\cdot m', 'm s^{-1}'
 COMPOUND = re.compile(r"[A-Za-z}] ?(?:/|\\cdot|\^ ?\{ ?-)")
-VARIABLE = re.compile(r"(?<=\d)[A-Za-z]{1,3}(?![A-Za-z])|(?<![A-Za-z])[A-Za-z]{1,2}(?![A-Za-z])")
+VARIABLE = re.compile(r"(?:(?<=\d)[A-Za-z]{1,3}|(?<![^\W\d_])[A-Za-z]{1,2})(?![^\W\d_])")
 # '5 x^2', but not '5 m^2'
 POWER_OF_LETTER = re.compile(r"(?<![A-Za-z])(?!m ?\^ ?\{? ?[23](?!\d))[A-Za-z] ?\^")
 # words that VARIABLE also matches, such as 'of' in 'cups of flour' and 'a' in 'times a week'
-LITTLE_WORDS = re.compile(r"(?<= )(?:of|an?|at|in|on|by|as|up)(?= (?:an? )?[A-Za-z]{2})")
+LITTLE_WORDS = re.compile(
+    r"(?<= )(?:(?:of|an?|at|in|on|by|as|up|d[ei])(?= (?:an? )?[A-Za-z]{2})|d'(?=[A-Za-z]{2}))"
+)
 PERCENT = re.compile(r"\b(?:percent(?:age)?|pct)\b")
 # '5 quarters' are coins, but '1 quarter' and '3 quarters' may be fractions
 QUARTERS = re.compile(r"\bquarters?\b", re.IGNORECASE)
-MULTIPLES = {
-    "hundred": 10**2,
-    "thousand": 10**3,
-    "million": 10**6,
-    "billion": 10**9,
-    "trillion": 10**12,
+# words and characters for a power of ten, keyed by its exponent, without combining marks
+MAGNITUDES = {
+    1: "[十십]",
+    2: "hundreds?|hundert|honderd|hundra|[百백]",
+    3: r"thousands?|tausend|tsd|mille|milliers?|mila|duizend|tusen|tusind|tys(?:iąc\w?|ięcy)?|tisíc\w?|tuhatta|ezer|mii"
+    r"|тыс(?:яч\w?)?|тисяч\w?|ألف|آلاف|אלף|هزار|ہزار|हज़ार|হাজার|nghìn|ngàn|ribu|[千천]|พัน",
+    4: "[万萬만]|หมื่น",
+    5: "lakhs?|lacs?|लाख|লাখ|লক্ষ|لاکھ|แสน",
+    6: r"mil+[ijy]?(?:o[aeo]?|ó)n\w{0,2}|millió|milh(?:ão|ões)|mio|mln|млн|миллион\w{0,2}|мільйон\w{0,2}|مليون|ملايين|میلیون"
+    r"|מיליון|triệu|juta|ล้าน",
+    7: "crores?|करोड़|কোটি|کروڑ",
+    8: "[亿億억]",
+    9: r"billions?|mil+[ijy]ard\w{0,2}|mil[iy]ar|bilh(?:ão|ões)|mrd|mld|mia|млрд|миллиард\w{0,2}|мільярд\w{0,2}|مليار|میلیارد"
+    r"|מיליארד|अरब|tỷ|tỉ",
+    12: "trillions?|billionen|bil+ón|billones|biljoen|trilh(?:ão|ões)|трлн|триллион\\w{0,2}",
 }
+POWERS_OF_TEN = "|".join(f"(?P<e{exponent}>{words})" for exponent, words in MAGNITUDES.items())
+MAGNITUDE = re.compile(to_latex(rf" *(?:{POWERS_OF_TEN})(?![\w'-])"), re.IGNORECASE)
+# words that may be a power of ten: a number with such a word is not read
+AMBIGUOUS_WORDS = r"(?-i:k)|bn|mn|mil|mill|bin|grand|सौ|biljon\w*|(?:[bmz]|gaz|tr|quadr|quint|sext|sept|oct|non|dec)[iy]l+[hijy]+(?:[oóu]|ão|õe|ar)\w{0,3}"
+# characters for a power of ten that touch the next word, as in '3万人', but not in '3千克'
+MAGNITUDE_CHARACTER = re.compile(
+    to_latex(
+        "([万萬亿億억]|[十百千백천만](?=[百千万萬亿億백천만억元圆円个個人名원명개 ]|$)|พัน|หมื่น|แสน|ล้าน)"
+    )
+)
+# letters for a power of ten after an amount of money
+MONEY_LETTERS = {
+    "k": 3,
+    "l": 5,
+    "m": 6,
+    "mm": 6,
+    "mn": 6,
+    "cr": 7,
+    "b": 9,
+    "bn": 9,
+    "t": 12,
+    "tn": 12,
+}
+MONEY_LETTER = re.compile(rf" ?({'|'.join(MONEY_LETTERS)})(?![\w^/])", re.IGNORECASE)
+MONTHS = (
+    "jan(?:uar[yi]?|vier|eiro)?|gennaio|enero|feb(?:ruar[yi]?|rero|braio)?|février|fevereiro|mar(?:ch|s|ts?|zo|ço|et|ca)?|maart|märz"
+    "|apr(?:ile?)?|avril|abril|ma[iyj]o?|maja|mei|maggio|ju[nl](?:[eiy]o?)?|juin|juillet|junho|julho|giugno|luglio"
+    "|aug(?:ust(?:us|i)?)?|agosto|agustus|août|sept?(?:ember|embre|iembre)?|settembre|setembro|o[ck]t(?:ober|obre|ubre)?|ottobre|outubro"
+    "|nov(?:ember|embre|iembre|embro)?|de[cz]|de[czs]ember|d[eé]cembre|dezembro|diciembre|dicembre"
+    "|января|февраля|марта|апреля|мая|ию[нл]я|августа|сентября|октября|ноября|декабря"
+    "|stycznia|lutego|kwietnia|czerwca|lipca|sierpnia|września|października|listopada|grudnia"
+    "|ocak|şubat|nisan|mayıs|haziran|temmuz|ağustos|eylül|ekim|kasım|aralık"
+    "|يناير|فبراير|مارس|أبريل|مايو|يونيو|يوليو|أغسطس|سبتمبر|أكتوبر|نوفمبر|ديسمبر"
+    "|जनवरी|फरवरी|मार्च|अप्रैल|मई|जून|जुलाई|अगस्त|सितंबर|अक्टूबर|नवंबर|दिसंबर"
+)
+# words of a date or a time of day after its first number
+DATE_WORDS = rf"[ap]m|o|clock|uhr|ad|bce?|[月时時点點월시]|{MONTHS}"
 TEENS = "four|fif|six|seven|eigh|nine"
-ORDINALS = f"four|fif|six|seven|eigh|nin|ten|eleven|twelf|(?:thir|{TEENS})teen|(?:twen|thir|for|{TEENS})tie|{'|'.join(MULTIPLES)}"
+ORDINALS = f"four|fif|six|seven|eigh|nin|ten|eleven|twelf|(?:thir|{TEENS})teen|(?:twen|thir|for|{TEENS})tie|hundred|thousand|million|billion|trillion"
 # If one of these words follows a number, the text states a different number or several: '5 and a
 # half', '2 pi', '4 or more'.
 NOT_UNITS = re.compile(
-    rf"and|or|to|plus|minus|over|divided|hal(?:f|ves|ved)|thirds?|(?:{ORDINALS})ths?|pi|sqrt|roots?|radical|squared|cubed|doubled|tripled"
-    "|factorial|mod|modulo|base|remainder|infinity",
+    to_latex(
+        rf"and|or|to|plus|minus|over|divided|hal(?:f|ves|ved)|thirds?|(?:{ORDINALS})ths?|pi|sqrt|roots?|radical|squared|cubed|doubled|tripled"
+        "|factorial|mod|modulo|base|remainder|infinity"
+        rf"|{DATE_WORDS}|{POWERS_OF_TEN}|{AMBIGUOUS_WORDS}"
+    ),
     re.IGNORECASE,
+)
+# The same for parts of words: '3分之一', '1.5个亿', '3 p.m.', but not '3千克'.
+NOT_IN_UNITS = re.compile(
+    "[ap][.] ?m(?![A-Za-z])|分之|半|[百万萬亿億兆백천만억]|千(?![克米瓦卡])|조(?!각)", re.I
 )
 
 
 def is_unit(text: str) -> bool:
     r"""Whether a text after a value, such as the content of '\text{}', consists of units and words,
-    none of which is in NOT_UNITS. Words such as 'million' are allowed."""
-    return UNITS.fullmatch(text) is not None and not any(
-        map(NOT_UNITS.fullmatch, re.findall(r"[^\W\d_]+", text))
+    none of which is in NOT_UNITS or part of a date or a time of day."""
+    return (
+        UNITS.fullmatch(text) is not None
+        and not any(map(NOT_UNITS.fullmatch, re.findall(r"[^\W\d_]+", text)))
+        and not NOT_IN_UNITS.search(text)
     )
 
 
-def _read_unit(suffix: str) -> tuple[int | None, bool]:
+def _read_unit(suffix: str, sign: str = "") -> tuple[int | None, bool]:
     """(factor, whether there are bare letters) of the text after a number. The factor is 1 for a
-    unit, 10**6 for 'million dollars', and None if the text is not a unit."""
+    unit, 10**6 for 'million dollars', and None if the text is not a unit. `sign`: the text before
+    the number."""
     if not suffix:
         return 1, False
     suffix = UNIT_FRACTION.sub(r" \1/\2 ", suffix)
     phrase = TEXT.sub(r" \1 ", suffix)
-    words = re.findall(WORD, phrase)
-    if not is_unit(phrase) or any(map(_is_symbol, words)):
+    if not phrase.isascii():
+        phrase = MAGNITUDE_CHARACTER.sub(r" \1 ", phrase)
+    if (letter := MONEY_LETTER.match(phrase)) and re.search(CURRENCY, sign + suffix):
+        factor, bare = _read_unit(phrase[letter.end() :])
+        return factor and factor * 10 ** MONEY_LETTERS[letter[1].lower()], bare
+    exponent = 0
+    while magnitude := MAGNITUDE.match(phrase):
+        exponent += int(magnitude.lastgroup[1:])
+        phrase = phrase[magnitude.end() :]
+    if not is_unit(phrase) or any(map(_is_symbol, re.findall(WORD, phrase))):
         return None, False
     letters = _find_variables("0" + suffix)
     compound = COMPOUND.search(phrase)
@@ -384,9 +489,7 @@ def _read_unit(suffix: str) -> tuple[int | None, bool]:
         not compound and POWER_OF_LETTER.search(suffix)
     ):
         return None, False
-    singulars = [word.casefold().rstrip("s") for word in words]
-    multiples = itertools.takewhile(MULTIPLES.__contains__, singulars)
-    return math.prod(MULTIPLES[word] for word in multiples), bool(letters)
+    return 10**exponent, bool(letters)
 
 
 def _is_percent(suffix: str) -> bool:
