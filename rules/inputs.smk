@@ -277,12 +277,13 @@ rule read_annotated:
         IMAGE["training"]
     params:
         column=arguments.answer_column,
+        question=arguments.question_column,
         grader=lambda w: config["tasks"][w.task]["grader"],
     message:
         "Read the annotators' answers to prompts of {wildcards.task}"
     shell:
         "python scripts/inputs/read_annotated.py --problems {input.problems} --annotated {input.annotated:q} --column {params.column:q}"
-        " --grader {params.grader} --output {output} 2>> {log} | tee -a {log}"
+        " --question {params.question:q} --grader {params.grader} --output {output} 2>> {log} | tee -a {log}"
 
 
 # For runs of recipes with `objective: sft`.

@@ -8,6 +8,7 @@ import pytest
 
 import in_process
 from command_line import format_options
+from hardgrpo.data.question_ids import question_id
 from hardgrpo.runtime import files
 
 QUESTIONS = ["How much is 1,5 + 2; in words?", "=1+1, said Größe", 'Say "two",\nplease', "plain"]
@@ -149,7 +150,7 @@ def test_the_file_to_annotate_has_the_delimiter_and_the_sep_line_of_the_pool(
     assert set(answers(tmp_path)) == set("abcd")
 
 
-# --- ids that a spreadsheet changes
+# --- ids and questions
 
 
 def as_numbers(cell: str) -> str:
@@ -172,92 +173,18 @@ SPREADSHEETS = {
     "Excel for Mac": lambda rows: by_excel(rows, line_end="\r"),
     "LibreOffice": lambda rows: table([*rows[0]], [map(as_numbers, row.values()) for row in rows], line_end="\n").encode(),
     "Google Sheets": lambda rows: table([*rows[0]], [map(as_numbers, row.values()) for row in rows]).rstrip("\r\n").encode(),
-    "sorted, other columns removed": lambda rows: table(["answer", "id"], [(row["answer"], as_numbers(row["id"])) for row in rows[::-1]]).encode(),
+    "sorted, other columns removed": lambda rows: table(["answer", "question", "id"], [(row["answer"], row["question"], as_numbers(row["id"])) for row in rows[::-1]]).encode(),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("spreadsheet", SPREADSHEETS)
-def test_rows_that_a_spreadsheet_saved_are_matched_by_id(tmp_path, spreadsheet):
+def test_rows_that_a_spreadsheet_saved_are_matched_by_their_question(tmp_path, spreadsheet):
     rows = rows_of(write_annotation_file(tmp_path, POOL.encode()))
     filled = [row | {"answer": str(number)} for number, row in enumerate(rows)]
     done = read_annotated(tmp_path, SPREADSHEETS[spreadsheet](filled))
     assert done.returncode == 0, done.stderr
     assert answers(tmp_path) == dict(zip(IDS, "0123"))
-    assert "a spreadsheet changed 3 of the ids" in done.stdout and "'7' is '0007'" in done.stdout
-
-
-@pytest.mark.parametrize(
-    ("pool", "shown", "expected"),
-    [
-        (["0007", "8"], "7", "0007"),
-        (["0007", "8"], "7.0", "0007"),
-        (["0007", "8"], "7,00", "0007"),
-        (["1.50", "2"], "1.5", "1.50"),
-        (["100000", "99999"], "1E+05", "100000"),
-        (["123456789012", "2"], "1.23457E+11", "123456789012"),
-        (["12345678901234567", "2"], "12345678901234500", "12345678901234567"),
-        (["12345678901234567", "2"], "12345678901234600", "12345678901234567"),
-        (["a", "2"], "a", "a"),
-        (["-5", "2"], "-5", "-5"),
-        (["+5", "2"], "5", "+5"),
-    ],
-)
-def test_an_id_that_a_spreadsheet_takes_for_a_number_is_found(tmp_path, pool, shown, expected):
-    write_annotation_file(
-        tmp_path,
-        table(
-            ["id", "question"], [(problem_id, f"q {problem_id}") for problem_id in pool]
-        ).encode(),
-    )
-    done = read_annotated(
-        tmp_path, f"id,answer\n{shown if ',' not in shown else json.dumps(shown)},1\n".encode()
-    )
-    assert done.returncode == 0, done.stderr
-    assert answers(tmp_path) == {expected: "1"}
-
-
-def test_an_id_that_no_spreadsheet_changes_does_not_show_that_numeric_ids_are_unchanged(tmp_path):
-    pool = [("0007", "a"), ("01abc", "b"), ("00-12", "c"), ("+x", "d")]
-    write_annotation_file(tmp_path, table(["id", "question"], pool).encode())
-    done = read_annotated(tmp_path, b"id,answer\n01abc,1\n00-12,2\n+x,3\n7,4\n")
-    assert done.returncode == 0, done.stderr
-    assert answers(tmp_path) == {"0007": "4", "01abc": "1", "00-12": "2", "+x": "3"}
-
-
-@pytest.mark.parametrize("kept", ["0008", "+5", "1.50", "-007", "1234567890123456", "1E5"])
-def test_a_row_with_an_id_that_every_spreadsheet_changes_shows_that_all_ids_are_unchanged(
-    tmp_path, kept
-):
-    pool = [("0007", "a"), ("7", "b"), (kept, "c")]
-    write_annotation_file(tmp_path, table(["id", "question"], pool).encode())
-    assert read_annotated(tmp_path, f"id,answer\n7,1\n{kept},2\n".encode()).returncode == 0
-    assert answers(tmp_path) == {"7": "1", kept: "2"}
-
-
-def test_an_ambiguous_id_is_resolved_by_the_question_or_refused(tmp_path):
-    write_annotation_file(
-        tmp_path,
-        table(["id", "question"], [("7", "seven"), ("0007", "Say\n007"), ("8", "eight")]).encode(),
-    )
-    assert (
-        read_annotated(tmp_path, b'id,question,answer\n7,"Say\r\n007",1\n7,seven,2\n').returncode
-        == 0
-    )
-    assert answers(tmp_path) == {"0007": "1", "7": "2"}
-    done = read_annotated(tmp_path, b"id,answer\n8,1\n7,1\n")
-    assert check_refusal(
-        done,
-        "back.csv: row 3: id '7' may be '7' or '0007'; a spreadsheet drops leading zeros",
-        "P.jsonl",
-    )
-    assert read_annotated(tmp_path, b"id,answer\n0007,1\n7,2\n").returncode == 0, (
-        "ids that no spreadsheet changed were matched by their numeric value"
-    )
-    assert answers(tmp_path) == {"0007": "1", "7": "2"}
-    (tmp_path / "back.jsonl").write_text('{"id": "7", "answer": "3"}\n')
-    assert read_annotated(
-        tmp_path, b'{"id": "7", "answer": "3"}\n', "back.jsonl"
-    ).returncode == 0 and answers(tmp_path) == {"7": "3"}
+    assert "left out" not in done.stdout
 
 
 @pytest.mark.parametrize("problem_id", ["9", "02-Jan", "1.23457E+11"])
@@ -271,6 +198,55 @@ def test_an_unknown_id_is_refused_with_a_hint_at_changes_by_spreadsheets(tmp_pat
         f"back.csv: row 2: id '{problem_id}' is not in the pool (P.jsonl); do not change the ids",
         "drops leading zeros",
     )
+
+
+SUMS = [f"How many is {n} and {n + 1}?" for n in range(8)]
+EDITED = [SUMS[0].replace("0", "50"), *SUMS[1:]]
+
+
+@pytest.mark.parametrize(
+    ("own_ids", "pool", "lost"),
+    [
+        (False, ["How many is 50 and 60?", *SUMS], 0),  # inserted
+        (False, SUMS[2:], 2),  # deleted
+        (False, SUMS[::-1], 0),  # sorted
+        (False, EDITED, 1),
+        (True, EDITED, 1),
+        (True, ["How many is 50 and 60?", *SUMS], 8),  # numbered again
+    ],
+)
+def test_an_answer_stays_with_its_question_if_the_file_of_prompts_changes(
+    tmp_path, own_ids, pool, lost
+):
+    rows = lambda questions: [
+        (number if own_ids else "", question) for number, question in enumerate(questions)
+    ]
+    annotation_file = rows_of(
+        write_annotation_file(tmp_path, table(["id", "question"], rows(SUMS)).encode())
+    )
+    answer_of = {question: str(2 * n + 1) for n, question in enumerate(SUMS)}
+    filled = [row | {"answer": answer_of[row["question"]]} for row in annotation_file]
+    write_annotation_file(tmp_path, table(["id", "question"], rows(pool)).encode())
+    done = read_annotated(tmp_path, by_excel(filled))
+    if lost > 4:
+        assert check_refusal(done, f"{lost} of 8 answers", "the file belongs to other prompts")
+        return
+    assert done.returncode == 0, done.stderr
+    problems = files.read_jsonl(tmp_path / "A.jsonl", {"question": str, "answer": str})
+    assert len(problems) == 8 - lost
+    assert all(row["answer"] == answer_of[row["question"]] for row in problems)
+    assert ("row 2" in done.stdout and "has changed" in done.stdout) == bool(lost)
+
+
+def test_a_row_with_the_id_of_another_question_is_left_out(tmp_path):
+    pool = [("7", "seven"), ("0007", "Say\n007"), ("8", "eight")]
+    write_annotation_file(tmp_path, table(["id", "question"], pool).encode())
+    rows = b'id,question,answer\n7,"Say\r\n007",1\n7,seven,2\n8.0, eight,3\n,,\n'
+    done = read_annotated(tmp_path, rows)
+    assert done.returncode == 0, done.stderr
+    assert answers(tmp_path) == {"7": "2", "8": "3"}
+    assert "row 2: the id is that of another question, so its answer is left out" in done.stdout
+    assert check_refusal(read_annotated(tmp_path, rows + b"x,seven,2\n"), "id '7' occurs twice")
 
 
 def test_all_wrong_rows_are_counted(tmp_path):
@@ -359,7 +335,8 @@ def test_reference_answers_that_a_spreadsheet_may_have_changed_are_reported(tmp_
     done = in_process.run(tmp_path, "prepare_task", *arguments, grader="math", output="P.jsonl")
     assert (
         done.returncode == 0
-        and "changed 2 of the reference answers: '3,5' ('mine-train-0000'), '01-Feb'" in done.stdout
+        and f"changed 2 of the reference answers: '3,5' ('{question_id('a')}'), '01-Feb'"
+        in done.stdout
     ), done.stdout
     done = in_process.run(
         tmp_path, "prepare_task", *arguments, grader="number_lenient", output="P.jsonl"

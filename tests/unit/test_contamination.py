@@ -13,6 +13,7 @@ import fork_server
 from command_line import format_options
 from conftest import path_of
 from hardgrpo.data import contamination
+from hardgrpo.data.question_ids import question_id
 from hardgrpo.runtime import files
 
 WORDS = [
@@ -252,10 +253,10 @@ def test_the_first_of_equal_questions_stays_in_the_pool_and_the_others_are_repor
     problems = files.read_jsonl(tmp_path / "P.jsonl", {"id": str, "question": str})
     assert [row["question"] for row in problems] == ["How many?", "What else?"]
     assert (
-        problems[0]["repeated_as"] == ["mine-train-0002", "mine-train-0003"]
+        problems[0]["repeated_as"] == [question_id("how many"), question_id("HOW MANY?")]
         and "repeated_as" not in problems[1]
     )
-    assert "2 questions" in done.stdout and "'mine-train-0003'" in done.stdout
+    assert "2 questions" in done.stdout and question_id("HOW MANY?") in done.stdout
     compared = fork_server.run(
         path_of("compare_splits"),
         ["--task", "mine", "--pool", "P.jsonl", "--output", "C.csv"],
@@ -267,7 +268,7 @@ def test_the_first_of_equal_questions_stays_in_the_pool_and_the_others_are_repor
         "near": 0,
     }
     assert (
-        "train,mine-train-0002,train,mine-train-0000,repeated,1.0"
+        f"train,{question_id('how many')},train,{question_id('How many?')},repeated,1.0"
         in (tmp_path / "C.csv").read_text()
     )
 

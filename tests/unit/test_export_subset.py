@@ -15,6 +15,7 @@ import fork_server
 from command_line import format_options
 from conftest import path_of
 from hardgrpo.data import tasks
+from hardgrpo.data.question_ids import question_id
 from hardgrpo.runtime import files
 
 
@@ -63,7 +64,7 @@ CELLS = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
 )
 def test_any_cell_is_exported_unchanged(tmp_path, rows):
     buffer = io.StringIO(newline="")
-    writer = csv.DictWriter(buffer, list(rows[0]), quoting=csv.QUOTE_ALL)
+    writer = csv.DictWriter(buffer, ["question", "", "a, b"], quoting=csv.QUOTE_ALL)
     writer.writeheader()
     writer.writerows(rows)
     order = list(reversed(range(len(rows))))
@@ -119,5 +120,5 @@ def test_a_file_that_differs_from_the_prepared_file_is_refused(tmp_path, change)
         and not (tmp_path / "out.csv").exists()
     )
     assert done.stderr.startswith(
-        "error: mine.csv: the question of 'mine-train-0001' in P.jsonl is no longer at its row; prepare the task again"
+        f"error: mine.csv: the question of '{question_id('b')}' in P.jsonl is no longer at its row; prepare the task again"
     )

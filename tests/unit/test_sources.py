@@ -29,7 +29,7 @@ def problem(row, format="columns", columns=None, needs_answer=True, number=0, pa
         min_size=1,
         max_size=4,
         unique=True,
-    ),
+    ).filter(lambda header: header[-1]),
     st.integers(1, 5),
     st.sampled_from(["\n", "\r\n"]),
     st.booleans(),

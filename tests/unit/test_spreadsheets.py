@@ -357,11 +357,59 @@ def test_empty_rows_and_nameless_empty_columns_are_left_out(tmp_path, text):
 
 def test_nameless_columns_that_are_not_empty_are_refused(tmp_path):
     (tmp_path / "mine.csv").write_text("id,question,,\na,q,x,\nb,r,,y\n")
+    check_refusal(prepare(tmp_path, "mine.csv"), "row 2: more", "2 rows are wrong: row 2, row 3")
+    (tmp_path / "mine.csv").write_text("id,,,question\na,x,,q\nb,,y,r\n")
     check_refusal(prepare(tmp_path, "mine.csv"), "column '' occurs twice in the header")
     (tmp_path / "mine.csv").write_text("id,question\na,q,x\n")
     check_refusal(
         prepare(tmp_path, "mine.csv"), "row 2: more or fewer cells than the header's 2 (here 3)"
     )
+
+
+UNQUOTED = "How many is 1 and 2?{0}\nTom has 3 pens{0} and buys 4. How many?{0}\nWhy?{0}\n"
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "question{0}answer\n" + UNQUOTED,
+        "question{0}answer\n" + UNQUOTED.replace("{0}\n", "{0}{0}\n"),
+        "question{0}\n" + UNQUOTED.replace("{0}\n", "\n"),
+        "question{0}\n" + UNQUOTED,
+        "question\nWhy?\nTom has 3 pens{0} and buys 4?\n",
+        "question\nWhy?\nTom has 3 pens{0}\n",
+    ],
+)
+def test_a_delimiter_in_a_text_without_quotes_never_cuts_the_text(tmp_path, text, delimiter):
+    (tmp_path / "mine.csv").write_text(text.format(delimiter))
+    done = prepare(tmp_path, "mine.csv")
+    if done.returncode:
+        check_refusal(done, "mine.csv: row ", "put quotes" if delimiter == "," else "row")
+    else:  # the only column contains no delimiter
+        questions = [row["question"] for row in files.read_jsonl(tmp_path / "P.jsonl", {})]
+        assert questions == text.format(delimiter).splitlines()[1:] and delimiter != ","
+
+
+@pytest.mark.parametrize(
+    ("text", "is_header"),
+    [
+        ("question,answer\nWhy?,1\n", True),
+        ("No.,Frage,Größe in cm,\n1,Warum?,3,\n", True),
+        ("Tom has 1 pen. How many has he?\nTom has 2 pens.\n", False),
+        ("Count to ten\nCount to ten\nCount to six\n", False),
+        ("Say what this is\nWhy?\n", True),
+        ("Say what this word is\nWhy?\n", False),
+        ("その数は何ですか？\n答えは？\n", False),
+        ("Why,3\nHow,4\n", False),
+        ('"a\nb",-0.5\nc,2\n', False),
+        ("x" * 61 + "\nx\n", False),
+    ],
+)
+def test_a_first_row_that_looks_like_data_is_not_a_header(tmp_path, text, is_header):
+    (tmp_path / "mine.csv").write_text(text)
+    table = spreadsheets.read(tmp_path / "mine.csv")
+    assert spreadsheets.looks_like_header(table.header, table.cells) == is_header
 
 
 # --- several files
@@ -375,15 +423,6 @@ def test_a_split_may_have_several_files_of_several_kinds(tmp_path):
     assert [(row["id"], row["source"], row["row"], row["part"]) for row in rows] == [
         ("a1", "a.csv", 0, 0), ("a2", "a.csv", 1, 0), ("b1", "b.jsonl", 0, 1),
     ]  # fmt: skip
-
-
-def test_rows_without_an_id_are_numbered_over_all_files(tmp_path):
-    for name in "ab":
-        (tmp_path / f"{name}.csv").write_text(f"question,answer\n{name}1,1\n{name}2,2\n")
-    assert prepare(tmp_path, "a.csv", "b.csv", unlabelled=False).returncode == 0
-    assert [row["id"] for row in files.read_jsonl(tmp_path / "P.jsonl", {})] == [
-        f"mine-train-000{n}" for n in range(4)
-    ]
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 import fork_server
 from conftest import path_of
 from hardgrpo.data import tasks
+from hardgrpo.data.question_ids import question_id
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
 
@@ -115,18 +116,17 @@ def test_a_table_and_json_lines_with_the_same_rows_give_the_same_problems(tmp_pa
         {key: value for key, value in p.items() if key != "source"} for p in problems
     ]
     assert drop(table_problems) == drop(line_problems)
-    assert [p["id"] for p in table_problems] == [f"mine-train-{n:04d}" for n in range(12)]
 
 
-def test_a_row_without_an_id_gets_an_id_from_its_number(tmp_path):
+def test_the_id_of_a_row_without_an_id_follows_from_its_question(tmp_path):
     table(
         tmp_path / "mine.csv",
         ["id", "question", "answer"],
-        [("x", "a?", 1), ("", "b?", 2), ("", "c?", 3)],
+        [("x", "a?", 1), ("", "b  c?", 2), ("", "a?", 3), (0, "d?", 4), ("", " b c?", 5)],
     )
-    assert [p["id"] for p in tasks.prepare("mine", FILES, "test", [str(tmp_path / "mine.csv")])] == [
-        "x", "mine-test-0001", "mine-test-0002",
-    ]  # fmt: skip
+    problems = tasks.prepare("mine", FILES, "test", [str(tmp_path / "mine.csv")])
+    ids = ["x", question_id("b c?"), question_id("a?"), "0", question_id("b c?") + "-2"]
+    assert [problem["id"] for problem in problems] == ids
 
 
 @pytest.mark.parametrize(
@@ -376,7 +376,7 @@ def test_a_problem_with_an_unreadable_answer_stays_in_the_task_but_is_neither_me
     done = prepare(tmp_path, FILES, "mine.jsonl", grader="number_lenient")
     assert done.returncode == 0 and len(files.read_jsonl(tmp_path / "P.jsonl", {})) == 200
     assert (
-        "1 of 200 problems: 'mine-train-0042' (none); pass rates, subsets (except subsets by signals) and tests leave these problems out"
+        f"1 of 200 problems: '{question_id('q42')}' (none); pass rates, subsets (except subsets by signals) and tests leave these problems out"
         in done.stdout
     )
     answered = [
@@ -404,7 +404,7 @@ def test_a_problem_with_an_unreadable_answer_stays_in_the_task_but_is_neither_me
     measured = files.read_rows(tmp_path / "D.csv", {"id": str, "pass_rate": float})
     assert {row["pass_rate"] for row in measured} == {
         0.5
-    } and "'mine-train-0042' (none)" in done.stdout
+    } and f"'{question_id('q42')}' (none)" in done.stdout
     done = program(
         tmp_path,
         "grade_recording",
@@ -419,8 +419,8 @@ def test_a_problem_with_an_unreadable_answer_stays_in_the_task_but_is_neither_me
         "E.jsonl.gz",
     )
     evaluated = files.read_rows(tmp_path / "E.csv.gz", {"id": str})
-    assert "'mine-train-0042' (none)" in done.stdout
-    expected = {f"mine-train-{n:04d}" for n in range(200)} - {"mine-train-0042"}
+    assert f"'{question_id('q42')}' (none)" in done.stdout
+    expected = {question_id(f"q{n}") for n in range(200) if n != 42}
     assert {row["id"] for row in measured} == {row["id"] for row in evaluated} == expected
 
 

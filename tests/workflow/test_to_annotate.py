@@ -187,7 +187,7 @@ def read_annotated(folder, rows, header=("id", "question", "answer")):
 
 def test_rows_with_an_answer_become_problems_and_rows_without_are_listed(tmp_path):
     done = read_annotated(
-        tmp_path, [("p2", "", "7"), ("p0", "q0", " "), ("p1", "changed", " 1,000 "), ("p3", "", "")]
+        tmp_path, [("p2", "", "7"), ("p0", "q0", " "), ("1", "q1", " 1,000 "), ("p3", "", "")]
     )
     assert done.returncode == 0, done.stderr
     assert (

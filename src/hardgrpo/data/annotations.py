@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from hardgrpo.data import sources, spreadsheets
+from hardgrpo.data.question_ids import question_id
 from hardgrpo.grading import graders
 from hardgrpo.runtime.errors import RowError, UserError, first_entries, printable, refuse_rows
 
@@ -15,7 +16,7 @@ TEXTUAL = ("final_word", "boxed_text")
 @dataclass
 class Annotations:
     """Answers by problem id, ids of rows without an answer, and notes for the annotator about
-    corrected ids and doubtful answers."""
+    rows that are left out and doubtful answers."""
 
     answers: dict[str, str] = field(default_factory=dict)
     unanswered: list[str] = field(default_factory=list)
@@ -23,24 +24,39 @@ class Annotations:
 
 
 def read(
-    path: str, column: str, problems: list[dict], grader: str, pool: str | Path
+    path: str,
+    column: str,
+    question_column: str,
+    problems: list[dict],
+    grader: str,
+    pool: str | Path,
 ) -> Annotations:
-    """The answers in `column` of a file, matched by id to `problems`, the problems of the file
-    `pool`.
+    """The answers in `column` of a file, matched by question and id to `problems`, the problems of
+    the file `pool`.
 
-    Raise a `UserError` that names the rows with a repeated id, without a matching problem, or with
-    an answer that the grader cannot read or that a spreadsheet has changed. Raise a `UserError`
-    also if no row has an answer.
+    Rows with another question than the pool are left out. Raise a `UserError` if these are more
+    than half of the rows with an answer. Raise a `UserError` that names the rows with a repeated
+    id, with an unknown id and no question, or with an answer that the grader cannot read or that a
+    spreadsheet has changed. Raise a `UserError` also if no row has an answer.
     """
     content = sources.read(path)
     is_table = content.form is not None
-    rows = [_cells(row, is_table) for row in content.rows]
-    matching = Matching(problems, [row["id"] for row in rows if "id" in row], is_table, pool)
+    ids = {problem["id"] for problem in problems}
+    ids_by_question = {question_id(problem["question"]): problem["id"] for problem in problems}
     annotations, row_errors, doubtful_texts = Annotations(), [], []
-    for row, place in zip(rows, content.places):
+    left_out: dict[str, list[str]] = {}  # {reason: places}
+    for row, place in zip(content.rows, content.places):
+        row = _cells(row, is_table)
         try:
             _check_columns(path, place, row, column, is_table)
-            problem_id, answer = matching.id_of(path, place, row), row[column].strip()
+            answer = row[column].strip()
+            # export_subset.py writes `question` if it cannot copy the rows of the pool's file
+            question = row.get(question_column) or row.get("question", "")
+            problem_id = _id_of(row["id"], question, ids, ids_by_question)
+            if problem_id not in ids:
+                unknown = f"id '{problem_id}' is not in the pool ({pool})"
+                remedy = "do not change the ids of the rows to annotate, or keep their questions. A spreadsheet drops leading zeros, rounds long numbers and converts ids like 1-2 to dates"
+                raise RowError(path, place, unknown, remedy)
             if problem_id in annotations.answers or problem_id in annotations.unanswered:
                 raise RowError(
                     path, place, f"id '{problem_id}' occurs twice", "keep one of its rows"
@@ -53,16 +69,24 @@ def read(
             if is_table and _is_doubtful(answer, content.form):
                 doubtful_texts.append(f"'{answer[:30]}' ({place})")
             annotations.answers[problem_id] = answer
+        except LeftOut as reason:
+            if answer:
+                left_out.setdefault(str(reason), []).append(place)
         except RowError as error:
             if not (is_table and spreadsheets.is_blank(row.values())):
                 row_errors.append(error)
     refuse_rows(row_errors)
+    count = sum(map(len, left_out.values()))
+    if count > len(annotations.answers):
+        raise UserError(
+            f"{path}: {count} of {count + len(annotations.answers)} answers are to questions that are not in the pool ({pool}); the file belongs to other prompts: name the file that was written for these prompts"
+        )
     if not annotations.answers:
         raise UserError(f"{path}: no row has an answer in column '{column}'; fill in some answers")
-    if matching.changed:
-        annotations.notes.append(
-            f"a spreadsheet changed {len(matching.changed)} of the ids; these ids are matched by their numeric value: {_first_texts(matching.changed)}"
-        )
+    annotations.notes += [
+        f"{', '.join(places)}: {reason}, so its answer is left out; restore the row as it was written, or annotate the new prompt"
+        for reason, places in left_out.items()
+    ]
     if doubtful_texts:
         annotations.notes.append(
             f"a spreadsheet may have changed {len(doubtful_texts)} of the answers: {_first_texts(doubtful_texts)}; if so, format the column as text and write these answers again"
@@ -90,51 +114,21 @@ def _check_columns(path: str, place: str, row: dict, column: str, is_table: bool
     raise RowError(path, place, problem, remedy)
 
 
-class Matching:
-    """Matches rows to problems. A spreadsheet may have changed ids that look like numbers: 0007
-    becomes 7. If a row still has an id that a spreadsheet would have changed, or if the file is not
-    a table, all ids are matched exactly."""
-
-    def __init__(self, problems: list[dict], ids: list[str], is_table: bool, pool: str | Path):
-        self.questions = {
-            problem["id"]: _normalize_spaces(problem["question"]) for problem in problems
-        }
-        intact = not is_table or any(
-            problem_id in self.questions and spreadsheets.WOULD_CHANGE.fullmatch(problem_id)
-            for problem_id in ids
-        )
-        self.ids = None if intact else spreadsheets.Ids(self.questions)
-        self.is_table, self.pool = is_table, pool
-        self.changed: list[str] = []
-
-    def id_of(self, path: str, place: str, row: dict[str, str]) -> str:
-        """The id of a row's problem. Raise a `RowError` if no problem or several problems match."""
-        text = row["id"]
-        candidates = self.ids.shown_as(text) if self.ids else []
-        if len(candidates) > 1:  # prefer ids whose question is still in the row
-            cells = set(map(_normalize_spaces, row.values()))
-            candidates = [
-                problem_id for problem_id in candidates if self.questions[problem_id] in cells
-            ] or candidates
-        if len(candidates) > 1:
-            problem = f"id '{text}' may be {' or '.join(map(repr, candidates[:3]))}"
-            remedy = f"a spreadsheet drops leading zeros and rounds long numbers: format the column as text and write all ids as in {self.pool}"
-            raise RowError(path, place, problem, remedy)
-        if not candidates and text in self.questions:
-            return text
-        if not candidates:
-            problem = f"id '{text}' is not in the pool ({self.pool})"
-            remedy = "do not change the ids of the rows to annotate"
-            if self.is_table and any(map(str.isdigit, text)):
-                remedy += ". A spreadsheet drops leading zeros, rounds long numbers and converts ids like 1-2 to dates: format the column as text and write the ids again"
-            raise RowError(path, place, problem, remedy)
-        if candidates != [text]:
-            self.changed.append(f"'{text}' is '{candidates[0]}'")
-        return candidates[0]
+class LeftOut(Exception):
+    """The reason why the answer of a row is left out."""
 
 
-def _normalize_spaces(text: str) -> str:
-    return " ".join(text.split())
+def _id_of(row_id: str, question: str, ids: set[str], ids_by_question: dict[str, str]) -> str:
+    """The id of the problem of a row. The question decides: a spreadsheet changes ids that look
+    like numbers. Raise `LeftOut` for a question that is not in the pool or has another id."""
+    if not question.strip():
+        return row_id
+    problem_id = ids_by_question.get(question_id(question))
+    if problem_id is None:
+        raise LeftOut("the question has changed or was removed")
+    if row_id in ids and row_id != problem_id:
+        raise LeftOut("the id is that of another question")
+    return problem_id
 
 
 def _answer_problem(

@@ -6,13 +6,11 @@ a first line `sep=` names. Spreadsheets write semicolons in countries where the 
 mark. The project's own tables have commas, see `files.read_cells`.
 """
 
-import collections
 import csv
 import io
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from decimal import ROUND_DOWN, ROUND_HALF_UP, Context, Decimal
 from pathlib import Path
 
 from hardgrpo.runtime import files
@@ -62,27 +60,32 @@ def is_table(path: str | Path) -> bool:
 
 
 def read(path: str | Path) -> Table:
-    """The table of a file. Raise a `UserError` for wrong quoting, repeated column names and rows
-    shorter or longer than the header.
+    """The table of a file, see `parse`."""
+    return parse(files.read_user_text(path), path, bool(files.byte_order_mark(path)))
+
+
+def parse(text: str, path: str | Path, has_mark: bool = False) -> Table:
+    """The table of the text of the file `path`; `has_mark`: a byte order mark precedes the text.
+    Raise a `UserError` for wrong quoting, repeated column names and rows shorter or longer than the
+    header.
 
     Blank lines are skipped. The empty cells that a spreadsheet writes for empty columns are not
-    errors (`_without_empty_columns`).
+    errors, see `_without_empty_columns`.
     """
-    text = files.read_user_text(path)
     csv.field_size_limit(2**31 - 1)
     separator_line, delimiter = SEPARATOR_LINE.match(text), None
     if separator_line:
         delimiter = None if separator_line[2] else separator_line[1]
         text = text[separator_line.end() :]
     if delimiter is None:
-        is_tsv = str(path).lower().endswith(".tsv")
+        is_tsv = ".tsv" in Path(path).name.lower()
         delimiter = delimiter_of(text, DELIMITERS[2:] + DELIMITERS[:2] if is_tsv else DELIMITERS)
     first_line = 2 if separator_line else 1
     records = list(_records(text, path, delimiter, first_line)) or [("row 1", [])]
     header, cells = _without_empty_columns(records[0][1], [cells for _, cells in records[1:]])
     places = [place for place, _ in records[1:]]
     files.check_cells(path, header, cells, places.__getitem__)
-    form = Form(delimiter, bool(separator_line), bool(files.byte_order_mark(path)))
+    form = Form(delimiter, bool(separator_line), has_mark)
     return Table(header, cells, places, form)
 
 
@@ -136,28 +139,46 @@ def _records(
 def _without_empty_columns(
     header: list[str], cells: list[list[str]]
 ) -> tuple[list[str], list[list[str]]]:
-    """Header and rows, corrected if columns without name and content make the table invalid: rows
-    are cut or filled with empty cells to the header's length, and if several columns have no name,
-    the empty ones among them are removed."""
-    if header.count("") < 2 and all(len(row) == len(header) for row in cells):
-        return header, cells
+    """Header and rows without the empty cells that a spreadsheet writes after the last named
+    column, and without empty columns if several columns have no name.
+
+    Blank cells beyond the header are cut only if all longer rows have the width of a blank row:
+    they may otherwise come from a delimiter in a text without quotes.
+    """
     width = max((number for number, name in enumerate(header, start=1) if name), default=0)
-    fitted_rows = [
-        row + [""] * (len(header) - len(row)) if width <= len(row) < len(header) else
-        row[: len(header)] if is_blank(row[len(header) :]) else row
+    longer_widths = {len(row) for row in cells if len(row) > len(header)}
+    is_padded = len(longer_widths) == 1 and any(
+        len(row) in longer_widths and is_blank(row) for row in cells
+    )
+    rows = [
+        row[:width] if (is_padded or len(row) <= len(header)) and is_blank(row[width:]) else row
         for row in cells
-    ]  # fmt: skip
-    if header.count("") < 2:
-        return header, fitted_rows
+    ]
+    is_only = header[:width].count("") == 1
     used_columns = [
         index
-        for index, name in enumerate(header)
-        if name or not is_blank(row[index] for row in fitted_rows if index < len(row))
+        for index, name in enumerate(header[:width])
+        if name or is_only or not is_blank(row[index] for row in rows if index < len(row))
     ]
     return [header[index] for index in used_columns], [
-        [row[index] for index in used_columns] if len(row) == len(header) else row
-        for row in fitted_rows
+        [row[index] for index in used_columns] if len(row) == width else row for row in rows
     ]
+
+
+# What is no column's name: a question, a sentence of three words ("No." is a name), five words, or
+# more than 60 characters.
+PROSE = re.compile(r".*[?!。？！]|(\S+\s+){2}.*\.|(\S+\s+){4}.*|.{61,}", re.DOTALL)
+
+
+def looks_like_header(header: list[str], cells: list[list[str]]) -> bool:
+    """Whether the first row of a table names the columns: no cell is a number, prose, or equal to
+    another cell of its column."""
+    return not any(
+        PROSE.fullmatch(name)
+        or NUMBER.fullmatch(name.replace(",", "."))
+        or (name and any(name == row[index].strip() for row in cells if index < len(row)))
+        for index, name in enumerate(map(str.strip, header))
+    )
 
 
 def is_blank(cells: Iterable[object]) -> bool:
@@ -190,61 +211,24 @@ def escape_formulas(cell: object) -> str:
     return f"'{start}{body}" if FORMULA.match(text) and not NUMBER.fullmatch(text) else start + body
 
 
+def rows_text(rows: list[dict], form: Form, for_people: bool = True) -> str:
+    """Rows as a table in the format `form`. With `for_people`, cells are escaped so that no
+    spreadsheet reads them as formulas."""
+    format_cell = escape_formulas if for_people else str
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    cells = [
+        [format_cell("" if row.get(name) is None else row[name]) for name in columns]
+        for row in rows
+    ]
+    return form.text([*map(format_cell, columns)], cells, for_people)
+
+
 def unescape_formulas(cell: str) -> str:
     """Undo `escape_formulas`."""
     body = cell.lstrip(START)
     start = cell[: len(cell) - len(body)]
     body = INNER_FORMULA.sub(lambda part: part[0].removeprefix("'"), body)
     return start[1:] + body if cell[:1] == "'" and FORMULA.match(cell, 1) else start + body
-
-
-# An id as displayed by a spreadsheet that interprets the id as a number.
-SHOWN_NUMBER = re.compile(r"[+-]?\d{1,40}([.,]\d{1,40})?(E[+-]?\d{1,3})?", re.ASCII | re.IGNORECASE)
-# Ids that every spreadsheet changes: integers of more than 15 digits, and numbers with a plus sign,
-# a leading zero, a final zero after the decimal point or an exponent without a sign. 01abc is text
-# and stays the same.
-WOULD_CHANGE = re.compile(
-    r"\+\d+(\.\d+)?|[+-]?(0\d+(\.\d+)?|\d+\.\d*0|\d{16,}|\d+(\.\d+)?E\d{1,2})",
-    re.ASCII | re.IGNORECASE,
-)
-DIGITS = 15  # significant digits of a number in a spreadsheet
-
-
-class Ids:
-    """Finds the ids of a pool from the text that a spreadsheet may show instead of an id: the id
-    without leading zeros, rounded, or as 1.2E+11."""
-
-    def __init__(self, ids: Iterable[str]):
-        self.ids, self._by_value = list(ids), {}
-
-    def shown_as(self, text: str) -> list[str]:
-        """The ids that a spreadsheet may show as this text."""
-        if not SHOWN_NUMBER.fullmatch(text):
-            return []
-        mantissa, _, exponent = text.upper().replace(",", ".").partition("E")
-        digits = min(DIGITS, sum(map(str.isdigit, mantissa))) if exponent else DIGITS
-        if digits not in self._by_value:
-            self._by_value[digits] = _by_value(self.ids, digits)
-        value = Decimal(f"{mantissa}E{exponent or 0}")
-        candidates = self._by_value[digits].get(value, [])
-        return [
-            problem_id for problem_id in candidates if Decimal(problem_id) == value
-        ] or candidates
-
-
-def _by_value(ids: list[str], digits: int) -> dict[Decimal, list[str]]:
-    """{number: ids that a spreadsheet may show as this number}. Excel truncates digits, other
-    spreadsheets round."""
-    ids_by_value: dict[Decimal, list[str]] = collections.defaultdict(list)
-    contexts = [
-        Context(prec=digits, rounding=rounding, traps=[])
-        for rounding in (ROUND_DOWN, ROUND_HALF_UP)
-    ]
-    for problem_id in ids:
-        if SHOWN_NUMBER.fullmatch(problem_id) and "," not in problem_id:
-            for value in {context.create_decimal(problem_id) for context in contexts}:
-                ids_by_value[value].append(problem_id)
-    return ids_by_value
 
 
 ERROR_VALUE = re.compile(r"#([^\W\d_]+[!?]|DIV/0!|N/A|NV|##+)|Err:\d{3}")

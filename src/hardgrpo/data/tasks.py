@@ -9,6 +9,7 @@ import random
 from pathlib import Path
 
 from hardgrpo.data import generated, sources, spreadsheets
+from hardgrpo.data.question_ids import question_ids
 from hardgrpo.grading import graders, quantities
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import RowError, UserError, first_entries, printable, refuse_rows
@@ -110,13 +111,13 @@ def problems_with_rows(
         if source.get("keep") == "numeric" and not quantities.is_number(str(problem["answer"])):
             continue
         problem_id = problem.get("id")
+        if problem_id in (None, "") and source["kind"] != "files":
+            problem_id = f"{stem}-{split}-{index:04d}"
         origins.append((row, f"{path}: {place}"))
         places.append((path, place))
         problems.append(
             {
-                "id": str(
-                    f"{stem}-{split}-{index:04d}" if problem_id in (None, "") else problem_id
-                ),
+                "id": "" if problem_id is None else str(problem_id),
                 "question": str(problem["question"]),
                 "answer": None if problem["answer"] is None else str(problem["answer"]),
                 "tier": problem["tier"] if problem["tier"] != "" else None,
@@ -130,6 +131,10 @@ def problems_with_rows(
         raise UserError(
             f"task {task}: no problems are left in the {split} split; check `rows` and `keep` in the task's source, and that the rows of the files are not empty"
         )
+    # People edit files, so the ids follow from the questions and not from the rows.
+    unnamed = [problem for problem in problems if not problem["id"]]
+    for problem, problem_id in zip(unnamed, question_ids(row["question"] for row in unnamed)):
+        problem["id"] = problem_id
     problems = _check_problems(problems, places, labelled)
     return [(problem, *origin) for problem, origin in zip(problems, origins)]
 

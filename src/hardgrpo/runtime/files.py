@@ -377,14 +377,15 @@ def check_cells(
         raise UserError(
             f"{path}: column '{repeated_name}' occurs twice in the header; rename one of the columns"
         )
-    remedy = "correct the row, or make the file again if it was truncated"
+    longer = "put quotes around a text that contains the delimiter, or give each column a name"
+    shorter = "correct the row, or make the file again if it was truncated"
     refuse_rows(
         [
             RowError(
                 path,
                 place(index),
                 f"more or fewer cells than the header's {len(header)} (here {len(row)})",
-                remedy,
+                longer if len(row) > len(header) else shorter,
             )
             for index, row in enumerate(cells)
             if len(row) != len(header)

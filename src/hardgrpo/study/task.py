@@ -78,8 +78,8 @@ class Columns(Strict):
     recipes with objective sft."""
 
     id: str | None = None
-    """A name that is unique in the split. A row without an id is named TASK-SPLIT-NUMBER; for
-    problems from the hub, DATASET-SPLIT-NUMBER."""
+    """A name that is unique in the split. The id of a row without a name follows from the text of
+    its question; for problems from the hub, the id is DATASET-SPLIT-NUMBER."""
 
 
 class Files(Strict):

@@ -90,6 +90,9 @@ class Arguments(Entries):
     def answer_column(self, wildcards: Wildcards) -> str:
         return settings.answer_column(self._task(wildcards))
 
+    def question_column(self, wildcards: Wildcards) -> str:
+        return self._task(wildcards)["source"].get("columns", {}).get("question", "question")
+
     def model_source(self, wildcards: Wildcards) -> str:
         return as_json(settings.weights_source(self._model(wildcards)))
 
