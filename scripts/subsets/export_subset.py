@@ -67,7 +67,9 @@ def main() -> None:
         )
     if is_table:
         form = contents[0].form if contents else spreadsheets.Form()
-        files.write_text(args.output, format_csv(rows, form, for_people=bool(args.to_annotate)))
+        files.write_text(
+            args.output, spreadsheets.rows_text(rows, form, for_people=bool(args.to_annotate))
+        )
     elif lines is None:
         files.write_jsonl(args.output, rows)
     else:
@@ -209,18 +211,6 @@ def has_question(row: dict, question: str) -> bool:
     """Whether a cell of the row equals the question. Before the comparison, half a surrogate pair
     in a cell is replaced by "?", as in files.write_text."""
     return any(str(value).encode("utf-8", "replace").decode() == question for value in row.values())
-
-
-def format_csv(rows: list[dict], form: spreadsheets.Form, for_people: bool) -> str:
-    """The rows as a table in the format `form`. With `for_people`, cells are escaped so that no
-    spreadsheet reads them as formulas."""
-    format_cell = spreadsheets.escape_formulas if for_people else str
-    columns = list(dict.fromkeys(name for row in rows for name in row))
-    cells = [
-        [format_cell("" if row.get(name) is None else row[name]) for name in columns]
-        for row in rows
-    ]
-    return form.text([*map(format_cell, columns)], cells, for_people)
 
 
 if __name__ == "__main__":

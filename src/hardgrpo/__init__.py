@@ -53,3 +53,12 @@ def show_failed_import(kind: type, error: BaseException, traceback) -> None:
 if IS_PROGRAM:
     user_settings.ignore()
     sys.excepthook = show_failed_import
+
+
+def __getattr__(name: str):
+    """`hardgrpo.choose`, which is loaded at its first use."""
+    if name != "choose":
+        raise AttributeError(name)
+    import importlib
+
+    return importlib.import_module("hardgrpo.choice.api").choose

@@ -146,18 +146,20 @@ def assert_fails(learned: World, arguments: list[str], *words: str) -> None:
 
 
 def test_prompts_are_chosen_by_one_command(kind, tmp_path):
-    """The model has random weights, and its tokens are bytes."""
+    """The model has random weights, and its tokens are bytes, so a function grades its texts."""
     write_qwen2(tmp_path / "random.gguf", build_qwen2(tied=True))
-    world = World(tmp_path / "world")
     rows = "".join(f"n{n},Which colour has ball {n}?\n" for n in range(6))
     (tmp_path / "mine.csv").write_text(f"name,prompt\n{rows}")
+    (tmp_path / "own.py").write_text(
+        "def reward(completions, **columns):\n    return [len(str(c)) % 2 for c in completions]\n"
+    )
     with serve(kind, tmp_path, "random.gguf") as address:
         done = subprocess.run(
-            [sys.executable, "-m", "hardgrpo.workflow.console", "choose", "mine.csv", "--url", address, "--model", NAME]
-            + ["--budget", "2", "--samples", "2", "--completion-tokens", "8"],
+            [sys.executable, "-m", "hardgrpo.console", "choose", "mine.csv", "--url", address, "--model", NAME]
+            + ["--budget", "2", "--samples", "2", "--completion-tokens", "8", "--grader", "own.py:reward", "--concurrency", "1"],
             cwd=tmp_path, capture_output=True, text=True, check=False,
-            env=os.environ | {"PYTHONPATH": str(world.folder / "src")},
+            env=os.environ | {"XDG_DATA_HOME": str(tmp_path / "data")},
         )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
-    path = done.stdout.strip().splitlines()[-1].removeprefix("chosen  ")
+    (path,) = (tmp_path / "mine.choice").glob("nearest_half-2.csv")
     assert len(files.read_rows(path, {"prompt": str, "chosen_because": str})) == 2

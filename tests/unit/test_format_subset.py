@@ -60,7 +60,7 @@ def test_rows_of_trl_are_conversational_prompts_with_answers(tmp_path):
     from trl.data_utils import is_conversational
 
     rows = loaded(tmp_path, "trl")
-    assert [(row["prompt"], row["answer"]) for row in rows] == [
+    assert [(row["prompt"], row["solution"]) for row in rows] == [
         (messages(n), str(n)) for n in (2, 0, 1, 3)
     ]
     assert all(map(is_conversational, rows))

@@ -2,6 +2,7 @@
 uses, build the messages that the model gets, and read the reference answers."""
 
 import ast
+import contextlib
 import json
 import re
 from collections.abc import Callable
@@ -32,7 +33,7 @@ LAYOUTS = {
     "BIG-Bench Hard": (("input", "target"), "input", "target"),
 }
 QUESTIONS = ("question", "prompt", "problem", "query", "instruction", "messages", "conversations")
-QUESTIONS += ("doc.question", "doc.problem", "text", "task", "input")
+QUESTIONS += ("doc.question", "doc.problem", "text", "input")
 # the answer itself comes before worked solutions, which hold the answer at their end
 ANSWERS = ("answer", "final_answer", "expected_answer", "ground_truth", "reward_model.ground_truth")
 ANSWERS += ("gold_answer", "correct_answer", "reference_answer", "answerKey", "answer_key", "gold")
@@ -289,10 +290,8 @@ def read_messages(value: object, path: str, place: str) -> list[dict]:
     if isinstance(value, dict) and isinstance(value.get("messages"), list):
         value = value["messages"]
     if isinstance(value, str) and value.lstrip().startswith("[{"):
-        try:
+        with contextlib.suppress(ValueError):
             value = json.loads(value)
-        except ValueError:
-            pass
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         value = str(value)
     if value is None or isinstance(value, str) and not value.strip():

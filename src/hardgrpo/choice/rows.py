@@ -6,7 +6,9 @@ text with a prompt in each line, the folder of `Dataset.save_to_disk`, and a spl
 the hub. All but folders may be compressed (.gz, .bz2, .xz, .zst).
 """
 
+import bz2
 import json
+import lzma
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -177,9 +179,6 @@ def read_text(path: Path) -> str:
             with pa.OSFile(str(path)) as file, pa.CompressedInputStream(file, "zstd") as stream:
                 data = stream.read()
         else:
-            import bz2
-            import lzma
-
             module = bz2 if path.name.lower().endswith(".bz2") else lzma
             data = module.decompress(path.read_bytes())
         return data.decode("utf-8-sig")

@@ -24,6 +24,8 @@ def completion_key(model: str, endpoint: str, chat: dict, max_tokens: int, reque
     """A checksum of everything that determines a completion of a server."""
     sampling = [request.messages, request.seed, request.temperature]
     fields = [model, endpoint, chat, max_tokens, *sampling]
+    if request.top_p != 1:
+        fields.append(request.top_p)
     return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()[:32]
 
 
@@ -56,11 +58,12 @@ def is_completion(completion: Completion) -> bool:
 
 
 class AnswerFile:
-    """The file of a model's answers: `folder`/answers.jsonl. `usage` is the sum over all answers
-    that `read` has read so far."""
+    """The file of a model's answers: `folder`/answers.jsonl. `usage` is the sum over the answers that
+    `read` has read so far; with a `purpose`, only over answers that were added for this purpose and
+    answers with a completion that `read` returned."""
 
-    def __init__(self, folder: Path):
-        self.path = folder / "answers.jsonl"
+    def __init__(self, folder: Path, purpose: str | None = None):
+        self.path, self.purpose = folder / "answers.jsonl", purpose
         self.usage, self.position = Usage(), 0
         folder.mkdir(parents=True, exist_ok=True)
 
@@ -85,7 +88,6 @@ class AnswerFile:
                     tokens = answer["input_tokens"], answer["output_tokens"]
                     if not all(type(count) is int and count >= 0 for count in tokens):
                         raise ValueError("input_tokens or output_tokens is not a count")
-                    self.usage += Usage(*tokens, frozenset(answer["models"]))
                     matching = {
                         key: Completion(**fields)
                         for key, fields in answer["completions"].items()
@@ -93,6 +95,8 @@ class AnswerFile:
                     }
                     if not all(map(is_completion, matching.values())):
                         raise ValueError("a field of a completion has the wrong type")
+                    if matching or self.purpose in (None, answer.get("purpose")):
+                        self.usage += Usage(*tokens, frozenset(answer["models"]))
                     completions |= matching
                 except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
                     raise UserError(
@@ -108,7 +112,7 @@ class AnswerFile:
             "input_tokens": usage.input_tokens,
             "output_tokens": usage.output_tokens,
             "models": sorted(usage.models),
-        }
+        } | ({"purpose": self.purpose} if self.purpose else {})
         text = json.dumps(answer).encode()
         with open(self.path, "ab+") as stream:
             fcntl.flock(stream, fcntl.LOCK_EX)  # evaluation and probe may append at the same time

@@ -17,6 +17,7 @@ class Request:
     temperature: float
     # whether the engine returns the completion's mean log-probability
     log_probability: bool = False
+    top_p: float = 1.0  # a server samples from the smallest set of tokens with this probability
 
 
 @dataclass(frozen=True)

@@ -413,7 +413,7 @@ class Sampler:
             if not fits():
                 raise UserError(
                     f"most_money: {self.address.money(self.answers.usage):.6g} of {most:g} is spent for model {self.model} (a request without an answer, or with an unusable answer that states no tokens, counts with its largest cost), and the next request may"
-                    f" cost {cost:.2g}; the completions sampled so far are kept in {self.answers.path}: raise most_money and start the same command again"
+                    f" cost {cost:.2g}; the completions sampled so far are kept in {self.answers.path}: raise most_money (--most-money) and start the same command again"
                 )
             self.reserved, self.in_flight = self.reserved + cost, self.in_flight + 1
 
@@ -451,7 +451,9 @@ class Sampler:
         # The log-probabilities also give the number of tokens of each sample.
         if (request.log_probability or samples > 1) and "logprobs" not in self.refused:
             body["logprobs"] = True if is_chat else 1
-        return body if "top_p" in self.refused else body | WHOLE_DISTRIBUTION
+        if "top_p" in self.refused:
+            return body
+        return body | WHOLE_DISTRIBUTION | {"top_p": request.top_p}
 
     async def _try_once(
         self, body: dict, request: Request, samples: int, attempt: "Attempt"
@@ -524,7 +526,7 @@ class Sampler:
                     problem, most_tries = f"no answer within {self.address.timeout:g} s", MOST_TRIES
                     if self.answers_received > answers_before:
                         problem += (
-                            "; for a server that answers few requests at a time, lower concurrency"
+                            "; for a server that answers few requests at a time, lower concurrency (--concurrency)"
                         )
                 except openai.APIConnectionError as error:
                     may_cost = attempt.was_sent and self._store_unanswered(request, samples)
@@ -594,13 +596,13 @@ class Sampler:
             remedy = (
                 f"check the key in {self.address.key}"
                 if self.address.key
-                else "set `key` to the name of the environment variable that holds the server's key"
+                else "set `key` (--key) to the name of the environment variable that holds the server's key"
             )
         elif 300 <= failure.status < 400:
             problem += (
                 f"; the request is redirected to {failure.location}, and no redirect is followed"
             )
-            remedy = "if you trust that address, write it as the source's `url`"
+            remedy = "if you trust that address, write it as the source's `url` (--url)"
         elif failure.is_about_context:
             return self._unusable_prompt(
                 request,
@@ -620,7 +622,7 @@ class Sampler:
         prompt = request.messages[-1]["content"]
         return UserError(
             f"{self.address.url}: a completion of the prompt '{prompt[:60]}...' {problem};"
-            " lower the task's completion_tokens, shorten or remove the prompt, or start the server with a larger context."
+            " lower the task's completion_tokens (--completion-tokens), shorten or remove the prompt, or start the server with a larger context."
             f" {len(self.stored)} completions are in {self.answers.path}"
         )
 
@@ -673,7 +675,7 @@ class Sampler:
         if not is_same_model(name, self.model):
             raise UserError(
                 f"{self.address.url}: the only model of the server is '{name}', expected '{self.model}'; write '{name}' as"
-                f" the source's `model`, or start a server with '{self.model}'"
+                f" the source's `model` (--model), or start a server with '{self.model}'"
             )
 
 
@@ -812,7 +814,7 @@ def read_answer(
     name = answer.get("model")
     if isinstance(name, str) and name and not is_same_model(name, model):
         raise UserError(
-            f"model '{name}' answers, expected '{model}'; write the name of the model that you want as the source's `model`"
+            f"model '{name}' answers, expected '{model}'; write the name of the model that you want as the source's `model` (--model)"
         )
     indices = [choice.get("index") for choice in choices]
     if all(type(index) is int for index in indices):

@@ -11,7 +11,6 @@ PUBLISHED = "results/published"  # the folder of published numbers, which no rul
 CALIBRATION = "results/calibration.json"  # calibration of the cost model
 GPU_CHECK = "results/gpu-check"
 # what the command `hardgrpo` writes: configurations, and recordings in the project's format
-CHOICES = "results/choose"
 # a run in the paths of rules; the wildcard `model` is the name of the run's base model
 RUN = "{model}/{task}/{recipe}/{policy}/seed{seed}"
 RUN_FOLDER = f"results/training/{RUN}"

@@ -8,6 +8,7 @@ import re
 from dataclasses import dataclass
 
 from hardgrpo.data import generated
+from hardgrpo.selection import trainer_rows
 
 OWN = "own"  # the value of `seed` of a pretrained model if each replicate pretrains its own base
 # end of the name of a replicate's own base; the name of a model may not have this end
@@ -45,7 +46,7 @@ NOT_OF_A_TEMPLATE = {
 }
 ABOUT_CHAT = "is set by the workflow or not supported; name only arguments of the model's own template, such as enable_thinking"
 # {trainer: kind of file that it reads}
-TRAINER_FILES = {"trl": "jsonl", "verl": "parquet", "prime-rl": "jsonl"}
+TRAINER_FILES = trainer_rows.FILES
 SOLVED_FAMILIES = ("swaps", "arithmetic")  # generated families whose problems have worked solutions
 
 
