@@ -113,19 +113,6 @@ def run(
     )
 
 
-def run_alone(command: list[str], folder: Path, environment: dict[str, str]):
-    """(exit status, output, resource usage) of a command. The usage includes the command's child
-    processes; the memory in the usage is the peak of a single process."""
-    with tempfile.TemporaryFile("w+") as output:
-        process = subprocess.Popen(
-            command, cwd=folder, env=environment, stdout=output, stderr=subprocess.STDOUT
-        )
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-        output.seek(0)
-        return process.returncode, output.read(), usage
-
-
 def snakemake(*arguments: str) -> list[str]:
     """The command that calls Snakemake with the profile laptop."""
     return [sys.executable, "-m", "snakemake", "--profile", "laptop", *arguments]

@@ -1,11 +1,9 @@
 """A Slurm that limits a user, accepts no further job, or has no accounting: errors before any
 submission, jobs that wait, and how Snakemake learns the states of jobs."""
 
-import csv
 import re
 import shutil
 import signal
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -13,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-import measure_slurm
 import slurm_cluster
 from conftest import OnSlurm, World, until
 
@@ -203,21 +200,3 @@ def test_a_squeue_that_forgets_jobs_too_soon_is_reported(unaccounted, plain):
         and "MinJobAge=200" in output
         and "has been submitted" not in output
     )
-
-
-def test_the_time_to_schedule_empty_jobs_is_measured(slurm, monkeypatch, tmp_path):
-    """In the output, the new row replaces the old row with the same number of jobs. The row with
-    another number of jobs stays."""
-    output = tmp_path / "jobs.csv"
-    output.write_text(",".join(measure_slurm.COLUMNS) + "\n7,2,1.0,1.0,1\n3,2,1.0,1.0,1\n")
-    for name, value in slurm.env.items():
-        monkeypatch.setenv(name, value)
-    arguments = ["--jobs", "3", "--folder", str(tmp_path), "--output", str(output)]
-    monkeypatch.setattr(sys, "argv", ["measure_slurm.py", *arguments])
-    measure_slurm.main()
-    with output.open(encoding="utf-8") as stream:
-        row, other_row = csv.DictReader(stream)
-    assert other_row["jobs"] == "7" and row["jobs"] == "3" and row["jobs_at_a_time"] == "100"
-    assert float(row["wall_seconds"]) > float(row["processor_seconds"]) > 0
-    finished_jobs = [job for job in slurm.jobs() if str(tmp_path) in job["WorkDir"]]
-    assert len(finished_jobs) == 3, "not every job ran on Slurm"

@@ -207,9 +207,6 @@ def test_shared_noise_is_that_of_the_base_model_and_smaller_with_common_random_n
     assert statistics.shared_noise(independent - base[:, None]).mean() == pytest.approx(
         expected, rel=0.05
     )
-    assert statistics.independent_base_noise(base.mean(axis=-1), samples).mean() == pytest.approx(
-        expected, rel=0.02
-    )
     # three seeds with identical samples
     shared = np.repeat((uniform < 0.6).astype(float)[:, None], 3, axis=1)
     assert statistics.shared_noise(shared - base[:, None]).mean() == pytest.approx(

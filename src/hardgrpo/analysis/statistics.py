@@ -150,7 +150,7 @@ def shared_noise(values: np.ndarray) -> np.ndarray:
     Completions with the same sample number share their random numbers. If all seeds share a base
     model, the seeds of a gain also share its completions. Vn is therefore the mean covariance of
     two seeds within problems / (m N). With a shared base model and independent random numbers, Vn
-    of a gain would equal `independent_base_noise`.
+    of a gain would be the noise of the base model alone.
     """
     values = np.asarray(values, dtype=float)
     seeds, problems, samples = values.shape[-3:]
@@ -167,14 +167,6 @@ def shared_noise(values: np.ndarray) -> np.ndarray:
         / samples
         / problems**2
     )
-
-
-def independent_base_noise(base: np.ndarray, samples: int) -> np.ndarray:
-    """Vb = sum b(1-b)/(m-1)/N^2 for a base model with pass rates b (..., N), each from m = `samples`
-    completions. Vb is the variance from noise that all seeds of a gain share if they share the base
-    model and random numbers are independent."""
-    base = np.asarray(base, dtype=float)
-    return (base * (1 - base)).sum(axis=-1) / (samples - 1) / base.shape[-1] ** 2
 
 
 def pooled_over_seeds(values: np.ndarray, differences: bool) -> tuple[np.ndarray, int]:
