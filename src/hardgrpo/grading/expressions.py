@@ -33,7 +33,7 @@ from hardgrpo.grading.quantities import (
     read_number,
     read_quantity,
     remove_marks,
-    to_latex,
+    to_latex_with_accents,
 )
 from hardgrpo.runtime.errors import UserError
 
@@ -95,7 +95,7 @@ def equal(reference: str, answer: str) -> bool | None:
         return True
     if max(len(reference), len(answer)) > LONGEST_EXPRESSION:
         return False
-    reference, answer = to_latex(reference), to_latex(answer)
+    reference, answer = to_latex_with_accents(reference), to_latex_with_accents(answer)
     verdict = _compare_without_helper(reference, answer)
     return _ask({"compare": [reference, answer]}) if verdict is None else verdict
 
@@ -159,7 +159,7 @@ def parses(text: str) -> bool:
     """Whether an answer is a number, or an expression that Math-Verify parses."""
     if len(text) > LONGEST_EXPRESSION or not text.strip():
         return False
-    return read_number(text) is not None or bool(_ask({"parse": to_latex(text)}))
+    return read_number(text) is not None or bool(_ask({"parse": to_latex_with_accents(text)}))
 
 
 # --- the helper process ---

@@ -108,7 +108,7 @@ SPACES = [
     (re.compile(r"(?:\\[,;:> ]|~|\\q?quad(?![A-Za-z])|\s)+"), " "),
 ]
 MARKS = re.compile(
-    rf"\\(?:text\w*|math(?:rm|bf|it|sf|tt)|operatorname|[mhf]box|boxed|boldsymbol|bm|emph|underline)\s*\{{{BALANCED}\}}"
+    rf"\\(?:text\w*|math(?:rm|bf|it|sf|tt)|operatorname|[mhf]box|boxed|boldsymbol|bm|pmb|emph|underline)\s*\{{{BALANCED}\}}"
     rf"|\{{{BALANCED}\}}|\$\$?([^$]+)\$\$?|\\\((.+)\\\)|\\\[(.+)\\\]|\*+([^*]+)\*+|_+([^_]+)_+|`+([^`]+)`+|\"([^\"]+)\"|'([^']+)'",
     re.DOTALL,
 )
@@ -138,8 +138,8 @@ PUNCTUATION = "".join(
 )
 END_OF_SENTENCE = re.compile(rf"(?:(?<!\d)(?<!\b[A-Za-z])!|[{re.escape(PUNCTUATION)}])+$")
 QUOTES = set("\"'`„‚«»‹›‘’“”‟「」『』《》〈〉【】〝〞〟")
-ESCAPE = re.compile(r"\\([%$&#_{}])")
-SUBSCRIPT = re.compile(r"(?<!\d)_(?:(\d)|\{(\d+)\})")  # H_2O
+# R\&D, H_2O, bold letters of Unicode
+WORD_NOTATION = re.compile(r"\\([%$&#_{}])|(?<!\d)_(?:(\d)|\{(\d+)\})|\\mathnormal\{(\w)\}")
 
 
 @functools.lru_cache(maxsize=2**12)
@@ -153,7 +153,7 @@ def normalise_words(text: str) -> str:
             inner = END_OF_SENTENCE.sub("", remove_marks(text).lstrip("¿¡"))
             if inner[:1] in QUOTES and inner[-1:] in QUOTES:
                 inner = inner[1:-1]
-        text = ESCAPE.sub(r"\1", SUBSCRIPT.sub(r"\1\2", TEXT.sub(r"\1", text)))
+        text = WORD_NOTATION.sub(r"\1\2\3\4", TEXT.sub(r"\1", text))
     return "".join(text.split()).casefold()
 
 
@@ -386,22 +386,22 @@ QUARTERS = re.compile(r"\bquarters?\b", re.IGNORECASE)
 MAGNITUDES = {
     1: "[十십]",
     2: "hundreds?|hundert|honderd|hundra|[百백]",
-    3: r"thousands?|tausend|tsd|mille|milliers?|mila|duizend|tusen|tusind|tys(?:iąc\w?|ięcy)?|tisíc\w?|tuhatta|ezer|mii"
+    3: r"thousands?|tausend|tsd|mille|milliers?|mila|duizend|tusen|tusind|tys(?:iąc\w?|ięcy)?|tisíc\w?|tuhat(?:ta)?|tisuć[au]|hiljad[aeu]|хиляди|ezer|mii"
     r"|тыс(?:яч\w?)?|тисяч\w?|ألف|آلاف|אלף|هزار|ہزار|हज़ार|হাজার|nghìn|ngàn|ribu|[千천]|พัน",
     4: "[万萬만]|หมื่น",
     5: "lakhs?|lacs?|लाख|লাখ|লক্ষ|لاکھ|แสน",
-    6: r"mil+[ijy]?(?:o[aeo]?|ó)n\w{0,2}|millió|milh(?:ão|ões)|mio|mln|млн|миллион\w{0,2}|мільйон\w{0,2}|مليون|ملايين|میلیون"
+    6: r"mil+[ijy]*(?:o[aeo]?|ó|u)n\w{0,2}|millió|milh(?:ão|ões)|mio|mln|млн|мил+ион\w{0,2}|мільйон\w{0,2}|مليون|ملايين|میلیون"
     r"|מיליון|triệu|juta|ล้าน",
     7: "crores?|करोड़|কোটি|کروڑ",
     8: "[亿億억]",
-    9: r"billions?|mil+[ijy]ard\w{0,2}|mil[iy]ar|bilh(?:ão|ões)|mrd|mld|mia|млрд|миллиард\w{0,2}|мільярд\w{0,2}|مليار|میلیارد"
+    9: r"billions?|mil+[ijy]+ard\w{0,2}|mil[iy]ar|bilh(?:ão|ões)|mrd|mld|mia|млрд|мил+и[јя]?ард\w{0,2}|мільярд\w{0,2}|مليار|میلیارد"
     r"|מיליארד|अरब|tỷ|tỉ",
     12: "trillions?|billionen|bil+ón|billones|biljoen|trilh(?:ão|ões)|трлн|триллион\\w{0,2}",
 }
 POWERS_OF_TEN = "|".join(f"(?P<e{exponent}>{words})" for exponent, words in MAGNITUDES.items())
 MAGNITUDE = re.compile(to_latex(rf" *(?:{POWERS_OF_TEN})(?![\w'-])"), re.IGNORECASE)
 # words that may be a power of ten: a number with such a word is not read
-AMBIGUOUS_WORDS = r"(?-i:k)|bn|mn|mil|mill|bin|grand|सौ|biljon\w*|(?:[bmz]|gaz|tr|quadr|quint|sext|sept|oct|non|dec)[iy]l+[hijy]+(?:[oóu]|ão|õe|ar)\w{0,3}"
+AMBIGUOUS_WORDS = r"(?-i:k)|bn|mn|mds?|mil|mill|bin|grand|सौ|biljon\w*|(?:[bmz]|gaz|tr|quadr|quint|sext|sept|oct|non|dec)[iy]l+[hijy]+(?:[oóu]|ão|õe|ar)\w{0,3}"
 # characters for a power of ten that touch the next word, as in '3万人', but not in '3千克'
 MAGNITUDE_CHARACTER = re.compile(
     to_latex(
