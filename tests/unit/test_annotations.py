@@ -187,7 +187,7 @@ def test_rows_that_a_spreadsheet_saved_are_matched_by_their_question(tmp_path, s
     assert "left out" not in done.stdout
 
 
-@pytest.mark.parametrize("problem_id", ["9", "02-Jan", "1.23457E+11"])
+@pytest.mark.parametrize("problem_id", ["7", "02-Jan"])
 def test_an_unknown_id_is_refused_with_a_hint_at_changes_by_spreadsheets(tmp_path, problem_id):
     write_annotation_file(
         tmp_path, table(["id", "question"], [("0007", "a"), ("1-2", "b")]).encode()

@@ -205,12 +205,6 @@ def test_rows_with_an_answer_become_problems_and_rows_without_are_listed(tmp_pat
     ("rows", "header", "message"),
     [
         (
-            [("p0", "", "1"), ("px", "", "2")],
-            None,
-            "A.csv: row 3: id 'px' is not in the pool (P.jsonl); do not change the ids",
-        ),
-        ([("p0", "", "1"), ("p0", "", "")], None, "A.csv: row 3: id 'p0' occurs twice; keep one"),
-        (
             [("p0", "", "lots")],
             None,
             "A.csv: row 2: grader 'number_lenient' cannot read the answer 'lots'; correct the answer, or leave its cell empty",

@@ -598,7 +598,6 @@ def break_(path, value):
         (break_("policies/hard/budget", None), ["policies.hard", "needs 'budget'"]),
         (break_("policies/band/low", 0.9), ["policies.band.low", "0.9 is not below high (0.8)"]),
         (break_("policies/band/order", "random"), ["policies.band.order", "needs 'budget'"]),
-        (break_("policies/band_matched/order", "random"), ["does not use 'order'; remove it"]),
         (break_("policies/all/budget", 0.5), ["policies.all.budget", "does not use 'budget'"]),
         (
             break_("tasks/swaps/probe/samples", 10.0),

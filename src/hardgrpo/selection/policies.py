@@ -242,17 +242,21 @@ def _nearest(pool: Pool, candidates: list[str], centre: float) -> Subset:
 
 
 def _random(pool: Pool) -> Subset:
-    return _draw(pool, pool.ids)
+    _check_enough(pool, pool.ids)
+    return _draw(pool, pool.ids, pool.size, "random")
 
 
-def _draw(pool: Pool, candidates: list[str]) -> Subset:
-    """As many of the candidates as the budget pays for, at random."""
-    _check_enough(pool, candidates)
-    ids = _shuffled(candidates, pool.seed, "random")[: pool.size]
-    return Subset(ids, len(candidates), pool.size)
+def _draw(pool: Pool, candidates: list[str], size: int, salt: str = "matched") -> Subset:
+    ids = sorted(candidates, key=lambda prompt: tie_break(prompt, pool.seed, salt))[:size]
+    return Subset(ids, len(candidates), size)
 
 
-def _in_band(pool: Pool) -> list[str]:
+def _matched(pool: Pool, choose: Callable[[Pool], Subset]) -> Subset:
+    """A random choice from the whole pool, as many prompts as `choose` takes."""
+    return _draw(pool, pool.ids, len(choose(pool).ids))
+
+
+def _band(pool: Pool) -> Subset:
     margin = 1e-9  # rounding may move a rate that equals a bound
     candidates = [
         prompt
@@ -263,19 +267,12 @@ def _in_band(pool: Pool) -> list[str]:
         raise TooFewPrompts(
             f"the subset would be empty (no pass rate is from {pool.low} to {pool.high}); lower low or raise high"
         )
-    return candidates
-
-
-def _band(pool: Pool) -> Subset:
-    candidates = _in_band(pool)
     if not pool.size:
         return Subset(candidates, 0, 0)
-    return _draw(pool, candidates) if pool.order == "random" else _nearest(pool, candidates, 0.5)
-
-
-def _band_matched(pool: Pool) -> Subset:
-    size = len(_band(pool).ids)
-    return Subset(_shuffled(pool.ids, pool.seed, "matched")[:size], len(pool.ids), size)
+    if pool.order is None:
+        return _nearest(pool, candidates, 0.5)
+    _check_enough(pool, candidates)
+    return _draw(pool, candidates, pool.size, "random")
 
 
 def _wrong(pool: Pool) -> Subset:
@@ -293,18 +290,13 @@ def _right_matched(pool: Pool) -> Subset:
             f"at threshold {pool.threshold}, {len(wrong)} prompts are wrong but only {len(right)} are right, too few for a subset of the same size;"
             " lower the threshold"
         )
-    return Subset(_shuffled(right, pool.seed, "matched")[: len(wrong)], len(right), len(wrong))
+    return _draw(pool, right, len(wrong))
 
 
 def _low_tiers(pool: Pool) -> Subset:
     tier = pool.tiers.get
     has_low_tier = lambda prompt: tier(prompt) is not None and tier(prompt) <= pool.highest_tier
     return Subset(list(filter(has_low_tier, pool.ids)), 0, 0)
-
-
-def _low_tiers_matched(pool: Pool) -> Subset:
-    size = len(_low_tiers(pool).ids)
-    return Subset(_shuffled(pool.ids, pool.seed, "matched")[:size], len(pool.ids), size)
 
 
 def _all(pool: Pool) -> Subset:
@@ -363,7 +355,7 @@ RULES: dict[str, Rule] = {
         accepts=("budget", "low", "high", "order"),
     ),
     "band_matched": Rule(
-        _band_matched,
+        functools.partial(_matched, choose=_band),
         "a random choice from the whole pool, as many prompts as `band` takes with the same `low`, `high` and `budget`",
         (),
         accepts=("budget", "low", "high"),
@@ -400,7 +392,7 @@ RULES: dict[str, Rule] = {
         needs_measure=False,
     ),
     "low_tiers_matched": Rule(
-        _low_tiers_matched,
+        functools.partial(_matched, choose=_low_tiers),
         "a random choice from the whole pool, as many prompts as `low_tiers` takes",
         ("highest_tier",),
         needs_measure=False,
@@ -525,10 +517,6 @@ def format_budget(budget: float | dict) -> str:
 def tie_break(problem_id: str, seed: int, salt: str = "tie") -> str:
     """A pseudo-random sort key of (seed, salt, id), independent of the pool."""
     return hashlib.sha256(f"{seed}:{salt}:{problem_id}".encode()).hexdigest()
-
-
-def _shuffled(ids: list[str], seed: int, salt: str) -> list[str]:
-    return sorted(ids, key=lambda prompt: tie_break(prompt, seed, salt))
 
 
 def _quartiles(values: list[float]) -> tuple[float, float, float]:
