@@ -9,7 +9,17 @@ import sys
 import pytest
 
 import hardgrpo as library
-from choice_runs import answer_of, chosen_path, folder, hardgrpo, no_requests, server, sum_rows, sums, write_lines  # noqa: F401
+from choice_runs import (
+    answer_of,
+    chosen_path,
+    folder,
+    hardgrpo,
+    no_requests,
+    server,
+    sum_rows,
+    sums,
+    write_lines,
+)  # noqa: F401
 from hardgrpo.choice import mixed
 from hardgrpo.runtime.errors import UserError
 

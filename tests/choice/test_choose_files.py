@@ -182,7 +182,9 @@ def test_rows_without_a_readable_answer_are_named_and_left_out(hardgrpo, folder)
     rows = sum_rows(12)
     rows[6]["answer"], rows[9]["answer"] = "", "no solution"
     output = plan(hardgrpo, folder, rows)
-    assert "grader number_lenient" in output and "10 of 10 prompts have an answer" in output
+    assert (
+        "grader number_lenient" in output and "10 of 12 rows are prompts with an answer" in output
+    )
     assert "1 rows with no answer are left out: row 7" in output
     assert "cannot read are left out: row 10 ('no solution')" in output
 

@@ -382,7 +382,7 @@ def check_test(plan: Plan, test: dict[str, list[Completion]], grader: str | OwnG
     example = next((c.text for group in test.values() for c in group if c.text), "")
     if unfinished == total:
         raise UserError(
-            f"all {total} completions of the test request end before the answer, at the limit of {plan.options.completion_tokens} tokens or within the reasoning; raise --completion-tokens (the other prompts were not sent)"
+            f"all {total} completions of the test request are cut off or end in their reasoning before they state an answer (--completion-tokens is {plan.options.completion_tokens}); raise --completion-tokens, and the context of the server if it cuts them off earlier. The other prompts were not sent"
         )
     if not answered:
         form = graders.GRADERS[grader].form % "ANSWER" if isinstance(grader, str) else "text"

@@ -181,9 +181,10 @@ def describe(plan: Plan) -> None:
     unused = first_entries(columns.unused, 12) if columns.unused else "none"
     say(printable(f"columns   {', '.join(used)}; not used: {unused}"))
     answered = sum(prompt.answer is not None for prompt in pool.prompts)
+    rows_read = len(content.rows[: options.limit])
     grader = getattr(plan.grader, "name", plan.grader)
     if plan.labelled and not options.pass_rate:
-        say(f"answers   {answered} of {len(pool.prompts)} prompts have an answer, grader {grader}")
+        say(f"answers   {answered} of {rows_read} rows are prompts with an answer, grader {grader}")
     elif not plan.labelled:
         say(f"answers   missing; {len(pool.prompts)} prompts can be annotated")
     for note in pool.notes:
@@ -196,7 +197,9 @@ def describe(plan: Plan) -> None:
         for number, line in enumerate(lines):
             say(printable(f"{'first ' + message['role'] if not number else '':<18}| {line}"))
     if first.answer is not None and not options.pass_rate:
-        say(printable(f"{'its answer':<18}| {first.answer}"))
+        read = graders.GRADERS[grader].normalise(first.answer) if grader in graders.GRADERS else ""
+        shown = first.answer if read in ("", first.answer) else f"{first.answer} (read as {read})"
+        say(printable(f"{'its answer':<18}| {shown}"))
     if not plan.labelled and plan.policy["rule"] == "random" and not options.policy:
         say("random    no way of choosing without answers was shown to beat a random choice, so nothing is sampled;")  # fmt: skip
         say("          to try one: --policy agreement_lowest --url URL --model MODEL")

@@ -92,7 +92,7 @@ def _by_rule(
     for completion, part in zip(group, parts):
         text = part or ""
         if prompt.answer is None:
-            answered = bool(graders.GRADERS[grader].extract(text))
+            answered = bool(graders.extract_answer(grader, text))
         else:
             grade = graders.grade(grader, text, prompt.answer)
             answered = grade.readable

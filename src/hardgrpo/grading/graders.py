@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from hardgrpo.grading import expressions, quantities
+from hardgrpo.grading.reasoning import answer_part
 from hardgrpo.runtime.errors import UserError, first_entries
 
 
@@ -53,7 +54,7 @@ class Grader:
 def grade(grader: str, completion: str, answer: str) -> Grade:
     """Grade one completion against a reference answer; `grader` is a key of GRADERS."""
     rule = GRADERS[grader]
-    extracted = rule.extract(completion)
+    extracted = extract_answer(grader, completion)
     if not extracted:  # None, or an empty box
         return Grade(
             None, answered=False, correct=False, strict=False, lenient=False, readable=False
@@ -68,6 +69,13 @@ def grade(grader: str, completion: str, answer: str) -> Grade:
         readable=bool(lenient) or rule.reads(extracted),
         undecided=lenient is None,
     )
+
+
+def extract_answer(grader: str, completion: str) -> str | None:
+    """The answer that a completion states after its reasoning; None without one, or if the
+    completion ends in its reasoning."""
+    text = answer_part(completion)
+    return GRADERS[grader].extract(text) if text else None
 
 
 def check_decided(undecided: float, completions: int, place: str) -> None:

@@ -220,6 +220,7 @@ class Sampler:
             chat,
         )
         self.on_batch = on_batch
+        self.refuses_early_truncation = True
         self.client = open_client(address)
         self.options = {} if address.key else {"headers": {"Authorization": openai.Omit()}}
         self.refused: set[str] = set()  # keys of OPTIONAL
@@ -471,7 +472,8 @@ class Sampler:
         try:
             answer = read_body(response)
             completions, usage = read_answer(answer, request, samples, self.model)
-            if tokens := tokens_of_early_truncation(answer, completions, self.max_tokens):
+            tokens = tokens_of_early_truncation(answer, completions, self.max_tokens)
+            if tokens and self.refuses_early_truncation:
                 raise self._unusable_prompt(
                     request,
                     f"was truncated after {tokens} of {self.max_tokens} tokens: the model's context ended, or the server has a lower limit",
@@ -525,9 +527,7 @@ class Sampler:
                     may_cost = attempt.was_sent and self._store_unanswered(request, samples)
                     problem, most_tries = f"no answer within {self.address.timeout:g} s", MOST_TRIES
                     if self.answers_received > answers_before:
-                        problem += (
-                            "; for a server that answers few requests at a time, lower concurrency (--concurrency)"
-                        )
+                        problem += "; for a server that answers few requests at a time, lower concurrency (--concurrency)"
                 except openai.APIConnectionError as error:
                     may_cost = attempt.was_sent and self._store_unanswered(request, samples)
                     failed = "no readable answer" if attempt.was_sent else "no connection"

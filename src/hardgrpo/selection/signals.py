@@ -41,7 +41,7 @@ def answer_codes(texts: list[str], grader: str) -> list[int]:
     occurrence; -1 means no answer."""
     distinct_answers: list[str] = []
     codes = []
-    for answer in map(graders.GRADERS[grader].extract, texts):
+    for answer in (graders.extract_answer(grader, text) for text in texts):
         if not answer:
             codes.append(-1)
             continue

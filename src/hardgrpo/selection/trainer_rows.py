@@ -59,12 +59,11 @@ def write_trainer_rows(path: str, rows: list[dict]) -> None:
 _HEAD = '''"""Reward function for {trainer}: 1.0 for a right answer, 0.0 otherwise, graded by hardgrpo's grader
 `{grader}`, as the pass rates were. Needs the package hardgrpo, but not torch."""
 
-from hardgrpo.grading.reasoning import answer_part
 from hardgrpo.grading.graders import grade
 
 
 def score(text, answer):
-    return float(grade("{grader}", answer_part(text) or "", str(answer)).correct)
+    return float(grade("{grader}", text, str(answer)).correct)
 
 
 '''
