@@ -61,13 +61,6 @@ rule paper:
         "The numbers, the figures and (with TeX) the PDF of the paper over all committed studies are made"
 
 
-rule crate:
-    input:
-        drawing.crate(config["study"]),
-    message:
-        f"The crate of study {config['study']} is packed"
-
-
 rule explorer:
     input:
         drawing.explorer(config["study"])

@@ -1,5 +1,5 @@
-# Write the LaTeX tables, the numbers, the supplement and the RO-Crate of a study from its summary
-# tables, and verify the outputs.
+# Write the LaTeX tables, the numbers and the supplement of a study from its summary tables, and
+# verify the outputs.
 
 
 localrules:
@@ -9,7 +9,6 @@ localrules:
     verify,
     intact,
     compile_supplement,
-    write_crate,
 
 
 rule write_tables:
@@ -162,25 +161,3 @@ rule compile_supplement:
         "Compile the supplement ({wildcards.study})"
     shell:
         "python scripts/paper/compile_paper.py --text paper/supplement.tex --material {wildcards.study} --citation {input.citation} --output {output} > {log} 2>&1"
-
-
-rule write_crate:
-    input:
-        results=drawing.packed,
-        rules=drawing.workflow_files(),
-        described=["CITATION.cff", "README.md", "LICENSE"],
-    output:
-        "paper/{study}/crate.zip",
-    log:
-        "results/logs/write_crate/{study}.log",
-    container:
-        IMAGE["figures"]
-    params:
-        study=arguments.title,
-        runs=arguments.run_folders,
-        code=arguments.code("paper/write_crate.py"),
-    message:
-        "Pack the crate of study {wildcards.study}"
-    shell:
-        "python scripts/paper/write_crate.py --study {params.study:q} --files {input.results} --rules {input.rules} --runs {params.runs}"
-        " --output {output} > {log} 2>&1"

@@ -10,7 +10,7 @@ with pytest and write a report.
 The checks of the summaries always run. The checks against raw files (evaluations, completions,
 recordings, training logs) are skipped with --reference, or if the files do not exist. The report
 names each skipped check and the reason. After a failed check, the program writes no report, so that
-the workflow compiles no supplement and packs no RO-Crate.
+the workflow compiles no supplement.
 """
 
 from hardgrpo.runtime import errors, files, warm

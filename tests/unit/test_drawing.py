@@ -55,7 +55,7 @@ def folder(tmp_path, monkeypatch):
         ((), False),
         (("all",), False),
         (("figures",), True),
-        (("figures", "crate"), True),
+        (("figures", "supplement"), True),
         (("figures", "all"), False),
         (("paper/mini/figures/gains.pdf",), True),
         # this page shows completions, so it needs the results of a run
@@ -170,15 +170,6 @@ def test_the_files_of_runs_are_compared_if_their_checksums_are_committed():
     committed.parent.mkdir(parents=True)
     committed.touch()
     assert drawing().run_files(wildcards) == [str(committed)]
-
-
-def test_a_crate_holds_the_rules_and_their_functions():
-    files = drawing().workflow_files()
-    assert {
-        "rules/training.smk",
-        "src/hardgrpo/workflow/drawing.py",
-        "config/studies/mini.yaml",
-    } <= set(files)
 
 
 def test_a_report_of_committed_results_has_only_the_existing_files():

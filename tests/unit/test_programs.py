@@ -52,7 +52,6 @@ RUN_BY_A_TEST = {
     "show_results": "test_figures_tables_and_numbers_are_made_and_the_log_says_what_to_open",
     "summarize_counts": "test_an_analysis_runs_from_its_files_to_its_page",
     "write_answers": "test_an_analysis_runs_from_its_files_to_its_page",
-    "write_crate": "test_a_crate_fulfils_its_profile",
     "write_findings": "test_the_paper_is_written_without_torch",
     "write_locks": "test_locks_that_are_written_again_equal_the_committed_locks",
     "write_solutions": "test_a_second_recipe_trains_its_own_runs_and_leaves_the_runs_of_grpo_unchanged",

@@ -302,12 +302,5 @@ class Arguments(Entries):
     def conditions(self, wildcards: Wildcards) -> str:
         return as_json(claim_conditions.conditions(self._study(wildcards)))
 
-    def title(self, wildcards: Wildcards) -> str:
-        title = self._study(wildcards).entry["title"]
-        return as_json({"name": wildcards.study, "title": title})
-
-    def run_folders(self, wildcards: Wildcards) -> list[str]:
-        return [os.path.dirname(updates) for updates in paths.updates(self._study(wildcards))]
-
     def _study(self, wildcards: Wildcards) -> ResolvedStudy:
         return self.studies[wildcards.study]

@@ -21,9 +21,7 @@ from hardgrpo.study import claim_conditions, designs, paths, pools
 from hardgrpo.study.resolved import ResolvedStudy
 from hardgrpo.workflow.failures import raises_workflow_error
 
-NO_SUMMARIES = (
-    "`figures`, `supplement`, `paper` and `crate` make no summaries: they use existing summaries"
-)
+NO_SUMMARIES = "`figures`, `supplement` and `paper` make no summaries: they use existing summaries"
 PAPER, FINDINGS = "paper/main.tex", "paper/findings.yaml"  # sources of the paper over all studies
 PUBLISHED = [f"{paths.PUBLISHED}/{name}.csv" for name in registry.PUBLISHED]
 BY_HAND = {"deviations": f"{paths.PUBLISHED}/deviations.csv"}  # tables written by hand
@@ -40,7 +38,7 @@ def tables_of_entries(entries: Mapping) -> dict[str, None]:
 
 
 class Drawing:
-    """Inputs and targets of the rules that make summaries, figures, tables, papers and crates.
+    """Inputs and targets of the rules that make summaries, figures, tables and papers.
     `workflow` is Snakemake's object of this name in a Snakefile. `has_tex`: whether jobs have TeX.
     `is_report`: whether Snakemake is called with `--report`."""
 
@@ -60,10 +58,10 @@ class Drawing:
     # --- inputs of drawings ---
 
     def is_drawing_only(self) -> bool:
-        """Whether all targets are figures, tables, papers or crates. If so, no study is run, even
+        """Whether all targets are figures, tables or papers. If so, no study is run, even
         if results are missing. Without targets, the result of `_reports_drawings`."""
         is_drawing = lambda name: (
-            name in ("figures", "paper", "supplement", "crate")
+            name in ("figures", "paper", "supplement")
             or (name.startswith("paper/") and not name.endswith("explorer.html"))
         )
         targets = [str(target) for target in self.workflow.dag_settings.targets]
@@ -218,12 +216,6 @@ class Drawing:
         has_completions = paths.evaluations(self.studies[study])
         return [f"paper/{study}/explorer.html"] if has_completions else []
 
-    def crate(self, study: str) -> str:
-        """The crate; for an analysis a message, which Snakemake reports as a missing file."""
-        if self.studies[study].is_analysis:
-            return f"analysis {study} has no runs, so there is no crate"
-        return f"paper/{study}/crate.zip"
-
     def agreement(self, study: str) -> list[str]:
         has_reference = paths.has_tables(paths.reference(study), ["decomposition_runs"])
         return [paths.agreement(study)] if has_reference and self.studies[study].runs else []
@@ -235,21 +227,6 @@ class Drawing:
     def typeset(self, wildcards: Wildcards) -> list[str]:
         """The figures and tables that the paper's text includes."""
         return self.figures(wildcards.study) + self.paper_tables(wildcards.study)
-
-    def packed(self, wildcards: Wildcards) -> list[str]:
-        """The files of a study's crate: its summaries and its paper."""
-        return self._summaries(wildcards.study, list(registry.SUMMARIES)) + self.paper(
-            wildcards.study
-        )
-
-    def workflow_files(self) -> list[str]:
-        """The files of a study's crate that describe the workflow: rules, their functions, and the
-        catalogue of the configuration."""
-        root = Path(self.workflow.basedir)
-        patterns = ("rules/*.smk", "src/hardgrpo/workflow/*.py", "config/**/*.yaml")
-        return sorted(
-            str(path.relative_to(root)) for pattern in patterns for path in root.glob(pattern)
-        )
 
     # --- the paper over all studies ---
 
