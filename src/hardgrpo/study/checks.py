@@ -7,7 +7,7 @@ from pathlib import Path
 
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.selection import policies
-from hardgrpo.study import configuration, load, old_form, pools, study_checks
+from hardgrpo.study import configuration, load, pools, study_checks
 from hardgrpo.study.settings import OWN_BASE_NAME, has_train, is_labelled, is_trajectory
 from hardgrpo.study.study_checks import SINGULAR, unknown_names
 
@@ -27,9 +27,6 @@ def check(config: dict, name: str, sources: Collection[Path] = ()) -> None:
     """Raise a `UserError` that lists the mistakes in the configuration, at most MOST_MISTAKES. The
     line of a mistake starts with file and line number if the mistake is in one of the files
     `sources`, else with `name`."""
-    studies = config.get("studies")
-    if translation := old_form.explain(studies) if isinstance(studies, dict) else []:
-        raise UserError(f"{name}: {translation[0]}", *translation[1:])
     mistakes, is_well_typed = configuration.mistakes(config)
     if is_well_typed:
         mistakes = list(dict.fromkeys([*mistakes, *_mistakes_between_objects(config)]))
