@@ -29,7 +29,7 @@ PIECES = [
 ]  # fmt: skip
 ANSWERS = {
     "final_word": "zebra", "final_number": "7391", "choice_letter": "(Q)", "choice_letter_lenient": "(Q)", "number_strict": "7391", "number_lenient": "7391",
-    "boxed_text": "zebra", "brackets": "<[({", "math_strict": "7391\\pi", "math": "7391\\pi",
+    "boxed_text": "zebra", "boxed_text_plain": "zebra", "brackets": "<[({", "math_strict": "7391\\pi", "math": "7391\\pi",
 }  # fmt: skip
 
 

@@ -179,6 +179,13 @@ def same_word(reference: str, extracted: str) -> bool:
     ) or same_letter(reference, extracted)
 
 
+def same_characters(reference: str, extracted: str) -> bool:
+    """Whether both texts are equal except for case, white space, and surrounding commas, full stops
+    and semicolons."""
+    left, right = ("".join(text.split()).strip(".,;").casefold() for text in (reference, extracted))
+    return left == right
+
+
 OPTIONAL_BRACKETS = re.compile(r"[(\[{]?(.*?)[)\]}]?", re.DOTALL)
 
 
@@ -253,6 +260,8 @@ GRADERS: dict[str, Grader] = {
     "choice_letter": LETTER,
     "choice_letter_lenient": replace(LETTER, forgiving=True),
     "boxed_text": Grader(*BOX, same_text, same_word, reads=bool, forgiving=True),
+    # the grades of the recorded study do not change
+    "boxed_text_plain": Grader(*BOX, same_text, same_characters, reads=bool, forgiving=True),
     "brackets": Grader(
         r"\boxed{%s}",
         line_of_last_box,

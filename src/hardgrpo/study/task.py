@@ -323,6 +323,7 @@ class Task(Strict):
         "choice_letter",
         "choice_letter_lenient",
         "boxed_text",
+        "boxed_text_plain",
         "brackets",
         "number_strict",
         "number_lenient",
