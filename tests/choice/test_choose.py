@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -19,8 +20,9 @@ from choice_runs import (
     sum_rows,
     sums,
     write_lines,
-)  # noqa: F401
-from hardgrpo.choice import mixed
+)
+from conftest import ROOT
+from hardgrpo.choice import choose, measures, mixed
 from hardgrpo.runtime.errors import UserError
 
 ASK = ("--model", "m", "--budget", 3, "--url")
@@ -271,7 +273,7 @@ def test_completions_belong_to_questions(hardgrpo, folder):
     assert refused.returncode == 1 and "same prompts" in refused.stderr
 
 
-def test_a_function_grades_with_the_columns_of_the_row(hardgrpo, server, folder):
+def test_a_function_grades_with_the_columns_of_the_row(hardgrpo, server, folder, monkeypatch):
     (folder / "own.py").write_text(
         "def reward(completions, answer, limit, **kwargs):\n"
         "    texts = [c[0]['content'] for c in completions]\n"
@@ -286,6 +288,21 @@ def test_a_function_grades_with_the_columns_of_the_row(hardgrpo, server, folder)
     assert server.requests[0]["messages"][0]["content"] == sum_rows(1)[0]["question"]
     done = hardgrpo("choose", path, *ASK, server.url, "--grader", "own.py:fails", "--output", "o")
     assert done.returncode == 1 and "row 1" in done.stderr and "KeyError" in done.stderr
+    monkeypatch.setattr(measures, "GRADER_SECONDS", 0.05)
+    arguments = ("--budget", 1, "--completions", "c.jsonl", "--output", "o")
+    write_lines(folder / "c.jsonl", [row | {"completions": ["a", "b"]} for row in sum_rows(20)])
+    done = hardgrpo("choose", path, *arguments, "--grader", "own.py:slow")
+    assert done.returncode == 0 and "20 calls exceeded" in done.stdout
+
+
+def test_the_defaults_are_what_the_page_of_results_recommends():
+    text = (ROOT / "docs/which-prompts.md").read_text()
+    labelled = re.search(r"\*\*Every prompt of the pool is labelled.*\*\* choose by `(\w+)`", text)[
+        1
+    ]
+    assert choose.Options(budget=5).policy_entry(is_labelled=True)["rule"] == labelled
+    assert "**No prompt is labelled:** choose at random" in text
+    assert choose.Options(budget=5).policy_entry(is_labelled=False)["rule"] == "random"
 
 
 def test_the_page_and_the_file_of_python_are_those_of_the_command(server):

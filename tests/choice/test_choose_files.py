@@ -11,7 +11,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from choice_runs import QUESTION, chosen_path, folder, hardgrpo, server, sum_rows, write_lines  # noqa: F401
+from choice_runs import (
+    QUESTION,
+    chosen_path,
+    folder,
+    hardgrpo,
+    server,
+    sum_rows,
+    write_lines,
+)
 
 ROWS = sum_rows(12, note="kept")
 CHAT = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "1 + 1?"}]
@@ -187,6 +195,13 @@ def test_rows_without_a_readable_answer_are_named_and_left_out(hardgrpo, folder)
     )
     assert "1 rows with no answer are left out: row 7" in output
     assert "cannot read are left out: row 10 ('no solution')" in output
+
+
+def test_decimal_commas_of_a_table_with_semicolons_are_read(hardgrpo, folder):
+    lines = "".join(f"Wie viel ist {n}?;{n},5\n" for n in range(9))
+    (folder / "s.csv").write_text(f"question;answer\n{lines}")
+    done = hardgrpo("choose", "s.csv", "--budget", 1, "--policy", "random")
+    assert answer_in(done.stdout) == "0.5" and "number_lenient" in done.stdout
 
 
 def test_repeated_prompts_are_asked_once(hardgrpo, folder):

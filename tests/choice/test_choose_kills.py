@@ -13,7 +13,15 @@ import time
 
 import pytest
 
-from choice_runs import answer_of, folder, hardgrpo, server, sum_rows, sums, write_lines  # noqa: F401
+from choice_runs import (
+    answer_of,
+    folder,
+    hardgrpo,
+    server,
+    sum_rows,
+    sums,
+    write_lines,
+)
 from interruptible_run import KILLS
 
 CONCURRENCY = 4

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from hardgrpo.choice.answers import reference_of
 from hardgrpo.choice.rows import Rows
 from hardgrpo.data.question_ids import normalize_spaces, question_ids
+from hardgrpo.data.spreadsheets import DECIMAL_COMMA
 from hardgrpo.runtime.errors import RowError, UserError, first_entries, refuse_rows
 
 # {layout: (columns that identify it, column of the prompt, column of the answer)}, the first that
@@ -361,6 +362,11 @@ def read_pool(
             errors.append(error)
     refuse_rows(errors)
     answers = _read_answers(rows, columns, notes)
+    if content.has_decimal_comma and any(a and DECIMAL_COMMA.fullmatch(a) for a in answers):
+        notes.append("decimal commas: an answer such as 3,5 is read as 3.5")
+        answers = [
+            a and (a.replace(",", ".") if DECIMAL_COMMA.fullmatch(a) else a) for a in answers
+        ]
     questions = [_question(messages) for messages in chats]
     prompts: list[Prompt] = []
     first: dict[str, int] = {}

@@ -32,7 +32,8 @@ HUB_NAME = re.compile(r"[\w-][\w.-]*/[\w.-]+")
 @dataclass
 class Rows:
     """The rows of a file. `places` name each row for messages. `write(path, indices, columns)`
-    writes some of the rows with further columns; the ending of `path` is `ending`."""
+    writes some of the rows with further columns; the ending of `path` is `ending`.
+    `has_decimal_comma`: a table with semicolons, in which 3,5 is a number."""
 
     path: str
     form: str
@@ -40,6 +41,7 @@ class Rows:
     rows: list[dict]
     places: list[str]
     write: Callable[[Path, Sequence[int], dict[str, list]], None]
+    has_decimal_comma: bool = False
 
 
 def read(path: str, split: str | None = None) -> Rows:
@@ -248,7 +250,8 @@ def _read_table(path: Path, ending: str, compression: str) -> Rows:
         chosen = _with_columns(rows, indices, columns)
         files.write_text(target, spreadsheets.rows_text(chosen, table.form))
 
-    return Rows(str(path), ending[1:].upper(), ending, rows, places, write)
+    has_decimal_comma = table.form.delimiter == ";"
+    return Rows(str(path), ending[1:].upper(), ending, rows, places, write, has_decimal_comma)
 
 
 def _read_lines(path: Path) -> Rows:
