@@ -10,12 +10,12 @@ The planned jobs are the jobs of `snakemake -n` that write files. src/hardgrpo/p
 estimates the time of each job; scripts/plan/calibrate.py corrects the estimates by the times of
 finished jobs. The program prints a table and writes plan.txt, plan.csv, jobs.csv, detectable.csv
 (the smallest effects that the design would detect), power.csv (the seeds needed to detect published
-differences), labels.csv (the number of labels that a run of each arm buys at most), plan.json and
-plan.html (with a Gantt chart) to results/plan/.
+differences), labels.csv (the number of labels that a run of each arm buys at most) and plan.json to
+results/plan/.
 """
 
 from hardgrpo.analysis import claims, published
-from hardgrpo.planning import calibration, durations, label_counts, plan_page, plans, power
+from hardgrpo.planning import calibration, durations, label_counts, plans, power
 from hardgrpo.runtime import errors, files
 from hardgrpo.study import paths, settings
 from hardgrpo.study.resolved import ResolvedStudy
@@ -397,7 +397,7 @@ def format_plan(plan: dict) -> str:
     )
     lines += [
         "",
-        f"Wall time on {place}: {plan_page.format_duration(totals['wall_hours'])}; with unlimited {'GPUs' if totals['gpu_hours'] else 'jobs' if setting['cluster'] else 'cores'} {plan_page.format_duration(totals['critical_path_hours'])} (the critical path)",
+        f"Wall time on {place}: {format_duration(totals['wall_hours'])}; with unlimited {'GPUs' if totals['gpu_hours'] else 'jobs' if setting['cluster'] else 'cores'} {format_duration(totals['critical_path_hours'])} (the critical path)",
         *(
             [f"Cost at {setting['price']:g} a GPU-hour: {totals['cost']:,.0f}"]
             if totals["gpu_hours"]
@@ -407,7 +407,7 @@ def format_plan(plan: dict) -> str:
         "",
         "Critical path:",
         *(
-            f"  {plan_page.format_duration(job['seconds'] / 3600):>9}  {job['name']}"
+            f"  {format_duration(job['seconds'] / 3600):>9}  {job['name']}"
             for job in plan["critical_path"]
         ),
         *format_effects(plan["detectable"]),
@@ -461,6 +461,17 @@ def format_power(rows: list[dict]) -> list[str]:
     return lines
 
 
+def format_duration(hours: float) -> str:
+    """A duration with its unit: seconds, minutes, hours or days."""
+    if hours == 0:
+        return "0"
+    if hours < 1 / 60:
+        return f"{hours * 3600:.2g} s"
+    if hours < 1:
+        return f"{hours * 60:.3g} min"
+    return f"{hours:.3g} h" if hours < 48 else f"{hours / 24:.3g} d"
+
+
 def format_millions(tokens: float) -> str:
     return f"{tokens / 1e6:,.2f} M" if tokens else "-"
 
@@ -484,9 +495,6 @@ def write(plan: dict, planned_jobs: list[plans.PlannedJob], text: str, folder: P
         [{column: job[column] for column in job_columns} for job in plan["jobs"]],
     )
     files.write_text(folder / "plan.json", json.dumps(plan, indent=1) + "\n")
-    files.write_text(
-        folder / "plan.html", plan_page.page(plan, [job.lanes for job in planned_jobs])
-    )
 
 
 if __name__ == "__main__":

@@ -59,19 +59,6 @@ def test_every_schedule_respects_dependencies_gpus_and_slots(drawn):
 
 
 @given(studies())
-def test_gpus_are_given_to_one_job_at_a_time(drawn):
-    jobs, setting = drawn
-    plans.schedule(jobs, setting)
-    for job in jobs:
-        assert len(set(job.lanes)) == job.estimate.gpus and set(job.lanes) <= set(
-            range(setting.gpus)
-        )
-        for earlier_job in jobs[: job.number]:
-            if job.start < earlier_job.end and earlier_job.start < job.end:
-                assert not set(job.lanes) & set(earlier_job.lanes)
-
-
-@given(studies())
 def test_the_critical_path_is_the_longest_chain_of_jobs(drawn):
     jobs, setting = drawn
     path = plans.critical_path(jobs, setting)

@@ -33,7 +33,7 @@ class Setting:
 @dataclass
 class PlannedJob:
     """A job of a plan. `needs`: numbers of the jobs whose outputs this job reads. `start`, `end`:
-    seconds since the plan's start. `lanes`: the numbers of the job's GPUs."""
+    seconds since the plan's start."""
 
     number: int
     study: str
@@ -44,7 +44,6 @@ class PlannedJob:
     needs: set[int] = field(default_factory=set)
     start: float = 0.0
     end: float = 0.0
-    lanes: list[int] = field(default_factory=list)
 
     @property
     def stage(self) -> str:
@@ -72,7 +71,7 @@ def connect(jobs: list[PlannedJob], files: list[tuple[list[str], list[str]]]) ->
 
 
 def schedule(jobs: list[PlannedJob], setting: Setting) -> None:
-    """Set `start`, `end` and `lanes` of each job by list scheduling (Graham 1966, with Hu's
+    """Set `start` and `end` of each job by list scheduling (Graham 1966, with Hu's
     priority, 1961).
 
     Whenever a job ends, start the ready jobs that fit. Jobs that begin longer chains of dependent
@@ -88,7 +87,7 @@ def schedule(jobs: list[PlannedJob], setting: Setting) -> None:
     chain_seconds = _longest_chains(jobs, setting)
     order = TopologicalSorter({job.number: job.needs for job in jobs})
     order.prepare()
-    now, slots, gpus = 0.0, setting.slots, list(range(setting.gpus))
+    now, slots, gpus = 0.0, setting.slots, setting.gpus
     ready: list[int] = []
     running: list[tuple[float, int]] = []
     while order.is_active():
@@ -98,17 +97,16 @@ def schedule(jobs: list[PlannedJob], setting: Setting) -> None:
         ready = []
         for number in candidates:
             job, slots_needed = jobs[number], _slots(jobs[number], setting)
-            if job.estimate.gpus > len(gpus) or slots_needed > slots:
+            if job.estimate.gpus > gpus or slots_needed > slots:
                 ready.append(number)
                 continue
-            job.lanes, gpus = gpus[: job.estimate.gpus], gpus[job.estimate.gpus :]
-            slots -= slots_needed
+            gpus, slots = gpus - job.estimate.gpus, slots - slots_needed
             job.start, job.end = now, now + _duration(job, setting)
             heapq.heappush(running, (job.end, number))
         now = running[0][0]
         while running and running[0][0] <= now:
             job = jobs[heapq.heappop(running)[1]]
-            gpus, slots = sorted(gpus + job.lanes), slots + _slots(job, setting)
+            gpus, slots = gpus + job.estimate.gpus, slots + _slots(job, setting)
             order.done(job.number)
 
 
