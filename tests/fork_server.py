@@ -26,7 +26,7 @@ CONTEXT.set_forkserver_preload(
         "smart_open",
         "yte",
     ]
-    + ["pydantic", "pandas", "scipy.stats", "statsmodels.api", "openai"]
+    + ["pydantic", "pandas", "scipy.stats", "statsmodels.api", "httpx2"]
 )
 
 

@@ -176,8 +176,8 @@ def test_a_dry_run_sends_nothing_and_names_the_cost(hardgrpo, server, folder):
     path = write_lines(folder / "s.jsonl", sum_rows(20))
     with no_requests(server):
         done = hardgrpo("choose", path, *ASK, server.url, "--price", 1, 4, "--dry-run", "--completion-tokens", 100)  # fmt: skip
-    assert "at most 20 requests" in done.stdout and "16,000 sampled tokens" in done.stdout
-    assert "costing at most 0.06" in done.stdout and not (folder / "s.choice").exists()
+    assert "requests  20 " in done.stdout and "at most 16,000 sampled tokens" in done.stdout
+    assert "; 0.0645 if every" in done.stdout and not (folder / "s.choice").exists()
 
 
 def test_the_money_limit_holds_over_restarts_and_failures(hardgrpo, server, folder):
@@ -237,7 +237,7 @@ def test_a_batch_file_is_written_and_its_output_read(hardgrpo, server, folder):
     write_lines(folder / "out.jsonl", answers[:-1])
     done = hardgrpo("choose", path, "--budget", 3, "--completions", "out.jsonl")
     assert [row["pass_rate"] for row in read_lines(chosen_path(done))] == [0.5] * 3
-    assert "2 prompts have no pass rate" in done.stdout and "overloaded" in done.stdout
+    assert "2 of 20 prompts have no pass rate" in done.stdout and "overloaded" in done.stdout
     hardgrpo("choose", path, "--model", "m", "--write-batch", "again.jsonl", "--completions", "out.jsonl", "--budget", 3)  # fmt: skip
     assert {row["custom_id"] for row in read_lines("again.jsonl")} == {
         answers[3]["custom_id"],
@@ -308,7 +308,12 @@ def test_the_defaults_are_what_the_page_of_results_recommends():
 def test_the_page_and_the_file_of_python_are_those_of_the_command(server):
     choice = library.choose(sum_rows(20), budget=3, server={"url": server.url, "model": "m"})
     assert [row["pass_rate"] for row in choice.rows] == [0.5] * 3
-    assert set(choice.trainer_rows("trl")[0]) == {"prompt", "solution", "id", "pass_rate", "chosen_because"}  # fmt: skip
+    row = choice.trainer_rows("trl")[0]
+    assert row["solution"] == row["answer"] and row["pass_rate"] == 0.5 and row["prompt"]
+    assert choice.reward([f"\\boxed{{{row['answer']}}}", "\\boxed{0}"], [row["solution"]] * 2) == [
+        1.0,
+        0.0,
+    ]
     rates = [i / 20 for i in range(20)]
     chosen = library.choose(sum_rows(20), budget=1, pass_rates=rates)
     assert chosen.rows[0]["pass_rate"] == 0.5

@@ -31,8 +31,8 @@ ALIASES = {
 FEWEST_SAMPLES = 4  # with fewer samples per prompt, many pass rates are equal, and ties decide
 FEWEST_PROMPTS = 10  # with fewer measured prompts, no share of mixed groups is estimated
 MOST_RATE_SAMPLES = 256  # numbers of samples that are tried to explain a column of pass rates
-UNLABELLED_GRADER = "boxed_text"  # finds answers without a reference
-COMPARED = ("random", "nearest_half", "band", "middle", "hard_solvable", "hard", "easy")
+UNLABELLED_GRADER = "number_lenient"  # finds and compares answers without a reference
+COMPARED = ("random", "nearest_half", "middle", "hard_solvable", "hard", "easy")
 
 
 @dataclass
@@ -156,6 +156,13 @@ class Choice:
             for i, prompt in enumerate(self.prompts)
         ]
 
+    def reward(self, completions: list, solution: list, **columns) -> list[float]:
+        """A reward function for TRL that grades as the pass rates were graded: 1.0 for a right
+        answer, else 0.0."""
+        texts = [text if isinstance(text, str) else text[-1]["content"] for text in completions]
+        grades = [graders.grade(self.grader, text, str(a)) for text, a in zip(texts, solution)]
+        return [float(grade.correct) for grade in grades]
+
     def trainer_rows(self, trainer: str) -> list[dict]:
         """The chosen prompts as the rows of a trainer (`trainer_rows.FILES`)."""
         rows = []
@@ -165,7 +172,13 @@ class Choice:
             reasons = {"pass_rate": rate, "chosen_because": self.reasons[prompt.id]}
             source = Path(self.pool.content.path).name.partition(".")[0]
             row = trainer_rows.trainer_row(
-                trainer, source, index, problem, list(prompt.messages), reasons
+                trainer,
+                source,
+                index,
+                problem,
+                list(prompt.messages),
+                reasons,
+                self.pool.content.rows[prompt.index],
             )
             rows.append(trainer_rows.without_surrogates(row))
         return rows
@@ -214,7 +227,10 @@ def prepare(content: Rows, options: Options, function: OwnGrader | None = None) 
     if isinstance(grader, str) and grader.startswith("choice_letter"):
         form = "letter"
     add_instructions(pool, options.prompt, options.system, None if own else form)
-    return Plan(options, pool, grader, is_labelled, options.policy_entry(is_labelled))
+    policy = options.policy_entry(is_labelled)
+    if options.limit and isinstance(policy.get("budget"), dict):  # a trial of the first prompts
+        policy["budget"]["prompts"] = min(policy["budget"]["prompts"], len(pool.prompts))
+    return Plan(options, pool, grader, is_labelled, policy)
 
 
 def _propose(pool: Pool, answered: list[Prompt], form: str) -> str:
@@ -359,6 +375,11 @@ def run(plan: Plan) -> Choice:
         facts=facts,
         completions=completions,
     )
+    useless = sum(results[key].pass_rate in (0, 1) for key in chosen if key in results)
+    if useless and plan.policy["rule"] in ("nearest_half", "middle"):
+        plan.pool.notes.append(
+            f"{useless} of the chosen prompts are never or always solved: the budget exceeds the prompts with mixed results; lower it, or take --policy band"
+        )
     if results and plan.labelled:
         choice.expected = compare_rules(plan, results, len(chosen))
     if isinstance(grader, OwnGrader) and grader.timeouts:
@@ -549,7 +570,7 @@ def select(plan: Plan, results: dict[str, Measure]) -> tuple[list[str], dict[str
             )
         if unmeasured:
             plan.pool.notes.append(
-                f"{len(unmeasured)} prompts have no {name.replace('_', ' ')}, and are not chosen"
+                f"{len(unmeasured)} of {len(ids)} prompts have no {name.replace('_', ' ')}, and are not chosen"
             )
     tiers = None
     if options.tier:

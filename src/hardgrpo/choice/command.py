@@ -159,8 +159,11 @@ def file_names(plan: Plan, trainer: str | None) -> list[str]:
     policy, the budget and the seed."""
     options = plan.options
     parts = [options.policy or plan.policy["rule"]]
-    parts += [f"{options.budget:g}"] if options.budget else []
-    parts += [f"{key}{value}" for key, value in plan.policy.items() if key not in ("rule", "budget")]  # fmt: skip
+    if options.budget:
+        share = options.budget < 1
+        parts += [f"{100 * options.budget:g}percent" if share else f"{options.budget:g}"]
+    given = {"rule", "budget"} | set(ALIASES.get(options.policy or "", {}))
+    parts += [f"{key}{value}" for key, value in plan.policy.items() if key not in given]  # fmt: skip
     parts += [f"seed{options.seed}"] if options.seed else []
     parts += [f"first{options.limit}"] if options.limit else []
     stem = "-".join(parts)
@@ -176,10 +179,10 @@ def describe(plan: Plan) -> None:
     pool, options = plan.pool, plan.options
     columns, content = pool.columns, pool.content
     say(f"prompts   {content.path}: {len(content.rows)} rows, {content.form}" + (f", layout {columns.layout}" if columns.layout else ""))  # fmt: skip
-    used = [f"prompt {columns.question}", *(f"with {name}" for name in [*columns.further, *columns.options])]  # fmt: skip
-    used += [f"answer {columns.answer}"] if columns.answer else []
+    used = f"prompt: {' with '.join([columns.question, *columns.further, *columns.options])}"
+    used += f"; answer: {columns.answer}" if columns.answer else ""
     unused = first_entries(columns.unused, 12) if columns.unused else "none"
-    say(printable(f"columns   {', '.join(used)}; not used: {unused}"))
+    say(printable(f"columns   {used}; not used: {unused}"))
     answered = sum(prompt.answer is not None for prompt in pool.prompts)
     rows_read = len(content.rows[: options.limit])
     grader = getattr(plan.grader, "name", plan.grader)
@@ -249,4 +252,6 @@ def summarise(choice: Choice, folder: ResultFolder, names: list[str]) -> None:
     say(f"mixed     {mixed}")
     say(f"cost      {page.cost(numbers)}")
     say(f"chosen  {folder.folder / names[0]}")
+    for name in names[3:]:
+        say(f"trainer {folder.folder / name}")
     say(f"page    {folder.folder / PAGE}")

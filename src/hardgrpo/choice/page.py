@@ -13,7 +13,7 @@ EXAMPLES, LONGEST_TEXT = 5, 600
 RULE_NAMES = {
     "random": "a random choice",
     "nearest_half": "nearest to one half",
-    "band": "within the band",
+    "band": "in the band",
     "middle": "nearest to the median",
     "hard_solvable": "lowest above 0",
     "hard": "lowest",
@@ -50,7 +50,7 @@ def numbers(choice: Choice) -> dict:
             if choice.facts
         },
         "money": choice.facts.get("total_money"),
-        "left_out": choice.pool.notes,
+        "notes": choice.pool.notes,
     }
 
 
@@ -73,14 +73,13 @@ def remedies(choice: Choice) -> list[str]:
 
 def cost(facts: dict) -> str:
     """Tokens and money in words."""
-    if not facts["tokens"]:
-        return "no request was sent"
-    tokens = facts["tokens"]
-    text = (
-        f"{tokens['input_tokens']:,} tokens of prompts, {tokens['output_tokens']:,} sampled tokens"
-    )
-    text += f", {tokens['stored']:,} completions were stored before" if tokens["stored"] else ""
-    return text + (f", {facts['money']:.4g} in all" if facts["money"] is not None else "")
+    tokens = facts["tokens"] or {"input_tokens": 0, "output_tokens": 0, "stored": 0}
+    text = "no request was sent"
+    if sampled := tokens["output_tokens"]:
+        text = f"{tokens['input_tokens']:,} tokens of prompts, {sampled:,} sampled tokens"
+    text += f"; {tokens['stored']:,} completions were stored before" if tokens["stored"] else ""
+    money = facts["money"]
+    return text + (f"; {money:.4g} in all, with what was paid before" if money is not None else "")
 
 
 def prompt_table(choice: Choice) -> list[dict]:
@@ -186,7 +185,7 @@ def render(choice: Choice, command: str) -> str:
         lstrip_blocks=True,
     )
     facts = numbers(choice)
-    return environment.get_template("choice.html.j2").render(
+    return environment.get_template("choice.html").render(
         facts=facts,
         rule=choice.policy_name,
         file=choice.pool.content.path,

@@ -128,7 +128,7 @@ def sample(
                 if len(completions) <= TEST_PROMPTS:
                     check_test(completions)
         finally:
-            runner.run(sampler.client.close())
+            runner.run(sampler.client.aclose())
     facts = sampler.facts()
     usage = sampler.earlier_usage + sampler.usage
     facts["total_money"] = address.money(usage) if address.price else None
@@ -146,14 +146,16 @@ def estimate(prompts: list[Prompt], sampling: Sampling, address: Address) -> str
     number = len(all_keys) - len(stored)
     characters = sum(len(m["content"]) for prompt in missing for m in prompt.messages)
     input_tokens = characters // CHARACTERS_PER_TOKEN
+    if not missing:
+        return f"none: all {len(stored):,} completions are stored"
     text = (
-        f"at most {len(missing):,} requests if none is repeated, about {input_tokens:,} tokens of prompts, {number * sampling.max_tokens:,} sampled tokens"
+        f"{len(missing):,} (more if some fail), about {input_tokens:,} tokens of prompts, at most {number * sampling.max_tokens:,} sampled tokens"
         + (f"; {len(stored):,} completions are stored" if stored else "")
     )
     if address.price:
         output = number * sampling.max_tokens * address.price["output"]
         money = (input_tokens * address.price["input"] + output) / 1e6
-        text += f", costing at most {money:.3g} (estimate)"
+        text += f"; {money:.3g} if every completion reaches the limit"
     return text
 
 

@@ -38,6 +38,7 @@ CORRECT, OTHER_NOTATION, WRONG, UNREADABLE, UNFINISHED = KINDS = (
 ANSWERED = (CORRECT, OTHER_NOTATION, WRONG)
 GRADER_SAMPLE = 400  # completions that choose between the forms of an answer
 LENIENT_SHARE = 0.02  # a larger share of completions in another notation gets a note
+FEWEST_PROMPTS = 20  # with fewer prompts, the interval is not reliable
 EXAMPLES, EXAMPLE_CHARACTERS = 5, 600
 VERDICTS = "verdicts of the files"
 ENDINGS = re.compile(r"(\.(jsonl|ndjson|jl|json|csv|tsv|txt|parquet|eval|gz|bz2|xz|zst))+$", re.I)
@@ -134,6 +135,8 @@ def run(args: argparse.Namespace) -> None:
     facts = {"before": sides[0], "after": sides[1], "grader": grader} | summary | {"notes": notes}
     files.write_text(results.stage("worth.html"), page(stems, prompts, facts))
     results.commit(facts)
+    if len(prompts) < FEWEST_PROMPTS:
+        notes.append(f"{len(prompts)} prompts are too few for a reliable interval; test with more")
     for note in notes:
         say(f"note      {printable(note)}")
     say(f"prompts   {len(prompts)}, grader {grader}")
@@ -321,7 +324,10 @@ def summarise(prompts: list[Prompt]) -> dict:
     for name, estimate, error in zip(("finishing", "correctness", "gain"), estimates, errors):
         # without any difference between prompts, an interval would suggest certainty
         half = student_t(number - 1) * error if error > 1e-12 else None
-        ends = [None, None] if half is None else [float(estimate - half), float(estimate + half)]
+        ends = [None, None]
+        if half is not None:  # a gain cannot lead below 0 or above 100 %
+            least, most = (-means[1], 1 - means[1]) if name == "gain" else (-1.0, 1.0)
+            ends = [float(max(estimate - half, least)), float(min(estimate + half, most))]
         parts[name] = {"estimate": float(estimate), "low": ends[0], "high": ends[1]}
     gain, low, high = parts["gain"].values()
     is_sure = low is None or low > 0 or high < 0
@@ -372,7 +378,7 @@ def page(stems: list[str], prompts: list[Prompt], facts: dict) -> str:
     )
     gained = sorted((p for p in prompts if p.gain > 0), key=lambda p: -p.gain)
     lost = sorted((p for p in prompts if p.gain < 0), key=lambda p: p.gain)
-    return environment.get_template("worth.html.j2").render(
+    return environment.get_template("worth.html").render(
         facts,
         stems=stems,
         points=points,

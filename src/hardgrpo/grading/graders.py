@@ -47,6 +47,8 @@ class Grader:
     # whether an extracted answer is of the kind that the grader compares
     reads: Callable[[str], bool]
     forgiving: bool = False  # whether lenient counts as correct
+    # whether only the text after a model's reasoning counts; HE's released graders read everything
+    after_reasoning: bool = True
     # rewrites the reference answer of the data before the comparison
     normalise: Callable[[str], str] = str.strip
 
@@ -74,8 +76,9 @@ def grade(grader: str, completion: str, answer: str) -> Grade:
 def extract_answer(grader: str, completion: str) -> str | None:
     """The answer that a completion states after its reasoning; None without one, or if the
     completion ends in its reasoning."""
-    text = answer_part(completion)
-    return GRADERS[grader].extract(text) if text else None
+    rule = GRADERS[grader]
+    text = answer_part(completion) if rule.after_reasoning else completion
+    return rule.extract(text) if text else None
 
 
 def check_decided(undecided: float, completions: int, place: str) -> None:
@@ -257,11 +260,13 @@ MATH = Grader(*BOX, expressions.same_text, expressions.equal, reads=expressions.
 GRADERS: dict[str, Grader] = {
     "final_word": replace(WORD, forgiving=True),
     "final_number": replace(NUMBER, form=MARKS[0], extract=number_after_marks, forgiving=True),
-    "choice_letter": LETTER,
+    "choice_letter": replace(LETTER, after_reasoning=False),
     "choice_letter_lenient": replace(LETTER, forgiving=True),
     "boxed_text": Grader(*BOX, same_text, same_word, reads=bool, forgiving=True),
     # the grades of the recorded study do not change
-    "boxed_text_plain": Grader(*BOX, same_text, same_characters, reads=bool, forgiving=True),
+    "boxed_text_plain": Grader(
+        *BOX, same_text, same_characters, reads=bool, forgiving=True, after_reasoning=False
+    ),
     "brackets": Grader(
         r"\boxed{%s}",
         line_of_last_box,
@@ -270,7 +275,7 @@ GRADERS: dict[str, Grader] = {
         reads=are_brackets,
         forgiving=True,
     ),
-    "number_strict": NUMBER,
+    "number_strict": replace(NUMBER, after_reasoning=False),
     "number_lenient": replace(NUMBER, forgiving=True),
     "math_strict": MATH,
     "math": replace(MATH, forgiving=True),

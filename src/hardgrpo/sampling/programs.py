@@ -100,7 +100,7 @@ def start(args: argparse.Namespace) -> None:
 def start_server_engine(args: argparse.Namespace) -> None:
     """Check the arguments for a model behind a server. Raise a `UserError` if the model's manifest
     does not name such a model."""
-    from hardgrpo.sampling import server_engine  # imports openai, which is not in every environment
+    from hardgrpo.sampling import server_engine  # imports httpx2, which is not in every environment
 
     args.address = server_engine.read_address(args.server)
     args.address.secret()

@@ -27,7 +27,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import httpx2
-import openai
 from pydantic import ValidationError
 
 from hardgrpo.runtime import errors, files
@@ -196,7 +195,7 @@ def sample(
                     )
                 )
         finally:
-            runner.run(sampler.client.close())
+            runner.run(sampler.client.aclose())
             on_end(sampler.facts())
 
 
@@ -222,7 +221,6 @@ class Sampler:
         self.on_batch = on_batch
         self.refuses_early_truncation = True
         self.client = open_client(address)
-        self.options = {} if address.key else {"headers": {"Authorization": openai.Omit()}}
         self.refused: set[str] = set()  # keys of OPTIONAL
         self.problems: set[str] = set()  # problems that were reported
         self.answers_received, self.is_model_checked = 0, False
@@ -465,9 +463,7 @@ class Sampler:
         path = "/chat/completions" if self.endpoint == "chat" else "/completions"
         current_attempt.set(attempt)
         async with asyncio.timeout(self.address.timeout):
-            response = await self.client.post(
-                path, body=body, cast_to=httpx2.Response, options=self.options
-            )
+            response = await self._post(path, body)
         answer = None
         try:
             answer = read_body(response)
@@ -491,6 +487,19 @@ class Sampler:
             raise
         return completions, usage
 
+    async def _post(self, path: str, body: dict) -> httpx2.Response:
+        """The response of status 2xx to a request. Raise an `ErrorStatus` for another status, a
+        `ConnectionFailed` without a readable response."""
+        try:
+            response = await self.client.post(path, json=body)
+        except (OverflowError, ExceptionGroup):  # a wrong port, see `_request`
+            raise
+        except Exception as error:  # of the client, of TLS, of the operating system
+            raise ConnectionFailed from error
+        if not response.is_success:
+            raise ErrorStatus(response)
+        return response
+
     async def _request(
         self, request: Request, samples: int
     ) -> tuple[list[Completion] | None, Usage]:
@@ -509,7 +518,7 @@ class Sampler:
                     completions, usage = await self._try_once(body, request, samples, attempt)
                     self.answers_received += 1
                     return completions, usage
-                except (openai.APIStatusError, ErrorAnswer) as error:
+                except (ErrorStatus, ErrorAnswer) as error:
                     failure = read_failure(error)
                     if failure.code == "content_filter":
                         return [Completion("", 0, "content_filter")] * samples, Usage()
@@ -528,7 +537,7 @@ class Sampler:
                     problem, most_tries = f"no answer within {self.address.timeout:g} s", MOST_TRIES
                     if self.answers_received > answers_before:
                         problem += "; for a server that answers few requests at a time, lower concurrency (--concurrency)"
-                except openai.APIConnectionError as error:
+                except ConnectionFailed as error:
                     may_cost = attempt.was_sent and self._store_unanswered(request, samples)
                     failed = "no readable answer" if attempt.was_sent else "no connection"
                     problem = (
@@ -649,8 +658,9 @@ class Sampler:
         """{name: owner} of the models that a server lists; {} if it lists none."""
         # OverflowError and ExceptionGroup: see `_request`
         with contextlib.suppress(
-            openai.OpenAIError,
-            TimeoutError,
+            httpx2.HTTPError,
+            httpx2.InvalidURL,
+            OSError,
             ValueError,
             TypeError,
             KeyError,
@@ -659,10 +669,9 @@ class Sampler:
             ExceptionGroup,
         ):
             async with asyncio.timeout(LOOK_UP_SECONDS):
-                answer = await self.client.get(
-                    f"{address}/models", cast_to=object, options=self.options
-                )
-            return {str(entry["id"]): entry.get("owned_by") for entry in answer["data"]}
+                answer = await self.client.get(f"{address}/models")
+            entries = answer.raise_for_status().json()["data"]
+            return {str(entry["id"]): entry.get("owned_by") for entry in entries}
         return {}
 
     async def _check_model(self) -> None:
@@ -702,28 +711,21 @@ async def note_sending(request: httpx2.Request) -> None:
     request.extensions["trace"] = trace
 
 
-def open_client(address: Address) -> openai.AsyncOpenAI:
+def open_client(address: Address) -> httpx2.AsyncClient:
     """A client that sends no credentials except the key of the address, follows no redirects, and
     verifies certificates. Proxies come from the usual environment variables (HTTPS_PROXY)."""
-    for name in ("OPENAI_CUSTOM_HEADERS", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID"):
-        os.environ.pop(name, None)  # the library would send them to every server
     secret = address.secret()
     limits = httpx2.Limits(
         max_connections=address.concurrency, max_keepalive_connections=address.concurrency
     )
-    timeout = httpx2.Timeout(None, connect=CONNECT_SECONDS)
     try:
         _ = urllib.parse.urlsplit(address.url).port  # raises a ValueError for a wrong port
-        return openai.AsyncOpenAI(
-            api_key=secret or "none",
+        return httpx2.AsyncClient(
             base_url=address.url,
-            max_retries=0,
-            http_client=httpx2.AsyncClient(
-                follow_redirects=False,
-                timeout=timeout,
-                limits=limits,
-                event_hooks={"request": [note_sending]},
-            ),
+            headers={"Authorization": f"Bearer {secret}"} if secret else {},
+            timeout=httpx2.Timeout(None, connect=CONNECT_SECONDS),
+            limits=limits,
+            event_hooks={"request": [note_sending]},
         )
     # a wrong address; a proxy that is not supported; a missing or damaged file of certificates
     except (httpx2.InvalidURL, ValueError, ImportError, OSError) as error:
@@ -946,6 +948,22 @@ class Malformed(Exception):
     """An answer without completions. The message says what is wrong with the answer."""
 
 
+class ConnectionFailed(Exception):
+    """A request without a readable response. The cause is the client's exception."""
+
+
+class ErrorStatus(Exception):
+    """A response whose status is not 2xx. `body` is the error in its JSON, or its text."""
+
+    def __init__(self, response: httpx2.Response):
+        self.response = response
+        self.body: object = response.text.strip()
+        with contextlib.suppress(ValueError, RecursionError):
+            self.body = json.loads(self.body)
+        if isinstance(self.body, dict):
+            self.body = self.body.get("error", self.body)
+
+
 class ErrorAnswer(Exception):
     """An error in an answer of status 200. `body` is the error as the server words it."""
 
@@ -996,7 +1014,7 @@ class Failure:
         return self.headers.get("location", "?").partition("?")[0]
 
 
-def read_failure(error: openai.APIStatusError | ErrorAnswer) -> Failure:
+def read_failure(error: ErrorStatus | ErrorAnswer) -> Failure:
     """The failure in a response of the server."""
     body = error.body
     if isinstance(body, list) and body and isinstance(body[0], dict):
@@ -1010,7 +1028,7 @@ def read_failure(error: openai.APIStatusError | ErrorAnswer) -> Failure:
         status = code if type(code) is int and 400 <= code < 600 else 500
         headers, phrase = {}, "an error"
     else:
-        status, headers = error.status_code, error.response.headers
+        status, headers = error.response.status_code, error.response.headers
         phrase = error.response.reason_phrase
     text = " ".join(str(words).split()) or phrase
     codes = [str(fields[name]) for name in ("code", "type", "param") if fields.get(name)]
@@ -1035,7 +1053,7 @@ def read_retry_after(headers: Mapping[str, str]) -> float:
 
 def connection_problem(error: Exception) -> str:
     """The operating system's message about a failed connection, or the time limit."""
-    if isinstance(error, openai.APITimeoutError):  # the only time limit of the library's client
+    if isinstance(error.__cause__, httpx2.ConnectTimeout):  # the client's only time limit
         return f"no answer to the request for a connection within {CONNECT_SECONDS:g} s"
     while error.__cause__ or error.__context__:
         error = error.__cause__ or error.__context__

@@ -7,32 +7,34 @@ FILES = {"trl": "jsonl", "verl": "parquet", "prime-rl": "jsonl"}  # ending of a 
 
 
 def trainer_row(
-    trainer: str, source: str, index: int, problem: dict, messages: list[dict], measures: dict
+    trainer: str,
+    source: str,
+    index: int,
+    problem: dict,
+    messages: list[dict],
+    measures: dict,
+    original: dict | None = None,
 ) -> dict:
     """A row of the trainer's file. `problem` has the keys id, question and answer; `source` names
-    where the prompts come from; `measures`, such as the pass rate, become columns.
+    where the prompts come from; `measures`, such as the pass rate, become columns. What the row
+    `original` of a person's file has is kept, except for the prompt and the answer.
 
     TRL: the rewards of the library read the column `solution`, and a reward function receives all
     other columns. verl: `extra_info` travels to a custom reward function. verifiers: `info` does.
     """
+    original = original or {}
     if trainer == "trl":
-        return {"prompt": messages, "solution": problem["answer"], "id": problem["id"]} | measures
+        ids = {"id": problem["id"]} | original
+        return ids | {"prompt": messages, "solution": problem["answer"]} | measures
     if trainer == "verl":
         extra = {"split": "train", "index": index, "id": problem["id"]}
-        extra |= {"question": problem["question"]} | measures
-        return {
-            "data_source": source,
-            "prompt": messages,
-            "ability": "reasoning",
-            "reward_model": {"style": "rule", "ground_truth": problem["answer"]},
-            "extra_info": extra,
-        }
-    return {
-        "prompt": messages,
-        "answer": problem["answer"],
-        "task": source,
-        "info": {"id": problem["id"]} | measures,
-    }
+        extra |= {"question": problem["question"]} | (original.get("extra_info") or {}) | measures
+        row = {"data_source": source, "ability": "reasoning"} | original
+        reward = {"style": "rule", "ground_truth": problem["answer"]}
+        return row | {"prompt": messages, "reward_model": reward, "extra_info": extra}
+    info = original.get("info") if isinstance(original.get("info"), dict) else {}
+    row = {"task": source} | original | {"prompt": messages, "answer": problem["answer"]}
+    return row | {"info": {"id": problem["id"]} | info | measures}
 
 
 def without_surrogates(row: dict) -> dict:
@@ -68,16 +70,16 @@ def score(text, answer):
 
 '''
 _REWARDS = {
-    "trl": '''def reward(completions, solution, **kwargs):
+    "trl": """def reward(completions, solution, **kwargs):
     texts = [c if isinstance(c, str) else c[-1]["content"] for c in completions]
     return [score(text, answer) for text, answer in zip(texts, solution)]
-''',
-    "verl": '''def compute_score(data_source, solution_str, ground_truth, extra_info=None):
+""",
+    "verl": """def compute_score(data_source, solution_str, ground_truth, extra_info=None):
     return score(solution_str, ground_truth)
-''',
-    "prime-rl": '''def reward(completion, answer, **kwargs):
+""",
+    "prime-rl": """def reward(completion, answer, **kwargs):
     return score(completion if isinstance(completion, str) else completion[-1]["content"], answer)
-''',
+""",
 }
 
 
