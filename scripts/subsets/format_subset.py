@@ -40,10 +40,7 @@ def main() -> None:
         raise errors.UserError(
             f"--prompt is {args.prompt!r}, expected a text with {{question}}, where the question is put"
         )
-    problems = {
-        problem["id"]: trainer_rows.without_surrogates(problem)
-        for problem in tasks.read_problems(args.problems)
-    }
+    problems = {problem["id"]: problem for problem in tasks.read_problems(args.problems)}
     chosen = [
         problems[problem_id]
         for problem_id in tasks.read_subset(args.subset, problems, args.problems)

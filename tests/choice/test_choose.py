@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 
+import pyarrow.parquet as pq
 import pytest
 
 import hardgrpo as library
@@ -22,7 +23,7 @@ from choice_runs import (
     write_lines,
 )
 from conftest import ROOT
-from hardgrpo.choice import choose, measures, mixed
+from hardgrpo.choice import choice_options, measures, mixed
 from hardgrpo.runtime.errors import UserError
 
 ASK = ("--model", "m", "--budget", 3, "--url")
@@ -300,9 +301,9 @@ def test_the_defaults_are_what_the_page_of_results_recommends():
     labelled = re.search(r"\*\*Every prompt of the pool is labelled.*\*\* choose by `(\w+)`", text)[
         1
     ]
-    assert choose.Options(budget=5).policy_entry(is_labelled=True)["rule"] == labelled
+    assert choice_options.Options(budget=5).policy_entry(is_labelled=True)["rule"] == labelled
     assert "**No prompt is labelled:** choose at random" in text
-    assert choose.Options(budget=5).policy_entry(is_labelled=False)["rule"] == "random"
+    assert choice_options.Options(budget=5).policy_entry(is_labelled=False)["rule"] == "random"
 
 
 def test_the_page_and_the_file_of_python_are_those_of_the_command(server):
@@ -382,3 +383,65 @@ def test_the_command_is_a_program(folder):
     )  # fmt: skip
     assert done.returncode == 1 and done.stderr.startswith("error: nothing.csv: no such file")
     assert done.stderr.count("\n") == 1
+
+
+# --- mistakes of earlier versions
+
+
+def test_rows_of_verl_keep_their_fields_in_the_trainers_file(hardgrpo, folder):
+    rows = [
+        {"data_source": "shop", "prompt": [{"role": "user", "content": f"q{i}?"}], "agent_name": "a", "rate": i % 5 / 4,
+         "reward_model": {"style": "rule", "ground_truth": str(i)}, "extra_info": {"index": i, "tools_kwargs": {"x": 1}}}
+        for i in range(20)
+    ]  # fmt: skip
+    path = write_lines(folder / "s.jsonl", rows)
+    done = hardgrpo("choose", path, "--budget", 2, "--pass-rate", "rate", "--format", "verl")
+    assert done.returncode == 0, done.stderr
+    (exported,) = (folder / "s.choice").glob("*.verl.parquet")
+    row = pq.read_table(exported).to_pylist()[0]
+    index = row["extra_info"]["index"]
+    assert (row["data_source"], row["agent_name"], row["ability"]) == ("shop", "a", "reasoning")
+    assert row["reward_model"]["ground_truth"] == str(index) and row["extra_info"]["tools_kwargs"]
+    assert row["prompt"][0]["content"].startswith(f"q{index}?\n") and row["extra_info"]["pass_rate"] == 0.5  # fmt: skip
+
+
+def test_a_result_that_is_edited_while_the_command_runs_is_kept(hardgrpo, server, folder):
+    path = write_lines(folder / "s.jsonl", sum_rows(9))
+    chosen = chosen_path(hardgrpo("choose", path, *ASK, server.url))
+    answer = server.answer
+
+    def edit(body, number):
+        open(chosen, "w").write("edited")
+        return answer(body, number)
+
+    server.answer = edit
+    done = hardgrpo("choose", path, *ASK, server.url, "--samples", 9)
+    assert done.returncode == 1 and "edited" in done.stderr and open(chosen).read() == "edited"
+    assert not list((folder / "s.choice").glob(".new*"))
+
+
+def test_typed_answers_that_look_like_formulas_are_read_as_they_were_typed(hardgrpo, folder):
+    (folder / "p.csv").write_text("question,answer\n" + "".join(f"Solve {n},-x+{n}\n" for n in range(4)))  # fmt: skip
+    path = chosen_path(hardgrpo("choose", "p.csv", "--budget", 2, "--policy", "random"))
+    assert ",'-x+" in open(path).read()
+    done = hardgrpo("choose", path, "--policy", "all", "--format", "trl")
+    assert done.returncode == 0, done.stderr
+    exported = read_lines(next(folder.glob("p.choice/*.choice/all.trl.jsonl")))
+    assert all(row["solution"].startswith("-x+") for row in exported)
+
+
+@pytest.mark.parametrize(("budget", "number"), [("100%", 20), ("10%", 2), ("0.1", 2), ("1", 1)])
+def test_a_budget_is_a_number_or_a_share(hardgrpo, folder, budget, number):
+    path = write_lines(folder / "s.jsonl", sum_rows(20))
+    done = hardgrpo("choose", path, "--budget", budget, "--policy", "random")
+    assert len(read_lines(chosen_path(done))) == number
+
+
+def test_completions_of_a_column_belong_to_their_row(hardgrpo, folder):
+    rows = [
+        {"question": f"Which is {i}?", "A": "x", "B": "y", "answer": "A", "tries": ["\\boxed{A}"] * (i % 3) + ["\\boxed{B}"] * (2 - i % 3)}
+        for i in range(30)
+    ]  # fmt: skip
+    path = write_lines(folder / "s.jsonl", rows)
+    done = hardgrpo("choose", path, "--budget", 3, "--completions", "tries", "--limit", 20)
+    assert [row["pass_rate"] for row in read_lines(chosen_path(done))] == [0.5] * 3

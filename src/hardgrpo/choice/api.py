@@ -2,10 +2,13 @@
 
 from collections.abc import Callable, Iterable, Sequence
 
+from hardgrpo.choice import choice_plan
 from hardgrpo.choice import choose as choices
-from hardgrpo.choice.choose import Choice, Options
+from hardgrpo.choice.choice_options import Options
+from hardgrpo.choice.choose import Choice
 from hardgrpo.choice.measures import OwnGrader
 from hardgrpo.choice.rows import Rows
+from hardgrpo.runtime.errors import UserError
 
 
 def choose(
@@ -31,6 +34,8 @@ def choose(
     and `trainer_rows("trl")`. Raises `hardgrpo.runtime.errors.UserError` for wrong input.
     """
     rows = [dict(row) for row in rows]
+    if not rows:
+        raise UserError("rows: no rows; expected at least one")
     places = [f"row {number}" for number in range(1, len(rows) + 1)]
     content = Rows("rows", "list of rows", "", rows, places, write=lambda *_: None)
     if isinstance(completions, str):
@@ -40,7 +45,8 @@ def choose(
         policy=policy, budget=budget, pass_rate=pass_rates, completions=completions, grader=names,
         **(server or {}), **options,
     )  # fmt: skip
-    own = OwnGrader(grader.__name__, grader, fields.right_above) if callable(grader) else None
-    plan = choices.prepare(content, fields, own)
+    name = getattr(grader, "__name__", repr(grader))
+    own = OwnGrader(name, grader, fields.right_above) if callable(grader) else None
+    plan = choice_plan.prepare(content, fields, own)
     plan.check()
     return choices.run(plan)

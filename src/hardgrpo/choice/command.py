@@ -1,13 +1,17 @@
 """`hardgrpo choose`: choose which prompts of a file to annotate or to train on."""
 
 import argparse
+import contextlib
 import dataclasses
 import shlex
 import sys
 from pathlib import Path
 
-from hardgrpo.choice import choose, page, rows, sampling
-from hardgrpo.choice.choose import ALIASES, Choice, Options, Plan
+from hardgrpo.choice import choice_plan, choose, page, rows, sampling
+from hardgrpo.choice.choice_options import ALIASES, Options
+from hardgrpo.choice.choice_plan import Plan
+from hardgrpo.choice.choose import Choice
+from hardgrpo.choice.recorded_measures import match_completions
 from hardgrpo.choice.results import ResultFolder
 from hardgrpo.data import spreadsheets
 from hardgrpo.grading import graders
@@ -16,6 +20,7 @@ from hardgrpo.runtime.errors import UserError, first_entries, printable
 from hardgrpo.runtime.interruption import say
 from hardgrpo.selection import policies, trainer_rows
 
+MEASURES = ("pass_rate", "agreement", "entropy", "answered_share", "mean_tokens")
 RECORD, PAGE, TABLE = "choice.json", "choice.html", "prompts.csv"
 
 
@@ -48,7 +53,7 @@ def add_command(commands) -> None:
         f"how to choose: {', '.join(names)} (default: nearest_half with answers, else random)",
         metavar="RULE",
     )
-    add(group, "--by", "the measure of lowest, highest or nearest_half", choices=policies.MEASURES)
+    add(group, "--by", "the measure of lowest, highest or nearest_half", choices=MEASURES)
     add(group, "--low", "lowest pass rate of band (default: 0.2)", type=float)
     add(group, "--high", "highest pass rate of band (default: 0.8)", type=float)
     add(group, "--order", "with band and a budget: draw at random", choices=["random"])
@@ -61,6 +66,7 @@ def add_command(commands) -> None:
     add(group, "--question", "column of prompts; dots lead into nested columns", metavar="COLUMN")
     add(group, "--answer", "column of answers", metavar="COLUMN")
     group.add_argument("--split", help="split of a dataset")
+    group.add_argument("--config", help="configuration of a dataset of the hub")
     group.add_argument("--output", metavar="FOLDER", help="folder of results (default: NAME.choice beside the file)")  # fmt: skip
     group.add_argument("--format", choices=list(trainer_rows.FILES), help="also write the chosen prompts and a reward function for this trainer")  # fmt: skip
     group = parser.add_argument_group("a model behind a server")
@@ -107,22 +113,25 @@ def add_command(commands) -> None:
     add(group, "--group", "rollouts per prompt in the training, for the share of mixed groups", type=int)  # fmt: skip
 
 
-def budget(text: str) -> float:
-    """The number of prompts, or the share of the pool, in an argument."""
-    try:
-        value = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
-    except ValueError:
-        value = 0.0
-    if value <= 0 or value > 1 and not value.is_integer() or text.endswith("%") and value > 1:
-        raise argparse.ArgumentTypeError(f"'{text}' is neither a number of prompts nor a share such as 10%")  # fmt: skip
-    return value
+def budget(text: str) -> int | float:
+    """A number of prompts, or a share of the pool (10%, 0.1)."""
+    with contextlib.suppress(ValueError):
+        if text.endswith("%") and 0 < float(text[:-1]) <= 100:
+            return float(text[:-1]) / 100
+        if 0 < float(text) < 1:
+            return float(text)
+        if int(text) > 0:
+            return int(text)
+    raise argparse.ArgumentTypeError(
+        f"'{text}' is neither a number of prompts nor a share such as 10%"
+    )
 
 
 def run(args: argparse.Namespace) -> None:
     fields = {field.name for field in dataclasses.fields(Options)}
     options = Options(**{name: value for name, value in vars(args).items() if name in fields})
-    content = rows.read(args.prompts, args.split)
-    plan = choose.prepare(content, options)
+    content = rows.read(args.prompts, args.split, args.config)
+    plan = choice_plan.prepare(content, options)
     if args.format and (not plan.labelled or not any(p.answer for p in plan.pool.prompts)):
         raise UserError(
             f"--format {args.format}: the prompts have no answers to train on; fill in the answers of the chosen rows, then run this command on that file with --policy all"
@@ -132,9 +141,10 @@ def run(args: argparse.Namespace) -> None:
         write_batch(plan, args.write_batch)
         return
     plan.check()
-    folder = ResultFolder(
-        result_folder(args), [str(Path(args.prompts).absolute()) if Path(args.prompts).exists() else args.prompts], RECORD
-    )  # fmt: skip
+    reported = set(plan.pool.notes)
+    inputs = [str(Path(args.prompts).absolute()) if Path(args.prompts).exists() else args.prompts]
+    inputs += [name for name in (args.config, args.split) if name]
+    folder = ResultFolder(result_folder(args), inputs, RECORD)
     names = file_names(plan, args.format)
     folder.check(names)
     if options.url and plan.needs_measure:
@@ -143,7 +153,7 @@ def run(args: argparse.Namespace) -> None:
         return
     choice = choose.run(plan)
     write_results(choice, folder, names, args.format)
-    summarise(choice, folder, names)
+    summarise(choice, folder, names, reported)
 
 
 def result_folder(args: argparse.Namespace) -> Path:
@@ -160,8 +170,8 @@ def file_names(plan: Plan, trainer: str | None) -> list[str]:
     options = plan.options
     parts = [options.policy or plan.policy["rule"]]
     if options.budget:
-        share = options.budget < 1
-        parts += [f"{100 * options.budget:g}percent" if share else f"{options.budget:g}"]
+        is_number = isinstance(options.budget, int)
+        parts += [str(options.budget) if is_number else f"{100 * options.budget:g}percent"]
     given = {"rule", "budget"} | set(ALIASES.get(options.policy or "", {}))
     parts += [f"{key}{value}" for key, value in plan.policy.items() if key not in given]  # fmt: skip
     parts += [f"seed{options.seed}"] if options.seed else []
@@ -212,8 +222,13 @@ def write_batch(plan: Plan, path: str) -> None:
     """Write the requests of the completions that --completions lacks."""
     if not plan.options.model:
         raise UserError("--write-batch: name the model with --model")
-    have = choose.match_completions(plan)[0] if plan.options.completions else {}
-    lines = sampling.write_batch(path, plan.pool.prompts, plan.sampling, have)
+    if not plan.needs_measure:
+        rule = plan.policy["rule"]
+        raise UserError(f"--write-batch: policy {rule} needs no completions; name another --policy")
+    if Path(path).exists():
+        raise UserError(f"{path}: the file exists; name another one with --write-batch")
+    have = match_completions(plan).completions if plan.options.completions else {}
+    lines = sampling.batch_requests(plan.pool.prompts, plan.sampling, have)
     files.write_jsonl(path, lines)
     say(
         f"batch     {len(lines)} requests of up to {plan.sampling.samples} completions each: {path}"
@@ -223,30 +238,34 @@ def write_batch(plan: Plan, path: str) -> None:
 
 def write_results(choice: Choice, folder: ResultFolder, names: list[str], trainer: str | None) -> None:  # fmt: skip
     content = choice.pool.content
-    for name in names:
-        path = folder.stage(name)
-        if name == PAGE:
-            files.write_text(path, page.render(choice, shlex.join(["hardgrpo", *sys.argv[1:]])))
-        elif name == TABLE:
-            table = page.prompt_table(choice)
-            files.write_text(path, spreadsheets.rows_text(table, spreadsheets.Form()))
-        elif name == "reward.py":
-            files.write_text(path, trainer_rows.reward_program(trainer, choice.grader))
-        elif trainer and f".{trainer}." in name:
-            trainer_rows.write_trainer_rows(path, choice.trainer_rows(trainer))
-        else:
-            content.write(path, [prompt.index for prompt in choice.prompts], choice.columns())
-    folder.commit(page.numbers(choice))
+    with folder.staging():
+        for name in names:
+            path = folder.stage(name)
+            if name == PAGE:
+                files.write_text(path, page.render(choice, shlex.join(["hardgrpo", *sys.argv[1:]])))
+            elif name == TABLE:
+                table = page.prompt_table(choice)
+                files.write_text(path, spreadsheets.rows_text(table, spreadsheets.Form()))
+            elif name == "reward.py":
+                files.write_text(
+                    path, trainer_rows.reward_program(trainer, choice.grader, choice.in_reasoning)
+                )
+            elif trainer and f".{trainer}." in name:
+                trainer_rows.write_trainer_rows(path, choice.trainer_rows(trainer))
+            else:
+                content.write(path, [prompt.index for prompt in choice.prompts], choice.columns())
+        folder.commit(page.numbers(choice))
 
 
-def summarise(choice: Choice, folder: ResultFolder, names: list[str]) -> None:
+def summarise(choice: Choice, folder: ResultFolder, names: list[str], reported: set[str]) -> None:
     """Print what deserves attention, then the result in six lines."""
     for remedy in page.remedies(choice):
-        say(f"attention {remedy}")
+        if remedy not in reported:
+            say(f"attention {printable(remedy)}")
     numbers, rule = page.numbers(choice), choice.policy_name
     say(f"choice    {len(choice.chosen)} of {len(choice.pool.prompts)} prompts")
     say(f"rule      {rule}" + (f", by {choice.samples} completions per prompt" if choice.samples else ""))  # fmt: skip
-    own, random = choice.expected.get(choice.policy["rule"]), choice.expected.get("random")
+    own, random = choice.own_share, choice.expected.get("random")
     group = choice.options.group
     mixed = f"expected in {100 * own:.0f} % of the groups of {group}, a random choice: {100 * random:.0f} %" if own is not None and random is not None else "unknown (needs answers, and two or more completions of ten prompts)"  # fmt: skip
     say(f"mixed     {mixed}")

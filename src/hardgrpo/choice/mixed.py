@@ -37,14 +37,11 @@ def expected_mixed(
     samples: np.ndarray,
     group: int,
     choose: Callable[[np.ndarray, int], np.ndarray],
-    seed: int = 0,
-) -> float | None:
+) -> float:
     """The expected share of mixed groups among chosen prompts. `choose` returns the indices of the
-    chosen prompts from the pass rates (N,) in the choosing half, and the number of the split. None
-    if a prompt has fewer than two completions."""
-    if samples.min() < 2:
-        return None
-    rng = np.random.default_rng(seed)
+    chosen prompts from the pass rates (N,) in the choosing half, and the number of the split.
+    Each prompt needs two completions or more."""
+    rng = np.random.default_rng(0)
     shares = []
     for split in range(SPLITS):
         half = samples // 2

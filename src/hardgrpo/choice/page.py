@@ -6,7 +6,6 @@ import jinja2
 
 from hardgrpo.choice.choose import FEWEST_SAMPLES, Choice
 from hardgrpo.choice.measures import Measure
-from hardgrpo.grading import graders
 
 MOST_BARS = 12  # of the histogram, if each number of right completions has a bar
 EXAMPLES, LONGEST_TEXT = 5, 600
@@ -33,7 +32,9 @@ def numbers(choice: Choice) -> dict:
         "prompts": len(choice.pool.prompts),
         "chosen": len(choice.chosen),
         "policy": choice.policy,
-        "grader": choice.grader if total or choice.labelled else None,
+        "grader": getattr(choice.grader, "name", choice.grader)
+        if total or choice.labelled
+        else None,
         "samples": choice.samples,
         "group": choice.options.group,
         "pass_rate": sum(rates) / len(rates) if rates else None,
@@ -169,7 +170,7 @@ def examples(choice: Choice) -> list[tuple[str, list[dict]]]:
 
 def rule_rows(choice: Choice) -> list[dict]:
     """The rows of the comparison of rules, the highest share of mixed groups first."""
-    own = choice.policy["rule"]
+    own = choice.policy["rule"] if choice.own_share is not None else None
     return [
         {"rule": rule, "name": RULE_NAMES.get(rule, rule), "share": 100 * share, "own": rule == own}
         for rule, share in sorted(choice.expected.items(), key=lambda item: -item[1])
@@ -196,8 +197,5 @@ def render(choice: Choice, command: str) -> str:
         remedies=remedies(choice),
         cost=cost(facts),
         chosen_prompts=[(p, choice.reasons[p.id]) for p in choice.prompts[:EXAMPLES]],
-        form=graders.GRADERS[choice.grader].form % "ANSWER"
-        if choice.grader in graders.GRADERS
-        else None,  # fmt: skip
         command=command,
     )

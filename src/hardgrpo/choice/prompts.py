@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from hardgrpo.choice.answers import reference_of
 from hardgrpo.choice.rows import Rows
-from hardgrpo.data.question_ids import normalize_spaces, question_ids
+from hardgrpo.data.question_ids import normalize_spaces, question_id
 from hardgrpo.data.spreadsheets import DECIMAL_COMMA
 from hardgrpo.runtime.errors import RowError, UserError, first_entries, refuse_rows
 
@@ -44,7 +44,7 @@ OPTIONS = ("options", "choices")
 # further columns of text that belong to the prompt: (before the question, after the question)
 CONTEXTS, INPUTS = ("context", "passage", "article", "paragraph", "document", "story"), ("input",)
 SYSTEMS = ("system", "system_prompt")
-OPTION_COLUMN = re.compile(r"(?:option|opt|choice|answer|op)?[ _-]?([A-Ja-j])\)?")
+OPTION_COLUMN = re.compile(r"(?:option|opt|choice|answer|op)[ _-]?([A-Ja-j])|([A-J])\)?", re.ASCII)
 ROLES = {"human": "user", "gpt": "assistant", "user": "user", "assistant": "assistant"}
 ROLES |= {"system": "system", "developer": "developer"}
 FORMS = {
@@ -208,7 +208,7 @@ def _option_columns(rows: list[dict], names: list[str], question: str) -> list[s
     for name in names:
         match = OPTION_COLUMN.fullmatch(name)
         if match and name != question:
-            lettered[match[1].upper()] = name
+            lettered[(match[1] or match[2]).upper()] = name
     letters = "ABCDEFGHIJ"[: len(lettered)]
     return [lettered[letter] for letter in letters] if len(letters) > 1 and set(letters) == set(lettered) else []  # fmt: skip
 
@@ -336,11 +336,12 @@ def last_reply(value: object) -> str | None:
 
 @dataclass
 class Pool:
-    """The prompts of a file and what was left out, in words."""
+    """The prompts of a file, the id of the prompt in each row, and what was left out, in words."""
 
     content: Rows
     columns: Columns
     prompts: list[Prompt]
+    ids: list[str]
     notes: list[str]
 
 
@@ -361,31 +362,26 @@ def read_pool(
         except RowError as error:
             errors.append(error)
     refuse_rows(errors)
-    answers = _read_answers(rows, columns, notes)
+    answers = _read_answers(content.path, rows, columns, notes)
     if content.has_decimal_comma and any(a and DECIMAL_COMMA.fullmatch(a) for a in answers):
         notes.append("decimal commas: an answer such as 3,5 is read as 3.5")
         answers = [
             a and (a.replace(",", ".") if DECIMAL_COMMA.fullmatch(a) else a) for a in answers
         ]
     questions = [_question(messages) for messages in chats]
-    prompts: list[Prompt] = []
-    first: dict[str, int] = {}
-    repeated = []
-    ids = question_ids(questions)
+    prompts: dict[str, Prompt] = {}
+    repeated, ids = [], list(map(question_id, questions))
     for index, key in enumerate(ids):
-        key = key.partition("-")[0]
-        if key in first:
-            repeated.append(index)
-            continue
-        first[key] = index
-        prompts.append(
-            Prompt(key, index, places[index], questions[index], tuple(chats[index]), answers[index])
+        prompt = Prompt(
+            key, index, places[index], questions[index], tuple(chats[index]), answers[index]
         )
+        earlier = prompts.setdefault(key, prompt)
+        if earlier is not prompt:
+            differs = prompt.answer and earlier.answer and prompt.answer != earlier.answer
+            repeated.append(f"{prompt.place}{' with another answer' if differs else ''}")
     if repeated:
-        notes.append(
-            f"{len(repeated)} repeated prompts are left out: {first_entries([places[i] for i in repeated])}"
-        )
-    return Pool(content, columns, prompts, notes)
+        notes.append(f"{len(repeated)} repeated prompts are left out: {first_entries(repeated)}")
+    return Pool(content, columns, list(prompts.values()), ids, notes)
 
 
 def _chat(row: dict, columns: Columns, path: str, place: str) -> list[dict]:
@@ -415,9 +411,16 @@ def _question(messages: list[dict]) -> str:
     return "\n".join(texts)
 
 
-def _read_answers(rows: list[dict], columns: Columns, notes: list[str]) -> list[str | None]:
+def _read_answers(
+    path: str, rows: list[dict], columns: Columns, notes: list[str]
+) -> list[str | None]:
     if columns.options and columns.answer:
         letters, reading = letters_of_answers(rows, columns)
+        filled = sum(reference_of(value_of(row, columns.answer)) is not None for row in rows)
+        if 2 * sum(map(bool, letters)) < filled:
+            raise UserError(
+                f"{path}: most answers in column '{columns.answer}' are none of the options in {', '.join(columns.options)}; name the right column with --answer, or remove the columns that are no options"
+            )
         notes.append(f"multiple choice: the answers are read as {reading}")
         return letters
     if columns.answer:

@@ -82,9 +82,14 @@ def read(path: str, columns: Columns | None = None) -> Recording:
 
 
 def from_rows(
-    file_rows: list[dict], places: list[str], path: str, columns: Columns | None = None
+    file_rows: list[dict],
+    places: list[str],
+    path: str,
+    columns: Columns | None = None,
+    by_row: bool = False,
 ) -> Recording:
-    """The completions in rows of the file `path`; `places` name the rows for messages."""
+    """The completions in rows of the file `path`; `places` name the rows for messages. With
+    `by_row`, the rows of a prompt are not joined, and need neither id nor question."""
     form, keys, read_form = next(entry for entry in FORMS if entry[1] <= file_rows[0].keys())
     wrong_rows = [
         RowError(path, place, f"no {' and '.join(sorted(keys - row.keys()))}", f"expected: {form}")
@@ -94,7 +99,7 @@ def from_rows(
     refuse_rows(wrong_rows)
     failures, row_errors, parts = [], [], []
     for part in read_form(file_rows, places, path, columns or Columns()):
-        if isinstance(part, Recorded) and not part.id and not part.question:
+        if isinstance(part, Recorded) and not (by_row or part.id or part.question):
             remedy = "fill one of them in, or take the row out"
             part = RowError(path, part.place, "the id and the question are empty", remedy)
         target = {RequestFailure: failures, RowError: row_errors}.get(type(part), parts)
@@ -108,7 +113,7 @@ def from_rows(
         notes.append(note)
     models = (value_of(row, name) for row in file_rows for name in MODELS)
     names = frozenset(model for model in models if isinstance(model, str))
-    return Recording(path, form, _by_prompt(parts, path), notes, names)
+    return Recording(path, form, parts if by_row else _by_prompt(parts, path), notes, names)
 
 
 def read_prompts(path: str, columns: Columns) -> list[Recorded]:
@@ -274,10 +279,11 @@ def _column(
 
 def _parse_lists(cells: list, name: str) -> list:
     """The cells. Lists that a table holds as JSON texts are parsed."""
-    if not all(isinstance(cell, str) and re.match(r"\[['\"]", cell) for cell in cells):
+    filled_cells = [cell for cell in cells if cell not in (None, "")]
+    if not all(isinstance(cell, str) and re.match(r"\[['\"]", cell) for cell in filled_cells):
         return cells
     try:
-        return [json.loads(cell) for cell in cells]
+        return [json.loads(cell) if cell else None for cell in cells]
     except (ValueError, RecursionError):
         problem = "holds lists that are not JSON"
         raise UserError(f"{name} {problem}; save the file as JSON Lines") from None

@@ -1,9 +1,13 @@
 """The folder of results. A file that a person may have edited is never overwritten."""
 
+import contextlib
+import fcntl
 import hashlib
 import json
+import os
 import shutil
-from collections.abc import Iterable
+import tempfile
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from hardgrpo.runtime import files
@@ -18,20 +22,24 @@ class ResultFolder:
     def __init__(self, folder: Path, inputs: list[str], record: str):
         self.folder, self.inputs, self.record = folder, inputs, record
         self.checksums: dict[str, list[str]] = {}
-        self.staged: list[str] = []
-        path = folder / record
+        self.staged: dict[str, Path] = {}
+        self.read_record()
+
+    def read_record(self) -> None:
+        """Read the checksums. Raise a `UserError` if the folder holds results of another input."""
+        path = self.folder / self.record
         if not path.is_file():
             return
         try:
             facts = json.loads(path.read_text(encoding="utf-8"))
-            inputs_before, self.checksums = facts["inputs"], dict(facts["files"])
+            recorded_inputs, self.checksums = facts["inputs"], dict(facts["files"])
         except (ValueError, KeyError, TypeError, OSError):
             raise UserError(
                 f"{path}: not a record of this command; move it away, or name another folder with --output"
             ) from None
-        if inputs_before != inputs:
+        if recorded_inputs != self.inputs:
             raise UserError(
-                f"{folder}: the folder holds results of {', '.join(map(str, inputs_before))}; name another folder with --output"
+                f"{self.folder}: the folder holds results of {', '.join(map(str, recorded_inputs))}; name another folder with --output"
             )
 
     def check(self, names: Iterable[str]) -> None:
@@ -43,25 +51,40 @@ class ResultFolder:
                     f"{path}: the file was edited or is not a result of this command, and is kept as it is; move it to another place, or name another folder with --output"
                 )
 
+    @contextlib.contextmanager
+    def staging(self) -> Iterator[None]:
+        """A context in which results are written to the paths of `stage`."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.staging_folder = Path(tempfile.mkdtemp(prefix=".new-", dir=self.folder))
+        try:
+            yield
+        finally:
+            shutil.rmtree(self.staging_folder, ignore_errors=True)
+
     def stage(self, name: str) -> Path:
         """The path to which the result `name` is to be written before `commit`."""
-        self.staged.append(name)
-        return self.folder / ".new" / name
+        self.staged[name] = self.staging_folder / name
+        return self.staged[name]
 
     def commit(self, facts: dict) -> None:
-        """Write the record with `facts`, then put the staged results in place."""
-        staging = self.folder / ".new"
-        for name in self.staged:
-            known = self.checksums.setdefault(name, [])
-            if (digest := checksum(staging / name)) not in known:
-                known.append(digest)
-        record = {"inputs": self.inputs} | facts | {"files": self.checksums}
-        files.write_json(self.folder / self.record, record)
-        for name in self.staged:
-            if (self.folder / name).is_dir():
-                shutil.rmtree(self.folder / name)
-            (staging / name).replace(self.folder / name)
-        shutil.rmtree(staging)
+        """Write the record with `facts`, then put the staged results in place. Raise a `UserError` if
+        a result was edited in the meantime."""
+        lock = os.open(self.folder, os.O_RDONLY)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # another command may write results here
+            self.read_record()
+            self.check(self.staged)
+            for name, path in self.staged.items():
+                known_checksums = self.checksums.setdefault(name, [])
+                known_checksums += {checksum(path)} - set(known_checksums)
+            record = {"inputs": self.inputs} | facts | {"files": self.checksums}
+            files.write_json(self.folder / self.record, record)
+            for name, path in self.staged.items():
+                if (self.folder / name).is_dir():
+                    shutil.rmtree(self.folder / name)
+                path.replace(self.folder / name)
+        finally:
+            os.close(lock)
 
 
 def checksum(path: Path) -> str:

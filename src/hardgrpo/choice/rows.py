@@ -3,7 +3,7 @@ form.
 
 Forms: Parquet, JSON Lines, a JSON array (or an object with one array of objects), CSV and TSV, a
 text with a prompt in each line, the folder of `Dataset.save_to_disk`, and a split of a dataset of
-the hub. All but folders may be compressed (.gz, .bz2, .xz, .zst).
+the hub. Texts may be compressed (.gz, .bz2, .xz, .zst).
 """
 
 import bz2
@@ -44,16 +44,16 @@ class Rows:
     has_decimal_comma: bool = False
 
 
-def read(path: str, split: str | None = None) -> Rows:
-    """The rows of a file or dataset; `split` names a split of a dataset. Raise a `UserError` if the
-    file cannot be read or has no rows."""
+def read(path: str, split: str | None = None, config: str | None = None) -> Rows:
+    """The rows of a file or dataset; `split` names a split of a dataset, `config` the configuration
+    of a dataset of the hub. Raise a `UserError` if the file cannot be read or has no rows."""
     location = Path(path)
     if location.is_dir():
         content = _read_folder(path, split)
     elif location.exists():
         content = _read_file(location)
     elif HUB_NAME.fullmatch(path):
-        content = _read_hub(path, split)
+        content = _read_hub(path, split, config)
     else:
         raise UserError(f"{path}: no such file; {EXPECTED}")
     if not content.rows:
@@ -62,14 +62,13 @@ def read(path: str, split: str | None = None) -> Rows:
 
 
 def _read_file(path: Path) -> Rows:
-    name, compression = path.name.lower(), ""
-    if name.endswith(COMPRESSIONS):
-        name, _, compression = name.rpartition(".")
-    ending = Path(name).suffix
+    name = path.name.lower()
+    is_compressed = name.endswith(COMPRESSIONS)
+    ending = Path(name.rpartition(".")[0] if is_compressed else name).suffix
     if ending == ".parquet":
         return _of_table(str(path), "Parquet", _read_parquet(path))
     if ending in (".csv", ".tsv"):
-        return _read_table(path, ending, compression)
+        return _read_table(path, ending)
     if ending == ".txt":
         return _read_lines(path)
     if ending in (".jsonl", ".ndjson", ".jl", ".json"):
@@ -134,14 +133,14 @@ def _read_folder(path: str, split: str | None) -> Rows:
     return Rows(path, "folder of save_to_disk", "", rows, _row_places(len(rows)), write)
 
 
-def _read_hub(path: str, split: str | None) -> Rows:
+def _read_hub(path: str, split: str | None, config: str | None) -> Rows:
     datasets = _import_datasets()
     try:
-        dataset = datasets.load_dataset(path, split=split)
+        dataset = datasets.load_dataset(path, config, split=split)
     except Exception as error:  # the library's many errors about names, splits and the network
         raise UserError(
             f"{path}: no such file, and no readable dataset of the hub ({type(error).__name__}:"
-            f" {str(error).splitlines()[0][:200]}); check the name, --split and the connection"
+            f" {str(error).splitlines()[0][:200]}); check the name, --config, --split and the connection"
         ) from None
     table = _one_split(path, dataset, split).with_format("arrow")[:]
     return _of_table(path, "dataset of the hub", table)
@@ -235,9 +234,11 @@ def _are_objects(value: object) -> bool:
     return isinstance(value, list) and bool(value) and all(isinstance(e, dict) for e in value)
 
 
-def _read_table(path: Path, ending: str, compression: str) -> Rows:
+def _read_table(path: Path, ending: str) -> Rows:
     table = spreadsheets.parse(read_text(path), path, bool(files.byte_order_mark(path)))
-    header, cells, places = table.header, table.cells, table.places
+    unescape = spreadsheets.unescape_formulas
+    header, places = list(map(unescape, table.header)), table.places
+    cells = [list(map(unescape, row)) for row in table.cells]
     if not spreadsheets.looks_like_header(header, cells):
         if len(header) > 1:
             raise UserError(

@@ -14,15 +14,19 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from hardgrpo.choice.prompts import Prompt
-from hardgrpo.runtime.errors import UserError
 from hardgrpo.runtime.interruption import say
 from hardgrpo.sampling.answers import AnswerFile, completion_key
-from hardgrpo.sampling.requests import CHARACTERS_PER_TOKEN, Completion, Request, sample_seed
-from hardgrpo.sampling.server_engine import Address, Sampler
+from hardgrpo.sampling.requests import (
+    CHARACTERS_PER_TOKEN,
+    MOST_SAMPLES,
+    Completion,
+    Request,
+    sample_seed,
+)
+from hardgrpo.sampling.server_engine import SEEDS, Address, Sampler
 
 TEST_PROMPTS = 5
 SECONDS_BETWEEN_LINES = 5.0
-MOST_BATCH_SAMPLES = 16  # samples in one request of a batch file
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,8 +36,8 @@ class Sampling:
     model: str
     samples: int
     max_tokens: int
-    temperature: float = 1.0
-    top_p: float = 1.0
+    temperature: float
+    top_p: float
 
     def requests(self, prompt: Prompt) -> list[Request]:
         """The requests for a prompt's completions. The seeds follow from the prompt's messages."""
@@ -159,21 +163,18 @@ def estimate(prompts: list[Prompt], sampling: Sampling, address: Address) -> str
     return text
 
 
-def write_batch(
-    path: str,
+def batch_requests(
     prompts: list[Prompt],
     sampling: Sampling,
     have: dict[str, list[Completion]],
 ) -> list[dict]:
     """The requests of an OpenAI batch file for the completions that `have` lacks. The `custom_id`
     is the prompt's id, and a number if a prompt needs several requests."""
-    if Path(path).exists():
-        raise UserError(f"{path}: the file exists; name another one with --write-batch")
     lines = []
     for prompt in prompts:
         requests = sampling.requests(prompt)[len(have.get(prompt.id, [])) :]
-        for start in range(0, len(requests), MOST_BATCH_SAMPLES):
-            number = len(requests[start : start + MOST_BATCH_SAMPLES])
+        for start in range(0, len(requests), MOST_SAMPLES):
+            number = len(requests[start : start + MOST_SAMPLES])
             body = {
                 "model": sampling.model,
                 "messages": list(prompt.messages),
@@ -181,7 +182,7 @@ def write_batch(
                 "temperature": sampling.temperature,
                 "top_p": sampling.top_p,
                 "n": number,
-                "seed": requests[start].seed % 2**31,
+                "seed": requests[start].seed % SEEDS,
             }
             lines.append(
                 {

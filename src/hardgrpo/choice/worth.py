@@ -127,16 +127,16 @@ def run(args: argparse.Namespace) -> None:
     grader = args.grader or choose_grader(prompts, " and ".join(paths))
     prompts = grade(prompts, grader, " and ".join(paths), notes)
     summary = summarise(prompts)
-
+    if len(prompts) < FEWEST_PROMPTS:
+        notes.append(f"{len(prompts)} prompts are too few for a reliable interval; test with more")
     sides = [
         {"path": side.path, "form": side.form, "models": sorted(side.models)}
         for side in (before, after)
     ]
     facts = {"before": sides[0], "after": sides[1], "grader": grader} | summary | {"notes": notes}
-    files.write_text(results.stage("worth.html"), page(stems, prompts, facts))
-    results.commit(facts)
-    if len(prompts) < FEWEST_PROMPTS:
-        notes.append(f"{len(prompts)} prompts are too few for a reliable interval; test with more")
+    with results.staging():
+        files.write_text(results.stage("worth.html"), page(stems, prompts, facts))
+        results.commit(facts)
     for note in notes:
         say(f"note      {printable(note)}")
     say(f"prompts   {len(prompts)}, grader {grader}")

@@ -142,8 +142,8 @@ class Address:
         return value
 
 
-def read_address(settings: dict) -> Address:
-    """The address in the argument --server of a program. Raise a `UserError` if the argument is
+def read_address(settings: dict, place: str = "--server") -> Address:
+    """The address in the argument `place` of a program. Raise a `UserError` if the argument is
     wrong; the message quotes no value, because a value may be secret."""
     try:
         Server.model_validate({"kind": "server", "model": "any"} | settings)
@@ -154,7 +154,7 @@ def read_address(settings: dict) -> Address:
     except TypeError:
         problem = "kind, model and endpoint must not be set"
     raise UserError(
-        f"--server: {problem}; expected url, and optional key, concurrency, timeout, price and most_money, as in a source of kind server"
+        f"{place}: {problem}; expected url, and optional key (a name of a variable), concurrency, timeout, price and most_money"
     )
 
 
