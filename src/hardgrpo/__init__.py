@@ -8,7 +8,8 @@ import sys
 IS_PROGRAM = (
     os.path.basename(os.path.dirname(os.path.dirname(os.path.abspath(sys.argv[0])))) == "scripts"
 )
-if IS_PROGRAM and _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
+IS_COMMAND = os.path.basename(sys.argv[0]) == "hardgrpo"
+if (IS_PROGRAM or IS_COMMAND) and _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
     _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
 
 import resource  # noqa: E402

@@ -445,3 +445,15 @@ def test_completions_of_a_column_belong_to_their_row(hardgrpo, folder):
     path = write_lines(folder / "s.jsonl", rows)
     done = hardgrpo("choose", path, "--budget", 3, "--completions", "tries", "--limit", 20)
     assert [row["pass_rate"] for row in read_lines(chosen_path(done))] == [0.5] * 3
+
+
+def test_completions_in_another_form_choose_the_grader_or_stop_the_command(hardgrpo, folder):
+    rows = sum_rows(20)
+    path = write_lines(folder / "s.jsonl", rows)
+    texts = [["#### " + row["answer"], "#### 0"] if i % 2 else ["#### 0"] * 2 for i, row in enumerate(rows)]  # fmt: skip
+    write_lines(folder / "c.jsonl", [{"question": r["question"], "completions": t} for r, t in zip(rows, texts)])  # fmt: skip
+    done = hardgrpo("choose", path, "--budget", 3, "--completions", "c.jsonl")
+    assert [row["pass_rate"] for row in read_lines(chosen_path(done))] == [0.5] * 3
+    write_lines(folder / "c.jsonl", [{"question": row["question"], "completions": ["It is 3."]} for row in rows])  # fmt: skip
+    done = hardgrpo("choose", path, "--budget", 3, "--completions", "c.jsonl", "--output", "o")
+    assert done.returncode == 1 and "It is 3." in done.stderr and "--grader" in done.stderr

@@ -250,3 +250,45 @@ def test_a_file_of_lines_may_be_read_again_after_a_change(hardgrpo, folder):
     ids = {row["question"]: row["id"] for row in before}
     assert all(ids.get(row["question"], row["id"]) == row["id"] for row in after)
     assert len({row["id"] for row in [*before, *after]}) == 13
+
+
+def test_rows_whose_question_no_longer_has_their_id_are_left_out(hardgrpo, folder):
+    (folder / "p.csv").write_text("question,answer\n" + "".join(f"How many is {n} and 2?,{n + 2}\n" for n in range(6)))  # fmt: skip
+    done = hardgrpo("choose", "p.csv", "--budget", 6, "--policy", "random")
+    rows = read(chosen_path(done))
+    questions = sorted(row["question"] for row in rows)
+    write_lines(folder / "t.jsonl", [row | {"question": q} for row, q in zip(rows, questions)])
+    moved = sum(row["question"] != q for row, q in zip(rows, questions))
+    done = hardgrpo("choose", "t.jsonl", "--policy", "all")
+    assert moved and f"{moved} rows have the id of another question" in done.stdout
+    assert len(read(chosen_path(done))) == 6 - moved
+
+
+@pytest.mark.parametrize(
+    ("row", "text", "answer"),
+    [
+        ({"question": "3 + 4?", "A": "3", "B": "", "C": "7", "answer": "C"}, "A. 3\nC. 7", "C"),
+        ({"question": "x?", "options": "['1' '7']", "answer": "7"}, "A. 1\nB. 7", "B"),
+        ({"question": "x?", "options": [{"key": "A", "value": "1"}, {"key": "B", "value": "7"}], "answer": "B"}, "A. 1\nB. 7", "B"),
+        ({"question": "x?", "option1": "1", "option2": "7", "answer": "7"}, "A. 1\nB. 7", "B"),
+        ({"instruction": "Double it.", "input": 4, "output": "8"}, "Double it.\n4", "8"),
+        ({"prompt": "[{'role': 'user', 'content': \"1 + 1?\"}]", "answer": "2"}, "1 + 1?", "2"),
+        ({"question": "x?", "target": "3", "label": "math"}, "x?", "3"),
+        ({"prompt": "x?", "solution": "We add and get three.", "answer": "3"}, "x?", "3"),
+    ],
+)  # fmt: skip
+def test_what_belongs_to_a_row_is_sent_and_read(hardgrpo, folder, row, text, answer):
+    output = plan(hardgrpo, folder, [row, *[row | {"n": 1}] * 2])
+    assert text in first_prompt(output)[-1][1] and answer_in(output) == answer
+
+
+def test_prompts_that_differ_in_their_system_message_are_different(hardgrpo, folder):
+    rows = [{"prompt": [{"role": "system", "content": f"Base {n}."}, {"role": "user", "content": "1?"}], "answer": n} for n in range(9)]  # fmt: skip
+    assert "9 of 9 rows are prompts" in plan(hardgrpo, folder, rows)
+
+
+def test_a_template_with_the_answer_or_an_unknown_column_is_refused(hardgrpo, folder):
+    path = write_lines(folder / "s.jsonl", ROWS)
+    for template in ("{question} {answer}", "{question} {subject}", "no place"):
+        done = hardgrpo("choose", path, "--budget", 1, "--policy", "random", "--prompt", template)
+        assert done.returncode == 1 and "--prompt" in done.stderr

@@ -74,9 +74,9 @@ def test_sample_logs_of_lm_evaluation_harness_count_each_doc_once(tmp_path):
         for n, target in enumerate(["so\n#### 2", 3])
     ]
     path = write(tmp_path / "a.jsonl", rows)
-    assert prompts_of(path) == [("0", "?", "2", TEXTS), ("1", "?", "3", TEXTS)]
+    assert prompts_of(path) == [("doc 0", "?", "2", TEXTS), ("doc 1", "?", "3", TEXTS)]
     rows[0] |= {"target": "1", "doc": {"question": "?", "choices": ["x", "y"]}}
-    assert prompts_of(write(tmp_path / "b.jsonl", rows[:1])) == [("0", "?", "B", TEXTS)]
+    assert prompts_of(write(tmp_path / "b.jsonl", rows[:1])) == [("doc 0", "?", "B", TEXTS)]
 
 
 def test_logs_of_inspect_ai(tmp_path):

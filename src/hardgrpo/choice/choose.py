@@ -15,7 +15,6 @@ from hardgrpo.choice.measures import Measure, OwnGrader
 from hardgrpo.choice.prompts import Pool, Prompt, value_of
 from hardgrpo.choice.recorded_measures import read_completions, read_pass_rates
 from hardgrpo.grading import graders
-from hardgrpo.grading.reasoning import starts_in_reasoning
 from hardgrpo.grading.rewards import score
 from hardgrpo.runtime.errors import UserError, printable
 from hardgrpo.runtime.interruption import say
@@ -141,7 +140,7 @@ def run(plan: Plan) -> Choice:
     if options.pass_rate is not None:
         results = read_pass_rates(plan)
     elif options.completions is not None:
-        results, completions = read_completions(plan, grader)
+        results, completions, grader = read_completions(plan, grader)
     elif options.url and plan.needs_measure:
         check = lambda test: check_test(plan, test, grader)
         completions, facts = sampling.sample(plan.pool.prompts, plan.sampling, plan.address, check)
@@ -162,7 +161,7 @@ def run(plan: Plan) -> Choice:
         samples,
         facts=facts,
         completions=completions,
-        in_reasoning=starts_in_reasoning(c.text for group in completions.values() for c in group),
+        in_reasoning=measures.is_in_reasoning(completions),
     )
     useless = sum(results[key].pass_rate in (0, 1) for key in chosen if key in results)
     if useless and choice.is_by_pass_rate and plan.policy["rule"] in ("nearest_half", "middle"):
@@ -210,6 +209,10 @@ def select(plan: Plan, results: dict[str, Measure]) -> tuple[list[str], dict[str
         values = {key: results[key].value(name) if key in results else None for key in ids}
         unmeasured = [key for key in ids if values[key] is None]
         if len(unmeasured) == len(ids):
+            if name == "mean_tokens":
+                raise UserError(
+                    "the completions state no numbers of tokens; choose by another measure"
+                )
             raise UserError(
                 f"no completion has an answer that the grader reads, so {name.replace('_', ' ')} is unknown for every prompt; ask for the form of the answer with --prompt, name another --grader, or raise --completion-tokens"
             )

@@ -67,8 +67,7 @@ def measure(
 ) -> dict[str, Measure]:
     """{prompt id: its measure}. `grader` is a key of GRADERS or a person's function; `rows` are the
     rows of the file, which the function receives."""
-    texts = (completion.text for group in completions.values() for completion in group)
-    in_reasoning = starts_in_reasoning(texts)
+    in_reasoning = is_in_reasoning(completions)
     measures = {}
     for prompt in prompts:
         group = completions.get(prompt.id, [])
@@ -81,6 +80,14 @@ def measure(
         result.tokens = sum(tokens) / len(tokens) if tokens else None
         measures[prompt.id] = result
     return measures
+
+
+def is_in_reasoning(completions: dict[str, list[Completion]]) -> bool:
+    """`starts_in_reasoning` for the completions that the limit did not cut off."""
+    groups = completions.values()
+    return starts_in_reasoning(
+        c.text for group in groups for c in group if c.finish_reason != "length"
+    )
 
 
 def _by_rule(
@@ -152,7 +159,7 @@ class OwnGrader:
         except TimeoutError:
             self.timeouts += 1
             return [0.0] * len(texts)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise UserError(
                 f"{self.name}: it fails for {prompt.place} of the prompts ({type(error).__name__}: {printable(error)[:200]}); correct the function"
             ) from None
@@ -179,7 +186,7 @@ def load_grader(name: str, right_above: float) -> OwnGrader:
     sys.path.insert(0, str(Path(path).absolute().parent))
     try:
         specification.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise UserError(
             f"{path}: it cannot be loaded ({type(error).__name__}: {printable(error)[:200]}); correct the file"
         ) from None

@@ -28,6 +28,7 @@ LAYOUTS = {
     "open-r1 or DeepScaleR": (("problem", "solution", "answer"), "problem", "answer"),
     "verifiers or prime-rl": (("prompt", "answer", "info"), "prompt", "answer"),
     "verifiers or prime-rl, with questions": (("question", "answer", "info"), "question", "answer"),
+    "TRL, with answers": (("prompt", "solution", "answer"), "prompt", "answer"),
     "TRL": (("prompt", "solution"), "prompt", "solution"),
     "Alpaca": (("instruction", "input", "output"), "instruction", "output"),
     "Dolly": (("instruction", "context", "response"), "instruction", "response"),
@@ -38,20 +39,26 @@ QUESTIONS += ("doc.question", "doc.problem", "text", "input")
 # the answer itself comes before worked solutions, which hold the answer at their end
 ANSWERS = ("answer", "final_answer", "expected_answer", "ground_truth", "reward_model.ground_truth")
 ANSWERS += ("gold_answer", "correct_answer", "reference_answer", "answerKey", "answer_key", "gold")
-ANSWERS += ("extra_info.answer", "reference", "answers", "label", "target", "correct_option", "cop")
-ANSWERS += ("answer_index", "answer_idx", "solution", "output", "response", "completion")
+ANSWERS += ("correct answer", "extra_info.answer", "reference", "answers", "target", "cop")
+ANSWERS += ("correct_option", "answer_index", "answer_idx", "solution", "output", "response")
+ANSWERS += ("completion", "label")
 OPTIONS = ("options", "choices")
 # further columns of text that belong to the prompt: (before the question, after the question)
 CONTEXTS, INPUTS = ("context", "passage", "article", "paragraph", "document", "story"), ("input",)
 SYSTEMS = ("system", "system_prompt")
-OPTION_COLUMN = re.compile(r"(?:option|opt|choice|answer|op)[ _-]?([A-Ja-j])|([A-J])\)?", re.ASCII)
+OPTION_COLUMN = re.compile(r"(?:option|opt|choice|answer|op)[ _-]?([A-Ja-j1-9])|([A-J])\)?")
 ROLES = {"human": "user", "gpt": "assistant", "user": "user", "assistant": "assistant"}
 ROLES |= {"system": "system", "developer": "developer"}
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+OWN_ID = re.compile(r"q[0-9a-f]{12}")
+# a list of texts as NumPy prints it, without commas
+PRINTED_LIST = re.compile(r"\[\s*(?:(?:'[^']*'|\"[^\"]*\")\s*)+\]")
 FORMS = {
     "boxed": "End with your final answer in the form \\boxed{ANSWER}",
     "marks": "End with your final answer in the form #### ANSWER",
     "letter": "End with the letter of your answer in the form \\boxed{LETTER}",
 }
+PLACE = re.compile(r"(?<![A-Za-z])\{([^{}]+)\}")  # of a template; \boxed{N} is none
 STATES_FORM = re.compile(r"\\?boxed|####|<answer>|Answer:|final answer", re.IGNORECASE)
 
 
@@ -111,6 +118,8 @@ def find_column(path: str, columns: list[str], name: str, option: str) -> str:
     matches = [column for column in columns if column.lower() == name.lower()]
     if name in columns or len(matches) == 1:
         return name if name in columns else matches[0]
+    if name.rpartition(".")[0].partition(".")[0] in columns:  # deeper than `column_names` lists
+        return name
     raise UserError(
         f"{path}: no column '{name}', which {option} names; the columns are {', '.join(columns)}"
     )
@@ -158,7 +167,7 @@ def find_columns(content: Rows, question: str | None = None, answer: str | None 
         _check_answers(content, names, question, answer)
     by_lower = {name.lower(): name for name in names if name not in (question, answer)}
     further = [by_lower[name] for name in (*SYSTEMS, *CONTEXTS, *INPUTS) if name in by_lower]
-    further = [n for n in further if any(isinstance(value_of(row, n), str) for row in rows)]
+    further = [n for n in further if any(_cell_text(value_of(row, n)) for row in rows)]
     options = _option_columns(rows, names, question)
     used = {question, answer, *further, *options}
     is_used = lambda name: any(u and (u == name or u.startswith(name + ".")) for u in used)
@@ -208,57 +217,66 @@ def _option_columns(rows: list[dict], names: list[str], question: str) -> list[s
     for name in names:
         match = OPTION_COLUMN.fullmatch(name)
         if match and name != question:
-            lettered[(match[1] or match[2]).upper()] = name
+            key = (match[1] or match[2]).upper()
+            lettered[LETTERS[int(key) - 1] if key.isdigit() else key] = name
     letters = "ABCDEFGHIJ"[: len(lettered)]
     return [lettered[letter] for letter in letters] if len(letters) > 1 and set(letters) == set(lettered) else []  # fmt: skip
 
 
 def _as_options(value: object) -> list[tuple[str, str]]:
-    """[(label, text)] of the options in a cell; [] if it holds none."""
-    if isinstance(value, str) and value.lstrip()[:1] in "[{":
-        try:
-            value = ast.literal_eval(value)
-        except (ValueError, SyntaxError, MemoryError, RecursionError):
-            return []
+    """[(label, text)] of the options in a cell; [] if it holds none. Empty options are left out."""
+    if isinstance(value, str):
+        value = _parse_text(value)
     if isinstance(value, dict) and isinstance(value.get("text"), list):
-        labels = value.get("label") or value.get("labels")
-        labels = labels if isinstance(labels, list) else []
-        return _as_options(value["text"]) if len(labels) != len(value["text"]) else [(str(a), str(b)) for a, b in zip(labels, value["text"])]  # fmt: skip
-    if isinstance(value, dict):
-        return [(str(label), str(text)) for label, text in value.items() if text is not None]
-    if not isinstance(value, list):
-        return []
-    if value and all(isinstance(entry, dict) and "text" in entry for entry in value):
-        return [(str(e.get("label", "ABCDEFGHIJ"[i % 10])), str(e["text"])) for i, e in enumerate(value)]  # fmt: skip
-    return [("ABCDEFGHIJKLMNOPQRSTUVWXYZ"[i % 26], str(text)) for i, text in enumerate(value)]
+        labels, texts = value.get("label") or value.get("labels"), value["text"]
+        labels = labels if isinstance(labels, list) and len(labels) == len(texts) else LETTERS
+        pairs = list(zip(labels, texts))
+    elif isinstance(value, dict):
+        pairs = list(value.items())
+    elif isinstance(value, list) and all(isinstance(entry, dict) for entry in value):
+        field = lambda entry, *names: next((entry[n] for n in names if n in entry), None)
+        texts = [field(entry, "text", "value", "content") for entry in value]
+        labels = [field(entry, "label", "key", "id") for entry in value]
+        pairs = list(zip(labels if None not in labels else LETTERS, texts))
+    else:
+        pairs = list(zip(LETTERS, value)) if isinstance(value, list) else []
+    return [(str(label), str(text)) for label, text in pairs if text not in (None, "")]
+
+
+def _parse_text(text: str) -> object:
+    """The list or object that a cell of a table holds as JSON, as Python or as NumPy prints it; None
+    for other texts."""
+    text = re.sub(r"array\(|,?\s*dtype=\w+\)", "", text.strip())
+    if PRINTED_LIST.fullmatch(text):
+        return [a or b for a, b in re.findall(r"'([^']*)'|\"([^\"]*)\"", text)]
+    if text[:1] in ("[", "{"):
+        with contextlib.suppress(ValueError):
+            return json.loads(text)
+        with contextlib.suppress(ValueError, SyntaxError, MemoryError, RecursionError):
+            return ast.literal_eval(text)
+    return None
 
 
 def row_options(row: dict, columns: Columns) -> list[tuple[str, str]]:
     """[(letter, text)] of a row's options; letters replace the labels of the file."""
     if len(columns.options) == 1:
         options = _as_options(value_of(row, columns.options[0]))
-    else:
-        texts = [value_of(row, name) for name in columns.options]
-        options = [("", str(text)) for text in texts if text not in (None, "")]
-    return [("ABCDEFGHIJKLMNOPQRSTUVWXYZ"[i % 26], text) for i, (_, text) in enumerate(options)]
-
-
-def _labels(row: dict, columns: Columns) -> list[str]:
-    options = _as_options(value_of(row, columns.options[0])) if len(columns.options) == 1 else []
-    return [label for label, _ in options]
+        return [(letter, text) for letter, (_, text) in zip(LETTERS, options)]
+    texts = [(letter, value_of(row, name)) for letter, name in zip(LETTERS, columns.options)]
+    return [(letter, str(text)) for letter, text in texts if text not in (None, "")]
 
 
 def letters_of_answers(rows: list[dict], columns: Columns) -> tuple[list[str | None], str]:
     """(the letter of each row's right option, how the answers were read: letters, texts, numbers
-    from 0 or from 1). The first reading that fits all rows is taken. Rows without an answer, and
-    rows whose answer is no option, have None."""
+    from 0 or from 1). Of the readings, the first that fits the most rows is taken. Rows without an
+    answer, and rows whose answer is no option, have None."""
     answers = [value_of(row, columns.answer) for row in rows]
     is_number = any(type(answer) is int for answer in answers)
     readings: dict[str, Callable] = {
         "letters": lambda a, options, labels: _index(a, labels or [o for o, _ in options]),
         "texts of the options": lambda a, options, labels: _index(a, [t for _, t in options]),
-        "numbers from 0": lambda a, options, labels: int(a) if a.isdecimal() else None,
-        "numbers from 1": lambda a, options, labels: int(a) - 1 if a.isdecimal() else None,
+        "numbers from 0": lambda a, options, labels: _position(a, options, 0),
+        "numbers from 1": lambda a, options, labels: _position(a, options, 1),
     }
     if is_number:
         readings = dict(sorted(readings.items(), key=lambda item: "numbers" not in item[0]))
@@ -267,11 +285,23 @@ def letters_of_answers(rows: list[dict], columns: Columns) -> tuple[list[str | N
         letters: list[str | None] = []
         for row, answer in zip(rows, answers):
             options, text = row_options(row, columns), reference_of(answer)
-            index = reading(text.strip("() ."), options, _labels(row, columns)) if text else None
-            letters.append(options[index][0] if index is not None and 0 <= index < len(options) else None)  # fmt: skip
+            cells = (
+                _as_options(value_of(row, columns.options[0])) if len(columns.options) == 1 else []
+            )
+            labels = [label for label, _ in cells]
+            index = reading(text.strip("() ."), options, labels) if text else None
+            letters.append(None if index is None else options[index][0])
         if not best[0] or sum(map(bool, letters)) > sum(map(bool, best[0])):
             best = letters, name
     return best
+
+
+def _position(text: str, options: list[tuple[str, str]], first: int) -> int | None:
+    """The index in `options` of the option with a number, counted from `first`."""
+    number = int(text) - first if text.isdecimal() else -1
+    letters = [letter for letter, _ in options]
+    is_letter = 0 <= number < len(LETTERS) and LETTERS[number] in letters
+    return letters.index(LETTERS[number]) if is_letter else None
 
 
 def _index(text: str, texts: list[str]) -> int | None:
@@ -290,9 +320,8 @@ def read_messages(value: object, path: str, place: str) -> list[dict]:
     take_out = "take the row out, or name a column of texts with --question"
     if isinstance(value, dict) and isinstance(value.get("messages"), list):
         value = value["messages"]
-    if isinstance(value, str) and value.lstrip().startswith("[{"):
-        with contextlib.suppress(ValueError):
-            value = json.loads(value)
+    if isinstance(value, str) and re.match(r"\s*\[\s*\{", value):
+        value = _parse_text(value) or value
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         value = str(value)
     if value is None or isinstance(value, str) and not value.strip():
@@ -365,13 +394,24 @@ def read_pool(
     answers = _read_answers(content.path, rows, columns, notes)
     if content.has_decimal_comma and any(a and DECIMAL_COMMA.fullmatch(a) for a in answers):
         notes.append("decimal commas: an answer such as 3,5 is read as 3.5")
-        answers = [
-            a and (a.replace(",", ".") if DECIMAL_COMMA.fullmatch(a) else a) for a in answers
-        ]
+        is_decimal = re.compile(r"[+-]?\d+,\d+").fullmatch
+        answers = [a and (a.replace(",", ".") if is_decimal(a) else a) for a in answers]
     questions = [_question(messages) for messages in chats]
+    texts = ["\n".join(m["content"] for m in messages) for messages in chats]
     prompts: dict[str, Prompt] = {}
-    repeated, ids = [], list(map(question_id, questions))
+    repeated, ids = [], list(map(question_id, texts))
+    edited = [
+        index
+        for index, key in enumerate(ids)
+        if OWN_ID.fullmatch(str(rows[index].get("id"))) and rows[index]["id"] != key
+    ]
+    if edited:
+        notes.append(
+            f"{len(edited)} rows have the id of another question, so their question has changed, and are left out: {first_entries([places[i] for i in edited])}"
+        )
     for index, key in enumerate(ids):
+        if index in edited:
+            continue
         prompt = Prompt(
             key, index, places[index], questions[index], tuple(chats[index]), answers[index]
         )
@@ -386,10 +426,14 @@ def read_pool(
 
 def _chat(row: dict, columns: Columns, path: str, place: str) -> list[dict]:
     messages = read_messages(value_of(row, columns.question), path, place)
+    if "<image>" in messages[-1]["content"] and any(row.get(name) for name in ("image", "images")):
+        raise RowError(
+            path, place, "the prompt shows an image", "only texts are sent; take the row out"
+        )
     text = messages[-1]["content"]
     for name in columns.further:
-        further = value_of(row, name)
-        if not isinstance(further, str) or not further.strip():
+        further = _cell_text(value_of(row, name))
+        if not further:
             continue
         if name.lower() in SYSTEMS:
             messages.insert(0, {"role": "system", "content": further})
@@ -402,6 +446,12 @@ def _chat(row: dict, columns: Columns, path: str, place: str) -> list[dict]:
         text += f"\n{option}" if has_letter else f"\n{letter}. {option}"
     messages[-1] = messages[-1] | {"content": text}
     return messages
+
+
+def _cell_text(value: object) -> str:
+    """The text or number in a cell as text; "" for other values."""
+    is_text = isinstance(value, (str, int, float)) and not isinstance(value, bool)
+    return str(value).strip() if is_text and value == value else ""
 
 
 def _question(messages: list[dict]) -> str:
@@ -442,21 +492,24 @@ def add_instructions(
     and add `system`. Without a template, the line FORMS[form] is added to prompts that do not say
     how to state the answer."""
     rows = pool.content.rows
-    names = {"question", *column_names(rows)}
     if template is not None and "{question}" not in template:
         raise UserError("--prompt: no {question} in the template; write where the prompt stands")
+    for name in PLACE.findall(template or ""):
+        if name == pool.columns.answer:
+            raise UserError(f"--prompt: {{{name}}} is the column of the answers; leave it out")
+        if name != "question" and name not in column_names(rows):
+            raise UserError(
+                f"--prompt: no column '{name}'; the columns are {', '.join(column_names(rows))}"
+            )
     for prompt in pool.prompts:
         messages = [dict(message) for message in prompt.messages]
         last = max(i for i, message in enumerate(messages) if message["role"] == "user")
         text = messages[last]["content"]
         if template is not None:
-            fields = {"question": text}
-            fill = lambda match, row=rows[prompt.index], fields=fields: (
-                str(fields.get(match[1], value_of(row, match[1])))
-                if match[1] in names
-                else match[0]
+            cell = lambda match, row=rows[prompt.index], text=text: (
+                text if match[1] == "question" else str(value_of(row, match[1]))
             )
-            text = re.sub(r"\{([^{}]+)\}", fill, template)
+            text = PLACE.sub(cell, template)
         elif form and not any(STATES_FORM.search(message["content"]) for message in messages):
             text = f"{text}\n{FORMS[form]}"
         messages[last]["content"] = text

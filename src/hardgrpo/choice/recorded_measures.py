@@ -1,5 +1,6 @@
 """Measures from results that people already have: pass rates, or files of completions."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -11,12 +12,13 @@ from hardgrpo.choice.measures import Measure, OwnGrader
 from hardgrpo.choice.prompts import Prompt, value_of
 from hardgrpo.choice.recordings import Recorded, Recording
 from hardgrpo.data.question_ids import normalize_spaces
-from hardgrpo.runtime.errors import RowError, UserError, first_entries, refuse_rows
+from hardgrpo.grading import proposals
+from hardgrpo.runtime.errors import RowError, UserError, first_entries, printable, refuse_rows
 from hardgrpo.runtime.interruption import say
 from hardgrpo.sampling.requests import Completion
 from hardgrpo.sampling.server_engine import is_same_model
 
-MOST_SAMPLES = 256  # numbers of samples that are tried to explain a column of pass rates
+MOST_SAMPLES = 1000  # numbers of samples that are tried to explain a column of pass rates
 ROUNDING = 0.0051  # rates are rounded to two decimals or finer
 
 
@@ -51,11 +53,9 @@ def read_pass_rates(plan: Plan) -> dict[str, Measure]:
             f"{content.path}: no {label} with values; name the column of pass rates with --pass-rate"
         )
     values = np.array(list(rates.values()))
-    samples = next(
-        number
-        for number in range(1, MOST_SAMPLES)
-        if np.abs(values - np.round(values * number) / number).max() < ROUNDING
-    )
+    if plan.options.percent and values.max() <= 0.01 and len(values) > 1:
+        raise UserError(f"{content.path}: {label} is at most 1, a share; leave --percent out")
+    samples = next((n for n in range(1, MOST_SAMPLES) if explains(values, n)), MOST_SAMPLES)
     results = {prompt.id: Measure() for prompt in plan.pool.prompts}
     for prompt_id, rate in rates.items():
         correct = round(rate * samples)
@@ -63,12 +63,26 @@ def read_pass_rates(plan: Plan) -> dict[str, Measure]:
     return results
 
 
+def explains(rates: np.ndarray, samples: int) -> bool:
+    """Whether pass rates (N,) can be shares of a number of samples, rounded to two decimals."""
+    counts = np.round(rates * samples)
+    are_inner = ((rates > 0) == (counts > 0)) & ((rates < 1) == (counts < samples))
+    return bool(are_inner.all() and np.abs(rates - counts / samples).max() < ROUNDING)
+
+
 def read_completions(
     plan: Plan, grader: str | OwnGrader
-) -> tuple[dict[str, Measure], dict[str, list[Completion]]]:
-    """(measures, completions) from files of completions, or from a column of the prompts' file.
-    Verdicts of the file count, unless a person named a grader."""
+) -> tuple[dict[str, Measure], dict[str, list[Completion]], str | OwnGrader]:
+    """(measures, completions, grader) from files of completions, or from a column of the prompts'
+    file. Verdicts of the file count, unless a person named a grader. A proposed grader is replaced
+    if the completions state their answers after `####`. Raise a `UserError` if no completion states
+    an answer."""
     recorded = match_completions(plan)
+    texts = [c.text for group in recorded.completions.values() for c in group]
+    marks, boxes = (sum(mark in text for text in texts) for mark in ("####", "\\boxed"))
+    if isinstance(grader, str) and not plan.options.grader and marks > boxes:
+        answers = [prompt.answer for prompt in plan.pool.prompts if prompt.answer]
+        grader = proposals.propose(answers, "marks") or grader
     results = measures.measure(
         plan.pool.prompts, recorded.completions, grader, plan.pool.content.rows
     )
@@ -77,7 +91,12 @@ def read_completions(
         if len(verdicts) == result.samples and not plan.options.grader:
             result.correct = result.lenient = sum(verdicts)
             result.answered = max(result.answered, result.correct)
-    return results, recorded.completions
+    if not any(result.answered for result in results.values()):
+        name = getattr(grader, "name", grader)
+        raise UserError(
+            f"{plan.pool.content.path}: none of the {len(texts)} completions states an answer that grader {name} reads; one ends with '{printable(texts[0])[-100:]}'; name another --grader"
+        )
+    return results, recorded.completions, grader
 
 
 @dataclass
@@ -156,13 +175,17 @@ def _finder(plan: Plan):
     """A function that returns (the prompt of a recorded prompt or None, whether its question has
     changed). A question may be recorded alone or with the instructions that were sent."""
     rows, by_id, by_question = plan.pool.content.rows, {}, {}
+    own_id_numbers = Counter(str(rows[prompt.index].get("id")) for prompt in plan.pool.prompts)
     for prompt in plan.pool.prompts:
         own_id = rows[prompt.index].get("id")
-        by_id |= {prompt.id: prompt} | ({str(own_id): prompt} if own_id not in (None, "") else {})
+        by_id[prompt.id] = prompt
+        if own_id not in (None, "") and own_id_numbers[str(own_id)] == 1:
+            by_id[str(own_id)] = prompt
         messages = [m["content"] for m in prompt.messages if m["role"] == "user"]
         bare = value_of(rows[prompt.index], plan.pool.columns.question)
-        for text in (messages[-1], prompt.question, *([bare] if isinstance(bare, str) else [])):
-            by_question[normalize_spaces(text)] = prompt
+        for text in {messages[-1], prompt.question, bare if isinstance(bare, str) else ""} - {""}:
+            key = normalize_spaces(text)
+            by_question[key] = None if key in by_question else prompt  # None: ambiguous
 
     def find(recorded: Recorded) -> tuple[Prompt | None, bool]:
         prompt = by_id.get(recorded.id or "")

@@ -11,6 +11,7 @@ Forms, each recognised by the keys of the first row:
   run_batch (https://docs.vllm.ai/en/latest/serving/offline_inference.html).
 """
 
+import contextlib
 import json
 import re
 import zipfile
@@ -292,6 +293,9 @@ def _parse_lists(cells: list, name: str) -> list:
 def _entries(row: dict, name: str | None, number: int) -> list:
     """A cell's entry for each completion; None for each if the numbers differ."""
     cell = value_of(row, name)
+    if isinstance(cell, str) and cell.startswith("["):
+        with contextlib.suppress(ValueError):
+            cell = json.loads(cell.replace("True", "true").replace("False", "false"))
     values = cell if isinstance(cell, list) else [cell]
     return values if len(values) == number else [None] * number
 
@@ -359,7 +363,11 @@ def _read_batch(file_rows: list[dict], places: list[str], path: str, _) -> Itera
     # `q1#3` is a sample of q1, unless all requests would then be samples of one prompt
     names = [re.sub(r"(?<=.)#\d+$", "", key) for key in ids]
     names = names if len(set(names)) > 1 else ids
+    seen = set()
     for row, place, key, name in zip(file_rows, places, ids, names):
+        if key in seen:
+            yield RequestFailure(f"{key}: the output has this request twice")
+            continue
         choices = _choices(value_of(row, "response.body.choices") or [])
         status = value_of(row, "response.status_code")
         if row.get("error") or status not in (None, 200) or not choices or None in choices:
@@ -371,6 +379,7 @@ def _read_batch(file_rows: list[dict], places: list[str], path: str, _) -> Itera
             yield RequestFailure(f"{key}: {str(reason)[:200]}")
             continue
         tokens = value_of(row, "response.body.usage.completion_tokens")
+        seen.add(key)
         yield _of_choices(name, None, None, choices, tokens, place)
 
 
@@ -384,10 +393,13 @@ def _read_lm_eval(file_rows: list[dict], places: list[str], path: str, _) -> Ite
             remedy = "run a task whose output_type is generate_until"
             yield RowError(path, place, "'resps' holds no completions", remedy)
             continue
-        names = [name if name.startswith("doc.") else f"doc.{name}" for name in prompts.QUESTIONS]
-        questions = (_question(value_of(row, name)) for name in names)
+        doc = row.get("doc") if isinstance(row.get("doc"), dict) else {}
+        cells = {str(name).lower(): cell for name, cell in doc.items()}
+        names = (name.removeprefix("doc.") for name in prompts.QUESTIONS)
+        questions = (_question(cells.get(name)) for name in names)
         question = next(filter(None, questions), None)
-        yield _of_choices(row["doc_id"], question, _target(row), choices, None, place)
+        # the number of a document in a task is no id of a person's file
+        yield _of_choices(f"doc {row['doc_id']}", question, _target(row), choices, None, place)
 
 
 def _target(row: dict) -> str | None:

@@ -28,6 +28,8 @@ class ResultFolder:
     def read_record(self) -> None:
         """Read the checksums. Raise a `UserError` if the folder holds results of another input."""
         path = self.folder / self.record
+        if self.folder.exists() and not self.folder.is_dir():
+            raise UserError(f"{self.folder}: a file; name a folder with --output")
         if not path.is_file():
             return
         try:

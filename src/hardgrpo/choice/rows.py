@@ -22,6 +22,7 @@ from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
 
 COMPRESSIONS = (".gz", ".bz2", ".xz", ".zst")
+ENDINGS = (".parquet", ".jsonl", ".ndjson", ".jl", ".json", ".csv", ".tsv", ".txt")
 EXPECTED = (
     "expected .parquet, .jsonl, .json, .csv, .tsv or .txt (also compressed), a folder of"
     " save_to_disk, or OWNER/NAME of a dataset of the hub"
@@ -52,7 +53,7 @@ def read(path: str, split: str | None = None, config: str | None = None) -> Rows
         content = _read_folder(path, split)
     elif location.exists():
         content = _read_file(location)
-    elif HUB_NAME.fullmatch(path):
+    elif HUB_NAME.fullmatch(path) and not path.lower().endswith((*ENDINGS, *COMPRESSIONS)):
         content = _read_hub(path, split, config)
     else:
         raise UserError(f"{path}: no such file; {EXPECTED}")
@@ -239,7 +240,8 @@ def _read_table(path: Path, ending: str) -> Rows:
     unescape = spreadsheets.unescape_formulas
     header, places = list(map(unescape, table.header)), table.places
     cells = [list(map(unescape, row)) for row in table.cells]
-    if not spreadsheets.looks_like_header(header, cells):
+    is_sentence = len(header) == 1 and (len(header[0].split()) > 3 or re.search(r"\d", header[0]))
+    if is_sentence or not spreadsheets.looks_like_header(header, cells):
         if len(header) > 1:
             raise UserError(
                 f"{path}: the first row looks like data, not like names of columns ('{header[0][:60]}'); put a row of names such as question,answer above it"

@@ -38,6 +38,7 @@ CORRECT, OTHER_NOTATION, WRONG, UNREADABLE, UNFINISHED = KINDS = (
 ANSWERED = (CORRECT, OTHER_NOTATION, WRONG)
 GRADER_SAMPLE = 400  # completions that choose between the forms of an answer
 LENIENT_SHARE = 0.02  # a larger share of completions in another notation gets a note
+MOST_UNREADABLE = 0.9  # with a larger share of unreadable completions, nothing is compared
 FEWEST_PROMPTS = 20  # with fewer prompts, the interval is not reliable
 EXAMPLES, EXAMPLE_CHARACTERS = 5, 600
 VERDICTS = "verdicts of the files"
@@ -278,6 +279,13 @@ def grade(prompts: list[Prompt], grader: str, paths: str, notes: list[str]) -> l
         raise UserError(
             f"{paths}: {kinds[UNFINISHED]} of {kinds.total()} completions are unfinished, and the others state no answer that grader {grader} reads (form: {form}); name another grader with --grader, or sample other completions"
         )
+    for name in ("before", "after"):
+        counts = Counter(kind for p in prompts for kind in getattr(p, name).kinds)
+        if counts[UNREADABLE] > MOST_UNREADABLE * counts.total():
+            example = next(t for p in prompts for t in getattr(p, name).recorded.completions if t)
+            raise UserError(
+                f"{paths}: {counts[UNREADABLE]} of {counts.total()} completions {name} the training state no answer that grader {grader} reads; one ends with '{printable(example)[-100:]}'; name another --grader, or sample with a prompt that asks for the form"
+            )
     if kinds[OTHER_NOTATION] > LENIENT_SHARE * kinds.total():
         lenient = [
             np.mean([getattr(p, name).rate(CORRECT, OTHER_NOTATION) for p in prompts])

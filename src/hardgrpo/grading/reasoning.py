@@ -8,14 +8,18 @@ OPENING = re.compile(rf"<(?:{_NAMES})>|\[THINK\]|◁think▷", re.IGNORECASE)
 CLOSING = re.compile(rf"</(?:{_NAMES})>|\[/THINK\]|◁/think▷", re.IGNORECASE)
 
 
+LEAST_SHARE = 0.2  # a completion may quote a closing mark without being a reasoning
+
+
 def starts_in_reasoning(completions: Iterable[str]) -> bool:
     """Whether the chat template of the model opens the reasoning, so that completions only close
-    it: a completion has a closing mark before any opening mark."""
+    it: a part of the completions have a closing mark before any opening mark."""
+    number = total = 0
     for text in completions:
         closing = CLOSING.search(text)
-        if closing and not OPENING.search(text, 0, closing.start()):
-            return True
-    return False
+        total += 1
+        number += closing is not None and not OPENING.search(text, 0, closing.start())
+    return number > LEAST_SHARE * total
 
 
 def answer_part(completion: str, in_reasoning: bool = False) -> str | None:
