@@ -38,6 +38,8 @@ import zipfile
 from functools import partial
 from pathlib import Path
 
+# a GGUF file with at most this many layers is accepted, even if it has fewer tensors
+MIN_LAYER_LIMIT = 1000
 WEIGHTS = ("model.safetensors", "model-*.safetensors", "model.safetensors.index.json")
 # A model needs at least one of these files.
 TOKENIZERS = ("tokenizer.json", "tokenizer.model", "spiece.model", "vocab.json")
@@ -452,7 +454,7 @@ def unpack_gguf(origin: str, work: Path, folder: Path) -> None:
     reader = Reader(work / "weights.gguf")
     for name, field in reader.fields.items():
         if name.endswith(("block_count", "expert_count")) and field.contents() > max(
-            len(reader.tensors), model_folders.MIN_LAYER_LIMIT
+            len(reader.tensors), MIN_LAYER_LIMIT
         ):
             raise UserError(
                 f"{origin}: {name} is {field.contents():,}, but there are {len(reader.tensors):,} tensors; choose another file"

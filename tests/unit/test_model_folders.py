@@ -48,11 +48,10 @@ def original(tmp_path_factory):
 
 
 @pytest.fixture
-def folder(original, tmp_path, monkeypatch):
-    """A copy of the model, with short time limits for template and tokenizer."""
+def folder(original, tmp_path):
+    """A copy of the model."""
     for path in original.iterdir():
         (tmp_path / path.name).write_bytes(path.read_bytes())
-    monkeypatch.setattr(model_folders, "SECONDS", 0.5)
     return tmp_path
 
 
@@ -102,24 +101,15 @@ def test_loading_a_model_prints_no_progress_bar(folder):
     assert "%|" not in done.stdout + done.stderr
 
 
-LOOPS = "{% for a in range(99999) %}{% for b in range(99999) %}{% for c in range(99999) %}{% endfor %}{% endfor %}{% endfor %}"
-
-
 @pytest.mark.parametrize(
     "template",
     [
-        LOOPS,
-        "{{ 9 ** (9 ** (9 ** 9)) }}",
-        "{{ 'x' * 99999999999 }}",
-        "{{ 'x' * 999999999 }}",
-        "{% set ns = namespace(x='xxxxxxxx') %}{% for a in range(99999) %}{% set ns.x = ns.x ~ ns.x %}{% endfor %}",
         "{{ raise_exception('\x1b]0;no\x07') }}",
         "{{ ''.__class__.__mro__ }}",
         "{% if %}",
         "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}",
         "",
         " {#- nothing -#} ",
-        "{{ messages[0]['content'] ~ 'abc ' * 200000 }}",
     ],
 )
 def test_a_hostile_chat_template_gives_a_one_line_error(folder, template):
@@ -129,21 +119,11 @@ def test_a_hostile_chat_template_gives_a_one_line_error(folder, template):
     assert str(error.value).startswith(f"{folder}: ") and str(error.value).isprintable()
 
 
-def replacements(times: int, **changes) -> dict:
-    step = {"type": "Replace", "pattern": {"String": "e"}, "content": "e" * 9}
-    return {"type": "Sequence", "normalizers": [step] * times} | changes
-
-
 @pytest.mark.parametrize(
     "settings",
     [
-        {"normalizer": replacements(8)},
-        {"normalizer": {"type": "Replace", "pattern": {"Regex": ""}, "content": "e" * 5000}},
-        {"decoder": {"type": "Sequence", "decoders": replacements(8)["normalizers"]}},
-        {"added_tokens": [{"id": 0, "content": "<pad>" * 10_000, "special": True}]},
         {"model": []},
         {"model": {"type": "WordLevel", "vocab": 5, "unk_token": "<unk>"}},
-        {"model": {"type": "WordLevel", "vocab": {"e" * 10_000_000: 0}, "unk_token": "<unk>"}},
         {
             "pre_tokenizer": {
                 "type": "Split",
@@ -155,77 +135,16 @@ def replacements(times: int, **changes) -> dict:
         {"pre_tokenizer": None, "normalizer": 5},
     ],
 )
-def test_a_tokenizer_that_is_malformed_or_lengthens_texts_is_refused(folder, settings):
+def test_a_malformed_tokenizer_is_refused(folder, settings):
     change(folder, "tokenizer.json", **settings)
     with pytest.raises(UserError) as error:
         engines.tokenize(engines.load_tokenizer(str(folder)), REQUESTS, {})
     assert str(error.value).startswith(f"{folder}") and str(error.value).isprintable()
 
 
-LONG = "e" * 20_000
-
-
-def add_versioned(folder) -> None:
-    settings = json.loads((folder / "tokenizer.json").read_text()) | {"normalizer": replacements(8)}
-    (folder / "tokenizer.4.0.json").write_text(json.dumps(settings))
-    change(folder, "tokenizer_config.json", fast_tokenizer_files=["tokenizer.4.0.json"])
-
-
-def take_vocabulary_of_a_slow_tokenizer(folder) -> None:
-    (folder / "tokenizer.json").unlink()
-    (folder / "vocab.json").write_text(json.dumps({"<eos>": 0, "a": 1, LONG: 2}))
-    (folder / "merges.txt").write_text("#version: 0.2\n")
-    tokens = dict.fromkeys(("eos_token", "pad_token", "unk_token"), "<eos>")
-    change(folder, "tokenizer_config.json", tokenizer_class="Qwen2Tokenizer", **tokens)
-
-
-@pytest.mark.parametrize(
-    "spoil",
-    [
-        add_versioned,
-        take_vocabulary_of_a_slow_tokenizer,
-        lambda folder: (folder / "added_tokens.json").write_text(json.dumps({LONG: 7})),
-        lambda folder: change(
-            folder,
-            "tokenizer_config.json",
-            added_tokens_decoder={"7": {"content": LONG, "special": False}},
-        ),
-        lambda folder: change(folder, "tokenizer_config.json", extra_special_tokens=[LONG]),
-        lambda folder: change(folder, "tokenizer_config.json", eos_token=LONG),
-    ],
-)
-def test_long_tokens_and_replacements_are_refused_whichever_file_holds_them(folder, spoil):
-    spoil(folder)
-    with pytest.raises(UserError, match="times longer") as error:
-        engines.load_tokenizer(str(folder))
-    assert str(error.value).startswith(f"{folder}")
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "tokenizer.json",
-        "chat_template.jinja",
-        "config.json",
-        "tokenizer_config.json",
-        "generation_config.json",
-    ],
-)
-def test_files_larger_than_those_of_any_model_are_refused_before_they_are_read(folder, name):
-    with open(folder / name, "ab") as stream:
-        stream.truncate(500 * 2**20)  # a sparse file
-    for load in (engines.load_tokenizer, engines.load):
-        with pytest.raises(UserError, match=rf"{re.escape(name)}: 500 MiB, expected at most"):
-            load(str(folder))
-
-
 @pytest.mark.parametrize(
     "settings",
     [
-        {"num_hidden_layers": 10**9},
-        {"num_hidden_layers": 1e9},
-        {"text_config": {"num_hidden_layers": 10**9}},
-        {"model_type": "mixtral", "num_local_experts": 10**9},
         {"num_hidden_layers": "one"},
         {"num_attention_heads": 0},
         {"num_attention_heads": 7},
