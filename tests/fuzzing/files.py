@@ -42,6 +42,7 @@ from hardgrpo.data import (
     tasks,
     trajectory_files,
 )
+from hardgrpo.data.question_ids import normalize_spaces
 from hardgrpo.planning import calibration
 from hardgrpo.runtime import files, provenance
 from hardgrpo.sampling.store import Store
@@ -229,18 +230,22 @@ def annotated(name: str):
             output=folder / "A.jsonl",
         )
         data = plain(folder / name)
-        answers = {
-            str(row["id"]): row["answer"]
-            for row in (parse_table(data) if name.endswith("csv") else parse_jsonl(data))
+        rows = parse_table(data) if name.endswith("csv") else parse_jsonl(data)
+        normalize = lambda text: normalize_spaces(spreadsheets.unescape_formulas(str(text or "")))
+        questions = {
+            str(row["id"]): normalize(row["question"])
+            for row in parse_jsonl(plain(folder / "P.jsonl"))
         }
-        expected_answers = {
-            key: str(answer).strip()
-            for key, answer in answers.items()
-            if answer is not None and str(answer).strip()
+        # an answer belongs to the question of its row, or to its id if the row has no question
+        written = {
+            (
+                normalize(row.get("question")) or questions.get(str(row["id"])),
+                str(row["answer"]).strip(),
+            )
+            for row in rows
         }
-        assert {
-            row["id"]: row["answer"] for row in parse_jsonl(plain(folder / "A.jsonl"))
-        } == expected_answers
+        for row in parse_jsonl(plain(folder / "A.jsonl")):
+            assert (questions[row["id"]], row["answer"]) in written
 
     return read
 

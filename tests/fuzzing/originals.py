@@ -286,7 +286,10 @@ def exported(form: str, ending: str) -> Callable:
             else parse_jsonl(plain(path))
         )
         answers = [
-            row["reward_model"]["ground_truth"] if form == "verl" else row["answer"] for row in rows
+            row["reward_model"]["ground_truth"]
+            if form == "verl"
+            else row["solution" if form == "trl" else "answer"]
+            for row in rows
         ]
         assert answers == [value_when_read(str(row["answer"])) for row in chosen]
         assert [row["prompt"][-1]["content"] for row in rows] == [

@@ -32,13 +32,6 @@ PLAIN_OPTIONS = (
     "sample_by", "keep_linebreaks",
 )  # fmt: skip
 PATHS = ("data_files", "data_dir")
-# Limits of a Parquet file's unpacked size: a number of bytes, and a multiple of the packed size.
-# The larger limit applies.
-UNPACKED_BYTES, UNPACKED_TIMES = 2**30, 100
-# Limits of a dataset's number of cells: a number, and a multiple of the data files' bytes. The
-# larger limit applies.
-CELLS, CELLS_PER_BYTE = 10**7, 10
-ROWS_AT_A_TIME = 64
 
 
 def read_rows(folder: Path, name: str | None, split: str) -> list[dict]:
@@ -61,19 +54,13 @@ def read_rows(folder: Path, name: str | None, split: str) -> list[dict]:
         (links_folder / CARD).write_text(
             f"---\n{yaml.safe_dump(check_card(folder))}---\n", encoding="utf-8"
         )
-        paths = data_files(folder)
-        for path in paths:
+        for path in data_files(folder):
             link = links_folder / path.relative_to(folder)
             link.parent.mkdir(parents=True, exist_ok=True)
             link.symlink_to(path.resolve())
         try:
             dataset = datasets.load_dataset(
                 str(links_folder), name=name, split=split, cache_dir=str(Path(temporary) / "cache")
-            )
-            _check_cells(
-                folder,
-                dataset.num_rows * dataset.num_columns,
-                sum(path.stat().st_size for path in paths),
             )
             # Plain Arrow values, because a Parquet file may declare a column of text to be paths of
             # images, which the library would open.
@@ -94,7 +81,7 @@ def read_rows(folder: Path, name: str | None, split: str) -> list[dict]:
 
 def data_files(folder: Path) -> list[Path]:
     """The data files of a folder, without hidden files. Raise a `UserError` for a link that leaves
-    the folder, for an archive, and for a file that is too large when unpacked."""
+    the folder, and for an archive."""
     paths = []
     for place, folders, names in os.walk(folder):
         folders[:] = sorted(entry for entry in folders if not entry.startswith("."))
@@ -122,52 +109,6 @@ def _check_data_file(path: Path) -> None:
     if archive not in (None, "gzip") or (archive == "gzip") != path.name.lower().endswith(".gz"):
         raise UserError(
             f"{path}: its content is {archive or 'not gzip'}, contrary to its name; unpack the file, or correct its name"
-        )
-    if archive:
-        files.read_text(path, errors="replace")  # limits the unpacked size
-    if path.name.lower().endswith(".parquet"):
-        check_unpacked(path)
-
-
-def check_unpacked(path: Path) -> None:
-    """Raise a `UserError` if a Parquet file exceeds the limits of the unpacked size. A small file
-    can be large when unpacked, because the format stores a repeated text only once."""
-    import pyarrow
-    import pyarrow.parquet
-
-    size = path.stat().st_size
-    limit, unpacked_size = max(UNPACKED_BYTES, UNPACKED_TIMES * size), 0
-    try:
-        with pyarrow.parquet.ParquetFile(path) as table:
-            groups = (table.metadata.row_group(number) for number in range(table.num_row_groups))
-            stated_size = sum(group.total_byte_size for group in groups)
-            if stated_size > limit:
-                raise _too_large(path, size, limit)
-            # No value is longer than the stated size, so no batch of `rows` rows exceeds `limit`.
-            rows = max(1, min(ROWS_AT_A_TIME, limit // max(1, stated_size)))
-            for batch in table.iter_batches(rows):
-                unpacked_size += batch.nbytes
-                if unpacked_size > limit:
-                    raise _too_large(path, size, limit)
-    except (pyarrow.ArrowException, OSError, UnicodeDecodeError):
-        pass  # the caller reads the file next and reports the error
-
-
-def _too_large(path: Path, size: int, limit: int) -> UserError:
-    return UserError(
-        f"{path}: its {size:,} bytes are unpacked to more than {limit:,}; if you trust the file, save the columns that the task needs as JSON Lines"
-    )
-
-
-def _check_cells(folder: Path, cells: int, size: int) -> None:
-    """Raise a `UserError` if there are too many cells for the size of the data files, for example
-    because a table has very many columns that are mostly empty.
-
-    Each row becomes a dictionary of all columns, so empty cells take memory.
-    """
-    if cells > max(CELLS, CELLS_PER_BYTE * size):
-        raise UserError(
-            f"{folder}: {cells:,} cells (rows times columns) are too many for data files of {size:,} bytes; keep only the columns that the task needs"
         )
 
 

@@ -12,7 +12,6 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from hardgrpo.data import dataset_folders
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import RowError, UserError, refuse_rows
 
@@ -156,7 +155,6 @@ def _read_parquet(path: str, columns: list[str]) -> list[dict]:
 
     if not Path(path).is_file():
         raise UserError(f"{path}: no such file")
-    dataset_folders.check_unpacked(Path(path))
     try:
         with pyarrow.parquet.ParquetFile(path) as table:
             missing_columns = [

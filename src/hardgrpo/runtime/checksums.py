@@ -69,7 +69,7 @@ def content_checksum(path: Path) -> str:
         return files.sha256(path)
     content = files.read_bytes(path)
     with contextlib.suppress(EOFError, gzip.BadGzipFile, zlib.error):  # a damaged file
-        content = files.decompress(content, path)
+        content = gzip.decompress(content)
     return hashlib.sha256(content).hexdigest()
 
 

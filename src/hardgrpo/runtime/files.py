@@ -111,7 +111,7 @@ def read_text(path: str | Path, errors: str = "strict", encoding: str = "utf-8")
     data = read_bytes(path)
     try:
         if str(path).endswith(".gz"):
-            data = decompress(data, path)
+            data = gzip.decompress(data)
         return data.decode(encoding, errors)
     except (EOFError, zlib.error, OSError) as error:
         raise UserError(
@@ -124,27 +124,6 @@ def read_text(path: str | Path, errors: str = "strict", encoding: str = "utf-8")
             f"{path}: byte {error.start}: not UTF-8 text{' (its byte order mark says UTF-16)' if is_utf16 else ''};"
             f" save the file as UTF-8{' (in Excel: CSV UTF-8)' if is_table else ''}"
         ) from None
-
-
-# Limits of the unpacked size: a number of bytes, and a multiple of the packed size. The larger
-# limit applies.
-UNPACKED_BYTES, UNPACKED_TIMES = 2**25, 100
-
-
-def decompress(data: bytes, path: str | Path) -> bytes:
-    """The content of a gzip file. Raise a `UserError` if the content exceeds both UNPACKED_BYTES
-    and UNPACKED_TIMES times the packed size; the excess is not unpacked."""
-    limit, parts, size = max(UNPACKED_BYTES, UNPACKED_TIMES * len(data)), [], 0
-    with gzip.GzipFile(fileobj=io.BytesIO(data)) as stream:
-        while part := stream.read(2**20):
-            parts.append(part)
-            size += len(part)
-            if size > limit:
-                raise UserError(
-                    f"{path}: its {len(data):,} bytes unpack to more than {limit:,} bytes and more than {UNPACKED_TIMES} times its size, so it is not a text file;"
-                    " unpack it by hand if you trust it"
-                )
-    return b"".join(parts)
 
 
 def read_user_text(path: str | Path) -> str:
