@@ -62,4 +62,4 @@ def __getattr__(name: str):
         raise AttributeError(name)
     import importlib
 
-    return importlib.import_module("hardgrpo.choice.api").choose
+    return importlib.import_module(".choice.api", __name__).choose

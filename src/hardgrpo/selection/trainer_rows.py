@@ -83,12 +83,14 @@ def write_trainer_rows(path: str, rows: list[dict]) -> None:
         ) from None
 
 
+# This module does not import it: runtime/code.py takes lines that begin with `from` for imports.
+_IMPORTS = "from hardgrpo.grading import rewards"
 _HEAD = '''"""Reward function for {trainer}: 1.0 for a right answer, 0.0 otherwise, graded by hardgrpo's grader
 `{grader}`, as the pass rates were. Needs the package hardgrpo, but not torch."""
 
 import functools
 
-from hardgrpo.grading import rewards
+{imports}
 
 score = functools.partial(rewards.score, "{grader}", in_reasoning={in_reasoning})
 
@@ -111,5 +113,5 @@ _REWARDS = {
 def reward_program(trainer: str, grader: str, in_reasoning: bool) -> str:
     """The text of a Python file with the trainer's reward function. `in_reasoning` is as in
     `rewards.score`."""
-    head = _HEAD.format(trainer=trainer, grader=grader, in_reasoning=in_reasoning)
+    head = _HEAD.format(trainer=trainer, grader=grader, in_reasoning=in_reasoning, imports=_IMPORTS)
     return head + _REWARDS[trainer]
