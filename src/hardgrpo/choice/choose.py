@@ -4,7 +4,6 @@ import contextlib
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import numpy as np
 
@@ -14,6 +13,7 @@ from hardgrpo.choice.choice_plan import Plan
 from hardgrpo.choice.measures import Measure, OwnGrader
 from hardgrpo.choice.prompts import Pool, Prompt, value_of
 from hardgrpo.choice.recorded_measures import read_completions, read_pass_rates
+from hardgrpo.choice.rows import stem
 from hardgrpo.grading import graders
 from hardgrpo.grading.rewards import score
 from hardgrpo.runtime.errors import UserError, printable
@@ -98,7 +98,7 @@ class Choice:
                 for name, values in columns.items()
                 if name not in ("id", "answer")
             }
-            source = Path(self.pool.content.path).name.partition(".")[0]
+            source = stem(self.pool.content.path)
             row = trainer_rows.trainer_row(
                 trainer,
                 source,

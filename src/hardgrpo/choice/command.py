@@ -160,8 +160,8 @@ def result_folder(args: argparse.Namespace) -> Path:
     if args.output:
         return Path(args.output).absolute()
     path = Path(args.prompts).absolute()
-    name = path.name.partition(".")[0] or path.name
-    return (path.parent if path.exists() else Path.cwd()) / f"{name}.choice"
+    folder = path.parent if path.exists() else Path.cwd()
+    return folder / f"{rows.stem(path)}.choice"
 
 
 def file_names(plan: Plan, trainer: str | None) -> list[str]:
@@ -172,8 +172,8 @@ def file_names(plan: Plan, trainer: str | None) -> list[str]:
     if options.budget:
         is_number = isinstance(options.budget, int)
         parts += [str(options.budget) if is_number else f"{100 * options.budget:g}percent"]
-    given = {"rule", "budget"} | set(ALIASES.get(options.policy or "", {}))
-    parts += [f"{key}{value}" for key, value in plan.policy.items() if key not in given]  # fmt: skip
+    keys_in_name = {"rule", "budget"} | set(ALIASES.get(options.policy or "", {}))
+    parts += [f"{key}{value}" for key, value in plan.policy.items() if key not in keys_in_name]  # fmt: skip
     parts += [f"seed{options.seed}"] if options.seed else []
     parts += [f"first{options.limit}"] if options.limit else []
     stem = "-".join(parts)

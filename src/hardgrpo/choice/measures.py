@@ -49,8 +49,10 @@ class Measure:
         if name == "agreement":
             return max(shares, default=None)
         if name == "entropy":
-            known = [answers.count(code) / len(answers) for code in set(answers)]
-            return -sum(share * math.log(share) for share in known) + 0.0 if answers else None
+            answer_shares = [answers.count(code) / len(answers) for code in set(answers)]
+            return (
+                -sum(share * math.log(share) for share in answer_shares) + 0.0 if answers else None
+            )
         return {
             "pass_rate": self.pass_rate,
             "answered_share": self.answered / self.samples,

@@ -181,29 +181,29 @@ def _check_ambiguity(content: Rows, names: list[str], question: str) -> None:
     """Raise a `UserError` if another column may hold the prompts: its texts differ, and neither
     contains the other."""
     for name in ("question", "prompt", "problem", "query"):
-        other = next((column for column in names if column.lower() == name), None)
-        if other is None or other == question:
+        candidate = next((column for column in names if column.lower() == name), None)
+        if candidate is None or candidate == question:
             continue
         for row, place in zip(content.rows, content.places):
-            left, right = value_of(row, question), value_of(row, other)
+            left, right = value_of(row, question), value_of(row, candidate)
             texts = isinstance(left, str) and isinstance(right, str) and left and right
             if texts and left not in right and right not in left:
                 raise UserError(
-                    f"{content.path}: {place}: the columns '{question}' and '{other}' hold different texts; name the column of the prompts with --question"
+                    f"{content.path}: {place}: the columns '{question}' and '{candidate}' hold different texts; name the column of the prompts with --question"
                 )
 
 
 def _check_answers(content: Rows, names: list[str], question: str, answer: str | None) -> None:
     """Raise a `UserError` if two columns may hold the final answers, and their texts differ."""
     for name in ANSWERS[:7]:
-        other = next((column for column in names if column.lower() == name.lower()), None)
-        if answer not in ANSWERS[:7] or other in (None, answer, question):
+        candidate = next((column for column in names if column.lower() == name.lower()), None)
+        if answer not in ANSWERS[:7] or candidate in (None, answer, question):
             continue
         for row, place in zip(content.rows, content.places):
-            left, right = (reference_of(value_of(row, column)) for column in (answer, other))
+            left, right = (reference_of(value_of(row, column)) for column in (answer, candidate))
             if left and right and left != right:
                 raise UserError(
-                    f"{content.path}: {place}: the columns '{answer}' ('{left[:30]}') and '{other}' ('{right[:30]}') differ; name the column of the answers with --answer"
+                    f"{content.path}: {place}: the columns '{answer}' ('{left[:30]}') and '{candidate}' ('{right[:30]}') differ; name the column of the answers with --answer"
                 )
 
 

@@ -136,9 +136,9 @@ def match_completions(plan: Plan) -> RecordedCompletions:
         is_column = any(value_of(row, source) is not None for row in content.rows)
         if is_column:
             columns = plan.pool.columns
-            named = recordings.Columns(None, columns.question, columns.answer, source)
+            own_columns = recordings.Columns(None, columns.question, columns.answer, source)
             recording = recordings.from_rows(
-                content.rows, content.places, content.path, named, by_row=True
+                content.rows, content.places, content.path, own_columns, by_row=True
             )
         else:
             recording = recordings.read(source)

@@ -62,6 +62,14 @@ def read(path: str, split: str | None = None, config: str | None = None) -> Rows
     return content
 
 
+def stem(path: str | Path) -> str:
+    """The name of a file without the endings of its form and compression."""
+    name = Path(path).name
+    for ending in (*COMPRESSIONS, *ENDINGS):
+        name = name.removesuffix(ending) or name
+    return name
+
+
 def _read_file(path: Path) -> Rows:
     name = path.name.lower()
     is_compressed = name.endswith(COMPRESSIONS)

@@ -28,9 +28,9 @@ def answer_part(completion: str, in_reasoning: bool = False) -> str | None:
     (`starts_in_reasoning`)."""
     closings = list(CLOSING.finditer(completion))
     if closings:
-        rest = completion[closings[-1].end() :]
+        answer = completion[closings[-1].end() :]
     elif in_reasoning:
         return None
     else:
-        rest = completion
-    return None if OPENING.search(rest) else rest
+        answer = completion
+    return None if OPENING.search(answer) else answer
