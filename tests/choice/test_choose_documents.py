@@ -64,13 +64,14 @@ def test_the_commands_of_the_page_run_in_their_order(hardgrpo, server, folder):
 @pytest.mark.installs
 @pytest.mark.slow
 def test_the_wheel_works_in_an_empty_environment_and_folder(tmp_path):
+    # without PYTHONPATH, through which pip would find the package in this clone already installed
+    variables = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
     build = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation"]
-    subprocess.run([*build, "-w", tmp_path, ROOT], check=True, cwd=tmp_path)
+    subprocess.run([*build, "-w", tmp_path, ROOT], check=True, cwd=tmp_path, env=variables)
     (wheel,) = tmp_path.glob("*.whl")
     venv.create(tmp_path / "env", with_pip=True)
     python = tmp_path / "env/bin/python"
-    variables = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
-    subprocess.run([python, "-m", "pip", "install", "-q", wheel], check=True)
+    subprocess.run([python, "-m", "pip", "install", "-q", wheel], check=True, env=variables)
     (tmp_path / "empty").mkdir()
     (tmp_path / "empty/p.csv").write_text("question,answer\nWhat is x?,\\frac{1}{2}\nAnd y?,2x\n")
     done = subprocess.run(

@@ -138,7 +138,7 @@ def test_a_run_needs_only_the_packages_that_the_image_for_training_pins(world, s
 def test_tables_and_figures_are_made_in_the_image_for_figures_without_torch(
     finished, stand_in, tmp_path
 ):
-    assert {"torch", "transformers", "trl", "datasets"} <= set(
+    assert {"torch", "transformers", "trl"} <= set(
         (stand_in.folder / "figures.hidden").read_text().split()
     )
     paper = finished.folder / "paper/mini"
