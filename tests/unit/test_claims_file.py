@@ -28,8 +28,9 @@ def test_the_claims_are_about_policies_models_and_tasks_that_exist(published_cla
         "DAPO",
         "Sun",
         "here",
-        "this study",
-        "low rate",
+        "mini_half",
+        "small_real",
+        "small_real_low_rate",
     }
     for claim in published_claims:
         policy_names = [
@@ -96,8 +97,8 @@ def test_no_paper_has_two_primary_claims_and_no_two_claims_have_the_same_estimat
     primary = {claim["paper"]: claim for claim in published_claims if claim.get("primary")}
     assert {paper: (claim["id"], claim["replicates"]) for paper, claim in primary.items()} == {
         "HE": ("hard_over_random", 10), "LDS": ("no_new_solving", 10), "here": ("no_labels_over_random", 10),
-        "DAPO": ("dynamic_over_plain", 10), "this study": ("finishing_in_small_real", 3),
-        "low rate": ("finishing_at_low_rate", 3),
+        "DAPO": ("dynamic_over_plain", 10), "mini_half": ("half_over_random", 48), "small_real": ("finishing_in_small_real", 3),
+        "small_real_low_rate": ("finishing_at_low_rate", 3),
     }  # fmt: skip
     estimates = set()
     for claim in published_claims:

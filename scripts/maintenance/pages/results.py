@@ -50,7 +50,7 @@ PAPERS_OF = {
     REFERENCE: ("HE", "LDS"),
     LABELS: ("here",),
     ONLINE: ("DAPO",),
-    REAL: ("this study",),
+    REAL: ("small_real",),
 }
 KINDS = ("finishing", "sharpening", "new_solving")
 # {verdict on a claim: answer to the question that the claim asks}; other verdicts stay

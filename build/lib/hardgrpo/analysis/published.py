@@ -1,0 +1,296 @@
+"""Compare published numbers of the papers with the same quantities of a study. Shares and gains are
+fractions, not percentages."""
+
+import math
+from pathlib import Path
+
+from hardgrpo.analysis.formats import is_known
+from hardgrpo.runtime import files
+from hardgrpo.runtime.errors import UserError
+
+COLUMNS = [
+    "paper",
+    "place",
+    "model",
+    "task",
+    "eval_task",
+    "policy",
+    "step",
+    "quantity",
+    "value",
+    "unit",
+    "note",
+]
+# tables that hold decisions, settings and sentences instead of numbers
+NO_NUMBERS = ("readings.csv", "deviations.csv", "inventory.csv")
+# Quantities that a study measures in every cell with runs. Whether a study has other quantities
+# depends on the results of its runs.
+MEASURED_IN_EVERY_CELL = ("gain", "accuracy", "answered", "accuracy_answered")
+# optional columns of a published count: number of right answers, number of all answers
+COUNTS = {"right": int, "of": int}
+# {unit: the value that a share of 1 has in this unit}; numbers in other units are not compared
+SCALE = {"points": 100, "percent": 100, "share": 1}
+
+
+def read(folder: str | Path) -> list[dict]:
+    """Rows of every table of numbers in the folder: the columns as text, and `number`, the printed
+    value as a number."""
+    rows = []
+    for path in sorted(Path(folder).glob("*.csv")):
+        if path.name in NO_NUMBERS:
+            continue
+        table = files.read_rows(path, dict.fromkeys(COLUMNS, str), COUNTS)
+        for line, row in enumerate(table, start=2):
+            row |= {key: row[key] or "" for key in COLUMNS}
+            rows.append(row | {"number": _number(row["value"], f"{path}: row {line}")})
+    if not rows:
+        raise UserError(
+            f"{folder}: no published numbers; get them back with: git checkout {folder}"
+        )
+    return rows
+
+
+def _number(text: str, place: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise UserError(
+            f"{place}: column 'value' is '{text}', expected a number; write the number as the paper prints it"
+        ) from None
+
+
+def read_readings(folder: str | Path) -> set[tuple[str, str]]:
+    """{(published task, corresponding task of this project)}."""
+    rows = files.read_rows(
+        Path(folder) / "readings.csv", dict.fromkeys(("published", "here", "why"), str)
+    )
+    return {(row["published"], row["here"]) for row in rows}
+
+
+def compare(
+    tables: dict[str, list[dict]], published: list[dict], readings: set[tuple[str, str]]
+) -> list[dict]:
+    """A row for each published number and each number of the study that measures the same quantity.
+
+    `inside` is 1 if the published number lies within the interval of the study's number, else 0,
+    and empty without an interval. `published_low` and `published_high` are the exact 95 % interval
+    of a published count (Clopper and Pearson 1934), for new problems. `same_when_rounded` is 1 if
+    the study's number, rounded to the printed digits, equals the published number.
+    """
+    measurements = study_numbers(tables)
+    comparable = [row for row in published if row["unit"] in SCALE]
+    rows = [
+        _comparison(row, measurement)
+        for row in comparable
+        if row["policy"]
+        for measurement in measurements
+        if _matches(row, measurement, readings)
+    ]
+    # numbers over all cells are compared only if the gain of at least one cell is compared
+    if any(row["quantity"] == "gain" for row in rows):
+        rows += [
+            _comparison(row, measurement)
+            for row in comparable
+            if not row["policy"] and row["quantity"] in ("r_squared", "largest_gain")
+            for measurement in measurements
+            if measurement["quantity"] == row["quantity"]
+        ]
+    return rows
+
+
+def overlap(cells: set[tuple], folder: str | Path) -> bool:
+    """Whether `compare` returns at least one row for these cells (model, task, eval_task, policy),
+    whatever the results of the cells' runs."""
+    readings = read_readings(folder)
+    rows = [
+        row
+        for row in read(folder)
+        if row["unit"] in SCALE and row["policy"] and row["quantity"] in MEASURED_IN_EVERY_CELL
+    ]
+    keys = ("model", "task", "eval_task", "policy")
+    return any(
+        _matches(row, dict(zip(keys, cell), quantity=row["quantity"]), readings)
+        for row in rows
+        for cell in cells
+    )
+
+
+def _matches(row: dict, measurement: dict, readings: set[tuple[str, str]]) -> bool:
+    # A published number without a model matches each model, but not an average over models.
+    has_any_model = row["model"] == "" and measurement["model"] != "average"
+    return (
+        all(row[key] == measurement[key] for key in ("quantity", "policy"))
+        and (has_any_model or row["model"] == measurement["model"])
+        and (row["task"] == row["eval_task"]) == (measurement["task"] == measurement["eval_task"])
+        and all((row[key], measurement[key]) in readings for key in ("task", "eval_task"))
+    )
+
+
+def _comparison(row: dict, measurement: dict) -> dict:
+    scale, low, high = SCALE[row["unit"]], measurement["low"], measurement["high"]
+    value = row["number"] / scale
+    step = 10.0 ** -len(row["value"].partition(".")[2])  # one unit of the last printed digit
+    return {
+        "paper": row["paper"],
+        "place": row["place"],
+        **{key: measurement[key] for key in ("model", "task", "eval_task", "policy", "quantity")},
+        "published": value,
+        **_exact(row),
+        "here": measurement["here"],
+        "low": low,
+        "high": high,
+        "inside": low <= value <= high if is_known(low, high) else None,
+        "same_when_rounded": abs(measurement["here"] * scale - row["number"]) <= step / 2 + 1e-9,
+        "seeds": measurement["seeds"],
+    }
+
+
+def averages(accuracies: list[dict]) -> list[dict]:
+    """Means over models: the accuracy of each policy, and the relative lead of `base_wrong` over
+    `base_right_matched` (as many prompts, all solved by the base model). Only policies that every
+    model has on the task and test are averaged. There are too few models for intervals."""
+    rows, cells = [], {}
+    for row in accuracies:
+        cells.setdefault((row["task"], row["eval_task"]), {}).setdefault(row["policy"], {})[
+            row["model"]
+        ] = row["here"]
+    for (task, test), accuracy_by_policy in cells.items():
+        models = set().union(*accuracy_by_policy.values())
+        complete = {
+            policy: by_model
+            for policy, by_model in accuracy_by_policy.items()
+            if len(models) > 1 and set(by_model) == models
+        }
+        columns = {
+            "model": "average",
+            "task": task,
+            "eval_task": test,
+            "low": None,
+            "high": None,
+            "seeds": None,
+        }
+        for policy, by_model in complete.items():
+            mean = sum(by_model.values()) / len(models)
+            rows.append(columns | {"policy": policy, "quantity": "accuracy", "here": mean})
+        wrong, right = complete.get("base_wrong"), complete.get("base_right_matched")
+        if wrong and right and all(right.values()):
+            lead = sum(wrong[model] / right[model] - 1 for model in models) / len(models)
+            quantity = "relative_to_base_right_matched"
+            rows.append(columns | {"policy": "base_wrong", "quantity": quantity, "here": lead})
+    return rows
+
+
+def _exact(row: dict) -> dict:
+    # imported late: statsmodels loads slowly, and every dry-run imports this module
+    from statsmodels.stats.proportion import proportion_confint
+
+    low = high = None
+    if row["right"] is not None:
+        low, high = proportion_confint(row["right"], row["of"], method="beta")
+    return {"published_low": low, "published_high": high}
+
+
+def study_numbers(tables: dict[str, list[dict]]) -> list[dict]:
+    """The study's numbers for all published quantities, with the columns model, task, eval_task,
+    policy (the label of the arm), quantity, here (the study's number), low, high, seeds."""
+    rows = []
+
+    def add(
+        quantity: str, row: dict, value: float, prefix: str | None = None, policy: str | None = None
+    ) -> None:
+        low, high = (row.get(f"{prefix}_{end}") if prefix else None for end in ("low", "high"))
+        measurement = {
+            "model": row["model"],
+            "task": row["task"],
+            "eval_task": row.get("eval_task", row["task"]),
+            "policy": policy or row["arm"],
+            "quantity": quantity,
+            "here": value,
+            "low": low,
+            "high": high,
+            "seeds": row["seeds"],
+        }
+        # The rows of all arms repeat the numbers of the base model. List these numbers once.
+        if is_known(value) and not (
+            policy == "base" and any(_key(measurement) == _key(earlier) for earlier in rows)
+        ):
+            rows.append(measurement)
+
+    for row in tables["gains"]:
+        if row["decoding"] == "sampled":
+            add("gain", row, row["gain"], "gain")
+    for row in tables["learnable"]:
+        add("learnable", row, row["learnable"], "learnable")
+    for row in tables["pass_at_k"]:
+        add(f"pass_at_{row['k']:.0f}", row, row["pass"], "pass")
+        add(f"pass_at_{row['k']:.0f}", row, row["base"], policy="base")
+    sampled = [row for row in tables["accuracy"] if row["decoding"] == "sampled"]
+    last_rows = {_arm(row): row for row in sorted(sampled, key=lambda row: row["step"])}
+    for row in [row for row in sampled if row["step"] == 0] + list(last_rows.values()):
+        policy = None if row["step"] else "base"
+        add("accuracy", row, row["accuracy"], "accuracy", policy)
+        add("answered", row, row["answered_mean"], policy=policy)
+    for row in tables["parts"]:
+        if row.get("step") not in (None, last_rows.get(_arm(row), row).get("step")):
+            continue  # an earlier checkpoint
+        add("accuracy_answered", row, row["base_accuracy_answered"], policy="base")
+        add("accuracy_answered", row, row["accuracy_answered"])
+        add("finishing", row, row["finishing"], "finishing")
+        add("correctness", row, row["correctness"], "correctness")
+        if row["gain"]:
+            add("finishing_share", row, row["finishing"] / row["gain"])
+    for row in tables["catches_up"]:
+        add("steps_share", row, row["step"] / row["steps"])
+    for minuend, subtrahend in transfers(tables["gains"]):
+        estimate, low, high = unpaired(minuend, subtrahend, "gain")
+        add(
+            "transfer_difference",
+            minuend | {"transfer_low": low, "transfer_high": high},
+            estimate,
+            "transfer",
+        )
+    rows += averages([row for row in rows if row["quantity"] == "accuracy"])
+    all_cells = {"model": "", "task": "all", "eval_task": "all", "arm": "", "seeds": None}
+    for row in tables["fit"]:
+        if row["task"] == "all" and row.get("predictor", "learnable") == "learnable":
+            add("r_squared", all_cells | row, row["r_squared"], "r_squared")
+    largest = max(
+        (row for row in rows if row["quantity"] == "gain" and row["task"] == row["eval_task"]),
+        key=lambda row: row["here"],
+        default=None,
+    )
+    return rows + ([largest | {"quantity": "largest_gain"}] if largest else [])
+
+
+def _key(measurement: dict) -> tuple:
+    names = ("model", "task", "eval_task", "policy", "quantity")
+    return tuple(measurement[name] for name in names)
+
+
+def _arm(row: dict) -> tuple:
+    return tuple(row[key] for key in ("model", "task", "eval_task", "arm"))
+
+
+def transfers(gains: list[dict]) -> list[tuple[dict, dict]]:
+    """Pairs of gains of the same model and arm on the same test, after training on two different
+    tasks. The test belongs to neither of the two tasks."""
+    rows = [candidate for candidate in gains if candidate["decoding"] == "sampled"]
+    return [
+        (row, minus_row)
+        for row in rows
+        for minus_row in rows
+        if row["task"] != minus_row["task"]
+        and row["eval_task"] not in (row["task"], minus_row["task"])
+        if all(row[key] == minus_row[key] for key in ("model", "eval_task", "arm"))
+    ]
+
+
+def unpaired(minuend: dict, subtrahend: dict, name: str) -> tuple[float, float, float]:
+    """(unpaired difference of the estimates of two rows, low, high). The squared half-width is the
+    sum of the squared half-widths of the rows.
+
+    The interval is conservative if both rows have the same problems or the same base model.
+    """
+    halves = [(row[f"{name}_high"] - row[f"{name}_low"]) / 2 for row in (minuend, subtrahend)]
+    estimate, half = minuend[name] - subtrahend[name], math.hypot(*halves)
+    return estimate, estimate - half, estimate + half

@@ -1,0 +1,279 @@
+"""Summary table of recorded runs. A row is a difference: the value of a checkpoint, or the mean
+over the last checkpoints, minus the value of the base model or of another run.
+
+A recorded run has one seed. Intervals are for new questions and this one run
+(`statistics.half_width` with one seed). The accuracy of a single checkpoint is noisy: among the
+last five checkpoints of HE's runs on task `shuffled_objects_seven`, successive accuracies differ by
+up to four points.
+"""
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from hardgrpo.analysis import statistics
+from hardgrpo.analysis.accuracies import pass_rates
+from hardgrpo.analysis.cells import Cell, estimate_columns, families, mean_columns
+from hardgrpo.data import evaluations, recorded_accuracies
+
+LAST_CHECKPOINTS = 5  # number of last checkpoints over which a mean is computed
+HARD_PASS_RATE = 0.3  # highest pass rate of a hard question, as in HE's released code
+# Hard questions are identified only if the base model has at least this many samples per question.
+FEWEST_SAMPLES = 5
+# {largest pass rate of the base model, in per cent (column `at_most_percent` of published.csv):
+# name of the set of questions}
+PUBLISHED_QUESTIONS = {100: "all", 30: "hard"}
+
+
+def recorded_runs(cells: list[Cell], published_runs: list[tuple[str, str, str, str]]) -> list[dict]:
+    """A row for each difference `value` - `minus_value`.
+
+    policy     the run
+    minus      the run that is subtracted, or `base`
+    grading    task: by the task's grader; lenient: by the lenient grade, only for the last
+               checkpoints and only if the two grades differ; published: accuracies that the authors
+               published without completions
+    questions  all: all test questions; hard: the questions on which the base model's pass rate is
+               at most HARD_PASS_RATE
+    measure    accuracy; pass@k, where k is the smallest number of samples per question in the
+               compared checkpoints and the base model; answered; finishing and
+               correctness, into which the difference in accuracy splits exactly
+               (`statistics.decompose`)
+    at         the number of updates, or last_5: the mean over the last five checkpoints that both
+               runs have, or over all if there are fewer than five (`checkpoints`: the number of
+               averaged checkpoints)
+
+    `published_runs` are (model, task, policy, file) of published accuracies. Without outcomes of
+    single questions, no interval can be paired by question: see `_widest_interval`. Two published
+    runs are compared only by measures of which their files state the same value of the base model.
+    """
+    rows = []
+    for family in families([cell for cell in cells if cell.recipe == "recorded"]):
+        for cell in family:
+            rows += _pair_rows(cell, None)
+        for cell, minus_cell in itertools.combinations(
+            sorted(family, key=lambda cell: _order(cell.policy)), 2
+        ):
+            rows += _pair_rows(cell, minus_cell)
+    sizes = {(cell.model, cell.task): len(cell.base_rates()[0]) for cell in cells}
+    return rows + list(_published(published_runs, sizes))
+
+
+def _order(policy: str) -> tuple[bool, bool]:
+    """Sort key: subsets chosen by difficulty, random subsets, all prompts. A run is subtracted from
+    the runs before it."""
+    return policy == "all", policy.startswith("random")
+
+
+def _checkpoint_sets(steps: list[int]) -> list[tuple[str, list[int]]]:
+    """[(name, steps)]: each checkpoint alone, then the last checkpoints together if the run has
+    more than one."""
+    return [(str(step), [step]) for step in steps] + (
+        [(f"last_{LAST_CHECKPOINTS}", steps[-LAST_CHECKPOINTS:])] if len(steps) > 1 else []
+    )
+
+
+def _questions(cell: Cell) -> dict[str, np.ndarray]:
+    """{name of a set: array of the shape (questions,), true for the questions of the set}."""
+    rates = cell.base_rates()[0]
+    hard = {"hard": rates <= HARD_PASS_RATE + 1e-9} if cell.samples(0) >= FEWEST_SAMPLES else {}
+    return {"all": np.ones(len(rates), bool)} | {
+        name: mask for name, mask in hard.items() if mask.sum() > 1
+    }
+
+
+# --- runs with completions ---
+
+
+def _pair_rows(cell: Cell, minus_cell: Cell | None) -> Iterator[dict]:
+    """Rows of a run minus another run, or minus its base model (None)."""
+    steps = sorted(set(cell.steps()) & set(minus_cell.steps())) if minus_cell else cell.steps()
+    checkpoint_sets = _checkpoint_sets(steps)
+    row_kinds = [(at, steps_of_row, "task") for at, steps_of_row in checkpoint_sets]
+    sides = [cell, minus_cell] if minus_cell else [cell]
+    last_steps = [(side, step) for side in sides for step in steps[-LAST_CHECKPOINTS:]]
+    if not all(
+        np.array_equal(_rates(side, step, "correct"), _rates(side, step, "lenient"))
+        for side, step in [*last_steps, (cell, 0)]
+    ):
+        last_checkpoints = checkpoint_sets[len(steps) :]
+        row_kinds += [(at, steps_of_row, "lenient") for at, steps_of_row in last_checkpoints]
+    for at, steps_of_row, grading in row_kinds:
+        column = "lenient" if grading == "lenient" else "correct"
+        k = min(side.samples(step) for side in sides for step in [0, *steps_of_row])
+        run_means = _means(cell.runs[0], steps_of_row, column, k)
+        minus_means = (
+            _means(minus_cell.runs[0], steps_of_row, column, k)
+            if minus_cell
+            else _means(cell.bases[0], [0], column, k)
+        )
+        for questions, mask in _questions(cell).items():
+            values, minus_values = (
+                {measure: rates[mask] for measure, rates in by_measure.items()}
+                for by_measure in (run_means, minus_means)
+            )
+            for measure, differences in _differences(values, minus_values).items():
+                yield {
+                    "model": cell.model,
+                    "task": cell.task,
+                    "policy": cell.policy,
+                    "minus": minus_cell.policy if minus_cell else "base",
+                    "grading": grading,
+                    "questions": questions,
+                    "measure": measure,
+                    "at": at,
+                    "checkpoints": len(steps_of_row),
+                    "value": _mean(values.get(measure)),
+                    "minus_value": _mean(minus_values.get(measure)),
+                    **mean_columns("difference", differences[None]),
+                    "problems": len(differences),
+                    "seeds": 1,
+                }
+
+
+def _rates(cell: Cell, step: int, column: str) -> np.ndarray:
+    """(seeds, questions) mean of a column over samples; step 0 is the base model."""
+    return cell.rates(step, column) if step else cell.base_rates(column)
+
+
+def _means(frame: pd.DataFrame, steps: list[int], column: str, k: int) -> dict[str, np.ndarray]:
+    """{measure: (questions,) mean over checkpoints}; pass@k only for k above 1."""
+    mean = lambda rates: np.mean([rates(step) for step in steps], axis=0)
+    rates = {
+        "accuracy": mean(lambda step: evaluations.by_problem(frame, step, column).to_numpy()),
+        "answered": mean(lambda step: evaluations.by_problem(frame, step, "answered").to_numpy()),
+    }
+    return rates | (
+        {f"pass@{k}": mean(lambda step: pass_rates(frame, step, k, column))} if k > 1 else {}
+    )
+
+
+def _differences(
+    values: dict[str, np.ndarray], minus_values: dict[str, np.ndarray]
+) -> dict[str, np.ndarray]:
+    """{measure: (questions,) differences} for the measures that both arguments have, and for
+    the two parts of the difference in accuracy."""
+    rates = [
+        side[name][None] for side in (minus_values, values) for name in ("answered", "accuracy")
+    ]
+    finishing, correctness = statistics.decompose_by_problem(*rates)
+    differences = {
+        name: values[name] - minus_values[name] for name in values if name in minus_values
+    }
+    return differences | {"finishing": finishing[0], "correctness": correctness[0]}
+
+
+def _mean(values: np.ndarray | None) -> float | None:
+    return None if values is None else values.mean()
+
+
+# --- published accuracies ---
+
+
+def _published(
+    published_runs: list[tuple[str, str, str, str]], sizes: dict[tuple[str, str], int]
+) -> Iterator[dict]:
+    """Rows of each published run minus the published base model, and of each pair of published
+    runs. `sizes` are the numbers of test questions by model and task."""
+    groups: dict[tuple[str, str], dict[str, dict]] = {}
+    for model, task, policy, path in published_runs:
+        groups.setdefault((model, task), {})[policy] = _by_measure(recorded_accuracies.read(path))
+    for (model, task), runs in groups.items():
+        for policy, curves in runs.items():
+            for (questions, measure), curve in curves.items():
+                # Runs are not compared with the base model by pass@k: the authors computed the base
+                # model's pass@k from ten completions, and each run's pass@k from three.
+                if curve.base is not None and measure == "accuracy":
+                    keys = _published_keys(model, task, policy, "base", questions, measure)
+                    base_values = dict.fromkeys(curve.values, curve.base)
+                    yield from _published_rows(keys, curve, base_values, sizes)
+        for policy, minus in itertools.combinations(sorted(runs, key=_order), 2):
+            for (questions, measure), curve in runs[policy].items():
+                minus_curve = runs[minus].get((questions, measure))
+                if (
+                    minus_curve
+                    and None not in (curve.base, minus_curve.base)
+                    and abs(curve.base - minus_curve.base) < 1e-9
+                ):
+                    keys = _published_keys(model, task, policy, minus, questions, measure)
+                    yield from _published_rows(keys, curve, minus_curve.values, sizes)
+
+
+def _published_keys(
+    model: str, task: str, policy: str, minus: str, questions: str, measure: str
+) -> dict:
+    return {
+        "model": model,
+        "task": task,
+        "policy": policy,
+        "minus": minus,
+        "grading": "published",
+        "questions": questions,
+        "measure": measure,
+    }
+
+
+@dataclass
+class _Curve:
+    """A published measure: the value of the base model and the number of questions (each None if
+    unknown), and {step: value}."""
+
+    base: float | None
+    problems: int | None
+    values: dict[int, float] = field(default_factory=dict)
+
+
+def _by_measure(rows: list[dict]) -> dict[tuple[str, str], _Curve]:
+    """{(questions, measure): curve}, for the sets of questions in PUBLISHED_QUESTIONS."""
+    curves: dict[tuple[str, str], _Curve] = {}
+    for row in rows:
+        if questions := PUBLISHED_QUESTIONS.get(row["at_most_percent"]):
+            curve = curves.setdefault(
+                (questions, row["measure"]), _Curve(row["base"], row["problems"])
+            )
+            curve.values[row["step"]] = row["value"]
+    return curves
+
+
+def _published_rows(
+    keys: dict, curve: _Curve, minus_values: dict[int, float], sizes: dict[tuple[str, str], int]
+) -> Iterator[dict]:
+    """Rows of a published measure minus `minus_values` ({step: value})."""
+    steps = sorted(curve.values.keys() & minus_values.keys())
+    problems = curve.problems or (
+        sizes.get((keys["model"], keys["task"])) if keys["questions"] == "all" else None
+    )
+    for at, steps_of_row in _checkpoint_sets(steps):
+        value, minus_value = (
+            float(np.mean([values[step] for step in steps_of_row]))
+            for values in (curve.values, minus_values)
+        )
+        yield {
+            **keys,
+            "at": at,
+            "checkpoints": len(steps_of_row),
+            "value": value,
+            "minus_value": minus_value,
+            **estimate_columns("difference", _widest_interval(value, minus_value, problems)),
+            "problems": problems,
+            "seeds": 1,
+        }
+
+
+def _widest_interval(value: float, minus_value: float, problems: int | None) -> statistics.Estimate:
+    """The difference of two means over the same questions, with the widest 95 % interval that is
+    compatible with the two means.
+
+    Outcomes lie between 0 and 1, so their variance is at most p (1 - p), where p is the mean. The
+    outcomes of two runs on a question are assumed not to be negatively correlated.
+    """
+    if not problems or problems < 2:
+        return statistics.Estimate.around(value - minus_value, np.nan)
+    variance = sum(share * (1 - share) for share in (value, minus_value)) / (problems - 1)
+    return statistics.Estimate.around(
+        value - minus_value, stats.t.ppf(0.975, problems - 1) * np.sqrt(variance)
+    )

@@ -1,0 +1,284 @@
+"""Choose prompts of a pool to annotate or to train on: ask, measure, choose."""
+
+import contextlib
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from hardgrpo.choice import measures, mixed, sampling
+from hardgrpo.choice.choice_options import Options
+from hardgrpo.choice.choice_plan import Plan
+from hardgrpo.choice.measures import Measure, OwnGrader
+from hardgrpo.choice.prompts import Pool, Prompt, value_of
+from hardgrpo.choice.recorded_measures import read_completions, read_pass_rates
+from hardgrpo.choice.rows import stem
+from hardgrpo.grading import graders
+from hardgrpo.grading.rewards import score
+from hardgrpo.runtime.errors import UserError, printable
+from hardgrpo.runtime.interruption import say
+from hardgrpo.sampling.requests import Completion
+from hardgrpo.selection import policies, trainer_rows
+
+FEWEST_SAMPLES = 4  # with fewer samples per prompt, many pass rates are equal, and ties decide
+FEWEST_PROMPTS = 10  # with fewer measured prompts, no share of mixed groups is estimated
+UNLABELLED_GRADER = "number_lenient"  # finds and compares answers without a reference
+COMPARED = ("nearest_half", "middle", "hard_solvable", "hard", "easy")  # and a random choice
+
+
+@dataclass
+class Choice:
+    """What was chosen, and why. `chosen` and `measures` have prompt ids; `reasons` has a text for
+    each prompt of the pool. `expected` maps each rule to the expected share of mixed groups."""
+
+    options: Options
+    pool: Pool
+    policy: dict
+    grader: str | OwnGrader
+    labelled: bool
+    chosen: list[str]
+    measures: dict[str, Measure]
+    reasons: dict[str, str]
+    samples: int | None
+    expected: dict[str, float] = field(default_factory=dict)
+    facts: dict = field(default_factory=dict)
+    completions: dict[str, list[Completion]] = field(default_factory=dict)
+    in_reasoning: bool = False  # whether the model's chat template opens the reasoning
+
+    @property
+    def policy_name(self) -> str:
+        return self.options.policy or self.policy["rule"]
+
+    @property
+    def is_by_pass_rate(self) -> bool:
+        """Whether the policy chooses by pass rates."""
+        by_measure = policies.RULES[self.policy["rule"]].needs_measure
+        return by_measure and self.policy.get("by", "pass_rate") == "pass_rate"
+
+    @property
+    def own_share(self) -> float | None:
+        """The expected share of mixed groups among the chosen prompts; None if unknown."""
+        is_known = self.is_by_pass_rate or self.policy["rule"] == "random"
+        return self.expected.get(self.policy["rule"]) if is_known else None
+
+    @property
+    def prompts(self) -> list[Prompt]:
+        """The chosen prompts, in the order of the choice."""
+        by_id = {prompt.id: prompt for prompt in self.pool.prompts}
+        return [by_id[prompt_id] for prompt_id in self.chosen]
+
+    @property
+    def rows(self) -> list[dict]:
+        """The chosen rows, with the pass rate and the reason as further columns."""
+        rows, columns = self.pool.content.rows, self.columns()
+        return [
+            rows[prompt.index] | {name: values[i] for name, values in columns.items()}
+            for i, prompt in enumerate(self.prompts)
+        ]
+
+    def reward(self, completions: list, solution: list, **columns) -> list[float]:
+        """A reward function for TRL that grades as the pass rates were graded: 1.0 for a right
+        answer, else 0.0."""
+        if isinstance(self.grader, OwnGrader):
+            return self.grader.function(completions=completions, solution=solution, **columns)
+        texts = (text if isinstance(text, str) else text[-1]["content"] for text in completions)
+        return [
+            score(self.grader, text, answer, self.in_reasoning)
+            for text, answer in zip(texts, solution)
+        ]
+
+    def trainer_rows(self, trainer: str) -> list[dict]:
+        """The chosen prompts as the rows of a trainer (`trainer_rows.FILES`)."""
+        rows, columns = [], self.columns()
+        for index, prompt in enumerate(self.prompts):
+            problem = {"id": prompt.id, "question": prompt.question, "answer": prompt.answer}
+            measured = {
+                name: values[index]
+                for name, values in columns.items()
+                if name not in ("id", "answer")
+            }
+            source = stem(self.pool.content.path)
+            row = trainer_rows.trainer_row(
+                trainer,
+                source,
+                index,
+                problem,
+                list(prompt.messages),
+                measured,
+                self.pool.content.rows[prompt.index],
+            )
+            rows.append(row)
+        return rows
+
+    def columns(self) -> dict[str, list]:
+        """The columns that the chosen rows get: the id, an empty answer to fill in, the pass rate
+        and the reason. Columns of the file are kept."""
+        names = {name for row in self.pool.content.rows for name in row}
+        prefix = lambda name: name if name not in names else f"hardgrpo_{name}"
+        columns: dict[str, list] = {}
+        if "id" not in names:
+            columns["id"] = list(self.chosen)
+        if not self.labelled and self.pool.columns.answer is None:
+            columns["answer"] = [""] * len(self.chosen)
+        rates = [
+            self.measures[key].pass_rate if key in self.measures else None for key in self.chosen
+        ]
+        if any(rate is not None for rate in rates):
+            columns[prefix("pass_rate")] = rates
+        columns[prefix("chosen_because")] = [self.reasons[key] for key in self.chosen]
+        return columns
+
+
+def run(plan: Plan) -> Choice:
+    """Get the completions or pass rates that the plan needs, measure and choose."""
+    options, facts = plan.options, {}
+    results: dict[str, Measure] = {}
+    completions: dict[str, list[Completion]] = {}
+    grader = plan.grader or UNLABELLED_GRADER
+    rows = plan.pool.content.rows
+    if options.pass_rate is not None:
+        results = read_pass_rates(plan)
+    elif options.completions is not None:
+        results, completions, grader = read_completions(plan, grader)
+    elif options.url and plan.needs_measure:
+        check = lambda test: check_test(plan, test, grader)
+        completions, facts = sampling.sample(plan.pool.prompts, plan.sampling, plan.address, check)
+    if completions and not results:
+        results = measures.measure(plan.pool.prompts, completions, grader, rows)
+    sizes = [result.samples for result in results.values() if result.samples]
+    samples = min(sizes) if sizes else None
+    chosen, reasons = select(plan, results)
+    choice = Choice(
+        options,
+        plan.pool,
+        plan.policy,
+        grader,
+        plan.labelled,
+        chosen,
+        results,
+        reasons,
+        samples,
+        facts=facts,
+        completions=completions,
+        in_reasoning=measures.is_in_reasoning(completions),
+    )
+    useless = sum(results[key].pass_rate in (0, 1) for key in chosen if key in results)
+    if useless and choice.is_by_pass_rate and plan.policy["rule"] in ("nearest_half", "middle"):
+        plan.pool.notes.append(
+            f"{useless} of the chosen prompts are never or always solved: the budget exceeds the prompts with mixed results; lower it, or take --policy band"
+        )
+    if results and plan.labelled:
+        choice.expected = compare_rules(choice, results, len(chosen))
+    if isinstance(grader, OwnGrader) and grader.timeouts:
+        plan.pool.notes.append(
+            f"{grader.name}: {grader.timeouts} calls exceeded {measures.GRADER_SECONDS:.0f} s; their completions count as wrong"
+        )
+    return choice
+
+
+def check_test(plan: Plan, test: dict[str, list[Completion]], grader: str | OwnGrader) -> None:
+    """Raise a `UserError` if no completion of the test request is finished, or none has an answer
+    that the grader reads. Otherwise report the shares."""
+    prompts = [prompt for prompt in plan.pool.prompts if prompt.id in test]
+    results = measures.measure(prompts, test, grader, plan.pool.content.rows, with_codes=False)
+    total = sum(result.samples for result in results.values())
+    unfinished = sum(result.unfinished for result in results.values())
+    answered = sum(result.answered for result in results.values())
+    say(
+        f"test      {len(prompts)} prompts: {total} completions, {unfinished} unfinished, {answered} with an answer that the grader reads"
+    )
+    example = next((c.text for group in test.values() for c in group if c.text), "")
+    if unfinished == total:
+        raise UserError(
+            f"all {total} completions of the test request are cut off or end in their reasoning before they state an answer (--completion-tokens is {plan.options.completion_tokens}); raise --completion-tokens, and the context of the server if it cuts them off earlier. The other prompts were not sent"
+        )
+    if not answered:
+        form = graders.GRADERS[grader].form % "ANSWER" if isinstance(grader, str) else "text"
+        raise UserError(
+            f"no completion of the test request states an answer in the form that grader {getattr(grader, 'name', grader)} reads ({form}); {unfinished} of {total} are unfinished. One ends with '{printable(example)[-120:]}'. Ask for the form with --prompt, name another --grader, or raise --completion-tokens"
+        )
+
+
+def select(plan: Plan, results: dict[str, Measure]) -> tuple[list[str], dict[str, str]]:
+    """(ids of the chosen prompts, {id: why it was chosen or not})."""
+    options, name = plan.options, plan.measure_name
+    ids = [prompt.id for prompt in plan.pool.prompts]
+    values: dict[str, float | None] = dict.fromkeys(ids, 0.0)
+    if plan.needs_measure:
+        values = {key: results[key].value(name) if key in results else None for key in ids}
+        unmeasured = [key for key in ids if values[key] is None]
+        if len(unmeasured) == len(ids):
+            if name == "mean_tokens":
+                raise UserError(
+                    "the completions state no numbers of tokens; choose by another measure"
+                )
+            raise UserError(
+                f"no completion has an answer that the grader reads, so {name.replace('_', ' ')} is unknown for every prompt; ask for the form of the answer with --prompt, name another --grader, or raise --completion-tokens"
+            )
+        if unmeasured:
+            plan.pool.notes.append(
+                f"{len(unmeasured)} of {len(ids)} prompts have no {name.replace('_', ' ')}, and are not chosen"
+            )
+    tiers = None
+    if options.tier:
+        cells = {
+            p.id: value_of(plan.pool.content.rows[p.index], options.tier) for p in plan.pool.prompts
+        }
+        tiers = {
+            key: float(cell) if re.fullmatch(r"\d+(\.\d+)?", str(cell), re.ASCII) else None
+            for key, cell in cells.items()
+        }
+    entry = {key: value for key, value in plan.policy.items() if key != "by"}
+    subset = policies.select(values, seed=options.seed, tiers=tiers, **entry)
+    chosen = set(subset.ids)
+    reasons = {}
+    for key in ids:
+        measured = (
+            f"{name.replace('_', ' ')} {values[key]:.3g}"
+            if plan.needs_measure and values[key] is not None
+            else ""
+        )
+        rule = ": ".join(filter(None, [options.policy or plan.policy["rule"], measured]))
+        reasons[key] = (
+            rule
+            if key in chosen
+            else f"not chosen by {rule}"
+            if values[key] is not None
+            else "not measured"
+        )
+    if 2 * subset.tied_chosen > len(subset.ids) and plan.needs_measure:
+        plan.pool.notes.append(
+            f"{subset.tied_chosen} of the chosen prompts were drawn among {subset.tied} with equal {name.replace('_', ' ')}; more samples tell them apart"
+        )
+    return subset.ids, reasons
+
+
+def compare_rules(choice: Choice, results: dict[str, Measure], number: int) -> dict[str, float]:
+    """{rule: expected share of mixed groups if it chooses `number` prompts}. Half of the completions
+    of each prompt chooses, the other half measures (`mixed.expected_mixed`)."""
+    measured = [key for key, result in results.items() if result.samples >= 2]
+    if len(measured) < FEWEST_PROMPTS or any(results[key].correct is None for key in measured):
+        return {}
+    correct = np.array([results[key].correct for key in measured])
+    samples = np.array([results[key].samples for key in measured])
+    group, own = choice.options.group, choice.policy["rule"]
+    entries = {rule: {"rule": rule, "budget": {"prompts": number}} for rule in COMPARED}
+    if choice.is_by_pass_rate:
+        entries[own] = {key: value for key, value in choice.policy.items() if key != "by"}
+    expected = {"random": mixed.mixed_share(correct, samples, group)}
+    for rule, entry in entries.items():
+        with contextlib.suppress(UserError):  # too few prompts qualify
+            chooser = _chooser(measured, entry)
+            expected[rule] = mixed.expected_mixed(correct, samples, group, chooser)
+    return expected
+
+
+def _chooser(ids: list[str], entry: dict) -> Callable[[np.ndarray, int], np.ndarray]:
+    positions = {key: position for position, key in enumerate(ids)}
+
+    def choose(rates: np.ndarray, split: int) -> np.ndarray:
+        subset = policies.select(dict(zip(ids, rates.tolist())), seed=split, **entry)
+        return np.array([positions[key] for key in subset.ids])
+
+    return choose

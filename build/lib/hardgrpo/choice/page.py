@@ -1,0 +1,201 @@
+"""The numbers of a choice, and its page `choice.html`."""
+
+from collections import Counter
+
+import jinja2
+
+from hardgrpo.choice.choose import FEWEST_SAMPLES, Choice
+from hardgrpo.choice.measures import Measure
+
+MOST_BARS = 12  # of the histogram, if each number of right completions has a bar
+EXAMPLES, LONGEST_TEXT = 5, 600
+RULE_NAMES = {
+    "random": "a random choice",
+    "nearest_half": "nearest to one half",
+    "band": "in the band",
+    "middle": "nearest to the median",
+    "hard_solvable": "lowest above 0",
+    "hard": "lowest",
+    "easy": "highest",
+}
+
+
+def numbers(choice: Choice) -> dict:
+    """The numbers of the page, as in choice.json. Shares are between 0 and 1."""
+    results = [result for result in choice.measures.values() if result.samples]
+    total = sum(result.samples for result in results)
+    share = lambda count: count / total if total else None
+    rates = [result.pass_rate for result in results if result.pass_rate is not None]
+    lenient = sum(result.lenient or 0 for result in results)
+    correct = sum(result.correct or 0 for result in results)
+    return {
+        "prompts": len(choice.pool.prompts),
+        "chosen": len(choice.chosen),
+        "policy": choice.policy,
+        "grader": getattr(choice.grader, "name", choice.grader)
+        if total or choice.labelled
+        else None,
+        "samples": choice.samples,
+        "group": choice.options.group,
+        "pass_rate": sum(rates) / len(rates) if rates else None,
+        "never_solved": rates.count(0) / len(rates) if rates else None,
+        "always_solved": rates.count(1) / len(rates) if rates else None,
+        "expected_mixed": choice.expected,
+        "completions": total,
+        "unfinished": share(sum(result.unfinished for result in results)),
+        "unreadable": share(sum(r.samples - r.answered - r.unfinished for r in results)),
+        "right_only_lenient": share(lenient - correct),
+        "tokens": {
+            key: choice.facts.get(key)
+            for key in ("input_tokens", "output_tokens", "stored")
+            if choice.facts
+        },
+        "money": choice.facts.get("total_money"),
+        "notes": choice.pool.notes,
+    }
+
+
+def remedies(choice: Choice) -> list[str]:
+    """What deserves attention in the numbers, each with its remedy."""
+    facts, lines = numbers(choice), list(choice.pool.notes)
+    if choice.samples and choice.samples < FEWEST_SAMPLES:
+        lines.append(
+            f"K = {choice.samples}: with fewer than {FEWEST_SAMPLES} completions per prompt, many pass rates are equal and ties decide; take 4 to 8"
+        )
+    for name, text in (
+        ("unfinished", "of the completions are unfinished: raise --completion-tokens"),
+        ("unreadable", "of the completions have no answer that the grader reads: ask for the form with --prompt, or name another --grader"),
+        ("right_only_lenient", "of the completions are right only if notation is ignored: name a lenient --grader"),
+    ):  # fmt: skip
+        if facts[name] and facts[name] >= 0.005 and choice.completions:
+            lines.append(f"{100 * facts[name]:.1f} % {text}")
+    return lines
+
+
+def cost(facts: dict) -> str:
+    """Tokens and money in words."""
+    tokens = facts["tokens"] or {"input_tokens": 0, "output_tokens": 0, "stored": 0}
+    text = "no request was sent"
+    if sampled := tokens["output_tokens"]:
+        text = f"{tokens['input_tokens']:,} tokens of prompts, {sampled:,} sampled tokens"
+    text += f"; {tokens['stored']:,} completions were stored before" if tokens["stored"] else ""
+    money = facts["money"]
+    return text + (f"; {money:.4g} in all, with what was paid before" if money is not None else "")
+
+
+def prompt_table(choice: Choice) -> list[dict]:
+    """A row for each prompt of the pool: its measures, whether it is chosen, and why."""
+    chosen, rows = set(choice.chosen), []
+    for prompt in choice.pool.prompts:
+        result = choice.measures.get(prompt.id, Measure())
+        share = lambda count, result=result: count / result.samples if result.samples else ""
+        shown = lambda value: "" if value is None else value
+        rows.append(
+            {
+                "id": prompt.id,
+                "row": prompt.place.removeprefix("row "),
+                "question": prompt.question,
+                "answer": prompt.answer or "",
+                "samples": result.samples,
+                "pass_rate": shown(result.pass_rate),
+                "answered_share": share(result.answered),
+                "unfinished_share": share(result.unfinished),
+                "agreement": shown(result.value("agreement")),
+                "mean_tokens": shown(result.tokens),
+                "chosen": int(prompt.id in chosen),
+                "why": choice.reasons[prompt.id],
+            }
+        )
+    return rows
+
+
+def histogram(choice: Choice) -> list[dict]:
+    """The bars of pass rates with the chosen prompts: one bar for each number of right completions
+    if all prompts have equally many and at most MOST_BARS; else never solved, tenths, and always
+    solved."""
+    rated = {key: r for key, r in choice.measures.items() if r.pass_rate is not None}
+    sizes = {result.samples for result in rated.values()}
+    if len(sizes) == 1 and max(sizes) <= MOST_BARS:
+        (samples,) = sizes
+        names = [f"{correct} of {samples}" for correct in range(samples + 1)]
+        place = lambda result: result.correct
+    else:
+        names = ["never", *(f"{10 * i}–{10 * i + 10} %" for i in range(10)), "always"]
+        place = lambda result: (
+            0 if result.correct == 0
+            else 11 if result.correct == result.samples
+            else 1 + min(9, int(10 * result.pass_rate + 1e-9))
+        )  # fmt: skip
+    chosen = set(choice.chosen)
+    counts = Counter(place(result) for result in rated.values())
+    chosen_counts = Counter(place(result) for key, result in rated.items() if key in chosen)
+    most = max(counts.values(), default=0)
+    return [
+        {
+            "name": name,
+            "prompts": counts[i],
+            "height": 100 * counts[i] / most,
+            "chosen_height": 100 * chosen_counts[i] / most,
+        }
+        for i, name in enumerate(names)
+        if most
+    ]
+
+
+def examples(choice: Choice) -> list[tuple[str, list[dict]]]:
+    """Prompts of both ends of the pool, with a completion of each."""
+    measured = [p for p in choice.pool.prompts if choice.measures.get(p.id, Measure()).pass_rate is not None]  # fmt: skip
+    measured.sort(key=lambda prompt: (choice.measures[prompt.id].pass_rate, prompt.id))
+    cut = lambda text: text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]} …"
+    count = min(EXAMPLES, len(measured) // 2)
+    ends = (("Hardest", measured[:count]), ("Easiest", measured[::-1][:count]))
+    return [
+        (
+            title,
+            [
+                {
+                    "question": cut(prompt.question),
+                    "answer": prompt.answer,
+                    "rate": f"{choice.measures[prompt.id].correct} of {choice.measures[prompt.id].samples} right",
+                    "chosen": prompt.id in choice.chosen,
+                    "completion": cut(next((c.text for c in choice.completions.get(prompt.id, [])), "")),
+                }
+                for prompt in prompts
+            ],
+        )
+        for title, prompts in ends
+        if prompts
+    ]  # fmt: skip
+
+
+def rule_rows(choice: Choice) -> list[dict]:
+    """The rows of the comparison of rules, the highest share of mixed groups first."""
+    own = choice.policy["rule"] if choice.own_share is not None else None
+    return [
+        {"rule": rule, "name": RULE_NAMES.get(rule, rule), "share": 100 * share, "own": rule == own}
+        for rule, share in sorted(choice.expected.items(), key=lambda item: -item[1])
+    ]
+
+
+def render(choice: Choice, command: str) -> str:
+    """The page as HTML."""
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("hardgrpo", "choice"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    facts = numbers(choice)
+    return environment.get_template("choice.html").render(
+        facts=facts,
+        rule=choice.policy_name,
+        file=choice.pool.content.path,
+        model=choice.options.model,
+        bars=histogram(choice),
+        rules=rule_rows(choice),
+        ends=examples(choice),
+        remedies=remedies(choice),
+        cost=cost(facts),
+        chosen_prompts=[(p, choice.reasons[p.id]) for p in choice.prompts[:EXAMPLES]],
+        command=command,
+    )

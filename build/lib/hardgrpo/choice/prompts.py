@@ -1,0 +1,519 @@
+"""Turn the rows of a file into prompts: find the columns, recognise the layouts that this field
+uses, build the messages that the model gets, and read the reference answers."""
+
+import ast
+import contextlib
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from hardgrpo.choice.answers import reference_of
+from hardgrpo.choice.rows import Rows
+from hardgrpo.data.question_ids import normalize_spaces, question_id
+from hardgrpo.data.spreadsheets import DECIMAL_COMMA
+from hardgrpo.runtime.errors import RowError, UserError, first_entries, refuse_rows
+
+# {layout: (columns that identify it, column of the prompt, column of the answer)}, the first that
+# fits is taken. The columns are those of the projects' documentation and dataset cards.
+LAYOUTS = {
+    "verl": (("prompt", "reward_model.ground_truth"), "prompt", "reward_model.ground_truth"),
+    "MMLU-Pro": (("question", "options", "answer_index"), "question", "answer"),
+    "ARC": (("question", "choices", "answerKey"), "question", "answerKey"),
+    "MMLU": (("question", "choices", "subject", "answer"), "question", "answer"),
+    "Big-Math": (("problem", "answer", "llama8b_solve_rate"), "problem", "answer"),
+    "open-r1": (("problem", "solution", "answer", "generations"), "problem", "answer"),
+    "NuminaMath-1.5": (("problem", "solution", "answer", "problem_type"), "problem", "answer"),
+    "NuminaMath": (("problem", "solution", "messages", "source"), "problem", "solution"),
+    "open-r1 or DeepScaleR": (("problem", "solution", "answer"), "problem", "answer"),
+    "verifiers or prime-rl": (("prompt", "answer", "info"), "prompt", "answer"),
+    "verifiers or prime-rl, with questions": (("question", "answer", "info"), "question", "answer"),
+    "TRL, with answers": (("prompt", "solution", "answer"), "prompt", "answer"),
+    "TRL": (("prompt", "solution"), "prompt", "solution"),
+    "Alpaca": (("instruction", "input", "output"), "instruction", "output"),
+    "Dolly": (("instruction", "context", "response"), "instruction", "response"),
+    "BIG-Bench Hard": (("input", "target"), "input", "target"),
+}
+QUESTIONS = ("question", "prompt", "problem", "query", "instruction", "messages", "conversations")
+QUESTIONS += ("doc.question", "doc.problem", "text", "input")
+# the answer itself comes before worked solutions, which hold the answer at their end
+ANSWERS = ("answer", "final_answer", "expected_answer", "ground_truth", "reward_model.ground_truth")
+ANSWERS += ("gold_answer", "correct_answer", "reference_answer", "answerKey", "answer_key", "gold")
+ANSWERS += ("correct answer", "extra_info.answer", "reference", "answers", "target", "cop")
+ANSWERS += ("correct_option", "answer_index", "answer_idx", "solution", "output", "response")
+ANSWERS += ("completion", "label")
+OPTIONS = ("options", "choices")
+# further columns of text that belong to the prompt: (before the question, after the question)
+CONTEXTS, INPUTS = ("context", "passage", "article", "paragraph", "document", "story"), ("input",)
+SYSTEMS = ("system", "system_prompt")
+OPTION_COLUMN = re.compile(r"(?:option|opt|choice|answer|op)[ _-]?([A-Ja-j1-9])|([A-J])\)?")
+ROLES = {"human": "user", "gpt": "assistant", "user": "user", "assistant": "assistant"}
+ROLES |= {"system": "system", "developer": "developer"}
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+OWN_ID = re.compile(r"q[0-9a-f]{12}")
+# a list of texts as NumPy prints it, without commas
+PRINTED_LIST = re.compile(r"\[\s*(?:(?:'[^']*'|\"[^\"]*\")\s*)+\]")
+FORMS = {
+    "boxed": "End with your final answer in the form \\boxed{ANSWER}",
+    "marks": "End with your final answer in the form #### ANSWER",
+    "letter": "End with the letter of your answer in the form \\boxed{LETTER}",
+}
+PLACE = re.compile(r"(?<![A-Za-z])\{([^{}]+)\}")  # of a template; \boxed{N} is none
+STATES_FORM = re.compile(r"\\?boxed|####|<answer>|Answer:|final answer", re.IGNORECASE)
+
+
+@dataclass
+class Prompt:
+    """A prompt of the pool. `index` is its row; `question` is the text that identifies the prompt;
+    `answer` is the reference answer, or None."""
+
+    id: str
+    index: int
+    place: str
+    question: str
+    messages: tuple[dict, ...]
+    answer: str | None
+
+
+@dataclass
+class Columns:
+    """The columns of a file that are used, and what was recognised."""
+
+    layout: str | None
+    question: str
+    answer: str | None
+    further: list[str] = field(default_factory=list)  # they belong to the prompt
+    options: list[str] = field(default_factory=list)
+    unused: list[str] = field(default_factory=list)
+
+
+def value_of(row: dict, name: str | None) -> object:
+    """The value of a column; dots lead into nested objects (`reward_model.ground_truth`), also into
+    objects that a column holds as JSON text. None if there is none."""
+    if name is None or name in row:
+        return row.get(name)
+    value: object = row
+    for key in name.split("."):
+        if isinstance(value, str) and value.lstrip().startswith("{"):
+            try:
+                value = json.loads(value)
+            except ValueError:
+                return None
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
+
+
+def column_names(rows: list[dict]) -> list[str]:
+    """The columns of rows, with the columns of nested objects as `column.key`."""
+    names: dict[str, None] = {}
+    for row in rows:
+        for name, value in row.items():
+            nested = value if isinstance(value, dict) else {}
+            names |= dict.fromkeys([str(name), *(f"{name}.{key}" for key in nested)])
+    return list(names)
+
+
+def find_column(path: str, columns: list[str], name: str, option: str) -> str:
+    """The column `name`, which a person named. Raise a `UserError` if it is missing."""
+    matches = [column for column in columns if column.lower() == name.lower()]
+    if name in columns or len(matches) == 1:
+        return name if name in columns else matches[0]
+    if name.rpartition(".")[0].partition(".")[0] in columns:  # deeper than `column_names` lists
+        return name
+    raise UserError(
+        f"{path}: no column '{name}', which {option} names; the columns are {', '.join(columns)}"
+    )
+
+
+def usual_column(path: str, columns: list[str], names: tuple[str, ...], option: str) -> str | None:
+    """The column with the first of `names` that the file has, ignoring case; None without one.
+    Raise a `UserError` if two columns differ only in case."""
+    for name in names:
+        matches = [column for column in columns if column.strip().lower() == name.lower()]
+        if len(matches) > 1:
+            raise UserError(
+                f"{path}: the columns {' and '.join(matches)} differ only in case; name one with {option}"
+            )
+        if matches:
+            return matches[0]
+    return None
+
+
+def find_columns(content: Rows, question: str | None = None, answer: str | None = None) -> Columns:
+    """The columns of a file of prompts. Raise a `UserError` if the column of the prompts is unknown
+    or ambiguous."""
+    path, rows = content.path, content.rows
+    names = column_names(rows)
+    layout = next((key for key, value in LAYOUTS.items() if set(value[0]) <= set(names)), None)
+    if question or answer:
+        layout = None
+    if layout:
+        _, question, answer = LAYOUTS[layout]
+    elif question:
+        question = find_column(path, names, question, "--question")
+    else:
+        question = usual_column(path, names, QUESTIONS, "--question")
+        if question is None and len(names) == 1:
+            question = names[0]
+        if question is None:
+            raise UserError(
+                f"{path}: which column holds the prompts? name it with --question; the columns are {', '.join(names)}"
+            )
+        _check_ambiguity(content, names, question)
+    if layout is None and answer:
+        answer = find_column(path, names, answer, "--answer")
+    elif layout is None:
+        answer = usual_column(path, [n for n in names if n != question], ANSWERS, "--answer")
+        _check_answers(content, names, question, answer)
+    by_lower = {name.lower(): name for name in names if name not in (question, answer)}
+    further = [by_lower[name] for name in (*SYSTEMS, *CONTEXTS, *INPUTS) if name in by_lower]
+    further = [n for n in further if any(_cell_text(value_of(row, n)) for row in rows)]
+    options = _option_columns(rows, names, question)
+    used = {question, answer, *further, *options}
+    is_used = lambda name: any(u and (u == name or u.startswith(name + ".")) for u in used)
+    unused = [name for name in names if not is_used(name) and "." not in name]
+    if layout is None and answer and "#### " in str(value_of(rows[0], answer)):
+        layout = "GSM8K"
+    return Columns(layout, question, answer, further, options, unused)
+
+
+def _check_ambiguity(content: Rows, names: list[str], question: str) -> None:
+    """Raise a `UserError` if another column may hold the prompts: its texts differ, and neither
+    contains the other."""
+    for name in ("question", "prompt", "problem", "query"):
+        candidate = next((column for column in names if column.lower() == name), None)
+        if candidate is None or candidate == question:
+            continue
+        for row, place in zip(content.rows, content.places):
+            left, right = value_of(row, question), value_of(row, candidate)
+            texts = isinstance(left, str) and isinstance(right, str) and left and right
+            if texts and left not in right and right not in left:
+                raise UserError(
+                    f"{content.path}: {place}: the columns '{question}' and '{candidate}' hold different texts; name the column of the prompts with --question"
+                )
+
+
+def _check_answers(content: Rows, names: list[str], question: str, answer: str | None) -> None:
+    """Raise a `UserError` if two columns may hold the final answers, and their texts differ."""
+    for name in ANSWERS[:7]:
+        candidate = next((column for column in names if column.lower() == name.lower()), None)
+        if answer not in ANSWERS[:7] or candidate in (None, answer, question):
+            continue
+        for row, place in zip(content.rows, content.places):
+            left, right = (reference_of(value_of(row, column)) for column in (answer, candidate))
+            if left and right and left != right:
+                raise UserError(
+                    f"{content.path}: {place}: the columns '{answer}' ('{left[:30]}') and '{candidate}' ('{right[:30]}') differ; name the column of the answers with --answer"
+                )
+
+
+def _option_columns(rows: list[dict], names: list[str], question: str) -> list[str]:
+    """The columns of multiple-choice options: one column of lists or objects, or columns A, B, ..."""
+    for name in names:
+        if name.lower() in OPTIONS and name != question:
+            if any(_as_options(value_of(row, name)) for row in rows):
+                return [name]
+    lettered = {}
+    for name in names:
+        match = OPTION_COLUMN.fullmatch(name)
+        if match and name != question:
+            key = (match[1] or match[2]).upper()
+            lettered[LETTERS[int(key) - 1] if key.isdigit() else key] = name
+    letters = "ABCDEFGHIJ"[: len(lettered)]
+    return [lettered[letter] for letter in letters] if len(letters) > 1 and set(letters) == set(lettered) else []  # fmt: skip
+
+
+def _as_options(value: object) -> list[tuple[str, str]]:
+    """[(label, text)] of the options in a cell; [] if it holds none. Empty options are left out."""
+    if isinstance(value, str):
+        value = _parse_text(value)
+    if isinstance(value, dict) and isinstance(value.get("text"), list):
+        labels, texts = value.get("label") or value.get("labels"), value["text"]
+        labels = labels if isinstance(labels, list) and len(labels) == len(texts) else LETTERS
+        pairs = list(zip(labels, texts))
+    elif isinstance(value, dict):
+        pairs = list(value.items())
+    elif isinstance(value, list) and all(isinstance(entry, dict) for entry in value):
+        field = lambda entry, *names: next((entry[n] for n in names if n in entry), None)
+        texts = [field(entry, "text", "value", "content") for entry in value]
+        labels = [field(entry, "label", "key", "id") for entry in value]
+        pairs = list(zip(labels if None not in labels else LETTERS, texts))
+    else:
+        pairs = list(zip(LETTERS, value)) if isinstance(value, list) else []
+    return [(str(label), str(text)) for label, text in pairs if text not in (None, "")]
+
+
+def _parse_text(text: str) -> object:
+    """The list or object that a cell of a table holds as JSON, as Python or as NumPy prints it; None
+    for other texts."""
+    text = re.sub(r"array\(|,?\s*dtype=\w+\)", "", text.strip())
+    if PRINTED_LIST.fullmatch(text):
+        return [a or b for a, b in re.findall(r"'([^']*)'|\"([^\"]*)\"", text)]
+    if text[:1] in ("[", "{"):
+        with contextlib.suppress(ValueError):
+            return json.loads(text)
+        with contextlib.suppress(ValueError, SyntaxError, MemoryError, RecursionError):
+            return ast.literal_eval(text)
+    return None
+
+
+def row_options(row: dict, columns: Columns) -> list[tuple[str, str]]:
+    """[(letter, text)] of a row's options; letters replace the labels of the file."""
+    if len(columns.options) == 1:
+        options = _as_options(value_of(row, columns.options[0]))
+        return [(letter, text) for letter, (_, text) in zip(LETTERS, options)]
+    texts = [(letter, value_of(row, name)) for letter, name in zip(LETTERS, columns.options)]
+    return [(letter, str(text)) for letter, text in texts if text not in (None, "")]
+
+
+def letters_of_answers(rows: list[dict], columns: Columns) -> tuple[list[str | None], str]:
+    """(the letter of each row's right option, how the answers were read: letters, texts, numbers
+    from 0 or from 1). Of the readings, the first that fits the most rows is taken. Rows without an
+    answer, and rows whose answer is no option, have None."""
+    answers = [value_of(row, columns.answer) for row in rows]
+    is_number = any(type(answer) is int for answer in answers)
+    readings: dict[str, Callable] = {
+        "letters": lambda a, options, labels: _index(a, labels or [o for o, _ in options]),
+        "texts of the options": lambda a, options, labels: _index(a, [t for _, t in options]),
+        "numbers from 0": lambda a, options, labels: _position(a, options, 0),
+        "numbers from 1": lambda a, options, labels: _position(a, options, 1),
+    }
+    if is_number:
+        readings = dict(sorted(readings.items(), key=lambda item: "numbers" not in item[0]))
+    best: tuple[list[str | None], str] = ([], "")
+    for name, reading in readings.items():
+        letters: list[str | None] = []
+        for row, answer in zip(rows, answers):
+            options, text = row_options(row, columns), reference_of(answer)
+            cells = (
+                _as_options(value_of(row, columns.options[0])) if len(columns.options) == 1 else []
+            )
+            labels = [label for label, _ in cells]
+            index = reading(text.strip("() ."), options, labels) if text else None
+            letters.append(None if index is None else options[index][0])
+        if not best[0] or sum(map(bool, letters)) > sum(map(bool, best[0])):
+            best = letters, name
+    return best
+
+
+def _position(text: str, options: list[tuple[str, str]], first: int) -> int | None:
+    """The index in `options` of the option with a number, counted from `first`."""
+    number = int(text) - first if text.isdecimal() else -1
+    letters = [letter for letter, _ in options]
+    is_letter = 0 <= number < len(LETTERS) and LETTERS[number] in letters
+    return letters.index(LETTERS[number]) if is_letter else None
+
+
+def _index(text: str, texts: list[str]) -> int | None:
+    folded = [normalize_spaces(entry).casefold() for entry in texts]
+    key = normalize_spaces(text).casefold()
+    return folded.index(key) if key in folded else None
+
+
+# --- messages
+
+
+def read_messages(value: object, path: str, place: str) -> list[dict]:
+    """The messages of a chat in a cell, without a last message of the assistant. Raise a `RowError`
+    if the cell is no chat of texts with a message of a user."""
+    error = lambda problem, remedy: RowError(path, place, problem, remedy)
+    take_out = "take the row out, or name a column of texts with --question"
+    if isinstance(value, dict) and isinstance(value.get("messages"), list):
+        value = value["messages"]
+    if isinstance(value, str) and re.match(r"\s*\[\s*\{", value):
+        value = _parse_text(value) or value
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        value = str(value)
+    if value is None or isinstance(value, str) and not value.strip():
+        raise error("the prompt is empty", "fill it in, or take the row out")
+    if isinstance(value, str):
+        return [{"role": "user", "content": value}]
+    if not isinstance(value, list) or not all(isinstance(entry, dict) for entry in value):
+        raise error(f"the prompt is a {type(value).__name__}, expected text or a chat", take_out)
+    messages = []
+    for number, entry in enumerate(value, start=1):
+        role = ROLES.get(str(entry.get("role", entry.get("from"))).lower())
+        text = entry.get("content", entry.get("value"))
+        if entry.get("tool_calls") or role is None:
+            problem = f"message {number} has a tool call or the role '{entry.get('role')}'"
+            raise error(f"{problem}; only texts of system, user and assistant are sent", take_out)
+        if isinstance(text, list):
+            kinds = {str(part.get("type")) for part in text if isinstance(part, dict)} - {"text"}
+            if kinds or not all(isinstance(part, dict) for part in text):
+                problem = f"message {number} holds {', '.join(sorted(kinds)) or 'no text'}"
+                raise error(f"{problem}; only texts can be sent", take_out)
+            text = "".join(str(part.get("text") or "") for part in text)
+        if not isinstance(text, str):
+            raise error(f"message {number} has no text", take_out)
+        messages.append({"role": role, "content": text})
+    if messages and messages[-1]["role"] == "assistant":
+        messages.pop()
+    if not any(message["role"] == "user" and message["content"].strip() for message in messages):
+        raise error("the prompt has no message of a user", take_out)
+    return messages
+
+
+def last_reply(value: object) -> str | None:
+    """The text of the last message of a chat if the assistant wrote it, else None."""
+    if not isinstance(value, list) or not value or not isinstance(value[-1], dict):
+        return None
+    entry = value[-1]
+    text = entry.get("content", entry.get("value"))
+    role = ROLES.get(str(entry.get("role", entry.get("from"))).lower())
+    return text if role == "assistant" and isinstance(text, str) else None
+
+
+@dataclass
+class Pool:
+    """The prompts of a file, the id of the prompt in each row, and what was left out, in words."""
+
+    content: Rows
+    columns: Columns
+    prompts: list[Prompt]
+    ids: list[str]
+    notes: list[str]
+
+
+def read_pool(
+    content: Rows,
+    question: str | None = None,
+    answer: str | None = None,
+    limit: int | None = None,
+) -> Pool:
+    """The prompts of a file, before instructions are added (`add_instructions`). Repeated prompts
+    are left out. Raise a `UserError` that names the rows that are no prompts."""
+    columns = find_columns(content, question, answer)
+    rows, places = content.rows[:limit], content.places[:limit]
+    notes, errors, chats = [], [], []
+    for row, place in zip(rows, places):
+        try:
+            chats.append(_chat(row, columns, content.path, place))
+        except RowError as error:
+            errors.append(error)
+    refuse_rows(errors)
+    answers = _read_answers(content.path, rows, columns, notes)
+    if content.has_decimal_comma and any(a and DECIMAL_COMMA.fullmatch(a) for a in answers):
+        notes.append("decimal commas: an answer such as 3,5 is read as 3.5")
+        is_decimal = re.compile(r"[+-]?\d+,\d+").fullmatch
+        answers = [a and (a.replace(",", ".") if is_decimal(a) else a) for a in answers]
+    questions = [_question(messages) for messages in chats]
+    texts = ["\n".join(m["content"] for m in messages) for messages in chats]
+    prompts: dict[str, Prompt] = {}
+    repeated, ids = [], list(map(question_id, texts))
+    edited = [
+        index
+        for index, key in enumerate(ids)
+        if OWN_ID.fullmatch(str(rows[index].get("id"))) and rows[index]["id"] != key
+    ]
+    if edited:
+        notes.append(
+            f"{len(edited)} rows have the id of another question, so their question has changed, and are left out: {first_entries([places[i] for i in edited])}"
+        )
+    for index, key in enumerate(ids):
+        if index in edited:
+            continue
+        prompt = Prompt(
+            key, index, places[index], questions[index], tuple(chats[index]), answers[index]
+        )
+        earlier = prompts.setdefault(key, prompt)
+        if earlier is not prompt:
+            differs = prompt.answer and earlier.answer and prompt.answer != earlier.answer
+            repeated.append(f"{prompt.place}{' with another answer' if differs else ''}")
+    if repeated:
+        notes.append(f"{len(repeated)} repeated prompts are left out: {first_entries(repeated)}")
+    return Pool(content, columns, list(prompts.values()), ids, notes)
+
+
+def _chat(row: dict, columns: Columns, path: str, place: str) -> list[dict]:
+    messages = read_messages(value_of(row, columns.question), path, place)
+    if "<image>" in messages[-1]["content"] and any(row.get(name) for name in ("image", "images")):
+        raise RowError(
+            path, place, "the prompt shows an image", "only texts are sent; take the row out"
+        )
+    text = messages[-1]["content"]
+    for name in columns.further:
+        further = _cell_text(value_of(row, name))
+        if not further:
+            continue
+        if name.lower() in SYSTEMS:
+            messages.insert(0, {"role": "system", "content": further})
+        elif name.lower() in CONTEXTS:
+            text = f"{further}\n\n{text}"
+        else:
+            text = f"{text}\n{further}"
+    for letter, option in row_options(row, columns):
+        has_letter = re.match(rf"\(?{letter}[).:]", option)
+        text += f"\n{option}" if has_letter else f"\n{letter}. {option}"
+    messages[-1] = messages[-1] | {"content": text}
+    return messages
+
+
+def _cell_text(value: object) -> str:
+    """The text or number in a cell as text; "" for other values."""
+    is_text = isinstance(value, (str, int, float)) and not isinstance(value, bool)
+    return str(value).strip() if is_text and value == value else ""
+
+
+def _question(messages: list[dict]) -> str:
+    """The text that identifies a prompt: all messages but the instructions of the system, each on
+    its own line."""
+    texts = [message["content"] for message in messages if message["role"] != "system"]
+    return "\n".join(texts)
+
+
+def _read_answers(
+    path: str, rows: list[dict], columns: Columns, notes: list[str]
+) -> list[str | None]:
+    if columns.options and columns.answer:
+        letters, reading = letters_of_answers(rows, columns)
+        filled = sum(reference_of(value_of(row, columns.answer)) is not None for row in rows)
+        if 2 * sum(map(bool, letters)) < filled:
+            raise UserError(
+                f"{path}: most answers in column '{columns.answer}' are none of the options in {', '.join(columns.options)}; name the right column with --answer, or remove the columns that are no options"
+            )
+        notes.append(f"multiple choice: the answers are read as {reading}")
+        return letters
+    if columns.answer:
+        return [reference_of(value_of(row, columns.answer)) for row in rows]
+    # a chat may end with a worked solution
+    solutions = [last_reply(value_of(row, columns.question)) or "" for row in rows]
+    stated = [text if "####" in text or "\\boxed" in text else None for text in solutions]
+    if any(solutions):
+        notes.append(
+            f"the assistant's last messages are not sent; {sum(map(bool, stated))} of {len(rows)} state an answer (#### or \\boxed)"
+        )
+    return [reference_of(text) for text in stated]
+
+
+def add_instructions(
+    pool: Pool, template: str | None, system: str | None, form: str | None
+) -> None:
+    """Put the prompts of `pool` into `template` ({question}, and {COLUMN} for columns of the file),
+    and add `system`. Without a template, the line FORMS[form] is added to prompts that do not say
+    how to state the answer."""
+    rows = pool.content.rows
+    if template is not None and "{question}" not in template:
+        raise UserError("--prompt: no {question} in the template; write where the prompt stands")
+    for name in PLACE.findall(template or ""):
+        if name == pool.columns.answer:
+            raise UserError(f"--prompt: {{{name}}} is the column of the answers; leave it out")
+        if name != "question" and name not in column_names(rows):
+            raise UserError(
+                f"--prompt: no column '{name}'; the columns are {', '.join(column_names(rows))}"
+            )
+    for prompt in pool.prompts:
+        messages = [dict(message) for message in prompt.messages]
+        last = max(i for i, message in enumerate(messages) if message["role"] == "user")
+        text = messages[last]["content"]
+        if template is not None:
+            cell = lambda match, row=rows[prompt.index], text=text: (
+                text if match[1] == "question" else str(value_of(row, match[1]))
+            )
+            text = PLACE.sub(cell, template)
+        elif form and not any(STATES_FORM.search(message["content"]) for message in messages):
+            text = f"{text}\n{FORMS[form]}"
+        messages[last]["content"] = text
+        if system is not None:
+            others = [message for message in messages if message["role"] != "system"]
+            messages = [{"role": "system", "content": system}, *others]
+        prompt.messages = tuple(messages)

@@ -1,0 +1,437 @@
+"""Read completions that somebody has already sampled.
+
+Forms, each recognised by the keys of the first row:
+
+- Rows of one's own (any form that `rows` reads): a prompt with one completion or a list of them.
+  Datasets such as OpenR1-Math-220k also state which `generations` are correct.
+- Sample logs of lm-evaluation-harness (`lm_eval --log_samples`):
+  https://github.com/EleutherAI/lm-evaluation-harness/blob/main/docs/interface.md
+- Logs of inspect_ai, .json or .eval: https://inspect.aisi.org.uk/eval-logs.html
+- Outputs of OpenAI's batch API (https://platform.openai.com/docs/guides/batch) and of vLLM's
+  run_batch (https://docs.vllm.ai/en/latest/serving/offline_inference.html).
+"""
+
+import contextlib
+import json
+import re
+import zipfile
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from hardgrpo.choice import prompts, rows
+from hardgrpo.choice.answers import reference_of
+from hardgrpo.choice.prompts import value_of
+from hardgrpo.data.question_ids import normalize_spaces
+from hardgrpo.runtime.errors import RowError, UserError, refuse_rows
+
+IDS = ("id", "question_id", "prompt_id", "problem_id", "task_id", "uuid", "uid", "index", "idx")
+COMPLETIONS = ("completions", "completion", "responses", "response", "outputs", "output")
+COMPLETIONS += ("generations", "generation", "generated_text", "predictions", "prediction")
+FINISH_REASONS = ("finish_reasons", "finish_reason", "stop_reasons", "stop_reason")
+TOKENS = ("tokens", "completion_tokens", "output_tokens")
+MODELS = ("model", "model_name", "response.body.model", "output.model")
+# the same finish reason in the words of servers and of inspect_ai
+TRUNCATED = ("length", "max_tokens", "model_length", "max_output_tokens")
+
+
+@dataclass
+class Columns:
+    """Names of columns that a person gave. A file without the column `answer` has no answers."""
+
+    id: str | None = None
+    question: str | None = None
+    answer: str | None = None
+    completion: str | None = None
+
+
+@dataclass
+class Recorded:
+    """A prompt and its completions. `finish_reasons` ("" if unknown) and `tokens` have an entry for
+    each completion; `correct` holds the verdicts of the file, if it states any."""
+
+    id: str | None
+    question: str | None
+    answer: str | None
+    completions: list[str]
+    finish_reasons: list[str]
+    tokens: list[int | None]
+    correct: list[bool] | None
+    place: str
+
+
+@dataclass
+class Recording:
+    """The prompts of a file, and in `notes` what was left out."""
+
+    path: str
+    form: str
+    prompts: list[Recorded]
+    notes: list[str]
+    models: frozenset[str]
+
+
+class RequestFailure(Exception):
+    """A row without a completion: its place or id, and the reason."""
+
+
+def read(path: str, columns: Columns | None = None) -> Recording:
+    """The completions of a file. Raise a `UserError` that names the row and the remedy if the file
+    cannot be read, or has no completions."""
+    return from_rows(*_read_rows(path), path, columns)
+
+
+def from_rows(
+    file_rows: list[dict],
+    places: list[str],
+    path: str,
+    columns: Columns | None = None,
+    by_row: bool = False,
+) -> Recording:
+    """The completions in rows of the file `path`; `places` name the rows for messages. With
+    `by_row`, the rows of a prompt are not joined, and need neither id nor question."""
+    form, keys, read_form = next(entry for entry in FORMS if entry[1] <= file_rows[0].keys())
+    wrong_rows = [
+        RowError(path, place, f"no {' and '.join(sorted(keys - row.keys()))}", f"expected: {form}")
+        for row, place in zip(file_rows, places)
+        if not keys <= row.keys()
+    ]
+    refuse_rows(wrong_rows)
+    failures, row_errors, parts = [], [], []
+    for part in read_form(file_rows, places, path, columns or Columns()):
+        if isinstance(part, Recorded) and not (by_row or part.id or part.question):
+            remedy = "fill one of them in, or take the row out"
+            part = RowError(path, part.place, "the id and the question are empty", remedy)
+        target = {RequestFailure: failures, RowError: row_errors}.get(type(part), parts)
+        target.append(part)
+    refuse_rows(row_errors)
+    notes = []
+    if failures:
+        note = f"{len(failures)} of {len(file_rows)} rows have no completion; the first is {failures[0]}"
+        if not parts:
+            raise UserError(f"{path}: {note}; sample the completions again")
+        notes.append(note)
+    models = (value_of(row, name) for row in file_rows for name in MODELS)
+    names = frozenset(model for model in models if isinstance(model, str))
+    return Recording(path, form, parts if by_row else _by_prompt(parts, path), notes, names)
+
+
+def read_prompts(path: str, columns: Columns) -> list[Recorded]:
+    """The prompts of a file with ids, questions and answers, without completions. The columns that a
+    person named for ids and questions may be missing here."""
+    file_rows, places = _read_rows(path)
+    names = prompts.column_names(file_rows)
+    named = (name if name in names else None for name in (columns.id, columns.question))
+    return _by_prompt(_describe(file_rows, places, path, Columns(*named, columns.answer)), path)
+
+
+def _by_prompt(parts: list[Recorded], path: str) -> list[Recorded]:
+    """Prompts, from parts with the same id (without ids: the same question). Raise a `UserError` if
+    parts of a prompt have different questions or answers."""
+    recorded: dict[str, Recorded] = {}
+    row_errors = []
+    for part in parts:
+        key = part.id or normalize_spaces(part.question or "")
+        prompt = recorded.setdefault(key, part)
+        if prompt is part:
+            continue
+        for name in ("question", "answer"):
+            value, earlier = getattr(part, name), getattr(prompt, name)
+            if value and earlier and normalize_spaces(value) != normalize_spaces(earlier):
+                problem = f"the {name} of prompt '{key[:60]}' differs from that of {prompt.place}"
+                remedy = "correct the ids, or name their column with --id"
+                row_errors.append(RowError(path, part.place, problem, remedy))
+            setattr(prompt, name, earlier or value)
+        prompt.completions += part.completions
+        prompt.finish_reasons += part.finish_reasons
+        prompt.tokens += part.tokens
+        prompt.correct = prompt.correct + part.correct if prompt.correct and part.correct else None
+    refuse_rows(row_errors)
+    return list(recorded.values())
+
+
+# --- rows of a file
+
+
+def _read_rows(path: str) -> tuple[list[dict], list[str]]:
+    """(rows, places) of a file; of a log of inspect_ai, the samples."""
+    samples = None
+    if path.lower().endswith(".eval"):
+        samples = _read_archive(path)
+    elif path.lower().endswith(".json") and Path(path).is_file():
+        try:
+            log = json.loads(rows.read_text(Path(path)))
+        except (ValueError, RecursionError):
+            log = None  # `rows.read` reports the place
+        if isinstance(log, dict) and "eval" in log:
+            samples = log.get("samples")
+    if samples is None:
+        content = rows.read(path)
+        return content.rows, content.places
+    if not samples or not all(isinstance(row, dict) and "output" in row for row in samples):
+        raise UserError(f"{path}: a log of inspect_ai without samples; expected completed samples")
+    return samples, [f"sample {row.get('id')}, epoch {row.get('epoch')}" for row in samples]
+
+
+def _read_archive(path: str) -> list:
+    """The samples of a log of inspect_ai: a zip file with a JSON file for each sample and epoch."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            names = [name for name in sorted(archive.namelist()) if name.startswith("samples/")]
+            return [json.loads(archive.read(name)) for name in names if name.endswith(".json")]
+    except NotImplementedError:
+        raise UserError(
+            f"{path}: compressed with Zstandard, which Python cannot unpack; type `inspect log convert {path} --to json --output-dir json`, and name the file in the folder json"
+        ) from None
+    except (zipfile.BadZipFile, zlib.error, RuntimeError, OSError, EOFError, ValueError) as error:
+        problem = f"not a readable log of inspect_ai ({error})"
+        raise UserError(f"{path}: {problem}; copy it again") from None
+
+
+# --- rows of one's own
+
+
+def _read_own(file_rows: list[dict], places: list[str], path: str, columns: Columns) -> Iterator:
+    names = prompts.column_names(file_rows)
+    column = _column(path, names, "--completion", COMPLETIONS, columns.completion)
+    if column is None:
+        raise UserError(
+            f"{path}: which column holds the completions? name it with --completion; the columns are {', '.join(names)}"
+        )
+    cells = _parse_lists([value_of(row, column) for row in file_rows], f"{path}: '{column}'")
+    others = [{name: cell for name, cell in row.items() if name != column} for row in file_rows]
+    reasons = _column(path, names, "", FINISH_REASONS)
+    tokens = _column(path, names, "", TOKENS)
+    verdicts = [name for name in names if name.startswith("correctness_")]
+    for part, row, cell in zip(_describe(others, places, path, columns), others, cells):
+        choices = _choices(cell)
+        if cell is None:
+            yield RequestFailure(part.place)
+            continue
+        if not choices or None in choices:
+            problem = f"'{column}' is {json.dumps(cell, default=str)[:60]}, expected text or texts"
+            yield RowError(path, part.place, problem, "correct the row or take it out")
+            continue
+        number = len(choices)
+        part.completions = [text for text, _ in choices]
+        part.finish_reasons = [
+            reason or _finish_reason(stated) or ("length" if is_complete is False else "")
+            for (_, reason), stated, is_complete in zip(
+                choices,
+                _entries(row, reasons, number),
+                _entries(row, "is_reasoning_complete", number),
+            )
+        ]
+        part.tokens = [
+            int(entry) if str(entry).isdecimal() else None
+            for entry in _entries(row, tokens, number)
+        ]
+        stated = list(zip(*(_entries(row, name, number) for name in verdicts)))
+        is_judged = any(verdict is not None for each in stated for verdict in each)
+        part.correct = [True in each for each in stated] if is_judged else None
+        yield part
+
+
+def _describe(
+    file_rows: list[dict], places: list[str], path: str, columns: Columns
+) -> list[Recorded]:
+    """The prompts of rows, without completions: ids, questions and answers."""
+    names = prompts.column_names(file_rows)
+    answer = columns.answer if columns.answer in names else None
+    if _column(path, names, "--question", prompts.QUESTIONS, columns.question):
+        content = rows.Rows(path, "", "", file_rows, places, None)
+        pool_columns = prompts.find_columns(content, columns.question, answer)
+    else:
+        answer = _column(path, names, "--answer", prompts.ANSWERS, answer)
+        pool_columns = prompts.Columns(None, "", answer)
+    id_column = _column(path, names, "--id", IDS, columns.id)
+    if not (id_column or pool_columns.question):
+        raise UserError(
+            f"{path}: which column holds the ids? name it with --id, or the questions with --question; the columns are {', '.join(names)}"
+        )
+    questions = [_question(value_of(row, pool_columns.question)) for row in file_rows]
+    if columns.answer and columns.answer not in names:
+        answers = [None] * len(file_rows)
+    elif pool_columns.options and pool_columns.answer:
+        answers, _ = prompts.letters_of_answers(file_rows, pool_columns)
+    else:
+        answers = [reference_of(value_of(row, pool_columns.answer)) for row in file_rows]
+    cells = [value_of(row, id_column) for row in file_rows]
+    ids = [None if cell is None else str(cell).strip() for cell in cells]
+    if len(set(questions)) == 1 < len(set(ids)):
+        questions = [None] * len(ids)  # the column names a task, not the prompts
+    if all(questions) and len(set(ids)) == len(ids) >= 2 * len(set(questions)):
+        ids = [None] * len(ids)  # the column numbers the completions, not the prompts
+    return [
+        Recorded(key, question, answer, [], [], [], None, place)
+        for key, question, answer, place in zip(ids, questions, answers, places)
+    ]
+
+
+def _column(
+    path: str, names: list[str], option: str, usual_names: tuple[str, ...], name: str | None = None
+) -> str | None:
+    """The column `name` if a person gave it, else the column with the first of `usual_names`."""
+    if name:
+        return prompts.find_column(path, names, name, option)
+    return prompts.usual_column(path, names, usual_names, option)
+
+
+def _parse_lists(cells: list, name: str) -> list:
+    """The cells. Lists that a table holds as JSON texts are parsed."""
+    filled_cells = [cell for cell in cells if cell not in (None, "")]
+    if not all(isinstance(cell, str) and re.match(r"\[['\"]", cell) for cell in filled_cells):
+        return cells
+    try:
+        return [json.loads(cell) if cell else None for cell in cells]
+    except (ValueError, RecursionError):
+        problem = "holds lists that are not JSON"
+        raise UserError(f"{name} {problem}; save the file as JSON Lines") from None
+
+
+def _entries(row: dict, name: str | None, number: int) -> list:
+    """A cell's entry for each completion; None for each if the numbers differ."""
+    cell = value_of(row, name)
+    if isinstance(cell, str) and cell.startswith("["):
+        with contextlib.suppress(ValueError):
+            cell = json.loads(cell.replace("True", "true").replace("False", "false"))
+    values = cell if isinstance(cell, list) else [cell]
+    return values if len(values) == number else [None] * number
+
+
+def _question(cell: object) -> str | None:
+    """The text of a question, or of a chat without the instructions of the system."""
+    try:
+        messages = prompts.read_messages(cell, "", "")
+    except RowError:
+        return None
+    return "\n".join(entry["content"] for entry in messages if entry["role"] != "system")
+
+
+# --- completions as servers return them
+
+
+def _choices(value: object) -> list[tuple[str, str] | None]:
+    """[(completion, finish reason)] of a text, a message, a chat, or a list of these; None for an
+    entry that is none of these."""
+    if isinstance(value, list) and not _is_chat(value):
+        return [_choice(entry) for entry in value]
+    return [_choice(value)]
+
+
+def _is_chat(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(e, dict) and "role" in e for e in value)
+
+
+def _choice(entry: object) -> tuple[str, str] | None:
+    if isinstance(entry, str):
+        return entry, ""
+    if entry and _is_chat(entry):
+        entry = entry[-1]
+    message = entry.get("message", entry) if isinstance(entry, dict) else None
+    if not isinstance(message, dict) or not {"content", "text"} & message.keys():
+        return None
+    content = message.get("content", message.get("text"))
+    reasoning = message.get("reasoning_content") or message.get("reasoning") or ""
+    if isinstance(content, list):  # parts; inspect_ai has parts of the type reasoning
+        parts = [part for part in content if isinstance(part, dict)]
+        reasoning = reasoning or "".join(str(part.get("reasoning", "")) for part in parts)
+        content = "".join(str(part.get("text")) for part in parts if part.get("type") == "text")
+    text = str(content or "")
+    if reasoning and not text.strip():
+        text = f"<think>{reasoning}"  # the completion ends in its reasoning
+    return text, _finish_reason(entry.get("finish_reason") or entry.get("stop_reason"))
+
+
+def _finish_reason(value: object) -> str:
+    return "length" if value in TRUNCATED else str(value or "")
+
+
+def _of_choices(key, question, answer, choices, tokens, place) -> Recorded:
+    texts, reasons = map(list, zip(*choices))
+    counts = [tokens] if len(texts) == 1 and isinstance(tokens, int) else [None] * len(texts)
+    key = None if key is None else str(key)
+    return Recorded(key, question, answer, texts, reasons, counts, None, place)
+
+
+# --- forms of other projects
+
+
+def _read_batch(file_rows: list[dict], places: list[str], path: str, _) -> Iterator:
+    ids = [str(row.get("custom_id")) for row in file_rows]
+    # `q1#3` is a sample of q1, unless all requests would then be samples of one prompt
+    names = [re.sub(r"(?<=.)#\d+$", "", key) for key in ids]
+    names = names if len(set(names)) > 1 else ids
+    seen = set()
+    for row, place, key, name in zip(file_rows, places, ids, names):
+        if key in seen:
+            yield RequestFailure(f"{key}: the output has this request twice")
+            continue
+        choices = _choices(value_of(row, "response.body.choices") or [])
+        status = value_of(row, "response.status_code")
+        if row.get("error") or status not in (None, 200) or not choices or None in choices:
+            messages = (
+                value_of(row, "error.message"),
+                value_of(row, "response.body.error.message"),
+            )
+            reason = next(filter(None, (*messages, row.get("error"))), f"status {status}")
+            yield RequestFailure(f"{key}: {str(reason)[:200]}")
+            continue
+        tokens = value_of(row, "response.body.usage.completion_tokens")
+        seen.add(key)
+        yield _of_choices(name, None, None, choices, tokens, place)
+
+
+def _read_lm_eval(file_rows: list[dict], places: list[str], path: str, _) -> Iterator:
+    for row, place in zip(file_rows, places):
+        if row.get("filter") != file_rows[0].get("filter"):
+            continue  # every filter of answers repeats the completions
+        requests = row["resps"] if isinstance(row["resps"], list) else [row["resps"]]
+        choices = [choice for request in requests for choice in _choices(request)]
+        if not choices or None in choices:  # for example log-likelihoods
+            remedy = "run a task whose output_type is generate_until"
+            yield RowError(path, place, "'resps' holds no completions", remedy)
+            continue
+        doc = row.get("doc") if isinstance(row.get("doc"), dict) else {}
+        cells = {str(name).lower(): cell for name, cell in doc.items()}
+        names = (name.removeprefix("doc.") for name in prompts.QUESTIONS)
+        questions = (_question(cells.get(name)) for name in names)
+        question = next(filter(None, questions), None)
+        # the number of a document in a task is no id of a person's file
+        yield _of_choices(f"doc {row['doc_id']}", question, _target(row), choices, None, place)
+
+
+def _target(row: dict) -> str | None:
+    """The reference answer of a row of lm-evaluation-harness. The index of one of the task's choices
+    stands for a letter."""
+    target = reference_of(row.get("target"))
+    options = value_of(row, "doc.choices.text") or value_of(row, "doc.choices")
+    if isinstance(options, list) and target in map(str, range(min(26, len(options)))):
+        return chr(ord("A") + int(target))
+    return target
+
+
+def _read_inspect(file_rows: list[dict], places: list[str], path: str, _) -> Iterator:
+    for row, place in zip(file_rows, places):
+        choices = _choices(value_of(row, "output.choices") or [])
+        if row.get("error") or not choices or None in choices:
+            reason = value_of(row, "error.message") or row.get("error") or "no choices"
+            yield RequestFailure(f"{place}: {str(reason)[:200]}")
+            continue
+        question, answer = _question(row["input"]), reference_of(row.get("target"))
+        tokens = value_of(row, "output.usage.output_tokens")
+        part = _of_choices(row.get("id"), question, answer, choices, tokens, place)
+        scores = row.get("scores") if isinstance(row.get("scores"), dict) else {}
+        values = [value_of({"score": score}, "score.value") for score in scores.values()]
+        if len(values) == len(choices) == 1 and values[0] in ("C", "I", 0, 1):
+            part.correct = [values[0] in ("C", 1)]
+        yield part
+
+
+FORMS = (
+    ("output of a batch of requests", {"custom_id", "response"}, _read_batch),
+    ("sample log of lm-evaluation-harness", {"doc_id", "resps"}, _read_lm_eval),
+    ("log of inspect_ai", {"epoch", "input", "output"}, _read_inspect),
+    ("prompts with completions", set(), _read_own),
+)

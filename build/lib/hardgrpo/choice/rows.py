@@ -1,0 +1,289 @@
+"""Read the rows of a person's file of prompts or completions, and write chosen rows in the same
+form.
+
+Forms: Parquet, JSON Lines, a JSON array (or an object with one array of objects), CSV and TSV, a
+text with a prompt in each line, the folder of `Dataset.save_to_disk`, and a split of a dataset of
+the hub. Texts may be compressed (.gz, .bz2, .xz, .zst).
+"""
+
+import bz2
+import json
+import lzma
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from hardgrpo.data import spreadsheets
+from hardgrpo.runtime import files
+from hardgrpo.runtime.errors import UserError
+
+COMPRESSIONS = (".gz", ".bz2", ".xz", ".zst")
+ENDINGS = (".parquet", ".jsonl", ".ndjson", ".jl", ".json", ".csv", ".tsv", ".txt")
+EXPECTED = (
+    "expected .parquet, .jsonl, .json, .csv, .tsv or .txt (also compressed), a folder of"
+    " save_to_disk, or OWNER/NAME of a dataset of the hub"
+)
+HUB_NAME = re.compile(r"[\w-][\w.-]*/[\w.-]+")
+
+
+@dataclass
+class Rows:
+    """The rows of a file. `places` name each row for messages. `write(path, indices, columns)`
+    writes some of the rows with further columns; the ending of `path` is `ending`.
+    `has_decimal_comma`: a table with semicolons, in which 3,5 is a number."""
+
+    path: str
+    form: str
+    ending: str
+    rows: list[dict]
+    places: list[str]
+    write: Callable[[Path, Sequence[int], dict[str, list]], None]
+    has_decimal_comma: bool = False
+
+
+def read(path: str, split: str | None = None, config: str | None = None) -> Rows:
+    """The rows of a file or dataset; `split` names a split of a dataset, `config` the configuration
+    of a dataset of the hub. Raise a `UserError` if the file cannot be read or has no rows."""
+    location = Path(path)
+    if location.is_dir():
+        content = _read_folder(path, split)
+    elif location.exists():
+        content = _read_file(location)
+    elif HUB_NAME.fullmatch(path) and not path.lower().endswith((*ENDINGS, *COMPRESSIONS)):
+        content = _read_hub(path, split, config)
+    else:
+        raise UserError(f"{path}: no such file; {EXPECTED}")
+    if not content.rows:
+        raise UserError(f"{path}: no rows; expected at least one")
+    return content
+
+
+def stem(path: str | Path) -> str:
+    """The name of a file without the endings of its form and compression."""
+    name = Path(path).name
+    for ending in (*COMPRESSIONS, *ENDINGS):
+        name = name.removesuffix(ending) or name
+    return name
+
+
+def _read_file(path: Path) -> Rows:
+    name = path.name.lower()
+    is_compressed = name.endswith(COMPRESSIONS)
+    ending = Path(name.rpartition(".")[0] if is_compressed else name).suffix
+    if ending == ".parquet":
+        return _of_table(str(path), "Parquet", _read_parquet(path))
+    if ending in (".csv", ".tsv"):
+        return _read_table(path, ending)
+    if ending == ".txt":
+        return _read_lines(path)
+    if ending in (".jsonl", ".ndjson", ".jl", ".json"):
+        return _read_json(path, ending)
+    remedy = "save the sheet as CSV UTF-8" if ending in (".xlsx", ".xls", ".ods") else EXPECTED
+    raise UserError(f"{path}: unknown kind of file '{ending}'; {remedy}")
+
+
+# --- Parquet and datasets
+
+
+def _read_parquet(path: Path) -> pa.Table:
+    try:
+        return pq.ParquetFile(path).read()
+    except (pa.ArrowException, OSError, ValueError) as error:
+        reason = str(error).splitlines()[0]
+        raise UserError(
+            f"{path}: not a readable Parquet file ({reason}); make or download it again"
+        ) from None
+
+
+def _of_table(path: str, form: str, table: pa.Table) -> Rows:
+    def write(target: Path, indices: Sequence[int], columns: dict[str, list]) -> None:
+        chosen = table.take(pa.array(indices, pa.int64()))
+        for name, values in columns.items():
+            chosen = chosen.append_column(name, pa.array(values))
+        # the features that `datasets` stores there would lack the new columns
+        metadata = {
+            key: value
+            for key, value in (chosen.schema.metadata or {}).items()
+            if key not in (b"huggingface", b"pandas")
+        }
+        with files.atomic(target) as temporary:
+            pq.write_table(chosen.replace_schema_metadata(metadata), temporary)
+
+    return Rows(path, form, ".parquet", table.to_pylist(), _row_places(table.num_rows), write)
+
+
+def _read_folder(path: str, split: str | None) -> Rows:
+    """The folder of `Dataset.save_to_disk` or `DatasetDict.save_to_disk`."""
+    if not any((Path(path) / name).is_file() for name in ("state.json", "dataset_dict.json")):
+        raise UserError(
+            f"{path}: a folder without state.json, so save_to_disk did not write it; name a file"
+        )
+    datasets = _import_datasets()
+    try:
+        dataset = datasets.load_from_disk(path)
+    except (OSError, ValueError, KeyError, TypeError, pa.ArrowException) as error:
+        raise UserError(
+            f"{path}: not a readable folder of save_to_disk ({str(error)[:200]}); save it again"
+        ) from None
+    dataset = _one_split(path, dataset, split)
+
+    def write(target: Path, indices: Sequence[int], columns: dict[str, list]) -> None:
+        chosen = dataset.select(indices)
+        for name, values in columns.items():
+            chosen = chosen.add_column(name, values)
+        with files.atomic(target) as temporary:
+            chosen.save_to_disk(temporary)
+
+    rows = dataset.with_format("arrow")[:].to_pylist()
+    return Rows(path, "folder of save_to_disk", "", rows, _row_places(len(rows)), write)
+
+
+def _read_hub(path: str, split: str | None, config: str | None) -> Rows:
+    datasets = _import_datasets()
+    try:
+        dataset = datasets.load_dataset(path, config, split=split)
+    except Exception as error:  # the library's many errors about names, splits and the network
+        raise UserError(
+            f"{path}: no such file, and no readable dataset of the hub ({type(error).__name__}:"
+            f" {str(error).splitlines()[0][:200]}); check the name, --config, --split and the connection"
+        ) from None
+    table = _one_split(path, dataset, split).with_format("arrow")[:]
+    return _of_table(path, "dataset of the hub", table)
+
+
+def _import_datasets():
+    try:
+        import datasets
+    except ImportError:
+        raise UserError("datasets is not installed; type `pip install datasets`") from None
+    datasets.disable_progress_bars()
+    return datasets
+
+
+def _one_split(path: str, dataset, split: str | None):
+    """The split `split` of a dataset, or the only one."""
+    if not isinstance(dataset, dict):
+        return dataset
+    if split is None and len(dataset) == 1:
+        return next(iter(dataset.values()))
+    if split not in dataset:
+        problem = f"no split '{split}'" if split else "several splits"
+        raise UserError(f"{path}: {problem}; name one with --split: {', '.join(dataset)}")
+    return dataset[split]
+
+
+# --- texts
+
+
+def read_text(path: Path) -> str:
+    """The text of a file, which may be compressed. Raise a `UserError` if it is damaged or not
+    UTF-8 (or UTF-16 with a byte order mark)."""
+    if not path.name.lower().endswith(COMPRESSIONS[1:]):
+        return files.read_user_text(path)
+    try:
+        if path.name.lower().endswith(".zst"):
+            with pa.OSFile(str(path)) as file, pa.CompressedInputStream(file, "zstd") as stream:
+                data = stream.read()
+        else:
+            module = bz2 if path.name.lower().endswith(".bz2") else lzma
+            data = module.decompress(path.read_bytes())
+        return data.decode("utf-8-sig")
+    except (OSError, EOFError, ValueError, lzma.LZMAError) as error:
+        raise UserError(
+            f"{path}: the file is truncated, damaged or not UTF-8 text ({error}); make it again"
+        ) from None
+
+
+def _read_json(path: Path, ending: str) -> Rows:
+    """JSON Lines; in a file that ends in .json also a list of objects, or an object with one."""
+    text, key = read_text(path), None
+    value = _parse_value(text) if ending == ".json" else None
+    if isinstance(value, dict):
+        lists = [name for name, entries in value.items() if _are_objects(entries)]
+        if len(lists) > 1:
+            raise UserError(
+                f"{path}: several lists of objects ({', '.join(lists)}); expected one: save one of the lists alone"
+            )
+        key = lists[0] if lists else None
+        value = value[key] if lists else None
+    if isinstance(value, list):
+        rows, places = value, _row_places(len(value))
+        for place, row in zip(places, rows):
+            if not isinstance(row, dict):
+                raise UserError(f"{path}: {place}: expected an object, found {str(row)[:40]!r}")
+    else:
+        numbered = files.parse_jsonl(text, path, {})
+        rows, places = [row for _, row in numbered], [f"row {line}" for line, _ in numbered]
+
+    def write(target: Path, indices: Sequence[int], columns: dict[str, list]) -> None:
+        chosen = _with_columns(rows, indices, columns)
+        if value is None:
+            files.write_jsonl(target, chosen)
+            return
+        content = {key: chosen} if key else chosen
+        files.write_text(target, json.dumps(content, ensure_ascii=False, indent=1) + "\n")
+
+    form, written = ("JSON Lines", ".jsonl") if value is None else ("JSON", ".json")
+    return Rows(str(path), form, written, rows, places, write)
+
+
+def _parse_value(text: str) -> object:
+    """The JSON value of a text; None if the text is not one JSON value."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _are_objects(value: object) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(e, dict) for e in value)
+
+
+def _read_table(path: Path, ending: str) -> Rows:
+    table = spreadsheets.parse(read_text(path), path, bool(files.byte_order_mark(path)))
+    unescape = spreadsheets.unescape_formulas
+    header, places = list(map(unescape, table.header)), table.places
+    cells = [list(map(unescape, row)) for row in table.cells]
+    is_sentence = len(header) == 1 and (len(header[0].split()) > 3 or re.search(r"\d", header[0]))
+    if is_sentence or not spreadsheets.looks_like_header(header, cells):
+        if len(header) > 1:
+            raise UserError(
+                f"{path}: the first row looks like data, not like names of columns ('{header[0][:60]}'); put a row of names such as question,answer above it"
+            )
+        header, cells, places = ["question"], [header, *cells], ["row 1", *places]
+    rows = [dict(zip(header, row)) for row in cells]
+
+    def write(target: Path, indices: Sequence[int], columns: dict[str, list]) -> None:
+        chosen = _with_columns(rows, indices, columns)
+        files.write_text(target, spreadsheets.rows_text(chosen, table.form))
+
+    has_decimal_comma = table.form.delimiter == ";"
+    return Rows(str(path), ending[1:].upper(), ending, rows, places, write, has_decimal_comma)
+
+
+def _read_lines(path: Path) -> Rows:
+    lines = read_text(path).split("\n")
+    numbered = [(number, line.strip()) for number, line in enumerate(lines, 1) if line.strip()]
+    rows = [{"question": line} for _, line in numbered]
+
+    def write(target: Path, indices: Sequence[int], columns: dict[str, list]) -> None:
+        chosen = _with_columns(rows, indices, columns)
+        files.write_text(target, spreadsheets.rows_text(chosen, spreadsheets.Form()))
+
+    places = [f"row {number}" for number, _ in numbered]
+    return Rows(str(path), "text, a prompt in each line", ".csv", rows, places, write)
+
+
+def _with_columns(rows: list[dict], indices: Sequence[int], columns: dict[str, list]) -> list[dict]:
+    return [
+        rows[index] | {name: values[position] for name, values in columns.items()}
+        for position, index in enumerate(indices)
+    ]
+
+
+def _row_places(number: int) -> list[str]:
+    return [f"row {index}" for index in range(1, number + 1)]

@@ -1,0 +1,193 @@
+"""Read completions from a probe's files or from external recordings, and truncate them to a smaller
+limit."""
+
+from hardgrpo.runtime import files
+from hardgrpo.runtime.errors import RowError, UserError, refuse_rows
+
+
+def read(
+    paths: list[str],
+    problems: list[dict],
+    samples: int | None = None,
+    ragged: bool = False,
+    needs_prompt: bool = False,
+    stopped: bool = False,
+) -> dict[str, list[dict]]:
+    """Completions by problem id. Raise a `UserError` if a problem has a wrong number of
+    completions.
+
+    Each problem must have `samples` completions or, if `samples` is None, as many completions as
+    the problem with the most completions. If `ragged`, each problem needs at least one completion.
+    If `stopped` (the probe ended early), a problem has between 0 and `samples` completions,
+    numbered 0, 1, ... without a gap. With `needs_prompt`, each row must also have the prompt.
+    """
+    by_problem: dict[str, list[dict]] = {problem["id"]: [] for problem in problems}
+    keys = {"id": (str, int), "completion": str}
+    keys |= {"sample": int} if stopped else {}
+    keys |= {"prompt": str} if needs_prompt else {}
+    optional = {
+        "sample": int,
+        "tokens": int,
+        "finish_reason": str,
+        "log_probability": (int, float),
+        "prompt": str,
+    }
+    for path in paths:
+        samples_seen, row_errors = set(), []
+        for line, row in files.parse_jsonl(files.read_user_text(path), path, keys, optional):
+            problem_id, sample = str(row["id"]), row.get("sample")
+            fault = None
+            if (row.get("tokens") or 0) < 0 or (sample or 0) < 0:
+                fault = "sample and tokens must not be negative", "correct the row"
+            elif problem_id not in by_problem:
+                fault = (
+                    f"no problem has the id '{problem_id}'",
+                    "give the problem file that was probed",
+                )
+            elif sample is not None and (problem_id, sample) in samples_seen:
+                fault = (
+                    f"sample {sample} of '{problem_id}' occurs twice in the file",
+                    "remove one of its rows",
+                )
+            if fault:
+                row_errors.append(RowError(path, f"row {line}", *fault))
+                continue
+            samples_seen.add((problem_id, sample))
+            by_problem[problem_id].append(row)
+        refuse_rows(row_errors)
+    if stopped:
+        for problem_id, rows in by_problem.items():
+            rows.sort(key=lambda row: row["sample"])
+            if [row["sample"] for row in rows] != list(range(len(rows))) or len(rows) > samples:
+                raise UserError(
+                    f"{', '.join(map(str, paths))}: problem '{problem_id}' must have at most {samples} samples, numbered from 0 without a gap; probe again"
+                )
+        return by_problem
+    counts = {problem_id: len(rows) for problem_id, rows in by_problem.items()}
+    expected_count = samples or max(counts.values())
+    incomplete_counts = {
+        problem_id: count
+        for problem_id, count in counts.items()
+        if (count == 0 if ragged else count != expected_count)
+    }
+    if incomplete_counts:
+        problem_id, count = next(iter(incomplete_counts.items()))
+        raise UserError(
+            f"{', '.join(map(str, paths))}: problem '{problem_id}' has {count} of {expected_count} completions"
+            f" ({len(incomplete_counts)} such problems); a file is truncated or belongs to other problems; make the files again"
+        )
+    return by_problem
+
+
+def read_recording(path: str, problems: list[dict]) -> dict[str, list[dict]]:
+    """Completions by problem id from a recording: JSON Lines whose rows have `question` and
+    `completions` (a list). Rows are matched to problems by question.
+
+    A row may also have `prompt` (the model's input), `tokens` and `finish_reasons` (lists), and
+    `published_pass_rate`. A question may occur in several rows if these have different values of
+    `id`; such rows are matched by id, too.
+    """
+    by_question, row_errors = {}, []
+    for line, row in recorded_rows(path, {"question": str, "completions": list}):
+        rows_by_id = by_question.setdefault(row["question"], {})
+        is_repeated = rows_by_id and (
+            row.get("id") in rows_by_id or None in {row.get("id"), *rows_by_id}
+        )
+        fault = (
+            ("the question occurs twice in the file", "remove one of its rows")
+            if is_repeated
+            else _row_fault(row)
+        )
+        if fault:
+            row_errors.append(RowError(path, f"row {line}", *fault))
+        rows_by_id[row.get("id")] = row
+    refuse_rows(row_errors)
+    repeated = {question for question, rows_by_id in by_question.items() if len(rows_by_id) > 1}
+    by_problem = {}
+    for problem in problems:
+        rows_by_id = by_question.get(problem["question"], {})
+        row = rows_by_id.pop(
+            problem["id"] if problem["question"] in repeated else next(iter(rows_by_id), None), None
+        )
+        if not rows_by_id:
+            by_question.pop(problem["question"], None)
+        if row is None:
+            raise UserError(
+                f"{path}: no completions for problem '{problem['id']}'; record completions, or take the problem out of the task"
+            )
+        by_problem[problem["id"]] = [
+            {"id": problem["id"], "sample": sample, "seed": None, "completion": text}
+            | {"tokens": row["tokens"][sample], "finish_reason": row["finish_reasons"][sample]}
+            | {
+                key: row[key]
+                for key in ("prompt", "published_pass_rate")
+                if row.get(key) is not None
+            }
+            for sample, text in enumerate(row["completions"])
+        ]
+    if by_question:
+        question = next(iter(by_question))
+        raise UserError(
+            f"{path}: {len(by_question)} recorded questions are not in the task, first '{question[:60]}...';"
+            " add them to the task's split, or remove them from the recording"
+        )
+    return by_problem
+
+
+def recorded_rows(path: str, keys: files.Kinds) -> list[tuple[int, dict]]:
+    """[(line number, row)] of a recording whose rows have `keys`. Ids become texts, as the ids of
+    problems are."""
+    rows = files.parse_jsonl(files.read_user_text(path), path, keys, {"id": (str, int, float)})
+    for _, row in rows:
+        if row.get("id") is not None:
+            row["id"] = str(row["id"])
+    return rows
+
+
+def _row_fault(row: dict) -> tuple[str] | None:
+    """A tuple with the fault of a row of a recording, or None if the row is valid. Missing optional
+    lists are added to the row."""
+    if not row["completions"] or not all(isinstance(text, str) for text in row["completions"]):
+        return ("'completions' must be a list of at least one text",)
+    for key, kind in (("tokens", int), ("finish_reasons", str)):
+        row[key] = row.get(key) or [None] * len(row["completions"])
+        if not isinstance(row[key], list) or len(row[key]) != len(row["completions"]):
+            return (
+                f"'{key}' must be a list with a value for each of the {len(row['completions'])} completions",
+            )
+        if not all(
+            value is None or type(value) is kind and (kind is str or value >= 0)
+            for value in row[key]
+        ):
+            return (
+                f"each value of '{key}' must be {'a number from 0' if kind is int else 'a text'}, or null",
+            )
+    return None
+
+
+def truncate(
+    tokenizer, text: str, tokens: int, finish_reason: str, limit: int
+) -> tuple[str, int, str]:
+    """(text, tokens, finish reason) of a completion truncated to `limit` tokens.
+
+    With this limit the model would have sampled the same first `limit` tokens. `tokens` includes
+    the end token, as in probe and evaluation files. The text is tokenized again, see
+    `keeps_token_count`.
+    """
+    if tokens <= limit:
+        return text, tokens, finish_reason
+    ids = _ids(tokenizer, text)[:limit]
+    return tokenizer.decode(ids, skip_special_tokens=True), limit, "length"
+
+
+def keeps_token_count(tokenizer, text: str, tokens: int, finish_reason: str) -> bool:
+    """Whether tokenizing the text again gives the number of sampled tokens.
+
+    A model can write a word with other tokens than the tokenizer produces for the word. `truncate`
+    then cuts the text a few tokens before or after the limit.
+    """
+    return len(_ids(tokenizer, text)) == tokens - (finish_reason == "stop")
+
+
+def _ids(tokenizer, text: str) -> list[int]:
+    return tokenizer(text, add_special_tokens=False)["input_ids"]

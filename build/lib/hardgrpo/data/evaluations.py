@@ -1,0 +1,158 @@
+"""Read and write evaluation files, `evaluation/.../{eval_task}.csv.gz`. Each row is a graded
+completion."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING
+
+from hardgrpo.data import steps
+from hardgrpo.grading.graders import Grade
+from hardgrpo.runtime import files
+from hardgrpo.runtime.errors import UserError
+
+if TYPE_CHECKING:  # not needed by programs that only write evaluations
+    import numpy as np
+    import pandas as pd
+
+KEY_COLUMNS = [
+    "step",
+    "id",
+    "decoding",
+    "sample",
+]  # together they identify a completion, also in the file of texts
+OPTIONAL = ("sound", "truncated", "tokens")  # empty where unknown
+GRADES = ("correct", "answered", "strict", "lenient", "undecided")
+COLUMNS = ["step", "id", "tier", "decoding", "sample", *GRADES, *OPTIONAL, "answer"]
+
+
+def row(
+    step: int,
+    problem: dict,
+    decoding: str,
+    sample: int,
+    grade: Grade,
+    completion: str,
+    tokens: int | None = None,
+    finish_reason: str | None = None,
+) -> dict:
+    """The row of a graded completion. `truncated` and `tokens` are None if a recording lacks them;
+    `sound` is None if the problem's steps cannot be checked."""
+    identity = {
+        "step": step,
+        "id": problem["id"],
+        "tier": problem.get("tier"),
+        "decoding": decoding,
+        "sample": sample,
+    }
+    grades = {name: getattr(grade, name) for name in GRADES}
+    return {
+        **identity,
+        **grades,
+        "sound": steps.is_sound(problem, completion),
+        "truncated": finish_reason == "length" if finish_reason else None,
+        "tokens": tokens,
+        "answer": grade.extracted,
+    }
+
+
+def text(row: dict, completion: str) -> dict:
+    """The row of a completion in the file of texts beside the evaluation."""
+    return {key: row[key] for key in KEY_COLUMNS} | {"completion": completion}
+
+
+def write(path: str, rows: list[dict]) -> None:
+    """Write an evaluation, and print its accuracy by step and decoding."""
+    files.write_rows(path, COLUMNS, rows)
+    for step in sorted({row["step"] for row in rows}):
+        for decoding in ("sampled", "greedy"):
+            group = [row for row in rows if (row["step"], row["decoding"]) == (step, decoding)]
+            if group:
+                accuracy = sum(row["correct"] for row in group) / len(group)
+                answered_share = sum(row["answered"] for row in group) / len(group)
+                print(
+                    f"{path}: step {step}, {decoding}: accuracy {accuracy:.3f}, answered {answered_share:.3f}, n {len(group)}"
+                )
+
+
+def read(path: str) -> pd.DataFrame:
+    """An evaluation; unknown `sound`, `truncated` and `tokens` are nan. Raise a `UserError` for
+    wrong columns or values."""
+    import pandas as pd
+
+    kinds = {"step": int, "id": str, "tier": str, "decoding": str, "sample": int}
+    kinds |= dict.fromkeys(GRADES, int) | dict.fromkeys(OPTIONAL, float) | {"answer": str}
+    # This check also rejects short rows and repeated columns, which pandas accepts.
+    files.check_numbers(path, [name for name, kind in kinds.items() if kind is not str])
+    text = files.read_text(path).removeprefix("\ufeff")
+    try:
+        # Only an empty cell counts as missing, because "NA" may be the id of a problem.
+        empty = {column: [""] for column in ("tier", *OPTIONAL, "answer")}
+        frame = pd.read_csv(
+            io.StringIO(text),
+            dtype=kinds,
+            usecols=list(kinds),
+            keep_default_na=False,
+            na_values=empty,
+        )
+    except (ValueError, OverflowError):
+        files.read_rows(path, kinds)  # usually raises an error with row and column
+        raise UserError(f"{path}: not an evaluation file; delete it and run again") from None
+    if frame.empty:
+        raise UserError(f"{path}: the file has no rows; delete it and run again")
+    is_repeated = frame.duplicated(KEY_COLUMNS)
+    if is_repeated.any():
+        raise UserError(
+            f"{path}: row {int(is_repeated.idxmax()) + 2}: a completion occurs twice; delete the file and run again"
+        )
+    for column in ("step", "sample", "tokens"):
+        is_invalid = frame[column] < 0
+        if is_invalid.any():
+            raise UserError(
+                f"{path}: row {int(is_invalid.idxmax()) + 2}: column '{column}' is below 0; delete the file and run again"
+            )
+    for column in (*GRADES, "sound", "truncated"):
+        is_invalid = ~frame[column].isin((0, 1)) & frame[column].notna()
+        if is_invalid.any():
+            row = int(is_invalid.idxmax()) + 2
+            raise UserError(
+                f"{path}: row {row}: column '{column}' is {frame[column][row - 2]}, expected 0 or 1; delete the file and run again"
+            )
+    return frame
+
+
+def by_problem(frame: pd.DataFrame, step: int, column: str, decoding: str = "sampled") -> pd.Series:
+    """The mean of a column over the samples of each problem at one step, indexed by problem id in
+    sorted order."""
+    rows = frame[(frame.step == step) & (frame.decoding == decoding)]
+    return rows.groupby("id", sort=True)[column].mean()
+
+
+def counts(
+    frame: pd.DataFrame, step: int, column: str = "correct"
+) -> tuple[np.ndarray, np.ndarray]:
+    """Two arrays with a value for each problem, sorted by id: the number of samples, and the number
+    of samples whose value in `column` is 1 (nan for a problem whose values are empty).
+
+    Only sampled completions of `step` are counted, not greedy completions.
+    """
+    groups = frame[(frame.step == step) & (frame.decoding == "sampled")].groupby("id", sort=True)[
+        column
+    ]
+    return groups.size().to_numpy(), groups.sum(min_count=1).to_numpy()
+
+
+def by_sample(frame: pd.DataFrame, step: int, decoding: str = "sampled") -> np.ndarray | None:
+    """Array (problems, samples) of the grades at one step, 1.0 if correct: problems sorted by id,
+    samples by number.
+
+    None if the sample numbers differ between problems, as in some recordings.
+    """
+    rows = frame[(frame.step == step) & (frame.decoding == decoding)].sort_values(["id", "sample"])
+    problems = rows.id.nunique()
+    if not problems or len(rows) % problems:
+        return None
+    numbers = rows["sample"].to_numpy().reshape(problems, -1)
+    names = rows.id.to_numpy(object).reshape(problems, -1)
+    is_aligned = (numbers == numbers[0]).all() and (names == names[:, :1]).all()
+    return rows.correct.to_numpy(float).reshape(problems, -1) if is_aligned else None

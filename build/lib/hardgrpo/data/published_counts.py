@@ -1,0 +1,171 @@
+"""Read published pass rates, and convert them to numbers of right answers. Each kind of published
+file has its own reader.
+
+A table of counts has one row per prompt: `file` (the name, without its extension, of the file that
+the prompt is from), `id`, `samples`, and `correct`, the number of right answers of the base model.
+If results after training are published, `correct_1`, `correct_2`, ... are the numbers of right
+answers after training with each seed. The table does not contain the texts of prompts.
+"""
+
+import hashlib
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from hardgrpo.runtime import files
+from hardgrpo.runtime.errors import RowError, UserError, refuse_rows
+
+COUNTS = {"file": str, "id": str, "samples": int, "correct": int}
+SEED_COLUMN = re.compile(r"pass1_seed([0-9]+)")
+ROUNDING = 6e-5  # largest rounding error of a published share, which has at least four decimals
+
+
+def read_adarft(path: str, samples: int) -> list[dict]:
+    """Counts of a Parquet file in AdaRFT's form: the question is the text of `prompt`, and
+    `extra_info.difficulty` is the share of wrong answers in per cent. If a question is repeated,
+    only its first row is used."""
+    counts, row_errors = {}, []
+    for number, row in enumerate(_read_parquet(path, ["prompt", "extra_info"]), start=1):
+        try:
+            question = "\n".join(message["content"] for message in row["prompt"])
+            share = 1 - row["extra_info"]["difficulty"] / 100
+        except (TypeError, KeyError):
+            problem = "expected `prompt`, a list of messages with `content`, and `extra_info` with a number `difficulty`"
+            row_errors.append(RowError(path, f"row {number}", problem))
+            continue
+        correct = count_of(share, samples)
+        if correct is None:
+            problem = f"difficulty is {row['extra_info']['difficulty']:g}"
+            remedy = f"expected a percentage that is a multiple of 100/{samples}"
+            row_errors.append(RowError(path, f"row {number}", problem, remedy))
+            continue
+        problem_id = hashlib.sha256(question.encode("utf-8", "replace")).hexdigest()[:16]
+        count = {"file": Path(path).stem, "id": problem_id, "samples": samples, "correct": correct}
+        counts.setdefault(problem_id, count)
+    refuse_rows(row_errors)
+    return list(counts.values())
+
+
+def read_unlearnable_set(path: str, samples: int) -> list[dict]:
+    """Counts of a CSV file with the columns qid, initial_pass1 (pass rate of the base model) and
+    pass1_seed1, pass1_seed2, ... (pass rates after training with each seed)."""
+    header, _ = files.read_cells(path)
+    seeds = sorted(int(match[1]) for column in header if (match := SEED_COLUMN.fullmatch(column)))
+    if not seeds:
+        raise UserError(
+            f"{path}: no column pass1_seed1; expected qid, initial_pass1, pass1_seed1, pass1_seed2, ..."
+        )
+    columns = {"initial_pass1": "correct"} | {
+        f"pass1_seed{seed}": f"correct_{seed}" for seed in seeds
+    }
+    counts, row_errors, places = [], [], {}
+    rows = files.read_rows(path, {"qid": str} | dict.fromkeys(columns, float))
+    for number, row in enumerate(rows, start=2):
+        count = {"file": Path(path).stem, "id": row["qid"], "samples": samples}
+        count |= {name: count_of(row[column], samples) for column, name in columns.items()}
+        wrong_column = next(
+            (column for column, name in columns.items() if count[name] is None), None
+        )
+        if not row["qid"]:
+            row_errors.append(
+                RowError(path, f"row {number}", "column 'qid' is empty", "fill it in")
+            )
+        elif row["qid"] in places:
+            problem = f"prompt '{row['qid']}' is listed twice, first in row {places[row['qid']]}"
+            row_errors.append(RowError(path, f"row {number}", problem, "remove one of the rows"))
+        elif wrong_column:
+            value = "empty" if row[wrong_column] is None else f"{row[wrong_column]:g}"
+            problem = f"column '{wrong_column}' is {value}"
+            remedy = f"expected a share that is a multiple of 1/{samples}"
+            row_errors.append(RowError(path, f"row {number}", problem, remedy))
+        places.setdefault(row["qid"], number)
+        counts.append(count)
+    refuse_rows(row_errors)
+    return counts
+
+
+READERS: dict[str, Callable[[str, int], list[dict]]] = {  # by the kind of an analysis
+    "probe_sizes": read_adarft,
+    "before_after": read_unlearnable_set,
+}
+
+
+def count_of(share: float | None, samples: int) -> int | None:
+    """The number of right answers among `samples` answers, from their rounded `share`; None if no
+    number fits the share."""
+    if share is None or not -ROUNDING <= share <= 1 + ROUNDING:
+        return None
+    count = round(share * samples)
+    return count if abs(share - count / samples) <= ROUNDING else None
+
+
+def convert(kind: str, paths: list[str], samples: int) -> list[dict]:
+    """The counts of all files of an analysis. Raise a `UserError` for a file without rows."""
+    counts = []
+    for path in paths:
+        rows = READERS[kind](path, samples)
+        if not rows:
+            raise UserError(f"{path}: the file has no rows; expected one per prompt")
+        counts += rows
+    return counts
+
+
+def read(path: str | Path) -> list[dict]:
+    """The rows of a table of counts. Raise a `UserError` for a missing column, a cell without a
+    number, or more right answers than samples."""
+    header, _ = files.read_cells(path)
+    seed_columns = {column: int for column in header if re.fullmatch("correct_[0-9]+", column)}
+    rows, row_errors = files.read_rows(path, COUNTS | seed_columns), []
+    for number, row in enumerate(rows, start=2):
+        for column in ("correct", *seed_columns):
+            if (
+                row["samples"] is None
+                or row[column] is None
+                or not 0 <= row[column] <= row["samples"]
+            ):
+                problem = f"{column} is {row[column]} of {row['samples']} samples"
+                row_errors.append(RowError(path, f"row {number}", problem, "make the file again"))
+                break
+    refuse_rows(row_errors)
+    return rows
+
+
+def check(path: str | Path, counts: list[dict], analysis: dict) -> None:
+    """Raise a `UserError` if a table of counts does not fit an analysis: no rows, another number of
+    samples, or, for kind `before_after`, no counts after training."""
+    remedy = "make the file again with the analysis's files and `samples`"
+    if not counts:
+        raise UserError(f"{path}: the file has no rows; {remedy}")
+    samples = analysis["samples"]
+    for number, row in enumerate(counts, start=2):
+        if row["samples"] != samples:
+            raise UserError(
+                f"{path}: row {number}: samples is {row['samples']}, expected {samples} as in the configuration; {remedy}"
+            )
+    has_seeds = any(name.startswith("correct_") for name in counts[0])
+    if analysis["kind"] == "before_after" and not has_seeds:
+        raise UserError(
+            f"{path}: no column correct_1, the number of right answers after training; {remedy}"
+        )
+
+
+def _read_parquet(path: str, columns: list[str]) -> list[dict]:
+    import pyarrow
+    import pyarrow.parquet
+
+    if not Path(path).is_file():
+        raise UserError(f"{path}: no such file")
+    try:
+        with pyarrow.parquet.ParquetFile(path) as table:
+            missing_columns = [
+                column for column in columns if column not in table.schema_arrow.names
+            ]
+            if missing_columns:
+                raise UserError(
+                    f"{path}: column '{missing_columns[0]}' is missing; expected {', '.join(columns)}"
+                )
+            return table.read(columns=columns).to_pylist()
+    except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise UserError(
+            f"{path}: not a Parquet file ({str(error).splitlines()[0]}); get the file again"
+        ) from None

@@ -1,0 +1,98 @@
+"""Worked solutions of a task's train problems, for recipes with `objective: sft`. A solution is a
+row of `tasks/{task}/solutions.jsonl`:
+
+    {"id": "swaps-train-0007",
+     "solution": "six Bob blue Claire pink : Bob pink Claire blue ; Bob pink #### pink"}
+"""
+
+from pathlib import Path
+
+from hardgrpo.data import generated, sources, tasks
+from hardgrpo.grading import graders
+from hardgrpo.runtime import files
+from hardgrpo.runtime.errors import RowError, UserError, first_entries, printable, refuse_rows
+
+# The grader may reject up to this share of the solutions. Rejected solutions are left out.
+UNGRADED_SHARE = tasks.UNREADABLE_SHARE
+
+
+def worked_solutions(
+    task: str, source: dict, paths: list[str], grader: str
+) -> list[tuple[dict, str]]:
+    """[(problem, worked solution)] of the train split. `task`, `source` and `paths` are as in
+    `tasks.prepare`."""
+    if source.get("kind") == "generated":
+        problems = tasks.generate_problems(task, source, "train")
+        return [
+            (problem, _generated(task, source["family"], problem["question"]))
+            for problem in problems
+        ]
+    row_format, columns = source.get("format", "columns"), source.get("columns", {})
+    if row_format not in sources.SOLUTIONS and "solution" not in columns:
+        raise UserError(
+            f"task {task}: its source has no worked solutions, so a recipe with objective: sft cannot train on this task; take another task, or"
+            " name a column with solutions in the task's source (columns: {solution: NAME})"
+        )
+    pairs, row_errors = [], []
+    for problem, row, place in tasks.problems_with_rows(task, source, "train", paths):
+        answer_statement = statement(grader, problem["answer"])
+        try:
+            solution = sources.solution(row, row_format, columns, answer_statement, place)
+        except RowError as error:
+            row_errors.append(error)
+        else:
+            pairs.append((problem, solution))
+    refuse_rows(row_errors)
+    return pairs
+
+
+def _generated(task: str, family: str, question: str) -> str:
+    """The shortest of a generated question's worked solutions without a wrong step."""
+    texts = generated.solutions(family, question)
+    if texts is None:
+        raise UserError(
+            f"task {task}: family {family} has no worked solutions; train on swaps or arithmetic"
+        )
+    return min(texts, key=len)
+
+
+def statement(grader: str, answer: str) -> str:
+    r"""A sentence with a reference answer in the form that the grader reads: 'The answer is
+    \boxed{42}.', or '#### 42'."""
+    grader_entry = graders.GRADERS[grader]
+    form = grader_entry.form % grader_entry.normalise(answer)
+    return form if form.startswith("####") else f"The answer is {form}."
+
+
+def correct_solutions(pairs: list[tuple[dict, str]], grader: str, path: str | Path) -> list[dict]:
+    """The rows of `solutions.jsonl`: the solutions that the grader accepts.
+
+    Print a warning about rejected solutions. Raise a `UserError` if more than 1 % are rejected.
+    """
+    rows, rejected_problems = [], []
+    for problem, text in pairs:
+        if graders.grade(grader, text, problem["answer"]).correct:
+            rows.append({"id": problem["id"], "solution": text})
+        else:
+            rejected_problems.append(f"'{problem['id']}' ({problem['answer'][:30]})")
+    if rejected_problems:
+        fault = f"{path}: grader '{grader}' rejects the worked solutions of {len(rejected_problems)} of {len(pairs)} problems: {first_entries(rejected_problems)}"
+        if len(rejected_problems) > UNGRADED_SHARE * len(pairs):
+            raise UserError(
+                f"{fault}; choose another grader for the task, or correct the solutions"
+            )
+        print(f"warning: {printable(fault)}; these solutions are left out", flush=True)
+    return rows
+
+
+def read(path: str | Path) -> dict[str, str]:
+    """{problem id: worked solution}. Raise a `UserError` for a repeated id."""
+    solutions: dict[str, str] = {}
+    kinds = {"id": str, "solution": str}
+    for line, row in files.parse_jsonl(files.read_text(path), path, kinds):
+        if row["id"] in solutions:
+            raise UserError(
+                f"{path}: line {line}: id '{row['id']}' occurs twice; write the solutions again"
+            )
+        solutions[row["id"]] = row["solution"]
+    return solutions

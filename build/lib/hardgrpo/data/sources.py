@@ -1,0 +1,270 @@
+"""Read rows of local files and hub datasets, and turn rows of each supported format into
+problems."""
+
+import random
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from hardgrpo.data import dataset_folders, spreadsheets
+from hardgrpo.runtime import files
+from hardgrpo.runtime.errors import RowError, UserError
+
+COLUMNS = {"question": "question", "answer": "answer", "tier": "tier", "id": "id"}
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows of a file or dataset. `places` are the rows' places in the file, such as "row 7";
+    `form` says how a table was written (delimiter and more), None for files that are not tables."""
+
+    rows: list[dict]
+    places: list[str]
+    form: spreadsheets.Form | None = None
+
+
+def read_rows(path: str | Path, name: str | None = None, split: str | None = None) -> list[dict]:
+    """The rows that `read` returns, without their places and form."""
+    return read(path, name, split).rows
+
+
+def read(path: str | Path, name: str | None = None, split: str | None = None) -> Rows:
+    """The rows of a local file (JSON Lines, CSV, TSV, BIG-Bench-Hard's JSON), or of a split of the
+    dataset in a folder.
+
+    `name` is the dataset's configuration. Raise a `UserError` if the file has no rows or cannot be
+    read.
+    """
+    path = Path(path)
+    file_name, form = path.name.lower(), None
+    if path.is_dir():
+        rows = _dataset_rows(path, name, split)
+        places = [f"row {number}" for number in range(1, len(rows) + 1)]
+    elif spreadsheets.is_table(path):
+        table = spreadsheets.read(path)
+        rows = [dict(zip(table.header, row)) for row in table.cells]
+        places, form = table.places, table.form
+    elif file_name.endswith(".json"):
+        rows = _big_bench_rows(path)
+        places = [f"row {number}" for number in range(1, len(rows) + 1)]
+    elif file_name.endswith((".jsonl", ".jsonl.gz")):
+        numbered = files.parse_jsonl(files.read_user_text(path), path, {})
+        rows, places = [row for _, row in numbered], [f"row {line}" for line, _ in numbered]
+    else:
+        remedy = (
+            "; save the sheet as CSV UTF-8"
+            if path.suffix.lower() in (".xlsx", ".xls", ".ods", ".numbers")
+            else ""
+        )
+        raise UserError(
+            f"{path}: unknown kind of file '{path.suffix}'; expected .jsonl, .jsonl.gz, .csv or .tsv (a table), or BIG-Bench-Hard's"
+            f" .json{remedy}"
+        )
+    if not rows:
+        raise UserError(f"{path}: no rows; expected at least one problem")
+    return Rows(rows, places, form)
+
+
+def _big_bench_rows(path: Path) -> list[dict]:
+    form = "expected BIG-Bench-Hard's form {'examples': [{'input', 'target'}]}"
+    content = files.parse_json(files.read_user_text(path), str(path), form, numbers=True)
+    try:
+        return [
+            {"input": str(example["input"]), "target": str(example["target"])}
+            for example in content["examples"]
+        ]
+    except (KeyError, TypeError) as error:
+        raise UserError(f"{path}: {form} ({error})") from None
+
+
+def _dataset_rows(folder: Path, name: str | None, split: str | None) -> list[dict]:
+    if split is None:
+        raise UserError(
+            f"{folder}: expected a file, found a folder; name a file; for a dataset's folder, use a source of kind hub and set its key `local` to the folder"
+        )
+    return dataset_folders.read_rows(folder, name, split)
+
+
+def choose_rows(
+    rows: list[dict], selection: dict | None, path: str | Path
+) -> list[tuple[int, dict]]:
+    """[(row number from 0, row)] of the rows that the task's `rows` (`only`, `except`, `every`,
+    `first`, `draw`) select.
+
+    Raise a `UserError` if `only` or `except` has a number beyond the last row, and if `draw`
+    exceeds the number of rows to draw from.
+    """
+    selection = selection or {}
+    indices = [*selection.get("only", []), *selection.get("except", [])]
+    if indices and max(indices) >= len(rows):
+        raise UserError(
+            f"{path}: `rows` of the task names row {max(indices)}, but the {len(rows)} rows are numbered from 0; correct `rows`"
+        )
+    included = set(selection.get("only", range(len(rows)))) - set(selection.get("except", []))
+    interval, first = selection.get("every", 1), selection.get("first", 0)
+    numbers = [number for number in range(first, len(rows), interval) if number in included]
+    if "draw" in selection:
+        if selection["draw"] > len(numbers):
+            raise UserError(
+                f"{path}: {selection['draw']} rows are to be drawn, but there are only {len(numbers)}; lower `draw` in the task's `rows`"
+            )
+        numbers = sorted(
+            random.Random(f"rows:{selection['seed']}").sample(numbers, selection["draw"])
+        )
+    return [(number, rows[number]) for number in numbers]
+
+
+# --- formats of rows
+
+
+def _gsm8k(row: dict) -> dict:
+    """The answer follows `####`. The tier is the number of solution steps: the number of calculator
+    annotations <<...>>."""
+    solution, mark, answer = row["answer"].rpartition("####")
+    return {
+        "question": row["question"],
+        "answer": answer.strip() if mark else None,
+        "tier": solution.count("<<"),
+    }
+
+
+def _choices(row: dict) -> dict:
+    """BIG-Bench-Hard: the input ends with the options, the target is '(A)'. The tier is the number
+    of options."""
+    return {
+        "question": row["input"],
+        "answer": row["target"],
+        "tier": len(re.findall(r"^\([A-Z]\) ", row["input"], re.MULTILINE)),
+    }
+
+
+def _math(row: dict) -> dict:
+    """MATH and MATH-500: the answer is the column `answer` or else the solution's last box. The
+    tier is the level, 1 to 5."""
+    level = re.search(r"\d", str(row["level"]))
+    answer = row["answer"] if row.get("answer") is not None else _last_box(row["solution"])
+    return {
+        "question": row["problem"],
+        "answer": answer,
+        "tier": int(level.group()) if level else None,
+    }
+
+
+def _last_box(solution: str) -> str | None:
+    """The content of a solution's last box. MATH writes a few boxes as `\\fbox{2}` or `\\boxed 2`.
+    The form `\\boxed 2` counts only if no box has braces."""
+    from hardgrpo.grading.graders import last_box
+
+    unbraced = re.findall(r"\\boxed\s+([^\s$]+)", solution)
+    return last_box(solution.replace("\\fbox{", "\\boxed{")) or (unbraced[-1] if unbraced else None)
+
+
+def _gsm8k_solution(row: dict, statement: str) -> str:
+    """The solution without calculator annotations <<48/2=24>>, followed by `statement`."""
+    steps, _, _ = row["answer"].rpartition("####")
+    return f"{re.sub(r'<<[^<>]*>>', '', steps).strip()}\n{statement}"
+
+
+def _math_solution(row: dict, statement: str) -> str | None:
+    """The unchanged solution, which states the answer in a box."""
+    return row.get("solution")
+
+
+# {format: function (row, statement) -> worked solution}. `statement` states the reference answer in
+# the form that the grader reads.
+SOLUTIONS: dict[str, Callable[[dict, str], str | None]] = {
+    "gsm8k": _gsm8k_solution,
+    "math": _math_solution,
+}
+
+
+def solution(row: dict, format: str, columns: dict, statement: str, location: str) -> str:
+    """The worked solution of a row. Raise a `RowError` if there is none.
+
+    `location` is "FILE: PLACE", see `tasks.problems_with_rows`; the other arguments are as in
+    `SOLUTIONS` and `as_problem`.
+    """
+    if format in SOLUTIONS:
+        text = SOLUTIONS[format](row, statement)
+    else:
+        text = row.get(columns.get("solution"))
+    if not isinstance(text, str) or not text.strip():
+        name, (path, _, place) = columns.get("solution", "solution"), location.rpartition(": ")
+        remedy = "add the solution, take the row out, or (in a source without `format`) name another column"
+        raise RowError(path, place, f"no worked solution in column '{name}'", remedy)
+    return text.strip()
+
+
+FORMATS: dict[str, Callable[[dict], dict]] = {"gsm8k": _gsm8k, "choices": _choices, "math": _math}
+# a column's name that contains no delimiter and needs no quotes in YAML
+PLAIN_NAME = re.compile(r"[^\W\d_][\w .-]*")
+
+
+def as_problem(
+    row: dict,
+    number: int,
+    format: str,
+    columns: dict,
+    needs_answer: bool,
+    path: str | Path,
+    place: str | None = None,
+) -> dict:
+    """The problem in a row: question, answer (None if missing and not needed), tier, and id (if
+    any). Raise a `RowError` for an unusable row, and a `UserError` for a table that lacks a column.
+
+    `number` counts rows from 0. `place` is the row's place in the file (default: computed from
+    `number` and the header of a table).
+    """
+    place = place or f"row {number + (2 if spreadsheets.is_table(path) else 1)}"
+    row_error = lambda problem, remedy: RowError(path, place, problem, remedy)
+    if format in FORMATS:
+        try:
+            problem = FORMATS[format](row)
+        except (KeyError, TypeError, AttributeError) as error:
+            raise row_error(
+                f"not a row of format '{format}' ({error} is wrong or missing)",
+                f"found {', '.join(row)}",
+            ) from None
+    else:
+        names = COLUMNS | columns
+        for key in dict.fromkeys(["question", "answer", *columns]):
+            if key == "answer" and not needs_answer:
+                continue  # may be annotated later
+            if names[key] not in row:
+                raise _no_column(row, key, names, path, place)
+        problem = {key: row.get(name) for key, name in names.items()}
+    for key in ("question", "answer"):
+        if isinstance(problem[key], (list, dict)):
+            raise row_error(
+                f"the {key} is a {type(problem[key]).__name__}, expected text",
+                "name a column that holds text",
+            )
+    if not str(problem["question"] or "").strip():
+        raise row_error("the question is empty", "correct the row or take it out")
+    if needs_answer and (problem["answer"] is None or not str(problem["answer"]).strip()):
+        raise row_error(
+            "the answer is missing",
+            "add the answer, take the row out, or set the task's `labelled` to false (for a train split to which nobody has given"
+            " answers yet: `.venv/bin/snakemake subset` chooses the prompts to annotate; a test split needs all answers)",
+        )
+    return problem
+
+
+def _no_column(row: dict, key: str, names: dict, path: str | Path, place: str) -> UserError:
+    """The error about a missing column: a `UserError` for a table, whose rows have one header, else a
+    `RowError` about the row.
+
+    The remedy suggests an unused column. For a table with a single column there is no suggestion: if
+    the delimiter was not recognised, that column is the complete header line.
+    """
+    is_table = spreadsheets.is_table(path)
+    unused_columns = [
+        str(name) for name in row if name not in names.values() and PLAIN_NAME.fullmatch(str(name))
+    ]
+    example = unused_columns[0] if unused_columns and not (is_table and len(row) == 1) else "NAME"
+    problem = f"no column '{names[key]}' for the {key}"
+    remedy = f"found {', '.join(map(str, row))}. Name the column in the task's source, e.g. columns: {{{key}: {example}}}"
+    if is_table:
+        return UserError(f"{path}: {place}: {problem}; {remedy}")
+    return RowError(path, place, problem, remedy)

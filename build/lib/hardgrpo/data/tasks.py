@@ -1,0 +1,292 @@
+"""Prepare the problems of a task, and make prompts from questions. Each problem is a row of
+`tasks/{task}/{split}.jsonl`:
+
+    {"id": "swaps-train-0007", "question": "...", "answer": "pink", "tier": 3,
+     "source": "generated:swaps:11"}
+"""
+
+import random
+from pathlib import Path
+
+from hardgrpo.data import generated, sources, spreadsheets
+from hardgrpo.data.question_ids import question_ids
+from hardgrpo.grading import graders, quantities
+from hardgrpo.runtime import files
+from hardgrpo.runtime.errors import RowError, UserError, first_entries, printable, refuse_rows
+
+SPLITS = ("train", "test")
+# {family: keys of the task's source that hold lists of numbers}
+LISTS = {
+    "swaps": ("objects", "length"),
+    "arithmetic": ("length",),
+    "shuffled_objects": ("objects",),
+    "facts": (),
+}
+FAMILIES = {
+    "swaps": lambda rng, source: generated.draw_swaps(rng, source["objects"], source["length"]),
+    "arithmetic": lambda rng, source: generated.draw_arithmetic(rng, source["length"]),
+    "shuffled_objects": lambda rng, source: generated.draw_shuffled_objects(rng, source["objects"]),
+    "facts": lambda rng, source: generated.draw_fact(rng, source["seed"]),
+}
+# The grader may fail to read up to this share of the reference answers: see `readable_problems`.
+# The same limit applies to rejected worked solutions, and to prompts that are too long
+# (fit_prompts.py).
+UNREADABLE_SHARE = 0.01
+
+
+def prepare(
+    task: str, source: dict, split: str, paths: list[str], labelled: bool = True
+) -> list[dict]:
+    """The problems of a split.
+
+    `source` is the part of the task's `source` that this split needs (`settings.source_of_split`);
+    `paths` are the files or dataset folders of the split's parts, in order. Raise a `UserError` for
+    rows that are not valid problems, and if no problem is left.
+    """
+    return prepare_with_places(task, source, split, paths, labelled)[0]
+
+
+def prepare_with_places(
+    task: str, source: dict, split: str, paths: list[str], labelled: bool = True
+) -> tuple[list[dict], dict[str, str]]:
+    """(problems of `prepare`, {id: file and row of the problem; "problem 'ID'" if generated})."""
+    if source.get("kind") == "generated":
+        problems = generate_problems(task, source, split)
+        return problems, {problem["id"]: f"problem '{problem['id']}'" for problem in problems}
+    rows = problems_with_rows(task, source, split, paths, labelled)
+    return [problem for problem, _, _ in rows], {problem["id"]: place for problem, _, place in rows}
+
+
+def is_same_answer(grader: str | None, answer: str | None, other_answer: str | None) -> bool:
+    """Whether two reference answers are equal by a grader's lenient rule or, without a grader,
+    whether their texts are equal. None counts as equal to any answer."""
+    if answer is None or other_answer is None or answer.strip() == other_answer.strip():
+        return True
+    if grader is None:
+        return False
+    rules = graders.GRADERS[grader]
+    return bool(rules.lenient(rules.normalise(answer), rules.normalise(other_answer)))
+
+
+def problems_with_rows(
+    task: str, source: dict, split: str, paths: list[str], labelled: bool = True
+) -> list[tuple[dict, dict, str]]:
+    """[(problem, its row, "FILE: PLACE" of the row)] of a split that is read from files or
+    datasets. See `prepare`."""
+    parts = source.get(split)
+    if source["kind"] != "hub":
+        parts = [{}] * (len(parts) if isinstance(parts, list) else 1)
+    if len(parts) != len(paths):
+        raise UserError(
+            f"task {task}: number of files given for the {split} split: {len(paths)}, expected {len(parts)}, one for each part of the split"
+        )
+    rows = []
+    for part_number, (part, path) in enumerate(zip(parts, map(Path, paths))):
+        content = sources.read(path, part.get("name"), part.get("split"))
+        names = filter(None, (part.get("dataset"), part.get("name"), part.get("split")))
+        origin = "/".join(names) or path.name
+        part_field = {"part": part_number} if source["kind"] == "files" and len(parts) > 1 else {}
+        rows += [
+            (origin, part_field, path, content.places[number], number, row)
+            for number, row in sources.choose_rows(content.rows, part.get("rows"), path)
+        ]
+    expected_count = source.get("problems")
+    if expected_count is not None and len(rows) != expected_count:
+        raise UserError(
+            f"{', '.join(map(str, paths))}: {len(rows)} problems, but the {split} split of task '{task}' has {expected_count};"
+            " the file is truncated or is another version; get the pinned version"
+        )
+    # Tasks on the same rows of a dataset have the same ids, so that their samples are drawn with
+    # the same random numbers and can be paired by problem.
+    stem = parts[0]["dataset"].rpartition("/")[2] if source["kind"] == "hub" else task
+    row_format, columns = source.get("format", "columns"), source.get("columns", {})
+    problems, places, origins, row_errors = [], [], [], []
+    for index, (origin, part_field, path, place, number, row) in enumerate(rows):
+        try:
+            problem = sources.as_problem(row, number, row_format, columns, labelled, path, place)
+        except RowError as error:
+            if not (spreadsheets.is_table(path) and spreadsheets.is_blank(row.values())):
+                row_errors.append(error)
+            continue
+        if source.get("keep") == "numeric" and not quantities.is_number(str(problem["answer"])):
+            continue
+        problem_id = problem.get("id")
+        if problem_id in (None, "") and source["kind"] != "files":
+            problem_id = f"{stem}-{split}-{index:04d}"
+        origins.append((row, f"{path}: {place}"))
+        places.append((path, place))
+        problems.append(
+            {
+                "id": "" if problem_id is None else str(problem_id),
+                "question": str(problem["question"]),
+                "answer": None if problem["answer"] is None else str(problem["answer"]),
+                "tier": problem["tier"] if problem["tier"] != "" else None,
+                "source": origin,
+                "row": number,
+                **part_field,
+            }
+        )
+    refuse_rows(row_errors)
+    if not problems:
+        raise UserError(
+            f"task {task}: no problems are left in the {split} split; check `rows` and `keep` in the task's source, and that the rows of the files are not empty"
+        )
+    # People edit files, so the ids follow from the questions and not from the rows.
+    unnamed = [problem for problem in problems if not problem["id"]]
+    for problem, problem_id in zip(unnamed, question_ids(row["question"] for row in unnamed)):
+        problem["id"] = problem_id
+    problems = _check_problems(problems, places, labelled)
+    return [(problem, *origin) for problem, origin in zip(problems, origins)]
+
+
+def readable_problems(problems: list[dict], grader: str, path: str | Path) -> list[dict]:
+    """The problems with a reference answer that the grader can read.
+
+    Print a warning about unreadable answers. Raise a `UserError` if more than 1 % are unreadable.
+    """
+    readable, unreadable = [], []
+    for problem in problems:
+        is_readable = graders.accepts_reference(grader, problem["answer"])
+        (readable if is_readable else unreadable).append(problem)
+    if not unreadable:
+        return problems
+    examples = first_entries([f"'{row['id']}' ({row['answer'][:30]})" for row in unreadable])
+    fault = f"{path}: grader '{grader}' cannot read the reference answer of {len(unreadable)} of {len(problems)} problems: {examples}"
+    if len(unreadable) > UNREADABLE_SHARE * len(problems):
+        answers = [problem["answer"].strip() for problem in unreadable]
+        has_comma = any(map(spreadsheets.DECIMAL_COMMA.fullmatch, answers))
+        point = " (a decimal comma: write a decimal point)" if has_comma else ""
+        raise UserError(
+            f"{fault}; choose another grader for the task or correct the answers{point}"
+        )
+    print(
+        f"warning: {printable(fault)}; pass rates, subsets (except subsets by signals) and tests leave these problems out",
+        flush=True,
+    )
+    return readable
+
+
+def generate_problems(task: str, source: dict, wanted_split: str) -> list[dict]:
+    """The problems of a split of a generated task. Raise a `UserError` for a malformed source, and
+    if the source does not give enough different questions.
+
+    The test split continues the draws of the train split. Questions that were drawn before are
+    discarded, so no question is in both splits.
+    """
+    if source.get("family") not in list(FAMILIES):
+        raise UserError(
+            f"task {task}: its source has family '{source.get('family')}', expected one of {', '.join(FAMILIES)}"
+        )
+    for key in ("seed", *SPLITS[: SPLITS.index(wanted_split) + 1]):
+        if type(source.get(key)) is not int:
+            raise UserError(
+                f"task {task}: '{key}' of its source is {source.get(key)!r}, expected a whole number"
+            )
+    for key in LISTS[source["family"]]:
+        value = source.get(key)
+        if (
+            not isinstance(value, list)
+            or not value
+            or not all(type(number) is int for number in value)
+        ):
+            raise UserError(
+                f"task {task}: '{key}' of its source is {value!r}, expected a list of whole numbers"
+            )
+    rng = random.Random(f"{source['family']}:{source['seed']}")
+    draw, questions, splits = FAMILIES[source["family"]], set(), {}
+    for split in SPLITS:
+        splits[split] = []
+        misses = 0
+        while len(splits[split]) < source[split]:
+            chain = draw(rng, source)
+            if chain.question in questions:
+                misses += 1
+                if misses > 100_000:
+                    raise UserError(
+                        f"task {task}: cannot draw {source[split]} different {split} problems; "
+                        + (
+                            "ask for fewer"
+                            if source["family"] in generated.MEMORISED
+                            else "allow more lengths or objects"
+                        )
+                    )
+                continue
+            questions.add(chain.question)
+            splits[split].append(
+                {
+                    "id": f"{task}-{split}-{len(splits[split]):04d}",
+                    "question": chain.question,
+                    "answer": chain.answer,
+                    "tier": chain.tier,
+                    "source": f"generated:{source['family']}:{source['seed']}",
+                }
+            )
+        if split == wanted_split:
+            return splits[split]
+    raise ValueError(f"unknown split {wanted_split!r}")
+
+
+def read_problems(path: str | Path, needs_answer: bool = True) -> list[dict]:
+    """The problems of a file. Raise a `UserError` that names the row if a key is missing, an id is
+    not unique or a needed answer is empty."""
+    keys = {"id": (str, int), "question": str} | (
+        {"answer": (str, int, float)} if needs_answer else {}
+    )
+    numbered = files.parse_jsonl(files.read_text(path), path, keys)
+    return _check_problems(
+        [row for _, row in numbered], [(path, f"row {line}") for line, _ in numbered], needs_answer
+    )
+
+
+def read_subset(path: str | Path, problems: dict[str, dict], pool: str | Path) -> list[str]:
+    """The ids of a subset, in order. Raise a `UserError` if an id is not in `problems` ({id:
+    problem} of the file `pool`)."""
+    ids = [row["id"] for row in files.read_rows(path, {"id": str})]
+    unknown_ids = [problem_id for problem_id in ids if problem_id not in problems]
+    if unknown_ids or not ids:
+        problem = (
+            f"id '{unknown_ids[0]}' is not in {pool}" if unknown_ids else "the subset is empty"
+        )
+        raise UserError(f"{path}: {problem}; choose the subset again")
+    return ids
+
+
+def _check_problems(
+    problems: list[dict], places: list[tuple[str | Path, str]], needs_answer: bool
+) -> list[dict]:
+    """The problems, with ids and answers as text. `places` are (file, place in the file) of each
+    problem."""
+    first_places: dict[str, tuple[str | Path, str]] = {}
+    row_errors = []
+    for problem, (path, place) in zip(problems, places):
+        problem["id"] = str(problem["id"])
+        if problem.get("answer") is not None:
+            problem["answer"] = str(problem["answer"])
+        if needs_answer and not problem["answer"].strip():
+            empty = f"problem '{problem['id']}' has an empty answer"
+            row_errors.append(RowError(path, place, empty, "every problem needs an answer"))
+        elif problem["id"] in first_places:
+            first_path, first_place = first_places[problem["id"]]
+            earlier_place = first_place if first_path == path else f"{first_path}: {first_place}"
+            row_errors.append(
+                RowError(
+                    path,
+                    place,
+                    f"id '{problem['id']}' is already in {earlier_place}",
+                    "ids must be unique",
+                )
+            )
+        first_places.setdefault(problem["id"], (path, place))
+    refuse_rows(row_errors)
+    return problems
+
+
+def prompt_text(template: str, question: str) -> str:
+    """The user's message: the template with the question in place of `{question}`. `str.format`
+    would fail for other braces in the template."""
+    return template.replace("{question}", question)
+
+
+def messages(template: str, question: str) -> list[dict]:
+    """The conversation for the model's chat template, in probe, training and evaluation."""
+    return [{"role": "user", "content": prompt_text(template, question)}]

@@ -1,0 +1,315 @@
+r"""Compare expressions: this module compares numbers and words, and Math-Verify compares all other
+expressions.
+
+Math-Verify may compute forever on a model's text ('9^{9^{9^9}}'), and its own time limit works only
+in the main thread. Math-Verify therefore runs in a helper process: equivalence.py as a program,
+with JSON Lines over pipes. A process starts its helper for the first question, and a new helper
+after a question that ended the previous helper. A comparison that ends two helpers is undecided. A
+program stops with an error if all its questions together exceed a limit of processor time
+(ALLOWED_SECONDS), because grading a file of slow answers would take days.
+"""
+
+import atexit
+import contextlib
+import functools
+import importlib.util
+import json
+import os
+import re
+import select
+import signal
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+
+from hardgrpo.grading import equivalence
+from hardgrpo.grading.quantities import (
+    TEXT,
+    Quantity,
+    read_number,
+    read_quantity,
+    remove_marks,
+    to_latex_with_accents,
+)
+from hardgrpo.runtime.errors import UserError
+
+LONGEST_EXPRESSION = 1000  # characters; longer texts are equal only if `same_text` holds
+LONGEST_EXAMPLE = 200  # characters of an answer in the message about slow answers
+# Limits of a question's processor time in the first and in the second try. A limit of wall time
+# would make grades depend on the machine's load.
+SECONDS = (5.0, 40.0)
+PATIENCE_SECONDS = 90.0  # limit of wall time, for a helper that makes no progress
+# Limit of processor time of all questions of a program: a constant, plus time per question. The
+# mean time for answers of MATH-500 was 0.013 s. A file with as many undecided completions as
+# graders.UNDECIDED_SHARE allows stays within this limit.
+ALLOWED_SECONDS, ALLOWED_SECONDS_EACH = 600.0, 0.25
+# Environment variables that the helper inherits: only variables that Python and its libraries need.
+# The helper must not have access tokens, because it processes texts of a model.
+HELPER_VARIABLES = re.compile(r"PATH|HOME|USER|LOGNAME|LANG|TZ|TMPDIR|PYTHON\w*|(LC|LD|DYLD)_\w+")
+START_SECONDS = 180.0  # wall time: importing SymPy from a cluster's file system is slow
+
+
+# --- comparisons ---
+
+BASE_NUMBER = re.compile(r"\(?(\d[0-9A-Fa-f]*)\)?(?:_\{?([0-9a-z]+)\}?|\(?base-?([0-9a-z]+)\)?)")
+SUBSCRIPT = re.compile(r"\d\)?_(?!\{?10\}?(?!\d))")
+BASES = {
+    name: base
+    for base, name in enumerate(
+        ["two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"], start=2
+    )
+}
+EMPTY_SETS = {r"\emptyset", r"\varnothing", r"\O", r"\{\}", "emptyset"}
+
+
+def check_installed() -> None:
+    """Raise a `UserError` if Math-Verify is not installed."""
+    if importlib.util.find_spec("math_verify") is None:
+        raise UserError(
+            "math expressions are graded by Math-Verify, which is not installed; `make test` and `make demo` install it"
+            " (envs/training.txt)"
+        )
+
+
+def same_text(left: str, right: str) -> bool:
+    r"""Whether texts are equal except for spaces, including LaTeX's: true for '(3,\,4)' and
+    '(3, 4)', false for '1 1/2' and '11/2'."""
+    return _remove_spaces(left) == _remove_spaces(right)
+
+
+def _remove_spaces(text: str) -> str:
+    text = re.sub(r"(?:\\[,;:! ]|~|\\q?quad(?![A-Za-z])|\s)+", " ", text).strip()
+    return re.sub(r"(?<!\d) | (?!\d)", "", text)
+
+
+@functools.lru_cache(maxsize=2**16)
+def equal(reference: str, answer: str) -> bool | None:
+    """Whether an answer is equivalent to a reference; None if undecided. As in Math-Verify, the
+    relation is not symmetric: an inequality as reference accepts a set as answer, but a set does
+    not accept an inequality."""
+    if same_text(reference, answer):
+        return True
+    if max(len(reference), len(answer)) > LONGEST_EXPRESSION:
+        return False
+    reference, answer = to_latex_with_accents(reference), to_latex_with_accents(answer)
+    verdict = _compare_without_helper(reference, answer)
+    return _ask({"compare": [reference, answer]}) if verdict is None else verdict
+
+
+def _compare_without_helper(reference: str, answer: str) -> bool | None:
+    """Whether words, empty sets, numbers in other bases or quantities are equal; None for other
+    expressions, which Math-Verify compares."""
+    words = [_normalise_words(text) for text in (reference, answer)]
+    if words[0] == words[1] or set(words) <= EMPTY_SETS:
+        return True
+    (base, digits), (answer_base, answer_digits) = map(_read_base, words)
+    if answer_base not in (base, "10", None) or (
+        SUBSCRIPT.search(words[1]) and not SUBSCRIPT.search(words[0])
+    ):
+        return False  # Math-Verify would ignore the base of the answer if the reference has none
+    if base not in ("10", None):
+        return digits == (answer_digits if answer_base else words[1])
+    left = read_quantity(digits if base else reference)
+    right = read_quantity(answer_digits if answer_base else answer)
+    if not left or not right or left.bare:  # bare: in 5m, m may be a variable
+        return None
+    if "=" in reference and "=" in answer and left.value == right.value:
+        return None  # left to Math-Verify: x = 5 does not equal y = 5
+    return _same_quantity(left, right)
+
+
+def _same_quantity(left: Quantity, right: Quantity) -> bool:
+    """Whether two quantities are equal. If only one is a ratio, equality after rounding to six
+    places suffices, unless the relative difference exceeds `equivalence.ROUNDING_TOLERANCE`. '50%'
+    equals both 50 and 1/2."""
+    pairs = [(left.value, right.value)]
+    if left.percent != right.percent:
+        shares = [side.value / (100 if side.percent else 1) for side in (left, right)]
+        pairs.append(tuple(shares))
+    return any(a == b or (left.ratio != right.ratio and _is_rounding(a, b)) for a, b in pairs)
+
+
+def _is_rounding(left: Fraction, right: Fraction) -> bool:
+    return round(left, 6) == round(right, 6) and abs(left - right) <= Fraction(
+        equivalence.ROUNDING_TOLERANCE
+    ) * max(abs(left), abs(right))
+
+
+def _read_base(words: str) -> tuple[str | None, str | None]:
+    """(base, digits) of a number such as '52_8', '(52)_{eight}' and '52 (base 8)', or (None,
+    None)."""
+    match = BASE_NUMBER.fullmatch(words)
+    base = match and (match[2] or match[3])
+    return (str(BASES.get(base, base)), match[1]) if match else (None, None)
+
+
+def _normalise_words(text: str) -> str:
+    r"""'**Evelyn**.' -> 'evelyn': no marks, no spaces except between digits, lower case. Texts with
+    a LaTeX command ('\Delta') and texts without two adjacent letters ('A') keep their case."""
+    text = _remove_spaces(TEXT.sub(r"\1", remove_marks(text))).rstrip(".")
+    return text if "\\" in text or not re.search("[A-Za-z]{2}", text) else text.casefold()
+
+
+@functools.lru_cache(maxsize=2**16)
+def parses(text: str) -> bool:
+    """Whether an answer is a number, or an expression that Math-Verify parses."""
+    if len(text) > LONGEST_EXPRESSION or not text.strip():
+        return False
+    return read_number(text) is not None or bool(_ask({"parse": to_latex_with_accents(text)}))
+
+
+# --- the helper process ---
+
+
+@dataclass
+class Usage:
+    """Processor time that the questions of this process used, in seconds."""
+
+    subject: str = "grading"  # names of the graded files, for the error message
+    questions: int = 0
+    seconds: float = 0.0
+    slowest: tuple[float, str] = (0.0, "")  # seconds and texts of the slowest question
+
+    def add(self, question: dict, seconds: float) -> None:
+        """Add a question. Raise a `UserError` if all questions together exceed the time limit of a
+        program."""
+        self.questions += 1
+        self.seconds += seconds
+        texts = question.get("compare") or [question["parse"]]
+        self.slowest = max(
+            self.slowest,
+            (seconds, " against ".join(f"'{text[:LONGEST_EXAMPLE]}'" for text in reversed(texts))),
+        )
+        if self.seconds > ALLOWED_SECONDS + ALLOWED_SECONDS_EACH * self.questions:
+            raise UserError(
+                f"{self.subject}: stopped, because Math-Verify took {self.seconds:.0f} seconds of processor time for {self.questions}"
+                f" comparisons of answers; allowed are {ALLOWED_SECONDS:.0f} seconds and {ALLOWED_SECONDS_EACH} for each comparison; the slowest"
+                f" took {self.slowest[0]:.0f} seconds: {self.slowest[1]}; remove completions with slow answers, raise"
+                " ALLOWED_SECONDS_EACH in src/hardgrpo/grading/expressions.py, or choose another grader for the task, and run again"
+            )
+
+
+usage = Usage()
+_helper: subprocess.Popen | None = None
+_lock = threading.Lock()
+
+
+def _ask(question: dict) -> bool | None:
+    """The helper's reply; None if the question exceeds its time limit, or ends the helper, in both
+    tries."""
+    with _lock:
+        total_seconds, verdict = 0.0, None
+        for seconds in SECONDS:
+            helper = _get_helper()
+            try:
+                helper.stdin.write(json.dumps(question | {"seconds": seconds}).encode() + b"\n")
+                line = _read_line(helper, PATIENCE_SECONDS)
+            except BrokenPipeError:
+                line = b""
+            except BaseException:
+                # after an interrupt, the next question would read the reply to this question
+                _stop_helper()
+                raise
+            if line:
+                verdict, processor_seconds = json.loads(line)
+                total_seconds += processor_seconds
+                break
+            total_seconds += seconds
+            _stop_helper()
+        usage.add(question, total_seconds)
+    return verdict
+
+
+def _get_helper() -> subprocess.Popen:
+    global _helper
+    if _helper is None:
+        check_installed()
+        source = str(Path(__file__).resolve().parents[2])
+        environment = {
+            name: value for name, value in os.environ.items() if HELPER_VARIABLES.fullmatch(name)
+        }
+        environment |= {
+            "PYTHONPATH": os.pathsep.join(filter(None, [source, os.environ.get("PYTHONPATH")])),
+            "PYTHONHASHSEED": "0",  # SymPy's sets have the same order in every run
+            "SYMPY_USE_CACHE": "yes",
+            "SYMPY_GROUND_TYPES": "python",
+        }
+        # -P: no import from the working folder
+        command = [sys.executable, "-P", "-m", equivalence.__name__]
+        try:
+            # Slurm sends SIGTERM to every process of a job step, but the current update of a
+            # training run still needs the helper.
+            signal_mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+            try:
+                _helper = subprocess.Popen(
+                    command,
+                    env=environment,
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.DEVNULL,
+                    bufsize=0,
+                )
+            finally:
+                signal.pthread_sigmask(signal.SIG_SETMASK, signal_mask)
+            ready = _read_line(_helper, START_SECONDS)
+        except BaseException as error:
+            _stop_helper()
+            if isinstance(error, OSError):
+                raise UserError(
+                    f"the process that runs Math-Verify cannot be started: {error.strerror}"
+                ) from None
+            raise
+        if not ready:
+            _stop_helper()
+            raise UserError(
+                f"Math-Verify does not start; `PYTHONPATH={source} {' '.join(command)}` shows why"
+            )
+    return _helper
+
+
+def _read_line(helper: subprocess.Popen, seconds: float) -> bytes:
+    """A line from the helper; empty if the helper ends or sends no complete line within `seconds`
+    of wall time."""
+    line, deadline, poll = b"", time.monotonic() + seconds, select.poll()
+    poll.register(helper.stdout, select.POLLIN)
+    while not line.endswith(b"\n"):
+        remaining_seconds = deadline - time.monotonic()
+        if remaining_seconds <= 0 or not poll.poll(1000 * remaining_seconds):
+            return b""
+        data = os.read(helper.stdout.fileno(), 4096)
+        if not data:
+            return b""
+        line += data
+    return line
+
+
+def _stop_helper() -> int | None:
+    """Stop the helper and return its exit status, or None if there is no helper."""
+    global _helper
+    if _helper is None:
+        return None
+    helper, _helper = _helper, None
+    with contextlib.suppress(OSError):
+        helper.stdin.close()
+    helper.stdout.close()
+    helper.kill()
+    return helper.wait()
+
+
+def _reset_after_fork() -> None:
+    """Replace the lock, which another thread may hold, and leave the helper to the parent."""
+    global _helper, _lock, usage
+    _lock, usage = threading.Lock(), Usage()
+    if _helper is not None:
+        helper, _helper = _helper, None
+        helper.stdin.close()
+        helper.stdout.close()
+        helper.returncode = 0  # the parent waits for the helper
+
+
+atexit.register(_stop_helper)
+os.register_at_fork(after_in_child=_reset_after_fork)

@@ -1,0 +1,514 @@
+"""The cost model: estimate the time, tokens and disk of a job for plans and for walltimes on a
+cluster.
+
+docs/costs.md describes the model, its assumptions and its accuracy. A decoding step generates one
+token of every sequence: it reads all weights and the cache once, and multiplies the weights with
+the current token of every sequence. The time of a decoding step is the larger of bytes / bandwidth
+and FLOPs / peak (roofline model), divided by the share of the device's limit that is reached in
+practice, plus an overhead for each layer. An update samples its rollouts and trains on them: 2
+FLOPs per weight and token in the forward pass, and 2 (with an adapter) or 4 in the backward pass;
+`_training` adds the passes that GPUs and some recipes need. The times of finished jobs correct
+these estimates (`calibration.py`).
+"""
+
+import functools
+import math
+import re
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from hardgrpo.runtime import files
+from hardgrpo.sampling.requests import MAX_SEQUENCES
+from hardgrpo.selection import selector_settings
+from hardgrpo.study import memory, paths, settings
+from hardgrpo.study.settings import Split
+
+
+@dataclass(frozen=True)
+class Processor:
+    """A device's peak performance according to its data sheet: dense FLOP/s in bf16 (fp16 for the
+    V100, fp32 for a core), and bytes/s of its memory."""
+
+    flops: float
+    bandwidth: float
+
+
+GPUS = {  # NVIDIA's data sheets: dense, the SXM version where there is one
+    "b200": Processor(2250e12, 7700e9),
+    "h200": Processor(989e12, 4800e9),
+    "h100": Processor(989e12, 3350e9),
+    "a100": Processor(312e12, 2039e9),
+    "l40s": Processor(362e12, 864e9),
+    "a40": Processor(150e12, 696e9),
+    "v100": Processor(125e12, 900e9),
+}
+CORE = Processor(60e9, 10e9)  # one core of a server, fp32
+
+# Models with at least this hidden size nearly reach a core's peak in products of matrices.
+WIDE = 512
+# Speed of a core with AMX in bf16, divided by the speed of `CORE` (fp32); measured with
+# Qwen2.5-Coder-0.5B-Instruct (docs/costs.md). On cores without AMX, bf16 is slower than fp32.
+BF16_SPEEDUP = 2.6
+# The share of the peak performance that is reached in practice. vLLM: the median of three published
+# figures (docs/costs.md). CPU: measured with model `tiny`. Wide CPU: in an update of
+# Qwen2.5-Coder-0.5B-Instruct, a core with AVX-512 reached 1.2 to 1.5 times the peak of `CORE`;
+# cores without AVX-512 are slower. Training on GPUs, and sampling with transformers on GPUs:
+# assumed, because no run of real size has been measured.
+SAMPLING_SHARE = {"vllm": 0.27, "transformers": 0.27, "cpu": 0.2, "wide cpu": 1.0}
+TRAINING_SHARE = {"gpu": 0.3, "cpu": 0.5, "wide cpu": 1.0}
+# overhead per layer and decoding step; for transformers, measured on the host of an H200: 1.0e-3 s
+# under a profiler (shape of Qwen2.5-0.5B), and 1.4e-3 s beside other jobs (SmolLM2-135M)
+LAYER_SECONDS = {"vllm": 2e-5, "transformers": 1e-3, "cpu": 7e-4, "wide cpu": 7e-4}
+# Least time of a pass (2 FLOPs per weight and token) of a micro-batch through a layer on a GPU, because
+# the host starts the kernels one by one. Measured on an H200 with SmolLM2-135M, which has 30 layers:
+# 8 s for 5 passes of 16 micro-batches, an upper bound, because it includes a part of UPDATE_SECONDS.
+PASS_SECONDS = 3.3e-3
+# imports and the start of the engine
+START_SECONDS = {"vllm": 90.0, "transformers": 30.0, "cpu": 5.0, "wide cpu": 15.0}
+WEIGHTS_PER_SECOND = 1e9  # bytes read from shared storage
+DOWNLOAD_PER_SECOND = 50e6  # bytes
+SYNC_PER_SECOND = 20e9  # bytes; the trainer copies its weights to vLLM in each update
+# per update, for grading, logging, the optimiser, and vLLM's sleep and wake-up
+UPDATE_SECONDS = {"gpu": 2.0, "cpu": 0.05, "wide cpu": 0.5}
+LIGHT_SECONDS = 4.0  # a job that mostly imports modules
+FILL = 0.8  # share of the completion limit that a completion fills on average
+# Mean tokens of a prompt with its template: of GSM8K (gpu, wide cpu), and of the miniature's tasks
+# (cpu).
+PROMPT_TOKENS = {"gpu": 150, "cpu": 40, "wide cpu": 150}
+UNKNOWN_PROBLEMS = 1000  # problems of a split of unknown size
+UNKNOWN_SECONDS = 7200.0  # assumed time of a job whose model has an unknown size
+TEXT_BYTES = 1.5  # bytes on disk per token of a completion, compressed
+
+STAGES = {  # rules that sample or train; all other rules are light
+    "pretrain_model": "pretraining",
+    "probe": "probing",
+    "probe_early": "probing",
+    "train_grpo": "training",
+    "train_first_round": "training",
+    "probe_again": "probing",
+    "evaluate_base": "evaluation",
+    "sample_reach": "evaluation",
+    "evaluate_run": "evaluation",
+}
+TRAINING = ("train_grpo", "train_first_round")
+# The first attempt requests this multiple of the estimated time, plus 5 minutes; each later attempt
+# adds half of the first request.
+SAFETY = 2.0
+LEAST_MINUTES = 10
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job of Snakemake: its rule and its wildcards."""
+
+    rule: str
+    model: str | None = None
+    task: str | None = None  # the task whose pool is probed or trained on
+    recipe: str | None = None
+    policy: str | None = None
+    seed: int | None = None
+    eval_task: str | None = None
+
+    @classmethod
+    def of(cls, rule: str, wildcards: dict) -> "Job":
+        """The job of a rule with its wildcards."""
+        fields = {name: wildcards.get(name) for name in cls.__dataclass_fields__ if name != "rule"}
+        return cls(
+            rule, **fields | {"seed": None if fields["seed"] is None else int(fields["seed"])}
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class ResolvedJob:
+    """A job with the configuration's entries of the model, task, recipe, policy and test that the
+    job names. An entry is empty if the job names no object of this kind."""
+
+    names: Job
+    model: dict
+    task: dict
+    recipe: dict
+    policy: dict
+    eval_task: dict
+    data: str  # the folder of local input files
+    results: str = "results"  # the folder of results
+
+    @classmethod
+    def of(cls, config: dict, job: Job, results: str = "results") -> "ResolvedJob":
+        """A job with its entries of a checked configuration."""
+        is_known = job.model and settings.model_of(job.model) in config["models"]
+        return cls(
+            job,
+            settings.entry(config["models"], job.model) if is_known else {},
+            config["tasks"].get(job.task, {}),
+            config["recipes"].get(job.recipe, {}),
+            config["policies"].get(job.policy, {}),
+            config["tasks"].get(job.eval_task, {}),
+            config["data"],
+            results,
+        )
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the configuration has all objects that the job names, with the settings that the
+        job's rule needs."""
+        kinds = ("model", "task", "recipe", "policy", "eval_task")
+        if not all(getattr(self, kind) for kind in kinds if getattr(self.names, kind) is not None):
+            return False
+        if self.names.rule == "pretrain_model":
+            return settings.is_pretrained(self.model)
+        if self.names.rule == "sample_reach":
+            return "reach" in self.eval_task.get("test", {})
+        return not self.eval_task or "test" in self.eval_task
+
+    @functools.cached_property
+    def shape(self) -> dict | None:
+        """The model's shape; None if unknown."""
+        return model_shape(self.names.model, self.model, self.data, self.results)
+
+    @functools.cached_property
+    def gpus(self) -> dict:
+        """The GPUs that the job needs; count 0 on a CPU."""
+        if self.names.rule == "pretrain_model":
+            return {"count": 0}
+        if self.names.rule in TRAINING:
+            return settings.training_gpus(self.model, self.recipe)
+        return settings.gpus(self.model, "sampling")
+
+    @property
+    def device(self) -> str:
+        """The kind of device that the job computes on: "gpu" or "cpu"."""
+        return "gpu" if self.gpus["count"] else "cpu"
+
+    @property
+    def split(self) -> Split:
+        """The split for whose problems a probing or evaluating job samples completions."""
+        if self.eval_task:
+            return Split(self.names.eval_task, "test", self.eval_task)
+        return Split(self.names.task, "train", self.task)
+
+    @property
+    def completion_limit(self) -> int:
+        """The completion limit of the job's task, in tokens."""
+        return (self.eval_task or self.task)["completion_tokens"]
+
+    @property
+    def updates(self) -> int:
+        """Number of updates that the job trains, or whose checkpoints it evaluates: half of the
+        recipe's updates if the policy annotates in two rounds."""
+        return self.recipe["updates"] // (2 if settings.has_rounds(self.policy) else 1)
+
+    @property
+    def checkpoints(self) -> int:
+        """Number of checkpoints that the job evaluates."""
+        if self.names.rule != "evaluate_run":
+            return 1
+        return self.updates // self.recipe["checkpoint_every"]
+
+    @property
+    def completions(self) -> int:
+        """Number of completions that the job samples, over all its checkpoints."""
+        rule = self.names.rule
+        if rule in TRAINING:
+            return 0 if settings.is_supervised(self.recipe) else self.texts
+        if rule in ("probe", "probe_early", "probe_again"):
+            pool = problems(self.split, self.results)
+            probe = self.task["probe"]
+            if rule == "probe_again":
+                return pool * probe["samples"]
+            # an upper bound for probe_early, which may stop early
+            return -(-pool // probe["shards"]) * settings.probe_samples(probe)
+        test = self.eval_task["test"]
+        size = problems(self.split, self.results)
+        if rule == "sample_reach":
+            return size * test["reach"]["samples"]
+        return size * (test["samples"] + test["greedy"]) * self.checkpoints
+
+    @property
+    def texts(self) -> int:
+        """Number of texts that the job processes: the completions that it samples, or the worked
+        solutions that it trains on. On average, a text fills the share FILL of the completion
+        limit, or the share that was measured in finished jobs."""
+        if self.names.rule not in TRAINING:
+            return self.completions
+        return self.updates * settings.texts_per_update(self.recipe)
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """The estimated needs of a job. `seconds` includes the start; `tokens_trained` includes
+    prompts, `tokens_generated` does not."""
+
+    seconds: float
+    start_seconds: float = 0.0
+    gpus: int = 0
+    completions: int = 0
+    tokens_generated: float = 0.0
+    tokens_trained: float = 0.0
+    kept_bytes: float = 0.0  # added on disk after the job; negative if the job deletes files
+    scratch_bytes: float = 0.0  # on disk only while the job runs
+    is_known: bool = True  # False if the model's size is unknown and `seconds` is `UNKNOWN_SECONDS`
+
+    @property
+    def gpu_hours(self) -> float:
+        """Hours of all GPUs of the job."""
+        return self.seconds * self.gpus / 3600
+
+
+def gpu_kind(name: str) -> str | None:
+    """The key of `GPUS` that a device's name contains (h100 in nvidia_h100_80gb_hbm3, but not a40 in
+    nvidia_rtx_a4000); None if there is none."""
+    pattern = rf"(?<![a-z0-9])({'|'.join(GPUS)})(?![0-9])"
+    match = re.search(pattern, name.lower())
+    return match and match[1]
+
+
+def estimate(job: ResolvedJob, gpu: str, calibration=None) -> Estimate:
+    """Time, tokens and disk of a job. `gpu` is a key of `GPUS`, `calibration` a
+    `calibration.Calibration`."""
+    rule = job.names.rule
+    if rule not in STAGES:
+        return _light(job)
+    if job.shape is None:
+        return Estimate(UNKNOWN_SECONDS, gpus=job.gpus["count"], is_known=False)
+    medians = calibration.find(job.names, job.device) if calibration else {}
+    model_estimate = {
+        "train_grpo": _training,
+        "train_first_round": _training,
+        "pretrain_model": _pretraining,
+    }.get(rule, _sampling)(job, gpu, medians.get("fill"))
+    start = medians.get("start_seconds", model_estimate.start_seconds)
+    seconds = start + (model_estimate.seconds - model_estimate.start_seconds) * medians.get(
+        "slowness", 1.0
+    )
+    return replace(model_estimate, seconds=seconds, start_seconds=start)
+
+
+def walltime(job: ResolvedJob, gpu: str, attempt: int, calibration=None) -> int:
+    """Minutes to request from the cluster for the `attempt`-th attempt (from 1)."""
+    seconds = estimate(job, gpu, calibration).seconds
+    return max(LEAST_MINUTES, round(seconds / 60 * SAFETY + 5)) * (1 + attempt) // 2
+
+
+def model_shape(name: str, model: dict, data: str, results: str = "results") -> dict | None:
+    """The shape of the model `name`, from its entry in the configuration or from the config.json of
+    a local copy, which may be below the folders `results` or `data`; None if neither exists."""
+    if "shape" in model:
+        return model["shape"]
+    source = model["source"]
+    if source["kind"] == "pretrain":
+        size_keys = (
+            "hidden_size",
+            "intermediate_size",
+            "layers",
+            "heads",
+            "key_value_heads",
+            "head_size",
+        )
+        return {name: source[name] for name in size_keys} | {"vocabulary": 128, "tied": True}
+    path = _below(results, paths.model_folder(name)) / "config.json"
+    if not path.exists() and source["kind"] == "folder":
+        path = Path(data) / Path(source["path"]).expanduser() / "config.json"
+    return memory.shape_of(files.read_json(path)) if path.exists() else None
+
+
+def place(shape: dict, gpus: int) -> str:
+    """The key of TRAINING_SHARE and UPDATE_SECONDS for a model with this shape and number of GPUs:
+    gpu, cpu or wide cpu."""
+    return "gpu" if gpus else "wide cpu" if shape["hidden_size"] >= WIDE else "cpu"
+
+
+def problems(split: Split, results: str = "results") -> int:
+    """Number of problems of a split; UNKNOWN_PROBLEMS if unknown."""
+    return known_problems(split, results) or UNKNOWN_PROBLEMS
+
+
+def known_problems(split: Split, results: str = "results") -> int | None:
+    """Number of problems of a split: from the configuration if it determines the number, else counted
+    if the split is prepared below the folder `results`, else the configuration's number before
+    `keep` is applied; None if there is none of these."""
+    source = split.task["source"]
+    counts = source if source["kind"] == "generated" else source.get("problems", {})
+    stated = counts.get(split.name)
+    if stated is not None and "keep" not in source:
+        return stated
+    prepared = _below(results, paths.problems(split.task_name, split.name))
+    if not prepared.is_file():
+        return stated
+    with open(prepared, "rb") as stream:
+        return sum(1 for _ in stream)
+
+
+def _below(results: str, path: str) -> Path:
+    """A path below `results/`, moved to another folder of results."""
+    return Path(results, Path(path).relative_to("results"))
+
+
+def _sampling(job: ResolvedJob, gpu: str, fill: float | None) -> Estimate:
+    count, shape = job.gpus["count"], job.shape
+    engine = (
+        ("vllm" if settings.engine(job.model) == "vllm" else "transformers")
+        if count
+        else place(shape, 0)
+    )
+    limit, amount = job.completion_limit, job.completions
+    tokens = amount * limit * (fill or FILL)
+    loads = 1
+    if job.names.rule == "evaluate_run" and not job.recipe.get("adapter"):
+        loads = job.checkpoints  # each checkpoint is a full model and needs a new engine
+    start = loads * _start(shape, engine)
+    seconds = sampling_seconds(shape, amount, tokens, limit, engine, gpu, max(1, count))
+    seconds /= speedup(engine, job.model.get("precision"))
+    return Estimate(start + seconds, start, count, amount, tokens, kept_bytes=tokens * TEXT_BYTES)
+
+
+def speedup(device: str, precision: str | None) -> float:
+    """Factor by which a job in `precision` is faster than the basic estimate, which assumes fp32 on
+    a CPU and bf16 on a GPU. The factor is 1 except for a wide model in bf16 on a CPU; this CPU is
+    assumed to have AMX. `device` is a result of `place`, or an engine on GPUs."""
+    return BF16_SPEEDUP if (device, precision) == ("wide cpu", "bf16") else 1.0
+
+
+def _start(shape: dict, engine: str) -> float:
+    return START_SECONDS[engine] + memory.parameters(shape) * 2.0 / WEIGHTS_PER_SECOND
+
+
+def sampling_seconds(
+    shape: dict,
+    amount: float,
+    tokens: float,
+    limit: int,
+    engine: str,
+    gpu: str,
+    count: int,
+    width: float = 2.0,
+) -> float:
+    """Seconds for `amount` completions with `tokens` tokens in total, by a model split over `count`
+    devices. A batch has at most `MAX_SEQUENCES` completions, and on a CPU at most as many as fit
+    into memory.
+
+    vLLM replaces a finished completion immediately and takes tokens / batch size decoding steps.
+    transformers samples a batch until the longest completion ends; the estimate assumes `limit`
+    decoding steps per batch. `width` is the number of bytes per weight on a GPU.
+    """
+    if not amount or not tokens:
+        return 0.0
+    is_cpu = engine.endswith("cpu")
+    processor = CORE if is_cpu else GPUS[gpu]
+    width = 4.0 if is_cpu else width
+    prompt = PROMPT_TOKENS[engine if is_cpu else "gpu"]
+    rows = min(MAX_SEQUENCES, amount)
+    if is_cpu:
+        rows = memory.rows_at_once(memory.sampled_row_bytes(shape, prompt, limit), math.ceil(rows))
+    steps = tokens / rows if engine == "vllm" else math.ceil(amount / rows) * limit
+    # Of an untied input embedding, a decoding step reads only the rows of the current tokens. A tied
+    # embedding is also the output layer and is read completely.
+    weights = memory.parameters(shape) - (
+        0 if shape["tied"] else shape["vocabulary"] * shape["hidden_size"]
+    )
+    cache = (
+        2
+        * shape["layers"]
+        * shape["key_value_heads"]
+        * shape["head_size"]
+        * (4.0 if is_cpu else 2.0)  # bytes per value; 2 also if the weights have 4 bits
+        * (prompt + tokens / amount / 2)
+    )
+    bytes_read = steps * weights * width + tokens * cache
+    flops = 2 * weights * (tokens + amount * prompt)
+    busy_seconds = (
+        max(bytes_read / processor.bandwidth, flops / processor.flops) / SAMPLING_SHARE[engine]
+    )
+    return busy_seconds / count + steps * shape["layers"] * LAYER_SECONDS[engine]
+
+
+def _training(job: ResolvedJob, gpu: str, fill: float | None) -> Estimate:
+    shape, recipe, updates = job.shape, job.recipe, job.updates
+    count, limit = job.gpus["count"], job.completion_limit
+    device = place(shape, count)
+    engine = recipe.get("generation", "transformers") if count else device
+    amount, sampled = job.texts, job.completions
+    tokens = amount * limit * (fill or FILL)
+    trained, generated = tokens + amount * PROMPT_TOKENS[device], tokens if sampled else 0.0
+    parameters, adapter = memory.parameters(shape), recipe.get("adapter")
+    # Each GPU samples an equal part of an update's rollouts, and computes with all weights.
+    width = memory.BYTES["nf4"] if recipe["base"] == "nf4" else 2.0
+    parts = updates * max(1, count)
+    sampling = updates * sampling_seconds(
+        shape, sampled / parts, generated / parts, limit, engine, gpu, 1, width
+    )
+    # FLOPs per weight and token: 2 for the forward pass, 2 for the gradients of activations, and
+    # 2 for the gradients of weights if there is no adapter
+    weight_flops = 2 + (2 if adapter else 4)
+    # gradient checkpointing recomputes layers in the backward pass
+    weight_flops += 2 if count else 0
+    weight_flops += 2 if recipe.get("beta", 0) > 0 else 0  # the reference policy
+    # the trainer recomputes the probabilities of vLLM's tokens
+    weight_flops += 2 if engine == "vllm" else 0
+    share = selector_settings.trained_share(recipe) if recipe.get("selector") else 1
+    trained *= share
+    # process rewards: the reference policy forward; the reward model forward, backward, and, after
+    # the reward model's update, forward again
+    if recipe.get("process"):
+        weight_flops += 2 + 2 + (2 if adapter else 4) + (2 if count else 0) + 2
+    processor = GPUS[gpu] if count else CORE
+    learning = (
+        weight_flops
+        * parameters
+        * trained
+        / (processor.flops * TRAINING_SHARE[device])
+        / max(1, count)
+    )
+    if count:
+        micro_batches = amount * share / count / job.gpus["micro_batch"]
+        passes = micro_batches * shape["layers"] * weight_flops / 2
+        learning = max(learning, passes * PASS_SECONDS)
+    sync = parameters * 2.0 / SYNC_PER_SECOND if engine == "vllm" else 0.0
+    start = _start(shape, engine)
+    computing = (sampling + learning) / speedup(device, recipe["precision"])
+    seconds = start + computing + updates * (UPDATE_SECONDS[device] + sync)
+    checkpoint_bytes, state_bytes = training_bytes(shape, recipe, updates, count)
+    return Estimate(
+        seconds, start, count, sampled, generated, trained, checkpoint_bytes, state_bytes
+    )
+
+
+def training_bytes(shape: dict, recipe: dict, updates: int, gpus: int = 1) -> tuple[float, float]:
+    """(bytes of the checkpoints after `updates` updates, additional bytes of the training state
+    while the job runs).
+
+    The training state holds a second copy of the checkpoints' weights. In addition, the newest two
+    checkpoints each hold the state of the optimiser. With process rewards, they also hold the
+    reward model and the state of the reward model's optimiser. With weights sharded over several
+    GPUs, they also hold a copy of the weights from which the shards are loaded.
+    """
+    adapter = recipe.get("adapter")
+    trained_parameters = (
+        memory.adapter_parameters(shape, adapter["rank"]) if adapter else memory.parameters(shape)
+    )
+    weights = trained_parameters * (4.0 if adapter or recipe["base"] == "fp32" else 2.0)
+    checkpoint_bytes = weights * (updates // recipe["checkpoint_every"])
+    reward_model = 4.0 + memory.OPTIMISER_BYTES["adamw"] if recipe.get("process") else 0.0
+    shards = 4.0 if gpus > 1 and not adapter else 0.0
+    return checkpoint_bytes, checkpoint_bytes + 2 * trained_parameters * (
+        memory.OPTIMISER_BYTES[recipe["optimiser"]] + reward_model + shards
+    )
+
+
+def _pretraining(job: ResolvedJob, gpu: str, fill: float | None) -> Estimate:
+    source, parameters = job.model["source"], memory.parameters(job.shape)
+    # 80 tokens for a worked solution and its question
+    tokens = source["steps"] * source["batch_size"] * 80
+    start = START_SECONDS["cpu"]
+    seconds = start + 6 * parameters * tokens / (CORE.flops * TRAINING_SHARE["cpu"])
+    return Estimate(seconds, start, tokens_trained=tokens, kept_bytes=parameters * 4.0)
+
+
+def _light(job: ResolvedJob) -> Estimate:
+    if job.names.rule == "fetch_model" and job.shape:
+        size = memory.parameters(job.shape) * 2.0
+        return Estimate(LIGHT_SECONDS + size / DOWNLOAD_PER_SECOND, kept_bytes=size)
+    if job.names.rule == "prune_checkpoints" and job.shape:
+        checkpoint_bytes, _ = training_bytes(job.shape, job.recipe, job.updates)
+        last_share = job.recipe["checkpoint_every"] / job.updates
+        return Estimate(LIGHT_SECONDS, kept_bytes=-checkpoint_bytes * (1 - last_share))
+    return Estimate(LIGHT_SECONDS)

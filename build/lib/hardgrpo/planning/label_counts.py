@@ -1,0 +1,82 @@
+"""Before any run starts, compute the largest number of labels that each run of a study may buy."""
+
+import math
+
+from hardgrpo.analysis import arms
+from hardgrpo.planning import durations
+from hardgrpo.selection import policies, selector_settings
+from hardgrpo.study import settings
+from hardgrpo.study.resolved import ResolvedStudy
+
+
+def planned_labels(study: ResolvedStudy) -> list[dict]:
+    """A row for each task and arm. Runs whose model the workflow does not sample (recordings and
+    trajectories) have no row. `arm` is the arm's label. `pool` and `labels` are None if unknown
+    before the run."""
+    rows = {}
+    for run in study.runs:
+        if not settings.is_sampled(study.models[run.model]):
+            continue
+        pool = durations.known_problems(study.split(run.task, "train"))
+        rows[run.task, run.policy, run.recipe] = {
+            "study": study.name,
+            "task": run.task,
+            "pool": pool,
+            "policy": run.policy,
+            "recipe": run.recipe,
+            "arm": arms.label(run.policy, run.recipe, study.first_recipe),
+            "labels": label_count(study.policies[run.policy], study.recipes[run.recipe], pool),
+        }
+    return list(rows.values())
+
+
+def label_count(policy: dict, recipe: dict, pool: int | None) -> int | None:
+    """The largest number of labels that a run may buy from a pool of `pool` prompts; None if the
+    configuration does not determine the number."""
+    needs, budget = policies.labels_before(policy), policy.get("budget")
+    if (recipe.get("selector") or {}).get("by") == "pass_rate":
+        needs = "pool"  # the curriculum sorts by pass rates
+    if pool is None and (needs != "none" or not isinstance(budget, dict)):
+        return None
+    if needs == "pool" or policy["rule"] == "all":
+        return policies.labels(
+            policy, recipe, pool, 0, pool, _sampled_prompts(policy, recipe, pool)
+        )
+    if budget is None:
+        return None
+    sample = policies.subset_size(policy["calibrated_on"], pool) if needs == "sample" else 0
+    subset = policies.subset_size(budget, math.inf if pool is None else pool)
+    return policies.labels(
+        policy, recipe, pool, sample, subset, _sampled_prompts(policy, recipe, subset)
+    )
+
+
+def _sampled_prompts(policy: dict, recipe: dict, subset: int) -> int | None:
+    """The largest number of prompts for which a run samples rollouts; None if the run buys the
+    labels of the whole subset."""
+    return (
+        selector_settings.max_labels(recipe, subset)
+        if recipe.get("selector") or policy["rule"] == "all"
+        else None
+    )
+
+
+def format_lines(rows: list[dict]) -> list[str]:
+    """The rows as text, a line for each task and number of labels; [] without rows."""
+    if not rows:
+        return []
+    lines = [
+        "",
+        "Largest number of labels that a run buys, including the labels that its policy needs before the choice:",
+    ]
+    for study, task, pool in dict.fromkeys(
+        (row["study"], row["task"], row["pool"]) for row in rows
+    ):
+        lines.append(f"  {study}, {task}, a pool of {'?' if pool is None else pool}")
+        by_labels: dict[int | None, list[str]] = {}
+        for row in rows:
+            if (row["study"], row["task"]) == (study, task):
+                by_labels.setdefault(row["labels"], []).append(row["arm"])
+        for count in sorted(by_labels, key=lambda count: (count is None, count or 0)):
+            lines.append(f"  {'?' if count is None else count:>8}  {'; '.join(by_labels[count])}")
+    return lines

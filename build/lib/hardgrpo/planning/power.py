@@ -1,0 +1,200 @@
+"""The power of a study before it is run: the smallest detectable effects, and the number of seeds
+that a published difference needs.
+
+Power depends on three variances that are unknown before the runs and therefore assumed. The spread
+over seeds matters most: runs differ by 5 to 15 points on the small test sets of "A Sober Look at
+Progress in LM Reasoning" (arXiv 2504.07086), and by 0.5 to 1.5 points in the miniature. The
+variances over completions and over problems are those of the miniature's hardest tests, rounded up.
+"""
+
+from itertools import combinations
+
+from hardgrpo.analysis import statistics
+from hardgrpo.planning import durations
+from hardgrpo.planning.calibration import Calibration
+from hardgrpo.planning.durations import Job, ResolvedJob
+from hardgrpo.study import settings
+from hardgrpo.study.resolved import ResolvedStudy
+
+SEED_SD = 0.02  # standard deviation of a run's accuracy over seeds, as a share
+COMPLETION_VARIANCE = 0.15  # mean of p(1-p) over problems
+# {number of arms: variance over problems}: the gain of one arm, and the paired difference of two
+# arms
+PROBLEM_VARIANCE = {1: 0.05, 2: 0.02}
+# Largest number of seeds that is tried. With so many seeds, almost all variance comes from the
+# problems, and more seeds do not reduce this variance.
+MOST_SEEDS = 1000
+
+
+def detectable_effects(study: ResolvedStudy) -> list[dict]:
+    """The smallest effects (shares) that each test of a study would detect with power 80 %.
+
+    `gain` is a gain of one arm, without a correction. `difference` is a difference of two arms,
+    corrected for `pairs_compared(study)` comparisons. `primary` is the difference of a primary
+    claim about two arms, corrected for the number of the study's tasks. The effects generalise to
+    new problems and new seeds; with a single seed, to new problems only.
+    """
+    comparisons_by_quantity = {
+        "gain": 1,
+        "difference": max(pairs_compared(study), 1),
+        "primary": len(study.task_names),
+    }
+    rows = []
+    for test in dict.fromkeys(test for _, _, test in study.tests):
+        seeds = len(study.seeds)
+        problems, samples = test_size(study, test)
+        row = {
+            "study": study.name,
+            "test": test,
+            "seeds": seeds,
+            "problems": problems,
+            "samples": samples,
+        }
+        for quantity, comparisons in comparisons_by_quantity.items():
+            arms = 1 if quantity == "gain" else 2
+            row[quantity] = smallest_effect(problems, samples, seeds, arms, comparisons)
+        rows.append(row)
+    return rows
+
+
+def test_size(study: ResolvedStudy, test: str) -> tuple[int, int]:
+    """(number of problems of a test, sampled completions per problem)."""
+    return durations.problems(study.split(test, "test")), study.tasks[test]["test"]["samples"]
+
+
+def pairs_compared(study: ResolvedStudy) -> int:
+    """The largest number of pairs of arms that are compared on one model and task. Two arms are
+    compared if they share the policy or the recipe, or if the study's `also_compared` names the
+    pair."""
+    arms: dict[tuple, set] = {}
+    for run in study.runs:
+        arms.setdefault((run.model, run.task), set()).add((run.policy, run.recipe))
+    also_compared = [set(pair) for pair in settings.also_compared(study.entry)]
+    is_compared = lambda pair: set(pair) in also_compared or settings.share_policy_or_recipe(*pair)
+    return max(
+        (sum(map(is_compared, combinations(task_arms, 2))) for task_arms in arms.values()),
+        default=0,
+    )
+
+
+def smallest_effect(
+    problems: int, samples: int, seeds: int, arms: int, comparisons: int = 1
+) -> float:
+    """The smallest effect (a share) that a test of `problems` problems with `samples` completions
+    each detects with power 80 %: the gain of one arm (`arms` 1), or the paired difference of two
+    arms (`arms` 2)."""
+    sampling = arms * COMPLETION_VARIANCE / samples / problems / seeds
+    over_seeds = arms * SEED_SD**2 / seeds + sampling
+    over_problems = PROBLEM_VARIANCE[arms] / problems + (sampling if seeds == 1 else 0.0)
+    return statistics.smallest_detectable(over_seeds, over_problems, seeds, comparisons)
+
+
+def required_seeds(
+    study: ResolvedStudy,
+    claims: list[dict],
+    printed_gains: list[dict],
+    readings: set,
+    data: str,
+    gpu: str,
+    calibration: Calibration | None = None,
+) -> list[dict]:
+    """The number of seeds that each claim about two policies needs, and the GPU-hours of these
+    seeds.
+
+    There is a row for each claim, model and task for which a paper printed the gains of both
+    policies. `published` is the printed difference (a share). `detectable` is the smallest
+    difference that the study's seeds detect. `takes` is the smallest number of seeds, at least 2,
+    that detects the published difference with power 80 %; None if this number exceeds MOST_SEEDS.
+    `gpu_hours` is the time of the two policies' runs with `takes` seeds on GPUs of kind `gpu`,
+    corrected by `calibration`. `aims` is true if the study's `aims_at` names the claim. Primary
+    claims are corrected for the number of the study's tasks. `readings` holds pairs (published
+    task, corresponding task of this project). `data` is the folder of local input files.
+    """
+    rows = []
+    for claim in claims:
+        pair = (claim.get("policy"), claim.get("minus"))
+        recipes = [claim.get(key, study.first_recipe) for key in ("recipe", "minus_recipe")]
+        arms = list(zip(pair, recipes))
+        if (
+            claim["test"] != "difference"
+            or claim.get("tested", "same") != "same"
+            or not all(study.has_arm(policy=policy, recipe=recipe) for policy, recipe in arms)
+        ):
+            continue
+        comparisons = len(study.task_names) if claim.get("primary") else 1
+        for model, task in study.pairs:
+            scope = claim.get("only", {})
+            if model not in scope.get("model", [model]) or task not in scope.get("task", [task]):
+                continue
+            gains = [_printed_gain(printed_gains, readings, model, task, policy) for policy in pair]
+            if None in gains:
+                continue
+            effect, size = gains[0] - gains[1], test_size(study, task)
+            seeds_needed = _least_seeds(*size, abs(effect), comparisons)
+            jobs = _jobs_of_seed(study, model, task, arms, data)
+            seed_hours = sum(durations.estimate(job, gpu, calibration).gpu_hours for job in jobs)
+            rows.append(
+                {
+                    "study": study.name,
+                    "claim": claim["id"],
+                    "model": model,
+                    "task": task,
+                    "published": effect,
+                    "detectable": smallest_effect(*size, len(study.seeds), 2, comparisons),
+                    "seeds": len(study.seeds),
+                    "takes": seeds_needed,
+                    "gpu_hours": seeds_needed and seeds_needed * seed_hours,
+                    "aims": claim["id"] in study.entry.get("aims_at", []),
+                }
+            )
+    return rows
+
+
+def _printed_gain(
+    printed_gains: list[dict], readings: set, model: str, task: str, policy: str
+) -> float | None:
+    """The printed gain (a share) of the published task that corresponds to `task`, or None."""
+    keys = {"quantity": "gain", "model": model, "policy": policy, "unit": "points"}
+    for row in printed_gains:
+        if (
+            keys.items() <= row.items()
+            and row["task"] == row["eval_task"]
+            and (row["task"], task) in readings
+        ):
+            return row["number"] / 100
+    return None
+
+
+def _least_seeds(problems: int, samples: int, effect: float, comparisons: int) -> int | None:
+    is_detectable = lambda seeds: (
+        smallest_effect(problems, samples, seeds, 2, comparisons) <= effect
+    )
+    if not is_detectable(MOST_SEEDS):
+        return None
+    # the result is at least 2, because the spread over seeds cannot be estimated from one seed
+    low, high = 1, MOST_SEEDS
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if is_detectable(middle) else (middle, high)
+    return high
+
+
+def _jobs_of_seed(
+    study: ResolvedStudy, model: str, task: str, arms: list[tuple[str, str]], data: str
+) -> list[ResolvedJob]:
+    """The GPU jobs of one seed: training of the arms (policy, recipe), and evaluation on the
+    trained task."""
+    base = settings.base_of(study.models, model, 0)
+    return [
+        ResolvedJob(
+            Job(rule, base, task, recipe, policy, seed=0, eval_task=eval_task),
+            model=settings.entry(study.models, base),
+            task=study.tasks[task],
+            recipe=study.recipes[recipe],
+            policy=study.policies[policy],
+            eval_task=study.tasks[task] if eval_task else {},
+            data=data,
+        )
+        for rule, eval_task in (("train_grpo", None), ("evaluate_run", task))
+        for policy, recipe in arms
+    ]

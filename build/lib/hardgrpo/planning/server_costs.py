@@ -1,0 +1,73 @@
+"""What a job that samples from a server costs if no request is repeated: requests, tokens and
+money, for the dry-run."""
+
+from pathlib import Path
+
+from hardgrpo.data import sources
+from hardgrpo.planning.durations import PROMPT_TOKENS, ResolvedJob, known_problems
+from hardgrpo.runtime import files
+from hardgrpo.runtime.errors import UserError
+from hardgrpo.sampling.requests import CHARACTERS_PER_TOKEN, MOST_SAMPLES
+from hardgrpo.study import paths, settings
+from hardgrpo.study.settings import Split
+
+
+def describe(job: ResolvedJob) -> str:
+    """The requests, tokens and money of a job in words, if every completion reaches its limit and no
+    request is repeated. A request is repeated if the server fails or returns too few completions.
+    The tokens of prompts, and thereby the money, are estimates. Completions that are already stored
+    are not subtracted."""
+    rule, task = job.names.rule, job.split.task
+    shards = task["probe"]["shards"] if rule == "probe" else 1
+    sampled, greedy = {
+        "probe": lambda: (settings.probe_samples(task["probe"]), 0),
+        "probe_early": lambda: (task["probe"]["samples"], 0),
+        "evaluate_base": lambda: (task["test"]["samples"], int(task["test"]["greedy"])),
+        "sample_reach": lambda: (task["test"]["reach"]["samples"], 0),
+    }[rule]()
+    size = split_size(job.split, job.data)
+    if size is None:
+        return f"{sampled + greedy} completions of at most {task['completion_tokens']} tokens for each prompt"
+    problems, prompt_tokens = size
+    prompts = -(-problems // shards)
+    requests_per_prompt = -(-sampled // MOST_SAMPLES) + greedy
+    input_tokens = round(prompt_tokens * requests_per_prompt / shards)
+    output_tokens = prompts * (sampled + greedy) * task["completion_tokens"]
+    text = (
+        f"at most {prompts * requests_per_prompt:,} requests if none is repeated, about {input_tokens:,} tokens of prompts,"
+        f" {output_tokens:,} sampled tokens"
+    )
+    if price := job.model["source"].get("price"):
+        money = (input_tokens * price["input"] + output_tokens * price["output"]) / 1e6
+        text += f", costing at most {money:.3g} (estimate)"
+    return text
+
+
+def split_size(split: Split, data: str) -> tuple[int, float] | None:
+    """(number of problems of a split, estimated tokens of their prompts); None if the number of
+    problems is unknown. Paths of local files are relative to the folder `data`."""
+    template = split.task["prompt"].replace("{question}", "")
+    number, questions = known_problems(split), _questions(split, data)
+    if questions:
+        number = len(questions) if number is None else number
+        characters = sum(map(len, questions)) / len(questions) + len(template)
+        return number, number * characters / CHARACTERS_PER_TOKEN
+    kind = "cpu" if split.task["source"]["kind"] == "generated" else "gpu"
+    return None if number is None else (number, number * PROMPT_TOKENS[kind])
+
+
+def _questions(split: Split, data: str) -> list[str] | None:
+    """The questions of a split, if the split is prepared or its files are local; else None."""
+    prepared = Path(paths.problems(split.task_name, split.name))
+    source = split.task["source"]
+    try:
+        if prepared.is_file():
+            return [row["question"] for row in files.read_jsonl(prepared, {"question": str})]
+        if source["kind"] != "files" or split.name not in source:
+            return None
+        column = source.get("columns", {}).get("question", "question")
+        local_files = [path for path, _ in paths.parts(split, data)]
+        rows = [row for path in local_files for row in sources.read(path).rows]
+    except (UserError, OSError):
+        return None  # prepare_task reports what is wrong with the file
+    return [str(row[column]) for row in rows if row.get(column)]

@@ -1,0 +1,152 @@
+"""Decide from the configuration of a study, before any run, whether the study has data for a
+figure."""
+
+import json
+
+from hardgrpo.analysis import arms, published
+from hardgrpo.selection import policies
+from hardgrpo.study import paths, settings
+from hardgrpo.study.resolved import ResolvedStudy
+
+
+def has_training(study: ResolvedStudy) -> bool:
+    return bool(paths.updates(study))
+
+
+def has_rollouts(study: ResolvedStudy) -> bool:
+    names = {run.recipe for run in study.runs} - {"recorded"}
+    return any(not settings.is_supervised(study.recipes[name]) for name in names)
+
+
+def tests(study: ResolvedStudy) -> set[tuple[str, str]]:
+    """{(task trained on, test)}."""
+    return {(run.task, test) for run, test in study.tests_of_runs}
+
+
+def has_reach(study: ResolvedStudy) -> bool:
+    return any(paths.has_reach(study, run.model, test) for run, test in study.tests_of_runs)
+
+
+def has_leads(study: ResolvedStudy) -> bool:
+    """Whether `hard` is trained beside another policy, and there are more than three base
+    models."""
+    return is_compared(study) and len({run.base for run in study.runs}) > 3
+
+
+def is_compared(study: ResolvedStudy) -> bool:
+    """Whether `hard` is trained beside another policy."""
+    names = set(study.policy_names)
+    return has_training(study) and "hard" in names and len(names) > 1
+
+
+def has_tiers(study: ResolvedStudy) -> bool:
+    """Whether the configuration says that problems of a test have several tiers. Tiers in the rows
+    of a user's file are unknown before the file is read."""
+    return any(has_several_tiers(study.tasks[test]) for _, test in tests(study))
+
+
+def has_several_tiers(task: dict) -> bool:
+    """Whether the test problems of one task have several tiers (see `has_tiers`). A single dataset
+    of format `choices` has one tier, because all its problems have the same number of options."""
+    source = task["source"]
+    is_one_tier = source.get("format") == "choices" and len(source.get("test", ())) == 1
+    return settings.has_tiers(task) and not is_one_tier
+
+
+def has_budgets(study: ResolvedStudy) -> bool:
+    """Whether a rule chooses subsets of more than one size."""
+    entries = [study.policies[name] for name in study.policy_names]
+    pairs = {
+        (policy["rule"], str(policy["budget"]))
+        for policy in entries
+        if "budget" in policy and "probed_on" not in policy
+    }
+    return has_training(study) and len(pairs) > len({rule for rule, _ in pairs})
+
+
+def way_of_choosing(policy: dict) -> str:
+    """The settings of a policy except the size of its budget, as text. Policies of one way differ
+    only in this size, and their budgets are of one kind: a share of the pool, a number of prompts, or
+    money."""
+    budget = policy.get("budget")
+    way = policy | {"budget": sorted(budget) if isinstance(budget, dict) else None}
+    return json.dumps(way, sort_keys=True)
+
+
+def budget_size(policy: dict) -> float:
+    """A number by which the budgets of one way of choosing are sorted."""
+    budget = policy.get("budget", 0)
+    if not isinstance(budget, dict):
+        return budget
+    return budget["prompts"] if "prompts" in budget else budget["money"] / budget["label_price"]
+
+
+def budget_lines(study: ResolvedStudy) -> dict[str, str]:
+    """{policy: name of the line that joins the policy's point to the points of other budgets}. A
+    line joins the policies of one way of choosing, and has the name of the policy with the largest
+    budget."""
+    ways = {name: way_of_choosing(study.policies[name]) for name in study.policy_names}
+    largest_budget: dict[str, str] = {}
+    for name in sorted(ways, key=lambda name: -budget_size(study.policies[name])):
+        largest_budget.setdefault(ways[name], name)
+    return {name: largest_budget[way] for name, way in ways.items()}
+
+
+def has_labels(study: ResolvedStudy) -> bool:
+    """Whether the runs differ in the prompts whose labels they need (for example the whole pool,
+    the chosen prompts, or none), and a policy chooses by another measure than the pass rate. False
+    if `chooses_while_training`: figure `rollouts` shows the labels of such a study if its runs
+    sample equally many rollouts (`chooses_at_equal_rollouts`)."""
+    needs = {
+        (
+            policies.labels_before(study.policies[run.policy]),
+            study.recipes[run.recipe].get("reward", "correct") == "correct",
+        )
+        for run in study.runs
+        if run.recipe in study.recipes
+    }
+    measures = {
+        study.policies[name].get("by", "pass_rate")
+        for name in study.policy_names
+        if name in study.policies
+    }
+    is_compared_by_labels = len(needs) > 1 and measures != {"pass_rate"}
+    return has_training(study) and is_compared_by_labels and not chooses_while_training(study)
+
+
+def chooses_while_training(study: ResolvedStudy) -> bool:
+    """Whether a run chooses prompts while it trains, or has process rewards."""
+    recipes = {run.recipe for run in study.runs} & set(study.recipes)
+    return any(settings.is_online(study.recipes[name]) for name in recipes)
+
+
+def chooses_at_equal_rollouts(study: ResolvedStudy) -> bool:
+    """Whether a run chooses prompts while it trains or has process rewards, and all runs of a task
+    sample equally many rollouts."""
+    return chooses_while_training(study) and "rollouts" in study.entry.get("held_constant", [])
+
+
+def limits(study: ResolvedStudy) -> dict[str, int]:
+    """{test: completion limit} of all tests that belong to a pair. Both tests of a pair grade the
+    same completions: one test truncates them at a smaller limit (`cut_from`), the other test grades
+    them as sampled."""
+    token_limits = {}
+    for model, task in {(run.model, run.task) for run in study.runs}:
+        names = study.eval_tasks(task, model)
+        pairs = [
+            (cut, uncut) for cut in names if (uncut := study.tasks[cut].get("cut_from")) in names
+        ]
+        token_limits |= {
+            name: study.tasks[name]["completion_tokens"] for pair in pairs for name in pair
+        }
+    return token_limits
+
+
+def is_published(study: ResolvedStudy) -> bool:
+    """Whether a paper published a number for a cell of the study."""
+    cells = {
+        (run.model, run.task, test, policy)
+        for run, test in study.tests_of_runs
+        for policy in (arms.label(run.policy, run.recipe, study.first_recipe), "base")
+    }
+    return bool(cells) and published.overlap(cells, paths.PUBLISHED)

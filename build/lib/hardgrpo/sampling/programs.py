@@ -1,0 +1,192 @@
+"""Common functions of the programs that sample completions: arguments, start of an engine,
+requests, rows of the output, provenance."""
+
+import argparse
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from hardgrpo.data import tasks
+from hardgrpo.runtime import environments, errors, files, node, provenance
+from hardgrpo.runtime.progress import Progress
+from hardgrpo.sampling import requests
+from hardgrpo.study import paths, settings
+
+
+def build_parser(description: str) -> argparse.ArgumentParser:
+    """A parser with the common arguments of the programs that sample completions."""
+    parser = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--model", required=True, help="folder of the base model")
+    parser.add_argument("--problems", required=True)
+    parser.add_argument("--prompt", required=True, help="template with {question}")
+    parser.add_argument(
+        "--samples", type=int, required=True, help="completions per prompt at temperature 1"
+    )
+    parser.add_argument("--completion-tokens", type=int, required=True)
+    parser.add_argument("--seed", type=int, required=True)
+    parser.add_argument(
+        "--engine",
+        default="transformers",
+        choices=["transformers", "vllm", "auto", "server"],
+        help="auto: vLLM if it is installed, otherwise transformers; server: completions are sampled by the inference server that --server describes, and"
+        " the folder of --model has only a manifest",
+    )
+    parser.add_argument(
+        "--precision",
+        default="fp32",
+        choices=["fp32", "bf16"],
+        help="arithmetic of transformers; with fp32, GPUs use the precision of the weights",
+    )
+    parser.add_argument(
+        "--server",
+        default={},
+        type=files.as_object,
+        help="the inference server as JSON: its address, price and limits, and the environment variable that holds the key",
+    )
+    parser.add_argument(
+        "--state", default=paths.STATES, help="folder that stores completions for later calls"
+    )
+    parser.add_argument(
+        "--chat", default={}, type=files.as_object, help="arguments of the chat template, as JSON"
+    )
+    environments.add_gpu_arguments(parser)
+    parser.add_argument(
+        "--provenance", help="JSON file to write: machine, versions, tokens, seconds"
+    )
+    parser.set_defaults(started=time.time())
+    return parser
+
+
+def start(args: argparse.Namespace) -> None:
+    """Check the arguments and the model, choose the engine, and restart the program in another
+    environment if this one lacks what the engine needs. Raise a `UserError` if an argument, the
+    machine or the model is unsuitable."""
+    for name in ("samples", "completion_tokens", "batch", "shards"):
+        value = getattr(args, name, None)
+        if value is not None and value < 1:
+            raise errors.UserError(f"--{name.replace('_', '-')} is {value}, expected at least 1")
+    if not 0 <= getattr(args, "shard", 0) < getattr(args, "shards", 1):
+        raise errors.UserError(
+            f"--shard is {args.shard}, expected a number from 0 to {args.shards - 1} (--shards minus 1)"
+        )
+    if "{question}" not in args.prompt:
+        raise errors.UserError(
+            f"--prompt is {args.prompt!r}, expected a text with {{question}}, where the question is put"
+        )
+    for name in sorted(set(args.chat) & settings.NOT_OF_A_TEMPLATE):
+        raise errors.UserError(f"--chat: {name} {settings.ABOUT_CHAT}")
+    if args.engine == "server":
+        start_server_engine(args)
+        return
+    if args.server:
+        raise errors.UserError("--server needs --engine server; correct the command")
+    manifest = Path(args.model, "manifest.json")
+    if manifest.is_file() and is_served(files.read_json(manifest)):
+        raise errors.UserError(
+            f"{args.model}: this model is behind a server; add --engine server and --server"
+        )
+    args.gpus = environments.granted_gpus(args.gpus)
+    args.engine = environments.choose_engine(args.engine, args.gpus)
+    environments.use(*["vllm"] * (args.engine == "vllm"), gpus=args.gpus)
+    if args.gpus:
+        node.check(compiles=args.engine == "vllm")
+        environments.check_gpus(args.gpus, args.gpu_name, args.gpu_gib)
+        node.check_driver()
+    provenance.check_manifest(args.model)
+
+
+def start_server_engine(args: argparse.Namespace) -> None:
+    """Check the arguments for a model behind a server. Raise a `UserError` if the model's manifest
+    does not name such a model."""
+    from hardgrpo.sampling import server_engine  # imports httpx2, which is not in every environment
+
+    args.address = server_engine.read_address(args.server)
+    args.address.secret()
+    if not is_served(provenance.check_manifest(args.model)):
+        raise errors.UserError(
+            f"{args.model}: the manifest names no model of a server; leave out --engine server"
+        )
+
+
+def is_served(manifest: object) -> bool:
+    """Whether the manifest of a model names a model behind a server."""
+    source = manifest.get("source") if isinstance(manifest, dict) else None
+    return isinstance(source, dict) and source.get("kind") == "server"
+
+
+def make_request(
+    purpose: str,
+    args: argparse.Namespace,
+    problem: dict,
+    sample: int,
+    temperature: float = 1.0,
+    log_probability: bool = False,
+) -> requests.Request:
+    """A request for one completion. Its seed depends only on purpose, `args.seed`, problem and
+    sample."""
+    messages = tuple(tasks.messages(args.prompt, problem["question"]))
+    seed = requests.sample_seed(purpose, args.seed, problem["id"], sample)
+    return requests.Request(messages, seed, temperature, log_probability)
+
+
+def sample(
+    args: argparse.Namespace,
+    folder: str,
+    completion_requests: list[requests.Request],
+    progress: Progress,
+    batch_size: int,
+    adapters: Iterable[str | None] = (None,),
+    parts: Iterable[list[int]] | None = None,
+) -> Iterator[list[requests.Completion]]:
+    """Sample with `engines.sample` or, for a server, with `server_engine.sample`. The program must
+    have called `start` before."""
+    if args.engine == "server":
+        from hardgrpo.sampling import server_engine
+
+        return server_engine.sample(
+            folder, args.address, completion_requests, args.completion_tokens, args.chat, args.state, parts,
+            on_batch=progress.advance, on_ready=progress.ready, on_end=lambda record: setattr(args, "server_facts", record),
+        )  # fmt: skip
+    from hardgrpo.sampling import engines  # imports torch; `start` must run before
+
+    engines.configure_torch()
+    return engines.sample(
+        args.engine, folder, completion_requests, args.completion_tokens, args.chat, adapters, parts, args.gpus, batch_size,
+        precision=args.precision, on_batch=progress.advance, on_ready=progress.ready,
+    )  # fmt: skip
+
+
+def probe_row(
+    problem: dict, sample: int, request: requests.Request, completion: requests.Completion
+) -> dict:
+    """One row of a probe's JSON Lines file."""
+    row = {
+        "id": problem["id"],
+        "sample": sample,
+        "seed": request.seed,
+        "completion": completion.text,
+        "tokens": completion.tokens,
+        "finish_reason": completion.finish_reason,
+    }
+    mean = completion.log_probability
+    return row if mean is None else row | {"log_probability": round(mean, 6)}
+
+
+def write_provenance(
+    args: argparse.Namespace, progress: Progress, completions: int, tokens: int, **fields
+) -> None:
+    """Write the file that --provenance names, if any. `work_seconds` excludes the start of the
+    engine."""
+    if not args.provenance:
+        return
+    record = provenance.describe(
+        args.started,
+        machine={"gpus": args.gpus, "engine": args.engine},
+        completions=completions,
+        completion_tokens=tokens,
+        work_seconds=round(progress.seconds, 3),
+    )
+    fields |= {"server": args.server_facts} if hasattr(args, "server_facts") else {}
+    files.write_json(args.provenance, record | fields)

@@ -1,0 +1,378 @@
+"""Selectors choose, during training, the prompts for which rollouts are sampled next (ask-and-tell
+interface).
+
+A run is a sequence of sampling steps. Whatever the selector, each step samples `group_size`
+rollouts for each of `prompts_per_update` prompts. The trainer asks for prompts (`ask`) and reports
+the share of rewarded rollouts of each group (`tell`). A selector's choices depend only on the seed
+and the earlier calls. A selector derives its random numbers from the seed and from counters such as
+the step, so a checkpoint needs the selector's `state`, but no state of a random generator. The pool
+of a selector is the run's subset.
+
+The docstring of a selector cites the source of its formula and states where this code differs from
+the source.
+"""
+
+import math
+import random
+from dataclasses import dataclass
+
+import numpy as np
+
+from hardgrpo.runtime.errors import UserError
+from hardgrpo.selection import selector_settings
+from hardgrpo.selection.predicted import logistic_regression
+
+
+@dataclass(frozen=True)
+class PromptBatch:
+    """Ids of prompts to sample next. `trains` is true if an update may train on their groups, and
+    false if their rollouts only measure pass rates."""
+
+    ids: list[str]
+    trains: bool = True
+
+
+@dataclass(frozen=True)
+class Pool:
+    """The prompts that a selector chooses from. `measures`: id -> tier or pass rate, for a
+    curriculum. `embeddings` (prompts, width), in the order of `ids`, for `targeted`."""
+
+    ids: list[str]
+    measures: dict[str, float] | None = None
+    embeddings: np.ndarray | None = None
+
+
+def make(recipe: dict, pool: Pool, seed: int) -> "Selector":
+    """The selector of a recipe for a pool. Raise a `UserError` if the pool is too small."""
+    settings = selector_settings.with_defaults(recipe)
+    if settings["kind"] == "targeted":
+        check_anchor_count(settings, len(pool.ids))
+    return KINDS[settings["kind"]](
+        settings | {"group_size": recipe["group_size"]}, pool, recipe["updates"], seed
+    )
+
+
+def check_anchor_count(settings: dict, prompts: int) -> None:
+    """Raise a `UserError` if `targeted` needs more anchor prompts than the pool has prompts."""
+    if settings["reference"] > prompts:
+        raise UserError(
+            f"recipe: selector.reference is {settings['reference']}, but the pool has {prompts} prompts; lower reference, or let the"
+            " policy choose more prompts"
+        )
+
+
+class Selector:
+    """The interface of all selectors. `make` calls KINDS[kind](settings with group_size, pool,
+    steps of the run, seed)."""
+
+    def ask(self, step: int, max_prompts: int) -> PromptBatch:
+        """Return 1 to `max_prompts` ids of the pool to sample next. Equal seeds and histories give
+        equal ids. Steps are counted from 1. The trainer calls `ask` again until the step has enough
+        prompts."""
+        raise NotImplementedError
+
+    def tell(self, step: int, prompts: PromptBatch, shares: list[float]) -> None:
+        """Receive the share of rewarded rollouts of each group that `ask` requested, in the order
+        of `prompts.ids`."""
+
+    def state(self) -> dict:
+        """The history that `ask` needs, as JSON, for a checkpoint."""
+        return {}
+
+    def restore(self, state: dict) -> None:
+        """Continue from the return value of `state`."""
+
+
+class Epochs:
+    """Takes prompts one by one, in shuffled epochs of the pool. State: `position`, the number of
+    prompts taken."""
+
+    def __init__(self, ids: list[str], seed: int):
+        self.ids, self.seed, self.position, self.order = ids, seed, 0, (None, [])
+
+    def take(self) -> str:
+        """The id of the next prompt."""
+        epoch, place = divmod(self.position, len(self.ids))
+        if self.order[0] != epoch:
+            order = list(self.ids)
+            random.Random(f"epoch:{self.seed}:{epoch}").shuffle(order)
+            self.order = (epoch, order)
+        self.position += 1
+        return self.order[1][place]
+
+
+class Dynamic(Selector):
+    """Dynamic sampling (DAPO, arXiv 2503.14476, section 3.2): the trainer drops groups that are all
+    right or all wrong, and samples until there are enough groups for an update. Surplus groups are
+    discarded. Difference: for an update of 512 groups, DAPO samples 1,536 prompts at a time; here,
+    a sampling step has `prompts_per_update` prompts."""
+
+    def __init__(self, settings: dict, pool: Pool, steps: int, seed: int):
+        self.epochs = Epochs(pool.ids, seed)
+
+    def ask(self, step: int, max_prompts: int) -> PromptBatch:
+        return PromptBatch([self.epochs.take() for _ in range(max_prompts)])
+
+    def state(self) -> dict:
+        return {"taken": self.epochs.position}
+
+    def restore(self, state: dict) -> None:
+        self.epochs.position = state["taken"]
+
+
+class Skip(Dynamic):
+    """GRESO (arXiv 2506.02177): dynamic sampling that skips prompts. If the last z groups of a
+    prompt were all right, or were all wrong, the prompt is skipped with probability 1 - max(p^z,
+    least). There is one p for all-right groups and one p for all-wrong groups. Each p starts at
+    `explore`. After the first epoch, each sampling step changes both p by `step`, within LIMITS.
+    The p of all-right groups falls if at least the share `easy` of the step's groups was all right,
+    and otherwise rises. The p of all-wrong groups falls if at least the share `hard` was all wrong,
+    and otherwise rises. Differences: the released code changes p once per update, and the paper
+    also adapts the number of prompts per step, which is constant here."""
+
+    LIMITS = 0.05, 0.95  # lowest and highest p, as in the released code
+
+    def __init__(self, settings: dict, pool: Pool, steps: int, seed: int):
+        super().__init__(settings, pool, steps, seed)
+        self.settings, self.seed = settings, seed
+        self.explore = {"right": settings["explore"], "wrong": settings["explore"]}
+        self.streaks: dict[str, list] = {}  # id -> [right or wrong, number of such groups in a row]
+
+    def ask(self, step: int, max_prompts: int) -> PromptBatch:
+        rng, ids = random.Random(f"skip:{self.seed}:{step}:{self.epochs.position}"), []
+        while len(ids) < max_prompts:
+            prompt = self.epochs.take()
+            outcome, length = self.streaks.get(prompt, ("right", 0))
+            if rng.random() < max(self.explore[outcome] ** length, self.settings["least"]):
+                ids.append(prompt)
+        return PromptBatch(ids)
+
+    def tell(self, step: int, prompts: PromptBatch, shares: list[float]) -> None:
+        for prompt, share in zip(prompts.ids, shares):
+            if 0 < share < 1:
+                self.streaks.pop(prompt, None)
+                continue
+            outcome = "right" if share == 1 else "wrong"
+            previous, length = self.streaks.get(prompt, (outcome, 0))
+            self.streaks[prompt] = [outcome, length + 1 if previous == outcome else 1]
+        if self.epochs.position <= len(self.epochs.ids):
+            return
+        lowest, highest = self.LIMITS
+        for outcome, extreme, threshold in (
+            ("right", 1, self.settings["easy"]),
+            ("wrong", 0, self.settings["hard"]),
+        ):
+            extreme_share = sum(share == extreme for share in shares) / len(shares)
+            probability = self.explore[outcome] + (
+                -self.settings["step"] if extreme_share >= threshold else self.settings["step"]
+            )
+            self.explore[outcome] = min(highest, max(lowest, probability))
+
+    def state(self) -> dict:
+        return super().state() | {"explore": self.explore, "idle": self.streaks}
+
+    def restore(self, state: dict) -> None:
+        super().restore(state)
+        self.explore = dict(state["explore"])
+        self.streaks = {prompt: list(streak) for prompt, streak in state["idle"].items()}
+
+
+class Beta(Selector):
+    """MoPPS (arXiv 2507.04632): each prompt's pass rate has a Beta(a, b) posterior, which starts as
+    Beta(1, 1). Draw a pass rate for every prompt of the pool from its posterior (Thompson
+    sampling), and take the prompts whose drawn rates are nearest to `target`. A group of n
+    rollouts, of which the share s is rewarded, changes the posterior: a = discount * a + (1 -
+    discount) + n s, b = discount * b + (1 - discount) + n (1 - s). Difference: the paper considers
+    a random part of the pool with eight times the prompts of an update; this class considers the
+    complete pool."""
+
+    def __init__(self, settings: dict, pool: Pool, steps: int, seed: int):
+        self.settings, self.ids, self.seed = settings, pool.ids, seed
+        self.index = {prompt: index for index, prompt in enumerate(pool.ids)}
+        self.a, self.b = np.ones(len(pool.ids)), np.ones(len(pool.ids))
+
+    def ask(self, step: int, max_prompts: int) -> PromptBatch:
+        rng = np.random.Generator(np.random.PCG64(derive_seed(self.seed, "beta", step)))
+        distance = np.abs(rng.beta(self.a, self.b) - self.settings["target"])
+        return PromptBatch(first_ids(self.ids, distance, max_prompts))
+
+    def tell(self, step: int, prompts: PromptBatch, shares: list[float]) -> None:
+        discount, group_size = self.settings["discount"], self.settings["group_size"]
+        for prompt, share in zip(prompts.ids, shares):
+            index = self.index[prompt]
+            self.a[index] = discount * self.a[index] + (1 - discount) + group_size * share
+            self.b[index] = discount * self.b[index] + (1 - discount) + group_size * (1 - share)
+
+    def state(self) -> dict:
+        updated = np.flatnonzero((self.a != 1) | (self.b != 1))
+        return {"seen": {self.ids[index]: [self.a[index], self.b[index]] for index in updated}}
+
+    def restore(self, state: dict) -> None:
+        for prompt, (a, b) in state["seen"].items():
+            self.a[self.index[prompt]], self.b[self.index[prompt]] = a, b
+
+
+class Targeted(Selector):
+    """Difficulty-targeted selection (Sun et al., arXiv 2506.05316). Each cycle of `every` steps
+    first samples `reference` random anchor prompts, on which no update trains. The predicted pass
+    rate of a prompt with embedding q is a weighted mean of the anchor prompts' pass rates,
+    corrected by `calibrate`. The weight of an anchor prompt with embedding r is the attention
+    weight softmax(q . r / sqrt(width)). Until the next cycle, each step draws prompts from the
+    whole pool, without replacement within the step, with probability proportional to
+    exp(-|predicted - 1/2| / sharpness).
+
+    Difference: the paper embeds with another model and a head that was trained on measured pass
+    rates; here an embedding is the mean of the base model's last hidden states, standardised over
+    the pool."""
+
+    def __init__(self, settings: dict, pool: Pool, steps: int, seed: int):
+        self.settings, self.ids, self.seed = settings, pool.ids, seed
+        self.index = {prompt: index for index, prompt in enumerate(pool.ids)}
+        self.embeddings = pool.embeddings
+        # anchor prompts of the current cycle, as indices into the pool
+        self.anchor_prompts: list[int] = []
+        self.shares: list[float] = []  # pass rates of the anchor prompts sampled so far
+        self.predicted: np.ndarray | None = None
+
+    def ask(self, step: int, max_prompts: int) -> PromptBatch:
+        cycle, offset = divmod(step - 1, self.settings["every"])
+        if offset == 0 and not self.anchor_prompts:
+            anchor_prompts = random.Random(f"reference:{self.seed}:{cycle}").sample(
+                range(len(self.ids)), self.settings["reference"]
+            )
+            self.anchor_prompts, self.shares = anchor_prompts, []
+        unmeasured = self.anchor_prompts[len(self.shares) :][:max_prompts]
+        if unmeasured:
+            return PromptBatch([self.ids[index] for index in unmeasured], trains=False)
+        if self.predicted is None:
+            self.predicted = predict_pass_rates(
+                self.embeddings, np.array(self.anchor_prompts), np.array(self.shares)
+            )
+        rng = np.random.Generator(np.random.PCG64(derive_seed(self.seed, "targeted", step)))
+        # Gumbel top-k trick: the prompts with the largest values of log-weight + Gumbel noise are a
+        # draw without replacement in proportion to the weights.
+        scores = -np.abs(self.predicted - 0.5) / self.settings["sharpness"] + rng.gumbel(
+            size=len(self.ids)
+        )
+        return PromptBatch(first_ids(self.ids, -scores, max_prompts))
+
+    def tell(self, step: int, prompts: PromptBatch, shares: list[float]) -> None:
+        if not prompts.trains:
+            self.shares += shares
+            self.predicted = None
+        elif step % self.settings["every"] == 0:  # the next step begins a cycle
+            self.anchor_prompts = []
+
+    def state(self) -> dict:
+        return {"references": self.anchor_prompts, "shares": self.shares}
+
+    def restore(self, state: dict) -> None:
+        self.anchor_prompts, self.shares = list(state["references"]), list(state["shares"])
+        self.predicted = None
+
+
+class Curriculum(Selector):
+    """A curriculum (Parashar et al., arXiv 2506.06632): one pass over the pool, sorted by tier or
+    by the base model's pass rate, with ties in random order. The first step takes the first
+    prompts, the last step takes the last prompts, and the steps between advance evenly. Difference:
+    the paper draws tiers at random, with probabilities that move from the first to the last
+    tiers."""
+
+    def __init__(self, settings: dict, pool: Pool, steps: int, seed: int):
+        order = list(pool.ids)
+        random.Random(f"curriculum:{seed}").shuffle(order)
+        # A higher tier is harder, a higher pass rate is easier.
+        ascending = (settings["by"] == "tier") == (settings["order"] == "easy_first")
+        sign = 1 if ascending else -1
+        self.order = sorted(order, key=lambda prompt: sign * pool.measures[prompt])
+        self.steps = steps
+
+    def ask(self, step: int, max_prompts: int) -> PromptBatch:
+        start = (step - 1) * max(0, len(self.order) - max_prompts) // max(1, self.steps - 1)
+        return PromptBatch(
+            [self.order[index % len(self.order)] for index in range(start, start + max_prompts)]
+        )
+
+
+KINDS = {
+    "dynamic": Dynamic,
+    "skip": Skip,
+    "beta": Beta,
+    "targeted": Targeted,
+    "curriculum": Curriculum,
+}
+
+
+def derive_seed(seed: int, *words) -> int:
+    """A 64-bit seed derived from the run's seed and `words`."""
+    return random.Random(":".join(map(str, (seed, *words)))).getrandbits(64)
+
+
+def first_ids(ids: list[str], keys: np.ndarray, count: int) -> list[str]:
+    """The `count` ids with the lowest keys (ids,), in ascending order of keys. If there are fewer
+    than `count` ids, they are repeated."""
+    order = np.argsort(keys, kind="stable")
+    return [ids[order[index % len(ids)]] for index in range(count)]
+
+
+def predict_pass_rates(
+    embeddings: np.ndarray, anchor_prompts: np.ndarray, anchor_rates: np.ndarray
+) -> np.ndarray:
+    """Predicted pass rates (n,) of all prompts: attention over the anchor prompts, then `calibrate`
+    (arXiv 2506.05316).
+
+    `embeddings` (n, width) come from `standardise`, `anchor_prompts` (k,) are indices, and
+    `anchor_rates` (k,) are the anchor prompts' pass rates.
+    """
+    keys = embeddings[anchor_prompts]
+    predicted = attend(embeddings @ keys.T, anchor_rates)
+    scores_without_self = keys @ keys.T
+    np.fill_diagonal(scores_without_self, -np.inf)
+    return calibrate(
+        predicted,
+        attend(scores_without_self, anchor_rates) if len(anchor_rates) > 1 else anchor_rates,
+        anchor_rates,
+    )
+
+
+def attend(scores: np.ndarray, anchor_rates: np.ndarray) -> np.ndarray:
+    """softmax(scores) @ anchor_rates, (n,); `scores` (n, k) are already divided by sqrt(width)."""
+    weights = np.exp(scores - scores.max(axis=1, keepdims=True))
+    return weights @ anchor_rates / weights.sum(axis=1)
+
+
+def calibrate(
+    predicted: np.ndarray, leave_one_out: np.ndarray, anchor_rates: np.ndarray
+) -> np.ndarray:
+    """Platt scaling of `predicted` (n,): sigmoid(w logit(predicted) + c). A logistic regression
+    (`predicted.logistic_regression`) of the anchor prompts' pass rates (k,) on their leave-one-out
+    predictions (k,) gives w and c. Difference: in arXiv 2506.05316 a trained network computes w and
+    c from the mean and standard deviation of the anchor prompts' pass rates.
+
+    The result is the anchor prompts' mean pass rate in three cases: all their pass rates are equal,
+    all leave-one-out predictions are equal, or w is not positive. If the anchor prompts do not
+    predict each other, w is negative: each leave-one-out prediction is close to the mean of the
+    other prompts, and this mean is high if the pass rate of the omitted prompt is low.
+    """
+    if np.ptp(anchor_rates) == 0 or np.ptp(leave_one_out) == 0:
+        return np.full(len(predicted), anchor_rates.mean())
+    features = np.column_stack([np.ones(len(leave_one_out)), logit(leave_one_out)])
+    intercept, slope = logistic_regression(anchor_rates, features)
+    if slope <= 0:
+        return np.full(len(predicted), anchor_rates.mean())
+    return 1 / (1 + np.exp(-(intercept + slope * logit(predicted))))
+
+
+def logit(share: np.ndarray) -> np.ndarray:
+    """Log-odds of shares, clipped to 0.01..0.99."""
+    clipped = np.clip(share, 0.01, 0.99)
+    return np.log(clipped / (1 - clipped))
+
+
+def standardise(embeddings: np.ndarray) -> np.ndarray:
+    """Embeddings (prompts, width), scaled to columns of mean 0 and standard deviation 1 and then
+    divided by the fourth root of the width. The dot product of two rows is therefore the attention
+    score q . r / sqrt(width)."""
+    deviation = embeddings.std(axis=0)
+    centred = (embeddings - embeddings.mean(axis=0)) / np.where(deviation > 0, deviation, 1)
+    return centred / math.sqrt(math.sqrt(embeddings.shape[1]))

@@ -1,0 +1,537 @@
+"""Selection policies: choose the prompts of a pool to train on, given the base model's pass rates
+or another measure.
+
+The *order* of a pool is by ascending pass rate, with ties broken by a hash of (seed, id). The rule
+`hard` takes the first prompts of this order and the rule `easy` the last, so the two subsets are
+disjoint if the pool has enough prompts for both subsets. `RULES` holds every rule. The key `rule`
+and the other keys of a policy come from the configuration.
+"""
+
+import functools
+import hashlib
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from statistics import median, quantiles
+
+from hardgrpo.runtime.errors import UserError
+
+# measured without reference answers: signals.py
+SIGNALS = ("agreement", "entropy", "answered_share", "mean_tokens", "log_probability")
+# measures in 0..1, by which `nearest_half` can choose
+SHARES = ("pass_rate", "predicted", "agreement", "answered_share")
+MEASURES = ("pass_rate", "predicted", *SIGNALS)
+
+LOW, HIGH = 0.2, 0.8  # the default band of pass rates
+
+BUDGET_FORMS = (
+    "expected a share of the pool in (0, 1], {prompts: 50}, or {money: 100, label_price: 2}"
+)
+
+
+@dataclass(frozen=True)
+class Subset:
+    """Chosen ids in the order in which the rule takes them, and the number of tied candidates.
+    Candidates are tied if their measure equals that of a chosen prompt at a boundary of the choice,
+    unless all such candidates are chosen. If a rule chooses at random, all candidates are tied."""
+
+    ids: list[str]
+    tied: int  # number of tied candidates; 0 if a measure decided between all candidates
+    tied_chosen: int  # number of tied candidates that were chosen
+
+
+@dataclass(frozen=True)
+class Pool:
+    """The input of a rule: the prompts that have a measure, and the values of the policy's keys."""
+
+    measures: dict[str, float]  # id -> pass rate, or another measure, in the order of the dataset
+    seed: int
+    size: int  # number of prompts that the budget pays for; 0 without a budget
+    budget: float | dict | None
+    threshold: float | None
+    highest_tier: float | None
+    tiers: dict[str, float | None]
+    low: float  # the band of pass rates
+    high: float
+    order: str | None
+
+    @functools.cached_property
+    def ids(self) -> list[str]:
+        """Ids by ascending measure. `tie_break` orders ties."""
+        return sort_by_pass_rate(self.measures, self.seed)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A rule of a policy: an entry of `RULES`."""
+
+    choose: Callable[[Pool], Subset]
+    description: str  # describes the chosen prompts in docs/configuration.md
+    needs: tuple[str, ...] = ("budget",)  # required keys of a policy with this rule
+    accepts: tuple[str, ...] = ()  # optional keys
+    # if false, the rule needs neither pass rates nor a signal
+    needs_measure: bool = True
+    # whether bounds of the pass rates can decide the subset, see early_stopping.py
+    by_bounds: bool = False
+    # whether the rule follows HE's released code: ties in the order of the dataset, equal for all
+    # seeds
+    is_released: bool = False
+
+
+def halve_budget(budget: float | dict) -> float | dict:
+    """Half of a budget. Half of a number of prompts is rounded down, but is at least 1."""
+    if not isinstance(budget, dict):
+        return budget / 2
+    if "prompts" in budget:
+        return {"prompts": max(1, budget["prompts"] // 2)}
+    return budget | {"money": budget["money"] / 2}
+
+
+def labels_before(policy: dict) -> str:
+    """The prompts whose reference answers a policy needs before it can choose: `pool`, `sample` or
+    `none`."""
+    if not RULES[policy["rule"]].needs_measure:
+        return "none"
+    return {"pass_rate": "pool", "predicted": "sample"}.get(policy.get("by", "pass_rate"), "none")
+
+
+def labels(
+    policy: dict, recipe: dict, pool: int, sample: int, chosen: int, sampled: int | None = None
+) -> int:
+    """Number of reference answers that a run needs. The policy needs the answers of the whole pool,
+    of a sample, or none. Training needs the answers of the chosen prompts, or none if the reward is
+    not `correct`. An answer that policy and training both need is counted once
+    (with `sampled`, the number is an upper bound).
+
+    `pool`, `sample`, `chosen` and `sampled` are numbers of prompts. `sampled` is given if the run
+    may sample only some of the chosen prompts: with a selector, or with the rule `all`.
+    """
+    needed_to_choose = {"pool": pool, "sample": sample, "none": 0}[labels_before(policy)]
+    if (recipe.get("selector") or {}).get("by") == "pass_rate":
+        needed_to_choose = pool  # the curriculum sorts by pass rates
+    if recipe.get("reward", "correct") != "correct":
+        return needed_to_choose
+    if sampled is not None and 0 < needed_to_choose < chosen:
+        # upper bound, because a prompt that was annotated for the choice may also be trained on
+        return min(chosen, needed_to_choose + sampled)
+    return max(needed_to_choose, chosen if sampled is None else sampled)
+
+
+def select(
+    pass_rates: dict[str, float | None],
+    rule: str,
+    seed: int,
+    budget: float | dict | None = None,
+    threshold: float | None = None,
+    highest_tier: float | None = None,
+    tiers: dict[str, float | None] | None = None,
+    low: float = LOW,
+    high: float = HIGH,
+    order: str | None = None,
+) -> Subset:
+    """Choose a subset of the pool `pass_rates` (id -> share correct, or another measure).
+
+    Prompts without a measure (None) count towards the size of the pool but are never chosen. Rules
+    by tier need `tiers` (id -> difficulty by the structure of the problem). Raise a `UserError` if
+    the rule is unknown, if one of the rule's keys is missing or invalid, if too few prompts
+    qualify, or if the subset would be empty.
+    """
+    if rule not in RULES:
+        raise UserError(f"unknown policy rule '{rule}'; expected one of {', '.join(RULES)}")
+    needs = RULES[rule].needs
+    has_budget = "budget" in needs or "budget" in RULES[rule].accepts and budget is not None
+    if has_budget and not is_budget(budget):
+        raise UserError(f"policy rule {rule}: budget is {budget}, {BUDGET_FORMS}; correct it")
+    if "threshold" in needs and threshold is None:
+        raise UserError(
+            f"policy rule {rule}: threshold is missing; set the pass rate below which a prompt counts as wrong"
+        )
+    if "highest_tier" in needs and highest_tier is None:
+        raise UserError(
+            f"policy rule {rule}: highest_tier is missing; set it to the highest tier that counts as low"
+        )
+    size = subset_size(budget, len(pass_rates)) if has_budget else 0
+    measures = {prompt: value for prompt, value in pass_rates.items() if value is not None}
+    pool = Pool(
+        measures, seed, size, budget, threshold, highest_tier, tiers or {}, low, high, order
+    )
+    if "highest_tier" in needs and all(pool.tiers.get(prompt) is None for prompt in measures):
+        raise UserError(
+            f"policy rule {rule}: the problems have no tiers; choose a task with tiers, or another rule"
+        )
+    if has_budget and not size:
+        raise small_budget_error(rule, budget, len(pass_rates))
+    try:
+        subset = RULES[rule].choose(pool)
+    except TooFewPrompts as error:
+        raise UserError(f"policy rule {rule}: {error}") from None
+    if not subset.ids:
+        if rule == "base_right":
+            raise _empty_subset_error(
+                rule, f"no pass rate reaches {threshold}", "lower the threshold"
+            )
+        if "threshold" in needs:
+            raise _empty_subset_error(
+                rule, f"no pass rate is below {threshold}", "raise the threshold"
+            )
+        if "highest_tier" in needs:
+            raise _empty_subset_error(
+                rule, f"no tier is {highest_tier} or lower", "raise highest_tier"
+            )
+        raise _empty_subset_error(rule, "the pool is empty", "add prompts to the pool")
+    return subset
+
+
+class TooFewPrompts(Exception):
+    """Fewer prompts qualify than a rule must choose."""
+
+
+def _check_enough(pool: Pool, candidates: list[str]) -> None:
+    if len(candidates) < pool.size:
+        raise TooFewPrompts(
+            f"budget {pool.budget} asks for {pool.size} prompts, but only {len(candidates)} qualify; lower the budget"
+        )
+
+
+def _take(pool: Pool, candidates: list[str], key: Callable[[str], float]) -> Subset:
+    """Take as many of the first candidates as the budget pays for. Candidates are in ascending
+    order of `key`."""
+    _check_enough(pool, candidates)
+    ids = candidates[: pool.size]
+    tied = tied_chosen = 0
+    if pool.size < len(candidates) and math.isclose(
+        key(candidates[pool.size]), key(ids[-1]), abs_tol=1e-12
+    ):
+        is_tied = [math.isclose(key(prompt), key(ids[-1]), abs_tol=1e-12) for prompt in candidates]
+        tied, tied_chosen = sum(is_tied), sum(is_tied[: pool.size])
+    return Subset(ids, tied, tied_chosen)
+
+
+def _lowest(pool: Pool) -> Subset:
+    return _take(pool, pool.ids, pool.measures.__getitem__)
+
+
+def _highest(pool: Pool) -> Subset:
+    return _take(pool, pool.ids[::-1], lambda prompt: -pool.measures[prompt])
+
+
+def _lowest_above_zero(pool: Pool) -> Subset:
+    solvable = [prompt for prompt in pool.ids if pool.measures[prompt] > 0]
+    return _take(pool, solvable, pool.measures.__getitem__)
+
+
+def _nearest_half(pool: Pool) -> Subset:
+    return _nearest(pool, pool.ids, 0.5)
+
+
+def _middle(pool: Pool) -> Subset:
+    if not pool.ids:
+        return _take(pool, [], pool.measures.__getitem__)
+    centre, first_quartile, third_quartile = _quartiles(list(pool.measures.values()))
+    within = [
+        prompt for prompt in pool.ids if first_quartile <= pool.measures[prompt] <= third_quartile
+    ]
+    return _nearest(pool, within, centre)
+
+
+def _nearest(pool: Pool, candidates: list[str], centre: float) -> Subset:
+    """The candidates whose measures are nearest to `centre`."""
+    # The distances of 0.3 and 0.7 from 0.5 differ in the last bit. Rounding makes them equal.
+    distance = lambda prompt: round(abs(pool.measures[prompt] - centre), 12)
+    return _take(pool, _sorted_by(distance, candidates, pool.seed), distance)
+
+
+def _random(pool: Pool) -> Subset:
+    _check_enough(pool, pool.ids)
+    return _draw(pool, pool.ids, pool.size, "random")
+
+
+def _draw(pool: Pool, candidates: list[str], size: int, salt: str = "matched") -> Subset:
+    ids = sorted(candidates, key=lambda prompt: tie_break(prompt, pool.seed, salt))[:size]
+    return Subset(ids, len(candidates), size)
+
+
+def _matched(pool: Pool, choose: Callable[[Pool], Subset]) -> Subset:
+    """A random choice from the whole pool, as many prompts as `choose` takes."""
+    return _draw(pool, pool.ids, len(choose(pool).ids))
+
+
+def _band(pool: Pool) -> Subset:
+    margin = 1e-9  # rounding may move a rate that equals a bound
+    candidates = [
+        prompt
+        for prompt in pool.ids
+        if pool.low - margin <= pool.measures[prompt] <= pool.high + margin
+    ]
+    if not candidates:
+        raise TooFewPrompts(
+            f"the subset would be empty (no pass rate is from {pool.low} to {pool.high}); lower low or raise high"
+        )
+    if not pool.size:
+        return Subset(candidates, 0, 0)
+    if pool.order is None:
+        return _nearest(pool, candidates, 0.5)
+    _check_enough(pool, candidates)
+    return _draw(pool, candidates, pool.size, "random")
+
+
+def _wrong(pool: Pool) -> Subset:
+    return Subset([prompt for prompt in pool.ids if pool.measures[prompt] < pool.threshold], 0, 0)
+
+
+def _right(pool: Pool) -> Subset:
+    return Subset([prompt for prompt in pool.ids if pool.measures[prompt] >= pool.threshold], 0, 0)
+
+
+def _right_matched(pool: Pool) -> Subset:
+    wrong, right = _wrong(pool).ids, _right(pool).ids
+    if len(wrong) > len(right):
+        raise TooFewPrompts(
+            f"at threshold {pool.threshold}, {len(wrong)} prompts are wrong but only {len(right)} are right, too few for a subset of the same size;"
+            " lower the threshold"
+        )
+    return _draw(pool, right, len(wrong))
+
+
+def _low_tiers(pool: Pool) -> Subset:
+    tier = pool.tiers.get
+    has_low_tier = lambda prompt: tier(prompt) is not None and tier(prompt) <= pool.highest_tier
+    return Subset(list(filter(has_low_tier, pool.ids)), 0, 0)
+
+
+def _all(pool: Pool) -> Subset:
+    return Subset(pool.ids, 0, 0)
+
+
+def _random_42(pool: Pool) -> Subset:
+    """The first prompts after `shuffle(seed=42)` of `datasets`."""
+    import numpy as np  # slow to import, and every dry-run imports this module
+
+    ids = list(pool.measures)
+    _check_enough(pool, ids)
+    order = np.random.default_rng(42).permutation(len(ids))
+    return Subset([ids[index] for index in order[: pool.size]], len(ids), pool.size)
+
+
+def _by_order(pool: Pool, sign: int = 1, from_centre: bool = False) -> Subset:
+    """The first prompts (with `from_centre`, the middle prompts) of the dataset after a stable sort
+    by `sign` times the measure, as in HE's released code, without a seed. `tied` counts the prompts
+    with the measure of the last chosen prompt (with `from_centre`, of the first or last chosen
+    prompt); it is 0 if all these prompts are chosen. Otherwise the order of the dataset decides
+    which of them are chosen."""
+    ids = list(pool.measures)
+    _check_enough(pool, ids)
+    order = sorted(ids, key=lambda prompt: sign * pool.measures[prompt])
+    start = (len(ids) - pool.size) // 2 if from_centre else 0
+    subset = order[start : start + pool.size]
+    edges = {pool.measures[prompt] for prompt in (subset[:1] if start else []) + subset[-1:]}
+    tied = sum(pool.measures[prompt] in edges for prompt in ids)
+    tied_chosen = sum(pool.measures[prompt] in edges for prompt in subset)
+    return Subset(subset, tied, tied_chosen) if tied_chosen < tied else Subset(subset, 0, 0)
+
+
+_AS_RELEASED = "ties in the order of the dataset, as in HE's released code: the same for all seeds"
+RULES: dict[str, Rule] = {
+    "hard": Rule(_lowest, "the lowest pass rates", by_bounds=True),
+    "easy": Rule(_highest, "the highest pass rates", by_bounds=True),
+    "middle": Rule(_middle, "pass rates nearest to the median, within the quartiles"),
+    "random": Rule(_random, "a random choice, different for each seed", needs_measure=False),
+    "hard_solvable": Rule(_lowest_above_zero, "the lowest pass rates above 0", by_bounds=True),
+    "lowest": Rule(
+        _lowest, "the lowest values of the measure `by`", ("budget", "by"), accepts=("by",)
+    ),
+    "highest": Rule(
+        _highest, "the highest values of the measure `by`", ("budget", "by"), accepts=("by",)
+    ),
+    "nearest_half": Rule(
+        _nearest_half,
+        "the values of the measure `by` (default: the pass rate) that are nearest to 0.5",
+        accepts=("by",),
+    ),
+    "band": Rule(
+        _band,
+        f"every pass rate from `low` (default {LOW}) to `high` (default {HIGH}); with `budget`, those that are nearest to 0.5, or with `order: random` a random choice",
+        (),
+        accepts=("budget", "low", "high", "order"),
+    ),
+    "band_matched": Rule(
+        functools.partial(_matched, choose=_band),
+        "a random choice from the whole pool, as many prompts as `band` takes with the same `low`, `high` and `budget`",
+        (),
+        accepts=("budget", "low", "high"),
+    ),
+    "hard_by_order": Rule(_by_order, f"like `hard`, with {_AS_RELEASED}", is_released=True),
+    "easy_by_order": Rule(
+        functools.partial(_by_order, sign=-1), f"like `easy`, with {_AS_RELEASED}", is_released=True
+    ),
+    "middle_by_rank": Rule(
+        functools.partial(_by_order, from_centre=True),
+        f"the middle ranks of the pool, with {_AS_RELEASED}",
+        is_released=True,
+    ),
+    "random_42": Rule(
+        _random_42,
+        "a random choice by NumPy's generator with seed 42, as in HE's released code: the same for all seeds",
+        needs_measure=False,
+        is_released=True,
+    ),
+    "base_wrong": Rule(_wrong, "every pass rate below `threshold`", ("threshold",), by_bounds=True),
+    "base_right": Rule(
+        _right, "every pass rate of `threshold` or above", ("threshold",), by_bounds=True
+    ),
+    "base_right_matched": Rule(
+        _right_matched,
+        "a random choice from the prompts of `base_right`, as many as `base_wrong` takes",
+        ("threshold",),
+        by_bounds=True,
+    ),
+    "low_tiers": Rule(
+        _low_tiers,
+        "every problem of a tier up to `highest_tier`",
+        ("highest_tier",),
+        needs_measure=False,
+    ),
+    "low_tiers_matched": Rule(
+        functools.partial(_matched, choose=_low_tiers),
+        "a random choice from the whole pool, as many prompts as `low_tiers` takes",
+        ("highest_tier",),
+        needs_measure=False,
+    ),
+    "all": Rule(_all, "the whole pool", (), needs_measure=False),
+    "annotated": Rule(
+        _all,
+        "the prompts of a task with `labelled: false` that have been annotated",
+        (),
+        needs_measure=False,
+    ),
+}
+
+
+def is_by_tier(rule: str) -> bool:
+    """Whether a rule chooses by the tiers of the problems."""
+    return "highest_tier" in RULES[rule].needs
+
+
+def sort_by_pass_rate(pass_rates: dict[str, float], seed: int) -> list[str]:
+    """Ids by ascending pass rate. `tie_break` orders ties."""
+    return _sorted_by(pass_rates.__getitem__, pass_rates, seed)
+
+
+def _sorted_by(key: Callable[[str], float], ids: Iterable[str], seed: int) -> list[str]:
+    return sorted(ids, key=lambda prompt: (key(prompt), tie_break(prompt, seed)))
+
+
+def is_budget(budget: object) -> bool:
+    """Whether `budget` is a share of the pool in (0, 1], a number of prompts ({prompts: 50}), or
+    money and the price of a label ({money: 100, label_price: 2})."""
+    is_number = lambda value: (
+        isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    )
+    if not isinstance(budget, dict):
+        return is_number(budget) and 0 < budget <= 1
+    if set(budget) == {"prompts"}:
+        return type(budget["prompts"]) is int and budget["prompts"] > 0
+    return set(budget) == {"money", "label_price"} and all(
+        is_number(value) and value > 0 for value in budget.values()
+    )
+
+
+def subset_size(budget: float | dict, pool: int) -> int:
+    """Number of prompts that a budget pays for. A share pays for floor(budget * pool), as in HE;
+    the product is rounded first, because 0.29 * 100 is 28.999... Raise a `UserError` for more
+    prompts than the pool has."""
+    if not isinstance(budget, dict):
+        return math.floor(round(budget * pool, 9))
+    size = affordable_prompts(budget)
+    if size > pool:
+        raise UserError(
+            f"the budget ({format_budget(budget)}) pays for {size} prompts, and the pool has {pool}; lower the budget, or choose rule all"
+        )
+    return size
+
+
+def affordable_prompts(budget: dict) -> int:
+    """Number of prompts that a budget of prompts or money pays for."""
+    return (
+        budget["prompts"]
+        if "prompts" in budget
+        else math.floor(round(budget["money"] / budget["label_price"], 9))
+    )
+
+
+def check_pool(place: str, policy: dict, task: str, pool: int, exact: bool = True) -> None:
+    """Raise a `UserError` that starts with `place` if a policy of the configuration cannot choose
+    from a pool of size `pool`, whatever the measures are. If `exact` is false, `pool` is an upper
+    bound, and only errors that hold for every smaller pool are raised."""
+    try:
+        _check_size(policy, pool, exact)
+    except UserError as error:
+        raise UserError(f"{place}: task '{task}': {error}") from None
+
+
+def _check_size(policy: dict, pool: int, exact: bool) -> None:
+    if "budget" not in policy:
+        return
+    budget, rule = policy["budget"], policy["rule"]
+    size = subset_size(budget, pool)
+    if size < 1:
+        raise small_budget_error(rule, budget, pool)
+    if "rounds" in policy:
+        first_round_size = subset_size(halve_budget(budget), pool)
+        if not 0 < first_round_size < size:
+            raise UserError(
+                f"policy rule {rule}: {size} prompts of {pool} cannot be annotated in two rounds; raise the budget"
+            )
+    if "calibrated_on" in policy and exact:
+        sample = sample_size(policy["calibrated_on"], pool)
+        if sample >= size:
+            raise UserError(spent_budget_message(budget, sample))
+
+
+def sample_size(share: float, pool: int) -> int:
+    """Number of prompts that are annotated to predict pass rates. Raise a `UserError` if the number
+    is below two."""
+    size = subset_size(share, pool)
+    if size < 2:
+        raise UserError(
+            f"calibrated_on: {share} of {pool} prompts is {size}; the fit needs at least two, so raise calibrated_on"
+        )
+    return size
+
+
+def spent_budget_message(budget: float | dict, sample: int) -> str:
+    """The error message for a budget that is spent on annotations before the choice."""
+    return f"the budget, {format_budget(budget)}, is spent on the {sample} prompts that are annotated before the choice; raise the budget, or lower calibrated_on if the policy has it"
+
+
+def format_budget(budget: float | dict) -> str:
+    """A budget in words."""
+    if not isinstance(budget, dict):
+        return f"{budget} of the pool"
+    if "prompts" in budget:
+        return f"{budget['prompts']} prompts"
+    return f"{budget['money']:g} at {budget['label_price']:g} a label"
+
+
+@functools.lru_cache(maxsize=2**16)  # a jackknife repeats nearly identical choices
+def tie_break(problem_id: str, seed: int, salt: str = "tie") -> str:
+    """A pseudo-random sort key of (seed, salt, id), independent of the pool."""
+    return hashlib.sha256(f"{seed}:{salt}:{problem_id}".encode()).hexdigest()
+
+
+def _quartiles(values: list[float]) -> tuple[float, float, float]:
+    """Median, first and third quartile (linear interpolation, as NumPy's default)."""
+    if len(values) == 1:
+        return values[0], values[0], values[0]
+    first_quartile, _, third_quartile = quantiles(values, n=4, method="inclusive")
+    return median(values), first_quartile, third_quartile
+
+
+def small_budget_error(rule: str, budget: float | dict, pool: int) -> UserError:
+    """The error for a budget that pays for no prompt of a pool."""
+    reason = f"the budget, {format_budget(budget)}, pays for none of the {pool} prompts"
+    return _empty_subset_error(rule, reason, "raise the budget")
+
+
+def _empty_subset_error(rule: str, reason: str, remedy: str) -> UserError:
+    return UserError(f"policy rule {rule}: the subset would be empty ({reason}); {remedy}")

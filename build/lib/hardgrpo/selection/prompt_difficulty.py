@@ -1,0 +1,70 @@
+"""Measure the difficulty of a problem for the base model: grade and count completions."""
+
+from hardgrpo.data import steps
+from hardgrpo.grading import graders
+
+# columns of counts; None if the count is unknown
+GRADE_COUNTS = ("correct", "answered", "strict", "lenient", "undecided", "sound")
+COLUMNS = [
+    "id",
+    "tier",
+    "samples",
+    *GRADE_COUNTS,
+    "truncated",
+    "tokens",
+    "pass_rate",
+    "held_out",
+    "held_out_correct",
+]
+# Additional columns after a probe that stopped early: the number of planned samples, whether the
+# problem has all planned samples, bounds of the pass rate, and the confidence in the subset. A
+# problem that lacks planned samples has no pass rate.
+BOUND_COLUMNS = ["planned", "complete", "pass_rate_low", "pass_rate_high", "confidence"]
+
+
+def measure(problem: dict, samples: list[dict], grader: str, with_prompt: bool = False) -> dict:
+    """A row of COLUMNS. With `with_prompt`, the prompt and the completion are graded together; if a
+    sample has no prompt, only id, tier and samples have values."""
+    if with_prompt and not all("prompt" in sample for sample in samples):
+        return dict.fromkeys(COLUMNS) | {
+            "id": problem["id"],
+            "tier": problem.get("tier"),
+            "samples": len(samples),
+        }
+    texts = [
+        (sample["prompt"] + "\n" if with_prompt else "") + sample["completion"]
+        for sample in samples
+    ]
+    grades = [graders.grade(grader, text, problem["answer"]) for text in texts]
+    counts = {name: sum(getattr(grade, name) for grade in grades) for name in GRADE_COUNTS[:-1]}
+    sound = [steps.is_sound(problem, sample["completion"]) for sample in samples]
+    counts["sound"] = None if None in sound else sum(sound)
+    return _row(problem, samples, counts)
+
+
+def _row(problem: dict, samples: list[dict], counts: dict) -> dict:
+    token_counts = [sample["tokens"] for sample in samples if sample.get("tokens") is not None]
+    reasons = [sample.get("finish_reason") for sample in samples]
+    return counts | {
+        "id": problem["id"],
+        "tier": problem.get("tier"),
+        "samples": len(samples),
+        "truncated": reasons.count("length") if all(reasons) else None,
+        "tokens": sum(token_counts) if len(token_counts) == len(samples) else None,
+        "pass_rate": counts["correct"] / len(samples) if samples else None,
+        "held_out": None,
+        "held_out_correct": None,
+    }
+
+
+def add_bounds(row: dict, planned: int, confidence: float) -> dict:
+    """Add BOUND_COLUMNS to the row of a problem that has `row["samples"]` of `planned` samples."""
+    missing = planned - row["samples"]
+    return row | {
+        "pass_rate": None if missing else row["pass_rate"],
+        "pass_rate_low": row["correct"] / planned,
+        "pass_rate_high": (row["correct"] + missing) / planned,
+        "planned": planned,
+        "complete": missing == 0,
+        "confidence": confidence,
+    }

@@ -1,0 +1,75 @@
+"""Signals: statistics of a base model's completions of a prompt, computed without the reference
+answer.
+
+A signal does not measure difficulty, because a model may give the same wrong answer in all samples.
+Signals show where samples differ, and GRPO can learn only from groups with different answers.
+
+    agreement         share of the samples with the most frequent answer (self-consistency, arXiv 2203.11171)
+    entropy           entropy of the answers among the samples with an answer, in nats (semantic entropy, arXiv 2302.09664; the grader
+                      decides which answers are equal); empty if no sample has an answer
+    answered_share    share of the samples in which the grader finds an answer
+    mean_tokens       mean length of the samples, in tokens; empty if unknown
+    log_probability   mean log-probability of a token under the model that sampled it, in nats (related to self-certainty,
+                      arXiv 2505.19590); empty if unknown
+"""
+
+import math
+
+from hardgrpo.grading import graders
+from hardgrpo.selection import policies
+
+SIGNALS = policies.SIGNALS
+
+
+def measure(samples: list[dict], grader: str) -> dict[str, float | None]:
+    """The signals of one prompt. A sample has the key `completion`, and `tokens` and
+    `log_probability` if known."""
+    codes = answer_codes([sample["completion"] for sample in samples], grader)
+    counts = [codes.count(code) for code in set(codes) - {-1}]
+    answered = sum(counts)
+    return {
+        "agreement": max(counts, default=0) / len(samples),
+        "entropy": _entropy(counts) if answered else None,
+        "answered_share": answered / len(samples),
+        "mean_tokens": _mean([sample.get("tokens") for sample in samples]),
+        "log_probability": _mean([sample.get("log_probability") for sample in samples]),
+    }
+
+
+def answer_codes(texts: list[str], grader: str) -> list[int]:
+    """A number for the answer of each completion. Distinct answers are numbered from 0 by first
+    occurrence; -1 means no answer."""
+    distinct_answers: list[str] = []
+    codes = []
+    for answer in (graders.extract_answer(grader, text) for text in texts):
+        if not answer:
+            codes.append(-1)
+            continue
+        matches = (
+            code
+            for code, distinct in enumerate(distinct_answers)
+            if graders.are_equal(grader, distinct, answer)
+        )
+        code = next(matches, len(distinct_answers))
+        if code == len(distinct_answers):
+            distinct_answers.append(answer)
+        codes.append(code)
+    return codes
+
+
+def majority_rewards(texts: list[str], grader: str) -> list[float]:
+    """The majority reward (test-time reinforcement learning, arXiv 2504.16084): 1.0 for each
+    completion with the group's most frequent answer (of equally frequent answers, the first), else
+    0.0. All rewards are 0 if no completion has an answer."""
+    codes = answer_codes(texts, grader)
+    best = max(set(codes) - {-1}, key=lambda code: (codes.count(code), -code), default=None)
+    return [float(code == best) for code in codes]
+
+
+def _entropy(counts: list[int]) -> float:
+    total = sum(counts)
+    return -sum(count / total * math.log(count / total) for count in counts) + 0.0  # never -0.0
+
+
+def _mean(values: list) -> float | None:
+    return sum(values) / len(values) if None not in values else None

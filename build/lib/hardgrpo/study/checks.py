@@ -1,0 +1,294 @@
+"""Check the configuration: values that the classes of its objects refuse, and mistakes that concern
+several objects, such as a reference to an unknown name."""
+
+import os
+from collections.abc import Collection, Iterator
+from pathlib import Path
+
+from hardgrpo.runtime.errors import UserError
+from hardgrpo.selection import policies
+from hardgrpo.study import configuration, load, pools, study_checks
+from hardgrpo.study.settings import OWN_BASE_NAME, has_train, is_labelled, is_trajectory
+from hardgrpo.study.study_checks import SINGULAR, unknown_names
+
+MOST_MISTAKES = 20  # listed in one message
+# Family of generated problems -> ({required key of its demonstrations: example}, {optional keys}).
+DEMONSTRATIONS = {
+    "swaps": ({"length": "[1, 2, 3]", "slip": 0.2}, {"restated"}),
+    "arithmetic": (
+        {"length": "[1, 2, 3]", "slip": '{"+": 0.1, "-": 0.1, "*": 0.5, "/": 0.5}'},
+        {"misconception"},
+    ),
+    "facts": ({"known": "[0.5, 0.5]", "misconception": 0.7}, set()),
+}
+
+
+def check(config: dict, name: str, sources: Collection[Path] = ()) -> None:
+    """Raise a `UserError` that lists the mistakes in the configuration, at most MOST_MISTAKES. The
+    line of a mistake starts with file and line number if the mistake is in one of the files
+    `sources`, else with `name`."""
+    mistakes, is_well_typed = configuration.mistakes(config)
+    if is_well_typed:
+        mistakes = list(dict.fromkeys([*mistakes, *_mistakes_between_objects(config)]))
+    if mistakes:
+        lines = [
+            f"{load.locate(place, list(sources)) or name}: {place}: {problem}"
+            for place, problem in mistakes[:MOST_MISTAKES]
+        ]
+        unlisted = len(mistakes) - len(lines)
+        raise UserError(*lines, *([f"and {unlisted} more mistakes"] if unlisted else []))
+
+
+def check_writable(*folders: str) -> None:
+    """Raise a `UserError` if results cannot be written. Called before the first job."""
+    for folder in folders:
+        path = Path(folder)
+        if path.exists() and not path.is_dir():
+            raise UserError(f"{path}: expected a folder for results, found a file; move it away")
+        place = path if path.exists() else Path(".")
+        if not os.access(place, os.W_OK):
+            raise UserError(
+                f"{path.absolute()}: cannot be written; clone the repository to a folder that you may write to"
+            )
+
+
+def _mistakes_between_objects(config: dict) -> Iterator[tuple[str, str]]:
+    """Yield (place, what is wrong and what to do) for mistakes that concern several objects of a
+    configuration."""
+    tasks, models = config["tasks"], config["models"]
+    yield from unknown_names(
+        "study", "studies", [config["study"]], config["studies"] | config.get("analyses", {})
+    )
+    for name, task in tasks.items():
+        if "cut_from" in task:
+            yield from _cut_task_mistakes(f"tasks.{name}", task, tasks.get(task["cut_from"]))
+        if task["source"]["kind"] == "recorded":
+            yield from _recorded_problems_mistakes(name, task["source"], models)
+    for name, model in models.items():
+        if OWN_BASE_NAME.search(name):
+            yield (
+                f"models.{name}",
+                "names that end in -seed and a number are reserved for replicates' own bases; give the model another name",
+            )
+        if check_source := SOURCE_CHECKS.get(model["source"]["kind"]):
+            yield from check_source(f"models.{name}.source", model["source"], tasks)
+    for name, policy in config["policies"].items():
+        for key, section in (("probed_on", "tasks"), ("probed_by", "models")):
+            yield from unknown_names(
+                f"policies.{name}.{key}",
+                section,
+                [policy[key]] if key in policy else [],
+                config[section],
+            )
+    yield from _subset_mistakes(config["subset"], models, tasks, config["policies"])
+    for name in config["studies"]:
+        yield from study_checks.study_mistakes(config, name)
+
+
+def _cut_task_mistakes(
+    place: str, task: dict, source_task: dict | None
+) -> Iterator[tuple[str, str]]:
+    """Report the reasons why a task cannot cut the completions of `source_task`."""
+    name = task["cut_from"]
+    if source_task is None or "cut_from" in source_task:
+        yield (
+            f"{place}.cut_from",
+            f"'{name}' is not a task, or is itself cut from another task; name a task that is sampled",
+        )
+        return
+    for key in sorted((set(task) | set(source_task)) - {"cut_from", "completion_tokens", "probe"}):
+        if task.get(key) != source_task.get(key):
+            yield (
+                f"{place}.{key}",
+                f"differs from that of '{name}', whose completions this task cuts; use the same value",
+            )
+    probe, source_probe = task["probe"], source_task["probe"]
+    for key in sorted((set(probe) | set(source_probe)) - {"samples"}):
+        if probe.get(key) != source_probe.get(key):
+            yield (
+                f"{place}.probe.{key}",
+                f"differs from that of '{name}', whose probe this task uses; use the same value",
+            )
+    if probe["samples"] > source_probe["samples"]:
+        yield (
+            f"{place}.probe.samples",
+            f"{probe['samples']} is more than the {source_probe['samples']} of '{name}'; lower it",
+        )
+    limit, source_limit = task["completion_tokens"], source_task["completion_tokens"]
+    if (
+        limit > source_limit
+        or limit == source_limit
+        and probe["samples"] >= source_probe["samples"]
+    ):
+        yield (
+            f"{place}.completion_tokens",
+            f"{limit} is not below the {source_limit} of '{name}'; lower it",
+        )
+
+
+def _pretraining_mistakes(place: str, source: dict, tasks: dict) -> Iterator[tuple[str, str]]:
+    """Report unknown tasks, mistakes in a task's demonstrations, and a second task of facts."""
+    yield from unknown_names(f"{place}.demonstrations", "tasks", source["demonstrations"], tasks)
+    families = {
+        name: tasks[name]["source"].get("family")
+        for name in source["demonstrations"]
+        if name in tasks
+    }
+    for name, family in families.items():
+        yield from _demonstration_mistakes(
+            f"{place}.demonstrations.{name}", source["demonstrations"][name], family
+        )
+    facts = [name for name, family in families.items() if family == "facts"]
+    if len(facts) > 1:
+        yield (
+            f"{place}.demonstrations",
+            f"{' and '.join(facts)} give different answers to the same questions; keep one task of facts",
+        )
+
+
+def _demonstration_mistakes(
+    place: str, demonstrations: dict, family: str | None
+) -> Iterator[tuple[str, str]]:
+    """Report missing and unknown keys of the demonstrations of a task of this family, and a `slip`
+    of the wrong form."""
+    if family not in DEMONSTRATIONS:
+        yield (
+            place,
+            f"only generated tasks ({', '.join(DEMONSTRATIONS)}) have demonstrations; name a task of one of these families",
+        )
+        return
+    required, optional = DEMONSTRATIONS[family]
+    for key, example in required.items():
+        if key not in demonstrations:
+            yield place, f"demonstrations of {family} need '{key}'; add it, e.g. {key}: {example}"
+    for key in sorted(set(demonstrations) - set(required) - optional - {"share"}):
+        yield f"{place}.{key}", f"demonstrations of {family} take no '{key}'; remove it"
+    if (
+        "slip" in required
+        and "slip" in demonstrations
+        and (family == "arithmetic") != isinstance(demonstrations["slip"], dict)
+    ):
+        yield (
+            f"{place}.slip",
+            "expected one number for swaps, or one number for each operation (+ - * /) for arithmetic",
+        )
+
+
+def _recording_mistakes(place: str, source: dict, tasks: dict) -> Iterator[tuple[str, str]]:
+    yield from unknown_names(f"{place}.recordings", "tasks", source["recordings"], tasks)
+    for name, recording in source["recordings"].items():
+        if "probe" in recording and name in tasks and not has_train(tasks[name]):
+            yield (
+                f"{place}.recordings.{name}.probe",
+                f"task '{name}' has no train split; give it one or leave the probe out",
+            )
+
+
+def _recorded_problems_mistakes(task: str, source: dict, models: dict) -> Iterator[tuple[str, str]]:
+    """Report each split (train, test) whose recording does not exist."""
+    for split in ("train", "test"):
+        if split not in source:
+            continue
+        place, (model, part) = f"tasks.{task}.source.{split}", source[split].split("/")
+        yield from unknown_names(place, "models", [model], models)
+        recorded = models[model]["source"] if model in models else None
+        if recorded and (recorded["kind"] != "recorded" or "repository" not in recorded):
+            yield (
+                place,
+                f"'{model}' is not recorded in a repository; name a model of kind recorded with `repository`",
+            )
+        elif recorded and part not in recorded["recordings"].get(task, {}):
+            yield (
+                place,
+                f"'{model}' has no recording '{part}' of task '{task}'; name another model or part",
+            )
+
+
+def _trajectory_mistakes(place: str, source: dict, tasks: dict) -> Iterator[tuple[str, str]]:
+    if source["prompts"] in tasks:
+        yield (
+            f"{place}.prompts",
+            f"'{source['prompts']}' is a task; give the prompts of the trajectory another name",
+        )
+
+
+SOURCE_CHECKS = {
+    "pretrain": _pretraining_mistakes,
+    "recorded": _recording_mistakes,
+    "trajectory": _trajectory_mistakes,
+}
+
+
+def _subset_mistakes(
+    subset: dict, models: dict, tasks: dict, all_policies: dict
+) -> Iterator[tuple[str, str]]:
+    """Report the reasons why `snakemake subset` cannot choose the subset."""
+    for section, entries in (("models", models), ("tasks", tasks), ("policies", all_policies)):
+        yield from unknown_names(
+            f"subset.{SINGULAR[section]}", section, [subset[SINGULAR[section]]], entries
+        )
+    name = subset["task"]
+    task, policy = tasks.get(name), all_policies.get(subset["policy"])
+    if task and policy:
+        yield from study_checks.choice_mistakes(
+            "subset.policy",
+            subset["policy"],
+            name,
+            all_policies,
+            tasks,
+            models,
+            "name another task",
+        )
+    if task and policy and not is_labelled(task):
+        labels = policies.labels_before(policy)
+        if labels != "none" or policies.is_by_tier(policy["rule"]):
+            needs = {
+                "pool": "the answers of the whole pool",
+                "sample": "the answers of a sample of the pool",
+                "none": "tiers",
+            }
+            yield (
+                "subset.policy",
+                f"'{subset['policy']}' needs {needs[labels]} before it chooses, and task '{name}' has none (labelled: false);"
+                " choose policy random, or a policy whose key `by` names a measure without answers, e.g. agreement_lowest",
+            )
+        if policy["rule"] == "annotated" and "annotated" not in task:
+            yield (
+                "subset.policy",
+                f"'{subset['policy']}' takes the annotated prompts of '{name}', and there are none; choose another policy, annotate the prompts"
+                " that it chooses, and name the filled-in file as the task's `annotated`",
+            )
+    if policy and "rounds" in policy:
+        yield (
+            "subset.policy",
+            f"'{subset['policy']}' chooses its second half by a model that was trained on the first; name a policy without rounds",
+        )
+    if (
+        "format" in subset
+        and task
+        and policy
+        and not is_labelled(task)
+        and policy["rule"] != "annotated"
+    ):
+        yield (
+            "subset.format",
+            f"the prompts of '{name}' have no answers to train on (labelled: false); leave format out, annotate the chosen prompts, name the"
+            " filled-in file as the task's `annotated`, and then choose policy annotated",
+        )
+    if task and (part := pools.shared_part(task, task)):
+        yield (
+            "subset.task",
+            f"'{name}' has the same problems in both splits ({part}); give the test a split of its own",
+        )
+    if task and not has_train(task):
+        yield "subset.task", f"task '{name}' has no train split to choose from; give it one"
+    model, probed_on = models.get(subset["model"]), (policy or {}).get("probed_on", name)
+    # On a task without labels, only a policy with `by` chooses by a probe.
+    has_measure = policy is None or task is None or is_labelled(task) or "by" in policy
+    is_probed = has_measure and "probed_by" not in (policy or {})
+    if model and probed_on in tasks and (is_probed or is_trajectory(model)):
+        for obstacle in study_checks.probe_obstacles(model, probed_on, tasks):
+            yield (
+                "subset.model",
+                f"'{subset['model']}', {obstacle}, cannot be probed; name another model or task",
+            )

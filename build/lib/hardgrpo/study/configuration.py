@@ -1,0 +1,363 @@
+"""The class of the whole configuration, and messages about all values that the classes refuse."""
+
+import difflib
+import functools
+import math
+import re
+from collections.abc import Iterator
+from typing import Annotated, Literal, NamedTuple
+
+from pydantic import Field, ValidationError
+
+from hardgrpo.study.model import Model
+from hardgrpo.study.policy import Policy
+from hardgrpo.study.published_analysis import Analysis
+from hardgrpo.study.recipe import Recipe
+from hardgrpo.study.strict import Count, Name, Strict
+from hardgrpo.study.study import Study
+from hardgrpo.study.task import Task
+
+LARGEST_NUMBER = 10**18  # the largest integer that is accepted
+
+
+class ChosenSubset(Strict):
+    """The subset that `.venv/bin/snakemake subset` chooses."""
+
+    model: str
+    """The base model whose completions decide the subset: a name in `models`."""
+
+    task: str
+    """A name in `tasks`. Its train split is the pool."""
+
+    policy: str
+    """A name in `policies`."""
+
+    seed: Annotated[int, Field(ge=0)]
+    """Random seed, which breaks ties between equal pass rates and determines random choices. If the model's source has
+    `seed: own`, also the seed of the base model."""
+
+    format: Literal["trl", "verl", "prime-rl"] | None = None
+    """Also write the chosen prompts in the format that this trainer reads. The prompts need answers. For a task
+    without labels, set the task's key `annotated` to the file of answers, and `policy` to `annotated`."""
+
+
+class Plan(Strict):
+    """The machine and the price that `.venv/bin/snakemake plan` assumes. The workflow also
+    estimates walltimes on a cluster from `gpu`."""
+
+    gpu: Literal["b200", "h200", "h100", "a100", "l40s", "a40", "v100"]
+    """Kind of GPU. Its speed is listed in src/hardgrpo/planning/durations.py. On a cluster, a gpu_name of
+    slurm/config.yaml that contains one of these kinds replaces this value."""
+
+    gpus: Count
+    """Number of GPUs that you can use at the same time."""
+
+    price: Annotated[float, Field(ge=0)]
+    """Price of a GPU-hour, in any currency."""
+
+
+class Configuration(Strict):
+    """The keys of config.yaml. All other keys are refused."""
+
+    study: str
+    """The study to run and draw: a name in `studies` or `analyses`."""
+
+    data: str
+    """Folder of local input files. Paths of sources, and of recordings without `repository`, are
+    relative to this folder."""
+
+    subset: ChosenSubset
+
+    draw: Literal["auto", "computed", "reference"]
+    """The summaries that `figures` and `supplement` use. computed: summaries of runs of this clone
+    (results/summaries). reference: committed summaries (results/reference). auto: the computed
+    summaries if they are complete, else the reference."""
+
+    track: Literal["none", "tensorboard", "trackio", "wandb"]
+    """The tracker to which training curves are sent. updates.csv has the training curves in any case."""
+
+    keep_checkpoints: Literal["all", "last"]
+    """The checkpoints of a run that keep their weights: all, or last. With last, the workflow removes the weights of
+    earlier checkpoints once every study of the configuration has evaluated the run. To test a removed checkpoint
+    later, train the run again."""
+
+    update_inputs: bool
+    """What to do if a download differs from its entry in inputs.lock. true: replace the entry. false: stop and name the
+    difference."""
+
+    plan: Plan
+
+    tasks: dict[Name, Task]
+    """A task is a dataset with the conditions under which a model answers it. One dataset under two conditions is two
+    tasks."""
+
+    models: dict[Name, Model]
+    """A model is a source of weights, a model behind a server, or a recording: completions, or numbers of right answers
+    during training."""
+
+    policies: dict[Name, Policy]
+    """A selection policy chooses which prompts of the pool to train on, with most rules by the base model's completions."""
+
+    recipes: dict[Name, Recipe]
+    """A recipe says how a model is trained: by GRPO, or on worked solutions. A recipe has no settings of data."""
+
+    studies: dict[Name, Study]
+    """A study is a named set of runs with its figures and tables."""
+
+    analyses: dict[Name, Analysis] | None = None
+    """An analysis of published numbers of right answers: a study without arms, which samples and trains nothing."""
+
+    def contradictions(self) -> Iterator[tuple[str, str]]:
+        for name in sorted(set(self.studies) & set(self.analyses or {})):
+            yield f"analyses.{name}", "a study has the same name; give the analysis another name"
+
+
+@functools.cache
+def schema() -> dict:
+    """The JSON schema of the configuration. Callers must not change the dictionary, which is
+    cached."""
+    json_schema = Configuration.model_json_schema()
+    for subclass in _subclasses(Strict):
+        part = (
+            json_schema
+            if subclass is Configuration
+            else json_schema["$defs"].get(subclass.__name__, {})
+        )
+        for name, entry in part.get("properties", {}).items():
+            part["properties"][name] = _plain(entry, name in subclass.nullable)
+        if "description" in part:
+            part["description"] = " ".join(part["description"].split())
+    return json_schema
+
+
+def _subclasses(base: type[Strict]) -> list[type[Strict]]:
+    """The direct and indirect subclasses of a class."""
+    return [
+        name for subclass in base.__subclasses__() for name in (subclass, *_subclasses(subclass))
+    ]
+
+
+def _plain(entry: dict, is_nullable: bool) -> dict:
+    """The schema of a key, without pydantic's titles and defaults, without line breaks in the
+    description, and without the type null of an optional key."""
+    plain = {key: value for key, value in entry.items() if key not in ("title", "default")}
+    if "anyOf" in plain and not is_nullable:
+        options = [option for option in plain.pop("anyOf") if option != {"type": "null"}]
+        plain = (options[0] if len(options) == 1 else {"anyOf": options}) | plain
+    if "description" in plain:
+        plain["description"] = " ".join(plain["description"].split())
+    return plain
+
+
+def mistakes(config: dict) -> tuple[list[tuple[str, str]], bool]:
+    """Return ([(place, what is wrong and what to do)], whether all values have the expected types).
+    If all values have the expected types, every mistake is a contradiction between values."""
+    if unusable := [(place, f"{problem}; correct it") for place, problem in _unusable(config)]:
+        return unusable, False
+    try:
+        Configuration.model_validate(config)
+    except ValidationError as error:
+        return _explain(config, error), all(
+            detail["type"] == "contradiction" for detail in error.errors(include_url=False)
+        )
+    return [], True
+
+
+def _unusable(value, *place: str) -> Iterator[tuple[str, str]]:
+    """Yield (place, what is wrong) for values that no class refuses, but that programs cannot
+    receive, because values are passed as JSON."""
+    if isinstance(value, dict | list):
+        for name, entry in value.items() if isinstance(value, dict) else enumerate(value):
+            if isinstance(value, dict) and not isinstance(name, str):
+                yield (
+                    ".".join(place) or "top level",
+                    f"the key {name!r} is not text; write it in quotes",
+                )
+            yield from _unusable(name, *place)
+            yield from _unusable(entry, *place, str(name))
+    elif isinstance(value, int) and abs(value) > LARGEST_NUMBER:
+        yield ".".join(place), "a number of more than 18 digits"
+    elif isinstance(value, float) and not math.isfinite(value):
+        yield ".".join(place), f"{value} is not a finite number"
+    elif isinstance(value, str) and re.search("[\0\ud800-\udfff]", value):
+        yield ".".join(place), f"{value!r} contains a character that files and programs refuse"
+    elif not isinstance(value, str | int | float | None):  # YAML has dates, sets and binary data
+        problem = f"YAML reads {value} as a {type(value).__name__}; expected text, a number, a list or a mapping: write text in quotes"
+        yield ".".join(place), problem
+
+
+class Location(NamedTuple):
+    """The place of a pydantic error, whose `loc` mixes keys of the configuration with names of
+    types and of tagged classes."""
+
+    keys: tuple
+    """Keys of the configuration on the way to the error."""
+
+    union: tuple
+    """The path of the outermost value that may have several types. Without such a value: `keys`;
+    for an error about a missing key, `keys` and the missing key."""
+
+    type_name: str
+    """The type whose check gave the error, among the types that the value at `union` may have; empty
+    if no value on the path may have several types."""
+
+
+def _explain(config: dict, error: ValidationError) -> list[tuple[str, str]]:
+    """(place, what is wrong and what to do) of each error. For a value that may have several types,
+    only errors of the closest type are explained."""
+    errors_of_value: dict[tuple, dict[str, list[tuple[Location, dict]]]] = {}
+    for detail in error.errors(include_url=False):
+        location = _locate(config, detail)
+        errors_of_value.setdefault(location.union, {}).setdefault(location.type_name, []).append(
+            (location, detail)
+        )
+    problems = []
+    for errors_of_type in errors_of_value.values():
+        closest = min(
+            errors_of_type.values(), key=lambda errors: (_is_of_another_type(errors), len(errors))
+        )
+        if len(errors_of_type) > 1:  # further errors may follow from a wrong guess of the type
+            closest = sorted(closest, key=lambda error: error[1]["type"] != "extra_forbidden")[:1]
+        for location, detail in closest:
+            if detail["type"] in ("contradiction", "null"):
+                problems += [
+                    (_dotted((*location.keys, *filter(None, [key]))), problem)
+                    for key, problem in detail["ctx"]["problems"]
+                ]
+            else:
+                problems.append(_sentence(config, location.keys, detail))
+    return list(dict.fromkeys(problems))
+
+
+def _is_of_another_type(errors: list[tuple[Location, dict]]) -> bool:
+    """Whether the type refuses the value as a whole, such as a mapping where a number is
+    expected."""
+    return any(
+        location.keys == location.union and detail["type"].endswith(("_type", "_error"))
+        for location, detail in errors
+    )
+
+
+def _locate(config: object, detail: dict) -> Location:
+    loc = detail["loc"][:-1] if detail["type"] == "missing" else detail["loc"]
+    node, keys, union, type_name = config, [], None, ""
+    # For an object with a `kind`, pydantic inserts the kind into `loc` after the object's key. The
+    # object may also contain a key with the same name as its kind, so only the first such part is
+    # taken as the kind.
+    may_be_kind = True
+    for part in loc:
+        if may_be_kind and isinstance(node, dict) and node.get("kind") == part:
+            may_be_kind = False
+        elif _has(node, part):
+            keys.append(part)
+            node, may_be_kind = node[part], True
+        elif union is None and part != "[key]":
+            union, type_name = tuple(keys), str(part)
+    return Location(
+        tuple(keys), (*keys, *detail["loc"][len(loc) :]) if union is None else union, type_name
+    )
+
+
+def _has(node: object, part: str | int) -> bool:
+    if isinstance(node, list):
+        return isinstance(part, int) and part < len(node)
+    return isinstance(node, dict) and part in node
+
+
+def _sentence(config: dict, keys: tuple, detail: dict) -> tuple[str, str]:
+    """(place, what is wrong and what to do) of one error."""
+    kind, place, json_schema = detail["type"], _dotted(keys), schema()
+    if kind == "extra_forbidden":
+        node, _ = _describe(config, keys[:-1], json_schema)
+        properties = list(node.get("properties", {}))
+        similar = difflib.get_close_matches(str(keys[-1]), properties, n=1)
+        hint = f"did you mean '{similar[0]}'?" if similar else "remove it"
+        problem = f"unknown key '{keys[-1]}'; {hint} (known keys: {', '.join(properties)})"
+        return _dotted(keys[:-1]), problem
+    node, description = _describe(config, keys, json_schema)
+    if kind == "union_tag_not_found":
+        return place, f"'kind' is missing; add it: one of {', '.join(node.get('kinds', ()))}"
+    if kind == "missing":
+        key = detail["loc"][-1]
+        _, meaning = _describe(config, (*keys, key), json_schema)
+        return place, f"'{key}' is missing; add it" + (
+            f" ({meaning.rstrip('.')})" if meaning else ""
+        )
+    if kind == "union_tag_invalid":
+        tags = detail["ctx"]["expected_tags"].replace("'", "")
+        problem = f"'{detail['ctx']['tag']}' is not one of {tags}; correct it"
+        return _dotted((*keys, "kind")), problem
+    if detail["loc"][-1] == "[key]":
+        problem = "is used as a folder's name; expected a name of letters, digits, _ . -, which begins with a letter or digit"
+        return place, f"{detail['input']!r} {problem}"
+    message = re.sub("^(Input|String|List|Dictionary) should", "should", detail["msg"]).replace(
+        " after validation", ""
+    )
+    message = re.sub(
+        r"a valid dictionary( or instance of \w+)?", "a mapping of keys and values", message
+    )
+    expectation = f"; expected: {description.rstrip('.')}" if description else ""
+    # keys and addresses may contain secrets
+    value = "the value" if keys[-1] in ("key", "url") else repr(detail["input"])
+    return place, f"{value} {message}{expectation}; correct it"
+
+
+def _describe(value: object, keys: tuple, json_schema: dict) -> tuple[dict, str]:
+    """(schema at a place of the configuration, innermost description on the way to the place)."""
+    node, description = _resolve(json_schema, value, json_schema), ""
+    for key in keys:
+        names = [*node.get("patternProperties", {}).values(), node.get("additionalProperties")]
+        child = (
+            node.get("items")
+            if isinstance(key, int)
+            else node.get("properties", {}).get(str(key), names[0])
+        )
+        if not isinstance(child, dict):
+            return {}, description
+        value = (
+            value[key]
+            if isinstance(value, list)
+            else value.get(key)
+            if isinstance(value, dict)
+            else None
+        )
+        node = _resolve(child, value, json_schema)
+        description = child.get("description") or node.get("description") or description
+    return node, description
+
+
+def _resolve(node: dict, value: object, json_schema: dict) -> dict:
+    """The definition of a part of the schema: a reference is replaced by what it names, and a choice
+    between alternatives by the alternative that fits the value best. Deeper parts keep their
+    references."""
+    if "$ref" in node:
+        return _resolve(json_schema["$defs"][node["$ref"].rsplit("/", 1)[1]], value, json_schema)
+    options = [
+        _resolve(option, value, json_schema) for option in node.get("anyOf", node.get("oneOf", []))
+    ]
+    if not options:
+        return node
+    kind = value.get("kind") if isinstance(value, dict) else None
+    same_kind = [
+        option
+        for option in options
+        if kind and option.get("properties", {}).get("kind", {}).get("const") == kind
+    ]
+    same_keys = [
+        option
+        for option in options
+        if isinstance(value, dict) and set(value) & set(option.get("properties", {}))
+    ]
+    same_type = [
+        option
+        for option in options
+        if isinstance(value, {"array": list, "object": dict}.get(option.get("type"), ()))
+    ]
+    kinds = node.get("discriminator", {}).get("mapping", {})
+    return (same_kind or same_keys or same_type or options)[0] | (
+        {"kinds": list(kinds)} if kinds else {}
+    )
+
+
+def _dotted(keys: tuple) -> str:
+    return ".".join(map(str, keys)) or "top level"

@@ -1,0 +1,377 @@
+"""Estimate the memory of a run from the model's shape and the recipe, before anything is
+downloaded.
+
+Numbers of weights are exact for the decoders in config/models.yaml (Qwen2.5, Llama 3, Phi-4,
+SmolLM2: gated feed-forward layers, grouped-query attention). For Qwen3, the norms of queries and
+keys (about 10,000 weights) are not counted. The memory of weights, gradients and optimiser state is
+exact; the memory of activations is an upper estimate. For the large models in config/models.yaml,
+no estimate has been compared with a measurement on a GPU. tests/unit/test_memory.py compares
+estimates with calculations by hand.
+"""
+
+import math
+
+from hardgrpo.selection import selector_settings
+from hardgrpo.study import settings
+
+GIB = 2**30
+# Bytes per weight. nf4: 4 bits, and doubly quantised constants for blocks of 64 weights.
+BYTES = {"fp32": 4.0, "bf16": 2.0, "nf4": 0.52}
+OPTIMISER_BYTES = {"adamw": 8.0, "paged_adamw_8bit": 2.0}  # per trained weight: two moments
+# Assumed length of a prompt. Nearly all prompts of the tasks are shorter. The prompts that are
+# usually longest, those with seven shuffled objects, have 330 to 380 tokens.
+PROMPT_TOKENS = 400
+CONTEXT_BYTES = 1.5 * GIB  # CUDA context, kernels, allocator slack
+# assumed for vLLM's workspaces and CUDA graphs, which stay in memory while vLLM sleeps
+VLLM_BYTES = 2.0 * GIB
+GPU_GIB = 79.1  # memory of an H100 of 80 GB; `vllm_memory` is a share of this memory
+LARGEST_SHARE = 0.95  # largest value of `vllm_memory`
+GPUS_PER_NODE = 8  # assumed
+# Number of scores (tokens x vocabulary) in memory: TRL computes log-probabilities tile by tile
+# (trl/kernels/chunked_logprob.py).
+TILE = 4096 * 32768
+# Memory on a CPU for the completions that are computed at once in float32, in addition to the
+# weights. With this value, two jobs, each with a model of half a billion weights, fit into 16 GiB.
+CPU_BYTES = 4.0 * GIB
+PROGRAM_BYTES = 1.0 * GIB  # Python, torch and transformers
+
+
+def shape_of(model_config: dict) -> dict | None:
+    """The shape in the content of a model's config.json; None if an entry is missing or not a
+    positive integer."""
+    try:
+        heads = model_config["num_attention_heads"]
+        shape = {
+            "hidden_size": model_config["hidden_size"],
+            "intermediate_size": model_config["intermediate_size"],
+            "layers": model_config["num_hidden_layers"],
+            "heads": heads,
+            "key_value_heads": model_config.get("num_key_value_heads", heads),
+            "head_size": model_config.get("head_dim") or model_config["hidden_size"] // heads,
+            "vocabulary": model_config["vocab_size"],
+        }
+    except (KeyError, TypeError, ZeroDivisionError):
+        return None
+    is_valid = all(type(size) is int and size > 0 for size in shape.values())
+    fused = {"fused": True} if model_config.get("model_type") in ("phi3", "phi4") else {}
+    return (
+        shape | {"tied": bool(model_config.get("tie_word_embeddings"))} | fused
+        if is_valid
+        else None
+    )
+
+
+def parameters(shape: dict) -> int:
+    """Number of weights. `shape` is a model's `shape` in the configuration."""
+    return (
+        _embedding(shape) * (1 if shape["tied"] else 2)
+        + shape["layers"] * _layer(shape)
+        + shape["hidden_size"]
+    )
+
+
+def _embedding(shape: dict) -> int:
+    return shape["vocabulary"] * shape["hidden_size"]
+
+
+def _linear(shape: dict) -> list[tuple[int, int]]:
+    """(inputs, outputs) of a layer's linear maps: queries, keys, values, gate, up, output, down. A
+    `fused` layer has one map for queries, keys and values, and one for gate and up."""
+    hidden, feed_forward = shape["hidden_size"], shape["intermediate_size"]
+    query, key_value = (shape[heads] * shape["head_size"] for heads in ("heads", "key_value_heads"))
+    output_and_down = [(query, hidden), (feed_forward, hidden)]
+    if shape.get("fused"):
+        return [(hidden, query + 2 * key_value), (hidden, 2 * feed_forward), *output_and_down]
+    return [
+        (hidden, query),
+        *[(hidden, key_value)] * 2,
+        *[(hidden, feed_forward)] * 2,
+        *output_and_down,
+    ]
+
+
+def _layer(shape: dict) -> int:
+    biases = sum(outputs for _, outputs in _linear(shape)[:3]) if shape.get("attention_bias") else 0
+    return (
+        sum(inputs * outputs for inputs, outputs in _linear(shape))
+        + biases
+        + 2 * shape["hidden_size"]
+    )
+
+
+def base_bytes(shape: dict, base: str) -> float:
+    """Bytes of the weights in the precision `base`. nf4 holds the linear maps of the layers in 4
+    bits, all other weights in bf16."""
+    if base != "nf4":
+        return parameters(shape) * BYTES[base]
+    linear = shape["layers"] * sum(inputs * outputs for inputs, outputs in _linear(shape))
+    return linear * BYTES["nf4"] + (parameters(shape) - linear) * BYTES["bf16"]
+
+
+def adapter_parameters(shape: dict, rank: int) -> int:
+    """Number of weights of a LoRA adapter: rank x (inputs + outputs) for every linear map of the
+    layers."""
+    return shape["layers"] * rank * sum(inputs + outputs for inputs, outputs in _linear(shape))
+
+
+def training_memory(
+    shape: dict, recipe: dict, completion_tokens: int, gpus: dict, gpu_gib: float = GPU_GIB
+) -> dict[str, float]:
+    """GiB on each GPU by purpose, and `total`. `gpus` is the model's entry for training (count,
+    micro_batch, vllm_memory, vllm_sleep); `gpu_gib` is the memory of one GPU.
+
+    With an adapter each process holds the whole base. Without an adapter, weights, gradients and
+    optimiser state are sharded over the GPUs. Gradient checkpointing recomputes layers in the
+    backward pass. vLLM takes a fixed share of memory; if vLLM sleeps during updates, it takes only
+    VLLM_BYTES meanwhile. `rollouts` is what transformers needs to sample the rollouts of an update.
+    `total` is the memory of the phase that needs more, sampling or updating; the trainer's weights
+    stay in memory in both phases.
+    """
+    count, adapter = gpus["count"], recipe.get("adapter")
+    base = base_bytes(shape, recipe["base"]) / (1 if adapter else count)
+    trained = adapter_parameters(shape, adapter["rank"]) if adapter else parameters(shape) / count
+    width = 4.0 if recipe["precision"] == "fp32" else 2.0
+    # An update may have more groups than a sampling step. It is split into as many micro-batches as
+    # an update of one sampling step, so its micro-batches are larger.
+    rows = math.ceil(
+        gpus["micro_batch"]
+        * (selector_settings.largest_update(recipe) if recipe.get("selector") else 1)
+    )
+    tokens = rows * (PROMPT_TOKENS + completion_tokens)
+    # Values per token in the layer that is being recomputed; an adapter adds the outputs of its
+    # maps.
+    layer = 10 * shape["hidden_size"] + 3 * shape["intermediate_size"]
+    layer += sum(outputs for _, outputs in _linear(shape)) if adapter else 0
+    # The inputs of all layers stay in memory. Autocast leaves these inputs in float32 if the
+    # weights are in float32. Sharded weights have no autocast: they are converted to bf16 before a
+    # layer computes.
+    autocast = (
+        not adapter and count <= 1 and recipe["base"] == "fp32" and recipe["precision"] == "bf16"
+    )
+    activation_bytes = tokens * (
+        shape["layers"] * shape["hidden_size"] * (4.0 if autocast else width) + layer * width
+    )
+    if autocast:  # autocast keeps a copy of each weight in bf16 for the forward pass
+        activation_bytes += parameters(shape) * 2.0
+    # The last hidden states of the completions, the gradient of these states in float32, a tile of
+    # scores, and the gradient of a trained output layer in float32.
+    head = rows * completion_tokens * shape["hidden_size"] * (width + 4.0) + TILE * width
+    head += 0.0 if adapter else _embedding(shape) * 4.0
+    # The reference policy of a KL term is the base without its adapter, or a second copy of all
+    # weights in the same precision.
+    has_copy = not adapter and recipe.get("beta", 0) > 0
+    reference = base_bytes(shape, recipe["base"]) / count if has_copy else 0.0
+    gathered = 0.0
+    if not adapter and count > 1:
+        # Each GPU holds two gathered layers in bf16, the gathered embeddings and their gradient in
+        # bf16, and the sum of this gradient over the GPUs in float32.
+        embeddings = _embedding(shape) * (1 if shape["tied"] else 2)
+        gathered = 2 * _layer(shape) * 2.0 + embeddings * (2.0 + 2.0 + 4.0)
+    reward_model = _reward_model_bytes(trained, bool(adapter)) if recipe.get("process") else 0.0
+    need = {
+        "weights": base + (trained * 4.0 if adapter else 0.0),
+        "gradients": trained * 4.0,
+        "optimiser": trained * OPTIMISER_BYTES[recipe["optimiser"]],
+        "reference": reference,
+        "reward model": reward_model,
+        "activations": activation_bytes + head + gathered,
+        "context": CONTEXT_BYTES,
+    }
+    need = {purpose: size / GIB for purpose, size in need.items()}
+    vllm = gpus["vllm_memory"] * gpu_gib if recipe.get("generation") == "vllm" else 0.0
+    rollouts = 0.0
+    if recipe.get("generation") == "transformers":
+        rollouts = _rollout_bytes(shape, recipe, completion_tokens, count, width) / GIB
+    updating = sum(need.values()) + (min(vllm, VLLM_BYTES / GIB) if gpus["vllm_sleep"] else vllm)
+    sampling = sum(need.values()) - need["activations"] - need["gradients"] + vllm + rollouts
+    return need | {"vllm": vllm, "rollouts": rollouts, "total": max(updating, sampling)}
+
+
+def _reward_model_bytes(trained: float, has_adapter: bool) -> float:
+    """Bytes of PRIME's reward model: a copy of the trained weights, their AdamW state, and a copy of
+    the initial weights. An adapter needs no copy of the initial weights, because the base keeps
+    them. The reward model's gradients are freed before the model's gradients are computed."""
+    return trained * (4.0 + OPTIMISER_BYTES["adamw"] + (0.0 if has_adapter else 4.0))
+
+
+def _rollout_bytes(
+    shape: dict, recipe: dict, completion_tokens: int, processes: int, width: float
+) -> float:
+    """Bytes that one of `processes` needs while transformers samples its share of an update's
+    rollouts on a GPU: the cache of keys and values, the activations of the widest layer for each
+    prompt (once for all its rollouts), and the scores of one token with four float32 copies
+    (`decoding.GlobalSampling`). `width` is the number of bytes per value."""
+    rollouts = settings.texts_per_update(recipe) / processes
+    cache_bytes = _cache_values(shape, PROMPT_TOKENS + completion_tokens) * width
+    prompt_bytes = PROMPT_TOKENS * _prompt_layer(shape) * width
+    score_bytes = shape["vocabulary"] * (width + 4 * 4.0)
+    return rollouts * (cache_bytes + prompt_bytes / recipe["group_size"] + score_bytes)
+
+
+# --- completions sampled by transformers ---
+
+
+def _cache_values(shape: dict, tokens: int) -> int:
+    """Number of keys and values in the cache of a row with `tokens` tokens."""
+    return 2 * shape["layers"] * shape["key_value_heads"] * shape["head_size"] * tokens
+
+
+def _prompt_layer(shape: dict) -> int:
+    """Number of values of a token in the widest layer."""
+    return 4 * shape["hidden_size"] + 3 * shape["intermediate_size"]
+
+
+def sampled_row_bytes(
+    shape: dict, prompt_tokens: int, completion_tokens: int, width: float = 4.0
+) -> float:
+    """Bytes that a completion needs while transformers samples it: the cache of keys and values, the
+    scores of one token with four copies in double precision (`decoding.SeededSampling`), and the
+    widest layer for the tokens of the prompt. `width` is the number of bytes per value."""
+    cache = _cache_values(shape, prompt_tokens + completion_tokens)
+    prompt = prompt_tokens * _prompt_layer(shape)
+    return width * (cache + prompt) + shape["vocabulary"] * (width + 4 * 8.0)
+
+
+# --- on a CPU ---
+
+
+def trained_row_bytes(shape: dict, recipe: dict, tokens: int) -> float:
+    """Bytes that a text of `tokens` tokens keeps between forward and backward pass on a CPU, where
+    no layer is recomputed."""
+    layer = (
+        8 * shape["hidden_size"]
+        + 4 * shape["intermediate_size"]
+        + sum(outputs for _, outputs in _linear(shape)[:3])
+    )
+    layer += sum(outputs for _, outputs in _linear(shape)) if recipe.get("adapter") else 0
+    return 4.0 * tokens * (shape["layers"] * layer + 4 * shape["hidden_size"])
+
+
+def rows_at_once(row_bytes: float, rows: int, memory_bytes: float | None = None) -> int:
+    """Number of `rows` that are computed at once: as many as fit into `memory_bytes` (None:
+    CPU_BYTES), at least one."""
+    available_bytes = CPU_BYTES if memory_bytes is None else memory_bytes
+    return max(1, min(rows, int(available_bytes // row_bytes)))
+
+
+def cpu_sampling_memory(shape: dict, completion_tokens: int, rows: int) -> float:
+    """GiB of main memory of a program that samples at most `rows` completions at once on a CPU."""
+    row_bytes = sampled_row_bytes(shape, PROMPT_TOKENS, completion_tokens)
+    return (
+        parameters(shape) * 4.0 + rows_at_once(row_bytes, rows) * row_bytes + PROGRAM_BYTES
+    ) / GIB
+
+
+def cpu_training_memory(shape: dict, recipe: dict, completion_tokens: int) -> float:
+    """GiB of main memory of a program that trains a model on a CPU.
+
+    The program always needs weights, gradients and optimiser state. It also needs either the texts
+    of a micro-batch with a tile of scores and the tile's gradient, or the rollouts of an update
+    while they are sampled; the larger of these two needs counts.
+    """
+    trained = (
+        adapter_parameters(shape, recipe["adapter"]["rank"])
+        if recipe.get("adapter")
+        else parameters(shape)
+    )
+    texts = settings.texts_per_update(recipe)
+    row_bytes = trained_row_bytes(shape, recipe, PROMPT_TOKENS + completion_tokens)
+    sampled = texts * sampled_row_bytes(shape, PROMPT_TOKENS, completion_tokens)
+    learning = rows_at_once(row_bytes, texts) * row_bytes + 2 * TILE * 4.0
+    copies = 2 if not recipe.get("adapter") and recipe.get("beta", 0) > 0 else 1
+    state = parameters(shape) * 4.0 * copies + trained * (
+        4.0 + 4.0 * bool(recipe.get("adapter")) + OPTIMISER_BYTES[recipe["optimiser"]]
+    )
+    if recipe.get("process"):
+        state += _reward_model_bytes(trained, bool(recipe.get("adapter")))
+    return (state + max(learning, sampled) + PROGRAM_BYTES) / GIB
+
+
+# --- main memory of a machine with GPUs, and checks of a configured run ---
+
+
+def main_memory(shape: dict, recipe: dict) -> float:
+    """GiB of main memory that each process needs: the weights of the model and of the reference
+    policy while they are loaded, and 16 GiB."""
+    copies = 1 if recipe.get("adapter") or not recipe.get("beta") else 2
+    return (parameters(shape) * max(2.0, BYTES[recipe["base"]]) * copies + 16 * GIB) / GIB
+
+
+def vllm_memory(shape: dict, context: int) -> float:
+    """The smallest memory in GiB that vLLM needs: weights in bf16, workspaces, and a cache for 32
+    sequences of `context` tokens."""
+    cache = 2 * shape["layers"] * shape["key_value_heads"] * shape["head_size"] * 2.0 * context * 32
+    return (parameters(shape) * 2.0 + VLLM_BYTES + cache) / GIB
+
+
+def run_memory(model: dict, recipe: dict, task: dict) -> dict[str, float]:
+    """`training_memory` of a configured run. The model must have `shape` and `gpus`."""
+    gpus = settings.training_gpus(model, recipe)
+    return training_memory(model["shape"], recipe, task["completion_tokens"], gpus)
+
+
+def shortage(
+    shape: dict, recipe: dict, completion_tokens: int, gpus: dict, name: str
+) -> str | None:
+    """The reason why a run does not fit a GPU of 80 GB, or why vLLM gets too little memory, with a
+    remedy; None if the memory suffices.
+
+    `name` is the name of the run in the message. The other arguments are as in `training_memory`.
+    """
+    need = training_memory(shape, recipe, completion_tokens, gpus)
+    if need["total"] > GPU_GIB:
+        parts = ", ".join(
+            f"{purpose} {size:.1f}" for purpose, size in need.items() if purpose != "total" and size
+        )
+        return f"{name} needs about {need['total']:.0f} GiB on each of {gpus['count']} GPUs ({parts}), but a GPU has {GPU_GIB:.0f}; {_remedy(shape, recipe, completion_tokens, gpus)}"
+    vllm_need = vllm_memory(shape, PROMPT_TOKENS + completion_tokens)
+    if need["vllm"] and need["vllm"] < vllm_need:
+        share = _smallest_share(shape, completion_tokens)
+        remedy = (
+            f"set vllm_memory to at least {share}"
+            if share <= LARGEST_SHARE
+            else "choose a smaller model, or a recipe with generation: transformers"
+        )
+        return f"vllm_memory gives vLLM {need['vllm']:.0f} GiB for {name}, but vLLM needs {vllm_need:.0f} for weights and cache; {remedy}"
+    return None
+
+
+def _smallest_share(shape: dict, completion_tokens: int) -> float:
+    """The smallest sufficient value of `vllm_memory`, in hundredths."""
+    return math.ceil(100 * vllm_memory(shape, PROMPT_TOKENS + completion_tokens) / GPU_GIB) / 100
+
+
+def _remedy(shape: dict, recipe: dict, completion_tokens: int, gpus: dict) -> str:
+    """The settings that lower a run's need, and what to do if they do not suffice."""
+    share = min(_smallest_share(shape, completion_tokens), gpus["vllm_memory"])
+    count = max(GPUS_PER_NODE, gpus["count"])  # all GPUs of a run are in one node
+    is_online = settings.is_online(recipe)  # such a run has one process
+    least_needs: dict[str, dict] = {
+        "lower micro_batch": {"micro_batch": 1},
+        "lower vllm_memory": {"vllm_memory": share},
+        "set vllm_sleep: true": {"vllm_sleep": True},
+        "raise count": {} if is_online else {"count": count},
+        "lower prompts_per_update": {"prompts_per_update": 1},
+        "lower group_size": {"group_size": 2},
+    }
+
+    def total(remedies: list[str]) -> float:
+        values = {key: value for name in remedies for key, value in least_needs[name].items()}
+        changed_recipe = recipe | {key: values[key] for key in values.keys() & recipe.keys()}
+        changed_gpus = gpus | {key: values[key] for key in values.keys() & gpus.keys()}
+        return training_memory(shape, changed_recipe, completion_tokens, changed_gpus)["total"]
+
+    remedies: list[str] = []
+    # The total is the need of the larger phase, sampling or updating. Once the remedies lower this
+    # phase below the other phase, settings that lower the need of the other phase are added, too.
+    for _ in range(2):
+        if total(remedies) > GPU_GIB:
+            remedies += [name for name in least_needs if total([*remedies, name]) < total(remedies)]
+    if not recipe.get("adapter"):
+        other_recipe = " or a recipe with an adapter"
+    elif recipe["base"] != "nf4":
+        other_recipe = " or a recipe with base: nf4 and generation: transformers"
+    else:
+        other_recipe = ""
+    last = f"choose a smaller model{other_recipe}"
+    return f"{', '.join(remedies)}; if this does not suffice, {last}" if remedies else last

@@ -1,0 +1,472 @@
+"""Paths of single results, and lists of the files that a study needs or that a study's summary
+reads."""
+
+import os
+from collections.abc import Collection, Iterable
+
+from hardgrpo.study import settings
+from hardgrpo.study.resolved import ResolvedStudy, withheld_splits
+
+PUBLISHED = "results/published"  # the folder of published numbers, which no rule makes
+CALIBRATION = "results/calibration.json"  # calibration of the cost model
+GPU_CHECK = "results/gpu-check"
+# what the command `hardgrpo` writes: configurations, and recordings in the project's format
+# a run in the paths of rules; the wildcard `model` is the name of the run's base model
+RUN = "{model}/{task}/{recipe}/{policy}/seed{seed}"
+RUN_FOLDER = f"results/training/{RUN}"
+# states of unfinished runs, and completions that later jobs reuse
+STATES = "results/state"
+
+
+def model_folder(name: str) -> str:
+    return f"results/models/{name}"
+
+
+def problems(task: str, split: str) -> str:
+    return f"results/tasks/{task}/{split}.jsonl"
+
+
+def contamination(task: str, test: str, kind: str = "csv") -> str:
+    """The questions of the test split of `test` that match a question of the pool of `task` or an
+    earlier question of the test split; with kind `json`, the numbers of matches."""
+    return f"results/tasks/{task}/contamination.{test}.{kind}"
+
+
+def pool_comparison(task: str, kind: str = "csv") -> str:
+    """The questions that match an earlier question of a pool, including equal questions that were
+    left out of the pool; with kind `json`, the numbers of matches."""
+    return f"results/tasks/{task}/compared.{kind}"
+
+
+def pool(base: str, task: str, name: str) -> str:
+    """Problems of a task that fit into a base model's context. `name` is `train`, `test` or
+    `questions` (`train` without answers)."""
+    return f"results/pools/{base}/{task}/{name}.jsonl"
+
+
+def annotated_problems(task: str) -> str:
+    """The annotated problems of a pool, with the answers of the annotators."""
+    return f"results/tasks/{task}/annotated.jsonl"
+
+
+def training_problems(name: str, task: dict) -> str:
+    """The problems with answers from which a run's prompts come: the train split, or the annotated
+    problems of a task without labels. `task` is the entry of the task `name`."""
+    return problems(name, "train") if settings.is_labelled(task) else annotated_problems(name)
+
+
+def solutions(task: str) -> str:
+    """Worked solutions of the train problems, for recipes that train on them."""
+    return f"results/tasks/{task}/solutions.jsonl"
+
+
+def dataset_folder(part: dict) -> str:
+    """The folder into which a dataset of the hub is downloaded; `part` is an entry of a task's
+    source."""
+    owner, name = part["dataset"].split("/")
+    return f"results/inputs/{owner}--{name}@{part['revision']}"
+
+
+def original_folder(source: dict) -> str:
+    """The folder into which files of a `repository` are downloaded. `source` is the entry `source`
+    of a model or an analysis."""
+    return f"results/originals/{source['repository'].replace('/', '--')}@{source['commit']}"
+
+
+def recording(model: str, task: str, part: str) -> str:
+    """Recorded completions in the project's format. `part` is `probe`, `base`, or
+    POLICY/checkpoint-STEP."""
+    return f"results/recordings/{model}/{task}/{part}.jsonl.gz"
+
+
+def published_accuracies(model: str, task: str, policy: str) -> str:
+    """The accuracies by checkpoint that the authors of a run published."""
+    return f"results/recordings/{model}/{task}/{policy}/published.csv"
+
+
+def converted_trajectory(model: str) -> str:
+    return f"results/recordings/{model}/trajectory.csv"
+
+
+def probe(model: str, task: str, shard: int | str) -> str:
+    return f"results/probe/{model}/{task}/shard{shard}.jsonl.gz"
+
+
+def counts(study: str) -> str:
+    """The numbers of right answers that an analysis of published numbers reads."""
+    return f"results/counts/{study}.csv"
+
+
+def trajectory(model: str, prompts: str) -> str:
+    """Numbers of right rollouts by prompt and epoch, without the first epochs, which serve as the
+    probe."""
+    return f"results/trajectories/{model}/{prompts}.csv"
+
+
+def stopped_probe(model: str, task: str) -> str:
+    """Completions of a probe that stops as soon as they determine the subset."""
+    return f"results/probe/{model}/{task}/stopped.jsonl.gz"
+
+
+def difficulty(model: str, task: str) -> str:
+    return f"results/difficulty/{model}/{task}.csv"
+
+
+def questions(task: str) -> str:
+    """The pool without its answers."""
+    return f"results/tasks/{task}/questions.jsonl"
+
+
+def signals(model: str, task: str) -> str:
+    """The signals of each prompt of the pool."""
+    return f"results/signals/{model}/{task}.csv"
+
+
+def subset(model: str, task: str, policy: str, seed: int, kind: str = "csv") -> str:
+    return f"results/subsets/{model}/{task}/{policy}/seed{seed}.{kind}"
+
+
+def training(run: settings.Run, name: str) -> str:
+    return f"results/training/{run.path}/{name}"
+
+
+def tracking(model: str, task: str, recipe: str, policy: str, seed: int) -> str:
+    """The folder of TensorBoard's log of a run."""
+    return f"results/tracking/{model}/{task}/{recipe}/{policy}/{seed}"
+
+
+def first_round(run: settings.Run, name: str) -> str:
+    """A file of the first round of a run whose policy annotates in two rounds."""
+    return training(run, f"first/{name}")
+
+
+def subset_of_run(run: settings.Run, policy: dict) -> str:
+    """The prompts that a run is trained on. With a policy in two rounds: the prompts of both
+    rounds."""
+    if settings.has_rounds(policy):
+        return training(run, "second.csv")
+    return subset(run.base, run.task, run.policy, run.seed)
+
+
+def evaluation(sampler: str, test: str) -> str:
+    """The graded completions on the task `test`. `sampler` is BASE/base, BASE/reach or the path of
+    a run."""
+    return f"results/evaluation/{sampler}/{test}.csv.gz"
+
+
+def completions(grades: str) -> str:
+    """The texts of completions. `grades` is the path that `evaluation` returns for them."""
+    return grades.removesuffix(".csv.gz") + ".jsonl.gz"
+
+
+def computed(study: str) -> str:
+    """The folder of the summaries that this clone computes."""
+    return f"results/summaries/{study}"
+
+
+def reference(study: str) -> str:
+    """The folder of the committed summaries, which no rule makes."""
+    return f"results/reference/{study}"
+
+
+def is_committed(path: str) -> bool:
+    """Whether the repository holds a file: code, or a committed table."""
+    return path.startswith(("src/", reference(""), f"{PUBLISHED}/"))
+
+
+def committed_table(table: str) -> str:
+    """The file of a committed table: 'mini/gains' is results/reference/mini/gains.csv, and
+    'docs/claims' is docs/claims.csv."""
+    return f"{table}.csv" if table.startswith("docs/") else f"{reference('')}{table}.csv"
+
+
+def pair_of(path: str) -> tuple[str, str]:
+    """(base, task) of a path `.../{base}/{task}.csv` that `difficulty` or `trajectory` returns."""
+    base, task = path.removesuffix(".csv").split("/")[-2:]
+    return base, task
+
+
+def choice_of(path: str) -> tuple[str, str, str]:
+    """(base, task, policy) of a subset's file: a path that `subset` returns, or `second.csv` or
+    `second.json` in a run's folder."""
+    parts = path.split("/")
+    if parts[-1].startswith("second."):
+        return parts[-6], parts[-5], parts[-3]
+    return parts[-4], parts[-3], parts[-2]
+
+
+def base_sample_sets(study: ResolvedStudy, model: str, test: str) -> tuple[str, ...]:
+    """The names of the sets of completions of a base model on a test: `base`, and `reach` if the
+    model's reach is measured."""
+    return ("base", "reach") if has_reach(study, model, test) else ("base",)
+
+
+def has_reach(study: ResolvedStudy, model: str, test: str) -> bool:
+    """Whether a base model's reach on a test is measured. A task with `cut_from` truncates the
+    completions of another task, so its reach is measured with that task's samples."""
+    sampled = study.tasks[settings.sampled_task(study.tasks, test)]
+    return "reach" in sampled["test"] and not settings.is_recorded(study.models[model])
+
+
+def has_tables(folder: str, names: Iterable[str]) -> bool:
+    return all(os.path.isfile(f"{folder}/{name}.csv") for name in names)
+
+
+def agreement(study: str) -> str:
+    """The table that compares the computed summaries with the committed summaries."""
+    return f"results/agreement/{study}.csv"
+
+
+def study_part(study: ResolvedStudy) -> dict:
+    """The part of the configuration that determines the files of a study. `ResolvedStudy.of`
+    accepts this part in place of the configuration; the study then lacks settings of sampling and
+    training."""
+    tasks = study.tasks
+    tests = {test for _, _, test in study.tests}
+    source_keys = ("kind", "repository", "recordings", "seed", "prompts", "chosen_from")
+    by_signals = _by_signals(study)
+    return ({"policies": by_signals} if by_signals else {}) | {
+        "studies": {study.name: study.entry},
+        "tasks": {
+            test: _keep(tasks[test], ("completion_tokens", "labelled"))
+            | {"test": _keep(tasks[settings.sampled_task(tasks, test)]["test"], ["reach"])}
+            for test in sorted(tests)
+        },
+        "models": {
+            model: {"source": _keep(study.models[model]["source"], source_keys)}
+            for model in study.model_names
+        },
+    }
+
+
+def _by_signals(study: ResolvedStudy) -> dict[str, dict]:
+    """{name: `by` and `rounds`} of a study's policies that use another measure than the pass
+    rate."""
+    entries = {name: study.policies.get(name, {}) for name in study.policy_names}
+    return {
+        name: _keep(entry, ("by", "rounds"))
+        for name, entry in entries.items()
+        if entry.get("by", "pass_rate") != "pass_rate"
+    }
+
+
+def _keep(entry: dict, keys: Iterable[str]) -> dict:
+    return {key: value for key, value in entry.items() if key in keys}
+
+
+def inputs(study: ResolvedStudy, studies: Collection[ResolvedStudy]) -> list[str]:
+    """The files for which a study may need the internet: downloaded models, and problems in the
+    format that the programs read. `studies` are all studies of the configuration; they determine
+    which problems are left out of a pretrained model's demonstrations (`withheld_splits`)."""
+    models = [
+        model for model in sorted(study.probing_models) if settings.is_sampled(study.models[model])
+    ]
+    pretrained = [model for model in models if settings.is_pretrained(study.models[model])]
+    splits = [(task, "train") for _, task, _ in study.probed_pools if task in study.tasks]
+    # The policy of a recorded run may have no entry in `policies`.
+    policies = (study.policies.get(run.policy, {}) for run in study.runs)
+    probed_tasks = dict.fromkeys(
+        policy["probed_on"] for policy in policies if "probed_on" in policy
+    )
+    splits += [(settings.sampled_task(study.tasks, task), "train") for task in probed_tasks]
+    splits += [(test, "test") for _, _, test in study.tests]
+    for model in pretrained:
+        splits += withheld_splits(study.models, study.tasks, model, studies)
+    manifests = [f"{model_folder(name)}/manifest.json" for name in models if name not in pretrained]
+    return manifests + [problems(*split) for split in dict.fromkeys(splits)]
+
+
+def evaluations(study: ResolvedStudy) -> list[str]:
+    """Evaluations of the base models, including evaluations of their reach, then evaluations of the
+    runs."""
+    base_evaluations = [
+        evaluation(f"{base}/{sample_set}", test)
+        for model, base, test in study.tests_of_bases
+        for sample_set in base_sample_sets(study, model, test)
+    ]
+    run_evaluations = [evaluation(run.path, test) for run, test in study.tests_of_runs]
+    return base_evaluations + run_evaluations
+
+
+def evaluations_of_run(study: ResolvedStudy, run: settings.Run) -> list[str]:
+    return [evaluation(run.path, test) for test in study.eval_tasks(run.task, run.model)]
+
+
+def updates(study: ResolvedStudy) -> list[str]:
+    return [training(run, "updates.csv") for run in study.runs if run.recipe != "recorded"]
+
+
+def trajectories(study: ResolvedStudy) -> list[str]:
+    return [trajectory(model, prompts) for model, prompts in study.trajectory_prompts]
+
+
+def difficulties(study: ResolvedStudy) -> list[str]:
+    # prompts of a trajectory belong to no task
+    is_labelled = lambda task: settings.is_labelled(study.tasks.get(task, {}))
+    return [difficulty(base, task) for base, task, _ in study.probed_pools if is_labelled(task)]
+
+
+def signal_files(study: ResolvedStudy) -> list[str]:
+    """The signals of the probed pools, if a policy of the study chooses by signals."""
+    if not _by_signals(study):
+        return []
+    return [signals(base, task) for base, task, _ in study.probed_pools]
+
+
+def subsets(study: ResolvedStudy) -> list[str]:
+    """The JSON files that record how each subset was chosen. The CSV file of the same name contains
+    the subset. With a policy in two rounds, the subset of a run is the subset of the second round,
+    which includes the subset of the first round."""
+    in_rounds = [
+        name for name in study.policy_names if settings.has_rounds(study.policies.get(name, {}))
+    ]
+    subsets_of_bases = [
+        subset(base, task, policy, seed, "json")
+        for base, task, seeds in study.probed_pools
+        for policy in study.policy_names
+        if policy not in in_rounds
+        and study.has_arm(model=settings.model_of(base), task=task, policy=policy)
+        for seed in seeds
+    ]
+    return subsets_of_bases + [
+        training(run, "second.json") for run in study.runs if run.policy in in_rounds
+    ]
+
+
+def published_runs(study: ResolvedStudy) -> list[tuple[str, str, str]]:
+    """(model, task, policy) of the recorded runs whose authors published accuracies by
+    checkpoint."""
+    return [
+        (model, task, policy)
+        for model, task in study.pairs
+        if settings.is_recorded(study.models[model])
+        for policy in study.models[model]["source"]["recordings"][task].get("published", {})
+    ]
+
+
+def published_files(study: ResolvedStudy) -> list[str]:
+    return [published_accuracies(*run) for run in published_runs(study)]
+
+
+def recorded_probes(study: ResolvedStudy) -> list[tuple[str, str, str]]:
+    """Three files for each pool of a recorded model: its completions, its difficulties, and its
+    difficulties if the grader also reads the prompts."""
+    return [
+        (probe(model, task, 0), difficulty(model, task), difficulty(model, f"{task}.with_prompt"))
+        for model, task, _ in study.probed_pools
+        if settings.is_recorded(settings.entry(study.models, model))
+    ]
+
+
+def parts(split: settings.Split, data: str) -> list[tuple[str, str]]:
+    """(file that must exist, file or folder to read) of each part of a split. A local copy, below
+    the folder `data`, takes precedence over the hub.
+
+    If the split has no source, the returned path names the missing key. No such file can exist, so
+    Snakemake reports the key as a missing file.
+    """
+    source = split.task["source"]
+    if source["kind"] == "generated":
+        return []
+    if split.name not in source:
+        missing = f"config.yaml: tasks.{split.task_name}.source.{split.name}"
+        return [(missing, missing)]
+    if source["kind"] == "recorded":
+        model, part = source[split.name].split("/")
+        return [(recording(model, split.task_name, part),) * 2]
+    if source["kind"] == "files":
+        local_files = settings.as_list(source[split.name])
+        return [(path, path) for path in (os.path.join(data, name) for name in local_files)]
+    files = []
+    for part in source[split.name]:
+        local = os.path.join(data, part["local"]) if "local" in part else None
+        folder = dataset_folder(part)
+        files.append(
+            (local, local)
+            if local and os.path.exists(local)
+            else (f"{folder}/manifest.json", folder)
+        )
+    return files
+
+
+def chosen_rows(choice: dict, models: dict, tasks: dict) -> str:
+    """The rows of the subset that `snakemake subset` chooses, in the format of the pool's file.
+    `choice` is the key `subset` of the configuration."""
+    task = tasks[choice["task"]]
+    names = (
+        settings.as_list(task["source"].get("train", []))
+        if task["source"]["kind"] == "files"
+        else []
+    )
+    kinds = {
+        kind if (kind := name.lower().rpartition(".")[2]) in ("csv", "tsv") else "jsonl"
+        for name in names
+    } or {"jsonl"}
+    kind = "jsonl" if "jsonl" in kinds else min(kinds)
+    base = settings.base_of(models, choice["model"], choice["seed"])
+    name = "rows" if settings.is_labelled(task) else "to_annotate"
+    return subset(base, choice["task"], choice["policy"], choice["seed"], f"{name}.{kind}")
+
+
+def trainer_rows(choice: dict, models: dict) -> list[str]:
+    """The subset that `snakemake subset` chooses, in the format of the trainer that `subset.format`
+    names; empty without the key."""
+    if "format" not in choice:
+        return []
+    base = settings.base_of(models, choice["model"], choice["seed"])
+    name = f"{choice['format']}.{settings.TRAINER_FILES[choice['format']]}"
+    return [subset(base, choice["task"], choice["policy"], choice["seed"], name)]
+
+
+def results(study: ResolvedStudy) -> list[str]:
+    """The evaluations of a study's base models and runs, the logs of its runs, the subsets,
+    difficulties and signals of its pools, its trajectories, and published accuracies of recorded
+    runs."""
+    return [
+        *evaluations(study),
+        *subsets(study),
+        *difficulties(study),
+        *signal_files(study),
+        *updates(study),
+        *trajectories(study),
+        *published_files(study),
+    ]
+
+
+def texts(study: ResolvedStudy) -> list[str]:
+    """The evaluations of a study, the texts of their completions, and the problems of the tests."""
+    grades = evaluations(study)
+    return (
+        grades
+        + [completions(name) for name in grades]
+        + [problems(test, "test") for test in study_part(study)["tasks"]]
+    )
+
+
+def prunings(study: ResolvedStudy, studies: Collection[ResolvedStudy]) -> list[str]:
+    """The outputs of the rule that prunes checkpoints, for a study's runs except runs that another
+    of `studies` still has to evaluate."""
+    study_evaluations = set(evaluations(study))
+    needed_runs = {
+        run
+        for other_study in studies
+        for run in other_study.runs
+        for path in evaluations_of_run(other_study, run)
+        if path not in study_evaluations and not os.path.exists(path)
+    }
+    return [
+        training(run, "pruned.json")
+        for run in study.runs
+        if run.recipe != "recorded" and run not in needed_runs
+    ]
+
+
+def more_inputs(task: str, recipe: dict) -> dict[str, str]:
+    """{name: file} that a recipe needs in addition to the subset: worked solutions (`solutions`),
+    the pool without answers (`questions`), or nothing."""
+    inputs = {}
+    if settings.is_supervised(recipe):
+        inputs["solutions"] = solutions(task)
+    if settings.majority_share(recipe):
+        inputs["questions"] = questions(task)
+    return inputs

@@ -1,0 +1,113 @@
+"""Reject a policy that cannot choose from its pool (for example, the budget exceeds the pool),
+before any job samples completions of this pool.
+
+The check runs as soon as the size of a pool is known. When jobs are planned, `too_small` reads the
+configuration and local files. Before the first job, `check_prepared` reads the pools that earlier
+calls of Snakemake prepared. The rule prepare_task checks the pool that it writes.
+"""
+
+import os
+from collections.abc import Collection, Iterable
+from pathlib import Path
+
+from hardgrpo.data import sources, spreadsheets
+from hardgrpo.runtime import files
+from hardgrpo.runtime.errors import UserError
+from hardgrpo.selection import policies
+from hardgrpo.study import paths, settings
+from hardgrpo.study.resolved import ResolvedStudy
+from hardgrpo.study.settings import Split
+
+# largest share of a pool's problems that may be left out because the grader cannot read their
+# answers, see tasks.readable_problems
+UNREADABLE_SHARE = 0.01
+
+
+def too_small(policy_name: str, policy: dict, pool: Split, data: str) -> str | None:
+    """The reason why a policy cannot choose from a pool, according to the configuration and files
+    in the folder `data`; None if no reason is found or the pool's size is unknown."""
+    if "budget" not in policy or (
+        not isinstance(policy["budget"], dict) and pool.task["source"]["kind"] == "files"
+    ):
+        # a share cannot exceed the pool; prepare_task checks that the share is at least one prompt
+        return None
+    size = configured_size(pool, data)
+    if size is None:
+        return None
+    try:
+        policies.check_pool(f"policies.{policy_name}.budget", policy, pool.task_name, *size)
+    except UserError as error:
+        return str(error)
+    return None
+
+
+def choosing_policies(
+    study: ResolvedStudy, subset: dict, task: str, targets: Collection[str]
+) -> dict[str, dict]:
+    """{name: policy} of the policies with a budget that choose from a task's pool. Target `subset`
+    needs the policy that `subset` names; target `all`, or no target, needs the policies of the
+    configured study."""
+    names = [subset["policy"]] if "subset" in targets and subset["task"] == task else []
+    if (not targets or "all" in targets) and task in study.task_names:
+        names += [name for name in study.policy_names if study.has_arm(policy=name, task=task)]
+    return {name: study.policies[name] for name in names if "budget" in study.policies[name]}
+
+
+def check_prepared(all_policies: dict, tasks: dict, choices: Iterable[tuple[str, str]]) -> None:
+    """Raise a `UserError` if the policy of a choice (policy, task) cannot choose from the task's
+    prepared pool (see `policies.check_pool`)."""
+    for name, task in sorted(set(choices)):
+        policy, pool = all_policies[name], paths.problems(task, "train")
+        if "budget" in policy and os.path.exists(pool):
+            policies.check_pool(
+                f"policy '{name}'",
+                policy,
+                task,
+                _usable_problems(tasks[task], pool, policy["budget"]),
+            )
+
+
+def configured_size(pool: Split, data: str) -> tuple[int, bool] | None:
+    """(size of a pool, whether the size is exact) according to the configuration and files in the
+    folder `data`; None if the size is unknown."""
+    source = pool.task["source"]
+    if source["kind"] == "generated":
+        return source["train"], True
+    if source["kind"] == "hub":
+        stated = source.get("problems", {}).get("train")
+        return None if stated is None else (stated, False)
+    if not settings.has_train(pool.task):
+        return None
+    parts = [path for path, _ in paths.parts(pool, data)]
+    try:
+        contents = [sources.read(path) for path in parts if Path(path).is_file()]
+    except UserError:
+        return None  # prepare_task reports what is wrong with the file
+    if len(contents) < len(parts):
+        return None
+    return sum(
+        not (content.form and spreadsheets.is_blank(row.values()))
+        for content in contents
+        for row in content.rows
+    ), False
+
+
+def _usable_problems(task: dict, pool: str, budget: float | dict) -> int:
+    """Number of problems in the file of a pool, without problems whose answer the grader cannot
+    read.
+
+    The number of all problems is returned, without a check of the answers, in three cases: the pool
+    has no answers, the budget is a share, or the budget fits into the pool even if the largest
+    allowed share of the answers (UNREADABLE_SHARE) is unreadable.
+    """
+    problems = files.read_jsonl(pool, {"id": str})
+    fewest_readable = (1 - UNREADABLE_SHARE) * len(problems)
+    if (
+        not settings.is_labelled(task)
+        or not isinstance(budget, dict)
+        or policies.affordable_prompts(budget) <= fewest_readable
+    ):
+        return len(problems)
+    from hardgrpo.grading import graders  # imported late, because every dry-run reads this module
+
+    return sum(graders.accepts_reference(task["grader"], problem["answer"]) for problem in problems)

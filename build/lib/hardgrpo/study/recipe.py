@@ -1,0 +1,409 @@
+"""Recipes: how a model is trained, and the selectors that choose prompts during training."""
+
+from collections.abc import Iterator
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from hardgrpo.selection import selector_settings
+from hardgrpo.study import settings
+from hardgrpo.study.strict import Count, Share, Strict
+
+
+class DynamicSelector(Strict):
+    """Dynamic sampling (DAPO, arXiv 2503.14476): drop groups whose completions are all right or all
+    wrong, and update the model when enough groups remain."""
+
+    kind: Literal["dynamic"]
+    """The method of selection."""
+
+    groups: Count | None = None
+    """Number of groups in an update. The default is prompts_per_update. In DAPO, a sampling step
+    has three times as many prompts as an update has groups."""
+
+    most_steps: Count | None = None
+    """The run stops with an error after this number of consecutive sampling steps without an
+    update. The default is DAPO's 10."""
+
+
+class SkipSelector(Strict):
+    """GRESO (arXiv 2506.02177): before sampling, often skip prompts whose last groups were all
+    right or all wrong. Sampled groups are dropped as in dynamic sampling."""
+
+    kind: Literal["skip"]
+    """The method of selection."""
+
+    groups: Count | None = None
+    """As for dynamic."""
+
+    most_steps: Count | None = None
+    """As for dynamic."""
+
+    explore: Share | None = None
+    """Initial value of a probability p. A prompt whose last n groups were all of the same kind (all
+    right, or all wrong) is sampled with probability p^n. The default is 0.5."""
+
+    step: Share | None = None
+    """Change of the probability `explore` after each sampling step, from the second epoch on. The
+    default is 0.01."""
+
+    easy: Share | None = None
+    """Target share of groups that are all right. The default is 1/12."""
+
+    hard: Share | None = None
+    """Target share of groups that are all wrong. The default is 1/6."""
+
+    least: Annotated[float, Field(gt=0, le=1)] | None = None
+    """Lowest probability of sampling a prompt. The default is 0.01."""
+
+
+class BetaSelector(Strict):
+    """MoPPS (arXiv 2507.04632): keep a Beta posterior of each prompt's pass rate, and choose the
+    prompts nearest to a target pass rate by Thompson sampling."""
+
+    kind: Literal["beta"]
+    """The method of selection."""
+
+    discount: Share | None = None
+    """Each new group of a prompt multiplies the weight of the prompt's earlier groups by this
+    factor. The default is 0.5."""
+
+    target: Share | None = None
+    """Target pass rate. The default is 0.5."""
+
+
+class TargetedSelector(Strict):
+    """Difficulty-targeted selection (Sun et al., arXiv 2506.05316): predict the pass rates of all
+    prompts from the rollouts of anchor prompts, by attention over embeddings, and draw prompts whose
+    predicted pass rates are near one half."""
+
+    kind: Literal["targeted"]
+    """The method of selection."""
+
+    reference: Annotated[int, Field(ge=2)] | None = None
+    """Number of anchor prompts. The default is the paper's 256."""
+
+    every: Annotated[int, Field(ge=2)] | None = None
+    """Sampling steps from one set of anchor prompts to the next. The default is the paper's 2."""
+
+    sharpness: Annotated[float, Field(gt=0)] | None = None
+    """Prompts are drawn with probability proportional to exp(-|predicted - 1/2| / sharpness). The default is the
+    paper's 0.001."""
+
+    replay: Annotated[int, Field(ge=0)] | None = None
+    """Largest number of groups of earlier sampling steps that each update also trains on. An update
+    replays fewer while the buffer holds fewer. The default is 0; the paper replays as many groups
+    as it samples."""
+
+    buffer: Count | None = None
+    """Number of groups that are stored for replay: the newest groups whose rewards are not all
+    equal. The default is the paper's 512."""
+
+
+class CurriculumSelector(Strict):
+    """A curriculum: go once through the sorted prompts (arXiv 2506.06632). If a run samples more
+    prompts than the subset has, a prompt is sampled in several steps; if it samples fewer, some
+    prompts are left out."""
+
+    kind: Literal["curriculum"]
+    """The method of selection."""
+
+    by: Literal["tier", "pass_rate"] | None = None
+    """The measure by which prompts are sorted: the problems' own tiers (the default) or the base model's pass rates."""
+
+    order: Literal["easy_first", "hard_first"] | None = None
+    """The prompts that come first: the easiest (the default) or the hardest."""
+
+
+Selector = Annotated[
+    DynamicSelector | SkipSelector | BetaSelector | TargetedSelector | CurriculumSelector,
+    Field(discriminator="kind"),
+]
+
+
+class Process(Strict):
+    """PRIME (arXiv 2502.01456): a reward model, initially a copy of the base model, is trained on
+    the outcomes together with the model, and rewards every token
+    (src/hardgrpo/training/process_rewards.py). The paper's values: weight 1, beta 0.05, a learning
+    rate twice the model's, max_grad_norm 1."""
+
+    weight: Annotated[float, Field(ge=0)]
+    """Weight of the process reward in an advantage; the outcome has weight 1. With weight 0, the
+    model is trained as without process rewards."""
+
+    beta: Annotated[float, Field(gt=0)]
+    """The reward of a token is β log(probability under the reward model / probability under the
+    base model)."""
+
+    learning_rate: Annotated[float, Field(gt=0)]
+    """Learning rate of the reward model (AdamW)."""
+
+    max_grad_norm: Annotated[float, Field(gt=0)]
+    """Largest norm of the reward model's gradient."""
+
+
+class Adapter(Strict):
+    rank: Count
+    """Rank of the adapter (r)."""
+
+    alpha: Annotated[float, Field(gt=0)]
+    """The adapter's output is multiplied by alpha / rank."""
+
+    dropout: Share
+    """Dropout on the adapter's input."""
+
+
+class ImportanceCorrection(Strict):
+    """Corrects the loss by the ratio of the trainer's probability to vLLM's probability."""
+
+    mode: Literal["token_truncate", "token_mask", "sequence_truncate", "sequence_mask"]
+    """token: each token has a ratio of its own. sequence: all tokens have the ratio of the whole
+    sequence. truncate: a ratio above the limit becomes the limit. mask: a ratio above the limit
+    becomes 0."""
+
+    limit: Annotated[float, Field(gt=1)]
+    """The largest ratio."""
+
+
+class Recipe(Strict):
+    """How a model is trained, by GRPO or on worked solutions. A recipe has no settings of data."""
+
+    nullable = frozenset(["adapter", "importance_correction"])
+
+    objective: Literal["grpo", "sft"] | None = None
+    """grpo (the default): sample rollouts and reward them. sft: supervised fine-tuning on the worked solutions of the
+    chosen prompts, without the keys that GRPO needs."""
+
+    updates: Count
+    """Updates (optimiser steps) per run. With a selector, `updates`, checkpoint_every,
+    warmup_share and the schedule count sampling steps."""
+
+    prompts_per_update: Count
+    """Prompts per update; with a selector, prompts per sampling step."""
+
+    group_size: Annotated[int, Field(ge=2)] | None = None
+    """Required for GRPO: rollouts per prompt (G), at least 2, because with 1 rollout every advantage is 0."""
+
+    temperature: Annotated[float, Field(gt=0)] | None = None
+    """Required for GRPO: sampling temperature of the rollouts."""
+
+    reward: Literal["correct", "finished", "majority"] | None = None
+    """Required for GRPO. correct: 1 for a right answer, else 0. finished: 1 for any answer that
+    the grader can read. majority: 1 for the most frequent answer of the group, without
+    reference answers."""
+
+    majority_share: Annotated[float, Field(gt=0, lt=1)] | None = None
+    """This share of each update's prompts, rounded to whole prompts, is taken from outside the
+    subset. Their rollouts are rewarded by majority vote, which needs no labels."""
+
+    advantage: Literal["centred", "standardised"] | None = None
+    """Required for GRPO. centred: the reward minus the group's mean. standardised: the centred reward divided by the
+    group's standard deviation."""
+
+    loss: Literal["grpo", "dapo", "dr_grpo", "bnpo", "cispo"] | None = None
+    """Required for GRPO: the model's loss (TRL's loss_type). grpo, dapo, dr_grpo and bnpo average the losses of tokens in
+    different ways; cispo clips the weight of a token instead of its loss (arXiv 2506.13585)."""
+
+    beta: Annotated[float, Field(ge=0)] | None = None
+    """Required for GRPO: weight of the KL term (β). With 0 no reference policy is loaded and no KL is logged."""
+
+    epsilon: Annotated[float, Field(gt=0)] | None = None
+    """Required for GRPO: clipping range of the probability ratio."""
+
+    epsilon_high: Annotated[float, Field(gt=0)] | None = None
+    """Upper clipping range of the probability ratio (DAPO: 0.28). With loss cispo: the largest
+    ratio itself (TRL recommends 5). The default is epsilon."""
+
+    ratio: Literal["token", "sequence"] | None = None
+    """token (the default): the probability ratio of each token. sequence: the geometric mean of the ratios of a
+    completion's tokens (GSPO, arXiv 2507.18071)."""
+
+    selector: Selector | None = None
+    """The method that selects, during training, the prompts of the next rollouts from the
+    subset. The default is a fixed schedule in shuffled epochs. A run has `updates` sampling
+    steps of prompts_per_update x group_size rollouts, no matter how many rollouts are trained
+    on."""
+
+    process: Process | None = None
+
+    optimiser: Literal["adamw", "paged_adamw_8bit"]
+    """The optimiser. paged_adamw_8bit is from bitsandbytes and needs a GPU."""
+
+    learning_rate: Annotated[float, Field(gt=0)]
+    """Peak learning rate of AdamW."""
+
+    schedule: Literal["constant", "cosine", "linear"]
+    """Schedule of the learning rate."""
+
+    warmup_share: Share
+    """Share of the updates in which the learning rate rises."""
+
+    weight_decay: Annotated[float, Field(ge=0)]
+    """Weight decay of AdamW."""
+
+    adam_beta2: Annotated[float, Field(gt=0, lt=1)] | None = None
+    """Decay of AdamW's second moment. The default is 0.999."""
+
+    max_grad_norm: Annotated[float, Field(gt=0)]
+    """Largest norm of a gradient. Larger gradients are scaled down to this norm."""
+
+    base: Literal["fp32", "bf16", "nf4"]
+    """Precision of the base model's weights in memory. nf4 is 4 bits (bitsandbytes), for adapters on a GPU."""
+
+    precision: Literal["fp32", "bf16"]
+    """Precision of the arithmetic."""
+
+    adapter: Adapter | None = None
+    """A LoRA adapter on every linear layer except the output. null (the default) trains every weight."""
+
+    generation: Literal["transformers", "vllm"] | None = None
+    """Required for GRPO: the software that samples rollouts. vllm runs on the GPUs of the trainer."""
+
+    importance_correction: ImportanceCorrection | None = None
+    """Only with generation: vllm. The losses of rollouts are multiplied by the ratio of the
+    trainer's probability to vLLM's probability, because the two differ slightly (see updates.csv).
+    null (the default): the losses are not multiplied."""
+
+    checkpoint_every: Count
+    """Updates (with a selector: sampling steps) between two checkpoints. `updates` must be a
+    multiple of this number."""
+
+    @property
+    def is_supervised(self) -> bool:
+        """Whether the recipe trains on worked solutions, without rollouts."""
+        return self.objective == "sft"
+
+    def contradictions(self) -> Iterator[tuple[str, str]]:
+        if self.updates % self.checkpoint_every:
+            yield (
+                "checkpoint_every",
+                f"{self.checkpoint_every} does not divide updates ({self.updates}), so the last update would have no checkpoint; change one of them",
+            )
+        if self.loss == "cispo" and self.epsilon_high is None:
+            yield (
+                "epsilon_high",
+                "loss cispo limits the ratio itself by this number, and the default (epsilon) is below 1; add it, e.g. epsilon_high: 5.0",
+            )
+        yield from self._precision_contradictions()
+        yield from self._objective_contradictions()
+        yield from self._majority_share_contradictions()
+        yield from self._process_contradictions()
+        if self.selector and not self.is_supervised:
+            yield from self._selector_contradictions()
+        if self.base == "nf4" and self.generation == "vllm":
+            yield (
+                "generation",
+                "an adapter cannot be merged into 4-bit weights for vLLM; choose transformers, or base: bf16",
+            )
+        if self.importance_correction and self.generation != "vllm":
+            yield (
+                "importance_correction",
+                "belongs to generation: vllm, because transformers samples with the trainer's own probabilities; remove it",
+            )
+
+    def _precision_contradictions(self) -> Iterator[tuple[str, str]]:
+        if self.base == "nf4" and not self.adapter:
+            yield (
+                "base",
+                "4-bit weights cannot be trained; add an adapter or choose fp32",
+            )
+        if self.base == "bf16" and not self.adapter:
+            yield (
+                "base",
+                "trained weights must be held in 32 bits, because most updates are smaller than the rounding step of bf16; choose fp32 (with precision:"
+                " bf16 for arithmetic in bf16), or add an adapter",
+            )
+        if self.base != "fp32" and self.precision == "fp32":
+            yield (
+                "precision",
+                f"the arithmetic with weights held as {self.base} is in bf16, not in fp32; choose bf16, or base: fp32",
+            )
+
+    def _objective_contradictions(self) -> Iterator[tuple[str, str]]:
+        """Report keys that the objective needs and the recipe lacks, and keys that the objective
+        does not use."""
+        if self.is_supervised:
+            for key in (*settings.GRPO_KEYS, "ratio", "epsilon_high", "selector", "process"):
+                if key in self.model_fields_set:
+                    yield (
+                        key,
+                        "belongs to GRPO, and this recipe trains on worked solutions (objective: sft); remove it",
+                    )
+            return
+        for key in settings.GRPO_KEYS:
+            if key not in self.model_fields_set:
+                yield "", f"'{key}' is missing, which GRPO needs; add it, or set objective: sft"
+
+    def _majority_share_contradictions(self) -> Iterator[tuple[str, str]]:
+        share, prompts = self.majority_share, self.prompts_per_update
+        if not share:
+            return
+        if self.reward != "correct":
+            yield (
+                "majority_share",
+                "belongs to GRPO with reward: correct; with another reward no prompt needs a label, and without rollouts there is no majority:"
+                " remove it",
+            )
+        elif not 0 < round(share * prompts) < prompts:
+            yield (
+                "majority_share",
+                f"{share} of the {prompts} prompts of an update is {round(share * prompts)} after rounding; choose a share that gives at least one"
+                " prompt with a label and one without",
+            )
+        for key in ("selector", "process"):
+            if getattr(self, key):
+                yield "majority_share", f"cannot be combined with {key}; remove one of them"
+
+    def _process_contradictions(self) -> Iterator[tuple[str, str]]:
+        if not self.process:
+            return
+        if self.temperature != 1:
+            yield (
+                "process",
+                "token rewards need the model's own probabilities, those at temperature 1; set temperature: 1",
+            )
+        if self.reward == "majority":
+            yield (
+                "process",
+                "the reward model learns from right and wrong answers; set reward: correct",
+            )
+        if self.adapter and self.adapter.dropout:
+            yield (
+                "process",
+                "with dropout the reward model and the base would differ by chance alone; set adapter.dropout: 0",
+            )
+
+    def _selector_contradictions(self) -> Iterator[tuple[str, str]]:
+        selector = selector_settings.with_defaults(self.model_dump(exclude_unset=True))
+        prompts = self.prompts_per_update
+        if (
+            selector["kind"] in selector_settings.KINDS_WITH_MIXED_GROUPS_ONLY
+            and selector["groups"] > prompts * selector["most_steps"]
+        ):
+            yield (
+                "selector.groups",
+                f"{selector['most_steps']} sampling steps of {prompts} prompts cannot sample {selector['groups']} groups; lower groups, or raise most_steps",
+            )
+        if selector["kind"] == "targeted":
+            if selector["reference"] >= prompts * selector["every"]:
+                yield (
+                    "selector.reference",
+                    f"{selector['every']} sampling steps of {prompts} prompts leave nothing to train on beside {selector['reference']} anchor"
+                    " prompts; lower reference, or raise every",
+                )
+            if (
+                selector["replay"]
+                and self.generation != "vllm"
+                and self.adapter
+                and self.adapter.dropout
+            ):
+                yield (
+                    "selector.replay",
+                    "a replayed group needs the probabilities with which its rollouts were sampled, and with dropout these are not recorded; set"
+                    " adapter.dropout: 0",
+                )
+            if selector["replay"] > selector["buffer"]:
+                yield (
+                    "selector.replay",
+                    f"a buffer of {selector['buffer']} groups cannot supply {selector['replay']} groups for each update; raise buffer",
+                )

@@ -1,0 +1,147 @@
+"""The specification of a run: all settings that determine the run's result. The workflow writes
+`spec.yaml`; the trainer and the analysis read it."""
+
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+import yaml
+
+from hardgrpo.runtime import files
+from hardgrpo.runtime.errors import UserError
+from hardgrpo.study import paths, settings
+
+# {key that a specification may lack: function that says whether a recipe needs the key}
+OPTIONAL = {
+    "solutions": settings.is_supervised,
+    "questions": settings.majority_share,
+    "continues": lambda recipe: False,
+}
+
+
+@dataclass(frozen=True)
+class Spec:
+    """The content of `spec.yaml`. Paths are relative to the working directory."""
+
+    model: str
+    task: str
+    policy: str
+    recipe: str
+    seed: int
+    model_folder: str
+    problems: str
+    subset: str
+    prompt: str
+    chat: dict
+    grader: str
+    completion_tokens: int
+    training: dict
+    solutions: str | None = None  # worked solutions, if the recipe's objective is sft
+    questions: str | None = None  # the pool without answers, if the recipe has a majority_share
+    # in the second of two rounds: the folder of the first round, whose last checkpoint is
+    # model_folder
+    continues: str | None = None
+
+    @classmethod
+    def of_run(
+        cls,
+        run: settings.Run,
+        *,
+        model: dict,
+        task: dict,
+        recipe: dict,
+        policy: dict,
+        first: bool = False,
+    ) -> Self:
+        """The specification of a run. With a policy in two rounds: the specification of the second
+        round, or of the first round if `first`. The dictionaries are the entries of the run's
+        model, task, recipe and policy in the configuration."""
+        fields = {
+            "model": run.base,
+            "task": run.task,
+            "policy": run.policy,
+            "recipe": run.recipe,
+            "seed": run.seed,
+            "model_folder": paths.model_folder(run.base),
+            "problems": paths.training_problems(run.task, task),
+            "subset": paths.subset(run.base, run.task, run.policy, run.seed),
+            "prompt": task["prompt"],
+            "chat": settings.chat(model),
+            "grader": task["grader"],
+            "completion_tokens": task["completion_tokens"],
+            "training": {"adapter": None} | recipe,
+        }
+        fields |= paths.more_inputs(run.task, recipe)
+        if not settings.has_rounds(policy):
+            return cls(**fields)
+        half = fields["training"]["updates"] // 2
+        fields["training"] = fields["training"] | {"updates": half}
+        if not first:
+            fields["subset"] = paths.subset_of_run(run, policy)
+            fields["model_folder"] = paths.first_round(run, f"checkpoints/step-{half}")
+            fields["continues"] = paths.training(run, "first")
+        return cls(**fields)
+
+    @classmethod
+    def read(cls, path: str | Path) -> Self:
+        """Read `spec.yaml`. Raise a `UserError` for keys that are unknown, missing or of the wrong
+        type."""
+        fields, names = files.read_yaml(path), cls.__dataclass_fields__
+        if not isinstance(fields, dict):
+            raise UserError(f"{path}: expected keys {', '.join(names)}")
+        for name in fields:
+            if name not in names:
+                raise UserError(f"{path}: unknown key '{name}'; expected {', '.join(names)}")
+        for name, value in fields.items():
+            kind = names[name].type
+            if not isinstance(value, kind) or isinstance(value, bool):
+                raise UserError(
+                    f"{path}: '{name}' is {type(value).__name__}, expected {getattr(kind, '__name__', kind)}"
+                )
+        for name in names:
+            if name not in fields and (name not in OPTIONAL or OPTIONAL[name](fields["training"])):
+                raise UserError(f"{path}: '{name}' is missing; expected {', '.join(names)}")
+        return cls(**fields)
+
+    def write(self, path: str | Path) -> None:
+        """Write `spec.yaml`, with sorted keys."""
+        objective = self.training.get("objective", "grpo").upper()
+        head = f"# One {objective} run. By hand: python scripts/training/train_grpo.py --spec THIS_FILE --output FOLDER\n"
+        content = yaml.safe_dump(
+            settings.sorted_slice(self.fields()), sort_keys=False, allow_unicode=True
+        )
+        files.write_text(path, head + content)
+
+    def fields(self) -> dict:
+        """The content of `spec.yaml`: all fields except keys of OPTIONAL without a value."""
+        return {
+            name: value
+            for name, value in vars(self).items()
+            if name not in OPTIONAL or value is not None
+        }
+
+    def digest(self, *contents: str) -> str:
+        """A hash of the specification and of `contents` (checksums of files, versions). The hash
+        with `contents` names the folder of the run's state. The hash without `contents` is in the
+        manifests of checkpoints."""
+        text = json.dumps([self.fields(), contents], sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def check_run_of_checkpoints(folder: Path) -> None:
+    """Raise a `UserError` if a manifest in `folder` or in its step folders records another
+    specification than `spec.yaml` in the parent of `folder`. Manifests of older versions, which
+    have no `spec`, are accepted. Without `spec.yaml`, nothing is checked."""
+    path = folder.parent / "spec.yaml"
+    if not path.is_file():
+        return
+    digest = Spec.read(path).digest()
+    for manifest in [folder / "manifest.json", *sorted(folder.glob("step-*/manifest.json"))]:
+        recorded_digest = files.read_json(manifest).get("spec")
+        if recorded_digest not in (None, digest):
+            raise UserError(
+                f"{manifest}: the checkpoints were trained with another specification than {path};"
+                f" delete {folder} and run again"
+            )

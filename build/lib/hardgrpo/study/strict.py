@@ -1,0 +1,60 @@
+"""The base class of the configuration's objects, and types with restricted values that several
+classes use."""
+
+from collections.abc import Iterator
+from typing import Annotated, ClassVar, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
+
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]  # a folder can have this name
+Names = Annotated[list[str], Field(min_length=1)]
+Count = Annotated[int, Field(ge=1)]
+Share = Annotated[float, Field(ge=0, le=1)]
+Commit = Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")]
+
+
+class Strict(BaseModel):
+    """An object of the configuration. Unknown keys, values of another type and null are refused.
+
+    The text below a field is its description in error messages and in docs/configuration.md.
+    Without a text, a field whose value is an object has the description of the object's class.
+    """
+
+    model_config = ConfigDict(
+        extra="forbid",
+        strict=True,
+        frozen=True,
+        use_attribute_docstrings=True,
+        allow_inf_nan=False,
+        protected_namespaces=(),
+    )
+    nullable: ClassVar[frozenset[str]] = frozenset()  # keys for which null is a value
+
+    @model_validator(mode="before")
+    @classmethod
+    def refuse_null(cls, values: object) -> object:
+        """Refuse keys without a value. A default applies only if the key is left out."""
+        if not isinstance(values, dict):
+            return values
+        problems = [
+            (str(key), "the value is missing; add a value, or remove the key")
+            for key, value in values.items()
+            if value is None and key not in cls.nullable
+        ]
+        if problems:
+            raise PydanticCustomError("null", "keys without a value", {"problems": problems})
+        return values
+
+    @model_validator(mode="after")
+    def refuse_contradictions(self) -> Self:
+        if problems := list(self.contradictions()):
+            raise PydanticCustomError(
+                "contradiction", "values that exclude each other", {"problems": problems}
+            )
+        return self
+
+    def contradictions(self) -> Iterator[tuple[str, str]]:
+        """Yield pairs (key, message) for values that exclude each other. The key is "" if the
+        message is about the whole object; the message says what is wrong and what to do."""
+        yield from ()

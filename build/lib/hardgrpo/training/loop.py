@@ -1,0 +1,336 @@
+"""Train a run in its state folder: build TRL's trainer, reward rollouts, save checkpoints, stop on
+SIGTERM. Imports TRL.
+
+`supervised.py` builds the trainer for recipes that train on worked solutions.
+"""
+
+import math
+import os
+import time
+import warnings
+from pathlib import Path
+
+import torch
+from accelerate.utils import is_peft_model
+from datasets import Dataset
+from transformers import PrinterCallback, TrainerCallback
+from trl import GRPOConfig
+
+from hardgrpo.data import tasks
+from hardgrpo.grading import graders
+from hardgrpo.runtime import exact_products, files, interruption, provenance, states
+from hardgrpo.runtime.errors import UserError
+from hardgrpo.runtime.interruption import say
+from hardgrpo.runtime.progress import Progress
+from hardgrpo.sampling import engines, model_folders
+from hardgrpo.sampling.requests import Request
+from hardgrpo.selection import signals
+from hardgrpo.study import paths, settings
+from hardgrpo.study.spec import Spec
+from hardgrpo.training import base_weights, outputs, recipes, supervised
+from hardgrpo.training.processes import Processes, take_free_port
+from hardgrpo.training.trainer import Trainer
+
+# TRL 1.16 uses the old names of arguments of transformers 5.23, which would warn in every update.
+warnings.filterwarnings("ignore", "`.*gradient_checkpointing.*` is deprecated", FutureWarning)
+# nats; a larger mean difference between the log-probabilities of vLLM and of the trainer gives a
+# warning
+LARGE_DIFFERENCE = 0.1
+
+
+def train(
+    spec: Spec,
+    problems: dict,
+    subset: list[str],
+    state: Path,
+    resume_from: int,
+    hardware: recipes.Hardware,
+    track: str,
+    processes: Processes,
+    save_minutes: float = 10,
+) -> None:
+    """Train a run until its last update or SIGTERM, from checkpoint `resume_from` in the folder
+    `state` (0: from the weights in `spec.model_folder`). Between the scheduled checkpoints, the run
+    also saves a state about every `save_minutes`.
+
+    `problems` are rows of the task by id, `subset` the ids of the chosen prompts. Raise a
+    `UserError` if a prompt does not fit into the model's context or if training diverges.
+    """
+    engines.configure_torch()
+    recipe = spec.training
+    if recipes.has_exact_products(spec, hardware):
+        exact_products.install()
+    elif not recipe["base"] == recipe["precision"] == "fp32" and not hardware.gpus:
+        exact_products.avoid_fused_attention()
+    tokenizer = model_folders.load_tokenizer(spec.model_folder)
+    engines.check_chat_template(tokenizer, spec.model_folder)
+    # raises a UserError if the model has no end token
+    engines.end_tokens(spec.model_folder, tokenizer)
+    engines.ensure_padding(tokenizer)
+    # A subset that was chosen without a probe, or with another model's probe, may contain prompts
+    # that are too long for this model.
+    prompts = tokenize(spec, tokenizer, [problems[prompt]["question"] for prompt in subset])
+    engines.check_context(spec.model_folder, prompts, spec.completion_tokens, subset)
+    tracking = paths.tracking(spec.model, spec.task, spec.recipe, spec.policy, spec.seed)
+    os.environ.setdefault("TENSORBOARD_LOGGING_DIR", tracking)
+    build = supervised.build_trainer if settings.is_supervised(recipe) else build_grpo_trainer
+    trainer = build(spec, problems, subset, tokenizer, state, hardware, track)
+    trainer.remove_callback(PrinterCallback)
+    if processes.state is not None and processes.is_first:
+        placement = (
+            "sharded over them (FSDP2)" if trainer.is_fsdp_enabled else "held by each process"
+        )
+        say(f"{hardware.processes} processes, all weights {placement}")
+    if hardware.gpus > 1 and not recipe.get("adapter") and not trainer.is_fsdp_enabled:
+        raise UserError("accelerate did not shard the weights over the GPUs; see the log above")
+    title = f"train {spec.model}/{spec.task}/{spec.policy}/seed{spec.seed}"
+    with Progress(
+        title, recipe["updates"], "updates", start=resume_from, visible=processes.is_first
+    ) as progress:
+        every, arithmetic = recipe["checkpoint_every"], recipes.arithmetic(recipe)
+        trainer.add_callback(Watch(progress, processes, every, arithmetic, 60 * save_minutes))
+        checkpoint = str(states.checkpoint(state, resume_from)) if resume_from else None
+        trainer.train(resume_from_checkpoint=checkpoint)
+    interruption.stop_at_once()
+
+
+def build_grpo_trainer(
+    spec: Spec,
+    problems: dict,
+    subset: list[str],
+    tokenizer,
+    state: Path,
+    hardware: recipes.Hardware,
+    track: str,
+) -> Trainer:
+    """The trainer of a GRPO recipe: `Trainer`, or `OnlineTrainer` for a recipe with a selector or
+    process rewards."""
+    recipe = spec.training
+    if recipe["generation"] == "vllm":
+        from hardgrpo.sampling import vllm_engine
+
+        vllm_engine.prepare_for_training()
+        take_free_port()
+    unlabelled_pool = read_unlabelled_pool(spec, set(subset), tokenizer)
+    schedule = recipes.schedule_with_unlabelled(subset, list(unlabelled_pool), recipe, spec.seed)
+    questions = {prompt: problems[prompt] for prompt in subset} | unlabelled_pool
+    pool = {
+        prompt: {
+            "prompt": tasks.messages(spec.prompt, problem["question"]),
+            "answer": problem.get("answer"),
+        }
+        for prompt, problem in questions.items()
+    }
+    prompt_tokens = longest_prompt_tokens(tokenizer, list(pool.values()), spec.chat)
+    context = prompt_tokens + spec.completion_tokens
+    model = model_folders.load_model(spec.model_folder, **recipes.model_arguments(recipe))
+    hardware = recipes.without_gpus(hardware, model.config, recipe, context)
+    # TRL and vLLM do not read the end tokens of config.json, but the probe and the evaluation do.
+    end_token_ids = engines.end_tokens(spec.model_folder, tokenizer)
+    model.generation_config.eos_token_id = (
+        end_token_ids if len(end_token_ids) > 1 else end_token_ids[0]
+    )
+    trainer_arguments = recipes.trainer_arguments(spec, str(state), hardware, context, track)
+    if recipe["generation"] == "vllm":
+        trainer_arguments["generation_kwargs"] = {"stop_token_ids": end_token_ids}
+    arguments = {
+        "model": model,
+        "processing_class": tokenizer,
+        "reward_funcs": reward_function(spec.grader, recipe, hardware.processes),
+        "args": GRPOConfig(**trainer_arguments),
+        "peft_config": recipes.adapter_configuration(recipe),
+        "applies_correction": bool(recipe.get("importance_correction")),
+    }
+    if not settings.is_online(recipe):
+        return Trainer(
+            **arguments, train_dataset=Dataset.from_list([pool[prompt] for prompt in schedule])
+        )
+    from hardgrpo.training import online_trainer
+
+    # With a selector, which chooses the prompts itself, only the number of the dataset's rows in a
+    # sampling step is used. Without a selector (process rewards alone), the prompts are those of
+    # the dataset.
+    rows = Dataset.from_list([{"id": prompt} | pool[prompt] for prompt in schedule])
+    return online_trainer.build_trainer(
+        spec, problems, pool, hardware, arguments | {"train_dataset": rows}
+    )
+
+
+def read_unlabelled_pool(spec: Spec, subset: set[str], tokenizer) -> dict[str, dict]:
+    """Questions of the pool's prompts outside the subset, by id, without answers. Prompts that are
+    too long for the model's context are left out, as fit_prompts.py leaves them out of the probe.
+    Empty if the recipe trains only on the subset."""
+    if spec.questions is None:
+        return {}
+    rows = files.read_jsonl(spec.questions, {"id": str, "question": str})
+    rows = [row for row in rows if row["id"] not in subset]
+    limit = engines.max_prompt_tokens(spec.model_folder, spec.completion_tokens)
+    prompts = tokenize(spec, tokenizer, [row["question"] for row in rows])
+    pool = {
+        row["id"]: {"question": row["question"]}
+        for row, prompt in zip(rows, prompts)
+        if limit is None or len(prompt) <= limit
+    }
+    if len(pool) < len(rows):
+        say(
+            f"{len(rows) - len(pool)} unlabelled prompts are too long for the model's context and are left out"
+        )
+    return pool
+
+
+def tokenize(spec: Spec, tokenizer, questions: list[str]) -> list[list[int]]:
+    """The token ids of the prompts of questions."""
+    requests = [
+        Request(tuple(tasks.messages(spec.prompt, question)), spec.seed, 1.0)
+        for question in questions
+    ]
+    return engines.tokenize(tokenizer, requests, spec.chat)
+
+
+def longest_prompt_tokens(tokenizer, rows: list[dict], chat: dict) -> int:
+    """Length of the longest prompt in tokens, including the chat template."""
+    questions = {row["prompt"][0]["content"]: row["prompt"] for row in rows}
+    return max(map(len, model_folders.token_ids(tokenizer, list(questions.values()), chat)))
+
+
+def reward_function(grader: str, recipe: dict, processes: int):
+    """A function for TRL that returns the reward of each completion, 1 or 0, by the grader of the
+    probe and the evaluation.
+
+    `reward: correct` rewards a correct completion. `reward: finished` rewards any answer that the
+    grader can read. `reward: majority` rewards the most frequent answer of the group
+    (`signals.majority_rewards`) and uses reference answers only for the log. Completions of prompts
+    without a reference answer (`majority_share`) are always rewarded by majority. If the recipe
+    rewards any group by majority, the function raises a `UserError` when a group is split between
+    processes.
+    """
+    group_size, by_majority = recipe["group_size"], recipe["reward"] == "majority"
+    by_group = by_majority or settings.majority_share(recipe) > 0
+    reward_field = {"correct": "correct", "finished": "readable"}.get(recipe["reward"])
+
+    def reward(completions, answer, log_metric, **_) -> list[float]:
+        texts = [messages[0]["content"] for messages in completions]
+        grades = [
+            graders.grade(grader, text, reference or "") for text, reference in zip(texts, answer)
+        ]
+        correct_flags = [
+            grade.correct for grade, reference in zip(grades, answer) if reference is not None
+        ]
+        # TRL logs the mean over processes, and each process counts only its own rollouts.
+        log_metric("rollouts", len(completions) * processes)
+        log_metric("prompts", len(completions) * processes / group_size)
+        log_metric("answered_share", sum(grade.answered for grade in grades) / len(grades))
+        log_metric("undecided_share", sum(grade.undecided for grade in grades) / len(grades))
+        if correct_flags:
+            log_metric("correct_share", sum(correct_flags) / len(correct_flags))
+        if by_group and len(grades) % group_size:
+            raise UserError(
+                f"majority rewards: {len(grades)} completions per process do not form whole groups of {group_size}; choose a number of GPUs that"
+                " divides prompts_per_update"
+            )
+        rewards = []
+        for start in range(0, len(texts), group_size):
+            group = slice(start, start + group_size)
+            if by_majority or answer[start] is None:
+                rewards += signals.majority_rewards(texts[group], grader)
+            else:
+                rewards += [float(getattr(grade, reward_field)) for grade in grades[group]]
+        if len(rewards) % group_size == 0:  # otherwise groups are split between processes
+            groups = [
+                rewards[start : start + group_size] for start in range(0, len(rewards), group_size)
+            ]
+            log_metric("all_right_share", sum(all(group) for group in groups) / len(groups))
+        return rewards
+
+    return reward
+
+
+class Watch(TrainerCallback):
+    """Show progress, write the manifest of each complete checkpoint, and stop after the current
+    update on SIGTERM.
+
+    Between the scheduled checkpoints, a state is saved after an update if more than `save_seconds`
+    and more than ten times the duration of the last save have passed since that save. A run that is
+    killed without SIGTERM, or soon after SIGTERM, therefore loses little work, and the saves
+    between checkpoints take at most a tenth of the time.
+
+    This class replaces transformers' `enable_jit_checkpoint`, which saves in the middle of an
+    update, after the update's random numbers were drawn. A run that resumes from such a save would
+    differ from an uninterrupted run.
+    """
+
+    def __init__(
+        self,
+        progress: Progress,
+        processes: Processes,
+        checkpoint_every: int,
+        arithmetic: str | None = None,
+        save_seconds: float = math.inf,
+    ):
+        self.progress, self.processes, self.checkpoint_every = progress, processes, checkpoint_every
+        self.save_seconds = save_seconds
+        self.save_began = self.save_ended = time.monotonic()
+        self.has_warned = False
+        self.manifest_fields: dict = {"arithmetic": arithmetic} if arithmetic else {}
+
+    def on_train_begin(self, args, state, control, **_) -> None:
+        interruption.save_first()
+        self.save_began = self.save_ended = time.monotonic()
+
+    def on_pre_optimizer_step(self, args, state, control, **_) -> None:
+        """Record the GPU memory in use after the last backward pass of an update, if this is the
+        largest value so far. The value includes the peak of all passes, because torch does not
+        release memory between passes."""
+        if args.device.type == "cuda":
+            free, total = torch.cuda.mem_get_info()
+            self.manifest_fields["gpu_gib"] = max(
+                self.manifest_fields.get("gpu_gib", 0.0), round((total - free) / 2**30, 2)
+            )
+
+    def on_step_end(self, args, state, control, **_) -> None:
+        # the signal may reach processes in different updates
+        if self.processes.any(interruption.stop_requested()):
+            control.should_save = control.should_training_stop = True
+        now = time.monotonic()
+        pause = max(self.save_seconds, 10 * (self.save_ended - self.save_began))
+        # The first process decides, because clocks differ between processes.
+        if self.processes.any(self.processes.is_first and now - self.save_ended > pause):
+            control.should_save = True
+        if control.should_save:
+            self.save_began = now
+
+    def on_log(self, args, state, control, logs=None, **_) -> None:
+        # TRL logs before it saves the weights of this update
+        if not math.isfinite(float(logs.get("grad_norm", 0))):
+            raise UserError(
+                f"update {state.global_step} has a gradient norm of {logs['grad_norm']}: training has diverged; lower the recipe's learning_rate"
+                " (or, with GRPO, its temperature) and run again"
+            )
+        difference = logs.get(outputs.LOGP_DIFFERENCE, 0)
+        if difference > LARGE_DIFFERENCE and not self.has_warned and self.processes.is_first:
+            self.has_warned = True
+            say(
+                f"warning: update {state.global_step}: the log-probabilities that vLLM and the trainer give a sampled token differ by"
+                f" {difference:.2f} on average (in bf16 usually by less than .05), so the rollouts are not samples of the trained model; see"
+                " docs/gpus.md"
+            )
+        if "reward" in logs:
+            learnable_share = 1 - logs["frac_reward_zero_std"]
+            self.progress.advance(
+                1, f"reward {logs['reward']:.2f}, learnable {learnable_share:.2f}"
+            )
+        # Supervised training. The log entry at the end of a training has neither key.
+        elif "loss" in logs:
+            self.progress.advance(1, f"loss {logs['loss']:.3f}")
+
+    def on_save(self, args, state, control, model, **_) -> None:
+        self.processes.wait()  # each process writes the state of its random generators
+        if self.processes.is_first:
+            facts, folder = dict(self.manifest_fields), Path(args.output_dir)
+            if state.global_step == state.max_steps and is_peft_model(model):
+                facts["base_sha256"] = base_weights.checksum(model)
+            provenance.write_manifest(states.checkpoint(folder, state.global_step), **facts)
+            states.thin(folder, self.checkpoint_every)
+        self.save_ended = time.monotonic()
+        if self.processes.any(interruption.stop_requested()):  # SIGTERM came during the save
+            control.should_training_stop = True

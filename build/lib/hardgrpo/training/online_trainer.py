@@ -1,0 +1,393 @@
+"""TRL's GRPOTrainer with a selector that chooses the prompts of each sampling step
+(`online_selectors.py`), or with process rewards. Imports torch and TRL.
+
+A sampling step is a step of TRL's trainer. The trainer calls the selector until it has sampled as
+many rollouts as an update without a selector has, and updates the model if there are enough groups.
+Otherwise the step changes neither the weights nor the optimiser's state.
+"""
+
+from pathlib import Path
+
+import numpy as np
+import torch
+from typing_extensions import override  # comes with torch
+
+from hardgrpo.runtime import errors, files, replacements
+from hardgrpo.runtime.errors import UserError
+from hardgrpo.sampling import decoding, model_folders
+from hardgrpo.selection import online_selectors, selector_settings
+from hardgrpo.study.spec import Spec
+from hardgrpo.training import recipes, rollout_groups
+from hardgrpo.training.process_rewards import ProcessRewards
+from hardgrpo.training.trainer import Trainer
+
+STATE, GROUPS, PROCESS = "selector.json", "groups.state", "process.state"  # files of a checkpoint
+
+
+@replacements.check_overrides
+class OnlineTrainer(Trainer):
+    """`rows`: the chosen prompts as rows of TRL's dataset, by id. `selector`: an
+    `online_selectors.Selector` or None."""
+
+    def __init__(self, *args, rows: dict[str, dict], selector, recipe: dict, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.rows, self.selector, self.recipe = rows, selector, recipe
+        self.settings = selector_settings.with_defaults(recipe) if selector else {}
+        self.is_off_policy = bool(self.settings.get("replay"))
+        # groups that wait until there are enough for an update
+        self.pending: list[rollout_groups.Group] = []
+        self.buffer: list[rollout_groups.Group] = []  # groups for replay, the newest last
+        # all prompts sampled so far; each needs a label if the reward uses labels
+        self.labelled_prompts: set[str] = set()
+        self.steps_since_update = 0
+        self.is_idle = False  # whether the current step leaves the model unchanged
+        self.process_rewards = (
+            ProcessRewards(self, recipe["process"]) if recipe.get("process") else None
+        )
+        self._check_micro_batches()
+
+    # --- a sampling step
+
+    @override
+    def _generate_and_score_completions(self, inputs):
+        step, size, calls = self.state.global_step + 1, self.num_generations, []
+        missing = len(inputs) // size  # groups
+        while missing:
+            if self.selector:
+                prompts = self.selector.ask(step, missing)
+            else:
+                prompts = online_selectors.PromptBatch([row["id"] for row in inputs[::size]])
+            if not 1 <= len(prompts.ids) <= missing:
+                raise ValueError(
+                    f"selector {type(self.selector).__name__}: {len(prompts.ids)} prompts, expected 1 to {missing}"
+                )
+            batch = super()._generate_and_score_completions(
+                [self.rows[prompt] for prompt in prompts.ids for _ in range(size)]
+            )
+            self.rewards = self.rewards.to(batch["advantages"].device)
+            if self.selector:
+                sums = self.rewards.view(-1, size).sum(dim=1).tolist()
+                self.selector.tell(step, prompts, [total / size for total in sums])
+            calls.append((prompts, batch, self.rewards))
+            missing -= len(prompts.ids)
+        batch, counts = self._training_batch(calls)
+        new_prompts = {
+            prompt for prompts, _, _ in calls for prompt in prompts.ids
+        } - self.labelled_prompts
+        self.labelled_prompts |= new_prompts
+        self.is_idle = batch is None
+        counts |= {"labels": len(new_prompts), "trained": int(not self.is_idle)}
+        self._log_step([len(prompts.ids) for prompts, _, _ in calls], counts)
+        # Without an update, `_compute_loss` ignores the batch, but TRL needs the usual number of
+        # rows.
+        if self.is_idle:
+            _, batch, _ = calls[-1]
+            rows = torch.arange(len(inputs), device=self.accelerator.device)
+            rows = rows % len(batch["advantages"])
+            return {name: value[rows] if value.ndim else value for name, value in batch.items()}
+        rewards = batch.pop("rewards")
+        if self.process_rewards:
+            batch["advantages"] = self.process_rewards.learn(batch, rewards, size)
+            for name, value in self.process_rewards.metrics.items():
+                self._metrics["train"][name] = [value]
+        return batch
+
+    @override
+    def _calculate_rewards(self, inputs, prompts, completions, completion_ids_list):
+        by_function = super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)
+        self.rewards = by_function[:, 0].clone()
+        return by_function
+
+    def _training_batch(self, calls: list) -> tuple[dict | None, dict]:
+        """Return (batch of this step's update including `rewards`, or None without an update;
+        rollout counts for the log)."""
+        size = self.num_generations
+        rollouts = sum(len(rewards) for _, _, rewards in calls)
+        fills_updates = self.settings.get("kind") in selector_settings.KINDS_WITH_MIXED_GROUPS_ONLY
+        replay = self.settings.get("replay", 0)
+        if not fills_updates and not replay and len(calls) == 1 and calls[0][0].trains:
+            _, batch, rewards = calls[0]
+            return batch | {"rewards": rewards}, self._rollout_counts(rollouts, rollouts // size)
+        groups = [
+            group
+            for prompts, batch, rewards in calls
+            if prompts.trains
+            for group in rollout_groups.split(batch, prompts.ids, rewards, size)
+        ]
+        if fills_updates:
+            return self._fill_update(groups, rollouts)
+        replayed = self._draw_replayed(groups, replay)
+        counts = self._rollout_counts(rollouts, len(groups), len(replayed))
+        return self._join(groups + replayed) if groups else None, counts
+
+    def _fill_update(
+        self, new_groups: list[rollout_groups.Group], rollouts: int
+    ) -> tuple[dict | None, dict]:
+        """Like `_training_batch`, but without groups whose rewards are equal. The batch is None
+        until enough mixed groups are pending.
+
+        Raise a `UserError` after `most_steps` sampling steps without an update.
+        """
+        mixed = [group for group in new_groups if group.is_mixed]
+        self.pending += mixed
+        self.steps_since_update += 1
+        update_groups = self.settings["groups"]
+        if len(self.pending) < update_groups:
+            if self.steps_since_update >= self.settings["most_steps"]:
+                prompts = self.steps_since_update * self.recipe["prompts_per_update"]
+                raise UserError(
+                    f"recipe: selector {self.settings['kind']}: {prompts} prompts were tried in {self.steps_since_update} sampling steps, and only"
+                    f" {len(self.pending)} groups were neither all right nor all wrong, but an update needs {update_groups}; choose prompts that"
+                    " the model solves sometimes (policy), raise group_size, or raise selector.most_steps"
+                )
+            return None, self._rollout_counts(rollouts, len(mixed))
+        surplus = len(self.pending) - update_groups
+        update, self.pending, self.steps_since_update = self.pending[:update_groups], [], 0
+        return self._join(update), self._rollout_counts(rollouts, len(mixed) - surplus)
+
+    def _rollout_counts(
+        self, rollouts: int, new_groups: int, replayed_groups: int = 0
+    ) -> dict[str, int]:
+        """Numbers of kept, replayed and discarded rollouts, for the log."""
+        size = self.num_generations
+        return {
+            "kept": new_groups * size,
+            "replayed": replayed_groups * size,
+            "thrown_away": rollouts - new_groups * size,
+        }
+
+    def _draw_replayed(
+        self, new_groups: list[rollout_groups.Group], most_groups: int
+    ) -> list[rollout_groups.Group]:
+        """Draw up to `most_groups` groups of earlier steps from the buffer, then add this step's
+        mixed groups to the buffer. The rollouts of the drawn groups and of this step's groups
+        together divide evenly into the step's micro-batches."""
+        if not most_groups:
+            return []
+        seed = online_selectors.derive_seed(self.args.seed, "replay", self.state.global_step + 1)
+        rng = np.random.Generator(np.random.PCG64(seed))
+        count = min(most_groups, len(self.buffer)) if new_groups else 0
+        while (len(new_groups) + count) * self.num_generations % self.args.steps_per_generation:
+            count -= 1
+        indices = sorted(rng.choice(len(self.buffer), count, replace=False)) if count else []
+        replayed = [self.buffer[index] for index in indices]
+        self.buffer += [group for group in new_groups if group.is_mixed]
+        self.buffer = self.buffer[-self.settings["buffer"] :]
+        return replayed
+
+    def _join(self, groups: list[rollout_groups.Group]) -> dict:
+        batch = rollout_groups.join(groups, self._tokenizer.pad_token_id, self.accelerator.device)
+        if not self.use_vllm:
+            logps = batch.pop("sampling_per_token_logps", None)
+            # the importance ratio needs the probabilities under the model that sampled the group
+            if self.settings.get("replay"):
+                batch["old_per_token_logps"] = logps
+        rewards = torch.cat([group.rewards for group in groups])
+        return batch | {"rewards": rewards.to(self.accelerator.device)}
+
+    def _check_micro_batches(self) -> None:
+        """Raise a `UserError` if the new rollouts of an update do not divide evenly into the fixed
+        number of micro-batches."""
+        micro_batches, kind = self.args.steps_per_generation, self.settings.get("kind")
+        update_groups, key = [], "groups"
+        if kind in selector_settings.KINDS_WITH_MIXED_GROUPS_ONLY:
+            update_groups = [self.settings["groups"]]
+        elif kind == "targeted":
+            update_groups, key = selector_settings.new_groups_per_step(self.recipe), "reference"
+        for groups in update_groups:
+            rows = groups * self.num_generations
+            if rows % micro_batches:
+                raise UserError(
+                    f"recipe: an update has {rows} new rollouts, which do not divide evenly into {micro_batches} micro-batches; set another"
+                    f" gpus.*.micro_batch of the model (option --micro-batch if you call the program), or change selector.{key}"
+                )
+
+    # --- sampling, loss and log
+
+    @override
+    def _sampler(self, rows: int):
+        max_tokens = self.max_completion_length if self.settings.get("replay") else 0
+        return decoding.GlobalSampling(rows, self.temperature, max_tokens, self.accelerator.device)
+
+    @override
+    def _compute_loss(self, model, inputs):
+        # leave the gradients None: with zero gradients the optimiser would still apply its momentum
+        if self.is_idle:
+            return torch.zeros((), device=self.accelerator.device, requires_grad=True)
+        return super()._compute_loss(model, inputs)
+
+    def _log_step(self, call_sizes: list[int], counts: dict) -> None:
+        """Reduce the values of a metric in the calls of a step to one value: the maximum or minimum
+        if the metric's name says so, else the mean over rollouts. Add `counts`. `call_sizes` are
+        the numbers of prompts of the calls."""
+        metrics, size = self._metrics["train"], self.num_generations
+        for name, values in metrics.items():
+            if len(call_sizes) > 1 and len(values) == len(call_sizes):
+                # TRL's names: completions/max_length, .../max
+                reduction = name.rpartition("/")[2].partition("_")[0]
+                if reduction in ("max", "min"):
+                    metrics[name] = [max(values) if reduction == "max" else min(values)]
+                else:
+                    total = sum(value * prompts for value, prompts in zip(values, call_sizes))
+                    metrics[name] = [total / sum(call_sizes)]
+        metrics["prompts"], metrics["rollouts"] = [sum(call_sizes)], [sum(call_sizes) * size]
+        for name, value in counts.items():
+            metrics[name] = [value]
+
+    # --- checkpoints
+
+    @override
+    def train(self, *args, **kwargs):
+        """Like TRL's `train`, but raise a `UserError` if no step updated the model: all checkpoints
+        would equal the base model."""
+        output = super().train(*args, **kwargs)
+        update_counts = [entry["trained"] for entry in self.state.log_history if "trained" in entry]
+        is_finished = self.state.global_step == self.state.max_steps
+        if is_finished and update_counts and not any(update_counts):
+            raise UserError(
+                f"recipe: none of the {len(update_counts)} sampling steps of the run had groups to train on, so no weight was updated; choose prompts that"
+                " the model solves sometimes (policy), raise updates, or lower selector.groups or selector.reference"
+            )
+        return output
+
+    @override
+    def _save_checkpoint(self, model, trial):
+        super()._save_checkpoint(model, trial)
+        folder = Path(self.args.output_dir) / f"checkpoint-{self.state.global_step}"
+        state = {
+            "selector": self.selector.state() if self.selector else None,
+            "waited": self.steps_since_update,
+            "known": sorted(self.labelled_prompts),
+        }
+        files.write_json(folder / STATE, state)
+        rollout_groups.save(folder / GROUPS, {"pending": self.pending, "buffer": self.buffer})
+        if self.process_rewards:
+            self.process_rewards.save(folder / PROCESS)
+
+    @override
+    def _load_optimizer_and_scheduler(self, checkpoint):
+        super()._load_optimizer_and_scheduler(checkpoint)
+        if checkpoint is None:
+            return
+        folder = Path(checkpoint)
+        state = files.read_json(folder / STATE)
+        groups_by_name = rollout_groups.load(folder / GROUPS)
+        if self.selector:
+            self.selector.restore(state["selector"])
+        self.steps_since_update, self.labelled_prompts = state["waited"], set(state["known"])
+        self.pending, self.buffer = groups_by_name["pending"], groups_by_name["buffer"]
+        if self.process_rewards:
+            self.process_rewards.load(folder / PROCESS)
+
+
+def build_trainer(
+    spec: Spec, problems: dict, rows: dict[str, dict], hardware: recipes.Hardware, arguments: dict
+) -> OnlineTrainer:
+    """The trainer of a recipe with a selector or process rewards. `rows` maps the id of each prompt
+    to its row of TRL's dataset; `arguments` are the arguments of TRL's trainer."""
+    recipe, selector = spec.training, None
+    if recipe.get("selector"):
+        settings, prompts = selector_settings.with_defaults(recipe), list(rows)
+        measures = embeddings = None
+        if settings["kind"] == "curriculum":
+            measures = curriculum_measures(spec, problems, prompts, settings["by"])
+        longest_prompt = max(len(str(row["prompt"])) for row in rows.values())
+        check_buffer_memory(recipe, longest_prompt, spec.completion_tokens, settings)
+        if settings["kind"] == "targeted":
+            # checked before the model embeds the prompts, because the embedding takes long
+            online_selectors.check_anchor_count(settings, len(prompts))
+            if hardware.gpus:
+                arguments["model"].to("cuda")
+            with errors.while_loading(spec.model_folder):
+                embeddings = embed_prompts(
+                    arguments["model"], arguments["processing_class"], rows, spec.chat
+                )
+        selector = online_selectors.make(
+            recipe, online_selectors.Pool(prompts, measures, embeddings), spec.seed
+        )
+    return OnlineTrainer(**arguments, rows=rows, selector=selector, recipe=recipe)
+
+
+def curriculum_measures(
+    spec: Spec, problems: dict, prompts: list[str], measure: str
+) -> dict[str, float]:
+    """{prompt id: value that a curriculum sorts by}. The value is the problem's tier, or the pass
+    rate in the subset's file.
+
+    Raise a `UserError` if a prompt has no value, or if its tier is not a number.
+    """
+    if measure == "tier":
+        source = spec.problems
+        values = {
+            prompt: _parse_tier(problems[prompt].get("tier"), source, prompt) for prompt in prompts
+        }
+    else:
+        rows = files.read_rows(spec.subset, {"id": str, "pass_rate": float})
+        values, source = {row["id"]: row["pass_rate"] for row in rows}, spec.subset
+    missing = [prompt for prompt in prompts if values[prompt] is None]
+    if missing:
+        raise UserError(
+            f"{source}: prompt '{missing[0]}' has no {measure}, by which the recipe's curriculum sorts; choose another selector.by, or a policy"
+            f" and a task whose prompts have a {measure}"
+        )
+    return values
+
+
+def _parse_tier(tier, path: str, prompt: str) -> float | None:
+    """A tier as a number, or None if the tier is missing. Tiers from a CSV file are strings."""
+    try:
+        return None if tier in (None, "") else float(tier)
+    except (TypeError, ValueError):
+        raise UserError(
+            f"{path}: prompt '{prompt}' has the tier {tier!r}, and a curriculum by tier sorts numbers; choose another selector.by"
+        ) from None
+
+
+def check_buffer_memory(
+    recipe: dict, prompt_tokens: int, completion_tokens: int, settings: dict
+) -> None:
+    """Raise a `UserError` if a full replay buffer needs more than half of this machine's free
+    memory. `prompt_tokens` is an upper bound, such as the number of characters of the longest
+    prompt."""
+    import psutil  # comes with accelerate
+
+    if not settings.get("replay"):
+        return
+    buffer_bytes = rollout_groups.memory_bytes(
+        settings["buffer"], recipe["group_size"], prompt_tokens, completion_tokens
+    )
+    free_bytes = psutil.virtual_memory().available
+    if buffer_bytes > free_bytes / 2:
+        raise UserError(
+            f"recipe: selector.buffer: {settings['buffer']} groups of {recipe['group_size']} completions of {completion_tokens} tokens take"
+            f" {buffer_bytes / 2**30:.1f} GiB, more than half of the {free_bytes / 2**30:.1f} GiB of memory that are free; lower selector.buffer"
+        )
+
+
+def embed_prompts(
+    model, tokenizer, prompts: dict[str, dict], chat: dict, batch_size: int = 64
+) -> np.ndarray:
+    """Embeddings (prompts, width): the mean of the last hidden states over a prompt's tokens,
+    standardised over the prompts."""
+    token_ids = model_folders.token_ids(
+        tokenizer, [row["prompt"] for row in prompts.values()], chat
+    )
+    embeddings = np.zeros((len(token_ids), model.config.hidden_size))
+    decoder = model.get_decoder()
+    order = sorted(range(len(token_ids)), key=lambda index: len(token_ids[index]))
+    with torch.no_grad():
+        for start in range(0, len(token_ids), batch_size):
+            batch = order[start : start + batch_size]
+            rows = [token_ids[index] for index in batch]
+            width = max(map(len, rows))
+            mask = torch.tensor(
+                [[1] * len(row) + [0] * (width - len(row)) for row in rows], device=model.device
+            )
+            ids = torch.tensor(
+                [row + [tokenizer.pad_token_id] * (width - len(row)) for row in rows],
+                device=model.device,
+            )
+            hidden = decoder(input_ids=ids, attention_mask=mask).last_hidden_state.float()
+            sums = (hidden * mask[..., None]).sum(dim=1)
+            embeddings[batch] = (sums / mask.sum(dim=1, keepdim=True)).double().cpu().numpy()
+    return online_selectors.standardise(embeddings)

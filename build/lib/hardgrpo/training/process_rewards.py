@@ -1,0 +1,169 @@
+"""PRIME (Cui et al., arXiv 2502.01456): a reward for every token, from an implicit reward model
+that is trained together with the model.
+
+The reward model starts as a copy of the base model. The reward of token t is r_t = beta *
+log(pi_process / pi_reference), where pi_process is the token's probability under the reward model
+and pi_reference its probability under the base model. Cross-entropy trains sigmoid(sum of r_t) to
+predict whether the answer is right.
+
+The advantage of token t is the recipe's outcome advantage plus `weight` times the sum over s >= t
+of (r_s - b): equation 5 with a discount of 1. The baseline b is computed from the other rollouts of
+the group: the average of their mean token rewards. (The paper's outcome advantage subtracts the
+mean reward of the other rollouts and equals `centred` times group size / (group size - 1).)
+
+As in the released code (verl, recipe/prime), the reward model is first trained on a batch, and the
+updated reward model then computes the token rewards of this batch. All token rewards of a batch are
+divided by one number: the largest absolute suffix sum in the batch. The suffix sum of a token is
+its reward plus the rewards of all later tokens. A completion's last token has no process reward; in
+the released code, it has the outcome reward instead. This module follows equation 5. The released
+code differs: it multiplies the differences of the token rewards from the mean over all n rollouts
+of the group by n / (n - 1), and standardises the advantages. The paper also repeats the sampling
+until enough prompts for an update have a pass rate of .2 to .8. Here, the recipe's `selector` can
+apply such a filter.
+
+The reward model has no modules of its own: during the reward model's passes, the modules of the
+trained model use the reward model's weights. For a model with an adapter, only the adapter's
+weights are exchanged, and the reference is the model without its adapter.
+"""
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch.nn.functional import binary_cross_entropy_with_logits
+
+
+class ProcessRewards:
+    """The reward model of a trainer. `recipe` is the value of a recipe's key `process`."""
+
+    def __init__(self, trainer, recipe: dict):
+        self.trainer, self.recipe = trainer, recipe
+        self.model_weights = {
+            name: weights
+            for name, weights in trainer.model.named_parameters()
+            if weights.requires_grad
+        }
+        self.weights = {
+            name: torch.nn.Parameter(weights.detach().clone())
+            for name, weights in self.model_weights.items()
+        }
+        self.reference = None  # with an adapter, the reference is the model without its adapter
+        if not hasattr(trainer.model, "disable_adapter"):
+            self.reference = {
+                name: weights.detach().clone() for name, weights in self.model_weights.items()
+            }
+        self.optimiser = torch.optim.AdamW(
+            self.weights.values(),
+            lr=recipe["learning_rate"],
+            weight_decay=0.0,
+            fused=trainer.args.use_cpu or None,  # see `recipes.optimiser`
+        )
+        self.metrics: dict[str, float] = {}
+
+    def learn(self, batch: dict, rewards: torch.Tensor, group_size: int) -> torch.Tensor:
+        """Train the reward model on a batch and return the batch's advantages (rollouts, tokens).
+        `rewards` (rollouts,) are 1 or 0."""
+        mask = batch["completion_mask"]
+        with torch.no_grad(), self._use_reference():
+            reference_logps = self._log_probabilities(batch, slice(None))
+        beta, rollouts = self.recipe["beta"], len(rewards)
+        micro_batch = self.trainer.args.per_device_train_batch_size
+        total_loss, correct = 0.0, 0
+        self._clear_gradients()
+        with self._use_weights(self.weights):
+            for start in range(0, rollouts, micro_batch):
+                rows = slice(start, start + micro_batch)
+                with torch.enable_grad():
+                    log_ratios = self._log_probabilities(batch, rows) - reference_logps[rows]
+                    score = beta * (log_ratios * mask[rows]).sum(dim=1)
+                    loss = binary_cross_entropy_with_logits(score, rewards[rows], reduction="sum")
+                    loss = loss / rollouts
+                    loss.backward()
+                total_loss += loss.item()
+                correct += ((score > 0) == (rewards[rows] > 0.5)).sum().item()
+            for name, weights in self.weights.items():
+                weights.grad = self.model_weights[name].grad
+        torch.nn.utils.clip_grad_norm_(self.weights.values(), self.recipe["max_grad_norm"])
+        self.optimiser.step()
+        self.optimiser.zero_grad()
+        self._clear_gradients()
+        with torch.no_grad(), self._use_weights(self.weights):
+            token_rewards = beta * (self._log_probabilities(batch, slice(None)) - reference_logps)
+        self.metrics = {"process_loss": total_loss, "process_accuracy": correct / rollouts}
+        outcome_advantages = batch["advantages"][:, None].expand_as(token_rewards)
+        process_advantages = token_advantages(token_rewards, mask, group_size)
+        return outcome_advantages + self.recipe["weight"] * process_advantages
+
+    def _log_probabilities(self, batch: dict, rows: slice) -> torch.Tensor:
+        """Log-probabilities (rollouts, tokens) of the completion tokens under the current weights
+        of the modules."""
+        ids = torch.cat([batch["prompt_ids"][rows], batch["completion_ids"][rows]], dim=1)
+        mask = torch.cat([batch["prompt_mask"][rows], batch["completion_mask"][rows]], dim=1)
+        tokens = batch["completion_ids"].size(1)
+        micro_batch = self.trainer.args.per_device_train_batch_size
+        return self.trainer._get_per_token_logps_and_entropies(
+            self.trainer.model, ids, mask, tokens, batch_size=micro_batch
+        )[0]
+
+    @contextlib.contextmanager
+    def _use_weights(self, weights: dict[str, torch.Tensor]) -> Iterator[None]:
+        """Let the model's modules compute with `weights`. The context must include the backward
+        pass, because the backward pass may recompute layers."""
+        model_data = {name: parameter.data for name, parameter in self.model_weights.items()}
+        try:
+            for name, parameter in self.model_weights.items():
+                parameter.data = weights[name].data
+            yield
+        finally:
+            for name, parameter in self.model_weights.items():
+                parameter.data = model_data[name]
+
+    def _use_reference(self):
+        if self.reference is None:
+            return self.trainer.model.disable_adapter()
+        return self._use_weights(self.reference)
+
+    def _clear_gradients(self) -> None:
+        for weights in self.model_weights.values():
+            weights.grad = None
+
+    def save(self, path: Path) -> None:
+        """Write the weights and the optimiser's state to a safetensors file."""
+        tensors = {f"weights.{name}": weights.detach() for name, weights in self.weights.items()}
+        for name, weights in self.weights.items():
+            for key, value in self.optimiser.state.get(weights, {}).items():
+                tensors[f"{key}.{name}"] = value
+        save_file({name: value.contiguous().clone() for name, value in tensors.items()}, path)
+
+    def load(self, path: Path) -> None:
+        """Restore what `save` wrote."""
+        tensors = load_file(path)
+        for name, weights in self.weights.items():
+            weights.data.copy_(tensors[f"weights.{name}"])
+            keys = [key for key in ("step", "exp_avg", "exp_avg_sq") if f"{key}.{name}" in tensors]
+            state = {
+                key: tensors[f"{key}.{name}"].to("cpu" if key == "step" else weights.device)
+                for key in keys
+            }
+            if state:
+                self.optimiser.state[weights] = state
+
+
+def token_advantages(rewards: torch.Tensor, mask: torch.Tensor, group_size: int) -> torch.Tensor:
+    """The process part of PRIME's advantages (equation 5), from token rewards and their mask. The
+    result, `rewards` and `mask` have the shape (rollouts, tokens)."""
+    reward_mask = mask * (mask.cumsum(dim=1) < mask.sum(dim=1, keepdim=True))
+    rewards = rewards * reward_mask
+    rewards = rewards / (suffix_sums(rewards).abs().max() + 1e-6)
+    rollout_means = (rewards.sum(dim=1) / reward_mask.sum(dim=1).clamp(min=1)).view(-1, group_size)
+    sums_of_others = rollout_means.sum(dim=1, keepdim=True) - rollout_means
+    baselines = (sums_of_others / (group_size - 1)).view(-1, 1)
+    return suffix_sums((rewards - baselines) * reward_mask) * mask
+
+
+def suffix_sums(values: torch.Tensor) -> torch.Tensor:
+    """For each token, the sum of the token's value and all later values. Input and output have the
+    shape (rollouts, tokens)."""
+    return values.flip(dims=[1]).cumsum(dim=1).flip(dims=[1])

@@ -1,0 +1,184 @@
+"""The processes of one training run: launch one per GPU with torchrun, and coordinate them."""
+
+import contextlib
+import datetime
+import hashlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+from hardgrpo.runtime import replacements
+from hardgrpo.runtime.errors import UserError
+from hardgrpo.study.spec import Spec
+from hardgrpo.training import recipes
+
+LAUNCH_VARIABLE = "HARDGRPO_LAUNCHED"  # set in the processes that `launch` starts
+# Environment variables that make accelerate shard weights, gradients and optimiser state over the
+# processes (FSDP2, the equivalent of DeepSpeed's ZeRO-3).
+FSDP_VARIABLES = {
+    "ACCELERATE_USE_FSDP": "true",
+    "FSDP_VERSION": "2",
+    "FSDP_AUTO_WRAP_POLICY": "TRANSFORMER_BASED_WRAP",
+    "FSDP_RESHARD_AFTER_FORWARD": "true",
+    "FSDP_STATE_DICT_TYPE": "FULL_STATE_DICT",
+    "FSDP_CPU_RAM_EFFICIENT_LOADING": "true",
+    "FSDP_OFFLOAD_PARAMS": "false",
+    "FSDP_ACTIVATION_CHECKPOINTING": "false",  # the trainer's gradient checkpointing does this
+}
+# Longest time that processes wait for each other. All processes wait for the first process while it
+# checks all checkpoints before it resumes a run, and while it hashes a saved state, which may have
+# hundreds of GB. NCCL's default is ten minutes.
+TIMEOUT = datetime.timedelta(hours=3)
+
+
+def launch(spec: Spec, hardware: recipes.Hardware, state: Path) -> int:
+    """Start this program again as several processes, wait for them, and return 0 if they finished
+    the run, else 1.
+
+    `state` is the state folder of the run, which exists until the run is finished. Processes that
+    stop on SIGTERM also exit with 0, but leave the folder.
+    """
+    import psutil  # comes with accelerate
+
+    # torchrun starts the processes; accelerate, inside the trainer, reads its settings from the
+    # environment.
+    command = [sys.executable, "-m", "hardgrpo.training.launcher", "--standalone"]
+    command += ["--nproc_per_node", str(hardware.processes)]
+    # torchrun would kill its processes 30 seconds after SIGTERM, but an update may take longer.
+    # Therefore torchrun starts with SIGTERM blocked, its processes unblock SIGTERM, and this process
+    # forwards SIGTERM to them.
+    command += ["--signals-to-handle", "SIGINT,SIGHUP,SIGQUIT"]
+    variables = {LAUNCH_VARIABLE: "1"} | ({} if spec.training.get("adapter") else FSDP_VARIABLES)
+    if not hardware.gpus:
+        variables |= {"ACCELERATE_USE_CPU": "true", "FSDP_CPU_RAM_EFFICIENT_LOADING": "false"}
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    torchrun = subprocess.Popen([*command, *sys.argv], env=os.environ | variables)
+
+    def forward_sigterm(*_) -> None:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            children = psutil.Process(torchrun.pid).children()
+            if not children:
+                torchrun.send_signal(signal.SIGINT)
+            for process in children:
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    process.send_signal(signal.SIGTERM)
+
+    signal.signal(signal.SIGTERM, forward_sigterm)
+    # Ctrl-C reaches torchrun, which ends its processes
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
+    return 1 if torchrun.wait() or state.exists() else 0
+
+
+def take_free_port() -> None:
+    """Set MASTER_PORT, on which vLLM beside the trainer listens, to a free port that the system
+    chooses.
+
+    TRL would choose port 29500 if it is free, but vLLM opens the port only seconds later: of two
+    runs that start together on one machine, the second would end with an error. The processes of
+    `launch` have a common port already, from torchrun.
+    """
+    if LAUNCH_VARIABLE in os.environ:
+        return
+    with socket.socket() as listener:
+        listener.bind(("", 0))
+        os.environ["MASTER_PORT"] = str(listener.getsockname()[1])
+
+
+def sharding_arguments(bf16: bool) -> dict:
+    """Arguments of accelerate for a process with sharded weights. The arithmetic is in bf16, but
+    gradients are summed and log-probabilities are computed in float32, as in a run of one process.
+    accelerate's default would round these sums and the log-probabilities to bf16. {} if nothing is
+    sharded or all arithmetic is in float32."""
+    if os.environ.get("ACCELERATE_USE_FSDP") != "true" or not bf16:
+        return {}
+    import torch
+    from accelerate.utils import FullyShardedDataParallelPlugin
+    from torch.distributed.fsdp import MixedPrecisionPolicy
+
+    policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
+    return {"fsdp_plugin": FullyShardedDataParallelPlugin(mixed_precision_policy=policy)}
+
+
+def shard_reference(model, accelerator):
+    """Shard the weights of a reference policy over the processes, layer by layer. TRL's
+    `prepare_fsdp` shards all weights as one group, so that each process would hold two complete
+    copies in bf16 during a forward pass: the received shards, and the weights assembled from
+    them."""
+    from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+
+    plugin = accelerator.state.fsdp_plugin
+    settings = {
+        "reshard_after_forward": plugin.reshard_after_forward,
+        "mp_policy": plugin.mixed_precision_policy or MixedPrecisionPolicy(),
+    }
+    for module in model.modules():
+        if type(module).__name__ in (model._no_split_modules or ()):
+            fully_shard(module, **settings)
+    fully_shard(model, **settings)
+    return model.eval()
+
+
+def process_seed(seed: int, rank: int, update: int = 0) -> int:
+    """The seed that a process uses from `update` on. The first process starts with the run's seed.
+    accelerate would add the rank to the seed: the second process of a run would draw the same
+    numbers as the first process of the run with the next seed."""
+    if rank == update == 0:
+        return seed
+    return int.from_bytes(hashlib.sha256(f"process:{seed}:{rank}:{update}".encode()).digest()[:4])
+
+
+def check_sharded(model) -> None:
+    """Raise a `UserError` if `shard_reference` has not sharded each layer of a reference policy
+    separately."""
+    from torch.distributed.fsdp import FSDPModule
+    from trl import GRPOTrainer
+
+    layers = [
+        module
+        for module in model.modules()
+        if type(module).__name__.removeprefix("FSDP") in (model._no_split_modules or ())
+    ]
+    if not all(isinstance(layer, FSDPModule) for layer in layers):
+        problem = "shards the reference policy without prepare_fsdp"
+        raise UserError(replacements.message(GRPOTrainer, problem))
+
+
+class Processes:
+    """Coordinate this process with the other processes of the run. A run of one process needs no
+    communication."""
+
+    def __init__(self, hardware: recipes.Hardware):
+        self.state = None
+        if hardware.processes > 1:
+            from accelerate import PartialState
+
+            self.state = PartialState(cpu=not hardware.gpus, timeout=TIMEOUT)
+        self.is_first = self.state is None or self.state.is_main_process
+
+    def wait(self) -> None:
+        """Return when every process has called this method."""
+        if self.state is not None:
+            self.state.wait_for_everyone()
+
+    def any(self, flag: bool) -> bool:
+        """Whether `flag` is true in at least one process. All processes must call this method."""
+        if self.state is None:
+            return flag
+        import torch
+        from accelerate.utils import reduce
+
+        return bool(reduce(torch.tensor([float(flag)], device=self.state.device), "sum").item())
+
+    def close(self) -> None:
+        """Destroy the process group, and end all processes except the first."""
+        if self.state is None:
+            return
+        self.state.destroy_process_group()
+        if not self.is_first:  # a normal exit can crash while gloo's threads run
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(0)

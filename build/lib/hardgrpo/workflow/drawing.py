@@ -1,0 +1,356 @@
+"""List the figures, tables and papers of a study, and the summary tables from which they are
+drawn."""
+
+import base64
+import functools
+import html
+import json
+import os
+import re
+import shlex
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+
+from snakemake.io import expand
+from snakemake.iocontainers import Wildcards
+from snakemake.logging import logger
+
+from hardgrpo.report import registry
+from hardgrpo.runtime import checksums, files
+from hardgrpo.study import claim_conditions, designs, paths, pools
+from hardgrpo.study.resolved import ResolvedStudy
+from hardgrpo.workflow.failures import raises_workflow_error
+
+NO_SUMMARIES = "`figures`, `supplement` and `paper` make no summaries: they use existing summaries"
+PAPER, FINDINGS = "paper/main.tex", "paper/findings.yaml"  # sources of the paper over all studies
+PUBLISHED = [f"{paths.PUBLISHED}/{name}.csv" for name in registry.PUBLISHED]
+BY_HAND = {"deviations": f"{paths.PUBLISHED}/deviations.csv"}  # tables written by hand
+
+# The first page of Snakemake's report shows the first of these figures that the study has.
+PICTURES = ("labels", "rollouts", "trajectories", "truncation", "accuracy")
+PICTURES += ("samples_per_prompt", "before_after_training")
+# patterns of the answers on the page "Was it worth it?", and of tags in the answers
+ANSWER, TAG = re.compile(r'<p class="answer">(.*?)</p>', re.DOTALL), re.compile(r"<[^>]*>")
+
+
+def tables_of_entries(entries: Mapping) -> dict[str, None]:
+    return dict.fromkeys(name for entry in entries.values() for name in entry.of)
+
+
+class Drawing:
+    """Inputs and targets of the rules that make summaries, figures, tables and papers.
+    `workflow` is Snakemake's object of this name in a Snakefile. `has_tex`: whether jobs have TeX.
+    `is_report`: whether Snakemake is called with `--report`."""
+
+    def __init__(
+        self,
+        config: dict,
+        studies: dict[str, ResolvedStudy],
+        workflow,
+        has_tex: bool,
+        is_report: bool = False,
+    ):
+        self.config, self.studies, self.workflow = config, studies, workflow
+        self.has_tex, self.is_report = has_tex, is_report
+        self.folder = functools.cache(self._folder)
+        self.figure_names = functools.cache(self._figure_names)
+
+    # --- inputs of drawings ---
+
+    def is_drawing_only(self) -> bool:
+        """Whether all targets are figures, tables or papers. If so, no study is run, even
+        if results are missing. Without targets, the result of `_reports_drawings`."""
+        is_drawing = lambda name: (
+            name in ("figures", "paper", "supplement")
+            or (name.startswith("paper/") and not name.endswith("explorer.html"))
+        )
+        targets = [str(target) for target in self.workflow.dag_settings.targets]
+        if not targets:
+            return self._reports_drawings()
+        return all(map(is_drawing, targets))
+
+    def _reports_drawings(self) -> bool:
+        """Whether Snakemake makes a report about a study that was only drawn. Such a study has no
+        explorer, because its completions are not on this machine."""
+        explorer = self.explorer(self.config["study"])
+        return self.is_report and not all(map(os.path.exists, explorer))
+
+    def results(self, wildcards: Wildcards) -> list[str] | str:
+        """Inputs of a study's summaries. If all targets are drawings, return a path that cannot
+        exist, so that Snakemake uses the existing summaries and plans no run."""
+        if self.is_drawing_only():
+            return NO_SUMMARIES
+        study = self.studies[wildcards.study]
+        with_prompts = [with_prompt for _, _, with_prompt in paths.recorded_probes(study)]
+        comparisons = pools.comparisons(study)
+        tests, compared_pools = (
+            [comparison[key] for comparison in comparisons] for key in ("test", "pool")
+        )
+        return paths.results(study) + with_prompts + list(dict.fromkeys(tests + compared_pools))
+
+    def counts(self, wildcards: Wildcards) -> str:
+        """The input of the summaries of an analysis of published numbers; see `results`."""
+        return NO_SUMMARIES if self.is_drawing_only() else paths.counts(wildcards.study)
+
+    def _folder(self, study: str) -> str:
+        """Folder of the summary tables for a study's figures and paper.
+
+        If a call of Snakemake runs a study, its figures are drawn from the tables that the call
+        computes. If all targets are drawings, `draw` in the configuration says which tables are
+        used. If these tables are incomplete, return a message, which Snakemake reports as a missing
+        file.
+        """
+        computed, reference = paths.computed(study), paths.reference(study)
+        if not self.is_drawing_only():
+            return computed
+        names = registry.summary_tables(self.studies[study])
+        is_complete = {folder: paths.has_tables(folder, names) for folder in (computed, reference)}
+        choices = {"computed": [computed], "reference": [reference], "auto": [computed, reference]}[
+            self.config["draw"]
+        ]
+        folder = next((choice for choice in choices if is_complete[choice]), None)
+        if folder is None:
+            return (
+                f"{' and '.join(choices)}: no complete summaries of study {study}; run it:"
+                f" .venv/bin/snakemake all --profile laptop --config study={study}"
+            )
+        kind, alternative = (
+            ("reference", reference) if folder == computed else ("computed", computed)
+        )
+        hint = f"; `--config draw={kind}` draws {alternative}" if is_complete[alternative] else ""
+        if self.workflow.is_main_process:
+            logger.info(f"Study {study} is drawn from {folder}{hint}.")
+        return folder
+
+    def origin(self, wildcards: Wildcards) -> str:
+        return (
+            "--reference"
+            if self.folder(wildcards.study) == paths.reference(wildcards.study)
+            else ""
+        )
+
+    def tables(self, names: Iterable[str]) -> Callable[[Wildcards], list[str]]:
+        names = list(names)
+
+        def files(wildcards: Wildcards) -> list[str]:
+            summaries = [
+                name
+                for name in names
+                if name in registry.summary_tables(self.studies[wildcards.study])
+            ]
+            judged = [
+                f"paper/{wildcards.study}/{name}.csv" for name in names if name in registry.JUDGED
+            ]
+            by_hand = [BY_HAND[name] for name in names if name in BY_HAND]
+            return self._summaries(wildcards.study, summaries) + judged + by_hand
+
+        return files
+
+    def _summaries(self, study: str, names: list[str]) -> list[str]:
+        folder = self.folder(study)
+        is_message = ":" in folder
+        return [folder] if is_message else [f"{folder}/{name}.csv" for name in names]
+
+    def analysis_tables(self, wildcards: Wildcards) -> list[str]:
+        return self._all_summaries(wildcards.study)
+
+    def configured_summaries(self, wildcards: Wildcards) -> list[str]:
+        """The configured study's tables. The targets `figures` and `supplement` have them as inputs
+        so that a missing table is an error: Snakemake does not check the inputs of a figure that
+        already exists."""
+        return self._all_summaries(self.config["study"])
+
+    def _all_summaries(self, study: str) -> list[str]:
+        return self._summaries(study, registry.summary_tables(self.studies[study]))
+
+    # --- drawings of a study ---
+
+    @raises_workflow_error
+    def _figure_names(self, study: str) -> list[str]:
+        return registry.figures_of(self.studies[study])
+
+    def figures(self, study: str) -> list[str]:
+        kinds = ["pdf", "png", "csv"]
+        return expand(
+            "paper/{study}/figures/{figure}.{kind}",
+            study=study,
+            figure=self.figure_names(study),
+            kind=kinds,
+        )
+
+    def paper_tables(self, study: str) -> list[str]:
+        """The tables, captions and numbers of the paper; for an analysis of published numbers, the
+        page of answers and the verdicts on claims."""
+        if self.studies[study].is_analysis:
+            return [f"paper/{study}/answers.md", f"paper/{study}/claims.csv"]
+        kinds = ["tex", "csv", "html"]
+        tables = expand(
+            "paper/{study}/tables/{table}.{kind}", study=study, table=registry.TABLES, kind=kinds
+        )
+        return [*tables, f"paper/{study}/captions.tex", f"paper/{study}/numbers.tex"]
+
+    def worth(self, study: str) -> list[str]:
+        has_runs = any(run.recipe != "recorded" for run in self.studies[study].runs)
+        return [f"paper/{study}/worth.html"] if has_runs else []
+
+    def paper(self, study: str) -> list[str]:
+        """Figures, tables, the page "Was it worth it?", and the report of the checks. For an
+        analysis: figures, the page of answers, and the verdicts on its claims."""
+        if self.studies[study].is_analysis:
+            return self.figures(study) + self.paper_tables(study)
+        return (
+            self.figures(study)
+            + self.paper_tables(study)
+            + self.worth(study)
+            + [f"paper/{study}/verified.txt"]
+        )
+
+    def pdf(self, study: str) -> list[str]:
+        return (
+            [f"paper/{study}/supplement.pdf"]
+            if self.has_tex and not self.studies[study].is_analysis
+            else []
+        )
+
+    def explorer(self, study: str) -> list[str]:
+        has_completions = paths.evaluations(self.studies[study])
+        return [f"paper/{study}/explorer.html"] if has_completions else []
+
+    def agreement(self, study: str) -> list[str]:
+        has_reference = paths.has_tables(paths.reference(study), ["decomposition_runs"])
+        return [paths.agreement(study)] if has_reference and self.studies[study].runs else []
+
+    def run_files(self, wildcards: Wildcards) -> list[str]:
+        path = f"{paths.reference(wildcards.study)}/{checksums.NAME}"
+        return [path] if Path(path).exists() else []
+
+    def typeset(self, wildcards: Wildcards) -> list[str]:
+        """The figures and tables that the paper's text includes."""
+        return self.figures(wildcards.study) + self.paper_tables(wildcards.study)
+
+    # --- the paper over all studies ---
+
+    def committed_tables(self, wildcards: Wildcards) -> list[str]:
+        """The committed tables that the paper's numbers and claims name."""
+        entries = files.read_yaml(FINDINGS)
+        table_entries = [
+            *entries["numbers"].values(),
+            *(condition for claim in entries["claims"].values() for condition in claim),
+        ]
+        tables = dict.fromkeys(entry["table"] for entry in table_entries if "table" in entry)
+        return [paths.committed_table(table) for table in tables]
+
+    def committed_inputs(self, wildcards: Wildcards) -> list[str]:
+        names = registry.all_figures()[wildcards.figure].of
+        return [f"{paths.reference(wildcards.study)}/{name}.csv" for name in names]
+
+    def paper_inputs(self) -> list[str]:
+        """The numbers, examples and figures of the paper over all studies."""
+        text = Path(PAPER).read_text(encoding="utf-8") if Path(PAPER).exists() else ""
+        figures = [
+            f"paper/findings/{study}/{figure}.pdf"
+            for study, figure in re.findall(r"\\findingfigure\{(\w+)\}\{(\w+)\}", text)
+        ]
+        written = ["paper/findings/numbers.tex", "paper/findings/examples.tex"]
+        return [*written, "paper/findings/which_prompts.pdf", *figures]
+
+    def one_paper(self) -> list[str]:
+        """The paper over all studies, with its numbers, examples and figures. Without TeX, all of
+        these except the PDF."""
+        return self.paper_inputs() + (["paper/paper.pdf"] if self.has_tex else [])
+
+    # --- Snakemake's report ---
+
+    def in_report(self, path: str) -> bool:
+        """Whether a table of the configured study is part of the report: it has rows, or was not
+        made yet. `path` has the wildcard {study}."""
+        rows = Path(path.format(study=self.config["study"])).with_suffix(".csv")
+        return not rows.exists() or len(rows.read_text(encoding="utf-8").splitlines()) > 1
+
+    def landing(self) -> dict:
+        """The first page of the report: the answers of the page "Was it worth it?", and the first
+        of PICTURES that the study has, as a data URI."""
+        folder = Path("paper", self.config["study"])
+        worth = folder / "worth.html"
+        text = worth.read_text(encoding="utf-8") if worth.exists() else ""
+        answers = [html.unescape(TAG.sub("", line)) for line in ANSWER.findall(text)]
+        pictures = [folder / f"figures/{name}.png" for name in PICTURES]
+        data = next((path.read_bytes() for path in pictures if path.exists()), None)
+        picture = f"data:image/png;base64,{base64.b64encode(data).decode()}" if data else ""
+        # docutils reads no line of more than 10,000 characters
+        lines = [picture[start : start + 5000] for start in range(0, len(picture), 5000)]
+        return {"report_answers": answers, "report_picture": lines}
+
+    # --- a study that is finished ---
+
+    def finished(self, study: str) -> list[str]:
+        """All files of a finished study. A study that was finished without TeX stays finished when
+        TeX is installed later (`suggest_pdf` says how to make the PDF)."""
+        if self.studies[study].is_analysis:
+            return self.paper(study)
+        if self.is_report and self._reports_drawings():
+            return [name for name in self.paper(study) + self.pdf(study) if os.path.exists(name)]
+        pdf = [] if self._is_without_pdf(study) else self.pdf(study)
+        results = paths.results(self.studies[study]) + self._prunings(study)
+        return results + self.paper(study) + pdf + self.agreement(study) + self.explorer(study)
+
+    def _prunings(self, study: str) -> list[str]:
+        if self.config["keep_checkpoints"] == "all":
+            return []
+        return paths.prunings(self.studies[study], self.studies.values())
+
+    def suggest_pdf(self, study: str) -> None:
+        """Log how to make the PDF of a study that was finished without TeX, if TeX is installed
+        now."""
+        if self.pdf(study) and self._is_without_pdf(study) and self.workflow.is_main_process:
+            logger.info(
+                f"Study {study} was finished without TeX. Make its PDF now: {_make_pdf(study)}"
+            )
+
+    def note_missing_pdf(self, study: str) -> None:
+        """Write the note that says how to make the PDF, if the study was finished without TeX, or
+        remove the note, if the PDF exists. Called after each successful call of Snakemake."""
+        if self.studies[study].is_analysis:
+            return
+        note = _note(study)
+        if os.path.exists(f"paper/{study}/supplement.pdf"):
+            note.unlink(missing_ok=True)
+        elif not self.has_tex and all(
+            map(os.path.exists, self.paper(study) + self.explorer(study))
+        ):
+            note.write_text(
+                f"Study {study} was finished without TeX. Install TeX, then make its PDF: {_make_pdf(study)}\n"
+            )
+
+    def show_results_command(self, name: str) -> str:
+        study = self.studies[name]
+        if study.is_analysis:
+            page = f"paper/{name}/answers.md"
+            return f"cat {page}" if os.path.exists(page) else "true"
+        # If only a part of the study has run, the agreement with the reference does not exist yet.
+        compared = (
+            []
+            if self.is_drawing_only()
+            else [path for path in self.agreement(name) if Path(path).exists()]
+        )
+        agreement = " ".join(["", "--agreement", *compared]) if compared else ""
+        own_bases = " --own-bases" if claim_conditions.conditions(study)["own_bases"] else ""
+        tex = "" if self.has_tex else " --no-tex"
+        first_recipe = f" --first-recipe {study.first_recipe}"
+        policies = (
+            f" --policies {shlex.quote(json.dumps(designs.design(study)['policy_settings']))}"
+        )
+        tables = f"{self.folder(name)}/*.csv{agreement}{own_bases}{first_recipe}{policies}{tex}"
+        return f"python scripts/paper/show_results.py --study {name} --tables {tables}"
+
+    def _is_without_pdf(self, study: str) -> bool:
+        return _note(study).exists()
+
+
+def _note(study: str) -> Path:
+    """The file that says how to make the PDF of a study that was finished without TeX."""
+    return Path(f"paper/{study}/no_pdf.txt")
+
+
+def _make_pdf(study: str) -> str:
+    return f".venv/bin/snakemake supplement --profile laptop --config study={study}"

@@ -1,0 +1,276 @@
+"""Resources that jobs request: GPUs, memory, time, and the partition and account that the profile
+names."""
+
+import functools
+import json
+import math
+import re
+import shlex
+from collections.abc import Callable
+
+from snakemake.exceptions import WorkflowError
+from snakemake.iocontainers import Wildcards
+from snakemake.resources import Resource
+
+from hardgrpo.planning import calibration, durations, server_costs
+from hardgrpo.runtime import cluster
+from hardgrpo.sampling.requests import MAX_SEQUENCES
+from hardgrpo.study import memory, settings
+from hardgrpo.workflow.entries import Entries
+from hardgrpo.workflow.failures import raises_workflow_error
+from hardgrpo.workflow.names import Names
+
+# Entries of a profile's default-resources that describe the cluster.
+CLUSTER_ENTRIES = (
+    "slurm_account",
+    "slurm_partition",
+    "slurm_extra",
+    "gpu_partition",
+    "gpu_name",
+    "constraint",
+    "gpu_constraint",
+    "longest_runtime",
+)
+
+
+def read_cluster(default_resources) -> dict[str, str]:
+    """The cluster's entries in a profile's default-resources, as text. Raise a `WorkflowError` if
+    `longest_runtime` is not a number of minutes.
+
+    Snakemake evaluates default-resources as Python expressions: a partition named `open` would
+    become Python's function `open`. `read_cluster` therefore replaces each of these entries in
+    `default_resources` by a quoted string. Snakemake passes the quoted strings to its jobs.
+    """
+    entries = {}
+    for name in set(default_resources) & set(CLUSTER_ENTRIES):
+        resource = default_resources[name]
+        text = str(resource.value if resource.raw is None else resource.raw).strip("'\"")
+        default_resources[name] = Resource(name, text, raw=repr(text))
+        entries[name] = text
+    if not re.fullmatch("[1-9][0-9]*", entries.get("longest_runtime", "1")):
+        raise WorkflowError(
+            f"profile: default-resources: longest_runtime: '{entries['longest_runtime']}' is not a number of minutes; write e.g. 1440"
+        )
+    return entries
+
+
+def request_of(job, qos: str | None) -> cluster.Request:
+    """The resources that a Snakemake job requests. `qos` is the profile's QOS, for jobs that name
+    no QOS."""
+    resource = job.resources.get
+    return cluster.Request(
+        job.rule.name,
+        partition=resource("slurm_partition"),
+        gpus=resource("gpu") or 0,
+        gpu_name=resource("gpu_model"),
+        mem_mb=resource("mem_mb") or 0,
+        cpus=resource("cpus_per_task") or job.threads,
+        minutes=resource("runtime") or 0,
+        constraint=resource("constraint"),
+        account=resource("slurm_account"),
+        qos=resource("qos") or qos,
+        extra=resource("slurm_extra"),
+    )
+
+
+class Machine(Entries):
+    """The machine or cluster that runs the jobs: functions that map the wildcards of a job to the
+    resources that the job requests.
+
+    `cluster_entries` is the result of `read_cluster`: {} if the profile describes no cluster.
+    """
+
+    def __init__(self, config: dict, names: Names, cluster_entries: dict[str, str]):
+        super().__init__(config, names)
+        self.cluster = cluster_entries
+        # the kind of GPU that walltimes and plans assume
+        self.gpu = durations.gpu_kind(cluster_entries.get("gpu_name", "")) or config["plan"]["gpu"]
+
+    def setting(self, workflow) -> dict:
+        """The hardware that this call of Snakemake may use, as the fields of
+        `hardgrpo.planning.plans.Setting`."""
+        limits, gpus = workflow.resource_settings, workflow.global_resources.get("gpu")
+        gpus = None if gpus is None else gpus.value  # None: no profile limits the number of GPUs
+        on_cluster = limits.nodes is not None
+        return {
+            "gpu": self.gpu,
+            "gpus": self.config["plan"]["gpus"] if on_cluster or gpus is None else gpus,
+            "slots": limits.nodes if on_cluster else limits.cores,
+            "cluster": on_cluster,
+        }
+
+    # --- any job ---
+
+    def for_gpus(self, count: Callable[[Wildcards], int]) -> dict[str, Callable]:
+        """Resources of jobs that may use GPUs: number and kind of GPUs, partition, constraint, CPU
+        cores, and a text for the job's message (`place`). `count` maps the wildcards to the number
+        of GPUs.
+
+        A resource that is None is not set. Without GPUs, gpu_model must be None: otherwise
+        Snakemake requests zero GPUs of that kind.
+        """
+
+        def entry(gpu_key: str, default_key: str = "") -> Callable[[Wildcards], str | None]:
+            return lambda wildcards: (
+                (self.cluster.get(gpu_key) if count(wildcards) else None)
+                or self.cluster.get(default_key)
+            )
+
+        keys_by_resource = {
+            "gpu_model": ("gpu_name",),
+            "slurm_partition": ("gpu_partition", "slurm_partition"),
+            "constraint": ("gpu_constraint", "constraint"),
+        }
+        # Snakemake calls each function for each job; resources that are never set would waste calls
+        entries = {
+            resource: entry(*keys)
+            for resource, keys in keys_by_resource.items()
+            if any(map(self.cluster.get, keys))
+        }
+        return entries | {
+            "gpu": count,
+            "cpus_per_task": lambda wildcards: 4 * count(wildcards) or None,
+            "place": lambda wildcards: self._place(count(wildcards)),
+        }
+
+    def minutes(self, rule: str) -> Callable[[Wildcards, int], int]:
+        """The walltime of a rule's jobs: the estimate of the cost model with a margin that grows
+        with each attempt, at most the cluster's limit. A training that needs longer resumes in the
+        next attempt."""
+
+        @raises_workflow_error
+        def walltime(wildcards: Wildcards, attempt: int) -> int:
+            job = self._job(rule, wildcards)
+            estimate = durations.walltime(job, self.gpu, attempt, self._calibration)
+            return min(estimate, int(self.cluster.get("longest_runtime", estimate)))
+
+        return walltime
+
+    def _job(self, rule: str, wildcards: Wildcards) -> durations.ResolvedJob:
+        job = durations.Job.of(rule, dict(wildcards.items()))
+        return durations.ResolvedJob.of(self.config, job)
+
+    @functools.cached_property
+    def _calibration(self) -> calibration.Calibration | None:
+        return calibration.read()
+
+    def _place(self, count: int) -> str:
+        """A job's GPUs and partition, in words for its message."""
+        gpus = f"{count} {self.cluster.get('gpu_name', 'GPU')}" if count else "no GPU"
+        partition = self.cluster.get(
+            "gpu_partition" if count else "slurm_partition"
+        ) or self.cluster.get("slurm_partition")
+        return gpus + (f" in partition {partition}" if partition else "")
+
+    def _gpu_arguments(self, count: int) -> str:
+        """Arguments that tell a program which GPUs its job requested. The program first checks that
+        it has these GPUs."""
+        kind = self.cluster.get("gpu_name")
+        return f"--gpus {count}" + (f" --gpu-name {shlex.quote(kind)}" if count and kind else "")
+
+    # --- pretraining and sampling ---
+
+    def for_pretraining(self) -> dict[str, Callable | int]:
+        return self.for_gpus(lambda wildcards: 0) | {
+            "mem_mb": 2000,
+            "runtime": self.minutes("pretrain_model"),
+        }
+
+    def for_sampling(self, rule: str) -> dict[str, Callable]:
+        def place(wildcards: Wildcards) -> str:
+            model = self._model(wildcards)
+            if not settings.is_served(model):
+                return self._place(self._sampling_gpus(wildcards))
+            costs = server_costs.describe(self._job(rule, wildcards))
+            return f"server {settings.server(model)['url']}: {costs}"
+
+        return self.for_gpus(self._sampling_gpus) | {
+            "place": place,
+            "mem_mb": self._sampling_memory,
+            "runtime": self.minutes(rule),
+            "hardware": self._sampling_arguments,
+        }
+
+    def _sampling_gpus(self, wildcards: Wildcards) -> int:
+        return settings.gpus(self._model(wildcards), "sampling")["count"]
+
+    def _sampling_arguments(self, wildcards: Wildcards) -> str:
+        """Arguments of a program that samples: its GPUs, or its server. The arguments are a
+        resource, so that Snakemake does not rerun the job when they change."""
+        model = self._model(wildcards)
+        if settings.is_served(model):
+            return f"--server {shlex.quote(json.dumps(settings.server(model)))}"
+        return self._gpu_arguments(self._sampling_gpus(wildcards))
+
+    def _sampling_memory(self, wildcards: Wildcards) -> int:
+        """Main memory of a sampling job in MB."""
+        if gpus := self._sampling_gpus(wildcards):
+            return 64000 * gpus
+        task = wildcards.get("eval_task") or wildcards.get("task")
+        limit = self.config["tasks"][task]["completion_tokens"]
+        return self._memory_without_gpus(
+            wildcards, lambda shape: memory.cpu_sampling_memory(shape, limit, MAX_SEQUENCES)
+        )
+
+    def _memory_without_gpus(self, wildcards: Wildcards, estimate: Callable[[dict], float]) -> int:
+        """Main memory in MB of a job on the CPU. `estimate` maps the shape of a model to GiB."""
+        model = self._model(wildcards)
+        if wildcards.model in self.names.pretrained or settings.is_served(model):
+            return 2000
+        shape = durations.model_shape(wildcards.model, model, self.config["data"])
+        return 6000 if shape is None else math.ceil(1100 * estimate(shape))
+
+    # --- training ---
+
+    def for_training(self) -> dict[str, Callable]:
+        """Resources of a rule that trains a model. `hardware` holds the program's arguments about
+        the machine; `_sampling_arguments` states why these arguments are a resource."""
+        return self.for_gpus(self._training_gpus) | {
+            "gpu_gib": self._training_gpu_memory,
+            "mem_mb": self._training_memory,
+            "runtime": self.minutes("train_grpo"),
+            "slurm_extra": self._training_signal,
+            "hardware": self._training_arguments,
+        }
+
+    def _training_gpu_settings(self, wildcards: Wildcards) -> dict:
+        return settings.training_gpus(self._model(wildcards), self._recipe(wildcards))
+
+    def _training_gpus(self, wildcards: Wildcards) -> int:
+        return self._training_gpu_settings(wildcards)["count"]
+
+    def _training_gpu_memory(self, wildcards: Wildcards) -> int:
+        """The estimated memory in GiB that a run needs on each GPU; 0 on a CPU."""
+        if not self._training_gpus(wildcards):
+            return 0
+        need = memory.run_memory(
+            self._model(wildcards), self._recipe(wildcards), self._task(wildcards)
+        )
+        return math.ceil(need["total"])
+
+    def _training_memory(self, wildcards: Wildcards) -> int:
+        """Main memory of a training job in MB."""
+        count, recipe = self._training_gpus(wildcards), self._recipe(wildcards)
+        if not count:
+            limit = self._task(wildcards)["completion_tokens"]
+            return self._memory_without_gpus(
+                wildcards, lambda shape: memory.cpu_training_memory(shape, recipe, limit)
+            )
+        shape = self._model(wildcards)["shape"]
+        return math.ceil(1100 * count * memory.main_memory(shape, recipe))
+
+    def _training_signal(self, wildcards: Wildcards, attempt: int) -> str:
+        """The cluster's slurm_extra, and Slurm's option to send SIGTERM before the time limit: a
+        quarter of the limit, at most ten minutes, in which the training can finish the current
+        update and save its state."""
+        seconds = min(600, 15 * self.minutes("train_grpo")(wildcards, attempt))
+        return " ".join(filter(None, [self.cluster.get("slurm_extra"), f"--signal=TERM@{seconds}"]))
+
+    def _training_arguments(self, wildcards: Wildcards) -> str:
+        gpus = self._training_gpu_settings(wildcards)
+        arguments = self._gpu_arguments(gpus["count"])
+        if not gpus["count"]:
+            return arguments
+        sleep = " --vllm-sleep" if gpus["vllm_sleep"] else ""
+        vllm = f"--vllm-memory {gpus['vllm_memory']}{sleep}"
+        return f"{arguments} --micro-batch {gpus['micro_batch']} {vllm} --gpu-gib {self._training_gpu_memory(wildcards)}"

@@ -1,0 +1,256 @@
+"""Prepare the workflow before its first job: complete and check the configuration, set the
+environment of jobs, and refuse jobs that would fail later.
+
+`workflow` is Snakemake's object of this name in a Snakefile. Snakemake processes that run a single
+job (on a cluster) also read the rules; in these processes `workflow.is_main_process` is False.
+"""
+
+import gc
+import json
+import os
+import re
+import shlex
+import shutil
+import sys
+from collections.abc import Collection
+from pathlib import Path
+
+from snakemake.exceptions import WorkflowError
+from snakemake.logging import logger
+from snakemake_interface_executor_plugins.settings import DeploymentMethod
+
+from hardgrpo.runtime import cluster, environments, files, images, submission, warm
+from hardgrpo.study import checks, load, paths, pool_sizes
+from hardgrpo.workflow.failures import raises_workflow_error
+from hardgrpo.workflow.names import Names
+from hardgrpo.workflow.resources import request_of
+
+# --- the configuration ---
+
+
+@raises_workflow_error
+def read_config_files(workflow) -> None:
+    """Raise a `WorkflowError` if a configuration file is not valid YAML or has a duplicate key.
+    Snakemake would use the key's last value without a message."""
+    if workflow.is_main_process:
+        for name in [*workflow.configfiles, "config.yaml"]:
+            files.read_yaml(name)
+
+
+@raises_workflow_error
+def complete(config: dict, workflow) -> None:
+    """Add the catalogue in config/ to Snakemake's configuration. Raise a `WorkflowError` that lists
+    the mistakes in the configuration, or names a folder of results that cannot be written."""
+    config.update(load.complete(config))
+    # `--config update_inputs=true` arrives as text
+    if config.get("update_inputs") in ("true", "false"):
+        config["update_inputs"] = config["update_inputs"] == "true"
+    config_paths = [Path(os.path.relpath(name)) for name in workflow.configfiles]
+    checks.check(config, ", ".join(map(str, config_paths)), [*load.sources(), *config_paths])
+    checks.check_writable("results", "paper")
+
+
+def report_ignored_stop(names: Names, workflow) -> None:
+    """Log why the probe for the configuration's section `subset` does not stop early, although the
+    probe's task has `probe.stop`."""
+    if names.stop_obstacle and workflow.is_main_process:
+        logger.info(names.stop_obstacle)
+
+
+def results_obstacle(workflow) -> str | None:
+    """The reason why existing results cannot be used unchanged, with a remedy, or None. The reason
+    is also logged as a warning."""
+    obstacle = _missing_records() if workflow.is_main_process else None
+    if obstacle:
+        logger.warning(obstacle)
+    return obstacle
+
+
+def _missing_records() -> str | None:
+    """The reason why Snakemake has no records of the jobs that made the results, with a remedy.
+    None if there are records, or if results/models has no model."""
+    is_recorded = any(
+        any(Path(".snakemake", folder).glob("*")) for folder in ("metadata", "incomplete")
+    )
+    if is_recorded or not any(Path().glob(paths.model_folder("*/manifest.json"))):
+        return None
+    if links := [
+        path for path in (Path("results"), *Path("results").iterdir()) if path.is_symlink()
+    ]:
+        reason = (
+            f"{links[0]} is a link to {links[0].resolve()}, and this clone's .snakemake has no record of how the files in that folder were made."
+            " Never run two clones on that folder at a time: clones do not see each other's locks"
+        )
+    else:
+        reason = (
+            "Snakemake has no record of how results/ was made, because results/ was copied from elsewhere or .snakemake was removed:"
+            " Snakemake may run every job again, and cannot tell whether the results were made with other settings"
+        )
+    return (
+        f"{reason}. To keep the runs, call .venv/bin/snakemake --touch --profile laptop --config study=NAME for each study that was run."
+        " To compute them again, move the files or links out of results/"
+    )
+
+
+# --- the environment of jobs ---
+
+
+def has_containers(workflow) -> bool:
+    """Whether jobs run in container images (`--sdm apptainer`)."""
+    return DeploymentMethod.APPTAINER in getattr(
+        workflow.deployment_settings, "deployment_method", ()
+    )
+
+
+def has_tex(workflow) -> bool:
+    """Whether jobs can compile the paper. The image for figures has TeX."""
+    return has_containers(workflow) or any(map(shutil.which, ("latexmk", "tectonic")))
+
+
+def is_report_call() -> bool:
+    """Whether Snakemake is called with `--report`, and so runs no job."""
+    return any(argument.split("=")[0] == "--report" for argument in sys.argv)
+
+
+def prepare_environment(workflow, bound_folders: Collection[str] = ()) -> None:
+    """Set the environment variables of jobs, and make Python collect garbage less often in this
+    process. `bound_folders` are the folders that containers need in addition to the current
+    folder."""
+    # A plan of thousands of jobs keeps nearly all of its objects. A collection after every 700 new
+    # objects (the default of Python 3.11 and 3.12) would free few of them and take a tenth of the
+    # planning time.
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 50)
+    for name, value in environments.ALLOCATOR.items():
+        os.environ.setdefault(name, value)
+    if os.getenv(warm.SOCKET) != warm.OFF:
+        runs_jobs = workflow.local_exec and workflow.is_main_process
+        os.environ[warm.SOCKET] = (
+            os.getenv(warm.SOCKET, warm.socket_path()) if runs_jobs else warm.OFF
+        )
+    # Programs import the package of this clone, even if the package of another clone is installed
+    # in their container or virtual environment.
+    source = os.path.join(workflow.basedir, "src")
+    if source not in os.getenv("PYTHONPATH", "").split(os.pathsep):
+        _prepend("PYTHONPATH", source)
+    # `python` in a rule is the Python that runs Snakemake
+    _prepend("PATH", os.path.dirname(sys.executable))
+    if shutil.which("sbatch"):
+        _prepend("PATH", os.path.join(workflow.basedir, "slurm/bin"))
+    if has_containers(workflow):
+        # the server of hardgrpo.runtime.warm runs outside of the container
+        os.environ[warm.SOCKET] = warm.OFF
+        # Containers import this clone's package even if --cleanenv removes PYTHONPATH.
+        os.environ.update(APPTAINERENV_PYTHONPATH=source, SINGULARITYENV_PYTHONPATH=source)
+        # Add the folders to the user's list, under the variable's new and old name. Processes
+        # of Snakemake on other nodes also run this code.
+        for name in ("APPTAINER_BIND", "SINGULARITY_BIND"):
+            os.environ[name] = ",".join(filter(None, [os.getenv(name), *bound_folders]))
+
+
+def _prepend(variable: str, folder: str) -> None:
+    default = os.defpath if variable == "PATH" else ""
+    os.environ[variable] = os.pathsep.join(filter(None, [folder, os.getenv(variable, default)]))
+
+
+# --- plans ---
+
+
+def write_plan_facts(config: dict, setting: dict, workflow) -> None:
+    """Write the configuration, the names of the files of --configfile (the profile may set this
+    option), and the description of the machine (`Machine.setting`) to a file for
+    scripts/plan/plan.py, if plan.py started this dry-run."""
+    if facts_file := os.getenv("HARDGRPO_PLAN_FACTS"):
+        configfiles = [str(name) for name in workflow.config_settings.configfiles]
+        facts = {"config": config, "configfiles": configfiles, "setting": setting}
+        Path(facts_file).write_text(json.dumps(facts))
+
+
+def plan_arguments(workflow, setting: dict) -> str:
+    """Arguments with which scripts/plan/plan.py plans the configured study, with the configuration
+    of this call of Snakemake and on the machine that `setting` (`Machine.setting`) describes."""
+    options = workflow.config_settings
+    words = ["--profile", "laptop", "--setting", json.dumps(setting)]
+    for name in options.configfiles:
+        words += ["--configfile", str(name)]
+    if options.config_args:
+        words += ["--config", *options.config_args]
+    return shlex.join(words)
+
+
+# --- before the first job ---
+
+
+@raises_workflow_error
+def check_jobs(policies: dict, tasks: dict, workflow, obstacle: str | None) -> None:
+    """Raise a `WorkflowError` before the first job if the jobs to run cannot succeed. `obstacle` is
+    the result of `results_obstacle`; `policies` and `tasks` are sections of the configuration."""
+    if obstacle and workflow.executor_plugin.name != "touch":
+        raise WorkflowError(obstacle)
+    jobs = list(workflow.dag.needrun_jobs())
+    if has_containers(workflow) and any(job.container_img_url for job in jobs):
+        images.check()
+    _check_cluster(jobs, workflow)
+    _check_pools(policies, tasks, jobs)
+
+
+def _check_cluster(jobs: list, workflow) -> None:
+    """Raise a `UserError` if the cluster cannot run one of the jobs. Otherwise choose the command
+    that reports the states of jobs, and make Snakemake repeat submissions that Slurm
+    temporarily refuses."""
+    remote_jobs = (
+        [job for job in jobs if not job.is_local]
+        if workflow.executor_plugin.name == "slurm"
+        else []
+    )
+    if not remote_jobs:
+        return
+    options = workflow.executor_settings
+    seconds = options.init_seconds_before_status_checks
+    cluster.check(
+        [request_of(job, options.qos) for job in remote_jobs], workflow.resource_settings.nodes
+    )
+    command = cluster.status_command(options.status_command, seconds)
+    if command != options.status_command:
+        logger.info(
+            f"The states of jobs come from {command}, because {options.status_command} cannot be used on this cluster."
+        )
+        options.status_command = command
+    submission.SubmissionRetrier(workflow.scheduler._executor, seconds)
+
+
+def _check_pools(policies: dict, tasks: dict, jobs: list) -> None:
+    """Raise a `UserError` if a pool from an earlier call is too small for a subset of this call."""
+    tasks_to_prepare = {job.wildcards.task for job in jobs if job.rule.name == "prepare_task"}
+    subsets = [
+        job.wildcards
+        for job in jobs
+        if job.rule.name == "select_subset" and job.wildcards.task in tasks
+    ]
+    subsets_of_prepared_pools = [
+        (wildcards.policy, wildcards.task)
+        for wildcards in subsets
+        if wildcards.task not in tasks_to_prepare
+    ]
+    pool_sizes.check_prepared(policies, tasks, subsets_of_prepared_pools)
+
+
+def lift_job_rate_limit(workflow) -> None:
+    """Remove Snakemake's default limit of 100 job starts a second.
+
+    With a limit of any size, each finished job starts a timer, and each timer starts another timer
+    a second later (Snakemake 9.27, scheduling/job_scheduler.py). After 365 jobs, the timers took a
+    third of a core. The option --max-jobs-per-timespan cannot say "no limit".
+    """
+    limit = workflow.scheduling_settings.max_jobs_per_timespan
+    # (100, 1) is the default; keep a limit that the user sets
+    if limit and (limit.max_jobs, limit.timespan) == (100, 1):
+        workflow.scheduler.job_rate_limiter = None
+
+
+def quiet_scheduler() -> None:
+    """Drop the two lines that the scheduler logs each time it starts jobs, because the jobs' own
+    lines follow. Snakemake has no option for this."""
+    logger.addFilter(
+        lambda record: not re.match(r"Select jobs to execute|Execute \d+ jobs", str(record.msg))
+    )
