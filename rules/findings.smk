@@ -57,7 +57,8 @@ rule draw_for_paper:
 
 rule draw_ways:
     input:
-        "docs/which-prompts.csv",
+        cases=registry.COMPARISONS,
+        classes="results/reference/before_after/difficulty_classes.csv",
     output:
         "paper/findings/which_prompts.pdf",
     log:
@@ -67,9 +68,9 @@ rule draw_ways:
     params:
         code=arguments.code("figures/draw_ways.py"),
     message:
-        "Draw the lead of each policy over a random choice, for the paper"
+        "Draw the leads over a random choice, for the paper"
     shell:
-        "python scripts/figures/draw_ways.py --cases {input} --output {output} > {log} 2>&1"
+        "python scripts/figures/draw_ways.py --cases {input.cases} --classes {input.classes} --output {output} > {log} 2>&1"
 
 
 rule compile_paper:

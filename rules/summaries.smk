@@ -35,6 +35,7 @@ rule judge_claims:
         tables=drawing.tables(tables_of_entries(registry.JUDGED)),
         claims="paper/claims.yaml",
         published=PUBLISHED,
+        comparisons=registry.COMPARISONS,
     output:
         [f"paper/{{study}}/{table}.csv" for table in registry.JUDGED],
     log:
@@ -43,12 +44,14 @@ rule judge_claims:
         IMAGE["figures"]
     params:
         conditions=arguments.conditions,
+        policies=arguments.compared_policies,
         code=arguments.code("summaries/judge_claims.py"),
     message:
-        "Judge the claims and compare published numbers with those of study {wildcards.study}"
+        "Judge the claims and the ways of choosing of study {wildcards.study}"
     shell:
         "python scripts/summaries/judge_claims.py --tables {input.tables} --claims {input.claims}"
-        " --published results/published --conditions {params.conditions:q} --output paper/{wildcards.study} > {log} 2>&1"
+        " --published results/published --conditions {params.conditions:q} --study {wildcards.study} --policies {params.policies:q}"
+        " --comparisons {input.comparisons} --output paper/{wildcards.study} > {log} 2>&1"
 
 
 rule compare_with_reference:

@@ -1,9 +1,7 @@
-"""Draw every comparison of a way to choose prompts with a random choice of as many prompts.
+"""Draw the leads of chosen prompts over a random choice, and gains of a published model.
 
-    python scripts/figures/draw_ways.py --cases docs/which-prompts.csv --output which_prompts.pdf
-
-The figure equals the figure of docs/which-prompts.md, but has no title and no panel of published
-models.
+    python scripts/figures/draw_ways.py --cases docs/which-prompts.csv \\
+        --classes results/reference/before_after/difficulty_classes.csv --output which_prompts.pdf
 """
 
 from hardgrpo.runtime import files, warm
@@ -17,6 +15,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--cases", required=True, help="docs/which-prompts.csv")
+    parser.add_argument("--classes", required=True, help="table difficulty_classes")
     parser.add_argument("--output", required=True, help="the figure, as PDF")
     args = parser.parse_args()
 
@@ -25,7 +24,10 @@ def main() -> None:
     import matplotlib.pyplot as plt  # imported late: see hardgrpo.runtime.warm
     import pandas as pd
 
-    figure = ways.draw(pd.read_csv(io.StringIO(files.read_text(args.cases))), title="")
+    tables = (
+        pd.read_csv(io.StringIO(files.read_text(path))) for path in (args.cases, args.classes)
+    )
+    figure = ways.draw(*tables)
     with files.atomic(args.output) as temporary:
         figure.savefig(temporary, format="pdf", metadata={"CreationDate": None})
     plt.close(figure)

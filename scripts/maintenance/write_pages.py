@@ -49,7 +49,7 @@ BLOCKS: dict[tuple[str, str], Callable[[Path, dict], str]] = {
         "readme",
         **results.values(root, config),
         **recommended.values(root, config),
-        after=published_numbers.choices_after(root, config),
+        pooled_lead=recommended.pooled_lead,
     ),
     ("docs/which-prompts.md", "recommended"): recommended.page,
     ("docs/which-prompts.md", "samples"): published_numbers.samples_section,
@@ -69,6 +69,9 @@ FILES: dict[str, Callable[[Path, dict], str]] = {
     "docs/gpus.csv": lambda root, config: csv(gpus.table(config)),
     "docs/tables.csv": lambda root, config: csv(tables.made_from(root, config)),
     "docs/which-prompts.csv": lambda root, config: csv(recommended.every_case(root, config)),
+    "src/hardgrpo/choice/pooled_leads.csv": lambda root, config: csv(
+        recommended.pooled_table(root, config)
+    ),
 }
 
 
@@ -111,8 +114,8 @@ def draw_ways(root: Path) -> None:
 
     config = load.read(root)
     cases = recommended.every_case(root, config)
-    real = recommended.real_models(root)
-    figure = ways.draw(cases, recommended.title(root, config), real)
+    classes = pd.read_csv(root / paths.reference("before_after") / "difficulty_classes.csv")
+    figure = ways.draw(cases, classes)
     plotting.save(figure, cases, [str(root / "docs/images/which_prompts.png")])
 
 

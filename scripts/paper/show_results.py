@@ -4,7 +4,7 @@ python scripts/paper/show_results.py --study mini --tables results/summaries/min
 """
 
 from hardgrpo.analysis import arms
-from hardgrpo.analysis.columns import CELL, interval
+from hardgrpo.analysis.columns import CELL, RUNS, interval
 from hardgrpo.analysis.formats import change, change_interval, points, round_parts, with_interval
 from hardgrpo.report import latex
 from hardgrpo.runtime import errors, files, seals
@@ -26,12 +26,6 @@ def main() -> None:
     parser.add_argument("--own-bases", action="store_true", help="each seed has its own base model")
     parser.add_argument(
         "--first-recipe", default="", help="the study's first recipe; labels of arms omit its name"
-    )
-    parser.add_argument(
-        "--policies",
-        type=files.as_object,
-        default={},
-        help="settings of the study's policies by name, as JSON",
     )
     parser.add_argument(
         "--no-tex", action="store_true", help="TeX is missing: print how to install TeX"
@@ -63,7 +57,7 @@ def main() -> None:
     show_gains(
         [row for row in gains if row["task"] == row["eval_task"]],
         {cell(row): row for row in read(tables["parts"], CELL, ["finishing", "correctness"])},
-        leads_over_random(tables["differences"], args.policies),
+        leads_over_random(paper / "against_random.csv"),
         first_recipe,
     )
     seeds = gains[0]["seeds"]
@@ -81,26 +75,25 @@ def cell(row: dict) -> tuple[str, ...]:
     return tuple(row[name] for name in CELL)
 
 
-def leads_over_random(path: str | Path, policies: dict[str, dict]) -> dict[tuple, str]:
-    """{(model, task, policy, recipe): lead over a random choice of the same number of prompts, with
-    the interval of the lead}."""
-    if not policies:
-        return {}
-    from hardgrpo.analysis import random_choice
-
-    import pandas as pd
-
-    rows = random_choice.comparisons(pd.read_csv(path), policies)
+def leads_over_random(path: Path) -> dict[tuple, tuple[str, str]]:
+    """{(model, task, policy, recipe): (lead over a random choice of the same number of prompts with
+    its interval, verdict)}; {} if the file does not exist."""
+    numbers = ["difference", "low", "high"]
+    rows = read(path, [*RUNS, "verdict"], numbers) if path.is_file() else []
     return {
-        (row["model"], row["task"], row["policy"], row["recipe"]): change_interval(
-            row["difference"], row["low"], row["high"]
+        tuple(row[name] for name in RUNS): (
+            change_interval(*(row[name] for name in numbers)),
+            row["verdict"],
         )
         for row in rows
     }
 
 
 def show_gains(
-    rows: list[dict], parts: dict[tuple, dict], leads: dict[tuple, str], first_recipe: str
+    rows: list[dict],
+    parts: dict[tuple, dict],
+    leads: dict[tuple, tuple[str, str]],
+    first_recipe: str,
 ) -> None:
     """Show a table of gains for each model and task. `rows` are the gains on the task's own test,
     sampled and greedy."""
@@ -122,7 +115,7 @@ def show_gains(
             if cell(row) in greedy_rows
         ]
         show(f"\n{task}, {model}: base model {', '.join(bases)}\n")
-        head = f"{'policy':<{width}}{'gain, sampled':<21}{'minus random':<21}{'gain, greedy':<21}{'finishing':>9}"
+        head = f"{'policy':<{width}}{'gain, sampled':<21}{'minus random':<21}{'gain, greedy':<21}{'finishing':<11}{'than random':<19}"
         show(head + "\n" + "-" * len(head))
         for row in group:
             finishing, _ = round_parts(
@@ -130,9 +123,9 @@ def show_gains(
             )
             greedy_row = greedy_rows.get(cell(row))
             greedy_gain = change_interval(*spread(greedy_row, "gain")) if greedy_row else "-"
-            lead = leads.get((model, task, row["policy"], row["recipe"]), "-")
+            lead, verdict = leads.get((model, task, row["policy"], row["recipe"]), ("-", ""))
             show(
-                f"{label(row):<{width}}{change_interval(*spread(row, 'gain')):<21}{lead:<21}{greedy_gain:<21}{change(finishing, '-'):>9}"
+                f"{label(row):<{width}}{change_interval(*spread(row, 'gain')):<21}{lead:<21}{greedy_gain:<21}{change(finishing, '-'):<11}{verdict}"
             )
 
 

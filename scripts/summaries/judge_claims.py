@@ -1,14 +1,17 @@
-"""Judge the papers' claims by a study's summary tables, and compare published numbers with the
-study's numbers.
+"""Judge the papers' claims by a study's summary tables, and compare published numbers, and a random
+choice of as many prompts, with the study's numbers.
 
     python scripts/summaries/judge_claims.py --tables results/reference/mini/*.csv \\
         --claims paper/claims.yaml --published results/published \\
+        --study mini --policies '{"policies": {...}, "names": {...}}' --comparisons docs/which-prompts.csv \\
         --conditions '{"first_recipe": "mini", "tasks": {"arithmetic": {"completion_tokens": 48, "problems": "arithmetic"}}, "weaker": [], "own_bases": ["steady"]}' \\
         --output paper/mini
 
 Of a study's results, the program reads only summary tables, so that a new or changed claim needs no
 new training run.
---conditions is the return value of claim_conditions.conditions as JSON.
+--conditions is the return value of claim_conditions.conditions as JSON. --policies has the arguments
+`policies` and `names` of random_choice.comparisons. --comparisons holds the comparisons of all
+committed studies, with which those of this study are families (see random_choice).
 """
 
 from hardgrpo.report import registry
@@ -26,24 +29,47 @@ def main() -> None:
     parser.add_argument("--claims", required=True)
     parser.add_argument("--published", required=True, help="folder of published numbers")
     parser.add_argument("--conditions", required=True, type=files.as_object)
+    parser.add_argument("--study", required=True)
+    parser.add_argument("--policies", required=True, type=files.as_object)
+    parser.add_argument("--comparisons", required=True)
     parser.add_argument(
-        "--output", required=True, type=Path, help="folder for claims.csv and compared.csv"
+        "--output",
+        required=True,
+        type=Path,
+        help="folder for claims.csv, compared.csv and against_random.csv",
     )
     args = parser.parse_args()
 
     # imported late: see hardgrpo.runtime.warm
-    from hardgrpo.analysis import claims, published, summaries, verdicts
+    from hardgrpo.analysis import claims, published, random_choice, summaries, verdicts
+
+    import pandas as pd
 
     tables = summaries.read_tables(
         args.tables,
         dict.fromkeys(name for table in registry.JUDGED.values() for name in table.of),
         args.conditions["first_recipe"],
     )
-    judged = claims.judge(claims.read(args.claims), verdicts.Study(tables, **args.conditions))
+    listed_claims = claims.read(args.claims)
+    study = verdicts.Study(tables, **args.conditions)
+    judged = claims.judge(listed_claims, study)
+    others = pd.read_csv(args.comparisons)
+    against_random = random_choice.judged(
+        random_choice.comparisons(
+            args.study,
+            pd.DataFrame(tables["differences"], columns=registry.SUMMARIES["differences"].columns),
+            **args.policies,
+            primary_p=claims.primary_differences(listed_claims, study),
+        ),
+        others[others.study != args.study].to_dict("records"),
+    )
     comparisons = published.compare(
         tables, published.read(args.published), published.read_readings(args.published)
     )
-    for name, rows in (("claims", judged), ("compared", comparisons)):
+    columns = registry.JUDGED["against_random"].columns
+    against_random = [{name: row[name] for name in columns} for row in against_random]
+    written = {"claims": judged, "compared": comparisons, "against_random": against_random}
+    for name, rows in written.items():
         files.write_rows(
             args.output / f"{name}.csv", registry.JUDGED[name].columns, files.round_floats(rows)
         )

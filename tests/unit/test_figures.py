@@ -476,7 +476,7 @@ def test_the_final_lead_of_an_arm_is_at_the_last_step_of_its_recipe():
         ]
     )
     pair = lambda recipe: cell | {
-        "policy": "hard", "recipe": recipe, "minus": "random", "minus_recipe": recipe, "difference": 0.1, "difference_low": 0.0, "difference_high": 0.2, "p": 0.05, "p_holm": 0.05,
+        "policy": "hard", "recipe": recipe, "minus": "random", "minus_recipe": recipe, "difference": 0.1, "difference_low": 0.0, "difference_high": 0.2, "p": 0.05,
     }  # fmt: skip
     differences = arms.add_labels(pd.DataFrame([pair("short"), pair("long")]), "short")
     leads = ahead.leads(pd.DataFrame(columns=[*differences, "what", "at"]), differences, gains)

@@ -173,7 +173,12 @@ def test_a_row_that_says_that_something_is_missing_is_compared_with_the_configur
     )
 
 
-OWN_CLAIMS = ("here", "mini_half", "small_real", "small_real_low_rate")  # values of `paper` of claims of this project
+OWN_CLAIMS = (
+    "here",
+    "mini_half",
+    "small_real",
+    "small_real_low_rate",
+)  # values of `paper` of claims of this project
 
 
 def test_a_row_names_each_claim_of_a_paper_except_three():

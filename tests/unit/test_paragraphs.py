@@ -137,18 +137,22 @@ def test_a_paragraph_names_the_best_and_the_worst_policy_only():
         for policy, gain in zip("abc", gains)
     ]
     differences = [
-        CELL | {"policy": "a", "minus": "b", "difference": -0.2, "p_holm": 0.01, "mdd": 0.1},
-        CELL | {"policy": "b", "minus": "c", "difference": 0.1, "p_holm": 0.2, "mdd": 0.1},
+        CELL | {"policy": "a", "minus": "b", "difference": -0.2, "mdd": 0.1},
+        CELL | {"policy": "b", "minus": "c", "difference": 0.1, "mdd": 0.1},
     ]
-    text = paragraphs.gains(Numbers(gains=rows, differences=differences))
+    compared = [
+        CELL | {"policy": "a", "verdict": "worse"},
+        CELL | {"policy": "c", "verdict": "no difference shown"},
+    ]
+    text = paragraphs.gains(Numbers(gains=rows, differences=differences, against_random=compared))
     assert (
         "0.10/0.00/0.20 (a) to 0.30/0.20/0.40 (b) points" in text
         and "0.20/0.10/0.30 (c)" not in text
     )
     assert "changes by -0.10/-0.20/0.00 (b) to 0.05/" in text
     assert (
-        "Significant after Holm's correction over all compared pairs of arms: b over a ($p$" in text
-        and "over c" not in text
+        "Compared with a random choice of as many prompts, c is not shown to differ; a is worse."
+        in " ".join(text.split())
     )
     alone = paragraphs.gains(Numbers(gains=rows[:1]))
     assert "0.10/0.00/0.20 (a) points." in alone and " to " not in alone

@@ -1,14 +1,15 @@
-"""The recommended way of choosing prompts follows from the committed comparisons with a random
-choice, by the rule in the docstring of pages/recommended.py."""
+"""The advice follows from the committed comparisons with a random choice, by the rule in the
+docstring of pages/recommended.py; a comparison has one verdict wherever it is shown."""
 
-from dataclasses import replace
-
+import numpy as np
 import pandas as pd
 import pytest
 
 import project_config
 from conftest import ROOT
+from hardgrpo.analysis import pooling, random_choice
 from hardgrpo.report import ways
+from hardgrpo.study import designs
 from pages import recommended
 
 POLICIES = {
@@ -24,63 +25,61 @@ RECIPES = {
     "long": {"updates": 9},
     "short_curve": {"updates": 5, "checkpoint_every": 1},
 }
-CONFIG = {
-    "policies": POLICIES,
-    "recipes": RECIPES,
-    "studies": {"s": {"arms": [{"policy": "random", "recipe": ["short", "long"]}]}},
-}
-COLUMNS = [
-    "model",
-    "task",
-    "eval_task",
-    "policy",
-    "recipe",
-    "minus",
-    "minus_recipe",
-    "difference",
-    "difference_low",
-    "difference_high",
-    "p",
-    "seeds",
-]
+CONFIG = {"policies": POLICIES, "recipes": RECIPES}
 
 
-def table(*rows: tuple) -> list[recommended.Lead]:
-    """Leads made from (policy, minus, difference, p, and the recipe if it is not "short"), for one
-    model and task."""
+def leads_of(*rows: tuple, study: str = "s", seeds: int = 10, primary=()) -> list[dict]:
+    """The leads of a study, from (policy, minus, difference, p, and the recipe if it is not
+    "short"), for one model and task. Leads in `primary` (policies) are primary claims."""
     pairs = [
         ((row[0], recipe), (row[1], recipe), row[2], row[3])
         for row in rows
         for recipe in (row[4] if len(row) > 4 else "short",)
     ]
     differences = [
-        ("m", "t", "t", *arm, *minus, value, value - 0.01, value + 0.02, p, 10)
+        ("m", "t", test, *arm, *minus, value * sign, value - 0.01, value + 0.02, p, seeds)
         for arm, minus, value, p in pairs
-    ]
-    differences += [
-        ("m", "t", "other", *arm, *minus, -value, 0, 0, p, 10) for arm, minus, value, p in pairs
+        for test, sign in (("t", 1), ("other", -1))
     ]
     arms = dict.fromkeys(arm for pair in pairs for arm in pair[:2])
-    spent = [("m", "t", *arm, 50 if "unsure" in arm[0] else 500) for arm in arms]
-    gains = [
-        ("m", "t", eval_task, *arm, "sampled", 0.25 if eval_task == "t" else 0.5)
-        for arm in arms
-        for eval_task in ("t", "other")
-    ]
-    return recommended.leads_of_study(
-        "s",
-        CONFIG["policies"],
-        CONFIG["recipes"],
-        pd.DataFrame(differences, columns=COLUMNS),
-        pd.DataFrame(spent, columns=["model", "task", "policy", "recipe", "labels"]),
-        pd.DataFrame(
-            gains, columns=["model", "task", "eval_task", "policy", "recipe", "decoding", "gain"]
+    runs = ["model", "task", "policy", "recipe"]
+    ends = ["difference", "difference_low", "difference_high", "p", "seeds"]
+    tables = {
+        "differences": pd.DataFrame(
+            differences,
+            columns=["model", "task", "eval_task", "policy", "recipe", "minus", "minus_recipe", *ends],
         ),
-    )
+        "spent": pd.DataFrame(
+            [("m", "t", *arm, 50 if "unsure" in arm[0] else 500) for arm in arms],
+            columns=[*runs, "labels"],
+        ),
+        "gains": pd.DataFrame(
+            [("m", "t", *arm, "t", "sampled", 0.25, 0.2, 0.3) for arm in arms],
+            columns=[*runs, "eval_task", "decoding", "gain", "gain_low", "gain_high"],
+        ),
+        "decomposition_runs": pd.DataFrame(
+            [
+                ("m", "t", *arm, "t", "task", step, seed, 0.1 * step + 0.01 * seed)
+                for arm in arms
+                for step in (1, 2)
+                for seed in range(seeds)
+            ],
+            columns=[*runs, "eval_task", "grading", "step", "seed", "gain"],
+        ),
+    }  # fmt: skip
+    primary_p = {("m", "t", *arm, *minus): p for arm, minus, _, p in pairs if arm[0] in primary}
+    return recommended.leads_of_study(CONFIG, study, tables, primary_p)
+
+
+def verdicts(rows: list[dict]) -> dict[tuple, str]:
+    return {
+        (row["way"], row["budget"], row["recipe"]): row["verdict"]
+        for row in random_choice.counted(rows)
+    }
 
 
 def test_a_lead_is_over_random_with_the_same_budget_and_recipe_whichever_arm_is_subtracted():
-    cases = table(
+    rows = leads_of(
         ("hard", "random", 0.03, 0.2),
         ("random", "unsure", 0.04, 0.001),
         ("hard", "unsure", 0.05, 0.001),
@@ -88,7 +87,7 @@ def test_a_lead_is_over_random_with_the_same_budget_and_recipe_whichever_arm_is_
         ("all", "random", 0.5, 1e-9),
         ("unsure", "random", 0.01, 0.6, "long"),
     )
-    leads = {(case.way, case.budget, case.recipe): case for case in cases}
+    leads = {(row["way"], row["budget"], row["recipe"]): row for row in rows}
     assert set(leads) == {
         ("hard", 0.1, "short"),
         ("unsure", 0.1, "short"),
@@ -96,104 +95,134 @@ def test_a_lead_is_over_random_with_the_same_budget_and_recipe_whichever_arm_is_
         ("unsure", 0.1, "long"),
     }
     unsure = leads["unsure", 0.1, "short"]
-    assert (unsure.difference, unsure.low, unsure.high) == pytest.approx((-0.04, -0.06, -0.03))
-    assert (unsure.needs, unsure.labels, unsure.verdict) == ("none", 50, "worse")
-    assert leads["hard", 0.1, "short"].needs == "pool" and leads["hard", 0.1, "short"].labels == 500
+    ends = [unsure[name] for name in ("difference", "low", "high")]
+    assert ends == pytest.approx([-0.04, -0.06, -0.03])
+    assert (unsure["needs"], unsure["labels"]) == ("none", 50)
+    assert leads["hard", 0.1, "short"]["needs"] == "pool"
+    assert unsure["bases"] == {("m", seed): pytest.approx(0) for seed in range(10)}
 
 
-def test_holm_corrects_for_the_comparisons_of_one_case():
-    cases = table(
-        ("hard", "random", 0.03, 0.04),
-        ("unsure", "random", 0.04, 0.03),
-        ("unsure_5", "random_5", 0.06, 0.03),
+def test_a_family_is_a_model_a_task_and_a_recipe_over_all_studies_and_budgets():
+    rows = leads_of(("hard", "random", 0.03, 0.02), ("unsure_5", "random_5", 0.06, 0.03))
+    assert set(verdicts(rows[:1]).values()) == {"better"}
+    assert set(verdicts(rows).values()) == {"better"}
+    others = leads_of(("unsure", "random", 0.03, 0.4), study="other")
+    assert set(verdicts(rows + others).values()) == {"no difference shown"}
+    longer = leads_of(("unsure", "random", 0.03, 0.4, "long"), study="other")
+    assert list(verdicts(rows + longer).values()).count("better") == 2
+
+
+def test_a_primary_claim_is_tested_by_itself_and_counts_before_larger_studies():
+    rows = leads_of(
+        ("hard", "random", 0.03, 0.04), ("unsure", "random", 0.03, 0.04), primary=("hard",)
     )
-    assert [(case.way, case.verdict) for case in cases] == [
-        ("hard", "no difference shown"), ("unsure", "no difference shown"), ("unsure", "better"),
-    ]  # fmt: skip
+    assert verdicts(rows) == {("hard", 0.1, "short"): "better", ("unsure", 0.1, "short"): "better"}
+    both = leads_of(("hard", "random", 0.03, 0.04), ("unsure", "random", 0.03, 0.04))
+    assert set(verdicts(both).values()) == {"no difference shown"}
+    larger = leads_of(("hard", "random", -0.03, 0.001), study="other", seeds=20)
+    assert verdicts(rows + larger)["hard", 0.1, "short"] == "better"
+    assert verdicts(both + larger)["hard", 0.1, "short"] == "worse"
 
 
-def test_a_way_that_is_worse_anywhere_or_better_only_once_is_not_recommended():
-    better_twice = table(("unsure", "random", 0.04, 0.001), ("unsure_5", "random_5", 0.06, 0.001))
-    once = table(("hard", "random", 0.09, 0.001))
-    worse = table(("unsure", "random", -0.04, 0.001, "long"))
-    assert recommended.recommended_way(better_twice + once) == "unsure"
-    assert recommended.recommended_way(once) is None and recommended.recommended_way([]) is None
-    assert recommended.recommended_way(better_twice + once + worse) is None
+def test_the_same_runs_have_one_verdict_in_every_study_whatever_the_order():
+    rows = leads_of(("hard", "random", 0.03, 0.02), ("unsure", "random", 0.03, 0.03))
+    alone = leads_of(("hard", "random", 0.03, 0.02, "short_curve"), study="other")
+    for first, second in ((rows, alone), (alone, rows)):
+        shown = [
+            *random_choice.judged(first, random_choice.counted(second)),
+            *random_choice.judged(second, random_choice.counted(first)),
+        ]
+        hard = {row["verdict"] for row in shown if row["way"] == "hard"}
+        assert hard == {"better"} and {row["p"] for row in shown if row["way"] == "hard"} == {0.04}
+    assert random_choice.judged(alone, [])[0]["recipe"] == "short_curve", "its own name is shown"
 
 
-def test_runs_that_two_studies_share_count_once():
-    few, many = (
-        [replace(case, study=study, seeds=seeds) for case in table(("hard", "random", 0.03, 0.2))]
-        for study, seeds in (("a", 5), ("b", 10))
-    )
-    longer = table(("hard", "random", 0.03, 0.2, "long"))
-    assert (
-        recommended.without_repetitions(few + many + longer)
-        == many + longer
-        == recommended.without_repetitions(many + longer + few)
-    )
-    with_checkpoints = table(("hard", "random", 0.03, 0.2, "short_curve"))
-    assert [case.recipe for case in with_checkpoints] == ["short"], (
-        "runs that differ only in the times of checkpoints must count as one"
-    )
+def case(*values: float, seed: int = 0) -> dict[tuple, float]:
+    return {("m", seed + number): value for number, value in enumerate(values)}
 
 
-def test_the_page_recommends_policies_without_labels_and_with_all_labels(monkeypatch, tmp_path):
-    cases = table(
-        ("unsure", "random", 0.04, 0.001),
-        ("unsure_5", "random_5", 0.06, 0.001),
-        ("hard", "random", 0.09, 0.2),
-    )
-    monkeypatch.setattr(recommended, "leads", lambda root, config: cases)
-    page = recommended.page(tmp_path, CONFIG)
-    assert (
-        "**No prompt is labelled:** choose by `unsure`, which was worse in no case and better in 2 of 2 cases:"
-        " t of m with recipe `short` (lead +4.0, gain +25.0 points); t of m with recipe `short` (lead +6.0, gain +25.0 points).\n"
-    ) in page
-    assert (
-        "with no label or a small labelled sample or the labels of the whole pool, `unsure`. `unsure` is better than a random choice in 2 of 2"
-        " cases; these 2 cases have recipe `short` and leads of +4.0 (gain +25.0) and +6.0 (gain +25.0) points."
-        in recommended.short_finding(tmp_path, CONFIG)
-    )
-    assert page.count(". No way that needs a small labelled sample has been studied") == 1
-    assert "| `hard` | `rule: hard` | the labels of the whole pool | 0, 1, 0 |" in page
-    assert "| s | m, t | short | 5 % | unsure | 50 | +25.0 | +6.0 [+5.0, +8.0] | better |" in page
-    monkeypatch.setattr(
-        recommended,
-        "leads",
-        lambda root, config: cases[-1:] if cases[-1].way == "hard" else cases[:1],
-    )
-    page = recommended.page(tmp_path, CONFIG)
-    assert "choose at random. None of `" in page and "(compared in 1 case)" in page
+def test_a_pooled_lead_of_independent_cases_has_the_t_interval_of_their_means():
+    # the variance between these cases is larger than what chance over base models explains
+    cases = [case(mean - 0.001, mean + 0.001, seed=10 * i) for i, mean in enumerate((1, 2, 4, 5))]
+    pooled = pooling.pooled(cases)
+    assert pooled.mean.estimate == pytest.approx(3)
+    # t(.975, 3) sd / 2
+    assert pooled.mean.high - 3 == pytest.approx(3.182446 * np.std([1, 2, 4, 5], ddof=1) / 2, 1e-4)
+    assert pooled.new_case[1] > pooled.mean.high
+    unknown = pooling.pooled(cases[:2])
+    assert unknown.mean.estimate == pytest.approx(1.5) and np.isnan(unknown.mean.low)
 
 
-def test_the_figure_shows_the_recommendation_and_counts_cases_without_a_shown_difference():
-    """The picture in README.md shows every case, including leads outside the axis."""
-    config, root = project_config.config(), ROOT
-    cases = recommended.every_case(root, config)
-    best = recommended.values(root, config)["advice"][0]["best"]
-    title = recommended.title(root, config)
-    assert ("at random" in title) == (best is None)
-    figure = ways.draw(cases, title, recommended.real_models(ROOT))
-    axis, real_axis = figure.axes
-    texts = [text.get_text() for text in axis.texts]
-    for way, rows in cases.groupby("way"):
-        assert way.replace("_", " ") in [label.get_text() for label in axis.get_yticklabels()]
-        assert str((rows.verdict == "no difference shown").sum()) in texts
-    dots = [line for line in axis.lines if line.get_marker() in ("o", "<", ">")]
-    assert len(dots) == len(cases) and figure.get_suptitle() == title
-    renderer = figure.canvas.get_renderer()
-    texts = [
-        text
-        for figure_axis in figure.axes
-        for text in [*figure_axis.texts, *figure_axis.get_yticklabels()]
+def test_cases_that_share_base_models_do_not_count_as_independent():
+    generator = np.random.default_rng(0)
+    covers = {True: 0, False: 0}
+    for _ in range(400):
+        base = generator.normal(0, 0.02, 10)
+        noise = generator.normal(0, 0.005, (6, 10))
+        shared = [case(*(base + noise[i])) for i in range(6)]
+        renamed = [case(*(base + noise[i]), seed=100 * i) for i in range(6)]
+        for is_shared, cases in ((True, shared), (False, renamed)):
+            mean = pooling.pooled(cases).mean
+            covers[is_shared] += mean.low <= 0 <= mean.high
+    assert covers[True] >= 0.93 * 400 > 0.8 * 400 > covers[False]
+
+
+def ways_of(*rows: tuple) -> list[dict]:
+    return recommended.pooled_ways(random_choice.counted(leads_of(*rows)))
+
+
+def test_a_way_is_advised_only_if_its_pooled_lead_and_half_of_its_gains_are_above_zero(monkeypatch):
+    way = ways_of(("unsure", "random", 0.04, 0.001))[0]
+    leads = [
+        way["leads"][0] | {"bases": case(*(mean + spread for spread in (-0.01, 0.01)), seed=10 * i)}
+        for i, mean in enumerate((0.03, 0.04, 0.05, 0.04))
     ]
-    boxes = [text.get_window_extent(renderer) for text in texts]
+
+    def advised(**changes) -> bool:
+        changed = [lead | changes if i < 3 else lead for i, lead in enumerate(leads)]
+        return recommended.pooled_ways(changed)[0]["is_advised"]
+
+    assert advised()
+    assert not advised(gain_low=-0.01), "training raised accuracy in one of four cases only"
+    assert not advised(bases=case(-0.05, 0.05))
+    lines = recommended.advice(recommended.pooled_ways(leads))
+    assert [line["best"]["way"] for line in lines] == ["unsure"] * 3
+    hard = recommended.pooled_ways([lead | {"way": "hard", "needs": "pool"} for lead in leads])
+    assert [line["best"] and line["best"]["way"] for line in recommended.advice(hard)] == [None, None, "hard"]  # fmt: skip
+
+
+def test_the_leads_of_replicates_average_to_the_committed_differences():
+    for lead in recommended.leads(ROOT, project_config.config()):
+        leads = list(lead["bases"].values())
+        assert len(leads) == lead["seeds"] and np.mean(leads) == pytest.approx(lead["difference"])
+
+
+def test_names_of_ways_ignore_budgets_and_names_of_recipes_ignore_checkpoints():
+    names = designs.names_of_ways(POLICIES, RECIPES)
+    assert names["ways"]["unsure_5"] == "unsure" and names["ways"]["random_5"] == "random"
+    assert names["recipes"] == {"short": "short", "long": "long", "short_curve": "short"}
+
+
+def test_the_picture_shows_every_comparison_of_its_groups_at_a_tenth():
+    config = project_config.config()
+    cases = recommended.every_case(ROOT, config)
+    classes = pd.read_csv(ROOT / "results/reference/before_after/difficulty_classes.csv")
+    figure = ways.draw(cases, classes)
+    left, right = figure.axes
+    grouped = cases[
+        (cases.budget == 0.1)
+        & cases.way.isin([way for _, group, _ in ways.GROUPS for way in group])
+    ]
+    dots = [line for line in left.lines if line.get_marker() in ("o", "<", ">")]
+    assert len(dots) == len(grouped) > 10
+    filled = [
+        line for line in dots if line.get_markerfacecolor() not in ("white", line.get_color())
+    ]
+    assert not filled, "a dot is filled with its colour or white"
+    assert list(right.lines[0].get_ydata()) == pytest.approx(list(100 * classes.gain))
+    renderer = figure.canvas.get_renderer()
+    texts = [text for axis in figure.axes for text in [*axis.texts, *axis.get_yticklabels()]]
+    boxes = [text.get_window_extent(renderer) for text in texts if text.get_text()]
     frame = figure.bbox
     assert all(frame.x0 <= box.x0 and box.x1 <= frame.x1 for box in boxes), "a text is cut off"
     assert not [1 for i, a in enumerate(boxes) for b in boxes[:i] if a.overlaps(b)], "texts overlap"
-    real = recommended.real_models(root)
-    real_dots = [line.get_xdata()[0] for line in real_axis.lines if line.get_marker() == "o"]
-    assert real_dots == pytest.approx(list(100 * real.difference)) and len(real_dots) > 1
-    real_texts = [text.get_text() for text in real_axis.texts]
-    assert sum("one run each" in text for text in real_texts) == (real.runs == 1).sum() > 0

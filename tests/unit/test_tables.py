@@ -14,9 +14,8 @@ import project_config
 from conftest import ROOT
 from hardgrpo.analysis import formats, hard_leads, summaries
 from hardgrpo.report import latex, registry, web
-from hardgrpo.report.table_columns import Column, K, Marked, numbers, plain
+from hardgrpo.report.table_columns import Column, K, numbers, plain
 from hardgrpo.report.tables import training
-from hardgrpo.report.tables.gains import ranks
 from hardgrpo.runtime import files
 from hardgrpo.study import designs, paths
 from hardgrpo.study.resolved import ResolvedStudy
@@ -82,11 +81,6 @@ def test_a_cell_has_the_same_text_in_latex_and_html():
     for cell, tex, page in [
         ("a_b & 5 %", r"a\_b \& 5 \%", "a_b &amp; 5 %"),
         (("base pass@", K), "base pass@$k$", "base pass@<i>k</i>"),
-        (
-            (Marked("+3.1", "best"), " [1.2, 5.0]"),
-            r"\textbf{$+$3.1} [1.2, 5.0]",
-            "<b>+3.1</b> [1.2, 5.0]",
-        ),
         ("a<b>c", "a<b>c", "a&lt;b&gt;c"),
     ]:
         assert latex.render(cell) == tex and str(web.render(cell)) == page
@@ -146,33 +140,6 @@ def test_the_table_of_lead_regressions_names_the_model_of_each_row():
         _, columns = training.lead_regressions(rows)
         cells = {plain(column.header): column.cells for column in columns}
         assert cells.get("model") == expected and cells["base models"][0] == "10"
-
-
-def test_best_and_second_are_marked_only_if_their_differences_to_smaller_gains_are_significant():
-    gains = pd.DataFrame(
-        [
-            {
-                "model": "m",
-                "task": "t",
-                "eval_task": "t",
-                "arm": p,
-                "decoding": "sampled",
-                "gain": g,
-            }
-            for p, g in zip("abc", (3, 2, 1))
-        ]
-    )
-    pairs = [("a", "b", 0.01), ("a", "c", 0.01), ("b", "c", 0.2)]
-    differences = pd.DataFrame(
-        [
-            {"model": "m", "task": "t", "eval_task": "t", "arm": x, "minus_arm": y, "p_holm": p}
-            for x, y, p in pairs
-        ]
-    )
-    assert ranks(gains, differences) == ["best", "", ""]
-    assert ranks(gains, differences.assign(p_holm=0.01)) == ["best", "second", ""]
-    assert ranks(gains, differences.assign(p_holm=[0.06, 0.01, 0.01])) == ["", "second", ""]
-    assert ranks(gains, differences.assign(p_holm=float("nan"))) == ["", "", ""]
 
 
 # --- the tables of the committed studies

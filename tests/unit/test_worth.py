@@ -1,5 +1,6 @@
 """The page "Was it worth it?": its verdicts, and their agreement with docs/which-prompts.csv."""
 
+import functools
 import json
 from math import nan
 from types import SimpleNamespace
@@ -10,12 +11,14 @@ import pytest
 import fork_server
 import project_config
 from conftest import ROOT, path_of
-from hardgrpo.analysis import random_choice, summaries
-from hardgrpo.analysis.arms import label
-from hardgrpo.report import registry, worth
+from hardgrpo.analysis import claims, random_choice, summaries
+from hardgrpo.analysis import verdicts as verdicts_on_claims
+from hardgrpo.analysis.arms import add_labels
+from hardgrpo.report import paragraphs, registry, worth
 from hardgrpo.runtime import files
 from hardgrpo.study import designs, paths
 from hardgrpo.study.resolved import ResolvedStudy
+from pages import committed
 
 CONFIG = project_config.config()
 
@@ -23,7 +26,7 @@ CONFIG = project_config.config()
 def row(gain=(0.02, 0.01, 0.03), greedy=(nan, nan, nan), lead=(nan, nan)) -> SimpleNamespace:
     return SimpleNamespace(
         gain=gain[0], gain_low=gain[1], gain_high=gain[2], greedy_gain=greedy[0], greedy_gain_low=greedy[1],
-        greedy_gain_high=greedy[2], lead=lead[0], lead_p=lead[1],
+        greedy_gain_high=greedy[2], lead=lead[0], lead_verdict=lead[1],
     )  # fmt: skip
 
 
@@ -36,24 +39,31 @@ def row(gain=(0.02, 0.01, 0.03), greedy=(nan, nan, nan), lead=(nan, nan)) -> Sim
         ({"gain": (nan, nan, nan)}, worth.UNKNOWN_WORTH),
         ({"greedy": (-0.11, -0.15, -0.07)}, worth.GREEDY_FELL),
         ({"greedy": (-0.01, -0.05, 0.03)}, worth.YES),
-        ({"lead": (0.01, 0.2)}, worth.NOT_BETTER),
-        ({"lead": (0.01, 0.01)}, worth.YES),
-        ({"lead": (-0.01, 0.01)}, worth.WORSE_THAN_RANDOM),
-        ({"lead": (0.01, 0.01), "greedy": (-0.11, -0.15, -0.07)}, worth.GREEDY_FELL),
+        ({"lead": (0.01, random_choice.OPEN)}, worth.NOT_BETTER),
+        ({"lead": (0.01, random_choice.BETTER)}, worth.YES),
+        ({"lead": (-0.01, random_choice.WORSE)}, worth.WORSE_THAN_RANDOM),
+        (
+            {"lead": (0.01, random_choice.BETTER), "greedy": (-0.11, -0.15, -0.07)},
+            worth.GREEDY_FELL,
+        ),
     ],
 )
 def test_the_verdict_depends_on_the_gain_the_greedy_gain_and_the_lead_over_random(numbers, verdict):
     assert worth.worth_it(row(**numbers)) == verdict
 
 
+@functools.cache
 def arms(study: str) -> dict[tuple, dict]:
     """{(model, task, name of the arm): the page's entry for the arm}, from the committed tables."""
     resolved_study = ResolvedStudy.of(CONFIG, study)
     design = designs.design(resolved_study)
     prices = designs.prices(resolved_study, CONFIG["plan"]["price"], CONFIG["subset"]["policy"])
     tables = files.Tables.below(ROOT / paths.reference(study))
-    tables = summaries.read_all(tables, registry.columns(*registry.WORTH), design["first_recipe"])
-    groups = worth.entries_by_model_and_task(design["policy_settings"], **tables, prices=prices)
+    columns = registry.columns(*registry.WORTH)
+    del columns["against_random"]
+    tables = summaries.read_all(tables, columns, design["first_recipe"])
+    tables["against_random"] = against_random(study)
+    groups = worth.entries_by_model_and_task(**tables, prices=prices)
     return {
         (group["model"], group["task"], arm["name"]): arm
         for group in groups
@@ -88,35 +98,48 @@ def test_the_committed_studies_have_an_arm_with_each_of_four_verdicts():
     assert {worth.YES, worth.GREEDY_FELL, worth.NOT_BETTER, worth.WORSE_THAN_RANDOM} <= verdicts
 
 
-def test_the_page_of_worth_and_the_table_of_choices_give_the_same_verdict():
-    """Of the arms in docs/which-prompts.csv, the page says "yes" only of those that the table calls
-    better than a random choice, and "no, random is better" only of those that it calls worse."""
-    cases = pd.read_csv(ROOT / "docs/which-prompts.csv")
-    compared = 0
+@functools.cache
+def against_random(study: str) -> pd.DataFrame:
+    rows = committed.judged(ROOT, ResolvedStudy.of(CONFIG, study))["against_random"]
+    return add_labels(rows, designs.design(ResolvedStudy.of(CONFIG, study))["first_recipe"])
+
+
+def test_no_comparison_with_a_random_choice_has_two_verdicts():
+    """The table docs/which-prompts.csv, each study's table against_random and page of worth, the
+    text of its supplement, and the verdicts on primary claims agree."""
+    verdicts: dict[tuple, set] = {}
+    names = designs.names_of_ways(CONFIG["policies"], CONFIG["recipes"])
+    says = {verdicts_on_claims.SUPPORTED: random_choice.BETTER}
+    says |= {verdicts_on_claims.CONTRADICTED: random_choice.WORSE}
+    listed_claims = {claim["id"]: claim for claim in claims.read(ROOT / "paper/claims.yaml")}
+    for line in pd.read_csv(ROOT / "docs/which-prompts.csv").to_dict("records"):
+        verdicts[random_choice.comparison_of(line)] = {line["verdict"]}
+    seen = 0
     for study in COMMITTED:
-        differences, by_name = (
-            pd.read_csv(ROOT / paths.reference(study) / "differences.csv"),
-            arms(study),
-        )
-        first_recipe = designs.design(ResolvedStudy.of(CONFIG, study))["first_recipe"]
-        for comparison in random_choice.comparisons(differences, CONFIG["policies"]):
-            of_case = cases[
-                (cases.study == study) & (cases.model == comparison["model"]) & (cases.task == comparison["task"])
-                & (cases.budget == comparison["budget"]) & (cases.difference - comparison["difference"]).abs().lt(1e-9)
-            ]  # fmt: skip
-            name = label(comparison["policy"], comparison["recipe"], first_recipe)
-            entry = by_name[comparison["model"], comparison["task"], name]
-            for line in of_case.itertuples():
-                assert line.verdict == random_choice.BETTER or entry["worth_it"] != worth.YES, (
-                    study,
-                    name,
-                )
-                assert (
-                    line.verdict == random_choice.WORSE
-                    or entry["worth_it"] != worth.WORSE_THAN_RANDOM
-                ), (study, name)
-                compared += 1
-    assert compared > 20
+        by_name, rows = arms(study), against_random(study)
+        stated = committed.judged(ROOT, ResolvedStudy.of(CONFIG, study))["claims"]
+        for row in rows.itertuples():
+            recipe = names["recipes"][row.recipe]
+            comparison = row.way, row.model, row.task, recipe, row.budget
+            found = verdicts.setdefault(comparison, set())
+            found.add(row.verdict)
+            entry = by_name[row.model, row.task, row.arm]["worth_it"]
+            assert (entry == worth.YES) <= (row.verdict == random_choice.BETTER)
+            assert (entry == worth.WORSE_THAN_RANDOM) <= (row.verdict == random_choice.WORSE)
+            for claim in stated[
+                (stated.model == row.model) & (stated.task == row.task)
+            ].itertuples():
+                entry = listed_claims[claim.id]
+                if row.decided_by == study and claim.primary and entry["test"] == "difference":
+                    is_of_row = (entry["policy"], entry["minus"]) == (row.policy, "random")
+                    if is_of_row and "recipe" not in entry and claim.p_holm == claim.p_holm:
+                        found.add(says.get(claim.verdict, random_choice.OPEN))
+                        seen += 1
+            text = paragraphs.against_random(
+                rows[(rows.model == row.model) & (rows.task == row.task)]
+            )
+            assert row.arm in text[row.verdict]
+    assert all(len(found) == 1 for found in verdicts.values()) and len(verdicts) > 20 < seen + 15
 
 
 @pytest.mark.parametrize(
@@ -148,7 +171,10 @@ def test_a_random_choice_is_compared_whatever_form_the_budget_has(budgets):
 )
 def test_prices_that_do_not_fit_the_tables_are_reported(tmp_path, prices, words):
     design = json.dumps(designs.design(ResolvedStudy.of(CONFIG, "mini")))
+    rows = against_random("mini").drop(columns="arm")
+    rows.to_csv(tmp_path / "against_random.csv", index=False)
     tables = sorted(map(str, (ROOT / paths.reference("mini")).glob("*.csv")))
+    tables.append(str(tmp_path / "against_random.csv"))
     arguments = ["--tables", *tables, "--study", design, "--prices", json.dumps(prices)]
     output = tmp_path / "worth.html"
     done = fork_server.run(path_of("write_worth"), [*arguments, "--output", str(output)], tmp_path)

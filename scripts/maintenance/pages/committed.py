@@ -1,9 +1,9 @@
 """The committed summaries of the studies that the pages show, and the claims of these studies."""
 
-from hardgrpo.analysis import claims, published, summaries, verdicts
+from hardgrpo.analysis import claims, published, random_choice, summaries, verdicts
 from hardgrpo.report import registry
 from hardgrpo.runtime import files
-from hardgrpo.study import claim_conditions, paths
+from hardgrpo.study import claim_conditions, designs, paths
 from hardgrpo.study.resolved import ResolvedStudy
 
 from pathlib import Path
@@ -26,16 +26,28 @@ def read(root: Path, study: str, *further_names: str) -> dict[str, pd.DataFrame]
 
 
 def judged(root: Path, study: ResolvedStudy) -> dict[str, pd.DataFrame]:
-    """The tables `claims` and `compared` that scripts/summaries/judge_claims.py writes."""
+    """The tables `claims`, `compared` and `against_random` that scripts/summaries/judge_claims.py
+    writes."""
     conditions = claim_conditions.conditions(study)
     names = dict.fromkeys(name for table in registry.JUDGED.values() for name in table.of)
     tables = summaries.read_tables(
         files.Tables.below(root / paths.reference(study.name)), names, conditions["first_recipe"]
     )
     folder = root / paths.PUBLISHED
+    listed_claims = claims.read(root / "paper/claims.yaml")
+    judged_study = verdicts.Study(tables, **conditions)
+    others = pd.read_csv(root / registry.COMPARISONS)
+    own_comparisons = random_choice.comparisons(
+        study.name,
+        pd.DataFrame(tables["differences"], columns=registry.SUMMARIES["differences"].columns),
+        study.policies,
+        designs.names_of_ways(study.policies, study.recipes),
+        claims.primary_differences(listed_claims, judged_study),
+    )
     rows = {
-        "claims": claims.judge(
-            claims.read(root / "paper/claims.yaml"), verdicts.Study(tables, **conditions)
+        "claims": claims.judge(listed_claims, judged_study),
+        "against_random": random_choice.judged(
+            own_comparisons, others[others.study != study.name].to_dict("records")
         ),
         "compared": published.compare(
             tables, published.read(folder), published.read_readings(folder)

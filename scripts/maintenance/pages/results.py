@@ -513,6 +513,8 @@ def values(root: Path, config: dict) -> dict:
             },
             "for",
         ),
+        "recorded_table": (recorded_table := recorded_gains(studies[RECORDINGS])),
+        "finishing": recorded_table.iloc[0],
         "confirm_p": p_corrected_over_tasks(primary_rows(rows, CONFIRM, "HE")),
         "by_task": lambda study, claim: by_task(rows, study, claim),
         "limit": {
@@ -568,7 +570,6 @@ def page(root: Path, config: dict) -> str:
         probe=" or ".join(sorted(probe_completions(config["tasks"], studies[ONLINE]["chosen"]))),
         rates_table=greedy.gains(studies[RATES]),
         margins_table=greedy.margins(root),
-        recorded_table=recorded_gains(studies[RECORDINGS]),
         contrast_table=recorded_contrasts(studies[RECORDINGS]["recorded_runs"]),
         group_table=recorded_groups(studies[TRAJECTORIES]["trajectories"]),
         published=tables.same_in_paper(root, config),

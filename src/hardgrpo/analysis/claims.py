@@ -42,6 +42,22 @@ def judge(claims: list[dict], study: Study) -> list[dict]:
     return rows
 
 
+def primary_differences(claims: list[dict], study: Study) -> dict[tuple, float]:
+    """{(model, task, policy, recipe, policy to subtract, its recipe): corrected p} of the primary
+    claims about the difference of two policies on the task's own test, where the study decides
+    them."""
+    p_values = {}
+    for claim in claims:
+        if not claim.get("primary") or claim["test"] != "difference" or "tested" in claim:
+            continue
+        recipes = [claim.get(key, study.first_recipe) for key in ("recipe", "minus_recipe")]
+        arms = claim["policy"], recipes[0], claim["minus"], recipes[1]
+        for row in judge([claim], study):
+            if row["p_holm"] == row["p_holm"]:  # nan: too few replicates
+                p_values[row["model"], row["task"], *arms] = row["p_holm"]
+    return p_values
+
+
 def read(path: str | Path) -> list[dict]:
     """The claims of a YAML file. Raise a `UserError` if a claim lacks a key that its test requires,
     or has a key that its test does not read."""

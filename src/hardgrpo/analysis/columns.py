@@ -43,6 +43,8 @@ NAMES = [
     "written",
     "released",
     "key",
+    "way",
+    "decided_by",
 ]
 
 

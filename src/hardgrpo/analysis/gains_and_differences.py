@@ -54,9 +54,9 @@ def differences(cells: list[Cell]) -> list[dict]:
     """Differences in sampled accuracy between arms at the last checkpoint, paired by problem and
     seed. They equal the differences of the gains, because both arms have the same base model.
 
-    `p` is below 0.05 exactly if the interval excludes 0 (`statistics.p_value`). `p_holm` is
-    corrected for all comparisons within a model, task and test. `mdd` is the smallest difference
-    that is detectable after a correction for these comparisons.
+    `p` is below 0.05 exactly if the interval excludes 0 (`statistics.p_value`), and
+    is not corrected for other comparisons (see `random_choice`). `mdd` is the smallest difference
+    that is detectable after a correction for all comparisons within a model, task and test.
     """
     rows = []
     for family in families(cells):
@@ -84,7 +84,7 @@ def differences(cells: list[Cell]) -> list[dict]:
                 | {"p": float(statistics.p_value(parts))}
                 | {"mdd": mdd, "problems": parts.problems, "seeds": parts.seeds}
             )
-        rows += _with_holm(family_rows)
+        rows += family_rows
     return rows
 
 

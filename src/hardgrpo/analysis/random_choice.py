@@ -1,10 +1,20 @@
-"""Compare selection policies with a random choice of equally many prompts.
+"""Compare ways of choosing prompts with a random choice of equally many prompts.
 
-A case is a model, a task, a recipe and a budget. In each case, every policy with this budget is
-compared with the policy of rule `random`, by the paired difference of gains on the task's own test.
-Policies that use the probe of another task are left out. Holm's correction is over the comparisons
-of one case.
+A *way* is a policy without its budget. A *case* is a model, a task, a recipe and a budget. In each
+case, every way is compared with the policy of rule `random`, by the paired difference of gains on
+the task's own test. Policies that use the probe of another task are left out. Recipes that differ
+only in when they save checkpoints are one recipe.
+
+A comparison (a way in a case) has one p and one verdict, over all studies:
+
+- If several studies make the comparison, the result of a primary claim counts, otherwise the result
+  with the most replicates.
+- A primary claim, which was named before its study was run, keeps the p that the claim has.
+- All other comparisons of a model, a task and a recipe are a family, whatever their budgets: their
+  p-values are corrected together by Holm's method.
 """
+
+from collections.abc import Iterable
 
 import pandas as pd
 
@@ -13,39 +23,97 @@ from hardgrpo.selection.policies import affordable_prompts
 
 LEVEL = 0.05
 BETTER, WORSE, OPEN = "better", "worse", "no difference shown"
+COMPARISON = ("way", "model", "task", "recipe", "budget")
+FAMILY = ("model", "task", "recipe")
 
 
 def verdict(difference: float, p: float) -> str:
-    """BETTER, WORSE or OPEN. `p` is corrected for the comparisons of the case."""
+    """BETTER, WORSE or OPEN, by the corrected p."""
     return OPEN if not p < LEVEL else BETTER if difference > 0 else WORSE
 
 
-def comparisons(differences: pd.DataFrame, policies: dict[str, dict]) -> list[dict]:
-    """The comparisons with a random choice, in the order of the table `differences`.
+def comparisons(
+    study: str,
+    differences: pd.DataFrame,
+    policies: dict[str, dict],
+    names: dict[str, dict[str, str]],
+    primary_p: dict[tuple, float],
+) -> list[dict]:
+    """The comparisons of a study with a random choice, in the order of its table `differences`.
 
-    `policies` holds the configuration of each policy. A comparison has the keys model, task,
-    recipe, budget, policy, difference, low, high (the 95 % interval, not corrected for other
-    comparisons), p (corrected) and seeds.
+    `policies` are the settings of the study's policies, `names` the return value of
+    `designs.names_of_ways`, `primary_p` that of `claims.primary_differences`. A comparison has the keys of COMPARISON and
+    study, policy, random_policy, trained_by (the study's own name of the recipe), difference, low, high (the 95 %
+    interval, not corrected for other comparisons), p_alone, primary and seeds.
     """
     rows = []
     own_test = differences[differences.task == differences.eval_task]
     for (model, task), group in own_test.groupby(["model", "task"], sort=False):
         arms = [*zip(group.policy, group.recipe), *zip(group.minus, group.minus_recipe)]
-        for budget, recipe, names in cases(policies, arms):
-            random_policy = next(name for name in names if is_random(policies[name]))
-            pairs = {
-                name: difference_row(group, (name, recipe), (random_policy, recipe))
-                for name in names
-                if name != random_policy
-            }
-            pairs = {name: pair for name, pair in pairs.items() if pair is not None}
-            case = {"model": model, "task": task, "recipe": recipe, "budget": budget}
-            corrected = statistics.holm([pair["p"] for pair in pairs.values()])
-            rows += [
-                case | {"policy": name} | pair | {"p": float(p)}
-                for (name, pair), p in zip(pairs.items(), corrected)
-            ]
+        for budget, recipe, policy_names in cases(policies, arms):
+            random_policy = next(name for name in policy_names if is_random(policies[name]))
+            for name in policy_names:
+                arm, minus = (name, recipe), (random_policy, recipe)
+                row = None if name == random_policy else difference_row(group, arm, minus)
+                if row is None:
+                    continue
+                case = {"model": model, "task": task, "recipe": names["recipes"][recipe]}
+                own_p = primary_p.get((model, task, *arm, *minus))
+                rows.append(
+                    {
+                        "study": study,
+                        "way": names["ways"][name],
+                        "policy": name,
+                        "trained_by": recipe,
+                    }
+                    | {"random_policy": random_policy}
+                    | case
+                    | {"budget": budget, "primary": own_p is not None}
+                    | row
+                    | {"p_alone": row["p_alone"] if own_p is None else own_p}
+                )
     return rows
+
+
+def counted(rows: Iterable[dict]) -> list[dict]:
+    """One row for each comparison: the row that counts (see above), with p and verdict. Of equal
+    rows, the first counts."""
+    by_comparison: dict[tuple, dict] = {}
+    for row in rows:
+        key = comparison_of(row)
+        rank = lambda entry: (entry["primary"], entry["seeds"])
+        if key not in by_comparison or rank(row) > rank(by_comparison[key]):
+            by_comparison[key] = row
+    families: dict[tuple, list[dict]] = {}
+    for row in by_comparison.values():
+        family = () if row["primary"] else tuple(row[name] for name in FAMILY)
+        families.setdefault(family, []).append(row)
+    p_values = {}
+    for family, members in families.items():
+        alone = [row["p_alone"] for row in members]
+        corrected = statistics.holm(alone) if family else alone
+        p_values |= {comparison_of(row): float(p) for row, p in zip(members, corrected)}
+    return [
+        row | {"p": p_values[key], "verdict": verdict(row["difference"], p_values[key])}
+        for key, row in by_comparison.items()
+    ]
+
+
+def judged(rows: list[dict], other_rows: Iterable[dict]) -> list[dict]:
+    """The comparisons of one study (`rows`) with the study's own names of recipes, with p, verdict
+    and the study whose result counts (`decided_by`). `other_rows` are the comparisons of the other
+    studies."""
+    counting = {comparison_of(row): row for row in counted([*other_rows, *rows])}
+    return [
+        row
+        | {name: counting[comparison_of(row)][name] for name in ("p", "verdict")}
+        | {"decided_by": counting[comparison_of(row)]["study"], "recipe": row["trained_by"]}
+        for row in rows
+    ]
+
+
+def comparison_of(row: dict) -> tuple:
+    return tuple(row[name] for name in COMPARISON)
 
 
 def cases(
@@ -69,15 +137,15 @@ def cases(
 
 
 def is_random(policy: dict) -> bool:
-    return {key: value for key, value in policy.items() if key != "budget"} == {"rule": "random"}
+    return policy["rule"] == "random" and policy.keys() <= {"rule", "budget"}
 
 
 def difference_row(
     differences: pd.DataFrame, arm: tuple[str, str], minus: tuple[str, str]
 ) -> dict | None:
     """The difference `arm` - `minus`, both (policy, recipe), with keys difference, low, high,
-    p and seeds. The table may have the two arms in either order. None if the table does not compare
-    them."""
+    p_alone and seeds. The table may have the two arms in either order. None if the table does not
+    compare them."""
     names = ["policy", "recipe", "minus", "minus_recipe"]
     for pair, sign in (([*arm, *minus], 1), ([*minus, *arm], -1)):
         for row in differences[(differences[names] == pair).all(axis=1)].itertuples():
@@ -86,7 +154,7 @@ def difference_row(
                 "difference": sign * row.difference,
                 "low": low,
                 "high": high,
-                "p": row.p,
+                "p_alone": row.p,
                 "seeds": row.seeds,
             }
     return None

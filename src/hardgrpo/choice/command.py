@@ -258,7 +258,7 @@ def write_results(choice: Choice, folder: ResultFolder, names: list[str], traine
 
 
 def summarise(choice: Choice, folder: ResultFolder, names: list[str], reported: set[str]) -> None:
-    """Print what deserves attention, then the result in six lines."""
+    """Print what deserves attention, then the result in seven lines."""
     for remedy in page.remedies(choice):
         if remedy not in reported:
             say(f"attention {printable(remedy)}")
@@ -269,6 +269,8 @@ def summarise(choice: Choice, folder: ResultFolder, names: list[str], reported: 
     group = choice.options.group
     mixed = f"expected in {100 * own:.0f} % of the groups of {group}, a random choice: {100 * random:.0f} %" if own is not None and random is not None else "unknown (needs answers, and two or more completions of ten prompts)"  # fmt: skip
     say(f"mixed     {mixed}")
+    if lead := page.lead(choice):
+        say(f"lead      {lead}")
     say(f"cost      {page.cost(numbers)}")
     say(f"chosen  {folder.folder / names[0]}")
     for name in names[3:]:

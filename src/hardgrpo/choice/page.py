@@ -1,12 +1,16 @@
 """The numbers of a choice, and its page `choice.html`."""
 
+import csv
 from collections import Counter
+from pathlib import Path
 
 import jinja2
 
 from hardgrpo.choice.choose import FEWEST_SAMPLES, Choice
 from hardgrpo.choice.measures import Measure
 
+# written by scripts/maintenance/write_pages.py
+POOLED_LEADS = Path(__file__).with_name("pooled_leads.csv")
 MOST_BARS = 12  # of the histogram, if each number of right completions has a bar
 EXAMPLES, LONGEST_TEXT = 5, 600
 RULE_NAMES = {
@@ -81,6 +85,21 @@ def cost(facts: dict) -> str:
     text += f"; {tokens['stored']:,} completions were stored before" if tokens["stored"] else ""
     money = facts["money"]
     return text + (f"; {money:.4g} in all, with what was paid before" if money is not None else "")
+
+
+def lead(choice: Choice) -> str | None:
+    """The pooled lead of a rule by pass rates over a random choice, in points of accuracy, measured
+    on small models (docs/which-prompts.md); None if no study has compared the rule."""
+    with POOLED_LEADS.open(newline="") as file:
+        rows = {row["way"]: row for row in csv.DictReader(file)}
+    row = rows.get(choice.policy["rule"]) if choice.is_by_pass_rate else None
+    if row is None:
+        return None
+    value, *ends = (
+        f"{100 * float(row[name]):+.1f}" for name in ("lead", "low", "high") if row[name]
+    )
+    interval = f" [{', '.join(ends)}]" if ends else ""
+    return f"small models gained {value}{interval} points of accuracy more than with a random choice ({row['cases']} cases, 95 % interval)"
 
 
 def prompt_table(choice: Choice) -> list[dict]:
@@ -195,6 +214,7 @@ def render(choice: Choice, command: str) -> str:
         rules=rule_rows(choice),
         ends=examples(choice),
         remedies=remedies(choice),
+        lead=lead(choice),
         cost=cost(facts),
         chosen_prompts=[(p, choice.reasons[p.id]) for p in choice.prompts[:EXAMPLES]],
         command=command,

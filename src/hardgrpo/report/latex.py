@@ -3,7 +3,7 @@
 import itertools
 import unicodedata
 
-from hardgrpo.report.table_columns import Cell, Column, Marked, Math, known_columns, plain
+from hardgrpo.report.table_columns import Cell, Column, Math, known_columns, plain
 from hardgrpo.study import paths
 
 INSTALL = (
@@ -16,7 +16,6 @@ CHARACTERS = {character: f"\\{character}" for character in "&%$#_{}"} | {
     "\N{NARROW NO-BREAK SPACE}": r"\,", "\N{ZERO WIDTH SPACE}": r"\allowbreak{}",
 }  # fmt: skip
 SIGNS = {"+": "$+$", "<": "$<$"}
-MARKS = {"best": r"\textbf", "second": r"\underline"}
 
 
 def escape(text: str) -> str:
@@ -44,8 +43,6 @@ def render(cell: Cell, as_number: bool = False) -> str:
         return "".join(render(part, as_number) for part in cell)
     if isinstance(cell, Math):
         return f"${cell.tex}$"
-    if isinstance(cell, Marked):
-        return f"{MARKS[cell.rank]}{{{number(cell.text)}}}"
     return number(cell) if as_number else escape(cell)
 
 

@@ -72,7 +72,7 @@ def texts(numbers: Numbers, study: dict) -> dict[str, str]:
     """{macro: paragraph}."""
     return {
         "abstract": paragraphs.abstract(numbers, study),
-        "gains": paragraphs.gains(numbers, study["policy_settings"]),
+        "gains": paragraphs.gains(numbers),
         "limits.compared": paragraphs.limits_compared(numbers, study["cut_from"]),
         **{key: getattr(paragraphs, name)(numbers) for key, name in PARAGRAPHS.items()},
     }
@@ -137,7 +137,6 @@ def define(numbers: Numbers) -> None:
     for row in tables["differences"].itertuples():
         key, test = f"{cell(row)}.{row.minus_arm}", f"{row.model}.{row.task}.{row.eval_task}"
         add(f"difference.{key}", "differences", row, interval("difference"), "gain")
-        add(f"p.{key}", "differences", row, ["p_holm"], "p")
         add(f"detectable.difference.{test}", "differences", row, ["mdd"], "points")
     for row in tables["learnable"].itertuples():
         key = f"{row.model}.{row.task}.{row.arm}"

@@ -181,9 +181,9 @@ def judged(numbers) -> str:
     return fill("judged", claims=primary_claims(numbers, ["paper", "claim", "population"]))
 
 
-def gains(numbers, policies: dict[str, dict] | None = None) -> str:
+def gains(numbers) -> str:
     """A paragraph for each model and task: smallest and largest gain, sampled and greedy, and the
-    differences between arms with p < 0.05 after Holm's correction."""
+    verdicts on the comparisons with a random choice."""
     table, differences = (
         own_test_rows(numbers.tables["gains"]),
         own_test_rows(numbers.tables["differences"]),
@@ -193,50 +193,37 @@ def gains(numbers, policies: dict[str, dict] | None = None) -> str:
         sampled, greedy = (
             gain_ends(numbers, group[group.decoding == name]) for name in ("sampled", "greedy")
         )
-        pairs = differences[(differences.model == model) & (differences.task == task)]
-        cell_values = {
-            "model": model,
-            "task": task,
-            "sampled": sampled,
-            "greedy": greedy,
-        } | resolved_differences(pairs)
-        cells.append(cell_values | {"against_random": against_random(pairs, policies)})
+        of_cell = lambda rows, model=model, task=task: rows[
+            (rows.model == model) & (rows.task == task)
+        ]
+        cells.append(
+            {
+                "model": model,
+                "task": task,
+                "sampled": sampled,
+                "greedy": greedy,
+                "detectable": detectable_difference(of_cell(differences)),
+                "against_random": against_random(of_cell(numbers.tables["against_random"])),
+            }
+        )
     return fill("gains", cells=cells, open_verdict=random_choice.OPEN)
 
 
-def against_random(pairs: pd.DataFrame, policies: dict[str, dict]) -> dict[str, list[str]]:
-    """{verdict: arms} of the comparisons with a random choice of as many prompts
-    (analysis/random_choice.py); {} without comparisons or `policies`."""
-    labels = {(row.policy, row.recipe): row.arm for row in pairs.itertuples()}
-    labels |= {(row.minus, row.minus_recipe): row.minus_arm for row in pairs.itertuples()}
-    arms_by_verdict: dict[str, list[str]] = {}
-    for row in random_choice.comparisons(pairs, policies) if policies else []:
-        verdict = random_choice.verdict(row["difference"], row["p"])
-        arms_by_verdict.setdefault(verdict, []).append(labels[row["policy"], row["recipe"]])
-    return arms_by_verdict
+def against_random(rows: pd.DataFrame) -> dict[str, list[str]]:
+    """{verdict: arms} of the comparisons with a random choice of as many prompts."""
+    return {verdict: list(group.arm) for verdict, group in rows.groupby("verdict", sort=False)}
 
 
 def gain_ends(numbers, rows: pd.DataFrame) -> list[dict]:
     return ends(numbers, "gains", rows, "gain", lambda row: f"gain.{cell(row)}.{row.decoding}")
 
 
-def resolved_differences(pairs: pd.DataFrame) -> dict:
-    """{"compared": whether there are pairs of arms, "resolved": the differences with
-    p < 0.05 after Holm's correction, "detectable": the key of the macro of the detectable
-    difference, "" if unknown}."""
-    resolved_pairs = []
-    for row in pairs[pairs.p_holm < 0.05].itertuples():
-        better, worse = (row.arm, row.minus_arm) if row.difference > 0 else (row.minus_arm, row.arm)
-        resolved_pairs.append(
-            {"better": better, "worse": worse, "key": f"p.{cell(row)}.{row.minus_arm}"}
-        )
-    first_row = pairs.iloc[0] if pairs.mdd.notna().any() else None
-    detectable = (
-        ""
-        if first_row is None
-        else f"detectable.difference.{first_row.model}.{first_row.task}.{first_row.eval_task}"
-    )
-    return {"compared": len(pairs) > 0, "resolved": resolved_pairs, "detectable": detectable}
+def detectable_difference(pairs: pd.DataFrame) -> str:
+    """The key of the macro of the smallest detectable difference; "" if unknown."""
+    if not pairs.mdd.notna().any():
+        return ""
+    row = pairs.iloc[0]
+    return f"detectable.difference.{row.model}.{row.task}.{row.eval_task}"
 
 
 def made_of(numbers) -> str:

@@ -81,7 +81,7 @@ SPREAD = ["tokens", "tokens_least", "tokens_most", "seconds", "seconds_least", "
 SUMMARIES = {
     "accuracy": Summary("accuracies", ["cells"], [*CELL, "decoding", "step", *interval("accuracy"), *MEANS, "problems", "samples", "seeds"]),
     "gains": Summary("gains_and_differences", ["cells"], [*CELL, "decoding", "step", "base_accuracy", *intervals("gain"), "mdd", "problems", "samples", "seeds"]),
-    "differences": Summary("gains_and_differences", ["cells"], [*CELL, *MINUS, *intervals("difference"), "p", "p_holm", "mdd", "problems", "seeds"]),
+    "differences": Summary("gains_and_differences", ["cells"], [*CELL, *MINUS, *intervals("difference"), "p", "mdd", "problems", "seeds"]),
     "paired": Summary("paired", ["cells"], [*CELL, *MINUS, "what", "at", *interval("difference"), "problems", "seeds"]),
     "mcnemar": Summary("gains_and_differences", ["cells"], [*CELL, *MINUS, "decoding", "seed", "step", "only_this", "only_other", "difference", "p", "p_holm", "problems"]),
     "parts": Summary("decomposition", ["cells"], [*CELL, "step", "gain", *PARTS, *interval("finishing_minus_correctness"), *ANSWERED, "problems", "seeds"]),
@@ -151,6 +151,11 @@ JUDGED = {
         ["id", "paper", "primary", *CELL[:3], "population", "claim", "test"]
         + ["estimate", "low", "high", "p_holm", "seeds", "n", "verdict"],
     ),
+    "against_random": Judged(
+        ["differences"],
+        ["model", "task", "policy", "recipe", "way", "budget", "difference", "low", "high", "p"]
+        + ["seeds", "verdict", "decided_by"],
+    ),
     "compared": Judged(
         ["gains", "learnable", "pass_at_k", "accuracy", "parts", "catches_up", "fit"],
         [
@@ -170,6 +175,8 @@ JUDGED = {
         ],
     ),
 }
+# The comparisons with a random choice in all committed studies (pages/recommended.py)
+COMPARISONS = "docs/which-prompts.csv"
 # Files of results/published that `judge_claims.py` reads: published numbers, and the tasks of this
 # project that correspond to the papers' tasks (readings).
 PUBLISHED = [
@@ -184,7 +191,7 @@ PUBLISHED = [
     "yardsticks",
 ]
 # Tables that the page worth.html reads.
-WORTH = ["gains", "parts", "spent", "differences", "contamination"]
+WORTH = ["gains", "parts", "spent", "against_random", "contamination"]
 # Tables that the numbers in the paper's text come from.
 NUMBERED = [
     "gains",
@@ -197,7 +204,7 @@ NUMBERED = [
     "subsets",
     "regressions",
 ]
-NUMBERED += ["lead_regressions", "claims", "trajectories", "contamination"]
+NUMBERED += ["lead_regressions", "claims", "against_random", "trajectories", "contamination"]
 
 
 def columns(*names: str) -> dict[str, list[str]]:
@@ -225,9 +232,7 @@ class Table:
 
 
 TABLES = {
-    "gain": Table("gains", ["gains", "differences", "compared"],
-        "Gain in accuracy over the base model, percentage points (pp). The best policy is bold and the second best is underlined. A policy is"
-        " marked only if its gain differs significantly (after Holm's correction) from the gain of every lower policy."),
+    "gain": Table("gains", ["gains", "compared"], "Gain in accuracy over the base model, percentage points (pp)."),
     "parts": Table("parts", ["parts"], "Every gain split into finishing and correctness, percentage points (pp)."),
     "kinds": Table("parts", ["kinds"],
         "Every gain split into finishing, sharpening and new solving, percentage points (pp). A problem is out of reach if none of the base"
@@ -263,7 +268,7 @@ TABLES = {
     "tier_parts": Table("parts", ["decomposition"], "Every gain split into finishing and correctness, within each tier of the test problem, percentage points (pp)."),
     "single_samples": Table("gains", ["mcnemar"], "McNemar's exact test with one completion per problem: problems that only the run of the row solves, and problems that only the run of the comparison solves."),
     "weaker_signal": Table("training", ["gains", "learnable"], "Gain and learnable share of the tasks or models that the study names as having the weaker learning signal.", design=True),
-    "transfer": Table("gains", ["gains", "differences"], "Gain on test sets other than the task's own, percentage points (pp)."),
+    "transfer": Table("gains", ["gains"], "Gain on test sets other than the task's own, percentage points (pp)."),
     "tiers": Table("gains", ["tiers"], "Accuracy and gain by the tier of the test problem."),
     "catches_up": Table("gains", ["catches_up"], "The first checkpoint that reaches the final accuracy of training on all prompts."),
     "subsets": Table("training", ["subsets"], "The subsets: mean pass rate, share never solved by the base model, and ties at the boundary of the choice."),

@@ -19,15 +19,7 @@ class Math:
     plain: str
 
 
-@dataclass(frozen=True)
-class Marked:
-    """A number that is marked as `best` or `second` of its group (`rank`)."""
-
-    text: str
-    rank: str
-
-
-Cell = str | Math | Marked | tuple
+Cell = str | Math | tuple
 N, K, P = (Math(letter, letter) for letter in "nkp")
 K_NOTE = Math("k={}", "k = {}")
 P_HAT, R_SQUARED = Math(r"\hat p", "p̂"), Math("R^2", "R²")
@@ -152,4 +144,4 @@ def plain(cell: Cell) -> str:
         return "".join(map(plain, cell))
     if isinstance(cell, Math):
         return cell.plain
-    return (cell.text if isinstance(cell, Marked) else cell).replace(BREAK, "")
+    return cell.replace(BREAK, "")

@@ -9,10 +9,9 @@ from pathlib import Path
 import jinja2
 from markupsafe import Markup
 
-from hardgrpo.report.table_columns import Cell, Column, Marked, Math, known_columns
+from hardgrpo.report.table_columns import Cell, Column, Math, known_columns
 
 TEMPLATES = Path(__file__).with_name("templates")
-MARKS = {"best": Markup("<b>{}</b>"), "second": Markup("<u>{}</u>")}
 
 
 TEX = {  # {pattern of a command in a caption: its plain text}
@@ -61,6 +60,4 @@ def render(cell: Cell) -> Markup:
         return Markup("").join(map(render, cell))
     if isinstance(cell, Math):
         return Markup("<i>{}</i>").format(cell.plain)
-    if isinstance(cell, Marked):
-        return MARKS[cell.rank].format(cell.text)
     return Markup.escape(cell)

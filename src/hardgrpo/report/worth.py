@@ -21,7 +21,7 @@ from hardgrpo.report import web
 YES, ACCURACY_FELL, NOT_SHOWN = "yes", "no, accuracy fell", "not shown"
 GREEDY_FELL, WORSE_THAN_RANDOM, NOT_BETTER = (
     "no, greedy accuracy fell",
-    "no, random is better",
+    "no, worse than random",
     "no difference from random shown",
 )
 UNKNOWN_WORTH = "cannot be said"
@@ -30,23 +30,21 @@ UNKNOWN_WORTH = "cannot be said"
 def page(study: dict, tables: dict[str, pd.DataFrame], prices: dict) -> str:
     """The page of a study. `study` comes from designs.design, `tables` are those of registry.WORTH,
     `prices` come from designs.prices."""
-    groups = entries_by_model_and_task(study["policy_settings"], **tables, prices=prices)
+    groups = entries_by_model_and_task(**tables, prices=prices)
     return web.template("worth.html").render(
         title=study["title"], own_bases=study["own_bases"], groups=groups
     )
 
 
 def entries_by_model_and_task(
-    policies: dict[str, dict],
     gains: pd.DataFrame,
     parts: pd.DataFrame,
     spent: pd.DataFrame,
-    differences: pd.DataFrame,
+    against_random: pd.DataFrame,
     contamination: pd.DataFrame,
     prices: dict,
 ) -> list[dict]:
-    """The page's entries for each model and task. `policies` holds the settings of policies by
-    name."""
+    """The page's entries for each model and task."""
     own_parts = own_test_rows(parts).drop(columns=["eval_task", "gain", "arm"])
     rows = own_test_samples(gains).merge(own_parts, on=RUNS, suffixes=("", "_of_parts"))
     # recorded runs have no costs
@@ -59,19 +57,14 @@ def entries_by_model_and_task(
     rows = rows.merge(
         greedy[[*RUNS, *greedy_columns]].rename(columns=greedy_columns), on=RUNS, how="left"
     )
-    comparisons = pd.DataFrame(
-        random_choice.comparisons(differences, policies),
-        columns=[*RUNS, "budget", "difference", "low", "high", "p", "seeds"],
-    )
-    lead_columns = {"difference": "lead", "low": "lead_low", "high": "lead_high", "p": "lead_p"}
+    lead_columns = {"difference": "lead", "low": "lead_low", "high": "lead_high"}
+    lead_columns |= {"verdict": "lead_verdict"}
     rows = rows.merge(
-        comparisons[[*RUNS, *lead_columns]].rename(columns=lead_columns), on=RUNS, how="left"
+        against_random[[*RUNS, *lead_columns]].rename(columns=lead_columns), on=RUNS, how="left"
     )
     groups = []
     for (model, task), group in rows.groupby(["model", "task"], sort=False):
-        arms = sorted(
-            (arm(row, prices) for row in group.itertuples()), key=lambda entry: entry["order"]
-        )
+        arms = [arm(row, prices) for row in group.itertuples()]
         groups.append(
             {
                 "model": model,
@@ -114,7 +107,6 @@ def arm(row, prices: dict) -> dict:
         "name": row.arm,
         "worth_it": worth,
         "mark": {YES: "yes"}.get(worth, "no" if worth.startswith("no,") else "open"),
-        "order": (worth != YES, -points_per_label if is_known(points_per_label) else 0.0, row.arm),
         "before": points(row.base_accuracy),
         # the sum of the rounded numbers, so that the printed numbers add up
         "after": f"{printed_points(row.base_accuracy) + printed_points(row.gain):.1f}",
@@ -160,24 +152,22 @@ def printed_points(share: float) -> float:
 def worth_it(row) -> str:
     """The answer for an arm. The answer is YES if sampled accuracy rose and greedy accuracy was not
     shown to fall. If the study compares the arm with a random choice of as many prompts, YES also
-    needs a lead over this choice, after Holm's correction (see `random_choice`)."""
+    needs to be better than this choice (see `random_choice`)."""
     if not is_known(row.gain_low, row.gain_high) or row.gain_low == row.gain_high:
         return UNKNOWN_WORTH
     if row.gain_high < 0:
         return ACCURACY_FELL
     if is_known(row.greedy_gain_high) and row.greedy_gain_high < 0:
         return GREEDY_FELL
-    lead = random_choice.verdict(row.lead, row.lead_p) if is_known(row.lead, row.lead_p) else None
-    if lead == random_choice.WORSE:
+    if row.lead_verdict == random_choice.WORSE:
         return WORSE_THAN_RANDOM
     if row.gain_low <= 0:
         return NOT_SHOWN
-    return NOT_BETTER if lead == random_choice.OPEN else YES
+    return NOT_BETTER if row.lead_verdict == random_choice.OPEN else YES
 
 
 def answer(arms: list[dict]) -> str:
-    """The page's first sentence about a model and a task. `arms` are sorted: arms that are worth it
-    come first, and within both parts points per label descend."""
+    """The page's first sentence about a model and a task."""
     worth = [entry for entry in arms if entry["worth_it"] == YES]
     if not worth:
         fell = sum(entry["worth_it"] == GREEDY_FELL for entry in arms)
@@ -187,17 +177,18 @@ def answer(arms: list[dict]) -> str:
             else ""
         )
         return f"no way of choosing was shown to be worth its labels{reason}."
-    best = worth[0]
-    sentence = f"{best['name']}: {best['gain_alone']} points"
-    if best["labels"] != UNKNOWN:
-        sentence += f" for {best['labels']} labels"
+    sentence = "; ".join(map(sentence_part, worth))
     # an arm that is compared with a random choice is worth it only if its lead was shown
-    leader = next((entry for entry in worth if entry["lead"] != UNKNOWN), None)
-    if leader:
-        lead_text = f"{leader['lead_alone']} points more than a random choice"
-        if leader is best:
-            return f"{sentence}, {lead_text}."
-        return f"{sentence}; {leader['name']} gains {lead_text}, for {leader['labels']} labels."
-    if any(entry["lead"] != UNKNOWN for entry in arms):
-        return f"{sentence}; none of the ways that are worth their labels was shown to beat a random choice."
+    is_shown = any(entry["lead"] != UNKNOWN for entry in worth)
+    if not is_shown and any(entry["lead"] != UNKNOWN for entry in arms):
+        sentence += "; no way of choosing was shown to beat a random choice"
     return f"{sentence}."
+
+
+def sentence_part(entry: dict) -> str:
+    part = f"{entry['name']}: {entry['gain_alone']} points"
+    if entry["labels"] != UNKNOWN:
+        part += f" for {entry['labels']} labels"
+    if entry["lead"] != UNKNOWN:
+        part += f", {entry['lead_alone']} points more than a random choice"
+    return part

@@ -34,6 +34,27 @@ def prices(study: ResolvedStudy, gpu_hour: float, annotating_policy: str) -> dic
     }
 
 
+def names_of_ways(policies: dict[str, dict], recipes: dict[str, dict]) -> dict[str, dict]:
+    """{"ways": {policy: way}, "recipes": {recipe: recipe}}, from the sections of the configuration.
+
+    A way of choosing has the name of the first policy that chooses in the same way, whatever its
+    budget. A recipe has the name of the first recipe that trains in the same way, whenever it saves
+    checkpoints.
+    """
+    return {
+        "ways": _first_alike(policies, without="budget"),
+        "recipes": _first_alike(recipes, without="checkpoint_every"),
+    }
+
+
+def _first_alike(entries: dict[str, dict], without: str) -> dict[str, str]:
+    rest = {
+        name: {key: value for key, value in entry.items() if key != without}
+        for name, entry in entries.items()
+    }
+    return {name: next(other for other in rest if rest[other] == rest[name]) for name in rest}
+
+
 def design(study: ResolvedStudy) -> dict:
     """The design of a study, from the configuration alone, for the text of the study's paper."""
     tasks = {name: study.tasks[name] for name in study.task_names}

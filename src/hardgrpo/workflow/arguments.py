@@ -287,6 +287,18 @@ class Arguments(Entries):
         study = self._study(wildcards)
         return as_json({name: study.policies[name] for name in study.policy_names})
 
+    def compared_policies(self, wildcards: Wildcards) -> str:
+        """The arguments `policies` and `names` of `random_choice.comparisons`."""
+        study, config = self._study(wildcards), self.config
+        names = designs.names_of_ways(config["policies"], config["recipes"])
+        used = {"ways": study.policy_names, "recipes": study.recipe_names}
+        return as_json(
+            {
+                "policies": {name: study.policies[name] for name in study.policy_names},
+                "names": {key: {name: names[key][name] for name in used[key]} for key in used},
+            }
+        )
+
     def comparisons(self, wildcards: Wildcards) -> str:
         return json.dumps(pools.comparisons(self._study(wildcards)))
 

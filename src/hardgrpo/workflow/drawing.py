@@ -4,10 +4,8 @@ drawn."""
 import base64
 import functools
 import html
-import json
 import os
 import re
-import shlex
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
@@ -17,7 +15,7 @@ from snakemake.logging import logger
 
 from hardgrpo.report import registry
 from hardgrpo.runtime import checksums, files
-from hardgrpo.study import claim_conditions, designs, paths, pools
+from hardgrpo.study import claim_conditions, paths, pools
 from hardgrpo.study.resolved import ResolvedStudy
 from hardgrpo.workflow.failures import raises_workflow_error
 
@@ -337,10 +335,7 @@ class Drawing:
         own_bases = " --own-bases" if claim_conditions.conditions(study)["own_bases"] else ""
         tex = "" if self.has_tex else " --no-tex"
         first_recipe = f" --first-recipe {study.first_recipe}"
-        policies = (
-            f" --policies {shlex.quote(json.dumps(designs.design(study)['policy_settings']))}"
-        )
-        tables = f"{self.folder(name)}/*.csv{agreement}{own_bases}{first_recipe}{policies}{tex}"
+        tables = f"{self.folder(name)}/*.csv{agreement}{own_bases}{first_recipe}{tex}"
         return f"python scripts/paper/show_results.py --study {name} --tables {tables}"
 
     def _is_without_pdf(self, study: str) -> bool:

@@ -1,18 +1,12 @@
-"""The supplement's tables of gains, differences between arms, and accuracies.
-
-The gain of the best arm is bold, and the gain of the second best is underlined. A gain is marked
-only if its differences from all smaller gains have a Holm-corrected p below 0.05.
-"""
+"""The supplement's tables of gains, differences between arms, and accuracies."""
 
 import pandas as pd
 
-from hardgrpo.analysis.formats import integer, interval, points, probability, signed
+from hardgrpo.analysis.formats import integer, points, probability, signed
 from hardgrpo.analysis.summaries import own_test_rows
 from hardgrpo.report.table_columns import (
     K_NOTE,
-    Column,
     K,
-    Marked,
     P,
     change,
     design,
@@ -23,7 +17,6 @@ from hardgrpo.report.table_columns import (
     numbers,
     problems,
     text,
-    with_95,
     with_several_tiers,
 )
 from hardgrpo.report.tables.compared import published_column
@@ -32,57 +25,26 @@ ACCURACY_BEFORE = "base %"
 DETECTABLE = "detectable, pp"
 
 
-def gain(gains: pd.DataFrame, differences: pd.DataFrame, compared: pd.DataFrame):
+def gain(gains: pd.DataFrame, compared: pd.DataFrame):
     frame = own_test_rows(gains).sort_values("decoding", ascending=False, kind="stable")
     return frame, [
         *key_columns(frame, "model", "task", "decoding", "arm"),
         number(frame, "base_accuracy", ACCURACY_BEFORE),
-        gain_column(frame, differences),
+        change(frame, "gain", "gain"),
         *published_column(frame, compared, "gain"),
         number(frame, "mdd", DETECTABLE),
         *design(frame),
     ]
 
 
-def transfer(gains: pd.DataFrame, differences: pd.DataFrame):
+def transfer(gains: pd.DataFrame):
     frame = gains[(gains.task != gains.eval_task) & (gains.decoding == "sampled")]
     return frame, [
         *key_columns(frame, "model", "task", "eval_task", "arm"),
         number(frame, "base_accuracy", ACCURACY_BEFORE),
-        gain_column(frame, differences),
+        change(frame, "gain", "gain"),
         *design(frame),
     ]
-
-
-def gain_column(frame: pd.DataFrame, differences: pd.DataFrame) -> Column:
-    cells = []
-    for rank, row in zip(ranks(frame, differences), frame.itertuples()):
-        gain = signed(row.gain)
-        cells.append(
-            (Marked(gain, rank) if rank else gain, f" {interval(row.gain_low, row.gain_high)}")
-        )
-    return numbers(with_95(in_points("gain")), cells)
-
-
-def ranks(frame: pd.DataFrame, differences: pd.DataFrame) -> list[str]:
-    """The mark of each row: `best` for the largest sampled gain of a (model, task, test) and
-    `second` for the second largest, if the difference from every smaller gain has a Holm-corrected
-    p below 0.05; else ""."""
-    marks = []
-    for row in frame.itertuples():
-        is_same_test = lambda table, row=row: (
-            table[["model", "task", "eval_task"]] == [row.model, row.task, row.eval_task]
-        ).all(axis=1)
-        group, pairs = frame[is_same_test(frame)], differences[is_same_test(differences)]
-        ranked = list(group[group.decoding == "sampled"].sort_values("gain", ascending=False).arm)
-        rank = ranked.index(row.arm) if row.decoding == "sampled" and row.arm in ranked else 2
-        worse_p = [
-            pairs[pairs.arm.isin([row.arm, worse]) & pairs.minus_arm.isin([row.arm, worse])].p_holm
-            for worse in ranked[rank + 1 :]
-        ]
-        is_resolved = len(ranked) > rank + 1 and all((p < 0.05).any() for p in worse_p)
-        marks.append(["best", "second"][rank] if rank < 2 and is_resolved else "")
-    return marks
 
 
 def out_of_distribution(pass_at_k: pd.DataFrame):
@@ -102,16 +64,8 @@ def differences(differences: pd.DataFrame):
         *key_columns(differences, "model", "task", "eval_task", "arm"),
         text(differences, "minus_arm", "minus"),
         change(differences, "difference", "difference"),
-        *p_columns(differences),
         number(differences, "mdd", DETECTABLE),
         *design(differences),
-    ]
-
-
-def p_columns(frame: pd.DataFrame) -> list[Column]:
-    return [
-        number(frame, "p", P, probability),
-        number(frame, "p_holm", (P, " (Holm)"), probability),
     ]
 
 
@@ -123,7 +77,8 @@ def single_samples(mcnemar: pd.DataFrame):
         number(frame, "only_this", "only this run", integer),
         number(frame, "only_other", "only other run", integer),
         number(frame, "difference", in_points("difference"), signed),
-        *p_columns(frame),
+        number(frame, "p", P, probability),
+        number(frame, "p_holm", (P, " (Holm)"), probability),
         problems(frame),
     ]
 
