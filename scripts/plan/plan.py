@@ -43,6 +43,7 @@ POWER = [
     "detectable",
     "takes",
     "gpu_hours",
+    "replicates",
     "aims",
 ]
 
@@ -420,7 +421,31 @@ def format_plan(plan: dict) -> str:
         lines.append(
             f"The model's size is unknown for {totals['unknown']} jobs (the model's entry has no `shape`, and there is no local copy of the model); the plan assumes 2 hours for each."
         )
-    return "\n".join(lines)
+    return "\n".join([*format_question(plan["power"], setting["price"]), *lines])
+
+
+def format_question(rows: list[dict], price: float) -> list[str]:
+    """Whether the study can answer the question of README.md, as text; [] if the study does not
+    compare the hardest prompts with a random choice on a task for which both gains are printed."""
+    rows = [row for row in rows if row["claim"] == "hard_over_random"]
+    if not rows:
+        return []
+    row = rows[0]
+    can_detect = row["detectable"] <= abs(row["published"])
+    can_decide = row["seeds"] >= row["replicates"]
+    lines = [
+        f"Is the hardest tenth better than a random tenth? Study {row['study']} {'can' if can_detect and can_decide else 'cannot'} tell:",
+        f"its {row['seeds']} seeds detect a lead of {100 * row['detectable']:.1f} points ({row['model']}, {row['task']}, power 80 %); HE printed {100 * row['published']:+.1f}.",
+    ]
+    if row["takes"]:
+        lines.append(
+            f"That lead takes {row['takes']} seeds: {row['gpu_hours']:,.0f} GPU-hours, {row['gpu_hours'] * price:,.0f} at {price:g} a GPU-hour, for this model and task."
+        )
+    if not can_decide:
+        lines.append(
+            f"The verdict on the claim requires {row['replicates']} seeds, so that it will be undecided."
+        )
+    return [*lines, ""]
 
 
 def format_effects(rows: list[dict]) -> list[str]:

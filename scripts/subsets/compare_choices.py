@@ -175,7 +175,7 @@ def grade_recording(
             if len(problem_texts) != len(texts[0]) or len(problem_texts) < 2
         ]
     )
-    return grade_texts(problems, texts, grader)
+    return grade_texts(problems, texts, grader, path)
 
 
 def grade_probe(
@@ -190,17 +190,23 @@ def grade_probe(
         raise errors.UserError(
             f"{completion_paths[0]}: 1 completion for each prompt, expected at least 2; probe with more samples"
         )
-    return grade_texts(problems, texts, grader)
+    return grade_texts(problems, texts, grader, completion_paths[0])
 
 
 def grade_texts(
-    problems: list[dict], texts: list[list[str]], grader: str
+    problems: list[dict], texts: list[list[str]], grader: str, path: str
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(right, codes) of the completions of each problem, see `grade_recording`."""
-    right = [
-        [graders.grade(grader, text, problem["answer"]).correct for text in problem_texts]
+    """(right, codes) of the completions of each problem, see `grade_recording`. Raise a `UserError`
+    if the grader reads no answer in any completion."""
+    grades = [
+        [graders.grade(grader, text, problem["answer"]) for text in problem_texts]
         for problem, problem_texts in zip(problems, texts)
     ]
+    if not any(grade.answered for problem_grades in grades for grade in problem_grades):
+        raise errors.UserError(
+            f"{path}: grader {grader} reads no answer in any completion, so that nothing can be compared; name another --grader"
+        )
+    right = [[grade.correct for grade in problem_grades] for problem_grades in grades]
     return np.array(right, dtype=float), np.array(
         [signals.answer_codes(problem_texts, grader) for problem_texts in texts]
     )

@@ -161,7 +161,7 @@ def test_a_prompt_with_an_unreadable_answer_is_left_out_of_the_comparison(tmp_pa
         {
             "question": f"q{n}",
             "answer": "7" if n else "seven",
-            "completions": ["#### 7", f"#### {n % 9}"],
+            "completions": ["\\boxed{7}", f"\\boxed{{{n % 9}}}"],
         }
         for n in range(150)
     ]
@@ -243,6 +243,10 @@ def test_the_recordings_of_two_models_must_match(tmp_path):
             "row 3: the question occurs twice in the file",
         ),
         (lambda rows: rows[0].pop("answer"), "line 1: 'answer' is missing"),
+        (
+            lambda rows: [row.update(completions=["red", "it is blue"]) for row in rows],
+            "r.jsonl: grader final_word reads no answer in any completion",
+        ),
     ],
 )
 def test_a_wrong_recording_is_reported_and_writes_no_file(tmp_path, change, words):

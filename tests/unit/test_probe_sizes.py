@@ -108,6 +108,8 @@ def test_the_sufficient_probe_is_the_smallest_at_most_one_point_below_every_larg
         for k, mixed in ((1, 0.5), (2, 0.58), (4, 0.585), (8, 0.5))
     ]
     assert probe_sizes.sufficient_sizes(rows) == {"hard": 2}
+    falling = [row | {"mixed": 0.5 / row["samples"]} for row in rows]
+    assert probe_sizes.sufficient_sizes(falling) == {}, "more samples make this rule worse"
     assert probe_sizes.sufficient_sizes([*rows, {"rule": "hard", "samples": 16, "mixed": 0.6}]) == {
         "hard": 16
     }

@@ -106,7 +106,7 @@ def required_seeds(
     difference that the study's seeds detect. `takes` is the smallest number of seeds, at least 2,
     that detects the published difference with power 80 %; None if this number exceeds MOST_SEEDS.
     `gpu_hours` is the time of the two policies' runs with `takes` seeds on GPUs of kind `gpu`,
-    corrected by `calibration`. `aims` is true if the study's `aims_at` names the claim. Primary
+    corrected by `calibration`. `replicates` is the number that the claim's verdict requires. `aims` is true if the study's `aims_at` names the claim. Primary
     claims are corrected for the number of the study's tasks. `readings` holds pairs (published
     task, corresponding task of this project). `data` is the folder of local input files.
     """
@@ -144,6 +144,7 @@ def required_seeds(
                     "seeds": len(study.seeds),
                     "takes": seeds_needed,
                     "gpu_hours": seeds_needed and seeds_needed * seed_hours,
+                    "replicates": claim.get("replicates"),
                     "aims": claim["id"] in study.entry.get("aims_at", []),
                 }
             )

@@ -146,12 +146,15 @@ def choose_shares(shares: np.ndarray, ranks: np.ndarray, budget: float) -> np.nd
 
 def sufficient_sizes(rows: list[dict]) -> dict[str, int]:
     """{rule: smallest sufficient probe size}. A size is sufficient if no larger size in `rows` has
-    a share of mixed groups that is higher by more than LEAST_IMPROVEMENT."""
+    a share of mixed groups that is higher by more than LEAST_IMPROVEMENT. A rule for which the
+    largest size gives a lower share than the smallest has no sufficient size."""
     sizes = {}
     for rule in dict.fromkeys(row["rule"] for row in rows if row["samples"]):
         rule_rows = sorted(
             (row for row in rows if row["rule"] == rule), key=lambda row: row["samples"]
         )
+        if rule_rows[-1]["mixed"] < rule_rows[0]["mixed"]:
+            continue
         sizes[rule] = next(
             row["samples"]
             for index, row in enumerate(rule_rows)

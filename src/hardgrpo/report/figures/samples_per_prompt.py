@@ -17,7 +17,7 @@ PANELS = [
 
 def draw(probe_sizes):
     """A panel for each entry of PANELS: a line for each rule, with a large mark at the sufficient
-    number of samples, and a dotted horizontal line for a random choice."""
+    number of samples (if more samples help), and a dotted horizontal line for a random choice."""
     rows = probe_sizes[probe_sizes.file == count_tables.ALL]
     rules = list(dict.fromkeys(rows.rule))
     sufficient = probes.sufficient_sizes(rows.to_dict("records"))
@@ -25,13 +25,13 @@ def draw(probe_sizes):
     for axis, (name, text) in zip(axes, PANELS):
         for rule in rules:
             line, look = rows[rows.rule == rule], plotting.style(rule, rules)
-            if rule not in sufficient:
+            if rule == "random":
                 axis.axhline(100 * line[name].iloc[0], label=rule, **look | {"marker": ""})
                 continue
             marked_places = np.flatnonzero(line.samples.isin(MARKED_SIZES)).tolist()
             look |= {"label": rule, "markersize": 2.5, "markevery": marked_places}
             axis.plot(line.samples, 100 * line[name], **look)
-            point = line[line.samples == sufficient[rule]]
+            point = line[line.samples == sufficient.get(rule)]
             look = plotting.style(rule, rules) | {"linestyle": "none", "markersize": 6}
             axis.plot(point.samples, 100 * point[name], **look)
         axis.set_xscale("log", base=2)
