@@ -298,9 +298,7 @@ def test_a_function_grades_with_the_columns_of_the_row(hardgrpo, server, folder,
 
 def test_the_defaults_are_what_the_page_of_results_recommends():
     text = (ROOT / "docs/which-prompts.md").read_text()
-    labelled = re.search(r"\*\*Every prompt of the pool is labelled.*\*\* choose by `(\w+)`", text)[
-        1
-    ]
+    labelled = re.search(r"`hardgrpo choose` chooses by `(\w+)` where the prompts have", text)[1]
     assert choice_options.Options(budget=5).policy_entry(is_labelled=True)["rule"] == labelled
     assert "**No prompt is labelled:** choose at random" in text
     assert choice_options.Options(budget=5).policy_entry(is_labelled=False)["rule"] == "random"

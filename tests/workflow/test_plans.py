@@ -310,7 +310,7 @@ def test_a_new_policy_plans_its_own_runs_and_the_figures_and_tables_of_these_run
 
 def test_an_edit_of_the_claims_plans_their_judgement_from_existing_summaries(finished):
     finished.edit("paper/claims.yaml", lambda text: text + "\n# a remark\n")
-    assert set(jobs(finished.plan())) == JUDGING | {"write_tables", "write_numbers"}
+    assert set(jobs(finished.plan())) == JUDGING | {"write_tables", "write_numbers", "write_worth"}
 
 
 def test_another_learning_rate_plans_every_run_of_the_recipe_and_no_probing(finished):

@@ -189,7 +189,7 @@ def verify_program(world, tables: str = REFERENCE) -> tuple[int, str]:
         "--graders",
         json.dumps(graders),
     ]
-    csv_files = [*(world.folder / tables).glob("*.csv"), *(world.folder / JUDGED).glob("c*.csv")]
+    csv_files = [*(world.folder / tables).glob("*.csv"), *(world.folder / JUDGED).glob("[ac]*.csv")]
     command += ["--tables", *map(str, csv_files), *["--reference"] * (tables == REFERENCE)]
     command += ["--claims", "paper/claims.yaml", "--published", "results/published"]
     command += [
