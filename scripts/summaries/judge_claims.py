@@ -41,7 +41,7 @@ def main() -> None:
     args = parser.parse_args()
 
     # imported late: see hardgrpo.runtime.warm
-    from hardgrpo.analysis import claims, published, random_choice, summaries, verdicts
+    from hardgrpo.analysis import claims, published, summaries, verdicts
 
     import pandas as pd
 
@@ -53,15 +53,8 @@ def main() -> None:
     listed_claims = claims.read(args.claims)
     study = verdicts.Study(tables, **args.conditions)
     judged = claims.judge(listed_claims, study)
-    others = pd.read_csv(args.comparisons)
-    against_random = random_choice.judged(
-        random_choice.comparisons(
-            args.study,
-            pd.DataFrame(tables["differences"], columns=registry.SUMMARIES["differences"].columns),
-            **args.policies,
-            primary_p=claims.primary_differences(listed_claims, study),
-        ),
-        others[others.study != args.study].to_dict("records"),
+    against_random = claims.against_random(
+        listed_claims, study, args.study, **args.policies, others=pd.read_csv(args.comparisons)
     )
     comparisons = published.compare(
         tables, published.read(args.published), published.read_readings(args.published)

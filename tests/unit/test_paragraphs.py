@@ -151,7 +151,7 @@ def test_a_paragraph_names_the_best_and_the_worst_policy_only():
     )
     assert "changes by -0.10/-0.20/0.00 (b) to 0.05/" in text
     assert (
-        "Compared with a random choice of as many prompts, c is not shown to differ; a is worse."
+        "Compared with a random choice of as many prompts, by the verdict over all studies, c is not shown to differ; a is worse."
         in " ".join(text.split())
     )
     alone = paragraphs.gains(Numbers(gains=rows[:1]))

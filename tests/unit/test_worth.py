@@ -114,15 +114,15 @@ def test_no_comparison_with_a_random_choice_has_two_verdicts():
     listed_claims = {claim["id"]: claim for claim in claims.read(ROOT / "paper/claims.yaml")}
     for line in pd.read_csv(ROOT / "docs/which-prompts.csv").to_dict("records"):
         verdicts[random_choice.comparison_of(line)] = {line["verdict"]}
-    seen = 0
+    claims_seen = 0
     for study in COMMITTED:
         by_name, rows = arms(study), against_random(study)
         stated = committed.judged(ROOT, ResolvedStudy.of(CONFIG, study))["claims"]
         for row in rows.itertuples():
             recipe = names["recipes"][row.recipe]
             comparison = row.way, row.model, row.task, recipe, row.budget
-            found = verdicts.setdefault(comparison, set())
-            found.add(row.verdict)
+            stated_verdicts = verdicts.setdefault(comparison, set())
+            stated_verdicts.add(row.verdict)
             entry = by_name[row.model, row.task, row.arm]["worth_it"]
             assert (entry == worth.YES) <= (row.verdict == random_choice.BETTER)
             assert (entry == worth.WORSE_THAN_RANDOM) <= (row.verdict == random_choice.WORSE)
@@ -133,13 +133,14 @@ def test_no_comparison_with_a_random_choice_has_two_verdicts():
                 if row.decided_by == study and claim.primary and entry["test"] == "difference":
                     is_of_row = (entry["policy"], entry["minus"]) == (row.policy, "random")
                     if is_of_row and "recipe" not in entry and claim.p_holm == claim.p_holm:
-                        found.add(says.get(claim.verdict, random_choice.OPEN))
-                        seen += 1
+                        stated_verdicts.add(says.get(claim.verdict, random_choice.OPEN))
+                        claims_seen += 1
             text = paragraphs.against_random(
                 rows[(rows.model == row.model) & (rows.task == row.task)]
             )
             assert row.arm in text[row.verdict]
-    assert all(len(found) == 1 for found in verdicts.values()) and len(verdicts) > 20 < seen + 15
+    assert all(len(stated_verdicts) == 1 for stated_verdicts in verdicts.values())
+    assert claims_seen > 5
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """The committed summaries of the studies that the pages show, and the claims of these studies."""
 
-from hardgrpo.analysis import claims, published, random_choice, summaries, verdicts
+from hardgrpo.analysis import claims, published, summaries, verdicts
 from hardgrpo.report import registry
 from hardgrpo.runtime import files
 from hardgrpo.study import claim_conditions, designs, paths
@@ -36,18 +36,15 @@ def judged(root: Path, study: ResolvedStudy) -> dict[str, pd.DataFrame]:
     folder = root / paths.PUBLISHED
     listed_claims = claims.read(root / "paper/claims.yaml")
     judged_study = verdicts.Study(tables, **conditions)
-    others = pd.read_csv(root / registry.COMPARISONS)
-    own_comparisons = random_choice.comparisons(
-        study.name,
-        pd.DataFrame(tables["differences"], columns=registry.SUMMARIES["differences"].columns),
-        study.policies,
-        designs.names_of_ways(study.policies, study.recipes),
-        claims.primary_differences(listed_claims, judged_study),
-    )
     rows = {
         "claims": claims.judge(listed_claims, judged_study),
-        "against_random": random_choice.judged(
-            own_comparisons, others[others.study != study.name].to_dict("records")
+        "against_random": claims.against_random(
+            listed_claims,
+            judged_study,
+            study.name,
+            study.policies,
+            designs.names_of_ways(study.policies, study.recipes),
+            others=pd.read_csv(root / registry.COMPARISONS),
         ),
         "compared": published.compare(
             tables, published.read(folder), published.read_readings(folder)

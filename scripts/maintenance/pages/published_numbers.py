@@ -28,12 +28,6 @@ def page(root: Path, config: dict) -> str:
     return templates.fill("published-numbers", analyses=analyses, texts=texts, figures=figures)
 
 
-def choices_after(root: Path, config: dict) -> dict[str, dict]:
-    """{rule: row of table `choices_after`} of the analysis before_after."""
-    analysis = config["analyses"][BEFORE_AFTER]
-    return tables(root, BEFORE_AFTER, analysis)["choices_after"].set_index("rule").to_dict("index")
-
-
 def samples_section(root: Path, config: dict) -> str:
     """The section of docs/which-prompts.md on the number of samples per prompt, in Markdown."""
     analysis = config["analyses"][PROBING]

@@ -41,8 +41,8 @@ BASES = "bases"  # key of a lead: {(model, seed): lead of this replicate}
 
 def leads(root: Path, config: dict) -> list[dict]:
     """The comparison that counts of each way in each case, in the studies with committed summaries
-    whose models are pretrained here. A lead has the keys COLUMNS, BASES and process (whether the
-    recipe has process rewards)."""
+    whose models are pretrained here. A lead has the keys COLUMNS and BASES, and for its recipe
+    process (process rewards) and supervised (training on worked solutions)."""
     rows: list[dict] = []
     listed_claims = claims.read(root / "paper/claims.yaml")
     for name, entry in config["studies"].items():
@@ -97,6 +97,7 @@ def leads_of_study(
                 "gain_low": gain.gain_low,
                 "gain_high": gain.gain_high,
                 "process": "process" in config["recipes"][recipe],
+                "supervised": config["recipes"][recipe].get("objective") == "sft",
                 BASES: {(model, seed): lead for seed, lead in (chosen - at_random).items()},
             }
         )
@@ -153,27 +154,30 @@ def values(root: Path, config: dict) -> dict:
     """The values that the templates which-prompts, which-tenth and readme show."""
     all_leads = leads(root, config)
     ways = pooled_ways(all_leads)
+    seeds = [lead["seeds"] for lead in all_leads]
+    cases = {tuple(lead[key] for key in random_choice.CASE) for lead in all_leads}
     return {
         "leads": all_leads,
         "ways": {way["way"]: way for way in ways},
-        "cases": len({tuple(lead[key] for key in random_choice.COMPARISON[1:]) for lead in all_leads}),
+        "cases": len(cases),
         "bases": [lead["model"] for lead in all_leads],
-        "seeds": "{} to {}".format(*(f(lead["seeds"] for lead in all_leads) for f in (min, max))),
+        "seeds": f"{min(seeds)} to {max(seeds)}",
         "advice": advice(ways),
         "hard_leads": lambda task: range_of_leads(all_leads, "hard", task),
     }  # fmt: skip
 
 
 def range_of_leads(all_leads: list[dict], way: str, task: str) -> str:
-    """The least and the largest lead of a way on a task, at a tenth, with the recipes `mini_100` and
-    `mini_50`."""
-    leads_on_task = [
+    """The least and the largest lead of a way on a task, in the cases with a tenth of the pool and
+    GRPO with rewards of the outcome."""
+    differences = [
         lead["difference"]
         for lead in all_leads
         if (lead["way"], lead["task"], lead["budget"]) == (way, task, 0.1)
-        and lead["recipe"] in ("mini_100", "mini_50")
+        and not lead["process"]
+        and not lead["supervised"]
     ]
-    return f"{change(min(leads_on_task))} to {change(max(leads_on_task))}"
+    return f"{change(min(differences))} to {change(max(differences))}"
 
 
 def pooled_lead(pooled: pooling.Pooled | None) -> str:
@@ -240,7 +244,6 @@ def pooled_table(root: Path, config: dict) -> pd.DataFrame:
     rows = [
         {"way": way["way"], "cases": way["all"].cases, "lead": way["all"].mean.estimate}
         | {"low": way["all"].mean.low, "high": way["all"].mean.high}
-        | {"worse": sum(lead["verdict"] == random_choice.WORSE for lead in way["leads"])}
         for way in pooled_ways(leads(root, config))
     ]
     return pd.DataFrame(files.round_floats(rows))

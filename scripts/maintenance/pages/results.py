@@ -4,7 +4,7 @@ claims."""
 from hardgrpo.analysis import columns, statistics
 from hardgrpo.analysis.formats import change, round_parts
 from hardgrpo.analysis.formats import change_interval as interval
-from hardgrpo.analysis.random_choice import BETTER, OPEN, WORSE, difference_row
+from hardgrpo.analysis.random_choice import difference_row
 from hardgrpo.analysis.summaries import own_test_samples
 from hardgrpo.report.tables import recorded
 from hardgrpo.study import settings
@@ -453,11 +453,6 @@ def by_verdict(verdicts: dict[str, str], preposition: str) -> str:
     )
 
 
-def verdict_of(low: float, high: float) -> str:
-    """The verdict on a difference with the interval [low, high]."""
-    return BETTER if low > 0 else WORSE if high < 0 else OPEN
-
-
 def by_task(rows: pd.DataFrame, study: str, claim: str) -> str:
     """The estimates of a claim: 'arithmetic -0.2 [-1.3, +1.0], swaps -1.7 [-3.0, -0.3]'."""
     rows = rows[(rows.study == study) & (rows.id == claim) & rows.estimate.notna()]
@@ -506,13 +501,6 @@ def values(root: Path, config: dict) -> dict:
         "recorded_leads": lambda *names: {
             model: estimate(row, "difference") for model, row in recorded_rows(*names).items()
         },
-        "recorded_verdicts": lambda *names: by_verdict(
-            {
-                model: verdict_of(row.difference_low, row.difference_high)
-                for model, row in recorded_rows(*names).items()
-            },
-            "for",
-        ),
         "recorded_table": (recorded_table := recorded_gains(studies[RECORDINGS])),
         "finishing": recorded_table.iloc[0],
         "confirm_p": p_corrected_over_tasks(primary_rows(rows, CONFIRM, "HE")),
@@ -520,7 +508,6 @@ def values(root: Path, config: dict) -> dict:
         "limit": {
             "gain": [estimate(row, "gain") for row in under_limits(truncation, limited["gains"])],
             "finishing": estimate(tight, "finishing"),
-            "finishing_share": f"{100 * tight.finishing / tight.gain:.0f}",
             "over_random": [estimate(row, "difference") for row in leads["random"]],
             "over_easy": [estimate(row, "difference") for row in leads["easy"]],
         },

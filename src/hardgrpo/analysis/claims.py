@@ -7,6 +7,9 @@ is a key of `claim_tests.COUNT_TESTS`, and every claim is primary. Only primary 
 
 from pathlib import Path
 
+import pandas as pd
+
+from hardgrpo.analysis import random_choice
 from hardgrpo.analysis.claim_tests import (
     COUNT_TESTS,
     FIT_PREDICTORS,
@@ -40,6 +43,26 @@ def judge(claims: list[dict], study: Study) -> list[dict]:
             result = {key: value for key, value in row.items() if key not in ("p", "open")}
             rows.append(claim_columns | result | {"population": study.population(row["model"])})
     return rows
+
+
+def against_random(
+    claims: list[dict], study: Study, name: str, policies: dict, names: dict, others: pd.DataFrame
+) -> list[dict]:
+    """The rows of table against_random: the study's comparisons with a random choice.
+
+    `name` is the study's name. `policies` and `names` are as in `random_choice.comparisons`.
+    `others` holds the comparisons of all committed studies (docs/which-prompts.csv).
+    """
+    rows = study.tables["differences"]
+    own_comparisons = (
+        random_choice.comparisons(
+            name, pd.DataFrame(rows), policies, names, primary_differences(claims, study)
+        )
+        if rows
+        else []
+    )
+    other_rows = others[others.study != name].to_dict("records")
+    return random_choice.judged(own_comparisons, other_rows)
 
 
 def primary_differences(claims: list[dict], study: Study) -> dict[tuple, float]:

@@ -16,11 +16,10 @@ from hardgrpo.analysis.statistics import Estimate
 @dataclass(frozen=True)
 class Pooled:
     """`mean`: the mean lead with its 95 % interval. `new_case`: the ends between which nine of ten
-    new cases fall. `between`: the standard deviation of the true leads between cases."""
+    new cases fall."""
 
     mean: Estimate
     new_case: tuple[float, float]
-    between: float
     cases: int
 
 
@@ -39,7 +38,7 @@ def pooled(leads: list[dict[tuple, float]]) -> Pooled:
     count = len(means)
     if count < 3:
         unknown = float("nan")
-        return Pooled(Estimate.around(means.mean(), unknown), (unknown, unknown), unknown, count)
+        return Pooled(Estimate.around(means.mean(), unknown), (unknown, unknown), count)
     covariance = covariances(leads)
     own = np.trace(covariance) / count
     shared = (covariance.sum() - np.trace(covariance)) / (count * (count - 1))
@@ -51,7 +50,6 @@ def pooled(leads: list[dict[tuple, float]]) -> Pooled:
     return Pooled(
         Estimate.around(mean, float(half)),
         (mean - float(reach), mean + float(reach)),
-        float(np.sqrt(between)),
         count,
     )
 

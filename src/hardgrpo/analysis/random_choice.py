@@ -23,7 +23,8 @@ from hardgrpo.selection.policies import affordable_prompts
 
 LEVEL = 0.05
 BETTER, WORSE, OPEN = "better", "worse", "no difference shown"
-COMPARISON = ("way", "model", "task", "recipe", "budget")
+CASE = ("model", "task", "recipe", "budget")
+COMPARISON = ("way", *CASE)
 FAMILY = ("model", "task", "recipe")
 
 

@@ -98,8 +98,8 @@ def lead(choice: Choice) -> str | None:
     value, *ends = (
         f"{100 * float(row[name]):+.1f}" for name in ("lead", "low", "high") if row[name]
     )
-    interval = f" [{', '.join(ends)}]" if ends else ""
-    return f"small models gained {value}{interval} points of accuracy more than with a random choice ({row['cases']} cases, 95 % interval)"
+    interval = f" [{', '.join(ends)}]" if ends else ""  # too few cases have no interval
+    return f"small models gained {value}{interval} points of accuracy more than with a random choice (cases: {row['cases']})"
 
 
 def prompt_table(choice: Choice) -> list[dict]:

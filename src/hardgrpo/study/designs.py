@@ -48,11 +48,14 @@ def names_of_ways(policies: dict[str, dict], recipes: dict[str, dict]) -> dict[s
 
 
 def _first_alike(entries: dict[str, dict], without: str) -> dict[str, str]:
-    rest = {
+    compared = {
         name: {key: value for key, value in entry.items() if key != without}
         for name, entry in entries.items()
     }
-    return {name: next(other for other in rest if rest[other] == rest[name]) for name in rest}
+    return {
+        name: next(other for other in compared if compared[other] == settings)
+        for name, settings in compared.items()
+    }
 
 
 def design(study: ResolvedStudy) -> dict:
@@ -82,7 +85,6 @@ def design(study: ResolvedStudy) -> dict:
         "weaker_signal": study.entry.get("weaker_signal", []),
         "graders": sorted({entry["grader"] for entry in tasks.values()}),
         "policies": study.policy_names,
-        "policy_settings": policies,
         "rules": sorted({policy["rule"] for policy in policies.values()}),
         "seeds": len(study.seeds),
         "budgets": sorted({min(budgets), max(budgets)}) if budgets else [],
