@@ -115,7 +115,7 @@ def show_gains(
             if cell(row) in greedy_rows
         ]
         show(f"\n{task}, {model}: base model {', '.join(bases)}\n")
-        head = f"{'policy':<{width}}{'gain, sampled':<21}{'minus random':<21}{'gain, greedy':<21}{'finishing':<11}{'than random':<19}"
+        head = f"{'policy':<{width}}{'gain, sampled':<21}{'minus random':<21}{'gain, greedy':<21}{'finishing':<11}{'verdict (Holm)':<19}"
         show(head + "\n" + "-" * len(head))
         for row in group:
             finishing, _ = round_parts(

@@ -425,8 +425,8 @@ def format_plan(plan: dict) -> str:
 
 
 def format_question(rows: list[dict], price: float) -> list[str]:
-    """Whether the study can answer the question of README.md, as text; [] if the study does not
-    compare the hardest prompts with a random choice on a task for which both gains are printed."""
+    """Whether the study can tell if the hardest tenth is better than a random tenth, as text, for
+    the first model and task for which HE printed both gains; [] without such a model."""
     rows = [row for row in rows if row["claim"] == "hard_over_random"]
     if not rows:
         return []
@@ -434,16 +434,15 @@ def format_question(rows: list[dict], price: float) -> list[str]:
     can_detect = row["detectable"] <= abs(row["published"])
     can_decide = row["seeds"] >= row["replicates"]
     lines = [
-        f"Is the hardest tenth better than a random tenth? Study {row['study']} {'can' if can_detect and can_decide else 'cannot'} tell:",
-        f"its {row['seeds']} seeds detect a lead of {100 * row['detectable']:.1f} points ({row['model']}, {row['task']}, power 80 %); HE printed {100 * row['published']:+.1f}.",
+        f"Is the hardest tenth better than a random tenth? Study {row['study']} {'can' if can_detect and can_decide else 'cannot'} tell, for {row['model']} on {row['task']}:",
+        f"its {row['seeds']} seeds detect a lead of {100 * row['detectable']:.1f} points (power 80 %); the paper HE printed {100 * row['published']:+.1f} points.",
+        f"To detect the printed lead, {row['takes']} seeds are needed: {row['gpu_hours']:,.0f} GPU-hours, {row['gpu_hours'] * price:,.0f} at {price:g} a GPU-hour."
+        if row["takes"]
+        else "No number of seeds detects the printed lead with these test problems.",
     ]
-    if row["takes"]:
-        lines.append(
-            f"That lead takes {row['takes']} seeds: {row['gpu_hours']:,.0f} GPU-hours, {row['gpu_hours'] * price:,.0f} at {price:g} a GPU-hour, for this model and task."
-        )
     if not can_decide:
         lines.append(
-            f"The verdict on the claim requires {row['replicates']} seeds, so that it will be undecided."
+            f"The claim gets a verdict with {row['replicates']} seeds; with fewer, it is undecided."
         )
     return [*lines, ""]
 

@@ -74,7 +74,7 @@ def leads_of(*rows: tuple, study: str = "s", seeds: int = 10, primary=()) -> lis
 def verdicts(rows: list[dict]) -> dict[tuple, str]:
     return {
         (row["way"], row["budget"], row["recipe"]): row["verdict"]
-        for row in random_choice.counted(rows)
+        for row in random_choice.decide(rows)
     }
 
 
@@ -129,12 +129,14 @@ def test_the_same_runs_have_one_verdict_in_every_study_whatever_the_order():
     alone = leads_of(("hard", "random", 0.03, 0.02, "short_curve"), study="other")
     for first, second in ((rows, alone), (alone, rows)):
         shown = [
-            *random_choice.judged(first, random_choice.counted(second)),
-            *random_choice.judged(second, random_choice.counted(first)),
+            *random_choice.add_verdicts(first, random_choice.decide(second)),
+            *random_choice.add_verdicts(second, random_choice.decide(first)),
         ]
         hard = {row["verdict"] for row in shown if row["way"] == "hard"}
         assert hard == {"better"} and {row["p"] for row in shown if row["way"] == "hard"} == {0.04}
-    assert random_choice.judged(alone, [])[0]["recipe"] == "short_curve", "its own name is shown"
+    assert random_choice.add_verdicts(alone, [])[0]["recipe"] == "short_curve", (
+        "its own name is shown"
+    )
 
 
 def case(*values: float, seed: int = 0) -> dict[tuple, float]:
@@ -144,12 +146,12 @@ def case(*values: float, seed: int = 0) -> dict[tuple, float]:
 def test_a_pooled_lead_of_independent_cases_has_the_t_interval_of_their_means():
     # the variance between these cases is larger than what chance over base models explains
     cases = [case(mean - 0.001, mean + 0.001, seed=10 * i) for i, mean in enumerate((1, 2, 4, 5))]
-    pooled = pooling.pooled(cases)
+    pooled = pooling.pool_leads(cases)
     assert pooled.mean.estimate == pytest.approx(3)
     # t(.975, 3) sd / 2
     assert pooled.mean.high - 3 == pytest.approx(3.182446 * np.std([1, 2, 4, 5], ddof=1) / 2, 1e-4)
     assert pooled.new_case[1] > pooled.mean.high
-    unknown = pooling.pooled(cases[:2])
+    unknown = pooling.pool_leads(cases[:2])
     assert unknown.mean.estimate == pytest.approx(1.5) and np.isnan(unknown.mean.low)
 
 
@@ -162,13 +164,13 @@ def test_cases_that_share_base_models_do_not_count_as_independent():
         shared = [case(*(base + noise[i])) for i in range(6)]
         renamed = [case(*(base + noise[i]), seed=100 * i) for i in range(6)]
         for is_shared, cases in ((True, shared), (False, renamed)):
-            mean = pooling.pooled(cases).mean
+            mean = pooling.pool_leads(cases).mean
             covers[is_shared] += mean.low <= 0 <= mean.high
     assert covers[True] >= 0.93 * 400 > 0.8 * 400 > covers[False]
 
 
 def ways_of(*rows: tuple) -> list[dict]:
-    return recommended.pooled_ways(random_choice.counted(leads_of(*rows)))
+    return recommended.pooled_ways(random_choice.decide(leads_of(*rows)))
 
 
 def test_a_way_is_advised_only_if_its_pooled_lead_and_half_of_its_gains_are_above_zero(monkeypatch):

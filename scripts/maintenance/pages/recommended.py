@@ -34,7 +34,7 @@ SITUATIONS = {
     "pool": "Every prompt of the pool is labelled, and training takes a part",
 }
 COLUMNS = ["way", "needs", "study", "model", "task", "recipe", "budget", "labels"]
-COLUMNS += ["gain", "gain_low", "gain_high", "difference", "low", "high", "p_alone", "p"]
+COLUMNS += ["gain", "gain_low", "gain_high", "difference", "low", "high", "p_before_family", "p"]
 COLUMNS += ["primary", "seeds", "verdict"]
 BASES = "bases"  # key of a lead: {(model, seed): lead of this replicate}
 
@@ -57,7 +57,7 @@ def leads(root: Path, config: dict) -> list[dict]:
                 for table in ("differences", "spent", "gains", "decomposition_runs")
             }
             rows += leads_of_study(config, name, tables, primary_p(listed_claims, study, folder))
-    return random_choice.counted(rows)
+    return random_choice.decide(rows)
 
 
 def primary_p(listed_claims: list[dict], study: ResolvedStudy, folder: Path) -> dict:
@@ -114,7 +114,7 @@ def pooled_ways(all_leads: list[dict]) -> list[dict]:
     ways = []
     for way, way_leads in by_way.items():
         plain = [lead[BASES] for lead in way_leads if not lead["process"]]
-        pooled = pooling.pooled([lead[BASES] for lead in way_leads])
+        pooled = pooling.pool_leads([lead[BASES] for lead in way_leads])
         gaining = sum(lead["gain_low"] > 0 for lead in way_leads)
         ways.append(
             {
@@ -122,7 +122,7 @@ def pooled_ways(all_leads: list[dict]) -> list[dict]:
                 "needs": way_leads[0]["needs"],
                 "leads": way_leads,
                 "all": pooled,
-                "plain": pooling.pooled(plain) if plain else None,
+                "plain": pooling.pool_leads(plain) if plain else None,
                 "gaining": gaining,
                 "mean_gain": sum(lead["gain"] for lead in way_leads) / len(way_leads),
                 "bases": len({base for lead in way_leads for base in lead[BASES]}),
@@ -180,7 +180,7 @@ def range_of_leads(all_leads: list[dict], way: str, task: str) -> str:
     return f"{change(min(differences))} to {change(max(differences))}"
 
 
-def pooled_lead(pooled: pooling.Pooled | None) -> str:
+def pooled_lead(pooled: pooling.PooledLead | None) -> str:
     return "" if pooled is None else change_interval(*vars(pooled.mean).values())
 
 
@@ -210,12 +210,12 @@ def way_row(way: dict) -> dict[str, str]:
     return {
         "way of choosing": f"`{way['way']}`",
         "needed before the choice": NEEDS[way["needs"]],
-        "cases (base models)": f"{len(way['leads'])} ({way['bases']})",
+        "cases (pretrained base models)": f"{len(way['leads'])} ({way['bases']})",
         "mean lead over random": pooled_lead(way["all"]),
-        "nine of ten new cases": f"{change(low)} to {change(high)}" if low == low else "",
+        "90 % range of a new case": f"{change(low)} to {change(high)}" if low == low else "",
         "mean lead without process rewards": pooled_lead(way["plain"]),
-        "mean gain": change(way["mean_gain"]),
-        "cases that gain": f"{way['gaining']} of {len(way['leads'])}",
+        "mean gain over cases": change(way["mean_gain"]),
+        "cases with a gain above zero (95 % interval)": f"{way['gaining']} of {len(way['leads'])}",
     }
 
 

@@ -62,7 +62,7 @@ def against_random(
         else []
     )
     other_rows = others[others.study != name].to_dict("records")
-    return random_choice.judged(own_comparisons, other_rows)
+    return random_choice.add_verdicts(own_comparisons, other_rows)
 
 
 def primary_differences(claims: list[dict], study: Study) -> dict[tuple, float]:

@@ -1,8 +1,8 @@
 """The mean lead of a way of choosing over a random choice, pooled over cases.
 
-Cases may share base models: the same base model (a kind and a replicate) is trained in several
-cases. Their leads are then correlated. The covariances are estimated from the paired leads of the
-replicates.
+Cases may share pretrained base models (a kind of base model and a seed), which are trained in
+several cases. Their leads are then correlated. The covariances are estimated from the paired leads
+of the base models.
 """
 
 from dataclasses import dataclass
@@ -14,49 +14,52 @@ from hardgrpo.analysis.statistics import Estimate
 
 
 @dataclass(frozen=True)
-class Pooled:
-    """`mean`: the mean lead with its 95 % interval. `new_case`: the ends between which nine of ten
-    new cases fall."""
+class PooledLead:
+    """`mean`: the mean lead over cases with its 95 % interval. `new_case`: the ends of the 90 %
+    prediction interval of the lead in a new case. `cases`: the number of cases."""
 
     mean: Estimate
     new_case: tuple[float, float]
     cases: int
 
 
-def pooled(leads: list[dict[tuple, float]]) -> Pooled:
+def pool_leads(leads: list[dict[tuple, float]]) -> PooledLead:
     """Pool the leads of C cases. `leads` has for each case {base model: lead}, in shares.
 
-    The lead y_c of a case is the mean over its base models, with the covariances S_cd of these
-    means. y_c = mean + u_c + e_c, where u_c varies between cases with variance t² and e has
-    covariance S. Method of moments: the variance of y over cases has the expectation
-    t² + mean(S_cc) - mean(S_cd, c ≠ d); t² is at least 0. The variance of the mean is t² / C + the
-    mean of all elements of S; its interval and that of a new case (variance t² + this variance)
-    have t quantiles with C - 1 degrees of freedom (Higgins, Thompson and Spiegelhalter 2009 for a
-    new case). With fewer than three cases, there are no intervals.
+    The lead of case c is y_c = mean + u_c + e_c: u_c varies between cases with variance τ², and the
+    errors e_c have the covariance matrix S (`covariances`). By the method of moments, the sample
+    variance of y_c has the expectation τ² + mean(S_cc) - mean(S_cd, c ≠ d), and τ² is at least 0.
+    The variance of the mean is τ² / C + the mean of all elements of S, and that of a new case is τ²
+    more. Both intervals have t quantiles with C - 1 degrees of freedom (Higgins, Thompson and
+    Spiegelhalter 2009 take C - 2 for a new case). With fewer than three cases, there are no
+    intervals.
     """
-    means = np.array([np.mean(list(case.values())) for case in leads])
-    count = len(means)
+    mean_leads = np.array([np.mean(list(case.values())) for case in leads])
+    count, mean = len(leads), float(mean_leads.mean())
     if count < 3:
         unknown = float("nan")
-        return Pooled(Estimate.around(means.mean(), unknown), (unknown, unknown), count)
+        return PooledLead(Estimate.around(mean, unknown), (unknown, unknown), count)
     covariance = covariances(leads)
-    own = np.trace(covariance) / count
-    shared = (covariance.sum() - np.trace(covariance)) / (count * (count - 1))
-    between = max(float(np.var(means, ddof=1) - own + shared), 0.0)
-    of_mean = max(between / count + float(covariance.mean()), 0.0)
-    half = stats.t.ppf(0.975, count - 1) * np.sqrt(of_mean)
-    reach = stats.t.ppf(0.95, count - 1) * np.sqrt(between + of_mean)
-    mean = float(means.mean())
-    return Pooled(
-        Estimate.around(mean, float(half)),
-        (mean - float(reach), mean + float(reach)),
+    mean_variance = np.trace(covariance) / count
+    mean_covariance = (covariance.sum() - np.trace(covariance)) / (count * (count - 1))
+    sample_variance = float(np.var(mean_leads, ddof=1))
+    between_cases = max(sample_variance - mean_variance + mean_covariance, 0.0)
+    variance_of_mean = max(between_cases / count + float(covariance.mean()), 0.0)
+    half_width = stats.t.ppf(0.975, count - 1) * np.sqrt(variance_of_mean)
+    half_of_new_case = float(
+        stats.t.ppf(0.95, count - 1) * np.sqrt(between_cases + variance_of_mean)
+    )
+    return PooledLead(
+        Estimate.around(mean, float(half_width)),
+        (mean - half_of_new_case, mean + half_of_new_case),
         count,
     )
 
 
 def covariances(leads: list[dict[tuple, float]]) -> np.ndarray:
-    """(C, C) covariances of the cases' mean leads, from the base models that two cases share. Cases
-    that share fewer than two base models count as independent."""
+    """(C, C) covariance matrix of the cases' mean leads, from the base models that two cases share.
+    Cases that share fewer than two base models count as independent; a case with a single base
+    model has variance 0 here, so that its error counts as variance between cases."""
     matrix = np.zeros((len(leads), len(leads)))
     for first, first_leads in enumerate(leads):
         for second, second_leads in enumerate(leads[: first + 1]):

@@ -9,7 +9,8 @@ A comparison (a way in a case) has one p and one verdict, over all studies:
 
 - If several studies make the comparison, the result of a primary claim counts, otherwise the result
   with the most replicates.
-- A primary claim, which was named before its study was run, keeps the p that the claim has.
+- A primary claim, which was named before its study was run, keeps its own p, which is corrected
+  over the tasks of the claim.
 - All other comparisons of a model, a task and a recipe are a family, whatever their budgets: their
   p-values are corrected together by Holm's method.
 """
@@ -45,7 +46,8 @@ def comparisons(
     `policies` are the settings of the study's policies, `names` the return value of
     `designs.names_of_ways`, `primary_p` that of `claims.primary_differences`. A comparison has the keys of COMPARISON and
     study, policy, random_policy, trained_by (the study's own name of the recipe), difference, low, high (the 95 %
-    interval, not corrected for other comparisons), p_alone, primary and seeds.
+    interval, not corrected for other comparisons), p_before_family (for a primary claim, its p),
+    primary and seeds.
     """
     rows = []
     own_test = differences[differences.task == differences.eval_task]
@@ -71,14 +73,14 @@ def comparisons(
                     | case
                     | {"budget": budget, "primary": own_p is not None}
                     | row
-                    | {"p_alone": row["p_alone"] if own_p is None else own_p}
+                    | {"p_before_family": row["p_before_family"] if own_p is None else own_p}
                 )
     return rows
 
 
-def counted(rows: Iterable[dict]) -> list[dict]:
-    """One row for each comparison: the row that counts (see above), with p and verdict. Of equal
-    rows, the first counts."""
+def decide(rows: Iterable[dict]) -> list[dict]:
+    """One row for each comparison, with p and verdict: of the rows of several studies, the row that
+    the module's docstring names; of equal rows, the first."""
     by_comparison: dict[tuple, dict] = {}
     for row in rows:
         key = comparison_of(row)
@@ -91,7 +93,7 @@ def counted(rows: Iterable[dict]) -> list[dict]:
         families.setdefault(family, []).append(row)
     p_values = {}
     for family, members in families.items():
-        alone = [row["p_alone"] for row in members]
+        alone = [row["p_before_family"] for row in members]
         corrected = statistics.holm(alone) if family else alone
         p_values |= {comparison_of(row): float(p) for row, p in zip(members, corrected)}
     return [
@@ -100,15 +102,15 @@ def counted(rows: Iterable[dict]) -> list[dict]:
     ]
 
 
-def judged(rows: list[dict], other_rows: Iterable[dict]) -> list[dict]:
-    """The comparisons of one study (`rows`) with the study's own names of recipes, with p, verdict
-    and the study whose result counts (`decided_by`). `other_rows` are the comparisons of the other
-    studies."""
-    counting = {comparison_of(row): row for row in counted([*other_rows, *rows])}
+def add_verdicts(rows: list[dict], other_rows: Iterable[dict]) -> list[dict]:
+    """The comparisons of one study (`rows`), with their own difference and interval, and with p and
+    verdict of the study that decides the comparison (`decided_by`). `recipe` becomes the study's own
+    name of the recipe. `other_rows` are the comparisons of the other studies."""
+    deciding_rows = {comparison_of(row): row for row in decide([*other_rows, *rows])}
     return [
         row
-        | {name: counting[comparison_of(row)][name] for name in ("p", "verdict")}
-        | {"decided_by": counting[comparison_of(row)]["study"], "recipe": row["trained_by"]}
+        | {name: deciding_rows[comparison_of(row)][name] for name in ("p", "verdict")}
+        | {"decided_by": deciding_rows[comparison_of(row)]["study"], "recipe": row["trained_by"]}
         for row in rows
     ]
 
@@ -145,7 +147,7 @@ def difference_row(
     differences: pd.DataFrame, arm: tuple[str, str], minus: tuple[str, str]
 ) -> dict | None:
     """The difference `arm` - `minus`, both (policy, recipe), with keys difference, low, high,
-    p_alone and seeds. The table may have the two arms in either order. None if the table does not
+    p_before_family and seeds. The table may have the two arms in either order. None if the table does not
     compare them."""
     names = ["policy", "recipe", "minus", "minus_recipe"]
     for pair, sign in (([*arm, *minus], 1), ([*minus, *arm], -1)):
@@ -155,7 +157,7 @@ def difference_row(
                 "difference": sign * row.difference,
                 "low": low,
                 "high": high,
-                "p_alone": row.p,
+                "p_before_family": row.p,
                 "seeds": row.seeds,
             }
     return None
