@@ -25,7 +25,7 @@ def test_a_job_of_a_failed_node_resumes_on_the_other_node(slurm_run, undisturbed
     snakemake = slurm_run.start(TARGET)
     wait_for_checkpoint(slurm_run)
     node = until(lambda: jobs(slurm_run) and jobs(slurm_run)[0]["NodeList"])
-    # the job must not finish before Slurm notices the failure
+    # the job must not finish before the second job starts
     os.kill(process_id(slurm_run), signal.SIGSTOP)
     orphan = process_id(slurm_run)
     slurm.kill(node)
@@ -33,6 +33,7 @@ def test_a_job_of_a_failed_node_resumes_on_the_other_node(slurm_run, undisturbed
         until(
             lambda: "NODE_FAIL" in state_of_first(slurm_run), what="Slurm's report of the failure"
         )
+        until(lambda: "received SIGTERM" in log(slurm_run), what="the second job")
         os.kill(orphan, signal.SIGCONT)
         assert slurm_run.finish(snakemake) == 0, slurm_run.read_output()
     finally:
