@@ -21,8 +21,6 @@
 #                 stores the folder's path for later calls. Only you and root may have write permission in the folder; with
 #                 ENVIRONMENTS_OWNER=ACCOUNT, also the account that made the environments
 # make gpu-check  run ten checks on GPUs, for the first hour with a GPU; numbers in results/gpu-check (FROM=3: from the third check; MODEL=smollm2-135m)
-# make readme     run `make demo`, `make test` and the dry-run of README.md in an empty Debian (needs root and debootstrap; QUICK=1: only
-#                 set-up and dry-run). The Debian is kept in DEBIAN=FOLDER
 # make images-check  build the container images by their definitions, without Apptainer (needs root, buildah, debootstrap and gigabytes of disk;
 #                 ONLY=figures: one image). IMAGES=FOLDER keeps the base image's Debian and the archives from which Apptainer builds the images
 #
@@ -35,7 +33,6 @@ WORKERS ?= 2
 FAULTS ?= 200
 STUDY ?= mini
 CASES ?= 12000
-DEBIAN ?= /var/lib/hardgrpo-debian
 IMAGES ?= /var/lib/hardgrpo-images
 ENVIRONMENTS ?= $(shell cat .environments 2>/dev/null)
 
@@ -56,7 +53,7 @@ ifneq ($(filter $(CURDIR)/.venv%,$(abspath $(ENVIRONMENTS))),)
   $(error ENVIRONMENTS="$(ENVIRONMENTS)" is inside a folder that would be replaced; name a folder outside of this clone)
 endif
 
-.PHONY: demo setup light figures test check lint fuzz chaos bench vllm-cpu gpu cluster gpu-check readme images-check format locks audit clean
+.PHONY: demo setup light figures test check lint fuzz chaos bench vllm-cpu gpu cluster gpu-check images-check format locks audit clean
 
 setup: .venv/training.ready
 
@@ -100,9 +97,6 @@ cluster: .venv/training.ready .venv-gpu/gpu.ready
 
 gpu-check: .venv/training.ready .venv-gpu/gpu.ready
 	.venv/bin/python scripts/maintenance/gpu_check.py $(if $(FROM),--from $(FROM)) $(if $(MODEL),--model '$(MODEL)')
-
-readme: .venv/training.ready
-	.venv/bin/python scripts/maintenance/follow_readme.py --root '$(DEBIAN)' $(if $(QUICK),--quick)
 
 images-check: .venv/training.ready
 	.venv/bin/python scripts/maintenance/check_images.py --folder '$(IMAGES)' $(if $(ONLY),--only $(ONLY))

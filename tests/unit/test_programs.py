@@ -37,7 +37,6 @@ RUN_BY_A_TEST = {
     "fetch_model": "test_model_from_the_hub",
     "fetch_original": "test_an_original_is_downloaded_and_compared_with_the_lock",
     "fill_mirror": "test_a_dataset_that_is_gone_comes_from_the_mirror",
-    "follow_readme": "test_the_commands_of_the_readme_are_followed_to_the_end",
     "format_subset": "test_rows_of_trl_are_conversational_prompts_with_answers",
     "gpu_check": "test_the_gpu_checks_run_in_order_on_a_cpu_and_write_their_numbers",
     "grade_recording": "test_a_study_of_recordings_runs_without_weights",
