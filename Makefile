@@ -24,7 +24,6 @@
 # make images-check  build the container images by their definitions, without Apptainer (needs root, buildah, debootstrap and gigabytes of disk;
 #                 ONLY=figures: one image). IMAGES=FOLDER keeps the base image's Debian and the archives from which Apptainer builds the images
 #
-# make audit      check the packages of envs/*.lock for known vulnerabilities; needs the internet
 # make locks      update envs/*.lock, except torch-cpu.lock, from the pins in envs/*.txt (UPGRADE=1: with newer versions of unpinned packages)
 
 PYTHON ?= python3
@@ -53,7 +52,7 @@ ifneq ($(filter $(CURDIR)/.venv%,$(abspath $(ENVIRONMENTS))),)
   $(error ENVIRONMENTS="$(ENVIRONMENTS)" is inside a folder that would be replaced; name a folder outside of this clone)
 endif
 
-.PHONY: demo setup light figures test check lint fuzz chaos bench vllm-cpu gpu cluster gpu-check images-check format locks audit clean
+.PHONY: demo setup light figures test check lint fuzz chaos bench vllm-cpu gpu cluster gpu-check images-check format locks clean
 
 setup: .venv/training.ready
 
@@ -109,9 +108,6 @@ format: .venv/development.ready
 locks: .venv/development.ready
 	.venv/bin/python scripts/maintenance/write_locks.py $(if $(UPGRADE),--upgrade)
 
-audit: .venv-audit/audit.ready
-	.venv-audit/bin/python scripts/maintenance/audit_locks.py
-
 # An environment is rebuilt when its lock changes. It is also rebuilt when ENVIRONMENTS changes: `moved` then adds a phony prerequisite.
 moved = $(shell test "$$(dirname "$$(readlink $(1))")" = "$(or $(abspath $(ENVIRONMENTS)),.)" || echo again)
 .PHONY: again
@@ -131,9 +127,6 @@ moved = $(shell test "$$(dirname "$$(readlink $(1))")" = "$(or $(abspath $(ENVIR
 
 .venv-gpu/gpu.ready: envs/gpu.lock envs/pip.lock envs/build.lock $(call moved,.venv-gpu)
 	$(call environment,.venv-gpu,gpu)
-
-.venv-audit/audit.ready: envs/audit.lock envs/pip.lock envs/build.lock $(call moved,.venv-audit)
-	$(call environment,.venv-audit,audit)
 
 # $(call install,FOLDER,LOCK) installs the packages of a lock and verifies their checksums. Packages without a wheel are built with the
 # environment's own setuptools; with --use-pep517, all versions of pip (also before 23.1) build in the same way. pip_settings.py keeps only
@@ -172,4 +165,4 @@ asks_for_cuda = 'import importlib.metadata, sys; sys.exit(any(name.startswith("n
 place = $(if $(ENVIRONMENTS),$(abspath $(ENVIRONMENTS))/$(2)-$(shell cat $(filter-out %/pip.lock,$(filter %.lock,$^)) | sha256sum | cut -c1-12),$(1))
 
 clean:
-	rm -rf .venv .venv-figures .venv-vllm-cpu .venv-gpu .venv-audit .environments .snakemake
+	rm -rf .venv .venv-figures .venv-vllm-cpu .venv-gpu .environments .snakemake
