@@ -21,8 +21,6 @@
 #                 stores the folder's path for later calls. Only you and root may have write permission in the folder; with
 #                 ENVIRONMENTS_OWNER=ACCOUNT, also the account that made the environments
 # make gpu-check  run ten checks on GPUs, for the first hour with a GPU; numbers in results/gpu-check (FROM=3: from the third check; MODEL=smollm2-135m)
-# make images-check  build the container images by their definitions, without Apptainer (needs root, buildah, debootstrap and gigabytes of disk;
-#                 ONLY=figures: one image). IMAGES=FOLDER keeps the base image's Debian and the archives from which Apptainer builds the images
 #
 # make locks      update envs/*.lock, except torch-cpu.lock, from the pins in envs/*.txt (UPGRADE=1: with newer versions of unpinned packages)
 
@@ -32,7 +30,6 @@ WORKERS ?= 2
 FAULTS ?= 200
 STUDY ?= mini
 CASES ?= 12000
-IMAGES ?= /var/lib/hardgrpo-images
 ENVIRONMENTS ?= $(shell cat .environments 2>/dev/null)
 
 # Programs import this clone's package. They do not inherit the variables that an environment module sets for another Python.
@@ -52,7 +49,7 @@ ifneq ($(filter $(CURDIR)/.venv%,$(abspath $(ENVIRONMENTS))),)
   $(error ENVIRONMENTS="$(ENVIRONMENTS)" is inside a folder that would be replaced; name a folder outside of this clone)
 endif
 
-.PHONY: demo setup light figures test check lint fuzz chaos bench vllm-cpu gpu cluster gpu-check images-check format locks clean
+.PHONY: demo setup light figures test check lint fuzz chaos bench vllm-cpu gpu cluster gpu-check format locks clean
 
 setup: .venv/training.ready
 
@@ -96,9 +93,6 @@ cluster: .venv/training.ready .venv-gpu/gpu.ready
 
 gpu-check: .venv/training.ready .venv-gpu/gpu.ready
 	.venv/bin/python scripts/maintenance/gpu_check.py $(if $(FROM),--from $(FROM)) $(if $(MODEL),--model '$(MODEL)')
-
-images-check: .venv/training.ready
-	.venv/bin/python scripts/maintenance/check_images.py --folder '$(IMAGES)' $(if $(ONLY),--only $(ONLY))
 
 format: .venv/development.ready
 	.venv/bin/ruff format .
