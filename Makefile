@@ -6,8 +6,7 @@
 #               the study must survive or report each fault; takes hours
 # make lint     ruff, snakefmt, snakemake --lint
 # make fuzz     give programs 12,000 hostile files, configurations, arguments and completions (CASES=100000: more); report: results/fuzz.txt
-# make bench    benchmarks, most of them compared with a baseline on this machine; table, CSV file and figure in results/bench
-#               (ONLY="planning grading": two benchmarks)
+# make bench    how fast this machine plans, grades, samples and trains (ONLY="planning grading": two of these)
 # make format   correct the style of programs and rules
 # make clean    delete the environments (with ENVIRONMENTS: only the links to them) and Snakemake's records of finished jobs
 #

@@ -18,7 +18,7 @@ from hardgrpo.runtime import user_settings
 # {program that no rule of the small study runs: the test that runs this program}
 RUN_BY_A_TEST = {
     "annotate_sample": "test_answers_that_were_not_bought_do_not_change_the_subset",
-    "bench": "test_a_small_benchmark_of_grading_runs_to_its_end",
+    "bench": "test_all_speeds_are_measured_after_the_demo",
     "build_image": "test_images_are_built_by_a_target_and_stay_built",
     "calibrate": "test_calibration_changes_the_planned_times_and_plans_no_finished_job",
     "check_intact": "test_flipped_bits_in_eight_finished_files_are_found_at_once",
