@@ -16,22 +16,17 @@ CONFIG = project_config.config()
 FOLDER = ROOT / "results/published"
 ROWS = published.read(FOLDER)
 READINGS = published.read_readings(FOLDER)
-UNITS = {*published.SCALE, "characters", "tokens_per_second", "factor"}
 
 
 def test_every_number_has_a_place_a_unit_and_names_of_the_configuration():
     for row in ROWS:
-        assert row["paper"] in {"HE", "LDS", "TRL", "verl", "here", "elsewhere"} and row["place"], (
-            row
-        )
-        assert row["model"] in {"", "average", *CONFIG["models"]} and row["unit"] in UNITS, row
+        assert row["paper"] in {"HE", "LDS"} and row["place"], row
+        assert row["model"] in {"", "average", *CONFIG["models"]}, row
         assert {row["task"], row["eval_task"]} <= {"", *CONFIG["tasks"]}, row
         assert row["policy"] in {"", "base", "checkpoint", "unknown_subset", *CONFIG["policies"]}, (
             row
         )
-        assert (
-            np.isfinite(row["number"]) and row["number"] / published.SCALE.get(row["unit"], 1e5) < 1
-        ), row
+        assert np.isfinite(row["number"]) and row["number"] / published.SCALE[row["unit"]] < 1, row
     assert {task for _, task in READINGS} <= CONFIG["tasks"].keys()
     assert {
         task for row in ROWS for task in (row["task"], row["eval_task"]) if row["policy"] and task
@@ -74,16 +69,6 @@ def test_the_tables_are_complete():
     assert all(round(15 * share / 100, 1) % 1 == 0 for share in pass_at_8.values()), (
         "pass@8 must be a multiple of 1/15"
     )
-    # The length of completions is another explanation of the gains: over the eight Qwen cells on
-    # GSM8K, R² between gain and mean length is .97.
-    lengths = {
-        key: value
-        for key, value in read_numbers("released files", "mean_characters").items()
-        if key[0].startswith("qwen")
-    }
-    assert np.corrcoef(*zip(*((lengths[key], gains[key]) for key in lengths)))[
-        0, 1
-    ] ** 2 == pytest.approx(0.97, abs=0.005)
 
 
 def test_published_aime_results_have_exact_intervals_and_parts_that_add_up():

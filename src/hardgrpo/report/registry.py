@@ -183,12 +183,10 @@ PUBLISHED = [
     "base_wrong",
     "gains",
     "learnable",
-    "lengths",
     "limits",
     "out_of_distribution",
     "readings",
     "recordings",
-    "yardsticks",
 ]
 # Tables that the page worth.html reads.
 WORTH = ["gains", "parts", "spent", "against_random", "contamination"]
