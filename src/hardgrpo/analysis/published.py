@@ -21,8 +21,8 @@ COLUMNS = [
     "unit",
     "note",
 ]
-# tables that hold decisions, settings and sentences instead of numbers
-NO_NUMBERS = ("readings.csv", "deviations.csv", "inventory.csv")
+# tables that hold decisions and settings instead of numbers
+NO_NUMBERS = ("readings.csv", "deviations.csv")
 # Quantities that a study measures in every cell with runs. Whether a study has other quantities
 # depends on the results of its runs.
 MEASURED_IN_EVERY_CELL = ("gain", "accuracy", "answered", "accuracy_answered")
