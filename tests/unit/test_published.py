@@ -118,7 +118,15 @@ def test_published_aime_results_have_exact_intervals_and_parts_that_add_up():
 
 TABLES = {
     name: []
-    for name in ("gains", "learnable", "pass_at_k", "accuracy", "parts", "catches_up", "fit")
+    for name in (
+        "gains",
+        "learnable",
+        "pass_at_k",
+        "accuracy",
+        "parts",
+        "catches_up",
+        "regressions",
+    )
 }
 CELL = {
     "model": "qwen3-4b",
@@ -247,10 +255,18 @@ def test_averages_over_models_are_compared_with_the_averages_of_the_blog_post():
 
 
 def test_a_study_without_published_quantities_gives_no_rows():
-    fit = {"task": "all", "r_squared": 0.5, "r_squared_low": 0.1, "r_squared_high": 0.8}
+    fits = [
+        {"task": task, "predictor": predictor, "adjusted_for": adjusted_for, "r_squared": 0.5}
+        for task, predictor, adjusted_for in [
+            ("all", "learnable", ""),
+            ("all", "learnable", "tokens"),
+            ("all", "tokens", ""),
+            ("gsm8k", "learnable", ""),
+        ]
+    ]
     tiny_gain = gain_row(0.34, model="tiny", task="swaps", eval_task="swaps")
-    assert compare(gains=[tiny_gain], fit=[fit]) == []
-    assert [row["quantity"] for row in compare(gains=[gain_row(0.34)], fit=[fit])] == [
+    assert compare(gains=[tiny_gain], regressions=fits) == []
+    assert [row["quantity"] for row in compare(gains=[gain_row(0.34)], regressions=fits)] == [
         "gain",
         "largest_gain",
         "r_squared",
