@@ -141,9 +141,7 @@ def test_intervals_cover_and_tests_keep_their_level_in_simulated_studies(seeds):
     )
     gain = statistics.components(values[:, 0].mean(axis=-1))
     error_for_these_problems = gain.estimate - over_problems[:, 0].mean(axis=(1, 2, 3))
-    half_width_a = statistics.fixed_problems_half_width(
-        gain, statistics.shared_noise(values[:, 0])
-    )
+    half_width_a = statistics.fixed_problems_half_width(gain, statistics.shared_noise(values[:, 0]))
     assert 0.93 <= np.mean(abs(gain.estimate) <= statistics.half_width(gain)) <= 0.98
     assert 0.93 <= np.mean(abs(error_for_these_problems) <= half_width_a) <= 0.98
 

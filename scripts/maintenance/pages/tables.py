@@ -2,6 +2,7 @@
 
 from hardgrpo.analysis import summaries
 from hardgrpo.report import registry
+from hardgrpo.runtime import files
 from hardgrpo.study import designs, paths
 from hardgrpo.study.resolved import ResolvedStudy
 from pages import committed
@@ -33,11 +34,11 @@ def numbered(root: Path, config: dict) -> dict[str, int]:
     ]
     order = dict.fromkeys([*text_order, *registry.TABLES])
     study = ResolvedStudy.of(config, committed.REFERENCE)
-    folder = root / paths.reference(committed.REFERENCE)
-    tables = {
-        path.stem: summaries.read_labelled(path, study.first_recipe)
-        for path in folder.glob("*.csv")
-    }
+    tables = summaries.read_all(
+        files.Tables.below(root / paths.reference(committed.REFERENCE)),
+        registry.columns(*registry.SUMMARIES),
+        study.first_recipe,
+    )
     tables |= committed.judged(root, study) | {
         "deviations": summaries.read(root / paths.PUBLISHED / "deviations.csv")
     }
