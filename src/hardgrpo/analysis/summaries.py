@@ -40,7 +40,7 @@ def _parse(text: str) -> pd.DataFrame:
 
 def has_no_file(tables: files.Tables, name: str) -> bool:
     """Whether a table has no file because it is the summary table of a committed study and has no
-    rows."""
+    rows that anything shows. Such a table is read as an empty one."""
     is_committed = any(path.parent.parent.match("results/reference") for path in tables.values())
     return is_committed and name not in tables and name not in NO_SUMMARIES
 

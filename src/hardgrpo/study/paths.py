@@ -213,8 +213,8 @@ def has_tables(folder: str, names: Iterable[str]) -> bool:
 
 
 def existing_tables(folder: str, names: Iterable[str]) -> list[str]:
-    """The files of the tables `names` that a folder has. A committed table without rows has no
-    file."""
+    """The files of the tables `names` that a folder has. A committed table without rows that
+    anything shows has no file."""
     return [path for name in names if os.path.isfile(path := f"{folder}/{name}.csv")]
 
 

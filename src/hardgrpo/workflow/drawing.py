@@ -148,8 +148,9 @@ class Drawing:
         return files
 
     def _summaries(self, study: str, names: list[str]) -> list[str]:
-        """The files of summary tables. A committed table without rows has no file, so the inputs
-        are all committed tables of the study, at least one of which exists."""
+        """The files of summary tables. Some committed tables have no file
+        (`paths.existing_tables`), so the inputs are all committed tables of the study, at least one
+        of which exists."""
         folder = self.folder(study)
         is_message = ":" in folder
         if folder == paths.reference(study):
