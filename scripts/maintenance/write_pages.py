@@ -33,7 +33,7 @@ from pathlib import Path
 import pandas as pd
 
 ROOT = Path(__file__).parents[2]
-FIGURES = dict.fromkeys(("accuracy.png", "kinds.png", "leads.png"), summaries.REFERENCE) | {
+FIGURES = dict.fromkeys(("accuracy.png", "kinds.png"), summaries.REFERENCE) | {
     "truncation.png": summaries.TRUNCATION,
     "labels.png": summaries.LABELS,
     "rollouts.png": summaries.ONLINE,
