@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 from conftest import TABLES
+from hardgrpo.report import registry
 from hardgrpo.runtime import seals
 from hardgrpo.study import claim_conditions, load, paths
 from hardgrpo.study.resolved import ResolvedStudy
@@ -153,8 +154,12 @@ def test_every_changed_cell_is_reported(world):
 
 def test_a_missing_table_is_reported(world):
     judge(world)
-    shutil.copytree(world.folder / REFERENCE, world.folder / COMPUTED)
-    (world.folder / COMPUTED / "parts.csv").unlink()
+    computed = world.folder / COMPUTED
+    shutil.copytree(world.folder / REFERENCE, computed)
+    for name, columns in registry.columns(*registry.SUMMARIES).items():
+        if not (computed / f"{name}.csv").exists():  # committed tables without rows have no file
+            (computed / f"{name}.csv").write_text(",".join(columns) + "\n")
+    (computed / "parts.csv").unlink()
     status, output = verify_program(world, COMPUTED)
     assert status == 1 and output.splitlines()[-1].startswith(
         "error: study mini: table parts is not given; name its file parts.csv"
