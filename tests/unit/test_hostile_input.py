@@ -26,7 +26,6 @@ from hardgrpo.grading import graders
 from hardgrpo.planning import calibration
 from hardgrpo.runtime import files, provenance
 from hardgrpo.runtime.errors import LONGEST_MESSAGE, UserError, explain, printable
-from hardgrpo.sampling.store import Store
 from hardgrpo.study import checks
 from hardgrpo.study.spec import Spec
 
@@ -267,9 +266,6 @@ def test_other_malformed_state_files_are_refused(tmp_path):
     (tmp_path / "W.jsonl").write_text('{"id": "a", "solution": "x"}\n\n' * 2)
     with pytest.raises(UserError, match="line 3: id 'a' occurs twice"):
         solutions.read(tmp_path / "W.jsonl")
-    (tmp_path / "store").write_text('[{"id": "a"}]\n')
-    with pytest.raises(UserError, match="the file was changed"):
-        Store(tmp_path / "store").batches()
     (tmp_path / "calibration.json").write_text(
         '{"jobs": 1, "groups": [{"of": {}, "slowness": "fast"}]}'
     )

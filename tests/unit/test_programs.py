@@ -45,7 +45,6 @@ RUN_BY_A_TEST = {
     "import_trajectory": "test_a_training_run_is_summarised_from_its_file_to_its_page",
     "measure_signals": "test_answers_that_were_not_bought_do_not_change_the_subset",
     "plan": "test_other_gpus_prices_seeds_and_completion_limits_change_the_plan",
-    "probe_early": "test_the_subset_equals_that_of_full_probing_byte_for_byte",
     "prune_checkpoints": "test_an_evaluated_study_keeps_the_last_checkpoints",
     "read_annotated": "test_rows_with_an_answer_become_problems_and_rows_without_are_listed",
     "remove_answers": "test_answers_that_were_not_bought_do_not_change_the_subset",

@@ -13,7 +13,6 @@ import write_pages
 from conftest import ROOT
 from hardgrpo.runtime import errors, files, provenance, seals, states
 from hardgrpo.runtime.errors import UserError
-from hardgrpo.sampling import store
 from hardgrpo.training import outputs
 
 
@@ -331,15 +330,3 @@ def test_a_checkpoint_that_was_damaged_while_training_went_on_is_no_result(tmp_p
     ):
         outputs.export(spec, state, tmp_path / "run", started=0, resumed_from=0, hardware=None)
     assert not (tmp_path / "run").exists()
-
-
-def test_a_damaged_line_of_a_probes_store_and_all_later_lines_are_ignored(tmp_path):
-    probe_store = store.Store(tmp_path / "store")
-    batches = [[{"id": "a", "sample": sample, "completion": "red"}] for sample in range(3)]
-    for batch in batches:
-        probe_store.add(batch)
-    assert probe_store.batches() == batches
-    probe_store.path.write_bytes(
-        probe_store.path.read_bytes().replace(b'1, "completion": "red"', b'1, "completion": "rad"')
-    )
-    assert probe_store.batches() == batches[:1] and probe_store.batches() == batches[:1]

@@ -215,7 +215,7 @@ class ResolvedJob:
             probe = self.task["probe"]
             if rule == "probe_again":
                 return pool * probe["samples"]
-            # an upper bound for probe_early, which may stop early
+            # an upper bound for probe_early, which stops when the subset is decided
             return -(-pool // probe["shards"]) * settings.probe_samples(probe)
         test = self.eval_task["test"]
         size = problems(self.split, self.results)
