@@ -6,8 +6,7 @@
 #               the study must survive or report each fault; takes hours
 # make lint     ruff, snakefmt, snakemake --lint
 # make fuzz     give programs 12,000 hostile files, configurations, arguments and completions (CASES=100000: more); report: results/fuzz.txt
-# make bench    benchmarks, most of them compared with a baseline on this machine; table, CSV file and figure in results/bench
-#               (ONLY="planning grading": two benchmarks)
+# make bench    how fast this machine plans, grades, samples and trains (ONLY="planning grading": two of these)
 # make format   correct the style of programs and rules
 # make clean    delete the environments (with ENVIRONMENTS: only the links to them) and Snakemake's records of finished jobs
 #
@@ -21,12 +20,7 @@
 #                 stores the folder's path for later calls. Only you and root may have write permission in the folder; with
 #                 ENVIRONMENTS_OWNER=ACCOUNT, also the account that made the environments
 # make gpu-check  run ten checks on GPUs, for the first hour with a GPU; numbers in results/gpu-check (FROM=3: from the third check; MODEL=smollm2-135m)
-# make readme     run `make demo`, `make test` and the dry-run of README.md in an empty Debian (needs root and debootstrap; QUICK=1: only
-#                 set-up and dry-run). The Debian is kept in DEBIAN=FOLDER
-# make images-check  build the container images by their definitions, without Apptainer (needs root, buildah, debootstrap and gigabytes of disk;
-#                 ONLY=figures: one image). IMAGES=FOLDER keeps the base image's Debian and the archives from which Apptainer builds the images
 #
-# make audit      check the packages of envs/*.lock for known vulnerabilities; needs the internet
 # make locks      update envs/*.lock, except torch-cpu.lock, from the pins in envs/*.txt (UPGRADE=1: with newer versions of unpinned packages)
 
 PYTHON ?= python3
@@ -35,8 +29,6 @@ WORKERS ?= 2
 FAULTS ?= 200
 STUDY ?= mini
 CASES ?= 12000
-DEBIAN ?= /var/lib/hardgrpo-debian
-IMAGES ?= /var/lib/hardgrpo-images
 ENVIRONMENTS ?= $(shell cat .environments 2>/dev/null)
 
 # Programs import this clone's package. They do not inherit the variables that an environment module sets for another Python.
@@ -56,7 +48,7 @@ ifneq ($(filter $(CURDIR)/.venv%,$(abspath $(ENVIRONMENTS))),)
   $(error ENVIRONMENTS="$(ENVIRONMENTS)" is inside a folder that would be replaced; name a folder outside of this clone)
 endif
 
-.PHONY: demo setup light figures test check lint fuzz chaos bench vllm-cpu gpu cluster gpu-check readme images-check format locks audit clean
+.PHONY: demo setup light figures test check lint fuzz chaos bench vllm-cpu gpu cluster gpu-check format locks clean
 
 setup: .venv/training.ready
 
@@ -101,12 +93,6 @@ cluster: .venv/training.ready .venv-gpu/gpu.ready
 gpu-check: .venv/training.ready .venv-gpu/gpu.ready
 	.venv/bin/python scripts/maintenance/gpu_check.py $(if $(FROM),--from $(FROM)) $(if $(MODEL),--model '$(MODEL)')
 
-readme: .venv/training.ready
-	.venv/bin/python scripts/maintenance/follow_readme.py --root '$(DEBIAN)' $(if $(QUICK),--quick)
-
-images-check: .venv/training.ready
-	.venv/bin/python scripts/maintenance/check_images.py --folder '$(IMAGES)' $(if $(ONLY),--only $(ONLY))
-
 format: .venv/development.ready
 	.venv/bin/ruff format .
 	.venv/bin/ruff check --fix .
@@ -114,9 +100,6 @@ format: .venv/development.ready
 
 locks: .venv/development.ready
 	.venv/bin/python scripts/maintenance/write_locks.py $(if $(UPGRADE),--upgrade)
-
-audit: .venv-audit/audit.ready
-	.venv-audit/bin/python scripts/maintenance/audit_locks.py
 
 # An environment is rebuilt when its lock changes. It is also rebuilt when ENVIRONMENTS changes: `moved` then adds a phony prerequisite.
 moved = $(shell test "$$(dirname "$$(readlink $(1))")" = "$(or $(abspath $(ENVIRONMENTS)),.)" || echo again)
@@ -137,9 +120,6 @@ moved = $(shell test "$$(dirname "$$(readlink $(1))")" = "$(or $(abspath $(ENVIR
 
 .venv-gpu/gpu.ready: envs/gpu.lock envs/pip.lock envs/build.lock $(call moved,.venv-gpu)
 	$(call environment,.venv-gpu,gpu)
-
-.venv-audit/audit.ready: envs/audit.lock envs/pip.lock envs/build.lock $(call moved,.venv-audit)
-	$(call environment,.venv-audit,audit)
 
 # $(call install,FOLDER,LOCK) installs the packages of a lock and verifies their checksums. Packages without a wheel are built with the
 # environment's own setuptools; with --use-pep517, all versions of pip (also before 23.1) build in the same way. pip_settings.py keeps only
@@ -178,4 +158,4 @@ asks_for_cuda = 'import importlib.metadata, sys; sys.exit(any(name.startswith("n
 place = $(if $(ENVIRONMENTS),$(abspath $(ENVIRONMENTS))/$(2)-$(shell cat $(filter-out %/pip.lock,$(filter %.lock,$^)) | sha256sum | cut -c1-12),$(1))
 
 clean:
-	rm -rf .venv .venv-figures .venv-vllm-cpu .venv-gpu .venv-audit .environments .snakemake
+	rm -rf .venv .venv-figures .venv-vllm-cpu .venv-gpu .environments .snakemake

@@ -152,7 +152,6 @@ LONGEST = [
     "small_study",
     "chaos",
     "study_on_slurm",
-    "bench",
     "adapters",
     "sharded",
     "online_interruption",

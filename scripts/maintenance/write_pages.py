@@ -22,7 +22,6 @@ from pages import (
     recommended,
     results,
     studies,
-    tables,
     templates,
 )
 
@@ -34,7 +33,7 @@ from pathlib import Path
 import pandas as pd
 
 ROOT = Path(__file__).parents[2]
-FIGURES = dict.fromkeys(("accuracy.png", "kinds.png", "leads.png"), summaries.REFERENCE) | {
+FIGURES = dict.fromkeys(("accuracy.png", "kinds.png"), summaries.REFERENCE) | {
     "truncation.png": summaries.TRUNCATION,
     "labels.png": summaries.LABELS,
     "rollouts.png": summaries.ONLINE,
@@ -67,7 +66,6 @@ FILES: dict[str, Callable[[Path, dict], str]] = {
     "docs/published-numbers.md": published_numbers.page,
     "docs/claims.csv": lambda root, config: csv(summaries.all_claims(root, config)),
     "docs/gpus.csv": lambda root, config: csv(gpus.table(config)),
-    "docs/tables.csv": lambda root, config: csv(tables.made_from(root, config)),
     "docs/which-prompts.csv": lambda root, config: csv(recommended.every_case(root, config)),
     "src/hardgrpo/choice/pooled_leads.csv": lambda root, config: csv(
         recommended.pooled_table(root, config)

@@ -18,11 +18,9 @@ from hardgrpo.runtime import user_settings
 # {program that no rule of the small study runs: the test that runs this program}
 RUN_BY_A_TEST = {
     "annotate_sample": "test_answers_that_were_not_bought_do_not_change_the_subset",
-    "audit_locks": "test_locks_without_vulnerabilities_are_counted",
-    "bench": "test_a_small_benchmark_of_grading_runs_to_its_end",
+    "bench": "test_all_speeds_are_measured_after_the_demo",
     "build_image": "test_images_are_built_by_a_target_and_stay_built",
     "calibrate": "test_calibration_changes_the_planned_times_and_plans_no_finished_job",
-    "check_images": "test_the_sections_of_a_definition_are_executed_in_their_order",
     "check_intact": "test_flipped_bits_in_eight_finished_files_are_found_at_once",
     "compare_choices": "test_the_program_compares_the_choices_for_a_recording",
     "compare_probe_sizes": "test_the_program_prints_the_share_of_mixed_groups_for_each_probe",
@@ -37,7 +35,6 @@ RUN_BY_A_TEST = {
     "fetch_model": "test_model_from_the_hub",
     "fetch_original": "test_an_original_is_downloaded_and_compared_with_the_lock",
     "fill_mirror": "test_a_dataset_that_is_gone_comes_from_the_mirror",
-    "follow_readme": "test_the_commands_of_the_readme_are_followed_to_the_end",
     "format_subset": "test_rows_of_trl_are_conversational_prompts_with_answers",
     "gpu_check": "test_the_gpu_checks_run_in_order_on_a_cpu_and_write_their_numbers",
     "grade_recording": "test_a_study_of_recordings_runs_without_weights",

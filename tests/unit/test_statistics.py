@@ -125,6 +125,36 @@ def true_gain() -> float:
 TRUE_GAIN = true_gain()
 
 
+@pytest.mark.parametrize("seeds", [3, 10])
+def test_intervals_cover_and_tests_keep_their_level_in_simulated_studies(seeds):
+    """1,000 simulated studies of four policies with the same true mean, 60 problems and 4 samples.
+    A value is the sum of random effects of seed and problem, of noise that all seeds share, and of
+    noise of its own."""
+    rng = np.random.default_rng(seeds)
+    studies, policies, problems, samples = 1000, 4, 60, 4
+    over_problems = rng.normal(0, 0.1, (studies, policies, 1, problems, 1))
+    values = (
+        over_problems
+        + rng.normal(0, 0.03, (studies, policies, seeds, 1, 1))
+        + rng.normal(0, 0.3, (studies, policies, 1, problems, samples))
+        + rng.normal(0, 0.3, (studies, policies, seeds, problems, samples))
+    )
+    gain = statistics.components(values[:, 0].mean(axis=-1))
+    error_for_these_problems = gain.estimate - over_problems[:, 0].mean(axis=(1, 2, 3))
+    half_width_a = statistics.fixed_problems_half_width(gain, statistics.shared_noise(values[:, 0]))
+    assert 0.93 <= np.mean(abs(gain.estimate) <= statistics.half_width(gain)) <= 0.98
+    assert 0.93 <= np.mean(abs(error_for_these_problems) <= half_width_a) <= 0.98
+
+    pairs = list(itertools.combinations(range(policies), 2))
+    leads = np.stack([values[:, one] - values[:, other] for one, other in pairs], axis=1)
+    p = statistics.p_value(statistics.components(leads.mean(axis=-1)))
+    corrected = np.array([statistics.holm(study) for study in p])
+    # 5 %, with a tolerance for the sampling noise of a share of 1,000 studies
+    within = 0.05 + 2.58 * np.sqrt(0.05 * 0.95 / studies)
+    assert np.mean(p[:, 0] < 0.05) <= within
+    assert np.mean(corrected.min(axis=1) < 0.05) <= within < np.mean(p.min(axis=1) < 0.05)
+
+
 @given(
     arrays(
         float,

@@ -4,6 +4,7 @@ files."""
 import gzip
 import json
 import random
+import shutil
 import subprocess
 import sys
 
@@ -152,8 +153,9 @@ def test_every_changed_cell_is_reported(world):
 
 def test_a_missing_table_is_reported(world):
     judge(world)
-    (world.folder / REFERENCE / "parts.csv").unlink()
-    status, output = verify_program(world)
+    shutil.copytree(world.folder / REFERENCE, world.folder / COMPUTED)
+    (world.folder / COMPUTED / "parts.csv").unlink()
+    status, output = verify_program(world, COMPUTED)
     assert status == 1 and output.splitlines()[-1].startswith(
         "error: study mini: table parts is not given; name its file parts.csv"
     )

@@ -95,14 +95,17 @@ class Drawing:
 
         If a call of Snakemake runs a study, its figures are drawn from the tables that the call
         computes. If all targets are drawings, `draw` in the configuration says which tables are
-        used. If these tables are incomplete, return a message, which Snakemake reports as a missing
-        file.
+        used. If the computed tables are incomplete, or the study has no committed tables, return a
+        message, which Snakemake reports as a missing file.
         """
         computed, reference = paths.computed(study), paths.reference(study)
         if not self.is_drawing_only():
             return computed
         names = registry.summary_tables(self.studies[study])
-        is_complete = {folder: paths.has_tables(folder, names) for folder in (computed, reference)}
+        is_complete = {
+            computed: paths.has_tables(computed, names),
+            reference: bool(paths.existing_tables(reference, names)),
+        }
         choices = {"computed": [computed], "reference": [reference], "auto": [computed, reference]}[
             self.config["draw"]
         ]
@@ -145,8 +148,13 @@ class Drawing:
         return files
 
     def _summaries(self, study: str, names: list[str]) -> list[str]:
+        """The files of summary tables. Some committed tables have no file
+        (`paths.existing_tables`), so the inputs are all committed tables of the study, at least one
+        of which exists."""
         folder = self.folder(study)
         is_message = ":" in folder
+        if folder == paths.reference(study):
+            return paths.existing_tables(folder, registry.summary_tables(self.studies[study]))
         return [folder] if is_message else [f"{folder}/{name}.csv" for name in names]
 
     def analysis_tables(self, wildcards: Wildcards) -> list[str]:
@@ -240,7 +248,7 @@ class Drawing:
 
     def committed_inputs(self, wildcards: Wildcards) -> list[str]:
         names = registry.all_figures()[wildcards.figure].of
-        return [f"{paths.reference(wildcards.study)}/{name}.csv" for name in names]
+        return paths.existing_tables(paths.reference(wildcards.study), names)
 
     def paper_inputs(self) -> list[str]:
         """The numbers, examples and figures of the paper over all studies."""
