@@ -199,7 +199,7 @@ def follow(world: World, damaged: Path, output: str) -> None:
     error_lines = [
         line
         for line, previous in zip(lines, ["", *lines])
-        if ERROR_LINE.match(line) or previous.startswith("WorkflowError in ")
+        if ERROR_LINE.match(line) or previous.startswith("WorkflowError")
     ]
     messages = [line for line in error_lines if name in line] or [
         line for line in error_lines if any(f"delete {folder} " in line for folder in parents(name))

@@ -15,14 +15,13 @@ import sys
 from collections.abc import Collection
 from pathlib import Path
 
-from snakemake.exceptions import WorkflowError
 from snakemake.logging import logger
 from snakemake_interface_executor_plugins.settings import DeploymentMethod
 
 from hardgrpo.runtime import cluster, environments, files, images, submission, warm
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.study import checks, load, paths, pool_sizes
-from hardgrpo.workflow.failures import raises_workflow_error
+from hardgrpo.workflow.failures import WorkflowError, raises_workflow_error
 from hardgrpo.workflow.names import Names
 from hardgrpo.workflow.resources import request_of
 
