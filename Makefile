@@ -9,7 +9,7 @@
 # make bench    benchmarks, most of them compared with a baseline on this machine; table, CSV file and figure in results/bench
 #               (ONLY="planning grading": two benchmarks)
 # make format   correct the style of programs and rules
-# make clean    delete the environments (with ENVIRONMENTS: only the links to them) and Snakemake's records of finished jobs
+# make clean    delete the environments (with ENVIRONMENTS: only the links to them); results and Snakemake's records of finished jobs stay
 #
 # make setup      .venv: to plan, probe, train and draw
 # make light      .venv-figures, without torch: to probe models behind a server, choose prompts, plan and draw
@@ -178,4 +178,4 @@ asks_for_cuda = 'import importlib.metadata, sys; sys.exit(any(name.startswith("n
 place = $(if $(ENVIRONMENTS),$(abspath $(ENVIRONMENTS))/$(2)-$(shell cat $(filter-out %/pip.lock,$(filter %.lock,$^)) | sha256sum | cut -c1-12),$(1))
 
 clean:
-	rm -rf .venv .venv-figures .venv-vllm-cpu .venv-gpu .venv-audit .environments .snakemake
+	rm -rf .venv .venv-figures .venv-vllm-cpu .venv-gpu .venv-audit .environments
