@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import chaos
-from conftest import World, assert_same, results
+from conftest import LONG_LIMIT, World, assert_same, results
 from hardgrpo.runtime import provenance, seals, warm
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.study.spec import check_run_of_checkpoints
@@ -74,6 +74,7 @@ def world(finished, monkeypatch) -> World:
     return finished
 
 
+@pytest.mark.timeout(LONG_LIMIT)
 @pytest.mark.parametrize(
     ("seed", "kind"),
     FAULTS_OF_THIS_RUN,

@@ -154,6 +154,7 @@ longer = pytest.mark.skipif(
 
 @pytest.mark.slow
 @longer
+@pytest.mark.timeout(0)
 @pytest.mark.skipif(not (ROOT / ".git").exists(), reason="this copy of the project is no git clone")
 def test_the_benchmark_of_planning_runs_to_its_end(modules, monkeypatch, tmp_path):
     rows = run_benchmark(monkeypatch, tmp_path, "planning")
@@ -177,6 +178,7 @@ def after_the_demo(modules, monkeypatch, finished_world) -> Path:
 
 
 @longer
+@pytest.mark.timeout(0)
 def test_a_small_benchmark_of_sampling_runs_to_its_end(
     after_the_demo, modules, monkeypatch, tmp_path
 ):
@@ -194,6 +196,7 @@ def test_a_small_benchmark_of_sampling_runs_to_its_end(
 
 
 @longer
+@pytest.mark.timeout(0)
 def test_a_small_benchmark_of_training_runs_to_its_end(
     after_the_demo, modules, monkeypatch, tmp_path
 ):

@@ -379,6 +379,7 @@ def test_the_variables_of_an_image_are_read_from_its_definition(name):
     not os.environ.get("HARDGRPO_IMAGES"),
     reason="HARDGRPO_IMAGES must name a folder for images (needs root, buildah and debootstrap)",
 )
+@pytest.mark.timeout(0)
 def test_the_image_for_figures_is_built_and_draws_a_study(monkeypatch, capfd):
     folder = os.environ["HARDGRPO_IMAGES"]
     monkeypatch.setattr(sys, "argv", ["check_images.py", "--folder", folder, "--only", "figures"])
