@@ -8,7 +8,7 @@
 # make fuzz     give programs 12,000 hostile files, configurations, arguments and completions (CASES=100000: more); report: results/fuzz.txt
 # make bench    how fast this machine plans, grades, samples and trains (ONLY="planning grading": two of these)
 # make format   correct the style of programs and rules
-# make clean    delete the environments (with ENVIRONMENTS: only the links to them) and Snakemake's records of finished jobs
+# make clean    delete the environments (with ENVIRONMENTS: only the links to them); results and Snakemake's records of finished jobs stay
 #
 # make setup      .venv: to plan, probe, train and draw
 # make light      .venv-figures, without torch: to probe models behind a server, choose prompts, plan and draw
@@ -158,4 +158,4 @@ asks_for_cuda = 'import importlib.metadata, sys; sys.exit(any(name.startswith("n
 place = $(if $(ENVIRONMENTS),$(abspath $(ENVIRONMENTS))/$(2)-$(shell cat $(filter-out %/pip.lock,$(filter %.lock,$^)) | sha256sum | cut -c1-12),$(1))
 
 clean:
-	rm -rf .venv .venv-figures .venv-vllm-cpu .venv-gpu .environments .snakemake
+	rm -rf .venv .venv-figures .venv-vllm-cpu .venv-gpu .environments

@@ -182,9 +182,14 @@ LONGEST = [
 ]
 
 
+# Limit of tests on Slurm and of tests of vLLM, in seconds. The limit of other tests is in
+# pyproject.toml; tests that take longer have a mark of their own.
+LONG_LIMIT = 900
+
+
 def pytest_collection_modifyitems(config, items):
-    """Start the longest files first, skip tests that cannot run here, and mark tests that need the
-    finished world as slow."""
+    """Start the longest files first, skip tests that cannot run here, mark tests that need the
+    finished world as slow, and raise the time limit of tests on Slurm and of vLLM."""
     if not GPU and "gpu" not in config.option.markexpr:
         config.hook.pytest_deselected(
             items=[item for item in items if item.get_closest_marker("gpu")]
@@ -195,6 +200,8 @@ def pytest_collection_modifyitems(config, items):
     for item in items:
         if "finished_world" in item.fixturenames:
             item.add_marker(pytest.mark.slow)
+        if item.get_closest_marker("slurm") or item.get_closest_marker("vllm"):
+            item.add_marker(pytest.mark.timeout(LONG_LIMIT))
         if item.get_closest_marker("recordings") and not RECORDINGS:
             item.add_marker(
                 pytest.mark.skip(reason="HARDGRPO_DATA does not name a folder of recordings")

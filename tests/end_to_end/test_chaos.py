@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import chaos
-from conftest import World, assert_same, results
+from conftest import LONG_LIMIT, World, assert_same, results
 from hardgrpo.runtime import provenance, seals, warm
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.study.spec import check_run_of_checkpoints
@@ -74,6 +74,7 @@ def world(finished, monkeypatch) -> World:
     return finished
 
 
+@pytest.mark.timeout(LONG_LIMIT)
 @pytest.mark.parametrize(
     ("seed", "kind"),
     FAULTS_OF_THIS_RUN,
@@ -199,7 +200,7 @@ def follow(world: World, damaged: Path, output: str) -> None:
     error_lines = [
         line
         for line, previous in zip(lines, ["", *lines])
-        if ERROR_LINE.match(line) or previous.startswith("WorkflowError in ")
+        if ERROR_LINE.match(line) or previous.startswith("WorkflowError")
     ]
     messages = [line for line in error_lines if name in line] or [
         line for line in error_lines if any(f"delete {folder} " in line for folder in parents(name))

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from conftest import ROOT, World, path_of, until
+from conftest import LONG_LIMIT, ROOT, World, path_of, until
 from hardgrpo.runtime import errors
 
 CHECKS = 10
@@ -32,6 +32,7 @@ NO_VLLM = {"HARDGRPO_VLLM_PYTHON": "/nowhere/python"}
 
 @pytest.mark.slow
 @pytest.mark.compiler
+@pytest.mark.timeout(LONG_LIMIT)
 def test_the_gpu_checks_run_in_order_on_a_cpu_and_write_their_numbers(finished):
     done = check(finished.folder, "--stand-in", **NO_VLLM)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
@@ -167,6 +168,7 @@ def test_missing_requirements_of_a_check_are_reported(world):
 
 
 @pytest.mark.gpu
+@pytest.mark.timeout(0)  # `make gpu-check` takes as long as the GPU needs
 def test_the_checks_pass_on_this_machine_s_gpus():
     done = check(ROOT)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]

@@ -27,6 +27,9 @@ def call(**attributes) -> SimpleNamespace:
         "basedir": "/clone",
     }
     defaults |= {"deployment_settings": SimpleNamespace(deployment_method=set())}
+    defaults |= {"output_settings": SimpleNamespace(dryrun=False)}
+    defaults |= {"config_settings": SimpleNamespace(configfiles=[], overwrite_config={})}
+    defaults |= {"resource_settings": SimpleNamespace(nodes=None)}
     return SimpleNamespace(**defaults | attributes)
 
 
@@ -85,6 +88,38 @@ def test_the_reason_why_a_probe_does_not_stop_is_logged_by_the_main_process(
     assert lines == []
     startup.report_ignored_stop(names, call())
     assert len(lines) == 1 and f"tasks.{task}.probe.stop" in lines[0]
+
+
+def test_a_dry_run_needs_no_permission_to_write_results(monkeypatch):
+    Path("results").mkdir()
+    # not by the file's mode, because root ignores permissions
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path).name != "results")
+    startup.complete(project_config.config(), call(output_settings=SimpleNamespace(dryrun=True)))
+    with pytest.raises(WorkflowError, match="results: cannot be written"):
+        startup.complete(project_config.config(), call())
+
+
+@pytest.mark.parametrize(
+    ("configfiles", "config", "nodes", "is_refused"),
+    [
+        (["my.yaml"], {}, 100, True),
+        (["my.yaml", "other.yaml"], {"draw": "auto"}, 100, True),
+        (["my.yaml"], {"study": "mini"}, 100, False),  # a file or --config names the study
+        (["my.yaml"], {}, None, False),  # not on a cluster
+        ([], {}, 100, False),  # the profile without its line `configfile`
+    ],
+)
+def test_on_a_cluster_the_users_files_must_name_the_study(configfiles, config, nodes, is_refused):
+    workflow = call(
+        config_settings=SimpleNamespace(
+            configfiles=[Path(name).absolute() for name in configfiles], overwrite_config=config
+        ),
+        resource_settings=SimpleNamespace(nodes=nodes),
+    )
+    if not is_refused:
+        return startup.complete(project_config.config(), workflow)
+    with pytest.raises(WorkflowError, match="my.yaml.*--config study=NAME"):
+        startup.complete(project_config.config(), workflow)
 
 
 # --- results of unknown origin ---

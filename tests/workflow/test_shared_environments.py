@@ -166,3 +166,13 @@ def test_no_name_of_a_folder_is_run_as_a_command(clone, text, place):
     )
     assert done.returncode != 0 and "name a folder" in done.stderr, done.stderr
     assert not list(clone.folder.parent.rglob("run"))
+
+
+def test_clean_deletes_environments_and_keeps_the_records_of_finished_jobs(clone):
+    for name in (".venv/training.ready", ".snakemake/metadata/record", "results/tasks/record"):
+        (clone.folder / name).parent.mkdir(parents=True)
+        (clone.folder / name).touch()
+    subprocess.run(["make", "clean"], cwd=clone.folder, check=True, capture_output=True)
+    assert not (clone.folder / ".venv").exists()
+    assert (clone.folder / ".snakemake/metadata/record").exists()
+    assert (clone.folder / "results/tasks/record").exists()

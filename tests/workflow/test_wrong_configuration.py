@@ -825,6 +825,14 @@ def test_snakemake_gives_a_one_line_error_and_changes_no_results(finished):
     } == before
 
 
+def test_a_users_mistake_is_reported_without_places_in_the_code(world):
+    done = world.snakemake("-n", "--config", "study=unknown")
+    lines = (done.stdout + done.stderr).splitlines()
+    assert done.returncode != 0
+    assert sum("unknown study 'unknown'" in line for line in lines) == 1
+    assert [line for line in lines if "File " in line or ".py" in line or ".smk" in line] == []
+
+
 def test_a_configuration_that_is_a_program_is_not_run(world):
     program = (
         "__use_yte__: true\n__definitions__:\n  - import pathlib; pathlib.Path('ran').touch()\n"

@@ -8,7 +8,6 @@ import re
 import shlex
 from collections.abc import Callable
 
-from snakemake.exceptions import WorkflowError
 from snakemake.iocontainers import Wildcards
 from snakemake.resources import Resource
 
@@ -17,7 +16,7 @@ from hardgrpo.runtime import cluster
 from hardgrpo.sampling.requests import MAX_SEQUENCES
 from hardgrpo.study import memory, settings
 from hardgrpo.workflow.entries import Entries
-from hardgrpo.workflow.failures import raises_workflow_error
+from hardgrpo.workflow.failures import WorkflowError, raises_workflow_error
 from hardgrpo.workflow.names import Names
 
 # Entries of a profile's default-resources that describe the cluster.

@@ -15,13 +15,13 @@ import sys
 from collections.abc import Collection
 from pathlib import Path
 
-from snakemake.exceptions import WorkflowError
 from snakemake.logging import logger
 from snakemake_interface_executor_plugins.settings import DeploymentMethod
 
 from hardgrpo.runtime import cluster, environments, files, images, submission, warm
+from hardgrpo.runtime.errors import UserError
 from hardgrpo.study import checks, load, paths, pool_sizes
-from hardgrpo.workflow.failures import raises_workflow_error
+from hardgrpo.workflow.failures import WorkflowError, raises_workflow_error
 from hardgrpo.workflow.names import Names
 from hardgrpo.workflow.resources import request_of
 
@@ -40,14 +40,32 @@ def read_config_files(workflow) -> None:
 @raises_workflow_error
 def complete(config: dict, workflow) -> None:
     """Add the catalogue in config/ to Snakemake's configuration. Raise a `WorkflowError` that lists
-    the mistakes in the configuration, or names a folder of results that cannot be written."""
+    the mistakes in the configuration, says that no file names the study of a cluster, or names a
+    folder that this call writes to and that cannot be written."""
+    _check_study_is_named(workflow)
     config.update(load.complete(config))
     # `--config update_inputs=true` arrives as text
     if config.get("update_inputs") in ("true", "false"):
         config["update_inputs"] = config["update_inputs"] == "true"
     config_paths = [Path(os.path.relpath(name)) for name in workflow.configfiles]
     checks.check(config, ", ".join(map(str, config_paths)), [*load.sources(), *config_paths])
-    checks.check_writable("results", "paper")
+    # Snakemake writes .snakemake even in a dry-run.
+    folders = () if workflow.output_settings.dryrun else ("results", "paper")
+    checks.check_writable(".snakemake", *folders)
+
+
+def _check_study_is_named(workflow) -> None:
+    """Raise a `UserError` if, on a cluster, the user's files replace the profile's file that names
+    the study (slurm/study.yaml) without naming a study. Otherwise the cluster would run the study
+    of config.yaml."""
+    settings = workflow.config_settings
+    is_on_cluster = workflow.resource_settings.nodes is not None
+    if is_on_cluster and settings.configfiles and "study" not in settings.overwrite_config:
+        names = ", ".join(os.path.relpath(path) for path in settings.configfiles)
+        raise UserError(
+            f"{names}: names no study, and replaces the file slurm/study.yaml of the profile; add a line such as `study: paper` to the file,"
+            " or add --config study=NAME to the command"
+        )
 
 
 def report_ignored_stop(names: Names, workflow) -> None:
