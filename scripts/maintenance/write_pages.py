@@ -38,7 +38,7 @@ FIGURES = dict.fromkeys(("accuracy.png", "kinds.png", "leads.png"), summaries.RE
     "truncation.png": summaries.TRUNCATION,
     "labels.png": summaries.LABELS,
     "rollouts.png": summaries.ONLINE,
-    "samples_per_prompt.png": "probing",
+    "samples_per_prompt.png": "math_probing",
     "before_after_training.png": "before_after",
 }
 
