@@ -37,7 +37,7 @@ FIGURES = dict.fromkeys(("accuracy.png", "kinds.png"), summaries.REFERENCE) | {
     "truncation.png": summaries.TRUNCATION,
     "labels.png": summaries.LABELS,
     "rollouts.png": summaries.ONLINE,
-    "samples_per_prompt.png": "probing",
+    "samples_per_prompt.png": "math_probing",
     "before_after_training.png": "before_after",
 }
 
