@@ -128,8 +128,6 @@ onsuccess:
     ]
     states.forget(provenance, Path(paths.STATES))
     drawing.note_missing_pdf(config["study"])
-    if not {"subset", "inputs", "images", "plan", "intact", "paper"} & set(
-        workflow.dag_settings.targets
-    ):
+    if not {"subset", "inputs", "images", "plan", "paper"} & set(workflow.dag_settings.targets):
         command = drawing.show_results_command(config["study"])
         shell("{command}")  # not shell(command), which would expand the braces in the command

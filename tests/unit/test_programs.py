@@ -23,7 +23,6 @@ RUN_BY_A_TEST = {
     "build_image": "test_images_are_built_by_a_target_and_stay_built",
     "calibrate": "test_calibration_changes_the_planned_times_and_plans_no_finished_job",
     "check_images": "test_the_sections_of_a_definition_are_executed_in_their_order",
-    "check_intact": "test_flipped_bits_in_eight_finished_files_are_found_at_once",
     "compare_choices": "test_the_program_compares_the_choices_for_a_recording",
     "compare_probe_sizes": "test_the_program_prints_the_share_of_mixed_groups_for_each_probe",
     "compare_with_reference": "test_the_program_compares_the_committed_miniature_with_itself",

@@ -528,3 +528,15 @@ def read_store(folder) -> dict:
         for row in json.loads(line.partition("\t")[0])
     ]
     return {(row["id"], row["sample"]): row for row in rows}
+
+
+def test_a_damaged_line_of_a_probes_store_and_all_later_lines_are_ignored(tmp_path):
+    probe_store = store.Store(tmp_path / "store")
+    batches = [[{"id": "a", "sample": sample, "completion": "red"}] for sample in range(3)]
+    for batch in batches:
+        probe_store.add(batch)
+    assert probe_store.batches() == batches
+    probe_store.path.write_bytes(
+        probe_store.path.read_bytes().replace(b'1, "completion": "red"', b'1, "completion": "rad"')
+    )
+    assert probe_store.batches() == batches[:1] and probe_store.batches() == batches[:1]
