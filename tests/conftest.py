@@ -22,7 +22,7 @@ from hypothesis import settings
 
 import fork_server
 import slurm_cluster
-from hardgrpo.runtime import environments, seals, warm
+from hardgrpo.runtime import environments, warm
 from hardgrpo.study import load
 
 settings.register_profile("busy", deadline=None)  # a loaded machine must not fail a test
@@ -286,11 +286,8 @@ class World:
         return World.at(folder)
 
     def edit(self, name: str, change) -> None:
-        """Replace a file's text by `change(text)`. Delete the file's checksum, so that the edit
-        does not count as damage."""
+        """Replace a file's text by `change(text)`."""
         path = self.folder / name
-        for seal_file in (seals.seal_path(path), path.with_name(seals.CHECKSUM_FILE)):
-            seal_file.unlink(missing_ok=True)
         path.write_text(change(path.read_text(encoding="utf-8")), encoding="utf-8")
 
     def clear(self) -> None:
@@ -545,8 +542,9 @@ def results(folder: Path, *parts: str) -> dict[str, bytes]:
         str(path.relative_to(folder)): without_times(path)
         for part in parts
         for path in sorted((folder / "results" / part).rglob("*"))
-        if path.is_file() and path.parent.name != ".seals"
-        if not CLOCKED.fullmatch(path.name) and ".snakemake_timestamp" not in path.name
+        if path.is_file()
+        and not CLOCKED.fullmatch(path.name)
+        and ".snakemake_timestamp" not in path.name
     }
 
 

@@ -237,6 +237,14 @@ def test_a_malformed_manifest_or_one_that_leaves_its_folder_is_refused(tmp_path,
         provenance.checkpoints(tmp_path)
 
 
+def test_a_list_of_checkpoints_without_rising_order_is_refused(tmp_path):
+    (tmp_path / "manifest.json").write_text('{"steps": [10, 20]}\n')
+    assert list(provenance.checkpoints(tmp_path)) == [10, 20]
+    (tmp_path / "manifest.json").write_text('{"steps": [10, 10]}\n')
+    with pytest.raises(UserError, match="not a list of checkpoints"):
+        provenance.checkpoints(tmp_path)
+
+
 @pytest.mark.parametrize("name", ["x.json", "inner/x.json"])
 def test_a_manifest_with_a_link_to_a_file_outside_of_its_folder_is_refused(tmp_path, name):
     (tmp_path / "outside").mkdir()

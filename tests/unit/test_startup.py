@@ -12,7 +12,7 @@ from snakemake.exceptions import WorkflowError
 from snakemake_interface_executor_plugins.settings import DeploymentMethod
 
 import project_config
-from hardgrpo.runtime import images, warm
+from hardgrpo.runtime import images, user_settings, warm
 from hardgrpo.study.resolved import resolve_studies
 from hardgrpo.workflow import startup
 from hardgrpo.workflow.names import Names
@@ -293,6 +293,18 @@ def test_jobs_in_images_have_tex_even_if_the_machine_has_none():
     assert not startup.has_tex(call()) and startup.has_tex(call(deployment_settings=CONTAINERS))
 
 
+def test_jobs_do_not_see_the_modules_of_another_python(empty_folder, monkeypatch):
+    """An environment module may add folders to PYTHONPATH and set variables of Python."""
+    own_folder = Path(user_settings.ROOT, "scripts/plan/plugins")
+    monkeypatch.setenv("PYTHONPATH", f"{empty_folder}:{own_folder}")
+    monkeypatch.setenv("PYTHONWARNINGS", "error")
+    monkeypatch.setenv("MPLBACKEND", "module://nowhere")
+    monkeypatch.setenv(user_settings.KEEP_PYTHONPATH, "")
+    user_settings.ignore()
+    assert os.environ["PYTHONPATH"] == str(own_folder)
+    assert os.environ["MPLBACKEND"] == "agg" and "PYTHONWARNINGS" not in os.environ
+
+
 # --- plans and jobs ---
 
 
@@ -328,14 +340,3 @@ def test_facts_of_a_plan_are_written_only_if_the_planning_program_names_a_file(m
         "configfiles": ["slurm/study.yaml"],
         "setting": {"gpu": "h100"},
     }
-
-
-@pytest.mark.parametrize(("limit", "lifted"), [((100, 1), True), ((10, 60), False)])
-def test_only_the_default_limit_of_job_starts_is_lifted(limit, lifted):
-    limit = SimpleNamespace(max_jobs=limit[0], timespan=limit[1])
-    scheduler = SimpleNamespace(job_rate_limiter="limiter")
-    workflow = call(
-        scheduling_settings=SimpleNamespace(max_jobs_per_timespan=limit), scheduler=scheduler
-    )
-    startup.lift_job_rate_limit(workflow)
-    assert (scheduler.job_rate_limiter is None) == lifted

@@ -10,11 +10,14 @@ import shutil
 import stat
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from hardgrpo.data import inputs
-from hardgrpo.runtime import errors, files, provenance, seals, states
+from hardgrpo.runtime import errors, files, provenance, states
+from hardgrpo.runtime.errors import UserError
+from hardgrpo.training import outputs
 
 
 @pytest.fixture
@@ -39,6 +42,22 @@ def test_a_damaged_checkpoint_is_removed_and_reported(state, capsys):
         in capsys.readouterr().out
     )
     assert not states.checkpoint(state, 6).exists()
+
+
+def test_a_checkpoint_that_was_damaged_while_training_went_on_is_no_result(tmp_path):
+    state = tmp_path / "state"
+    for step in (1, 2):
+        folder = states.checkpoint(state, step)
+        folder.mkdir(parents=True)
+        (folder / "model.safetensors").write_bytes(b"weights")
+        provenance.write_manifest(folder)
+    (states.checkpoint(state, 1) / "model.safetensors").write_bytes(b"Weights")
+    spec = SimpleNamespace(training={"checkpoint_every": 1, "updates": 2}, continues=None)
+    with pytest.raises(
+        UserError, match=r"checkpoint-1/model\.safetensors: the content is not what was written"
+    ):
+        outputs.export(spec, state, tmp_path / "run", started=0, resumed_from=0, hardware=None)
+    assert not (tmp_path / "run").exists()
 
 
 def test_an_unfinished_checkpoint_is_removed_without_a_message(state, capsys):
@@ -87,7 +106,7 @@ def test_an_unreadable_checkpoint_stops_the_run_and_nothing_is_removed(
         return read_or_fail
 
     with monkeypatch.context() as patched:
-        patched.setattr(seals, "read", failing(seals.read))
+        patched.setattr(Path, "read_bytes", failing(Path.read_bytes))
         patched.setattr(files, "sha256", failing(files.sha256))
         with pytest.raises(SystemExit) as end:
             errors.run(lambda: states.resume_point(state, 2))

@@ -9,7 +9,6 @@ import subprocess
 import sys
 
 from conftest import TABLES
-from hardgrpo.runtime import seals
 from hardgrpo.study import claim_conditions, load, paths
 from hardgrpo.study.resolved import ResolvedStudy
 
@@ -217,7 +216,6 @@ def test_a_wrong_grade_is_found_by_grading_again(finished):
     cells[correct] = str(1 - int(cells[correct]))
     lines[number] = ",".join(cells)
     path.write_bytes(gzip.compress("\n".join(lines).encode()))
-    seals.seal_path(path).unlink()
     done = finished.snakemake(*TABLES)
     output = done.stdout + done.stderr
     assert (

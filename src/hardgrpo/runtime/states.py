@@ -22,7 +22,7 @@ from typing import TextIO
 
 import psutil
 
-from hardgrpo.runtime import files, provenance, seals
+from hardgrpo.runtime import files, provenance
 from hardgrpo.runtime.errors import Unreadable, UserError
 from hardgrpo.runtime.interruption import say
 from hardgrpo.runtime.lock_files import is_current, open_lock
@@ -129,8 +129,7 @@ def _keep_model(folder: Path, *further_patterns: str) -> None:
         provenance.write_listing(folder, model_entries, **manifest)
     names = {*model_entries, "manifest.json"}
     for path in folder.rglob("*"):
-        file = path.parent.parent / path.name if seals.is_seal(path) else path
-        if path.is_file() and file.relative_to(folder).as_posix() not in names:
+        if path.is_file() and path.relative_to(folder).as_posix() not in names:
             path.unlink()
 
 

@@ -8,7 +8,6 @@ job (on a cluster) also read the rules; in these processes `workflow.is_main_pro
 import gc
 import json
 import os
-import re
 import shlex
 import shutil
 import sys
@@ -47,8 +46,7 @@ def complete(config: dict, workflow) -> None:
     # `--config update_inputs=true` arrives as text
     if config.get("update_inputs") in ("true", "false"):
         config["update_inputs"] = config["update_inputs"] == "true"
-    config_paths = [Path(os.path.relpath(name)) for name in workflow.configfiles]
-    checks.check(config, ", ".join(map(str, config_paths)), [*load.sources(), *config_paths])
+    checks.check(config, ", ".join(["config/", *map(os.path.relpath, workflow.configfiles)]))
     # Snakemake writes .snakemake even in a dry-run.
     folders = () if workflow.output_settings.dryrun else ("results", "paper")
     checks.check_writable(".snakemake", *folders)
@@ -251,24 +249,3 @@ def _check_pools(policies: dict, tasks: dict, jobs: list) -> None:
         if wildcards.task not in tasks_to_prepare
     ]
     pool_sizes.check_prepared(policies, tasks, subsets_of_prepared_pools)
-
-
-def lift_job_rate_limit(workflow) -> None:
-    """Remove Snakemake's default limit of 100 job starts a second.
-
-    With a limit of any size, each finished job starts a timer, and each timer starts another timer
-    a second later (Snakemake 9.27, scheduling/job_scheduler.py). After 365 jobs, the timers took a
-    third of a core. The option --max-jobs-per-timespan cannot say "no limit".
-    """
-    limit = workflow.scheduling_settings.max_jobs_per_timespan
-    # (100, 1) is the default; keep a limit that the user sets
-    if limit and (limit.max_jobs, limit.timespan) == (100, 1):
-        workflow.scheduler.job_rate_limiter = None
-
-
-def quiet_scheduler() -> None:
-    """Drop the two lines that the scheduler logs each time it starts jobs, because the jobs' own
-    lines follow. Snakemake has no option for this."""
-    logger.addFilter(
-        lambda record: not re.match(r"Select jobs to execute|Execute \d+ jobs", str(record.msg))
-    )
