@@ -124,7 +124,7 @@ def selections() -> dict[str, str]:
             except UserError:
                 choice = "refused"
             chosen.update(choice.encode())
-        outcome[rule] = chosen.hexdigest()
+        outcome[rule] = chosen.hexdigest()[:16]
     return outcome
 
 

@@ -182,8 +182,8 @@ def shown(clone: Path) -> dict[str, str]:
     path.write_text("".join(json.dumps(job) + "\n" for job in planned), encoding="utf-8")
     call(clone, PYTHON, "tests/unchanged/programs.py", path.name)
     outcome = {}
-    for path in sorted((clone / "paper").rglob("*")):
-        name = path.relative_to(clone).as_posix()
+    for name in sorted(output for job in planned for output in job["output"]):
+        path = clone / name
         if path.suffix in (".csv", ".tex", ".html", ".md", ".txt"):
             outcome[name] = hashlib.sha256(path.read_bytes()).hexdigest()[:16]
         elif path.name in ("paper.pdf", "supplement.pdf"):
