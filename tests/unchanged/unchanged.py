@@ -167,9 +167,10 @@ def from_library(kind: str):
     return compute
 
 
-def shown(clone: Path) -> dict[str, str]:
-    """Hashes of all tables, drawn rows and texts that are made from the committed results, and the
-    lines of the paper and the supplements."""
+@functools.cache
+def draw(clone: Path) -> list[Path]:
+    """Make all that is made from the committed results: the figures, tables and texts of the
+    studies, and the paper. Return the files."""
     targets = {
         output
         for folder in (clone / "results/reference").iterdir()
@@ -181,14 +182,26 @@ def shown(clone: Path) -> dict[str, str]:
     path = clone / "planned.jsonl"
     path.write_text("".join(json.dumps(job) + "\n" for job in planned), encoding="utf-8")
     call(clone, PYTHON, "tests/unchanged/programs.py", path.name)
+    return sorted(clone / output for job in planned for output in job["output"])
+
+
+def shown(clone: Path) -> dict[str, str]:
+    """{table, drawn rows of a figure, or text: hash}"""
+    return {
+        path.relative_to(clone).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+        for path in draw(clone)
+        if path.suffix in (".csv", ".tex", ".html", ".md", ".txt")
+    }
+
+
+def texts(clone: Path) -> dict[str, str]:
+    """{line of the paper or of a supplement: how often it is there}"""
     outcome = {}
-    for name in sorted(output for job in planned for output in job["output"]):
-        path = clone / name
-        if path.suffix in (".csv", ".tex", ".html", ".md", ".txt"):
-            outcome[name] = hashlib.sha256(path.read_bytes()).hexdigest()[:16]
-        elif path.name in ("paper.pdf", "supplement.pdf"):
+    for path in draw(clone):
+        if path.name in ("paper.pdf", "supplement.pdf"):
             text = call(clone, "pdftotext", "-raw", str(path), "-")
             lines = Counter(" ".join(line.split()) for line in text.splitlines())
+            name = path.relative_to(clone).as_posix()
             outcome |= {f"{name}: {line}": str(count) for line, count in lines.items()}
     return outcome
 
@@ -216,6 +229,7 @@ KINDS = {
     "selections": from_library("selections"),
     "schedules": from_library("schedules"),
     "shown": shown,
+    "texts": texts,
 }
 
 
