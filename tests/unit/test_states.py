@@ -3,12 +3,10 @@ removed. Other accounts cannot hold a run's lock, and taking over a lock affects
 process."""
 
 import errno
-import fcntl
 import json
 import os
 import shutil
 import stat
-import subprocess
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -205,68 +203,3 @@ def test_a_lock_with_malformed_content_is_taken_over(tmp_path, content):
     (tmp_path / "lock").write_bytes(content)
     with states.hold_lock(tmp_path):
         assert (tmp_path / "lock").read_text() == f"process {os.getpid()} on {HERE}"
-
-
-@pytest.fixture
-def innocent():
-    process = subprocess.Popen(["sleep", "300"])
-    yield process
-    process.kill()
-    process.wait()
-
-
-@pytest.mark.parametrize(
-    "text", ["process {innocent} on {here}", "process {innocent} on {here}, Slurm job 7"]
-)
-def test_a_process_with_the_reused_id_of_an_ended_process_is_not_signalled(
-    tmp_path, innocent, text
-):
-    """A run was killed, an innocent process has the run's process id, and a third process holds the
-    run's lock."""
-    (tmp_path / "lock").write_text(text.format(innocent=innocent.pid, here=HERE))
-    with open(tmp_path / "lock") as stream:
-        fcntl.flock(stream, fcntl.LOCK_EX)
-        with (
-            pytest.raises(errors.UserError, match="nothing was stopped"),
-            states.hold_lock(tmp_path, minutes=0.01),
-        ):
-            pass
-    assert innocent.poll() is None
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "process 0 on {here}",
-        "process 1 on {here}",
-        "process -1 on {here}",
-        "process ١٢ on {here}",
-        "process 0 on far, Slurm job 7",
-    ]
-    + [
-        "process 5 on far, Slurm job 0",
-        "process 5 on far, Slurm job 777",
-        "process 5 on far, Slurm job 7; scancel 1",
-    ],
-)
-def test_a_process_or_job_id_in_a_lock_is_signalled_only_if_it_belongs_to_the_run(
-    tmp_path, monkeypatch, text
-):
-    """The ids 0 and -1 stand for groups of processes, 1 is the system's first process, and a job id
-    may belong to any job of the account."""
-    calls = []
-
-    def run(command, **options):
-        calls.append(command)
-        return subprocess.CompletedProcess(
-            command, 0, "RUNNING\n" if command[-1] == "%T" else f"{os.getuid()} /elsewhere\n", ""
-        )
-
-    monkeypatch.setattr(states.os, "kill", lambda *arguments: calls.append(["kill", *arguments]))
-    monkeypatch.setattr(states.subprocess, "run", run)
-    (tmp_path / "lock").write_text(text.format(here=HERE))
-    with open(tmp_path / "lock") as stream:
-        fcntl.flock(stream, fcntl.LOCK_EX)
-        with pytest.raises(errors.UserError), states.hold_lock(tmp_path, minutes=0.01):
-            pass
-    assert [call for call in calls if call[0] in ("kill", "scancel")] == []

@@ -17,12 +17,12 @@ from pathlib import Path
 from snakemake.logging import logger
 from snakemake_interface_executor_plugins.settings import DeploymentMethod
 
-from hardgrpo.runtime import cluster, environments, files, images, submission, warm
+from hardgrpo.runtime import environments, files, images, warm
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.study import checks, load, paths, pool_sizes
+from hardgrpo.workflow import slurm
 from hardgrpo.workflow.failures import WorkflowError, raises_workflow_error
 from hardgrpo.workflow.names import Names
-from hardgrpo.workflow.resources import request_of
 
 # --- the configuration ---
 
@@ -206,33 +206,10 @@ def check_jobs(policies: dict, tasks: dict, workflow, obstacle: str | None) -> N
     jobs = list(workflow.dag.needrun_jobs())
     if has_containers(workflow) and any(job.container_img_url for job in jobs):
         images.check()
-    _check_cluster(jobs, workflow)
+    remote_jobs = [job for job in jobs if not job.is_local]
+    if remote_jobs and workflow.executor_plugin.name == "slurm":
+        slurm.check(remote_jobs, workflow)
     _check_pools(policies, tasks, jobs)
-
-
-def _check_cluster(jobs: list, workflow) -> None:
-    """Raise a `UserError` if the cluster cannot run one of the jobs. Otherwise choose the command
-    that reports the states of jobs, and make Snakemake repeat submissions that Slurm
-    temporarily refuses."""
-    remote_jobs = (
-        [job for job in jobs if not job.is_local]
-        if workflow.executor_plugin.name == "slurm"
-        else []
-    )
-    if not remote_jobs:
-        return
-    options = workflow.executor_settings
-    seconds = options.init_seconds_before_status_checks
-    cluster.check(
-        [request_of(job, options.qos) for job in remote_jobs], workflow.resource_settings.nodes
-    )
-    command = cluster.status_command(options.status_command, seconds)
-    if command != options.status_command:
-        logger.info(
-            f"The states of jobs come from {command}, because {options.status_command} cannot be used on this cluster."
-        )
-        options.status_command = command
-    submission.SubmissionRetrier(workflow.scheduler._executor, seconds)
 
 
 def _check_pools(policies: dict, tasks: dict, jobs: list) -> None:
