@@ -485,6 +485,22 @@ def test_an_interrupted_training_with_vllm_ends_with_all_updates_and_checkpoints
     }
 
 
+def test_rollouts_on_gpus_are_sampled_in_bf16_also_from_a_model_stored_in_fp16():
+    """A stand-in prints the precision with which TRL starts vLLM."""
+    code = """
+from types import SimpleNamespace
+from trl.generation import vllm_generation
+from hardgrpo.sampling import vllm_engine
+vllm_engine.current_platform = SimpleNamespace(is_cpu=lambda: False)
+vllm_engine.LLM = lambda model, dtype: print(model, dtype)
+vllm_engine.prepare_for_training()
+vllm_generation.LLM(model="stored-in-fp16")
+"""
+    env = os.environ | {"PYTHONPATH": str(ROOT / "src")}
+    done = subprocess.run([VLLM, "-c", code], capture_output=True, text=True, check=True, env=env)
+    assert done.stdout.splitlines()[-1] == "stored-in-fp16 bfloat16"
+
+
 def test_a_closed_engine_leaves_no_worker_process(learned):
     """A worker would keep a GPU's memory, which the engine of the next checkpoint needs."""
     command = [
