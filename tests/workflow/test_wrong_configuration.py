@@ -565,12 +565,8 @@ def break_(path, value):
             ["tasks.gsm8k_concise.labelled", "'no' should be a valid boolean"],
         ),
         (
-            break_("recipes/as_released_july/adapter", None),
-            ["recipes.as_released_july.base", "cannot be trained", "adapter"],
-        ),
-        (
-            break_("recipes/as_released_july/generation", "vllm"),
-            ["recipes.as_released_july.generation", "4-bit"],
+            break_("recipes/as_released_later/adapter", None),
+            ["recipes.as_released_later.base", "held in 32 bits", "adapter"],
         ),
         (
             break_("recipes/lora_slm/adapter/rnak", 8),

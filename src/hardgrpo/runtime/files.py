@@ -405,6 +405,16 @@ def link_or_copy(source: Path, target: Path) -> None:
         shutil.copyfile(source, target)
 
 
+def follow_umask(folder: Path) -> None:
+    """Give the files of a folder the modes that the umask gives new files. The library safetensors
+    writes files that only their owner can read, whatever the umask."""
+    mask = os.umask(0o077)
+    os.umask(mask)
+    for path in folder.iterdir():
+        if path.is_file():
+            path.chmod(0o666 & ~mask)
+
+
 def read_json(
     path: str | Path, name: str | None = None, remedy: str = "delete it and run again"
 ) -> dict:
