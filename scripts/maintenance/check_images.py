@@ -10,15 +10,13 @@ image cannot be pulled, a Debian 12 from debootstrap. The locks also support the
 12, version 3.11. In the image for figures, the program then draws the figures and the supplement of
 a small study from the study's committed summaries.
 
-While an image is built, pip uses this machine's settings for package indexes and proxies. The image
-does not contain these settings. The sections run as root in a chroot, which does not confine root:
-an account that can change files of --folder could become root of this machine. Therefore the
-program refuses a folder if another account owns, or can write to, the folder or a folder above it.
-Exception: other accounts may write to a folder above it that has the sticky bit, such as /tmp.
+While an image is built, pip has the variables PIP_* and *_proxy of this machine. The image does not
+contain them. The sections run as root in a chroot, which does not confine root: choose a --folder
+that only root can write to.
 """
 
 import repository_files
-from hardgrpo.runtime import errors, files, images, ownership, pip_settings
+from hardgrpo.runtime import errors, files, images
 from hardgrpo.runtime.errors import UserError
 
 import argparse
@@ -68,10 +66,6 @@ def main() -> None:
             raise UserError(
                 f"the check of images needs root and {program}; run as root, after: apt-get install buildah debootstrap"
             )
-    if reason := ownership.problem(args.folder):
-        raise UserError(
-            f"{reason}, and root would run programs from there; name a folder that only root can write to (IMAGES=FOLDER)"
-        )
     args.folder.mkdir(parents=True, exist_ok=True)
     for name in [args.only] if args.only else images.LOCKS:
         check_image(read_definition(name), args.folder.resolve())
@@ -161,11 +155,11 @@ def make_container(definition: Definition, folder: Path) -> tuple[str, str]:
 
 
 def build_settings() -> list[str]:
-    """Options of `buildah run` that give pip this machine's settings for package indexes and
-    proxies, and the files that these settings name."""
+    """Options of `buildah run` that give pip this machine's variables PIP_* and *_proxy, and the
+    files that they name."""
     variables = {
         name: value
-        for name, value in pip_settings.environment("install").items()
+        for name, value in os.environ.items()
         if name.startswith("PIP_") or name.lower().endswith("_proxy")
     }
     paths = {word for value in variables.values() for word in value.split() if word[:1] == "/"}

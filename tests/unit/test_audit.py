@@ -7,7 +7,6 @@ import sys
 import pytest
 
 import audit_locks
-from conftest import ROOT
 from hardgrpo.runtime.errors import UserError
 
 VULNERABILITY = {
@@ -87,16 +86,3 @@ def test_an_unreachable_database_gives_an_error_that_names_the_remedy(answers, a
     answers["gpu"] = None  # the program ends before it audits this lock
     with pytest.raises(UserError, match="run `make audit` where"):
         audit_locks.main()
-
-
-def test_every_environment_installs_pip_from_its_lock_before_all_other_packages():
-    makefile = (ROOT / "Makefile").read_text()
-    rules = [
-        line
-        for line in makefile.splitlines()
-        if ".ready: envs/" in line and "development" not in line
-    ]
-    assert len(rules) == 5 and all("envs/pip.lock" in line for line in rules)
-    assert makefile.index("$(call install,$(place),pip)") < makefile.index(
-        "$(call install,$(place),build)"
-    )
