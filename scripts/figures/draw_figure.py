@@ -48,7 +48,7 @@ def main() -> None:
     for name, frame in tables.items():
         if frame.empty and name not in entry.may_be_empty:
             raise errors.UserError(
-                f"{args.tables[name]}: no rows to draw; run the study that this table summarises"
+                f"{args.tables.get(name, name)}: no rows to draw; run the study that this table summarises"
             )
     plotting.use_policies(args.policies)
     draw = importlib.import_module(f"hardgrpo.report.figures.{args.figure}").draw

@@ -499,6 +499,7 @@ def unpack_gguf(origin: str, work: Path, folder: Path) -> None:
     model.generation_config.pad_token_id = model.config.pad_token_id = tokenizer.pad_token_id
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
+    files.follow_umask(folder)
 
 
 def set_pre_tokenizer(origin: str, tokenizer, reader) -> None:

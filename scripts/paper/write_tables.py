@@ -46,7 +46,7 @@ def main() -> None:
             args.output / f"{name}.html",
             web.page(f"{args.study['study']}: {name.replace('_', ' ')}", columns, table.caption),
         )
-    summary_folder = args.tables["gains"].parent
+    summary_folder = next(iter(args.tables.values())).parent
     path_of = lambda name: str(args.tables.get(name, summary_folder / f"{name}.csv"))
     modules = {
         "table": {name: f"tables/{entry.module}" for name, entry in registry.TABLES.items()},

@@ -176,23 +176,13 @@ def test_rollouts_differ_between_seeds_and_are_equal_for_the_same_seed(tiny, tmp
 
 
 @pytest.mark.parametrize("base", ["bf16", "fp32"])
-def test_adapters_on_4_bit_weights_are_trained_in_float32_also_after_a_resume(
-    tiny, tmp_path, monkeypatch, base
-):
-    """TRL converts the adapter of a 4-bit base to bf16, and does so again at a resume. The base
-    model of this test is only marked as 4-bit: its weights are not quantised."""
-    load, types = AutoModelForCausalLM.from_pretrained, []
-
-    def in_4_bits(*arguments, **keywords):
-        model = load(*arguments, **keywords)
-        model.is_loaded_in_4bit = True
-        return model
+def test_adapters_are_trained_in_float32_also_after_a_resume(tiny, tmp_path, base):
+    types = []
 
     class Watch(TrainerCallback):
         def on_step_end(self, *arguments, model, **_) -> None:
             types.append({weights.dtype for weights in model.parameters() if weights.requires_grad})
 
-    monkeypatch.setattr(AutoModelForCausalLM, "from_pretrained", in_4_bits)
     changes = {"base": base, "generation": "transformers", "updates": 4, "checkpoint_every": 2}
     uninterrupted, resumed = tmp_path / "whole", tmp_path / "resumed"
     train(tiny, uninterrupted, watch=Watch(), save_strategy="steps", **changes)

@@ -226,7 +226,6 @@ def test_a_change_of_any_module_changes_the_checksums_of_exactly_the_programs_th
 # over the runs of the finished miniature.
 OWN_RESULTS = {
     "results/plan",
-    "results/bench",
     "results/training/*/*/mini/hard/seed*/spec.yaml",
 }
 

@@ -47,10 +47,6 @@ def test_generated_parts_are_what_the_program_writes(name, written):
     )
 
 
-def test_captions_on_pages_have_no_commands_of_latex(written):
-    assert "\\" not in written["docs/tables.csv"]
-
-
 def test_a_page_without_its_marks_is_reported(tmp_path):
     with pytest.raises(
         write_pages.errors.UserError, match="x.md: expected '<!-- found: made by .*once each"

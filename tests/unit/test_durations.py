@@ -538,13 +538,3 @@ def test_more_completions_than_fit_into_the_memory_of_a_cpu_are_sampled_in_turn(
 )
 def test_the_kind_of_a_gpu_is_read_from_its_whole_name(name, kind):
     assert durations.gpu_kind(name) == kind
-
-
-def test_sampling_with_four_bit_weights_reads_the_cache_of_keys_and_values_in_16_bits():
-    """With so few weights that the cache dominates, four bits save hardly any time."""
-    shape = {"hidden_size": 64, "intermediate_size": 64, "layers": 64, "heads": 64, "key_value_heads": 64, "head_size": 128, "vocabulary": 128, "tied": True}  # fmt: skip
-    full, packed = (
-        durations.sampling_seconds(shape, 256, 256 * 1000, 1000, "vllm", "h100", 1, width)
-        for width in (2.0, 0.5)
-    )
-    assert packed > 0.9 * full

@@ -17,6 +17,7 @@ from hardgrpo.report import latex, registry, web
 from hardgrpo.report.table_columns import Column, K, numbers, plain
 from hardgrpo.report.tables import training
 from hardgrpo.runtime import files
+from hardgrpo.runtime.errors import UserError
 from hardgrpo.study import designs, paths
 from hardgrpo.study.resolved import ResolvedStudy
 from summarize import Tables
@@ -177,3 +178,17 @@ def tables_of(study: str) -> Iterator[tuple[str, list[Column]]]:
         ):
             frames = summaries.read_all(tables, registry.columns(*entry.of), design["first_recipe"])
             yield name, registry.make_table(name, frames, design)[1]
+
+
+def test_a_committed_table_without_a_file_is_empty_and_other_missing_tables_are_errors(tmp_path):
+    committed, computed = (tmp_path / "results" / kind / "s" for kind in ("reference", "summaries"))
+    for folder in (committed, computed):
+        folder.mkdir(parents=True)
+        (folder / "gains.csv").write_text("model\nm\n")
+    columns = registry.columns("parts")
+    frame = summaries.read_all(files.Tables.below(committed), columns, "")["parts"]
+    assert frame.empty and list(frame.columns) == [*columns["parts"], "arm"]
+    assert summaries.read_tables(files.Tables.below(committed), ["parts"], "") == {"parts": []}
+    for folder, name in ((computed, "parts"), (committed, "claims")):
+        with pytest.raises(UserError, match=f"table {name} is not given"):
+            summaries.read_all(files.Tables.below(folder), registry.columns(name), "")

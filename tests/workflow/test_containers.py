@@ -1,7 +1,6 @@
 """Container images: the definitions, the rules that name images, and Snakemake's calls of the
-container runtime. Except for the last test, no container is started."""
+container runtime. No container is started."""
 
-import json
 import os
 import re
 import shutil
@@ -10,11 +9,9 @@ import sys
 
 import pytest
 
-import check_images
 from conftest import ROOT, World, path_of, shrink
 from fakes import apptainer
 from hardgrpo.runtime import images
-from hardgrpo.runtime.errors import UserError
 
 DEFINITIONS = {name: ROOT / f"envs/{name}.def" for name in images.LOCKS}
 
@@ -251,112 +248,6 @@ def test_targets_of_links_out_of_the_clone_are_bound_into_the_container(tmp_path
     ]
 
 
-# --- definitions that are executed
-
-# A stand-in for buildah that accepts the calls of check_images.py and writes each call as a line of
-# the file `calls`. If the file `fails` exists, each script that contains the text of this file
-# fails. Instead of drawing a study, the stand-in makes an empty figure and an empty PDF.
-BUILDAH = """#!{python}
-import json, pathlib, sys
-arguments = sys.argv[1:]
-while arguments[0].startswith("--"):
-    del arguments[:2]
-folder = pathlib.Path({folder!r})
-with open(folder / "calls", "a") as calls:
-    calls.write(json.dumps(arguments) + "\\n")
-if arguments[0] == "from":
-    sys.exit("no registry" if "docker://" in arguments[-1] and (folder / "offline").exists() else print("box"))
-if arguments[0] == "run":
-    if "snakemake" in arguments[-1]:
-        paper = pathlib.Path(next(word for word in arguments if ":/clone" in word).split("=")[1].split(":")[0], "paper/mini")
-        (paper / "figures").mkdir(parents=True)
-        (paper / "figures/a.png").touch()
-        (paper / "supplement.pdf").touch()
-    fails = folder / "fails"
-    sys.exit(int(fails.exists() and fails.read_text() in arguments[-1]))
-if arguments[0] == "commit":
-    pathlib.Path(arguments[-1].partition(":")[2]).write_text("an archive")
-if arguments[0] == "inspect":
-    print("[PATH=/usr/local/bin]")
-"""
-
-
-@pytest.fixture
-def builder(tmp_path, monkeypatch):
-    """A folder with stand-ins for buildah and debootstrap on PATH."""
-    folder = tmp_path / "bin"
-    folder.mkdir()
-    (folder / "buildah").write_text(BUILDAH.format(python=sys.executable, folder=str(folder)))
-    (folder / "debootstrap").write_text('#!/bin/sh\nfor last; do :; done; mkdir "$last"\n')
-    for name in ("buildah", "debootstrap"):
-        (folder / name).chmod(0o755)
-    monkeypatch.setenv("PATH", os.pathsep.join([str(folder), os.environ["PATH"]]))
-    monkeypatch.setattr(os, "geteuid", lambda: 0)
-    return folder
-
-
-def check(monkeypatch, builder, name: str) -> list[list[str]]:
-    """Check a definition. Return all calls of buildah so far."""
-    folder = str(builder.parent / "images")
-    monkeypatch.setattr(sys, "argv", ["check_images.py", "--folder", folder, "--only", name])
-    check_images.main()
-    return [json.loads(line) for line in (builder / "calls").read_text().splitlines()]
-
-
-@pytest.mark.parametrize("name", images.LOCKS)
-def test_the_sections_of_a_definition_are_executed_in_their_order(
-    builder, monkeypatch, tmp_path, name
-):
-    monkeypatch.setenv("PIP_INDEX_URL", "https://user:secret@index.example/simple")
-    calls = check(monkeypatch, builder, name)
-    definition = check_images.read_definition(name)
-    assert definition.base == parsed(name).fromHeader
-    assert list(definition.files) == [*images.INSTALLERS, images.LOCKS[name]]
-    scripts = [call[-1] for call in calls if call[0] == "run"]
-    in_environment = check_images.in_environment(check_images.TEST_FILE)
-    drawn = ["snakemake"] if name == "figures" else []
-    assert scripts[0] == definition.post and scripts[1] == in_environment == scripts[-1]
-    assert len(scripts) == 3 + len(drawn)
-    (post,) = [call for call in calls if call[-1] == definition.post]
-    assert "--env=PIP_INDEX_URL=https://user:secret@index.example/simple" in post
-    assert [call for call in calls if "secret" in str(call)] == [post], (
-        "only %post may see the secret"
-    )
-    copied = [call[-1] for call in calls if call[0] == "copy"]
-    assert copied[-2:] == [check_images.ENVIRONMENT_FILE, check_images.TEST_FILE]
-    settings = [call[2] for call in calls if call[0] == "config"]
-    assert "LC_ALL=C.UTF-8" in settings and "PYTHONPATH=" in settings
-    assert (tmp_path / f"images/{name}.oci.tar").read_text() == "an archive"
-
-
-@pytest.mark.parametrize("section", ["post", "test"])
-def test_a_section_that_fails_is_reported_and_leaves_no_archive(
-    builder, monkeypatch, tmp_path, section
-):
-    definition = check_images.read_definition("figures")
-    words = {"post": definition.post, "test": f"exec {check_images.TEST_FILE}"}
-    (builder / "fails").write_text(words[section])
-    with pytest.raises(UserError, match=f"%{section} of figures: exit status 1"):
-        check(monkeypatch, builder, "figures")
-    assert not list((tmp_path / "images").glob("*.tar*"))
-    assert json.loads((builder / "calls").read_text().splitlines()[-1]) == ["rm", "box"]
-
-
-def test_without_a_registry_the_base_is_a_debian_that_is_made_once(builder, monkeypatch, capsys):
-    (builder / "offline").touch()
-    for _ in range(2):
-        calls = check(monkeypatch, builder, "training")
-    assert capsys.readouterr().out.count("--- Debian 12 by debootstrap") == 1
-    assert ["from", "scratch"] in calls
-    assert [call[-1] for call in calls if call[0] == "run"][0] == "python3 -m venv /usr/local"
-
-
-def test_checking_images_needs_root_and_buildah(monkeypatch, builder):
-    monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    with pytest.raises(UserError, match="needs root and buildah"):
-        check(monkeypatch, builder, "figures")
-
-
 @pytest.mark.parametrize("name", images.LOCKS)
 def test_the_test_of_an_image_ends_at_its_first_failure(tmp_path, name):
     """Apptainer runs %test with sh, without -e."""
@@ -364,25 +255,5 @@ def test_the_test_of_an_image_ends_at_its_first_failure(tmp_path, name):
         (tmp_path / program).write_text(f"#!/bin/sh\nexit {status}\n")
         (tmp_path / program).chmod(0o755)
     path = os.pathsep.join([str(tmp_path), os.defpath])
-    command = ["sh", "-c", check_images.read_definition(name).test]
+    command = ["sh", "-c", DEFINITIONS[name].read_text().split("\n%test\n")[1]]
     assert subprocess.run(command, env={"PATH": path}, check=False).returncode == 1
-
-
-@pytest.mark.parametrize("name", images.LOCKS)
-def test_the_variables_of_an_image_are_read_from_its_definition(name):
-    exports = check_images.read_exports(check_images.read_definition(name).environment)
-    assert exports["PATH"] == "/usr/local/bin:/usr/bin:/bin" and exports["PYTHONNOUSERSITE"] == "1"
-    assert exports["PYTHONPATH"] == exports["PYTHONHOME"] == ""
-
-
-@pytest.mark.skipif(
-    not os.environ.get("HARDGRPO_IMAGES"),
-    reason="HARDGRPO_IMAGES must name a folder for images (needs root, buildah and debootstrap)",
-)
-def test_the_image_for_figures_is_built_and_draws_a_study(monkeypatch, capfd):
-    folder = os.environ["HARDGRPO_IMAGES"]
-    monkeypatch.setattr(sys, "argv", ["check_images.py", "--folder", folder, "--only", "figures"])
-    check_images.main()
-    output = capfd.readouterr().out
-    assert "figures, supplement.pdf of" in output and "--- figures: " in output
-    assert os.path.getsize(os.path.join(folder, "figures.oci.tar")) > 10**8

@@ -19,9 +19,12 @@ NAMES = ("gains", "differences", "learnable", "parts", "subsets", "kinds", "lead
 
 
 def read(root: Path, study: str, *further_names: str) -> dict[str, pd.DataFrame]:
+    """Committed tables by name. A table without rows has no file."""
+    columns = registry.columns(*NAMES, *further_names)
+    tables = {name: root / paths.reference(study) / f"{name}.csv" for name in columns}
     return {
-        name: pd.read_csv(root / paths.reference(study) / f"{name}.csv")
-        for name in (*NAMES, *further_names)
+        name: pd.read_csv(path) if path.exists() else pd.DataFrame(columns=columns[name])
+        for name, path in tables.items()
     }
 
 

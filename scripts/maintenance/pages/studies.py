@@ -18,7 +18,7 @@ def table(root: Path, config: dict) -> str:
         if needs == "GPUs":
             jobs = [ResolvedJob.of(config, job) for job in jobs_with_gpus(study)]
             needs = f"{sum(durations.estimate(job, 'h100').gpu_hours for job in jobs):,.0f}"
-        title = shown_name(name, (root / paths.reference(name) / "gains.csv").is_file())
+        title = shown_name(name, (root / paths.reference(name)).is_dir())
         question = entry.get("question") or entry["title"]
         lines.append(f"| {title} | {question} | {len(study.runs)} | {needs} |")
     for name, analysis in config.get("analyses", {}).items():

@@ -5,6 +5,9 @@ CELL = ["model", "task", "eval_task", *ARM]  # the keys of most tables
 RUNS = ["model", "task", *ARM]  # columns that are equal for all replicates of an arm
 MINUS = ["minus", "minus_recipe"]  # the arm that is subtracted
 
+# tables that are no summary tables of a study's results: made from summary tables, or by hand
+NO_SUMMARIES = ("claims", "against_random", "compared", "deviations")
+
 # numeric columns of tables of subsets: means over seeds
 SUBSET_NUMBERS = [
     "pool",

@@ -21,8 +21,8 @@ COLUMNS = [
     "unit",
     "note",
 ]
-# tables that hold decisions, settings and sentences instead of numbers
-NO_NUMBERS = ("readings.csv", "deviations.csv", "inventory.csv")
+# tables that hold decisions and settings instead of numbers
+NO_NUMBERS = ("readings.csv", "deviations.csv")
 # Quantities that a study measures in every cell with runs. Whether a study has other quantities
 # depends on the results of its runs.
 MEASURED_IN_EVERY_CELL = ("gain", "accuracy", "answered", "accuracy_answered")
@@ -251,8 +251,8 @@ def study_numbers(tables: dict[str, list[dict]]) -> list[dict]:
         )
     rows += averages([row for row in rows if row["quantity"] == "accuracy"])
     all_cells = {"model": "", "task": "all", "eval_task": "all", "arm": "", "seeds": None}
-    for row in tables["fit"]:
-        if row["task"] == "all" and row.get("predictor", "learnable") == "learnable":
+    for row in tables["regressions"]:
+        if (row["task"], row["predictor"]) == ("all", "learnable") and not row["adjusted_for"]:
             add("r_squared", all_cells | row, row["r_squared"], "r_squared")
     largest = max(
         (row for row in rows if row["quantity"] == "gain" and row["task"] == row["eval_task"]),

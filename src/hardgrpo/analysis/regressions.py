@@ -11,26 +11,6 @@ import numpy as np
 from hardgrpo.analysis import statistics
 
 
-def fit(gain_rows: list[dict], learnable_rows: list[dict]) -> list[dict]:
-    """R^2 and slope of the gain on the learnable share, over all tasks ("all") and within each task
-    with at least three points."""
-    rows = []
-    for task, task_points in _by_task(
-        [(row["task"], share, row["gain"]) for row, share in _points(gain_rows, learnable_rows)]
-    ):
-        x, y = task_points.T
-        slope = float(np.polyfit(x, y, 1)[0]) if np.ptp(x) else np.nan
-        rows.append(
-            {
-                "task": task,
-                "r_squared": statistics.r_squared(x, y).estimate,
-                "slope": slope,
-                "cells": len(task_points),
-            }
-        )
-    return rows
-
-
 def regressions(
     gain_rows: list[dict], learnable_rows: list[dict], accuracy_rows: list[dict]
 ) -> list[dict]:

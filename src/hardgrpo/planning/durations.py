@@ -215,7 +215,7 @@ class ResolvedJob:
             probe = self.task["probe"]
             if rule == "probe_again":
                 return pool * probe["samples"]
-            # an upper bound for probe_early, which may stop early
+            # an upper bound for probe_early, which stops when the subset is decided
             return -(-pool // probe["shards"]) * settings.probe_samples(probe)
         test = self.eval_task["test"]
         size = problems(self.split, self.results)
@@ -373,14 +373,7 @@ def _start(shape: dict, engine: str) -> float:
 
 
 def sampling_seconds(
-    shape: dict,
-    amount: float,
-    tokens: float,
-    limit: int,
-    engine: str,
-    gpu: str,
-    count: int,
-    width: float = 2.0,
+    shape: dict, amount: float, tokens: float, limit: int, engine: str, gpu: str, count: int
 ) -> float:
     """Seconds for `amount` completions with `tokens` tokens in total, by a model split over `count`
     devices. A batch has at most `MAX_SEQUENCES` completions, and on a CPU at most as many as fit
@@ -388,13 +381,13 @@ def sampling_seconds(
 
     vLLM replaces a finished completion immediately and takes tokens / batch size decoding steps.
     transformers samples a batch until the longest completion ends; the estimate assumes `limit`
-    decoding steps per batch. `width` is the number of bytes per weight on a GPU.
+    decoding steps per batch.
     """
     if not amount or not tokens:
         return 0.0
     is_cpu = engine.endswith("cpu")
     processor = CORE if is_cpu else GPUS[gpu]
-    width = 4.0 if is_cpu else width
+    width = 4.0 if is_cpu else 2.0  # bytes per value
     prompt = PROMPT_TOKENS[engine if is_cpu else "gpu"]
     rows = min(MAX_SEQUENCES, amount)
     if is_cpu:
@@ -410,7 +403,7 @@ def sampling_seconds(
         * shape["layers"]
         * shape["key_value_heads"]
         * shape["head_size"]
-        * (4.0 if is_cpu else 2.0)  # bytes per value; 2 also if the weights have 4 bits
+        * width
         * (prompt + tokens / amount / 2)
     )
     bytes_read = steps * weights * width + tokens * cache
@@ -431,10 +424,9 @@ def _training(job: ResolvedJob, gpu: str, fill: float | None) -> Estimate:
     trained, generated = tokens + amount * PROMPT_TOKENS[device], tokens if sampled else 0.0
     parameters, adapter = memory.parameters(shape), recipe.get("adapter")
     # Each GPU samples an equal part of an update's rollouts, and computes with all weights.
-    width = memory.BYTES["nf4"] if recipe["base"] == "nf4" else 2.0
     parts = updates * max(1, count)
     sampling = updates * sampling_seconds(
-        shape, sampled / parts, generated / parts, limit, engine, gpu, 1, width
+        shape, sampled / parts, generated / parts, limit, engine, gpu, 1
     )
     # FLOPs per weight and token: 2 for the forward pass, 2 for the gradients of activations, and
     # 2 for the gradients of weights if there is no adapter

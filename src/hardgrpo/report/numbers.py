@@ -48,8 +48,8 @@ class Numbers:
         self.values: dict[str, str] = {}
         self.origins: list[dict] = []
         self.tables = {}
-        for name in registry.NUMBERED:
-            frame = summaries.read_labelled(tables[name], first_recipe)
+        frames = summaries.read_all(tables, registry.columns(*registry.NUMBERED), first_recipe)
+        for name, frame in frames.items():
             self.tables[name] = frame.assign(line=range(2, len(frame) + 2))
 
     def define(self, key: str, text: str, *origin) -> str:

@@ -95,7 +95,6 @@ SUMMARIES = {
     "majority": Summary("gain_kinds", ["cells"], [*CELL, "step", "k", "base", *interval("majority"), *interval("gain"), "problems", "seeds"]),
     "learnable": Summary("training_logs", ["updates"], [*RUNS, *interval("learnable"), "updates", "seeds"]),
     "curves": Summary("training_logs", ["updates"], [*RUNS, "first", "step", *(column for name in CURVES for column in interval(name)), "seeds"]),
-    "fit": Summary("regressions", ["gains", "learnable"], ["task", "r_squared", "slope", "cells"]),
     "regressions": Summary("regressions", ["gains", "learnable", "accuracy"], ["task", "predictor", "adjusted_for", "r_squared", "slope", "cells"]),
     "tiers": Summary("accuracies", ["cells"], [*CELL, "tier", "step", "base_accuracy", *interval("accuracy"), *interval("gain"), "problems", "seeds"]),
     "tier_trends": Summary("paired", ["cells"], [*CELL, "easiest", "hardest", "step", *interval("points"), *interval("log_odds"), "problems", "seeds"]),
@@ -157,7 +156,7 @@ JUDGED = {
         + ["seeds", "verdict", "decided_by"],
     ),
     "compared": Judged(
-        ["gains", "learnable", "pass_at_k", "accuracy", "parts", "catches_up", "fit"],
+        ["gains", "learnable", "pass_at_k", "accuracy", "parts", "catches_up", "regressions"],
         [
             "paper",
             "place",
@@ -183,12 +182,10 @@ PUBLISHED = [
     "base_wrong",
     "gains",
     "learnable",
-    "lengths",
     "limits",
     "out_of_distribution",
     "readings",
     "recordings",
-    "yardsticks",
 ]
 # Tables that the page worth.html reads.
 WORTH = ["gains", "parts", "spent", "against_random", "contamination"]

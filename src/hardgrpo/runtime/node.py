@@ -34,7 +34,8 @@ DRIVERS = {"12": "525", "13": "580"}  # {major version of CUDA: the oldest drive
 DRIVER = Path("/proc/driver/nvidia/version")
 # includes the headers that Triton needs
 PROGRAM = "#include <Python.h>\n#include <stdlib.h>\nint answer(void) { return 42; }\n"
-ALLOCATE = "import torch; torch.zeros(1, device='cuda')"
+# `environments.check_gpus` reports that no GPU is visible
+ALLOCATE = "import torch; torch.cuda.device_count() and torch.zeros(1, device='cuda')"
 
 
 def check(compiles: bool) -> None:
@@ -87,7 +88,9 @@ def check_driver() -> None:
     """Raise a `UserError` if no memory can be allocated on a GPU. The number of visible GPUs would
     not show that the driver is too old.
 
-    The allocation runs in a separate process, so that no memory stays in use.
+    The allocation runs in a separate process, so that no memory stays in use. Call this function
+    before this process uses a GPU: in the compute mode "exclusive process", a second process cannot
+    allocate.
     """
     try:
         process = subprocess.run(

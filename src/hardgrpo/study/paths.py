@@ -212,6 +212,12 @@ def has_tables(folder: str, names: Iterable[str]) -> bool:
     return all(os.path.isfile(f"{folder}/{name}.csv") for name in names)
 
 
+def existing_tables(folder: str, names: Iterable[str]) -> list[str]:
+    """The files of the tables `names` that a folder has. A committed table without rows that
+    anything shows has no file."""
+    return [path for name in names if os.path.isfile(path := f"{folder}/{name}.csv")]
+
+
 def agreement(study: str) -> str:
     """The table that compares the computed summaries with the committed summaries."""
     return f"results/agreement/{study}.csv"

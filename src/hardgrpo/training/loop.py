@@ -329,7 +329,9 @@ class Watch(TrainerCallback):
             facts, folder = dict(self.manifest_fields), Path(args.output_dir)
             if state.global_step == state.max_steps and is_peft_model(model):
                 facts["base_sha256"] = base_weights.checksum(model)
-            provenance.write_manifest(states.checkpoint(folder, state.global_step), **facts)
+            checkpoint = states.checkpoint(folder, state.global_step)
+            files.follow_umask(checkpoint)
+            provenance.write_manifest(checkpoint, **facts)
             states.thin(folder, self.checkpoint_every)
         self.save_ended = time.monotonic()
         if self.processes.any(interruption.stop_requested()):  # SIGTERM came during the save

@@ -44,7 +44,6 @@ class Trainer(GRPOTrainer):
     def __init__(self, *args, applies_correction: bool = True, **kwargs):
         super().__init__(*args, **kwargs)
         self.applies_correction = applies_correction
-        base_weights.train_in_float32(self.model)
         rank = self.accelerator.process_index
         # Seed again: vLLM has replaced the seed by the rank, and TRL's seeds (seed + rank) of
         # different runs may be equal.
