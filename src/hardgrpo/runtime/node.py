@@ -18,7 +18,7 @@ import sysconfig
 import tempfile
 from pathlib import Path
 
-from hardgrpo.runtime import ownership, user_settings
+from hardgrpo.runtime import user_settings
 from hardgrpo.runtime.errors import UserError
 
 # {variable that names a cache of compiled kernels: subfolder of this project's cache}. The
@@ -134,9 +134,10 @@ def _set_caches() -> None:
         try:
             if not user_folder:
                 default_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-                if reason := ownership.problem(default_folder):
+                status = default_folder.lstat()
+                if status.st_uid != os.getuid() or status.st_mode & 0o022:
                     raise UserError(
-                        f"{default_folder} can be written by other users ({reason}), and programs run what is compiled there; delete it, or set TMPDIR (SLURM_TMPDIR, if set, takes precedence)"
+                        f"{default_folder} can be written by other users, and programs run what is compiled there; delete it, or set TMPDIR (SLURM_TMPDIR, if set, takes precedence)"
                     )
             folder.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryFile(dir=folder) as file:
