@@ -306,7 +306,7 @@ class Watch(TrainerCallback):
                 f"update {state.global_step} has a gradient norm of {logs['grad_norm']}: training has diverged; lower the recipe's learning_rate"
                 " (or, with GRPO, its temperature) and run again"
             )
-        difference = logs.get(outputs.LOGP_DIFFERENCE, 0)
+        difference = logs.get(outputs.LOGP_DIFFERENCE) or 0
         if difference > LARGE_DIFFERENCE and not self.has_warned and self.processes.is_first:
             self.has_warned = True
             say(
