@@ -12,7 +12,6 @@ import pytest
 from conftest import ROOT, World, path_of, shrink
 from fakes import apptainer
 from hardgrpo.runtime import images
-from hardgrpo.runtime.errors import UserError
 from hardgrpo.workflow import startup
 
 DEFINITIONS = {name: ROOT / f"envs/{name}.def" for name in images.LOCKS}
