@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(workflow.basedir) / "src"))
 
 from hardgrpo.planning import durations
 from hardgrpo.report import registry
-from hardgrpo.runtime import images, states, submission
+from hardgrpo.runtime import images, states, user_settings
 from hardgrpo.study import paths, pools, settings
 from hardgrpo.study.resolved import resolve_studies
 from hardgrpo.workflow import startup
@@ -34,9 +34,8 @@ configfile: "config.yaml"
 
 startup.complete(config, workflow)
 obstacle = startup.results_obstacle(workflow)
-startup.prepare_environment(workflow, images.folders_to_bind(config["models"], config["data"]))
-submission.start_without_arrays()
-submission.allow_dashes_in_gpu_names()
+user_settings.ignore()
+startup.prepare_environment(workflow, startup.folders_to_bind(config["models"], config["data"]))
 
 studies = resolve_studies(config)
 names = Names(config, studies)
@@ -45,9 +44,6 @@ inputs = InputFiles(config, studies, names, workflow)
 arguments = Arguments(config, studies, names, workflow)
 machine = Machine(config, names, read_cluster(workflow.resource_settings.default_resources or {}))
 drawing = Drawing(config, studies, workflow, startup.has_tex(workflow), startup.is_report_call())
-if startup.is_report_call():
-    config |= drawing.landing()
-drawing.suggest_pdf(config["study"])
 startup.write_plan_facts(config, machine.setting(workflow), workflow)
 
 # Container images for `--sdm apptainer`; otherwise jobs run in the environments of the Makefile.

@@ -7,7 +7,6 @@ localrules:
     write_numbers,
     write_worth,
     verify,
-    intact,
     compile_supplement,
 
 
@@ -124,17 +123,6 @@ rule verify:
     shell:
         "python scripts/paper/verify.py --study {wildcards.study} --tables {input.tables} {params.origin} --config {params.config:q} --conditions {params.conditions:q}"
         " --graders {params.graders:q} --claims {input.claims} --published results/published --data {params.data:q} --output {output} > {log} 2>&1"
-
-
-rule intact:
-    log:
-        "results/logs/intact/intact.log",
-    container:
-        IMAGE["figures"]
-    message:
-        "Compare all results with their checksums"
-    shell:
-        "python scripts/paper/check_intact.py results paper 2> {log} || {{ cat {log} >&2; exit 1; }}"
 
 
 rule compile_supplement:

@@ -43,8 +43,7 @@ rule probe:
         " --provenance {output.provenance} 2>> {log} | tee -a {log}"
 
 
-# Sample only until the subset is decided; with confidence 1, then complete the samples of the chosen
-# prompts. See `probe.stop` in docs/configuration.md.
+# Sample only until the subset is decided. See `probe.stop` in docs/configuration.md.
 rule probe_early:
     input:
         model="results/models/{model}/manifest.json",
@@ -72,7 +71,7 @@ rule probe_early:
         "Probe {wildcards.model} on {wildcards.task} until the subset is decided"
         " ({resources.place}, {resources.mem_mb} MB, up to {resources.runtime} min)"
     shell:
-        "python scripts/probe/probe_early.py --model results/models/{wildcards.model} --problems {input.problems} --prompt {params.prompt:q}"
+        "python scripts/probe/probe.py --model results/models/{wildcards.model} --problems {input.problems} --prompt {params.prompt:q}"
         " {params.sampling} {resources.hardware} --grader {params.grader}"
         " --samples {params.probe[samples]} --completion-tokens {params.tokens} --seed {params.probe[seed]} {params.stop}"
         " --output {output.completions} --provenance {output.provenance} 2>> {log} | tee -a {log}"

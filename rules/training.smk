@@ -50,4 +50,4 @@ rule train_grpo:
         # before the state is saved.
         "trap : TERM;"
         " python scripts/training/train_grpo.py --spec {input.spec} --output {params.folder}"
-        " {resources.hardware} --track {resources.track} --take-over --keep-finished 2>> {log} | (trap '' TERM; exec tee -a {log})"
+        " {resources.hardware} --track {resources.track} --keep-finished 2>> {log} | (trap '' TERM; exec tee -a {log})"

@@ -87,9 +87,14 @@ def _session(pid: int) -> int:
 
 def traceback_in(output: str) -> bool:
     """Whether a traceback contains a file of this project. Tracebacks of Snakemake alone, such as
-    for Ctrl-C during its clean-up, do not count."""
+    for Ctrl-C during its clean-up, do not count, nor do Python's own tracebacks for Ctrl-C or a lack
+    of memory before a program's `main` begins."""
     return any(
         re.match(r'(\s.*\n)*?\s+File "[^"]*/world/', part)
+        and not (
+            "run(main" not in part
+            and re.search("^(KeyboardInterrupt|MemoryError)", part, re.MULTILINE)
+        )
         for part in output.split("Traceback (most recent call last):\n")[1:]
     )
 
@@ -209,21 +214,6 @@ WHILE_RUNNING: dict[str, Callable[[Workflow, random.Random], bool]] = {
 # --- faults of files, before the workflow is started
 
 
-def cut(path: Path, rng: random.Random) -> None:
-    with open(path, "r+b") as stream:
-        stream.truncate(rng.randrange(path.stat().st_size))
-
-
-def emptied(path: Path, rng: random.Random) -> None:
-    path.write_bytes(b"")
-
-
-def bit_flipped(path: Path, rng: random.Random) -> None:
-    content = bytearray(path.read_bytes())
-    content[rng.randrange(len(content))] ^= 1 << rng.randrange(8)
-    path.write_bytes(content)
-
-
 def replaced_by_a_folder(path: Path, rng: random.Random) -> None:
     path.unlink()
     path.mkdir()
@@ -245,9 +235,6 @@ def of_another_run(path: Path, rng: random.Random) -> None:
 
 DAMAGE: dict[str, Callable[[Path, random.Random], None]] = {
     "of another run": of_another_run,
-    "cut": cut,
-    "emptied": emptied,
-    "bit flipped": bit_flipped,
     "replaced by a folder": replaced_by_a_folder,
     "of another day": of_another_day,
 }
@@ -270,8 +257,8 @@ def damage(world: World, kind: str, rng: random.Random) -> Path:
 
 
 def list_results(world: World) -> list[Path]:
-    """Files that the workflow has written and that are not empty, except seals (checksums), and
-    except logs, because no program reads logs."""
+    """Files that the workflow has written and that are not empty, except logs, because no program
+    reads logs."""
     paths = [
         path
         for place in ("results", "paper/mini")
@@ -281,7 +268,7 @@ def list_results(world: World) -> list[Path]:
     return [
         path
         for path in paths
-        if path.is_file() and path.stat().st_size and path.parent.name != ".seals"
+        if path.is_file() and path.stat().st_size
         if not str(path.relative_to(world.folder)).startswith(excluded)
     ]
 
@@ -310,9 +297,7 @@ def begin(world: World, rng: random.Random, kept_stage: str | None = None) -> st
     place = rng.randrange(first, len(STAGES) + 1)
     if place == len(STAGES):
         written_files = sorted(
-            path
-            for path in (world.folder / "paper/mini").rglob("*")
-            if path.is_file() and path.parent.name != ".seals"
+            path for path in (world.folder / "paper/mini").rglob("*") if path.is_file()
         )
         for path in rng.sample(written_files, 5):
             path.unlink()

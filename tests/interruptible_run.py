@@ -17,10 +17,10 @@ from hardgrpo.runtime import warm
 # A program with this environment runs in the process that the test starts, not in a fork of the
 # server of hardgrpo.runtime.warm.
 WITHOUT_SERVER = os.environ | {warm.SOCKET: warm.OFF}
-KILLS = int(os.environ.get("HARDGRPO_KILLS", "1"))  # kills of most kinds of run; .ci/run sets 4
+KILLS = int(os.environ.get("HARDGRPO_KILLS", "1"))  # kills of most kinds of run; .ci/run sets 2
 with_many_kills = pytest.mark.skipif(
     KILLS < 2,
-    reason="set HARDGRPO_KILLS=4 to kill runs more often and at every stage, and to kill runs of several processes",
+    reason="set HARDGRPO_KILLS=2 or more to kill runs more often and at every stage, and to kill runs of several processes",
 )
 # EVERY: updates between the scheduled checkpoints of sparse.yaml
 UPDATES, EVERY = 24, 8

@@ -31,7 +31,7 @@ PROGRAMS = [
 PACKAGES = "munge slurmctld slurmd slurm-client slurmdbd mariadb-server"
 ACCOUNT = "study"
 NODES = ("node1", "node2")
-GPU = "nvidia_fake-sxm4-80gb"  # in the form of Slurm's names of detected GPUs
+GPU = "nvidia_fake_80gb"
 
 SLURM_CONF = """\
 ClusterName=test

@@ -76,8 +76,7 @@ def choose_files(dataset: str, names: list[str], patterns: list[str]) -> list[st
     """The data files that match a pattern, and CARD_FILES. Raise a `UserError` for a pattern without
     a match.
 
-    Other hidden files are left out, because a downloaded folder `.seals` could be mistaken for this
-    project's own records of checksums.
+    Other hidden files are left out: they hold settings of the hub, not data.
     """
     visible = [name for name in names if not any(part.startswith(".") for part in name.split("/"))]
     data = [name for name in visible if name.endswith(ENDINGS)]

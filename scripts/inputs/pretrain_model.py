@@ -61,6 +61,7 @@ def main() -> None:
     with files.atomic(args.output) as folder:
         model.save_pretrained(folder)
         tokenizer.save_pretrained(folder)
+        files.follow_umask(folder)
         record = provenance.describe(
             started, model=args.model, settings=settings, loss=round(final_loss, 6)
         )

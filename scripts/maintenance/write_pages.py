@@ -1,6 +1,5 @@
 """Write the generated parts of README.md and docs/ (results, published numbers, recommended
-policies, configuration, studies, costs, GPUs, import graph), and the checksums of the committed
-results.
+policies, configuration, studies, costs, GPUs, import graph).
 
     python scripts/maintenance/write_pages.py
     python scripts/maintenance/write_pages.py --figures paper      # also write the figures of the pages to docs/images
@@ -10,7 +9,7 @@ The files of FILES are generated as a whole. On other pages, generated text is b
 output of this program.
 """
 
-from hardgrpo.runtime import errors, files, seals
+from hardgrpo.runtime import errors, files
 from hardgrpo.study import load, paths
 from pages import committed as summaries
 from pages import (
@@ -37,7 +36,7 @@ FIGURES = dict.fromkeys(("accuracy.png", "kinds.png"), summaries.REFERENCE) | {
     "truncation.png": summaries.TRUNCATION,
     "labels.png": summaries.LABELS,
     "rollouts.png": summaries.ONLINE,
-    "samples_per_prompt.png": "probing",
+    "samples_per_prompt.png": "math_probing",
     "before_after_training.png": "before_after",
 }
 
@@ -84,8 +83,6 @@ def main() -> None:
         help="copy the figures of the pages from this folder (for example paper/), which has a folder for each study, and draw which_prompts.png",
     )
     args = parser.parse_args()
-    for folder in committed_folders(args.root):
-        files.write_text(folder / seals.CHECKSUM_FILE, seals.checksum_lines(folder))
     for name, text in generate_pages(args.root).items():
         files.write_text(args.root / name, text)
         print(args.root / name)
@@ -115,12 +112,6 @@ def draw_ways(root: Path) -> None:
     classes = pd.read_csv(root / paths.reference("before_after") / "difficulty_classes.csv")
     figure = ways.draw(cases, classes)
     plotting.save(figure, cases, [str(root / "docs/images/which_prompts.png")])
-
-
-def committed_folders(root: Path) -> list[Path]:
-    """The folders of committed tables."""
-    places = [root.joinpath(*parts) for parts in seals.COMMITTED_FOLDERS]
-    return sorted({path.parent for place in places for path in place.rglob("*.csv")})
 
 
 def generate_pages(root: Path) -> dict[str, str]:

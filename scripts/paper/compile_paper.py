@@ -12,7 +12,7 @@ page is much too large (MOST_EXCESS; checked with latexmk only).
 """
 
 from hardgrpo.report import latex
-from hardgrpo.runtime import errors, files, seals
+from hardgrpo.runtime import errors, files
 
 import argparse
 import re
@@ -43,10 +43,6 @@ def main() -> None:
     args = parser.parse_args()
 
     paper = args.text.parent
-    folder = paper / args.material
-    # These patterns match every file of the folder that TeX reads.
-    for path in (*folder.rglob("*.tex"), *folder.rglob("*.pdf")):
-        seals.check(path)
     with tempfile.TemporaryDirectory() as build:
         # The wrapper defines the macros of the text. With pdfTeX it also omits dates, so that equal
         # text gives equal bytes.

@@ -50,9 +50,8 @@ def main() -> None:
     )
     parser.add_argument(
         "--stopped",
-        type=float,
-        metavar="CONFIDENCE",
-        help="confidence of a probe that stopped early; problems may then have fewer samples",
+        action="store_true",
+        help="the probe stopped early; problems may have fewer samples",
     )
     parser.add_argument(
         "--grade-prompt-too",
@@ -63,7 +62,7 @@ def main() -> None:
     args = parser.parse_args()
 
     graders.check_grader(args.grader, *args.completions)
-    if args.stopped is not None and (
+    if args.stopped and (
         args.samples is None or args.recorded or args.grade_prompt_too or args.held_out
     ):
         raise errors.UserError(
@@ -72,10 +71,6 @@ def main() -> None:
     if args.samples is not None and args.samples < 1:
         raise errors.UserError(
             f"--samples is {args.samples}, expected at least 1; correct the command"
-        )
-    if args.stopped is not None and not 0.5 < args.stopped <= 1:
-        raise errors.UserError(
-            f"--stopped is {args.stopped}, expected a confidence above 0.5 and at most 1; correct the command"
         )
     if args.held_out < 0 or (args.held_out and args.samples is None):
         raise errors.UserError(
@@ -88,7 +83,7 @@ def main() -> None:
         args.samples and args.samples + args.held_out,
         args.recorded,
         args.grade_prompt_too and not args.recorded,
-        args.stopped is not None,
+        args.stopped,
     )
     problems = tasks.readable_problems(problems, args.grader, args.problems)
     if args.held_out:
@@ -109,13 +104,13 @@ def main() -> None:
             for problem in problems
         ]
     columns = prompt_difficulty.COLUMNS
-    if args.stopped is not None:
+    if args.stopped:
         columns = columns + prompt_difficulty.BOUND_COLUMNS
-        rows = [prompt_difficulty.add_bounds(row, args.samples, args.stopped) for row in rows]
+        rows = [prompt_difficulty.add_bounds(row, args.samples) for row in rows]
     files.write_rows(args.output, columns, rows)
 
-    if args.stopped is not None:
-        complete = sum(row["complete"] for row in rows)
+    if args.stopped:
+        complete = sum(row["samples"] == args.samples for row in rows)
         sampled = sum(row["samples"] for row in rows)
         print(
             f"{args.output}: {len(rows)} problems, {sampled} of {len(rows) * args.samples} completions; {complete} problems have all"

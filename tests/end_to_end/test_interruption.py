@@ -39,6 +39,15 @@ def test_the_same_run_twice_gives_the_same_files(run):
     ) and f"checkpoints/step-{UPDATES}/model.safetensors" in contents(run / "clean")
 
 
+def test_weights_of_checkpoints_have_the_modes_that_the_umask_gives(run):
+    """In a clone that a group shares, other accounts evaluate the checkpoints."""
+    assert start(run, "readable").wait() == 0
+    mask = os.umask(0o077)
+    os.umask(mask)
+    weights = [*(run / "readable").rglob("*.safetensors")]
+    assert weights and {path.stat().st_mode & 0o777 for path in weights} == {0o666 & ~mask}
+
+
 @pytest.mark.parametrize("part", range(KILLS // 5 or 1))
 def test_a_training_killed_at_random_moments_writes_the_same_files(run, part):
     """Each kill comes a random time after the training has begun to write a new checkpoint."""

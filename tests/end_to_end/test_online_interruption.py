@@ -8,7 +8,10 @@ import time
 import pytest
 import yaml
 
+from conftest import LONG_LIMIT
 from interruptible_run import KILLS, contents, start, states, wait_for
+
+pytestmark = pytest.mark.timeout(LONG_LIMIT)
 
 PROCESS_REWARDS = {"weight": 1.0, "beta": 0.05, "learning_rate": 4.0e-4, "max_grad_norm": 1.0}
 ONLINE = {

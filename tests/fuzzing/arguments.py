@@ -77,7 +77,6 @@ CALLS: dict[str, list[str]] = {
     "pretrain_model": ["--model", "m", "--settings", "empty", "--exclude", "P.jsonl", "--output", "out"],
     "probe": [*NO_MODEL_OPTIONS, "--samples", "2", "--seed", "1", "--shard", "0", "--shards", "1", "--output", "out.jsonl"],
     "evaluate": [*NO_MODEL_OPTIONS, "--samples", "2", "--seed", "1", "--grader", "choice_letter", "--output", "out.csv.gz", "--completions", "out.jsonl.gz"],
-    "probe_early": [*NO_MODEL_OPTIONS, "--samples", "2", "--seed", "1", "--grader", "choice_letter", "--stop-for", json.dumps([POLICY | {"seed": 0}]), "--confidence", "1", "--state", "state", "--output", "out.jsonl"],
     "train_grpo": ["--spec", "empty", "--output", "out", "--state", "state"],
     "prune_checkpoints": ["--checkpoints", "checkpoints", "--output", "out.json"],
 }  # fmt: skip

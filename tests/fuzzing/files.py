@@ -45,7 +45,6 @@ from hardgrpo.data import (
 from hardgrpo.data.question_ids import normalize_spaces
 from hardgrpo.planning import calibration
 from hardgrpo.runtime import files, provenance
-from hardgrpo.sampling.store import Store
 from hardgrpo.study.spec import Spec
 
 # --- targets
@@ -452,14 +451,6 @@ def jobs_measured(folder):
         assert job.tokens is None or job.tokens >= 0
 
 
-def stored(folder):
-    for number_, rows in enumerate(Store(folder / "completions.jsonl").batches()):
-        assert rows == parse_jsonl(plain(folder / "completions.jsonl"))[number_]
-        assert all(
-            isinstance(row["id"], str) and isinstance(row["completion"], str) for row in rows
-        )
-
-
 def worked(folder):
     worked_solutions = solutions.read(folder / "W.jsonl")
     assert worked_solutions == {
@@ -520,6 +511,5 @@ TARGETS: dict[str, Target] = {
     ),
     "calibration": Target({"calibration.json": (json.dumps(contents.GROUPS).encode(), "json")}, calibrated),
     "provenance": Target({"provenance/probe/m/t/shard0.json": (json.dumps(contents.PROVENANCE).encode(), "json")}, jobs_measured),
-    "store of completions": Target({"completions.jsonl": (jsonl(contents.BATCHES), "jsonl")}, stored),
     "worked solutions": Target({"W.jsonl": (jsonl([{"id": f"p{i}", "solution": "1 #### 1"} for i in range(4)]), "jsonl")}, worked),
 }  # fmt: skip

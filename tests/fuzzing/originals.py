@@ -32,9 +32,8 @@ from hardgrpo.data import inputs, mirror
 from hardgrpo.runtime import files, provenance
 from hardgrpo.runtime.errors import printable
 from hardgrpo.sampling import server_engine
-from hardgrpo.sampling.answers import AnswerFile
+from hardgrpo.sampling.answers import AnswerFile, checksum
 from hardgrpo.sampling.requests import Request
-from hardgrpo.sampling.store import checksum
 
 mutations.STRUCTURED["binary"] = mutations.BYTES[
     :6

@@ -20,8 +20,8 @@ pytestmark = pytest.mark.slurm
 
 
 def test_a_job_of_a_failed_node_resumes_on_the_other_node(slurm_run, undisturbed, slurm):
-    """The node's slurmd dies, but the job's processes continue. Snakemake submits a second job,
-    which runs on the other node and takes over the training."""
+    """The node's slurmd dies, but the job's processes continue. The second job, on the other node,
+    is refused as long as the first trains the run; the third job resumes the training."""
     snakemake = slurm_run.start(TARGET)
     wait_for_checkpoint(slurm_run)
     node = until(lambda: jobs(slurm_run) and jobs(slurm_run)[0]["NodeList"])
@@ -33,13 +33,13 @@ def test_a_job_of_a_failed_node_resumes_on_the_other_node(slurm_run, undisturbed
         until(
             lambda: "NODE_FAIL" in state_of_first(slurm_run), what="Slurm's report of the failure"
         )
-        until(lambda: "received SIGTERM" in log(slurm_run), what="the second job")
-        os.kill(orphan, signal.SIGCONT)
+        until(lambda: "is training this run" in log(slurm_run), what="the second job")
+        os.kill(orphan, signal.SIGKILL)
         assert slurm_run.finish(snakemake) == 0, slurm_run.read_output()
     finally:
         slurm.start_node(node)
     assert jobs(slurm_run)[1]["NodeList"] != node
-    assert_same_as_undisturbed(slurm_run, undisturbed, attempts=2)
+    assert_same_as_undisturbed(slurm_run, undisturbed, attempts=3)
 
 
 def test_ctrl_c_cancels_the_job_and_the_next_snakemake_resumes_the_training(
@@ -55,25 +55,23 @@ def test_ctrl_c_cancels_the_job_and_the_next_snakemake_resumes_the_training(
     assert_same_as_undisturbed(slurm_run, undisturbed, attempts=2)
 
 
-def test_a_second_job_stops_the_job_of_a_killed_snakemake_and_resumes_its_training(
-    slurm_run, undisturbed, slurm
-):
-    """The job continues without a Snakemake. After --unlock, the next Snakemake submits its own
-    job, which asks the orphaned job to save its state and stop."""
+def test_a_start_is_refused_while_jobs_of_a_killed_snakemake_run(slurm_run, undisturbed, slurm):
+    """The job continues without a Snakemake. The next Snakemake names it and submits nothing; once
+    the job is cancelled, the training is resumed."""
     snakemake = slurm_run.start(TARGET)
-    wait_for_checkpoint(slurm_run)
+    job = wait_for_checkpoint(slurm_run)
     os.killpg(snakemake.pid, signal.SIGKILL)
-    # the job must not finish before the second job starts
+    # the job must not finish before the second start
     os.kill(process_id(slurm_run), signal.SIGSTOP)
-    orphan = process_id(slurm_run)
     assert slurm_run.run(TARGET) != 0 and "--unlock" in slurm_run.read_output()
     assert slurm_run.run("--unlock") == 0
-    second_snakemake = slurm_run.start(TARGET)
-    until(lambda: "received SIGTERM" in log(slurm_run), what="the second job")
-    assert not [line for line in log(slurm_run).splitlines() if line.startswith("error")]
-    os.kill(orphan, signal.SIGCONT)
-    assert slurm_run.finish(second_snakemake) == 0, slurm_run.read_output()
-    assert sorted(job["State"] for job in jobs(slurm_run)) == ["COMPLETED", "FAILED"]
+    assert slurm_run.run(TARGET) != 0
+    assert f"jobs of an earlier start in this folder still run: {job};" in slurm_run.read_output()
+    assert f"scancel {job}" in slurm_run.read_output()
+    assert "Traceback" not in slurm_run.read_output() and len(jobs(slurm_run)) == 1
+    slurm.call("scancel", job)
+    until(lambda: not slurm.running(), what="the end of the job")
+    until(lambda: slurm_run.run(TARGET) == 0, what="the end of the processes of the job")
     assert_same_as_undisturbed(slurm_run, undisturbed, attempts=2)
 
 

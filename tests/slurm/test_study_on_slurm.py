@@ -43,19 +43,23 @@ def test_the_miniature_gives_the_same_results_with_and_without_slurm(on_slurm, f
 
 REFUSED = {  # (changes to the profile's section for the cluster, arguments, words of the error)
     "more GPUs than a node has": ({}, ["--set-resources", "train_grpo:gpu=3"],
-        r"rule train_grpo: gpu: 3 nvidia_fake-sxm4-80gb GPUs requested on one node, at most 1 in partition gpu; .*GPUs of these nodes: nvidia_fake-sxm4-80gb"),
+        r"rule train_grpo: .*Requested node configuration is not available .*gpu=3, gpu_model=nvidia_fake_80gb"),
     "a kind of GPU that no node has": ({"gpu_name": "h100"}, [],
-        r"rule probe: gpu: 1 h100 GPUs requested on one node, at most 0 in partition gpu; correct gpu_partition or gpu_name"),
+        r"rule probe: .*Requested node configuration is not available .*gpu_model=h100"),
+    "a name of a GPU with a dash": ({"gpu_name": "a100-sxm4"}, [],
+        r"rule probe: Invalid GPU model format: a100-sxm4"),
     "more memory than a node has": ({}, ["--set-resources", "evaluate_run:mem_mb=999999"],
-        r"rule evaluate_run: mem_mb: 999999 MB requested on one node, at most 128000 in partition gpu"),
+        r"rule evaluate_run: .*Requested node configuration is not available .*mem_mb=999999"),
     "more CPUs than a node has": ({}, ["--set-resources", "pretrain_model:cpus_per_task=64"],
-        r"rule pretrain_model: cpus_per_task: 64 CPUs requested on one node, at most 6 in partition cpu"),
+        r"rule pretrain_model: .*More processors requested than permitted .*cpus_per_task=64"),
     "a longer runtime than allowed": ({}, ["--set-resources", "train_grpo:runtime=9999"],
-        r"rule train_grpo: runtime: 9999 min requested, at most 1440 allowed in partition gpu; set longest_runtime: 1440"),
+        r"rule train_grpo: .*Requested time limit is invalid .*runtime=9999"),
     "a missing partition": ({"gpu_partition": "gpus"}, [],
-        r"rule train_grpo: slurm_partition: the cluster has no partition 'gpus'; correct gpu_partition .*\(partitions: cpu, gpu, urgent\)"),
+        r"rule train_grpo: .*Invalid partition name specified .*slurm_partition=gpus"),
     "an account that the user does not have": ({"slurm_account": "stduy"}, [],
-        r"rule train_grpo: slurm_account: 'stduy' is not among your accounts \(root, study\)"),
+        r"rule train_grpo: The given account stduy appears to be invalid. Available accounts: (root, study|study, root) .*slurm_account=stduy"),
+    "an option that Snakemake sets itself": ({}, ["--set-resources", "probe:slurm_extra='--gres=gpu:1'"],
+        r"rule probe: .*not allowed in the 'slurm_extra' parameter.*slurm_extra=--gres=gpu:1"),
 }  # fmt: skip
 
 
@@ -69,6 +73,7 @@ def test_requests_that_the_cluster_cannot_fulfil_are_reported_before_anything_is
     assert on_slurm.run(*arguments) != 0
     output = on_slurm.read_output()
     assert re.search(f"^{expected}", output, re.MULTILINE), output
+    assert "slurm/config.yaml" in output and "--set-resources" in output
     assert "Traceback" not in output and "has been submitted" not in output
     assert len(slurm.jobs()) == before and not slurm.running()
     assert not list((on_slurm.folder / "results/tasks").glob("*")), "a job ran locally"
@@ -81,9 +86,25 @@ def test_a_missing_slurm_is_reported(on_slurm, tmp_path):
         (tools / tool).symlink_to(f"/bin/{tool}")
     assert on_slurm.run(PATH=str(tools)) != 0
     assert (
-        "profile slurm: Slurm is not on this machine (no scontrol, no sbatch); run on a login node"
+        "profile slurm: Slurm is not on this machine (no sbatch); run on a login node"
         in on_slurm.read_output()
     )
+
+
+def test_requests_that_are_impossible_in_three_ways_are_reported_together(on_slurm, slurm):
+    """Each rule is named with Slurm's reason, and nothing is submitted."""
+    requests = ["train_grpo:runtime=9999", "evaluate_run:mem_mb=999999", "probe:gpu=2"]
+    before = len(slurm.jobs())
+    assert on_slurm.run("--set-resources", *requests) != 0
+    output = on_slurm.read_output()
+    for rule, request in [
+        ("train_grpo", "runtime=9999"),
+        ("evaluate_run", "mem_mb=999999"),
+        ("probe", "gpu=2"),
+    ]:
+        lines = re.findall(f"^rule {rule}: .*", output, re.MULTILINE)
+        assert len(lines) == 1 and request in lines[0], output
+    assert output.count("rule pretrain_model: ") == 0 and len(slurm.jobs()) == before
 
 
 def test_a_training_stopped_by_a_full_disk_resumes(slurm_run, undisturbed, slurm):

@@ -3,7 +3,6 @@
 import math
 import random
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -210,19 +209,3 @@ def test_a_study_of_several_models_is_shown_with_the_names_of_the_models(tmp_pat
         table.split(":")[0] for table in tables if re.search(r"^random ", table, re.MULTILINE)
     ]
     assert of_random == ["swaps, tiny", "arithmetic, tiny", "arithmetic, misled"]
-
-
-def test_a_committed_table_that_was_damaged_is_reported_before_its_numbers_are_shown(tmp_path):
-    folder = tmp_path / "results/reference/mini"
-    shutil.copytree(ROOT / "results/reference/mini", folder)
-    content = bytearray((folder / "gains.csv").read_bytes())
-    content[-10] ^= 1
-    (folder / "gains.csv").write_bytes(content)
-    tables = [str(path.relative_to(tmp_path)) for path in folder.glob("*.csv")]
-    done = fork_server.run(
-        path_of("show_results"), ["--study", "mini", "--tables", *tables], tmp_path
-    )
-    assert done.returncode == 1 and "points" not in done.stdout
-    assert done.stderr.startswith(
-        "error: results/reference/mini/gains.csv: the content is not what was committed"
-    )

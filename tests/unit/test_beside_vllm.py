@@ -176,23 +176,13 @@ def test_rollouts_differ_between_seeds_and_are_equal_for_the_same_seed(tiny, tmp
 
 
 @pytest.mark.parametrize("base", ["bf16", "fp32"])
-def test_adapters_on_4_bit_weights_are_trained_in_float32_also_after_a_resume(
-    tiny, tmp_path, monkeypatch, base
-):
-    """TRL converts the adapter of a 4-bit base to bf16, and does so again at a resume. The base
-    model of this test is only marked as 4-bit: its weights are not quantised."""
-    load, types = AutoModelForCausalLM.from_pretrained, []
-
-    def in_4_bits(*arguments, **keywords):
-        model = load(*arguments, **keywords)
-        model.is_loaded_in_4bit = True
-        return model
+def test_adapters_are_trained_in_float32_also_after_a_resume(tiny, tmp_path, base):
+    types = []
 
     class Watch(TrainerCallback):
         def on_step_end(self, *arguments, model, **_) -> None:
             types.append({weights.dtype for weights in model.parameters() if weights.requires_grad})
 
-    monkeypatch.setattr(AutoModelForCausalLM, "from_pretrained", in_4_bits)
     changes = {"base": base, "generation": "transformers", "updates": 4, "checkpoint_every": 2}
     uninterrupted, resumed = tmp_path / "whole", tmp_path / "resumed"
     train(tiny, uninterrupted, watch=Watch(), save_strategy="steps", **changes)
@@ -257,6 +247,45 @@ def test_without_a_correction_the_difference_to_vllm_is_logged_and_changes_no_gr
         "importance_ratio_mean": math.exp(0.2),
     }
     assert logged[1] == pytest.approx(expected, abs=1e-4)
+
+
+@pytest.mark.parametrize("micro_batch", [None, 4])
+def test_the_difference_to_vllm_needs_no_pass_of_its_own(tiny, tmp_path, monkeypatch, micro_batch):
+    """TRL's pass before the update, which a correction needs, gives the same values. With a limit
+    of infinity, the correction masks nothing."""
+    passes = []
+    score = Trainer._get_per_token_logps_and_entropies
+
+    def count(trainer, *arguments, **keywords):
+        passes.append(len(trainer.state.log_history))
+        return score(trainer, *arguments, **keywords)
+
+    monkeypatch.setattr(Trainer, "_get_per_token_logps_and_entropies", count)
+    logs, counts = [], []
+    for correction in (None, {"mode": "token_truncate", "limit": math.inf}):
+        StandIn.install(monkeypatch, offset=-0.2)
+        passes.clear()
+        trainer = train(
+            tiny,
+            tmp_path,
+            micro_batch=micro_batch,
+            importance_correction=correction,
+            base="fp32",
+            precision="fp32",
+            beta=0.1,
+            loss="grpo",
+            learning_rate=1e-9,
+        )
+        logs.append(trainer.state.log_history[:-1])
+        counts.append(len(passes))
+    columns = outputs.VLLM_COLUMNS.values()
+    for plain, corrected in zip(*logs, strict=True):
+        assert [plain[column] for column in columns] == pytest.approx(
+            [corrected[column] for column in columns], abs=1e-4
+        )
+    # each update scores the rollouts once by the policy and once by the reference
+    micro_batches = 16 // (micro_batch or 16)
+    assert counts == [4 * (micro_batches + 1), 4 * (micro_batches + 2)]
 
 
 def test_an_update_directly_after_its_sampling_clips_no_completion(tiny, tmp_path, monkeypatch):

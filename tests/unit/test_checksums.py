@@ -14,11 +14,7 @@ COMPARED = [
     "training/tiny/swaps/mini/hard/seed0/checkpoints/step-2/model.safetensors",
     "evaluation/tiny/base/swaps.csv.gz",
 ]
-NOT_COMPARED = [
-    "models/tiny/provenance.json",
-    "training/tiny/timing.csv",
-    "probe/x/.seals/a.jsonl.gz",
-]
+NOT_COMPARED = ["models/tiny/provenance.json", "training/tiny/timing.csv"]
 
 
 @pytest.fixture

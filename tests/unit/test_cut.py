@@ -74,3 +74,24 @@ def test_cuts_to_no_samples_or_tokens_are_refused(tmp_path, arguments, option):
 
 def test_a_text_sampled_as_more_tokens_than_the_tokenizer_makes_is_detected(tokenizer):
     assert not completions.keeps_token_count(tokenizer, "Alice 1 2", 9, "length")
+
+
+def test_a_start_token_that_the_tokenizer_adds_does_not_count(tokenizer):
+    """The tokenizers of some models, such as Llama, add a token at the start of a text. No
+    completion has this token."""
+    from tokenizers.processors import TemplateProcessing
+
+    from hardgrpo.training.pretraining import build_tokenizer
+
+    with_start = build_tokenizer()
+    with_start.backend_tokenizer.post_processor = TemplateProcessing(
+        single="<eos> $A", special_tokens=[("<eos>", with_start.eos_token_id)]
+    )
+    completion, _ = sample_demonstration(tokenizer, seed=0, limit=250)
+    text, tokens, _ = completion
+    assert len(with_start(text)["input_ids"]) == len(tokenizer(text)["input_ids"]) + 1
+    assert completions.keeps_token_count(with_start, *completion)
+    for limit in range(1, tokens):
+        assert completions.truncate(with_start, *completion, limit) == completions.truncate(
+            tokenizer, *completion, limit
+        )

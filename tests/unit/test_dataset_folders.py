@@ -45,6 +45,11 @@ def listener():
         thread.join()
 
 
+def test_the_current_folder_can_be_a_dataset(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    assert sources.read_rows(".", split="train") == [{"question": "mine", "answer": 1}]
+
+
 def is_refused(folder, words: str) -> None:
     with pytest.raises(UserError, match=words) as error:
         sources.read_rows(folder, split="train")

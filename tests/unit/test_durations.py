@@ -63,16 +63,29 @@ def test_the_estimate_of_a_run_equals_a_count_by_hand():
     assert estimate.tokens_trained == pytest.approx(
         estimate.tokens_generated + 1000 * 256 * durations.PROMPT_TOKENS["gpu"]
     )
-    # Five passes of 2 FLOPs per weight and token: forward, backward, recomputed layers, reference
-    # policy, and the recomputed probabilities of vLLM's tokens.
+    # Four passes of 2 FLOPs per weight and token: forward, backward, recomputed layers and reference
+    # policy.
     learning = (
-        5
+        4
         * 2
         * memory.parameters(CONFIG["models"]["qwen3-14b"]["shape"])
         * estimate.tokens_trained
         / (989e12 * 0.3)
     )
     assert learning < estimate.seconds < 1.6 * learning
+    job = ResolvedJob.of(CONFIG, TRAIN)
+    corrected_recipe = job.recipe | {
+        "importance_correction": {"mode": "token_truncate", "limit": 2.0}
+    }
+    corrected = durations.estimate(dataclasses.replace(job, recipe=corrected_recipe), "h100")
+    assert corrected.seconds - estimate.seconds == pytest.approx(learning / 4)
+    graded = durations.estimate(
+        dataclasses.replace(job, task=job.task | {"grader": "math"}), "h100"
+    )
+    # four processes grade
+    assert graded.seconds - estimate.seconds == pytest.approx(
+        1000 * 256 * durations.MATH_SECONDS / 4
+    )
     assert estimate.gpus == 1 and estimate.gpu_hours == estimate.seconds / 3600
     adapter = memory.adapter_parameters(CONFIG["models"]["qwen3-14b"]["shape"], 32) * 4
     assert (
@@ -538,13 +551,3 @@ def test_more_completions_than_fit_into_the_memory_of_a_cpu_are_sampled_in_turn(
 )
 def test_the_kind_of_a_gpu_is_read_from_its_whole_name(name, kind):
     assert durations.gpu_kind(name) == kind
-
-
-def test_sampling_with_four_bit_weights_reads_the_cache_of_keys_and_values_in_16_bits():
-    """With so few weights that the cache dominates, four bits save hardly any time."""
-    shape = {"hidden_size": 64, "intermediate_size": 64, "layers": 64, "heads": 64, "key_value_heads": 64, "head_size": 128, "vocabulary": 128, "tied": True}  # fmt: skip
-    full, packed = (
-        durations.sampling_seconds(shape, 256, 256 * 1000, 1000, "vllm", "h100", 1, width)
-        for width in (2.0, 0.5)
-    )
-    assert packed > 0.9 * full

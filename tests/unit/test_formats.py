@@ -4,7 +4,13 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hardgrpo.analysis.formats import change_interval, points, round_parts, with_interval
+from hardgrpo.analysis.formats import (
+    change_interval,
+    hundredths,
+    points,
+    round_parts,
+    with_interval,
+)
 
 SHARES = st.lists(st.floats(-0.5, 0.5), min_size=2, max_size=4)
 
@@ -30,6 +36,11 @@ def test_an_interval_without_width_is_not_shown():
     assert with_interval(0.0, 0.0, 0.0) == "0.0" and change_interval(0.0, 0.0, 0.0) == "+0.0"
     assert with_interval(0.031, 0.012, 0.05) == "3.1 [1.2, 5.0]"
     assert change_interval(0.031, None, None) == "+3.1"
+
+
+def test_a_slope_is_printed_with_its_interval_if_it_has_one():
+    assert hundredths(0.612, 0.2, 0.8) == "0.61 [0.20, 0.80]"
+    assert hundredths(0.612) == hundredths(0.612, np.nan, np.nan) == "0.61"
 
 
 def test_half_a_tenth_is_rounded_equally_by_numpy_and_python():

@@ -26,7 +26,6 @@ from hardgrpo.grading import graders
 from hardgrpo.planning import calibration
 from hardgrpo.runtime import files, provenance
 from hardgrpo.runtime.errors import LONGEST_MESSAGE, UserError, explain, printable
-from hardgrpo.sampling.store import Store
 from hardgrpo.study import checks
 from hardgrpo.study.spec import Spec
 
@@ -238,6 +237,14 @@ def test_a_malformed_manifest_or_one_that_leaves_its_folder_is_refused(tmp_path,
         provenance.checkpoints(tmp_path)
 
 
+def test_a_list_of_checkpoints_without_rising_order_is_refused(tmp_path):
+    (tmp_path / "manifest.json").write_text('{"steps": [10, 20]}\n')
+    assert list(provenance.checkpoints(tmp_path)) == [10, 20]
+    (tmp_path / "manifest.json").write_text('{"steps": [10, 10]}\n')
+    with pytest.raises(UserError, match="not a list of checkpoints"):
+        provenance.checkpoints(tmp_path)
+
+
 @pytest.mark.parametrize("name", ["x.json", "inner/x.json"])
 def test_a_manifest_with_a_link_to_a_file_outside_of_its_folder_is_refused(tmp_path, name):
     (tmp_path / "outside").mkdir()
@@ -267,9 +274,6 @@ def test_other_malformed_state_files_are_refused(tmp_path):
     (tmp_path / "W.jsonl").write_text('{"id": "a", "solution": "x"}\n\n' * 2)
     with pytest.raises(UserError, match="line 3: id 'a' occurs twice"):
         solutions.read(tmp_path / "W.jsonl")
-    (tmp_path / "store").write_text('[{"id": "a"}]\n')
-    with pytest.raises(UserError, match="the file was changed"):
-        Store(tmp_path / "store").batches()
     (tmp_path / "calibration.json").write_text(
         '{"jobs": 1, "groups": [{"of": {}, "slowness": "fast"}]}'
     )

@@ -13,9 +13,8 @@ from fuzzing import originals
 from hardgrpo.data import published_counts
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.sampling import server_engine
-from hardgrpo.sampling.answers import AnswerFile, Usage
+from hardgrpo.sampling.answers import AnswerFile, Usage, checksum
 from hardgrpo.sampling.requests import Completion, Request
-from hardgrpo.sampling.store import checksum
 
 
 def read_error(folder, program: str, *arguments: str) -> str:

@@ -51,7 +51,7 @@ def test_a_probe_consists_of_its_shards():
 def test_a_probe_that_stops_early_is_one_file():
     def stop(config):
         config["tasks"] = {"gsm8k": config["tasks"]["gsm8k"]}
-        config["tasks"]["gsm8k"]["probe"]["stop"] = {"confidence": 0.95}
+        config["tasks"]["gsm8k"]["probe"]["stop"] = True
         config["studies"] = {}
 
     assert (

@@ -81,6 +81,51 @@ def test_shares_before_and_after_training_become_numbers_of_right_answers_for_ea
     ]
 
 
+def test_predicted_pass_rates_choose_the_test_problems_that_they_predict_nearest_to_one_half(
+    tmp_path,
+):
+    published = {"train_actual": [0.5, 0], "test_actual": [1, 0.25, 0.75, 0.5]}
+    path = tmp_path / "p.json"
+    path.write_text(json.dumps(published | {"test_predictions": [0.5, 1.1, 0.6, -0.2]}))
+    options = {"kind": "probe_sizes", "samples": 4, "files": path, "output": tmp_path / "c.csv"}
+    done = run("count_answers", **options)
+    assert done.returncode == 0, done.stderr
+    counts = published_counts.read(tmp_path / "c.csv")
+    assert [(row["file"], row["correct"], row["predicted"]) for row in counts] == [
+        *(("train", 2, None), ("train", 0, None), ("test", 4, 0.5)),
+        *(("test", 1, 1.1), ("test", 3, 0.6), ("test", 2, -0.2)),
+    ]
+    entry = analysis("probe_sizes", samples=4, probe=2, group=2, budget=0.5)
+    rows = count_tables.probe_sizes(counts, entry)
+    (row,) = [row for row in rows if row["rule"] == count_tables.PREDICTED]
+    assert (row["file"], row["pool"], row["prompts"], row["samples"]) == ("test", 4, 2, 0)
+    # of two samples of 4, the pairs of the first prompt are never mixed, those of the third in 3 of 6
+    assert (row["mixed"], row["pass_rate"]) == pytest.approx(((0 + 3 / 6) / 2, (1 + 0.75) / 2))
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ({"test_predictions": []}, "expected the lists train_actual, test_actual"),
+        ({"test_actual": [0.3]}, "test_actual, entry 0 (counted from 0): is 0.3"),
+        ({"train_actual": ["x"]}, "train_actual, entry 0 (counted from 0): is 'x'"),
+        ([], "expected a JSON object"),
+    ],
+)
+def test_a_json_file_of_another_form_is_reported(tmp_path, content, words):
+    published = {"train_actual": [0.5], "test_actual": [1], "test_predictions": [0.5]}
+    changed = published | content if content else content
+    (tmp_path / "p.json").write_text(json.dumps(changed))
+    done = run(
+        "count_answers",
+        kind="probe_sizes",
+        samples=4,
+        files=tmp_path / "p.json",
+        output=tmp_path / "c.csv",
+    )
+    assert_refused(done, f"{tmp_path}/p.json: ", words)
+
+
 @pytest.mark.parametrize("samples", [8, 32, 64, 128])
 def test_every_number_of_right_answers_is_read_from_its_rounded_share(samples):
     for correct in range(samples + 1):
@@ -289,8 +334,8 @@ def test_rule_middle_chooses_the_same_number_of_each_rank_as_policy_middle(count
 
 
 def analysis(kind: str, **changes) -> dict:
-    (entry,) = [entry for entry in CONFIG["analyses"].values() if entry["kind"] == kind]
-    return entry | changes
+    name = {"probe_sizes": "probing", "before_after": "before_after"}[kind]
+    return CONFIG["analyses"][name] | changes
 
 
 def counts_of(correct: list[int], *after: list[int], samples: int) -> list[dict]:
@@ -470,7 +515,7 @@ def test_claims_are_judged_by_their_tests_and_replicates(after, seeds, verdicts)
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"probe": 30}, "before_after.yaml:"),
+        ({"probe": 30}, "analyses.before_after"),
         (
             {"probe": 30},
             "a probe of 30 and a group of 8 need 38 samples per prompt, but there are 32; lower probe or group",
@@ -514,7 +559,7 @@ def test_a_wrong_analysis_is_reported(change, words):
     config = project_config.config()
     config["analyses"]["before_after"] |= change
     with pytest.raises(UserError) as error:
-        checks.check(config, "config.yaml", sorted((ROOT / "config/analyses").glob("*.yaml")))
+        checks.check(config, "config.yaml")
     assert words in str(error.value)
 
 
@@ -548,6 +593,33 @@ def test_gains_of_a_real_model_equal_an_independent_computation(recordings_folde
     assert [row["mixed"] for row in rows] == pytest.approx(
         [0.395, 0.693, 0.700, 0.607, 0.486, 0.367, 0.256, 0.169, 0.106], abs=5e-4
     )
+
+
+@pytest.mark.recordings
+@pytest.mark.parametrize(
+    ("model", "expected", "predicted"),
+    [
+        ("Qwen2.5-Math-7B", {2: 0.937, 4: 0.954, 8: 0.967, 16: 0.977, 0: 0.844}, (0.883, 0.781)),
+        ("Qwen2.5-7B", {4: 0.956, 0: 0.762}, (0.957, 0.695)),
+        ("Qwen2.5-Math-1.5B-Instruct", {4: 0.810, 0: 0.298}, (0.607, 0.355)),
+    ],
+)
+def test_mixed_groups_of_an_unselected_pool_equal_an_independent_computation(
+    recordings_folder, model, expected, predicted
+):
+    """The expected values come from an independent computation: by the number of samples on the
+    training problems (0: a random choice), and by prediction and at random on the test problems."""
+    path = recordings_folder / f"original/llms_know_difficulty/{model}.json"
+    if not path.is_file():
+        pytest.skip(f"{path} is not there")
+    counts = published_counts.convert("probe_sizes", [str(path)], 50)
+    rows = count_tables.probe_sizes(counts, analysis("probe_sizes", samples=50, probe=16))
+    mixed = {(row["file"], row["rule"], row["samples"]): row["mixed"] for row in rows}
+    for size, value in expected.items():
+        rule = "nearest_half" if size else "random"
+        assert mixed["train", rule, size] == pytest.approx(value, abs=5e-4)
+    rules = (count_tables.PREDICTED, "random")
+    assert [mixed["test", rule, 0] for rule in rules] == pytest.approx(predicted, abs=5e-4)
 
 
 @pytest.fixture

@@ -28,18 +28,13 @@ CORRECTION = "importance_correction"
             ["as_written.precision: ", "held as bf16", "choose bf16"],
         ),
         (
-            "as_released_july",
-            {"precision": "fp32"},
-            ["as_released_july.precision: ", "held as nf4", "choose bf16"],
-        ),
-        (
             "mini",
             {CORRECTION: MASK},
             [f"mini.{CORRECTION}: ", "belongs to generation: vllm", "remove it"],
         ),
         (
             "as_released_later",
-            {CORRECTION: MASK},
+            {"generation": "transformers", CORRECTION: MASK},
             [f"as_released_later.{CORRECTION}: ", "belongs to generation: vllm"],
         ),
         ("sft", {CORRECTION: MASK}, [f"sft.{CORRECTION}: ", "belongs to generation: vllm"]),

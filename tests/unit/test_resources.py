@@ -15,7 +15,7 @@ from hardgrpo.study import memory
 from hardgrpo.study.resolved import resolve_studies
 from hardgrpo.workflow.failures import raises_workflow_error
 from hardgrpo.workflow.names import Names
-from hardgrpo.workflow.resources import Machine, read_cluster, request_of
+from hardgrpo.workflow.resources import Machine, read_cluster
 
 CLUSTER = {
     "gpu_partition": "gpu",
@@ -220,37 +220,6 @@ def test_a_plan_without_a_limit_of_gpus_counts_the_gpus_of_the_configuration():
     without_limit = call()
     without_limit.global_resources["gpu"] = SimpleNamespace(value=None)
     assert machine().setting(without_limit)["gpus"] == project_config.config()["plan"]["gpus"]
-
-
-def test_a_request_has_the_resources_of_its_job():
-    resources = {
-        "slurm_partition": "gpu",
-        "gpu": 2,
-        "gpu_model": "h100",
-        "mem_mb": 1000,
-        "runtime": 30,
-        "slurm_extra": "--x",
-    }
-    planned = SimpleNamespace(rule=SimpleNamespace(name="probe"), resources=resources, threads=3)
-    request = request_of(planned, qos="normal")
-    assert (request.rule, request.partition, request.gpus, request.gpu_name) == (
-        "probe",
-        "gpu",
-        2,
-        "h100",
-    )
-    assert (request.mem_mb, request.cpus, request.minutes, request.qos, request.extra) == (
-        1000,
-        3,
-        30,
-        "normal",
-        "--x",
-    )
-    planned.resources = resources | {"qos": "high", "cpus_per_task": 8}
-    assert (request_of(planned, qos="normal").qos, request_of(planned, qos=None).cpus) == (
-        "high",
-        8,
-    )
 
 
 def test_a_job_has_a_resource_of_the_cluster_only_if_the_profile_sets_it():

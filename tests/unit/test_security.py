@@ -199,7 +199,9 @@ def test_files_follow_the_umask(tmp_path):
         stat.S_IMODE((tmp_path / "a/b.csv").stat().st_mode) == 0o600
         and stat.S_IMODE((tmp_path / "a").stat().st_mode) == 0o700
     )
-    assert [str(path) for path, text in CODE.items() if "umask(" in text or "chmod(" in text] == []
+    assert [path.name for path, text in CODE.items() if "umask(" in text or "chmod(" in text] == [
+        "files.py"
+    ], "only files.follow_umask may change modes"
 
 
 def test_a_token_is_in_no_file_and_no_message(monkeypatch, tmp_path):
@@ -237,7 +239,9 @@ def test_no_library_makes_a_folder_in_tmp_that_others_can_guess(tmp_path):
     existing folder of another account, and fails if a file has that name."""
     program, temporary = tmp_path / "scripts/part/program.py", tmp_path / "tmp"
     program.parent.mkdir(parents=True)
-    program.write_text("import hardgrpo, getpass, torch._dynamo.package\nimport trl\n")
+    program.write_text(
+        "from hardgrpo.runtime import user_settings\nuser_settings.ignore()\nimport getpass, torch._dynamo.package\nimport trl\n"
+    )
     temporary.mkdir()
     names = [f"torchinductor_{getpass.getuser()}", "torchinductor_root", "torchinductor"]
     for name in names:

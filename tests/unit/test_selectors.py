@@ -150,6 +150,12 @@ def test_skip_samples_prompts_with_equal_rewards_ever_less_often():
     assert (rates_of(drawn[-100:], rates) != 0.5).any()
 
 
+def test_skip_takes_every_prompt_that_it_has_not_seen():
+    selector = make_selector("skip", explore=0.01, least=0.01)
+    batch = selector.ask(1, len(SPREAD))
+    assert sorted(batch.ids) == sorted(pool(SPREAD).ids)
+
+
 def test_skip_samples_with_the_probability_of_its_paper():
     """A prompt whose last z groups had only right rollouts is sampled with probability
     max(p^z, least), where p starts at `explore`."""

@@ -26,7 +26,7 @@ from hardgrpo.sampling.requests import Request
 from model_server import CUT, WORDS, at_random, completions_of, refusal
 
 PROMPTS = 6
-STOP = ["--grader", "final_word", "--stop-for", '[{"rule": "hard", "budget": 0.34, "seed": 0}]']
+STOP = ["--grader", "final_word", "--stop-for", '{"rule": "hard", "budget": 0.34, "seed": 0}']
 SOURCES = str(Path(__file__).parents[2] / "src")
 
 
@@ -61,7 +61,8 @@ def command(url, program="probe", samples=4, tokens=20, server=None, arguments=(
         provenance="provenance.json",
         output=f"{program}.jsonl",
     )
-    return [sys.executable, path_of(program), *words, *map(str, arguments)]
+    program = path_of("probe" if program == "probe_early" else program)
+    return [sys.executable, program, *words, *map(str, arguments)]
 
 
 def run(study, url, *arguments, env=None, **options):

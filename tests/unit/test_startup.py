@@ -12,7 +12,7 @@ from snakemake.exceptions import WorkflowError
 from snakemake_interface_executor_plugins.settings import DeploymentMethod
 
 import project_config
-from hardgrpo.runtime import images, warm
+from hardgrpo.runtime import user_settings, warm
 from hardgrpo.study.resolved import resolve_studies
 from hardgrpo.workflow import startup
 from hardgrpo.workflow.names import Names
@@ -27,6 +27,9 @@ def call(**attributes) -> SimpleNamespace:
         "basedir": "/clone",
     }
     defaults |= {"deployment_settings": SimpleNamespace(deployment_method=set())}
+    defaults |= {"output_settings": SimpleNamespace(dryrun=False)}
+    defaults |= {"config_settings": SimpleNamespace(configfiles=[], overwrite_config={})}
+    defaults |= {"resource_settings": SimpleNamespace(nodes=None)}
     return SimpleNamespace(**defaults | attributes)
 
 
@@ -85,6 +88,38 @@ def test_the_reason_why_a_probe_does_not_stop_is_logged_by_the_main_process(
     assert lines == []
     startup.report_ignored_stop(names, call())
     assert len(lines) == 1 and f"tasks.{task}.probe.stop" in lines[0]
+
+
+def test_a_dry_run_needs_no_permission_to_write_results(monkeypatch):
+    Path("results").mkdir()
+    # not by the file's mode, because root ignores permissions
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path).name != "results")
+    startup.complete(project_config.config(), call(output_settings=SimpleNamespace(dryrun=True)))
+    with pytest.raises(WorkflowError, match="results: cannot be written"):
+        startup.complete(project_config.config(), call())
+
+
+@pytest.mark.parametrize(
+    ("configfiles", "config", "nodes", "is_refused"),
+    [
+        (["my.yaml"], {}, 100, True),
+        (["my.yaml", "other.yaml"], {"draw": "auto"}, 100, True),
+        (["my.yaml"], {"study": "mini"}, 100, False),  # a file or --config names the study
+        (["my.yaml"], {}, None, False),  # not on a cluster
+        ([], {}, 100, False),  # the profile without its line `configfile`
+    ],
+)
+def test_on_a_cluster_the_users_files_must_name_the_study(configfiles, config, nodes, is_refused):
+    workflow = call(
+        config_settings=SimpleNamespace(
+            configfiles=[Path(name).absolute() for name in configfiles], overwrite_config=config
+        ),
+        resource_settings=SimpleNamespace(nodes=nodes),
+    )
+    if not is_refused:
+        return startup.complete(project_config.config(), workflow)
+    with pytest.raises(WorkflowError, match="my.yaml.*--config study=NAME"):
+        startup.complete(project_config.config(), workflow)
 
 
 # --- results of unknown origin ---
@@ -247,7 +282,7 @@ def test_containers_see_the_folders_of_jobs_and_of_the_user(empty_folder, monkey
         "SINGULARITYENV_PYTHONPATH",
     ):
         monkeypatch.setenv(name, "/mine" if name.endswith("BIND") else "")
-    bound_folders = images.folders_to_bind({}, str(data))
+    bound_folders = startup.folders_to_bind({}, str(data))
     startup.prepare_environment(call(deployment_settings=CONTAINERS), bound_folders)
     assert os.environ["APPTAINER_BIND"] == os.environ["SINGULARITY_BIND"] == f"/mine,{data}"
     assert os.environ["APPTAINERENV_PYTHONPATH"] == "/clone/src"
@@ -256,6 +291,18 @@ def test_containers_see_the_folders_of_jobs_and_of_the_user(empty_folder, monkey
 def test_jobs_in_images_have_tex_even_if_the_machine_has_none():
     os.environ["PATH"] = "/nowhere"
     assert not startup.has_tex(call()) and startup.has_tex(call(deployment_settings=CONTAINERS))
+
+
+def test_jobs_do_not_see_the_modules_of_another_python(empty_folder, monkeypatch):
+    """An environment module may add folders to PYTHONPATH and set variables of Python."""
+    own_folder = Path(user_settings.ROOT, "scripts/plan/plugins")
+    monkeypatch.setenv("PYTHONPATH", f"{empty_folder}:{own_folder}")
+    monkeypatch.setenv("PYTHONWARNINGS", "error")
+    monkeypatch.setenv("MPLBACKEND", "module://nowhere")
+    monkeypatch.setenv(user_settings.KEEP_PYTHONPATH, "")
+    user_settings.ignore()
+    assert os.environ["PYTHONPATH"] == str(own_folder)
+    assert os.environ["MPLBACKEND"] == "agg" and "PYTHONWARNINGS" not in os.environ
 
 
 # --- plans and jobs ---
@@ -293,14 +340,3 @@ def test_facts_of_a_plan_are_written_only_if_the_planning_program_names_a_file(m
         "configfiles": ["slurm/study.yaml"],
         "setting": {"gpu": "h100"},
     }
-
-
-@pytest.mark.parametrize(("limit", "lifted"), [((100, 1), True), ((10, 60), False)])
-def test_only_the_default_limit_of_job_starts_is_lifted(limit, lifted):
-    limit = SimpleNamespace(max_jobs=limit[0], timespan=limit[1])
-    scheduler = SimpleNamespace(job_rate_limiter="limiter")
-    workflow = call(
-        scheduling_settings=SimpleNamespace(max_jobs_per_timespan=limit), scheduler=scheduler
-    )
-    startup.lift_job_rate_limit(workflow)
-    assert (scheduler.job_rate_limiter is None) == lifted

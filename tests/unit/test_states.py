@@ -3,18 +3,19 @@ removed. Other accounts cannot hold a run's lock, and taking over a lock affects
 process."""
 
 import errno
-import fcntl
 import json
 import os
 import shutil
 import stat
-import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from hardgrpo.data import inputs
-from hardgrpo.runtime import errors, files, provenance, seals, states
+from hardgrpo.runtime import errors, files, provenance, states
+from hardgrpo.runtime.errors import UserError
+from hardgrpo.training import outputs
 
 
 @pytest.fixture
@@ -39,6 +40,22 @@ def test_a_damaged_checkpoint_is_removed_and_reported(state, capsys):
         in capsys.readouterr().out
     )
     assert not states.checkpoint(state, 6).exists()
+
+
+def test_a_checkpoint_that_was_damaged_while_training_went_on_is_no_result(tmp_path):
+    state = tmp_path / "state"
+    for step in (1, 2):
+        folder = states.checkpoint(state, step)
+        folder.mkdir(parents=True)
+        (folder / "model.safetensors").write_bytes(b"weights")
+        provenance.write_manifest(folder)
+    (states.checkpoint(state, 1) / "model.safetensors").write_bytes(b"Weights")
+    spec = SimpleNamespace(training={"checkpoint_every": 1, "updates": 2}, continues=None)
+    with pytest.raises(
+        UserError, match=r"checkpoint-1/model\.safetensors: the content is not what was written"
+    ):
+        outputs.export(spec, state, tmp_path / "run", started=0, resumed_from=0, hardware=None)
+    assert not (tmp_path / "run").exists()
 
 
 def test_an_unfinished_checkpoint_is_removed_without_a_message(state, capsys):
@@ -87,7 +104,7 @@ def test_an_unreadable_checkpoint_stops_the_run_and_nothing_is_removed(
         return read_or_fail
 
     with monkeypatch.context() as patched:
-        patched.setattr(seals, "read", failing(seals.read))
+        patched.setattr(Path, "read_bytes", failing(Path.read_bytes))
         patched.setattr(files, "sha256", failing(files.sha256))
         with pytest.raises(SystemExit) as end:
             errors.run(lambda: states.resume_point(state, 2))
@@ -186,68 +203,3 @@ def test_a_lock_with_malformed_content_is_taken_over(tmp_path, content):
     (tmp_path / "lock").write_bytes(content)
     with states.hold_lock(tmp_path):
         assert (tmp_path / "lock").read_text() == f"process {os.getpid()} on {HERE}"
-
-
-@pytest.fixture
-def innocent():
-    process = subprocess.Popen(["sleep", "300"])
-    yield process
-    process.kill()
-    process.wait()
-
-
-@pytest.mark.parametrize(
-    "text", ["process {innocent} on {here}", "process {innocent} on {here}, Slurm job 7"]
-)
-def test_a_process_with_the_reused_id_of_an_ended_process_is_not_signalled(
-    tmp_path, innocent, text
-):
-    """A run was killed, an innocent process has the run's process id, and a third process holds the
-    run's lock."""
-    (tmp_path / "lock").write_text(text.format(innocent=innocent.pid, here=HERE))
-    with open(tmp_path / "lock") as stream:
-        fcntl.flock(stream, fcntl.LOCK_EX)
-        with (
-            pytest.raises(errors.UserError, match="nothing was stopped"),
-            states.hold_lock(tmp_path, minutes=0.01),
-        ):
-            pass
-    assert innocent.poll() is None
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "process 0 on {here}",
-        "process 1 on {here}",
-        "process -1 on {here}",
-        "process ١٢ on {here}",
-        "process 0 on far, Slurm job 7",
-    ]
-    + [
-        "process 5 on far, Slurm job 0",
-        "process 5 on far, Slurm job 777",
-        "process 5 on far, Slurm job 7; scancel 1",
-    ],
-)
-def test_a_process_or_job_id_in_a_lock_is_signalled_only_if_it_belongs_to_the_run(
-    tmp_path, monkeypatch, text
-):
-    """The ids 0 and -1 stand for groups of processes, 1 is the system's first process, and a job id
-    may belong to any job of the account."""
-    calls = []
-
-    def run(command, **options):
-        calls.append(command)
-        return subprocess.CompletedProcess(
-            command, 0, "RUNNING\n" if command[-1] == "%T" else f"{os.getuid()} /elsewhere\n", ""
-        )
-
-    monkeypatch.setattr(states.os, "kill", lambda *arguments: calls.append(["kill", *arguments]))
-    monkeypatch.setattr(states.subprocess, "run", run)
-    (tmp_path / "lock").write_text(text.format(here=HERE))
-    with open(tmp_path / "lock") as stream:
-        fcntl.flock(stream, fcntl.LOCK_EX)
-        with pytest.raises(errors.UserError), states.hold_lock(tmp_path, minutes=0.01):
-            pass
-    assert [call for call in calls if call[0] in ("kill", "scancel")] == []

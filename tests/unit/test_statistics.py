@@ -55,6 +55,46 @@ def test_pure_finishing_and_pure_correctness_are_distinguished():
     assert statistics.decompose(0.0, 0.0, 0.9, 0.6) == pytest.approx((0.6, 0.0))
 
 
+def simulate_rates(rng, seeds: int, problems: int, samples: int = 4) -> list[np.ndarray]:
+    """The four rates of `decompose_by_problem`, of new problems and new seeds. Training changes the
+    shares answered and the accuracies of answered completions, so that every term of the parts
+    contributes to their intervals. Each seed multiplies both by its own factor."""
+    by_seed = lambda shares: shares * rng.uniform(*SEED_FACTOR, (seeds, 1))
+    answered_before = rng.binomial(samples, rng.beta(2, 3, problems))
+    answered = rng.binomial(samples, by_seed(rng.beta(6, 2, problems)))
+    correct_before = rng.binomial(answered_before, rng.beta(3, 4, problems))
+    correct = rng.binomial(answered, by_seed(rng.beta(3, 2, problems)))
+    return [counts / samples for counts in (answered_before, correct_before, answered, correct)]
+
+
+SEED_FACTOR = (0.9, 1.0)
+TRUE_PARTS = statistics.decompose(2 / 5, 2 / 5 * 3 / 7, 0.95 * 6 / 8, 0.95 * 6 / 8 * 0.95 * 3 / 5)
+
+
+def test_the_intervals_of_the_parts_have_the_width_of_a_bootstrap_over_problems():
+    rng = np.random.default_rng(3)
+    rates = [np.atleast_2d(rate) for rate in simulate_rates(rng, seeds=1, problems=400)]
+    samples = rng.integers(0, 400, (2000, 400))
+    means = np.transpose([rate[0][samples].mean(axis=1) for rate in rates])
+    bootstrapped = np.array([statistics.decompose(*row) for row in means])
+    for number, part in enumerate(statistics.decompose_by_problem(*rates)):
+        interval = statistics.mean_interval(part)
+        expected = stats.t.ppf(0.975, 399) * bootstrapped[:, number].std(ddof=1)
+        assert (interval.high - interval.low) / 2 == pytest.approx(expected, rel=0.06)
+
+
+def test_the_intervals_of_the_parts_have_about_their_nominal_coverage():
+    """400 simulated studies of 5 seeds and 100 problems."""
+    rng = np.random.default_rng(5)
+    covered = np.zeros(2)
+    for _ in range(400):
+        parts = statistics.decompose_by_problem(*simulate_rates(rng, seeds=5, problems=100))
+        for number, interval in enumerate(map(statistics.mean_interval, parts)):
+            covered[number] += interval.low <= TRUE_PARTS[number] <= interval.high
+    coverage = covered / 400
+    assert coverage.min() >= 0.92 and coverage.max() <= 0.98, coverage
+
+
 def test_pass_at_k_is_the_share_of_draws_with_a_right_sample():
     for n in range(1, 7):
         for c in range(n + 1):

@@ -6,6 +6,7 @@ import pytest
 from hardgrpo.grading import expressions, graders
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.selection import prompt_difficulty
+from hardgrpo.training import loop
 
 
 @pytest.fixture
@@ -30,6 +31,15 @@ def test_an_undecided_completion_is_not_right_and_is_counted(never):
     samples = [{"completion": text} for text in (r"\boxed{x^2+1}", r"\boxed{1+x^2}", "no answer")]
     row = prompt_difficulty.measure({"id": "p", "answer": "1+x^2"}, samples, "math")
     assert (row["correct"], row["undecided"], row["answered"]) == (1, 1, 2)
+
+
+def test_a_training_logs_the_share_of_undecided_grades(never):
+    texts = [r"\boxed{1+x^2}", r"\boxed{1+x^2}", r"\boxed{x^2+1}", "no answer"]
+    completions, logged = [[{"content": text}] for text in texts], {}
+    recipe = {"group_size": 4, "reward": "correct"}
+    reward = loop.reward_function("math", recipe, 1)
+    assert reward(completions, ["x^2+1"] * 4, logged.__setitem__) == [0, 0, 1, 0]
+    assert logged["undecided_share"] == 0.5
 
 
 def test_undecided_completions_are_an_error_if_there_are_several_and_more_than_one_in_a_thousand():

@@ -221,6 +221,7 @@ def test_a_random_sample_has_at_least_two_prompts():
     assert predicted.draw_sample(ids[::-1], 0.1, 0) == predicted.draw_sample(ids, 0.1, 0), (
         "the sample must not depend on the order of the ids"
     )
+    assert len(predicted.draw_sample(ids, 0.02, 0)) == 2
     with pytest.raises(UserError, match="at least two"):
         predicted.draw_sample(ids, 0.01, 0)
 

@@ -75,9 +75,7 @@ def test_only_files_that_match_option_files_are_downloaded(work, dataset):
 
 
 def test_hidden_files_are_not_downloaded(work, dataset):
-    """The project keeps its checksum files (seals) in hidden folders. If a dataset's hidden files
-    were downloaded, a seal with a wrong checksum could make the sealed file unreadable."""
-    for name in (".seals/manifest.json", "main/.seals/test.jsonl", ".hidden.json"):
+    for name in (".cache/manifest.json", "main/.cache/test.jsonl", ".hidden.json"):
         (dataset / name).parent.mkdir(exist_ok=True)
         (dataset / name).write_text('{"a": 1}')
     assert_done(work.dataset(), "3 files")

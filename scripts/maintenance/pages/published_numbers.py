@@ -8,7 +8,15 @@ from pages import templates
 
 from pathlib import Path
 
-PROBING, BEFORE_AFTER = "probing", "before_after"
+import pandas as pd
+
+# analyses of all problems of MATH, and of prompts that were drawn by difficulty
+UNSELECTED, DESIGNED_MIX = (
+    ("math_probing", "math_probing_general", "math_probing_instruct"),
+    "probing",
+)
+SIZES = (2, 4, 8, 16)  # numbers of samples per prompt in docs/which-prompts.md
+PICTURED = (UNSELECTED[0], "before_after")  # analyses whose figures are in docs/images/
 
 
 def page(root: Path, config: dict) -> str:
@@ -23,20 +31,55 @@ def page(root: Path, config: dict) -> str:
         for name, analysis in analyses.items()
     }
     figures = {
-        name: list(registry.COUNT_FIGURES[analysis["kind"]]) for name, analysis in analyses.items()
+        name: list(registry.COUNT_FIGURES[analysis["kind"]]) if name in PICTURED else []
+        for name, analysis in analyses.items()
     }
     return templates.fill("published-numbers", analyses=analyses, texts=texts, figures=figures)
 
 
 def samples_section(root: Path, config: dict) -> str:
     """The section of docs/which-prompts.md on the number of samples per prompt, in Markdown."""
-    analysis = config["analyses"][PROBING]
+    analyses = config["analyses"]
+    pools = [
+        answers.samples_per_prompt(analyses[name], tables(root, name, analyses[name]))
+        | {"model": analyses[name]["model"]}
+        for name in (*UNSELECTED, DESIGNED_MIX)
+    ]
+    *unselected, mix = pools
+    names = [f"MATH, {values['model']}" for values in unselected]
+    last = analyses[DESIGNED_MIX]["probe"]
+    sizes = {"samples per prompt": ["none: a random choice", *SIZES, last, "*sufficient number*"]}
+    for name, values in zip([*names, f"drawn by difficulty, {mix['model']}"], pools):
+        half = values["by_rule"]["nearest_half"].mixed
+        shares = [values["by_rule"]["random"].mixed[0], *(half[size] for size in (*SIZES, last))]
+        sizes[name] = [*map(answers.points, shares), values["sufficient"]["nearest_half"]]
+    predictions = {"pass rates": ["none: a random choice", "predicted", "of 2 samples"]}
+    for name, values in zip(names, unselected):
+        (row,) = values["predicted"]
+        predictions[name] = [answers.points(row[key]) for key in ("random", "mixed", "probed")]
     return templates.fill(
         "samples",
-        analysis=analysis,
-        **answers.samples_per_prompt(analysis, tables(root, PROBING, analysis)),
+        unselected=unselected,
+        mix=mix,
+        sizes=pd.DataFrame(sizes),
+        predictions=pd.DataFrame(predictions),
+        reached={size: reached(unselected, size, last) for size in (4, 8)},
+        least=mix["least"],
+        last=last,
+        group=analyses[UNSELECTED[0]]["group"],
+        samples=analyses[UNSELECTED[0]]["samples"],
         points=answers.points,
     )
+
+
+def reached(pools: list[dict], size: int, last: int) -> str:
+    """The range, over pools, of the improvement over a random choice by `size` samples, in per cent
+    of the improvement by `last` samples."""
+    shares = []
+    for values in pools:
+        half, random = (values["by_rule"][rule].mixed for rule in ("nearest_half", "random"))
+        shares.append(100 * (half[size] - random[0]) / (half[last] - random[0]))
+    return f"{min(shares):.0f} to {max(shares):.0f}"
 
 
 def tables(root: Path, name: str, analysis: dict) -> dict:

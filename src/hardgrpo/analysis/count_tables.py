@@ -16,6 +16,8 @@ from hardgrpo.selection import policies
 from hardgrpo.selection import probe_sizes as probes
 
 ALL = "all"  # in the column `file`: the distinct prompts of all files
+# in the column `rule`: the predicted pass rates nearest to one half, without a sample
+PREDICTED = "predicted_half"
 
 
 # --- samples per prompt ---
@@ -24,7 +26,7 @@ ALL = "all"  # in the column `file`: the distinct prompts of all files
 def probe_sizes(counts: list[dict], analysis: dict) -> list[dict]:
     """How chosen prompts behave in new samples, by rule and by the number K of samples that
     determine the choice (`probe_sizes.compare`): for the distinct prompts of all files, then for
-    each file."""
+    each file. Files with predicted pass rates also have a row of rule PREDICTED."""
     rows = []
     for file, members in pools(counts, analysis["budget"]).items():
         correct, samples = (
@@ -37,6 +39,14 @@ def probe_sizes(counts: list[dict], analysis: dict) -> list[dict]:
                 correct, samples, analysis["budget"], sizes, analysis["group"]
             )
         ]
+        if all(row.get("predicted") is not None for row in members):
+            distances = np.abs([row["predicted"] - 0.5 for row in members])
+            prompts = policies.subset_size(analysis["budget"], len(members))
+            chosen = np.argsort(distances, kind="stable")[:prompts]
+            # a choice of all chosen prompts
+            (row,) = probes.compare(correct[chosen], samples[chosen], 1, [], analysis["group"])
+            row |= {"rule": PREDICTED, "file": file, "pool": len(members)}
+            rows.append(_keys(analysis) | row)
     return rows
 
 

@@ -41,7 +41,7 @@ def read_rows(folder: Path, name: str | None, split: str) -> list[dict]:
     `folder`.
     """
     # a folder that fetch_dataset.py downloaded
-    if folder.parts[0] == "results" and (folder / "manifest.json").is_file():
+    if folder.parts[:1] == ("results",) and (folder / "manifest.json").is_file():
         provenance.check_manifest(folder)
     import datasets  # slow to import, and only needed for hub datasets
 

@@ -4,7 +4,9 @@ file has its own reader.
 A table of counts has one row per prompt: `file` (the name, without its extension, of the file that
 the prompt is from), `id`, `samples`, and `correct`, the number of right answers of the base model.
 If results after training are published, `correct_1`, `correct_2`, ... are the numbers of right
-answers after training with each seed. The table does not contain the texts of prompts.
+answers after training with each seed. If pass rates are predicted without samples, `predicted` is the
+predicted pass rate, empty for the prompts to which the prediction was fitted. The table does not
+contain the texts of prompts.
 """
 
 import hashlib
@@ -84,8 +86,40 @@ def read_unlearnable_set(path: str, samples: int) -> list[dict]:
     return counts
 
 
+def read_success_rates(path: str, samples: int) -> list[dict]:
+    """Counts of a JSON file in the form of llms_know_difficulty: lists of pass rates (train_actual,
+    test_actual), and pass rates of the test problems that a regression on the model's hidden
+    states, fitted to the training problems, predicts (test_predictions)."""
+    remedy = "get the file again"
+    content = files.read_json(path, remedy=remedy)
+    names = ("train_actual", "test_actual", "test_predictions")
+    train, test, predicted = lists = [content.get(name) for name in names]
+    if not all(isinstance(values, list) for values in lists) or len(test) != len(predicted):
+        problem = f"expected the lists {', '.join(names)}, the last two of equal length"
+        raise UserError(f"{path}: {problem}; {remedy}")
+    counts, row_errors = [], []
+    for file, shares, predictions in (
+        ("train", train, [None] * len(train)),
+        ("test", test, predicted),
+    ):
+        for number, (share, prediction) in enumerate(zip(shares, predictions)):
+            correct = count_of(share, samples) if isinstance(share, int | float) else None
+            if correct is None:
+                place, problem = f"{file}_actual, entry {number} (counted from 0)", f"is {share!r}"
+                remedy = f"expected a share that is a multiple of 1/{samples}"
+                row_errors.append(RowError(path, place, problem, remedy))
+            count = {"file": file, "id": f"{file}-{number}", "samples": samples}
+            counts.append(count | {"correct": correct, "predicted": prediction})
+    refuse_rows(row_errors)
+    return counts
+
+
+def read_pass_rates(path: str, samples: int) -> list[dict]:
+    return (read_success_rates if Path(path).suffix == ".json" else read_adarft)(path, samples)
+
+
 READERS: dict[str, Callable[[str, int], list[dict]]] = {  # by the kind of an analysis
-    "probe_sizes": read_adarft,
+    "probe_sizes": read_pass_rates,
     "before_after": read_unlearnable_set,
 }
 
@@ -115,7 +149,8 @@ def read(path: str | Path) -> list[dict]:
     number, or more right answers than samples."""
     header, _ = files.read_cells(path)
     seed_columns = {column: int for column in header if re.fullmatch("correct_[0-9]+", column)}
-    rows, row_errors = files.read_rows(path, COUNTS | seed_columns), []
+    predictions = {"predicted": float} if "predicted" in header else {}
+    rows, row_errors = files.read_rows(path, COUNTS | seed_columns | predictions), []
     for number, row in enumerate(rows, start=2):
         for column in ("correct", *seed_columns):
             if (

@@ -56,9 +56,9 @@ BF16_SPEEDUP = 2.6
 # assumed, because no run of real size has been measured.
 SAMPLING_SHARE = {"vllm": 0.27, "transformers": 0.27, "cpu": 0.2, "wide cpu": 1.0}
 TRAINING_SHARE = {"gpu": 0.3, "cpu": 0.5, "wide cpu": 1.0}
-# overhead per layer and decoding step; for transformers, measured on the host of an H200: 1.0e-3 s
-# under a profiler (shape of Qwen2.5-0.5B), and 1.4e-3 s beside other jobs (SmolLM2-135M)
-LAYER_SECONDS = {"vllm": 2e-5, "transformers": 1e-3, "cpu": 7e-4, "wide cpu": 7e-4}
+# overhead per layer and decoding step; for transformers, measured on the host of an H200 with an
+# adapter, beside other jobs (SmolLM2-135M, docs/gpus.md)
+LAYER_SECONDS = {"vllm": 2e-5, "transformers": 1.4e-3, "cpu": 7e-4, "wide cpu": 7e-4}
 # Least time of a pass (2 FLOPs per weight and token) of a micro-batch through a layer on a GPU, because
 # the host starts the kernels one by one. Measured on an H200 with SmolLM2-135M, which has 30 layers:
 # 8 s for 5 passes of 16 micro-batches, an upper bound, because it includes a part of UPDATE_SECONDS.
@@ -70,6 +70,8 @@ DOWNLOAD_PER_SECOND = 50e6  # bytes
 SYNC_PER_SECOND = 20e9  # bytes; the trainer copies its weights to vLLM in each update
 # per update, for grading, logging, the optimiser, and vLLM's sleep and wake-up
 UPDATE_SECONDS = {"gpu": 2.0, "cpu": 0.05, "wide cpu": 0.5}
+# processor seconds of Math-Verify per rollout; wrong answers of MATH took 0.025 to 0.053
+MATH_SECONDS = 0.04
 LIGHT_SECONDS = 4.0  # a job that mostly imports modules
 FILL = 0.8  # share of the completion limit that a completion fills on average
 # Mean tokens of a prompt with its template: of GSM8K (gpu, wide cpu), and of the miniature's tasks
@@ -215,7 +217,7 @@ class ResolvedJob:
             probe = self.task["probe"]
             if rule == "probe_again":
                 return pool * probe["samples"]
-            # an upper bound for probe_early, which may stop early
+            # an upper bound for probe_early, which stops when the subset is decided
             return -(-pool // probe["shards"]) * settings.probe_samples(probe)
         test = self.eval_task["test"]
         size = problems(self.split, self.results)
@@ -373,14 +375,7 @@ def _start(shape: dict, engine: str) -> float:
 
 
 def sampling_seconds(
-    shape: dict,
-    amount: float,
-    tokens: float,
-    limit: int,
-    engine: str,
-    gpu: str,
-    count: int,
-    width: float = 2.0,
+    shape: dict, amount: float, tokens: float, limit: int, engine: str, gpu: str, count: int
 ) -> float:
     """Seconds for `amount` completions with `tokens` tokens in total, by a model split over `count`
     devices. A batch has at most `MAX_SEQUENCES` completions, and on a CPU at most as many as fit
@@ -388,13 +383,13 @@ def sampling_seconds(
 
     vLLM replaces a finished completion immediately and takes tokens / batch size decoding steps.
     transformers samples a batch until the longest completion ends; the estimate assumes `limit`
-    decoding steps per batch. `width` is the number of bytes per weight on a GPU.
+    decoding steps per batch.
     """
     if not amount or not tokens:
         return 0.0
     is_cpu = engine.endswith("cpu")
     processor = CORE if is_cpu else GPUS[gpu]
-    width = 4.0 if is_cpu else width
+    width = 4.0 if is_cpu else 2.0  # bytes per value
     prompt = PROMPT_TOKENS[engine if is_cpu else "gpu"]
     rows = min(MAX_SEQUENCES, amount)
     if is_cpu:
@@ -410,7 +405,7 @@ def sampling_seconds(
         * shape["layers"]
         * shape["key_value_heads"]
         * shape["head_size"]
-        * (4.0 if is_cpu else 2.0)  # bytes per value; 2 also if the weights have 4 bits
+        * width
         * (prompt + tokens / amount / 2)
     )
     bytes_read = steps * weights * width + tokens * cache
@@ -431,10 +426,9 @@ def _training(job: ResolvedJob, gpu: str, fill: float | None) -> Estimate:
     trained, generated = tokens + amount * PROMPT_TOKENS[device], tokens if sampled else 0.0
     parameters, adapter = memory.parameters(shape), recipe.get("adapter")
     # Each GPU samples an equal part of an update's rollouts, and computes with all weights.
-    width = memory.BYTES["nf4"] if recipe["base"] == "nf4" else 2.0
     parts = updates * max(1, count)
     sampling = updates * sampling_seconds(
-        shape, sampled / parts, generated / parts, limit, engine, gpu, 1, width
+        shape, sampled / parts, generated / parts, limit, engine, gpu, 1
     )
     # FLOPs per weight and token: 2 for the forward pass, 2 for the gradients of activations, and
     # 2 for the gradients of weights if there is no adapter
@@ -442,8 +436,8 @@ def _training(job: ResolvedJob, gpu: str, fill: float | None) -> Estimate:
     # gradient checkpointing recomputes layers in the backward pass
     weight_flops += 2 if count else 0
     weight_flops += 2 if recipe.get("beta", 0) > 0 else 0  # the reference policy
-    # the trainer recomputes the probabilities of vLLM's tokens
-    weight_flops += 2 if engine == "vllm" else 0
+    # TRL computes the log-probabilities of vLLM's tokens in a pass of their own
+    weight_flops += 2 if settings.scores_before_update(recipe) else 0
     share = selector_settings.trained_share(recipe) if recipe.get("selector") else 1
     trained *= share
     # process rewards: the reference policy forward; the reward model forward, backward, and, after
@@ -462,10 +456,13 @@ def _training(job: ResolvedJob, gpu: str, fill: float | None) -> Estimate:
         micro_batches = amount * share / count / job.gpus["micro_batch"]
         passes = micro_batches * shape["layers"] * weight_flops / 2
         learning = max(learning, passes * PASS_SECONDS)
+    grading = 0.0
+    if job.task["grader"].startswith("math"):
+        grading = sampled * MATH_SECONDS / max(1, settings.CORES_PER_GPU * count)
     sync = parameters * 2.0 / SYNC_PER_SECOND if engine == "vllm" else 0.0
     start = _start(shape, engine)
     computing = (sampling + learning) / speedup(device, recipe["precision"])
-    seconds = start + computing + updates * (UPDATE_SECONDS[device] + sync)
+    seconds = start + computing + grading + updates * (UPDATE_SECONDS[device] + sync)
     checkpoint_bytes, state_bytes = training_bytes(shape, recipe, updates, count)
     return Estimate(
         seconds, start, count, sampled, generated, trained, checkpoint_bytes, state_bytes

@@ -74,8 +74,21 @@ def samples_per_prompt(analysis: dict, tables: dict[str, pd.DataFrame]) -> dict:
     by_rule = {
         rule: group.set_index("samples") for rule, group in all_files.groupby("rule", sort=False)
     }
+    probe = min(2, analysis["probe"])
+    mixed_by_file = rows.set_index(["file", "rule", "samples"]).mixed
+    predicted = [
+        {
+            "file": row.file,
+            "mixed": row.mixed,
+            "random": mixed_by_file[row.file, "random", 0],
+            "probe": probe,
+            "probed": mixed_by_file[row.file, "nearest_half", probe],
+        }
+        for row in rows[rows.rule == count_tables.PREDICTED].itertuples()
+    ]
     return {
         "by_rule": by_rule,
+        "predicted": predicted,
         "several": len(file_sizes) > 1,
         "sufficient": sizes_by_file[count_tables.ALL],
         "pool": int(all_files.pool.iloc[0]),

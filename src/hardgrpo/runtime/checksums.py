@@ -12,7 +12,7 @@ import re
 import zlib
 from pathlib import Path
 
-from hardgrpo.runtime import files, seals
+from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
 
 NAME = "run_files.sha256"  # the committed list of a study, in results/reference/{study}
@@ -31,20 +31,14 @@ LINE = re.compile(r"([0-9a-f]{64})  (results/[^\0]+)")
 
 def lines(folder: Path) -> str:
     """The list of checksums of all run files below `folder`/results, one file per line."""
-    paths = [
-        path
-        for stage in STAGES
-        for path in sorted((folder / "results").glob(stage))
-        if not seals.is_seal(path)
-    ]
+    paths = [path for stage in STAGES for path in sorted((folder / "results").glob(stage))]
     return "".join(f"{content_checksum(path)}  {path.relative_to(folder)}\n" for path in paths)
 
 
 def compare(sums: str | Path, folder: Path = Path()) -> str:
     """`EQUAL` if every file in the list `sums` exists below `folder` with the listed checksum,
     otherwise a message with the number of files that are missing or differ, and the first of them.
-    Files that are not listed are not compared. Raise a `UserError` if the list cannot be read, or
-    if a compressed file differs from its seal (`seals`)."""
+    Files that are not listed are not compared. Raise a `UserError` if the list cannot be read."""
     entries = [_read_line(line, sums) for line in files.read_text(sums).splitlines()]
     if not entries:
         raise UserError(

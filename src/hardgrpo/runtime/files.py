@@ -5,6 +5,7 @@ import codecs
 import contextlib
 import csv
 import gzip
+import hashlib
 import io
 import json
 import os
@@ -14,10 +15,8 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from hardgrpo.runtime import seals
 from hardgrpo.runtime.errors import DISK_ERRORS, RowError, Unreadable, UserError, refuse_rows
 from hardgrpo.runtime.json_text import as_list, as_object, first_repeated, parse_json  # noqa: F401 (re-exported)
-from hardgrpo.runtime.seals import sha256
 from hardgrpo.runtime.yaml_text import parse_yaml
 
 Kinds = dict[str, type | tuple[type, ...]]  # {key of a row: its type or types}
@@ -48,9 +47,7 @@ def atomic(path: str | Path) -> Iterator[Path]:
                 os.fsync(stream.fileno())
         if path.is_dir():
             old_names, new_names = (
-                {entry.name for entry in folder.iterdir()} - {".seals"}
-                if folder.is_dir()
-                else set()
+                {entry.name for entry in folder.iterdir()} if folder.is_dir() else set()
                 for folder in (path, temporary)
             )
             if temporary.is_file() or (old_names and not old_names & new_names):
@@ -62,10 +59,7 @@ def atomic(path: str | Path) -> Iterator[Path]:
                     f"{path}: a link to a folder is in the way; remove the link, or name the folder itself as the output"
                 )
             shutil.rmtree(path)
-        with seals.reseal(temporary, path):
-            os.replace(temporary, path)
-        for manifest in list(path.rglob("manifest.json")) if path.is_dir() else ():
-            seals.add(manifest)
+        os.replace(temporary, path)
     finally:
         _remove(temporary)
 
@@ -149,10 +143,9 @@ def byte_order_mark(path: str | Path) -> bytes:
 
 
 def read_bytes(path: str | Path) -> bytes:
-    """The content of a file. Raise a `UserError` if the file is missing, or if its checksum differs
-    from the one in its seal (`seals`)."""
+    """The content of a file. Raise a `UserError` if the file is missing or cannot be read."""
     try:
-        return seals.read(path)
+        return Path(path).read_bytes()
     except FileNotFoundError:
         raise UserError(f"{path}: no such file") from None
     except IsADirectoryError:
@@ -412,6 +405,16 @@ def link_or_copy(source: Path, target: Path) -> None:
         shutil.copyfile(source, target)
 
 
+def follow_umask(folder: Path) -> None:
+    """Give the files of a folder the modes that the umask gives new files. The library safetensors
+    writes files that only their owner can read, whatever the umask."""
+    mask = os.umask(0o077)
+    os.umask(mask)
+    for path in folder.iterdir():
+        if path.is_file():
+            path.chmod(0o666 & ~mask)
+
+
 def read_json(
     path: str | Path, name: str | None = None, remedy: str = "delete it and run again"
 ) -> dict:
@@ -424,14 +427,20 @@ def read_json(
     return value
 
 
+def sha256(path: str | Path) -> str:
+    """The SHA-256 checksum of a file, in hexadecimal digits."""
+    with open(path, "rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
 def listing(folder: str | Path) -> dict[str, dict]:
-    """{path relative to the folder: {"bytes": size, "sha256": checksum}} of all files except seals,
-    sorted by path."""
+    """{path relative to the folder: {"bytes": size, "sha256": checksum}} of all files, sorted by
+    path."""
     folder = Path(folder)
     return {
         path.relative_to(folder).as_posix(): {"bytes": path.stat().st_size, "sha256": sha256(path)}
         for path in sorted(folder.rglob("*"))
-        if path.is_file() and not seals.is_seal(path)
+        if path.is_file()
     }
 
 

@@ -18,7 +18,7 @@ import sysconfig
 import tempfile
 from pathlib import Path
 
-from hardgrpo.runtime import ownership, user_settings
+from hardgrpo.runtime import user_settings
 from hardgrpo.runtime.errors import UserError
 
 # {variable that names a cache of compiled kernels: subfolder of this project's cache}. The
@@ -34,7 +34,8 @@ DRIVERS = {"12": "525", "13": "580"}  # {major version of CUDA: the oldest drive
 DRIVER = Path("/proc/driver/nvidia/version")
 # includes the headers that Triton needs
 PROGRAM = "#include <Python.h>\n#include <stdlib.h>\nint answer(void) { return 42; }\n"
-ALLOCATE = "import torch; torch.zeros(1, device='cuda')"
+# `environments.check_gpus` reports that no GPU is visible
+ALLOCATE = "import torch; torch.cuda.device_count() and torch.zeros(1, device='cuda')"
 
 
 def check(compiles: bool) -> None:
@@ -87,7 +88,9 @@ def check_driver() -> None:
     """Raise a `UserError` if no memory can be allocated on a GPU. The number of visible GPUs would
     not show that the driver is too old.
 
-    The allocation runs in a separate process, so that no memory stays in use.
+    The allocation runs in a separate process, so that no memory stays in use. Call this function
+    before this process uses a GPU: in the compute mode "exclusive process", a second process cannot
+    allocate.
     """
     try:
         process = subprocess.run(
@@ -131,9 +134,10 @@ def _set_caches() -> None:
         try:
             if not user_folder:
                 default_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-                if reason := ownership.problem(default_folder):
+                status = default_folder.lstat()
+                if status.st_uid != os.getuid() or status.st_mode & 0o022:
                     raise UserError(
-                        f"{default_folder} can be written by other users ({reason}), and programs run what is compiled there; delete it, or set TMPDIR (SLURM_TMPDIR, if set, takes precedence)"
+                        f"{default_folder} can be written by other users, and programs run what is compiled there; delete it, or set TMPDIR (SLURM_TMPDIR, if set, takes precedence)"
                     )
             folder.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryFile(dir=folder) as file:

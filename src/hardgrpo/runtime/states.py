@@ -10,19 +10,13 @@ checkpoints before them keep only the model.
 import contextlib
 import fcntl
 import os
-import re
 import shutil
-import signal
-import subprocess
-import time
 from collections.abc import Iterable, Iterator
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import TextIO
 
-import psutil
-
-from hardgrpo.runtime import files, provenance, seals
+from hardgrpo.runtime import files, provenance
 from hardgrpo.runtime.errors import Unreadable, UserError
 from hardgrpo.runtime.interruption import say
 from hardgrpo.runtime.lock_files import is_current, open_lock
@@ -38,7 +32,6 @@ MODEL_FILES = (  # the files of a checkpoint that an evaluation needs
 )
 TRAINING_FILE = "trainer_state.json"  # training can resume from a checkpoint with this file
 RESUMABLE_CHECKPOINTS = 2
-LONGEST_PAUSE = 10.0  # seconds between two attempts to lock
 
 
 # --- checkpoints
@@ -129,8 +122,7 @@ def _keep_model(folder: Path, *further_patterns: str) -> None:
         provenance.write_listing(folder, model_entries, **manifest)
     names = {*model_entries, "manifest.json"}
     for path in folder.rglob("*"):
-        file = path.parent.parent / path.name if seals.is_seal(path) else path
-        if path.is_file() and file.relative_to(folder).as_posix() not in names:
+        if path.is_file() and path.relative_to(folder).as_posix() not in names:
             path.unlink()
 
 
@@ -183,63 +175,27 @@ def restore(state: Path) -> None:
 
 # --- lock
 
-# Slurm's states of a job that may still have processes
-ALIVE = ("RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "SIGNALING", "STAGE_OUT")
-HOLDER = re.compile(
-    r"process (?P<process>[1-9]\d*) on (?P<node>\S+?)(?:, Slurm job (?P<job>[1-9]\d*))?", re.ASCII
-)
-CLONE = Path(__file__).parents[3]
-
 
 @contextlib.contextmanager
-def hold_lock(
-    state: Path, minutes: float | None = None, activity: str = "is training this run"
-) -> Iterator[None]:
-    """Create a state folder if needed and hold its lock. Raise a `UserError` if another process
-    holds the lock.
+def hold_lock(state: Path, activity: str = "is training this run") -> Iterator[None]:
+    """Create a state folder if needed and hold its lock, which the system releases when this
+    process ends. Raise a `UserError` if another process holds the lock.
 
-    `activity`: what the holder is doing, for the message. With `minutes`, ask the holder to stop
-    (SIGTERM) and wait at most `minutes` until the holder has saved its state.
+    `activity`: what the holder is doing, for the message.
     """
-    stream = _acquire(state, minutes, activity)
-    try:
+    stream = _lock(state, activity)
+    job = os.environ.get("SLURM_JOB_ID")
+    stream.truncate(0)
+    stream.write(
+        f"process {os.getpid()} on {os.uname().nodename}" + (f", Slurm job {job}" if job else "")
+    )
+    stream.flush()
+    with stream:
         yield
-    finally:
-        # Another node may not see this node's locks. An empty file tells that node that the lock is
-        # free.
-        stream.truncate(0)
-        stream.close()
 
 
-def _acquire(state: Path, minutes: float | None, activity: str) -> TextIO:
-    stopped_holder, pause, deadline = "", 0.1, time.monotonic() + 60 * (minutes or 0)
-    while True:
-        stream, holder = _try_lock(state)
-        if stream is not None:
-            return stream
-        if minutes is None or (stopped_holder and holder and holder != stopped_holder):
-            raise UserError(
-                f"{state}: {holder or 'another process'} {activity}; wait for it, or stop it"
-            )
-        if holder and not stopped_holder:
-            stopped_holder = holder
-            _ask_to_stop(state, holder)
-            say(
-                f"{state}: {holder} still trains this run, which is now the work of this job. {holder} received SIGTERM; this job waits at"
-                f" most {minutes:g} minutes for {holder} to end and resumes from the saved state"
-            )
-        if time.monotonic() > deadline:
-            raise UserError(
-                f"{state}: {holder or 'another process'} did not release this run within {minutes:g} minutes; stop it by hand, or"
-                " wait longer with --take-over-minutes"
-            )
-        time.sleep(pause)
-        pause = min(2 * pause, LONGEST_PAUSE)
-
-
-def _try_lock(state: Path) -> tuple[TextIO | None, str]:
-    """(open file that holds the lock, ""), or (None, the other process that holds the lock). The
-    system releases the lock when this process ends."""
+def _lock(state: Path, activity: str) -> TextIO:
+    """The open lock file of a state folder, locked."""
     while True:
         state.mkdir(parents=True, exist_ok=True)
         try:
@@ -249,138 +205,15 @@ def _try_lock(state: Path) -> tuple[TextIO | None, str]:
         try:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            return None, _read_holder(stream)
+            with stream:
+                stream.seek(0)
+                holder = stream.read().strip() or "another process"
+            raise UserError(f"{state}: {holder} {activity}; wait for it, or stop it") from None
         except OSError as error:
             raise UserError(
                 f"{state}: this file system has no locks ({error.strerror}), so a second process on the run would go unnoticed; name a"
                 " folder on another file system with --state (a cluster's scratch or home folder)"
             ) from None
         if is_current(stream, state / "lock"):
-            break
+            return stream
         stream.close()
-    recorded_holder = HOLDER.fullmatch(holder := _read_holder(stream, close=False))
-    if (
-        recorded_holder
-        and recorded_holder["node"] != os.uname().nodename
-        and recorded_holder["job"]
-        and _is_running(recorded_holder["job"])
-    ):
-        stream.close()
-        return None, holder
-    stream.truncate(0)
-    job = os.environ.get("SLURM_JOB_ID")
-    stream.write(
-        f"process {os.getpid()} on {os.uname().nodename}" + (f", Slurm job {job}" if job else "")
-    )
-    stream.flush()
-    return stream, ""
-
-
-def _read_holder(stream: TextIO, close: bool = True) -> str:
-    stream.seek(0)
-    text = stream.read().strip()
-    if close:
-        stream.close()
-    return text
-
-
-def _is_running(job: str) -> bool:
-    """Whether a Slurm job may still write to its state folder. On some file systems, flock does not
-    see locks that another node holds.
-
-    A job that Slurm does not know has ended long ago. If Slurm does not answer, the job counts as
-    running.
-    """
-    try:
-        process = subprocess.run(
-            ["squeue", "-h", "-j", job, "-o", "%T"], capture_output=True, text=True, timeout=60
-        )
-    except FileNotFoundError:  # this machine has no Slurm
-        return False
-    except (OSError, subprocess.TimeoutExpired):
-        return True
-    if process.returncode:
-        return "Invalid job id" not in process.stderr
-    return process.stdout.strip() in ALIVE
-
-
-def _ask_to_stop(state: Path, holder: str) -> None:
-    """Send SIGTERM to the holder of a lock: directly on this node, through Slurm on another
-    node."""
-    holder_fields = HOLDER.fullmatch(holder)
-    remedy = "stop it by hand and run again"
-    if holder_fields is None:
-        raise UserError(
-            f"{state}: the lock is held, but its text '{holder}' names no process; find the process that has the lock open"
-            f" (fuser -v {state / 'lock'}), {remedy}"
-        )
-    if holder_fields["node"] == os.uname().nodename:
-        try:
-            process = psutil.Process(int(holder_fields["process"]))
-            if int(holder_fields["process"]) == 1 or not _has_open(process, state / "lock"):
-                raise UserError(
-                    f"{state}: the lock names {holder}, but another process holds the lock (the process number may have been reused after the"
-                    f" holder's end, or may belong to another container); nothing was stopped: find the process (fuser -v {state / 'lock'}), {remedy}"
-                )
-            process.send_signal(signal.SIGTERM)  # psutil refuses if the process id has been reused
-        except psutil.NoSuchProcess:
-            pass  # the holder has just ended
-        except (psutil.Error, OSError) as error:
-            reason = getattr(error, "strerror", None) or "it belongs to another account"
-            raise UserError(
-                f"{state}: {holder} is training this run and cannot be asked to stop: {reason}; {remedy}"
-            ) from None
-        return
-    if not holder_fields["job"]:
-        raise UserError(
-            f"{state}: {holder} is training this run and cannot be stopped from {os.uname().nodename}; {remedy}"
-        )
-    if problem := _is_foreign(holder_fields["job"]):
-        raise UserError(
-            f"{state}: the lock names {holder}, but {problem}; nothing was stopped: find the process that trains this run, {remedy}"
-        )
-    command = ["scancel", "--signal=TERM", holder_fields["job"]]
-    try:
-        completed = subprocess.run(command, capture_output=True, text=True, timeout=60)
-        problem = (
-            " ".join(completed.stderr.split()) or f"exit status {completed.returncode}"
-            if completed.returncode
-            else None
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        problem = str(error)
-    if problem:
-        raise UserError(
-            f"{state}: {holder} is training this run and cannot be asked to stop: {' '.join(command)}: {problem}; {remedy}"
-        )
-
-
-def _has_open(process: psutil.Process, lock: Path) -> bool:
-    """Whether a process has the lock file open, as the holder of the lock does. Raise
-    `psutil.AccessDenied` for a process of another account."""
-    if process.uids().real != os.getuid():
-        raise psutil.AccessDenied(process.pid)
-    for entry in process.open_files():
-        with contextlib.suppress(OSError):
-            if os.path.samefile(entry.path, lock):
-                return True
-    return False
-
-
-def _is_foreign(job: str) -> str | None:
-    """The reason why a Slurm job is not known to belong to this account and this clone; None if the
-    job belongs to them."""
-    try:
-        process = subprocess.run(
-            ["squeue", "-h", "-j", job, "-o", "%U %Z"], capture_output=True, text=True, timeout=60
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return f"squeue does not say whose job {job} is ({error})"
-    account, _, folder = next(iter(process.stdout.splitlines()), "").strip().partition(" ")
-    if process.returncode or not account:
-        return f"squeue does not say whose job {job} is"
-    if account != str(os.getuid()):
-        return f"job {job} belongs to another account"
-    if os.path.realpath(folder) not in (os.path.realpath("."), os.path.realpath(CLONE)):
-        return f"job {job} was started in another folder ({folder})"
-    return None

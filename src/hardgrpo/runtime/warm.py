@@ -34,7 +34,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from hardgrpo.runtime import environments, errors, ownership, user_settings
+from hardgrpo.runtime import environments, errors, user_settings
 
 # The variable's value is FOLDER/PID: a folder that only this user can enter, and the id of the
 # process with which the server ends.
@@ -128,7 +128,8 @@ def connect(path: Path, may_start: bool = True) -> socket.socket | None:
     path = path.with_name(f"{path.name}-{hashlib.sha256(server_key.encode()).hexdigest()[:8]}")
     try:
         path.parent.mkdir(mode=0o700, exist_ok=True)
-        if not path.parent.is_dir() or ownership.problem(path.parent, private=True):
+        folder = path.parent.lstat()
+        if folder.st_uid != os.getuid() or folder.st_mode & 0o077:
             return None  # another user could have created a socket there
         connection = socket.socket(socket.AF_UNIX)
         with open(path.parent / "lock", "w") as lock:
@@ -324,7 +325,7 @@ def become(
         ctypes.CDLL(None).prctl(KILL_WITH_PARENT, signal.SIGKILL)
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # `errors.run` then installs a handler
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, FORWARDED_SIGNALS)
     for number, stream in enumerate(streams):
         os.dup2(stream, number)

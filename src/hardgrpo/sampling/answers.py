@@ -17,7 +17,6 @@ from pathlib import Path
 
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.sampling.requests import Completion, Request
-from hardgrpo.sampling.store import checksum
 
 
 def completion_key(model: str, endpoint: str, chat: dict, max_tokens: int, request: Request) -> str:
@@ -127,3 +126,7 @@ class AnswerFile:
         if self.path.exists():
             with open(self.path, "ab") as stream:
                 os.fsync(stream.fileno())
+
+
+def checksum(text: bytes) -> bytes:
+    return hashlib.sha256(text).hexdigest().encode()

@@ -92,8 +92,8 @@ def start(args: argparse.Namespace) -> None:
     environments.use(*["vllm"] * (args.engine == "vllm"), gpus=args.gpus)
     if args.gpus:
         node.check(compiles=args.engine == "vllm")
-        environments.check_gpus(args.gpus, args.gpu_name, args.gpu_gib)
         node.check_driver()
+        environments.check_gpus(args.gpus, args.gpu_name, args.gpu_gib)
     provenance.check_manifest(args.model)
 
 

@@ -1,6 +1,7 @@
 """Sample with vLLM, on GPUs or on the CPU. vLLM is installed in its own environment, see
 environments.py."""
 
+import functools
 import itertools
 import math
 import os
@@ -77,13 +78,19 @@ def start(folder: str, context: int, adapters: list[str], gpus: int) -> LLM:
 
 
 def prepare_for_training() -> None:
-    """Let TRL replace the weights of an engine on the CPU.
+    """Let TRL's engine on GPUs compute in bf16, as the trainer, the probe and the evaluation do, and
+    let TRL replace the weights of an engine on the CPU.
 
-    vLLM's CPU build packs the weights of linear layers when it loads them and drops the original
-    weights, so TRL cannot replace them. This function makes vLLM keep the original weights and
-    multiply with them, which is slower.
+    TRL leaves the precision to vLLM, which would sample from a model stored in fp16 in fp16. vLLM's
+    CPU build packs the weights of linear layers when it loads them and drops the original weights,
+    so TRL cannot replace them. This function makes vLLM keep the original weights and multiply with
+    them, which is slower.
     """
-    if current_platform.is_cpu():
+    if not current_platform.is_cpu():
+        from trl.generation import vllm_generation
+
+        replacements.replace(vllm_generation, "LLM", functools.partial(LLM, dtype="bfloat16"))
+    else:
         import torch
         from vllm.model_executor.layers import utils
 

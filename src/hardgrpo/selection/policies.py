@@ -336,7 +336,7 @@ RULES: dict[str, Rule] = {
     "easy": Rule(_highest, "the highest pass rates", by_bounds=True),
     "middle": Rule(_middle, "pass rates nearest to the median, within the quartiles"),
     "random": Rule(_random, "a random choice, different for each seed", needs_measure=False),
-    "hard_solvable": Rule(_lowest_above_zero, "the lowest pass rates above 0", by_bounds=True),
+    "hard_solvable": Rule(_lowest_above_zero, "the lowest pass rates above 0"),
     "lowest": Rule(
         _lowest, "the lowest values of the measure `by`", ("budget", "by"), accepts=("by",)
     ),

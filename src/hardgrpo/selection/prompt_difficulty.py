@@ -16,10 +16,9 @@ COLUMNS = [
     "held_out",
     "held_out_correct",
 ]
-# Additional columns after a probe that stopped early: the number of planned samples, whether the
-# problem has all planned samples, bounds of the pass rate, and the confidence in the subset. A
-# problem that lacks planned samples has no pass rate.
-BOUND_COLUMNS = ["planned", "complete", "pass_rate_low", "pass_rate_high", "confidence"]
+# Additional columns after a probe that stopped early: the number of planned samples, and bounds of
+# the pass rate. A problem that lacks planned samples has no pass rate.
+BOUND_COLUMNS = ["planned", "pass_rate_low", "pass_rate_high"]
 
 
 def measure(problem: dict, samples: list[dict], grader: str, with_prompt: bool = False) -> dict:
@@ -57,7 +56,7 @@ def _row(problem: dict, samples: list[dict], counts: dict) -> dict:
     }
 
 
-def add_bounds(row: dict, planned: int, confidence: float) -> dict:
+def add_bounds(row: dict, planned: int) -> dict:
     """Add BOUND_COLUMNS to the row of a problem that has `row["samples"]` of `planned` samples."""
     missing = planned - row["samples"]
     return row | {
@@ -65,6 +64,4 @@ def add_bounds(row: dict, planned: int, confidence: float) -> dict:
         "pass_rate_low": row["correct"] / planned,
         "pass_rate_high": (row["correct"] + missing) / planned,
         "planned": planned,
-        "complete": missing == 0,
-        "confidence": confidence,
     }

@@ -15,8 +15,7 @@ from hardgrpo.selection import selector_settings
 from hardgrpo.study import settings
 
 GIB = 2**30
-# Bytes per weight. nf4: 4 bits, and doubly quantised constants for blocks of 64 weights.
-BYTES = {"fp32": 4.0, "bf16": 2.0, "nf4": 0.52}
+BYTES = {"fp32": 4.0, "bf16": 2.0}  # per weight
 OPTIMISER_BYTES = {"adamw": 8.0, "paged_adamw_8bit": 2.0}  # per trained weight: two moments
 # Assumed length of a prompt. Nearly all prompts of the tasks are shorter. The prompts that are
 # usually longest, those with seven shuffled objects, have 330 to 380 tokens.
@@ -99,15 +98,6 @@ def _layer(shape: dict) -> int:
     )
 
 
-def base_bytes(shape: dict, base: str) -> float:
-    """Bytes of the weights in the precision `base`. nf4 holds the linear maps of the layers in 4
-    bits, all other weights in bf16."""
-    if base != "nf4":
-        return parameters(shape) * BYTES[base]
-    linear = shape["layers"] * sum(inputs * outputs for inputs, outputs in _linear(shape))
-    return linear * BYTES["nf4"] + (parameters(shape) - linear) * BYTES["bf16"]
-
-
 def adapter_parameters(shape: dict, rank: int) -> int:
     """Number of weights of a LoRA adapter: rank x (inputs + outputs) for every linear map of the
     layers."""
@@ -128,7 +118,8 @@ def training_memory(
     stay in memory in both phases.
     """
     count, adapter = gpus["count"], recipe.get("adapter")
-    base = base_bytes(shape, recipe["base"]) / (1 if adapter else count)
+    all_weights = parameters(shape) * BYTES[recipe["base"]]
+    base = all_weights / (1 if adapter else count)
     trained = adapter_parameters(shape, adapter["rank"]) if adapter else parameters(shape) / count
     width = 4.0 if recipe["precision"] == "fp32" else 2.0
     # An update may have more groups than a sampling step. It is split into as many micro-batches as
@@ -160,7 +151,7 @@ def training_memory(
     # The reference policy of a KL term is the base without its adapter, or a second copy of all
     # weights in the same precision.
     has_copy = not adapter and recipe.get("beta", 0) > 0
-    reference = base_bytes(shape, recipe["base"]) / count if has_copy else 0.0
+    reference = all_weights / count if has_copy else 0.0
     gathered = 0.0
     if not adapter and count > 1:
         # Each GPU holds two gathered layers in bf16, the gathered embeddings and their gradient in
@@ -294,7 +285,7 @@ def main_memory(shape: dict, recipe: dict) -> float:
     """GiB of main memory that each process needs: the weights of the model and of the reference
     policy while they are loaded, and 16 GiB."""
     copies = 1 if recipe.get("adapter") or not recipe.get("beta") else 2
-    return (parameters(shape) * max(2.0, BYTES[recipe["base"]]) * copies + 16 * GIB) / GIB
+    return (parameters(shape) * BYTES[recipe["base"]] * copies + 16 * GIB) / GIB
 
 
 def vllm_memory(shape: dict, context: int) -> float:
@@ -367,11 +358,6 @@ def _remedy(shape: dict, recipe: dict, completion_tokens: int, gpus: dict) -> st
     for _ in range(2):
         if total(remedies) > GPU_GIB:
             remedies += [name for name in least_needs if total([*remedies, name]) < total(remedies)]
-    if not recipe.get("adapter"):
-        other_recipe = " or a recipe with an adapter"
-    elif recipe["base"] != "nf4":
-        other_recipe = " or a recipe with base: nf4 and generation: transformers"
-    else:
-        other_recipe = ""
+    other_recipe = "" if recipe.get("adapter") else " or a recipe with an adapter"
     last = f"choose a smaller model{other_recipe}"
     return f"{', '.join(remedies)}; if this does not suffice, {last}" if remedies else last

@@ -74,7 +74,9 @@ class Policy(Strict):
 
     calibrated_on: Annotated[float, Field(gt=0, lt=1)] | None = None
     """With `by: predicted`: the share of the pool, drawn at random, that is annotated for the fit. These prompts are
-    part of the budget and of the subset."""
+    part of the budget and of the subset. The annotation is simulated: the task needs answers for its whole pool, and
+    the policy reads only those of the sample. A pool without answers (`labelled: false`) cannot be chosen from by
+    `predicted`."""
 
     rounds: Literal[2] | None = None
     """Annotate in two rounds: half of the budget is chosen from the base model's completions

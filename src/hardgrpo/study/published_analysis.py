@@ -89,7 +89,7 @@ class Analysis(Strict):
 
     kind: Literal["probe_sizes", "before_after"]
     """What is computed, and the format of the files. probe_sizes: measures of the chosen prompts,
-    for each number of samples per prompt by which prompts are chosen (Parquet files with the columns that
+    for each number of samples per prompt by which prompts are chosen (Parquet or JSON files in the forms that
     hardgrpo.data.published_counts reads). before_after: pass rates before and after training, grouped by the pass rate before
     training (a CSV file with columns qid, initial_pass1 and pass1_seed1, pass1_seed2, ...)."""
 

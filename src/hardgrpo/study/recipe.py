@@ -247,8 +247,8 @@ class Recipe(Strict):
     max_grad_norm: Annotated[float, Field(gt=0)]
     """Largest norm of a gradient. Larger gradients are scaled down to this norm."""
 
-    base: Literal["fp32", "bf16", "nf4"]
-    """Precision of the base model's weights in memory. nf4 is 4 bits (bitsandbytes), for adapters on a GPU."""
+    base: Literal["fp32", "bf16"]
+    """Precision of the base model's weights in memory. bf16 is for adapters."""
 
     precision: Literal["fp32", "bf16"]
     """Precision of the arithmetic."""
@@ -290,11 +290,6 @@ class Recipe(Strict):
         yield from self._process_contradictions()
         if self.selector and not self.is_supervised:
             yield from self._selector_contradictions()
-        if self.base == "nf4" and self.generation == "vllm":
-            yield (
-                "generation",
-                "an adapter cannot be merged into 4-bit weights for vLLM; choose transformers, or base: bf16",
-            )
         if self.importance_correction and self.generation != "vllm":
             yield (
                 "importance_correction",
@@ -302,11 +297,6 @@ class Recipe(Strict):
             )
 
     def _precision_contradictions(self) -> Iterator[tuple[str, str]]:
-        if self.base == "nf4" and not self.adapter:
-            yield (
-                "base",
-                "4-bit weights cannot be trained; add an adapter or choose fp32",
-            )
         if self.base == "bf16" and not self.adapter:
             yield (
                 "base",

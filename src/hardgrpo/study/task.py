@@ -218,23 +218,6 @@ class HubDataset(Strict):
             yield "", "neither 'train' nor 'test' is there; name at least one split"
 
 
-class EarlyStop(Strict):
-    """Stop sampling as soon as the completions determine the subset of `.venv/bin/snakemake
-    subset`. With confidence 1, chosen prompts get all their samples; other prompts get samples only
-    until the subset is decided. Early stopping works only if the policy's rule is hard, easy,
-    hard_solvable or base_*, the policy has no probed_by, and neither a study nor a `cut_from` uses
-    the task. Otherwise `stop` is ignored, and Snakemake's log says why. `shards` must be 1."""
-
-    confidence: Annotated[float, Field(gt=0.5, le=1)]
-    """1: the subset is exactly the subset that full probing would choose. Below 1: sampling
-    stops as soon as every prompt has a sample and the subset is expected to reach this precision
-    and recall. A chosen prompt may then lack samples and a pass rate."""
-
-    batch: Count | None = None
-    """Largest number of completions between two checks. The default is a 64th of full probing, at
-    least 16 and at most 256."""
-
-
 class Probe(Strict):
     """How the base model is probed: completions at temperature 1 for every prompt of the train
     split."""
@@ -251,7 +234,11 @@ class Probe(Strict):
     seed: int
     """Each completion of each prompt gets its own random seed, derived from this seed."""
 
-    stop: EarlyStop | None = None
+    stop: bool = False
+    """true: stop sampling as soon as the completions determine the subset of `.venv/bin/snakemake
+    subset`, which is exactly the subset that full probing would choose. Early stopping works only if the policy's rule is hard, easy or
+    base_*, the policy has no probed_by, and neither a study nor a `cut_from` uses
+    the task. Otherwise `stop` is ignored, and Snakemake's log says why. `shards` must be 1."""
 
     def contradictions(self) -> Iterator[tuple[str, str]]:
         if self.stop and self.held_out:

@@ -40,14 +40,6 @@ def checksum(model) -> str:
     return digest.hexdigest()
 
 
-def train_in_float32(model) -> None:
-    """Convert all trainable weights to float32. In bf16 most updates are smaller than the rounding
-    step and would be lost."""
-    for weights in model.parameters():
-        if weights.requires_grad:
-            weights.data = weights.data.float()
-
-
 def _base_parameters(model) -> Iterator[tuple[str, torch.nn.Parameter]]:
     return ((name, weights) for name, weights in model.named_parameters() if ".lora_" not in name)
 

@@ -6,10 +6,9 @@ import shutil
 from pathlib import Path
 
 from hardgrpo.runtime import files, provenance, states
-from hardgrpo.runtime.errors import UserError
 from hardgrpo.runtime.interruption import say
 from hardgrpo.study import settings
-from hardgrpo.study.spec import Spec, check_run_of_checkpoints
+from hardgrpo.study.spec import Spec
 from hardgrpo.training import recipes
 
 # column of updates.csv -> key of TRL's log; a key that is missing from the log gives an empty cell.
@@ -47,20 +46,6 @@ VLLM_COLUMNS = {
     "importance_ratio_mean": "sampling/importance_sampling_ratio/mean",
     "masked_share": "masked_share",
 }
-
-
-def has_complete_outputs(output: Path, state: Path) -> bool:
-    """Whether the folder `output` holds all outputs of the run that was trained in the folder
-    `state`."""
-    try:
-        if files.read_json(output / "provenance.json").get("state") != state.name:
-            return False
-        for folder in provenance.checkpoints(output / "checkpoints").values():
-            provenance.check_manifest(folder)
-        check_run_of_checkpoints(output / "checkpoints")
-    except UserError:
-        return False
-    return all((output / name).is_file() for name in ("updates.csv", "timing.csv"))
 
 
 def export(
@@ -109,7 +94,11 @@ def export(
         # Largest difference between the log-probabilities of a sampled token under vLLM and under
         # the trainer: near 0 if vLLM has the current weights.
         sampling_difference=max(
-            (row["logp_difference_max"] for row in rows[offset:] if "logp_difference_max" in row),
+            (
+                row["logp_difference_max"]
+                for row in rows[offset:]
+                if row.get("logp_difference_max") is not None
+            ),
             default=None,
         ),
         # Seconds and tokens of the updates of this round, including updates before an interruption.

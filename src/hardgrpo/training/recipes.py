@@ -1,7 +1,6 @@
 """The prompt schedule of a run, and the arguments of TRL's trainers for the run's recipe."""
 
 import math
-import os
 import random
 from dataclasses import dataclass, replace
 
@@ -10,8 +9,8 @@ from hardgrpo.runtime.errors import UserError
 from hardgrpo.study import memory, settings
 from hardgrpo.study.spec import Spec
 
-# TRL's settings for a recipe without importance_correction: TRL logs the importance ratios per
-# token, and `hardgrpo.training.trainer.Trainer` does not apply these ratios.
+# TRL's settings for a recipe that replays rollouts without importance_correction: TRL logs the
+# importance ratios per token, and `hardgrpo.training.trainer.Trainer` does not apply these ratios.
 NO_CORRECTION = {"mode": "token_truncate", "limit": math.inf}
 
 
@@ -101,7 +100,7 @@ def without_gpus(hardware: Hardware, config, recipe: dict, tokens: int) -> Hardw
 def packages(recipe: dict) -> list[str]:
     """The packages that a recipe needs beyond those of the environment for training."""
     names = ["vllm"] if recipe.get("generation") == "vllm" else []
-    if recipe["base"] == "nf4" or "8bit" in recipe["optimiser"]:
+    if recipe["optimiser"] == "paged_adamw_8bit":
         names.append("bitsandbytes")
     return names
 
@@ -115,7 +114,7 @@ def arithmetic(recipe: dict) -> str | None:
             "rollouts of vLLM follow the seed and have the weight of importance_correction, no ratio of an update that follows its sampling is"
             " clipped, and the base under an adapter stays as it is"
         )
-    return "the adapter on 4-bit weights is held in float32" if recipe["base"] == "nf4" else None
+    return None
 
 
 def optimiser(recipe: dict, hardware: Hardware) -> str:
@@ -184,27 +183,14 @@ def adapter_configuration(recipe: dict):
 
 
 def model_arguments(recipe: dict) -> dict:
-    """Arguments of transformers' from_pretrained for a recipe: precision and quantisation of the
-    weights."""
+    """Arguments of transformers' from_pretrained for a recipe."""
     import torch
 
-    arguments = {"local_files_only": True, "use_safetensors": True, "trust_remote_code": False}
-    if recipe["base"] != "nf4":
-        dtype = {"fp32": torch.float32, "bf16": torch.bfloat16}[recipe["base"]]
-        return arguments | {"dtype": dtype}
-    from transformers import BitsAndBytesConfig
-
-    device = int(os.environ.get("LOCAL_RANK", "0")) if torch.cuda.is_available() else "cpu"
-    quantization_config = BitsAndBytesConfig(
-        load_in_4bit=True,
-        bnb_4bit_quant_type="nf4",
-        bnb_4bit_use_double_quant=True,
-        bnb_4bit_compute_dtype=torch.bfloat16,
-    )
-    return arguments | {
-        "dtype": torch.bfloat16,
-        "quantization_config": quantization_config,
-        "device_map": {"": device},
+    return {
+        "local_files_only": True,
+        "use_safetensors": True,
+        "trust_remote_code": False,
+        "dtype": {"fp32": torch.float32, "bf16": torch.bfloat16}[recipe["base"]],
     }
 
 
@@ -266,7 +252,7 @@ def trainer_arguments(
         "vllm_gpu_memory_utilization": hardware.vllm_memory,
         "vllm_enable_sleep_mode": with_vllm and hardware.vllm_sleep,
         "vllm_max_model_length": context if with_vllm else None,
-        "vllm_importance_sampling_correction": with_vllm,
+        "vllm_importance_sampling_correction": settings.scores_before_update(recipe),
         "vllm_importance_sampling_mode": correction["mode"],
         "vllm_importance_sampling_clip_max": correction["limit"],
         "vllm_importance_sampling_clip_min": None,

@@ -21,20 +21,15 @@ from hardgrpo.runtime.errors import UserError, first_entries, printable
 from hardgrpo.runtime.interruption import say
 from hardgrpo.sampling import engines, model_folders
 from hardgrpo.study.spec import Spec
-from hardgrpo.training import base_weights, processes, recipes
+from hardgrpo.training import processes, recipes
 
 
 @replacements.check_overrides
 class Trainer(SFTTrainer):
-    """TRL's SFTTrainer for trainable weights in float32, with the prompts, tokens and seconds of
-    each update in the log."""
+    """TRL's SFTTrainer, with the prompts, tokens and seconds of each update in the log."""
 
     start_seconds: float | None = None  # start of the current update, by time.perf_counter()
     trained_tokens = 0  # tokens in the loss of the current update, over all processes
-
-    def __init__(self, *args, **kwargs):
-        super().__init__(*args, **kwargs)
-        base_weights.train_in_float32(self.model)
 
     @override
     def _build_accelerator_args(self, **kwargs):

@@ -127,7 +127,7 @@ class Arguments(Entries):
         probe = self._task(wildcards)["probe"]
         is_stopped = (wildcards.model, wildcards.task) == self.names.stopped_probe
         held_out = f" --held-out {probe['held_out']}" if "held_out" in probe else ""
-        stopped = f" --stopped {probe['stop']['confidence']}" if is_stopped else ""
+        stopped = " --stopped" if is_stopped else ""
         return f"--samples {probe['samples']}{held_out}{stopped}"
 
     def fewer_samples(self, wildcards: Wildcards) -> str:
@@ -141,12 +141,9 @@ class Arguments(Entries):
     def stop(self, wildcards: Wildcards) -> str:
         """Arguments of a probe that stops as soon as the subset of `snakemake subset` is
         decided."""
-        subset, stop = self.config["subset"], self._task(wildcards)["probe"]["stop"]
+        subset = self.config["subset"]
         policy = self._first_policy(subset["policy"]) | {"seed": subset["seed"]}
-        batch = f" --batch {stop['batch']}" if "batch" in stop else ""
-        return (
-            f"--stop-for {shlex.quote(as_json([policy]))} --confidence {stop['confidence']}{batch}"
-        )
+        return f"--stop-for {shlex.quote(as_json(policy))}"
 
     def recording_code(self, wildcards: Wildcards) -> str:
         """For recordings, the checksum of the program that measures difficulty. Empty for other

@@ -5,16 +5,22 @@ import inspect
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
-from snakemake.exceptions import WorkflowError
+from snakemake import exceptions
 
 from hardgrpo.runtime.errors import UserError
 
 P, T = ParamSpec("P"), TypeVar("T")
 
 
+class WorkflowError(exceptions.WorkflowError):
+    """An error that a user can cause. Snakemake prints only its message, because it does not find
+    the places in the code that an error has passed."""
+
+    __traceback__ = None
+
+
 def raises_workflow_error(function: Callable[P, T]) -> Callable[P, T]:
-    """`function`, but raising `WorkflowError` instead of `UserError`. Snakemake prints the message
-    of a `WorkflowError` with the place in the rules, and no traceback."""
+    """`function`, but raising `WorkflowError` instead of `UserError`."""
 
     @functools.wraps(function)
     def run(*args: P.args, **kwargs: P.kwargs) -> T:

@@ -35,7 +35,7 @@ def early_stop(
     subset, tasks, models = config["subset"], config["tasks"], config["models"]
     policy = config["policies"][subset["policy"]]
     task = policy.get("probed_on", subset["task"])
-    if "stop" not in tasks[task]["probe"] or settings.is_recorded(models[subset["model"]]):
+    if not tasks[task]["probe"].get("stop") or settings.is_recorded(models[subset["model"]]):
         return (), None
     ignored = f"tasks.{task}.probe.stop is ignored, so every prompt gets all its samples"
     if "probed_by" in policy:

@@ -8,16 +8,14 @@ import re
 import shlex
 from collections.abc import Callable
 
-from snakemake.exceptions import WorkflowError
 from snakemake.iocontainers import Wildcards
 from snakemake.resources import Resource
 
 from hardgrpo.planning import calibration, durations, server_costs
-from hardgrpo.runtime import cluster
 from hardgrpo.sampling.requests import MAX_SEQUENCES
 from hardgrpo.study import memory, settings
 from hardgrpo.workflow.entries import Entries
-from hardgrpo.workflow.failures import raises_workflow_error
+from hardgrpo.workflow.failures import WorkflowError, raises_workflow_error
 from hardgrpo.workflow.names import Names
 
 # Entries of a profile's default-resources that describe the cluster.
@@ -52,25 +50,6 @@ def read_cluster(default_resources) -> dict[str, str]:
             f"profile: default-resources: longest_runtime: '{entries['longest_runtime']}' is not a number of minutes; write e.g. 1440"
         )
     return entries
-
-
-def request_of(job, qos: str | None) -> cluster.Request:
-    """The resources that a Snakemake job requests. `qos` is the profile's QOS, for jobs that name
-    no QOS."""
-    resource = job.resources.get
-    return cluster.Request(
-        job.rule.name,
-        partition=resource("slurm_partition"),
-        gpus=resource("gpu") or 0,
-        gpu_name=resource("gpu_model"),
-        mem_mb=resource("mem_mb") or 0,
-        cpus=resource("cpus_per_task") or job.threads,
-        minutes=resource("runtime") or 0,
-        constraint=resource("constraint"),
-        account=resource("slurm_account"),
-        qos=resource("qos") or qos,
-        extra=resource("slurm_extra"),
-    )
 
 
 class Machine(Entries):
@@ -129,7 +108,7 @@ class Machine(Entries):
         }
         return entries | {
             "gpu": count,
-            "cpus_per_task": lambda wildcards: 4 * count(wildcards) or None,
+            "cpus_per_task": lambda wildcards: settings.CORES_PER_GPU * count(wildcards) or None,
             "place": lambda wildcards: self._place(count(wildcards)),
         }
 

@@ -8,22 +8,21 @@ job (on a cluster) also read the rules; in these processes `workflow.is_main_pro
 import gc
 import json
 import os
-import re
 import shlex
 import shutil
 import sys
 from collections.abc import Collection
 from pathlib import Path
 
-from snakemake.exceptions import WorkflowError
 from snakemake.logging import logger
 from snakemake_interface_executor_plugins.settings import DeploymentMethod
 
-from hardgrpo.runtime import cluster, environments, files, images, submission, warm
+from hardgrpo.runtime import environments, files, images, warm
+from hardgrpo.runtime.errors import UserError
 from hardgrpo.study import checks, load, paths, pool_sizes
-from hardgrpo.workflow.failures import raises_workflow_error
+from hardgrpo.workflow import slurm
+from hardgrpo.workflow.failures import WorkflowError, raises_workflow_error
 from hardgrpo.workflow.names import Names
-from hardgrpo.workflow.resources import request_of
 
 # --- the configuration ---
 
@@ -40,14 +39,31 @@ def read_config_files(workflow) -> None:
 @raises_workflow_error
 def complete(config: dict, workflow) -> None:
     """Add the catalogue in config/ to Snakemake's configuration. Raise a `WorkflowError` that lists
-    the mistakes in the configuration, or names a folder of results that cannot be written."""
+    the mistakes in the configuration, says that no file names the study of a cluster, or names a
+    folder that this call writes to and that cannot be written."""
+    _check_study_is_named(workflow)
     config.update(load.complete(config))
     # `--config update_inputs=true` arrives as text
     if config.get("update_inputs") in ("true", "false"):
         config["update_inputs"] = config["update_inputs"] == "true"
-    config_paths = [Path(os.path.relpath(name)) for name in workflow.configfiles]
-    checks.check(config, ", ".join(map(str, config_paths)), [*load.sources(), *config_paths])
-    checks.check_writable("results", "paper")
+    checks.check(config, ", ".join(["config/", *map(os.path.relpath, workflow.configfiles)]))
+    # Snakemake writes .snakemake even in a dry-run.
+    folders = () if workflow.output_settings.dryrun else ("results", "paper")
+    checks.check_writable(".snakemake", *folders)
+
+
+def _check_study_is_named(workflow) -> None:
+    """Raise a `UserError` if, on a cluster, the user's files replace the profile's file that names
+    the study (slurm/study.yaml) without naming a study. Otherwise the cluster would run the study
+    of config.yaml."""
+    settings = workflow.config_settings
+    is_on_cluster = workflow.resource_settings.nodes is not None
+    if is_on_cluster and settings.configfiles and "study" not in settings.overwrite_config:
+        names = ", ".join(os.path.relpath(path) for path in settings.configfiles)
+        raise UserError(
+            f"{names}: names no study, and replaces the file slurm/study.yaml of the profile; add a line such as `study: paper` to the file,"
+            " or add --config study=NAME to the command"
+        )
 
 
 def report_ignored_stop(names: Names, workflow) -> None:
@@ -148,6 +164,23 @@ def prepare_environment(workflow, bound_folders: Collection[str] = ()) -> None:
             os.environ[name] = ",".join(filter(None, [os.getenv(name), *bound_folders]))
 
 
+def folders_to_bind(models: dict, data: str) -> list[str]:
+    """The existing folders outside the current folder that containers must bind, because jobs read
+    or write them. `models` is a section of the configuration, `data` the folder of local files."""
+    sources = [model["source"] for model in models.values()]
+    folders = ["results", "paper", data]
+    folders += [
+        os.path.join(data, os.path.expanduser(source["path"]))
+        for source in sources
+        if source["kind"] == "folder"
+    ]
+    # a folder may be a symbolic link, whose target must be bound, too
+    paths = {path for name in folders for path in (Path(name).absolute(), Path(name).resolve())}
+    return sorted(
+        str(path) for path in paths if path.exists() and not path.is_relative_to(Path.cwd())
+    )
+
+
 def _prepend(variable: str, folder: str) -> None:
     default = os.defpath if variable == "PATH" else ""
     os.environ[variable] = os.pathsep.join(filter(None, [folder, os.getenv(variable, default)]))
@@ -189,34 +222,19 @@ def check_jobs(policies: dict, tasks: dict, workflow, obstacle: str | None) -> N
         raise WorkflowError(obstacle)
     jobs = list(workflow.dag.needrun_jobs())
     if has_containers(workflow) and any(job.container_img_url for job in jobs):
-        images.check()
-    _check_cluster(jobs, workflow)
+        _check_images()
+    remote_jobs = [job for job in jobs if not job.is_local]
+    if remote_jobs and workflow.executor_plugin.name == "slurm":
+        slurm.check(remote_jobs, workflow)
     _check_pools(policies, tasks, jobs)
 
 
-def _check_cluster(jobs: list, workflow) -> None:
-    """Raise a `UserError` if the cluster cannot run one of the jobs. Otherwise choose the command
-    that reports the states of jobs, and make Snakemake repeat submissions that Slurm
-    temporarily refuses."""
-    remote_jobs = (
-        [job for job in jobs if not job.is_local]
-        if workflow.executor_plugin.name == "slurm"
-        else []
-    )
-    if not remote_jobs:
-        return
-    options = workflow.executor_settings
-    seconds = options.init_seconds_before_status_checks
-    cluster.check(
-        [request_of(job, options.qos) for job in remote_jobs], workflow.resource_settings.nodes
-    )
-    command = cluster.status_command(options.status_command, seconds)
-    if command != options.status_command:
-        logger.info(
-            f"The states of jobs come from {command}, because {options.status_command} cannot be used on this cluster."
-        )
-        options.status_command = command
-    submission.SubmissionRetrier(workflow.scheduler._executor, seconds)
+def _check_images() -> None:
+    for path in images.PATHS.values():
+        if not Path(path).exists():
+            raise UserError(
+                f"{path}: no such image; make it (`snakemake --profile laptop images`, with internet) or copy it here"
+            )
 
 
 def _check_pools(policies: dict, tasks: dict, jobs: list) -> None:
@@ -233,24 +251,3 @@ def _check_pools(policies: dict, tasks: dict, jobs: list) -> None:
         if wildcards.task not in tasks_to_prepare
     ]
     pool_sizes.check_prepared(policies, tasks, subsets_of_prepared_pools)
-
-
-def lift_job_rate_limit(workflow) -> None:
-    """Remove Snakemake's default limit of 100 job starts a second.
-
-    With a limit of any size, each finished job starts a timer, and each timer starts another timer
-    a second later (Snakemake 9.27, scheduling/job_scheduler.py). After 365 jobs, the timers took a
-    third of a core. The option --max-jobs-per-timespan cannot say "no limit".
-    """
-    limit = workflow.scheduling_settings.max_jobs_per_timespan
-    # (100, 1) is the default; keep a limit that the user sets
-    if limit and (limit.max_jobs, limit.timespan) == (100, 1):
-        workflow.scheduler.job_rate_limiter = None
-
-
-def quiet_scheduler() -> None:
-    """Drop the two lines that the scheduler logs each time it starts jobs, because the jobs' own
-    lines follow. Snakemake has no option for this."""
-    logger.addFilter(
-        lambda record: not re.match(r"Select jobs to execute|Execute \d+ jobs", str(record.msg))
-    )
