@@ -249,6 +249,45 @@ def test_without_a_correction_the_difference_to_vllm_is_logged_and_changes_no_gr
     assert logged[1] == pytest.approx(expected, abs=1e-4)
 
 
+@pytest.mark.parametrize("micro_batch", [None, 4])
+def test_the_difference_to_vllm_needs_no_pass_of_its_own(tiny, tmp_path, monkeypatch, micro_batch):
+    """TRL's pass before the update, which a correction needs, gives the same values. With a limit
+    of infinity, the correction masks nothing."""
+    passes = []
+    score = Trainer._get_per_token_logps_and_entropies
+
+    def count(trainer, *arguments, **keywords):
+        passes.append(len(trainer.state.log_history))
+        return score(trainer, *arguments, **keywords)
+
+    monkeypatch.setattr(Trainer, "_get_per_token_logps_and_entropies", count)
+    logs, counts = [], []
+    for correction in (None, {"mode": "token_truncate", "limit": math.inf}):
+        StandIn.install(monkeypatch, offset=-0.2)
+        passes.clear()
+        trainer = train(
+            tiny,
+            tmp_path,
+            micro_batch=micro_batch,
+            importance_correction=correction,
+            base="fp32",
+            precision="fp32",
+            beta=0.1,
+            loss="grpo",
+            learning_rate=1e-9,
+        )
+        logs.append(trainer.state.log_history[:-1])
+        counts.append(len(passes))
+    columns = outputs.VLLM_COLUMNS.values()
+    for plain, corrected in zip(*logs, strict=True):
+        assert [plain[column] for column in columns] == pytest.approx(
+            [corrected[column] for column in columns], abs=1e-4
+        )
+    # each update scores the rollouts once by the policy and once by the reference
+    micro_batches = 16 // (micro_batch or 16)
+    assert counts == [4 * (micro_batches + 1), 4 * (micro_batches + 2)]
+
+
 def test_an_update_directly_after_its_sampling_clips_no_completion(tiny, tmp_path, monkeypatch):
     """Before the update, TRL computes the probabilities of vLLM's rollouts in batches of other
     shapes than in the update. In bf16, the ratio of the two probabilities would not be exactly 1,

@@ -63,16 +63,29 @@ def test_the_estimate_of_a_run_equals_a_count_by_hand():
     assert estimate.tokens_trained == pytest.approx(
         estimate.tokens_generated + 1000 * 256 * durations.PROMPT_TOKENS["gpu"]
     )
-    # Five passes of 2 FLOPs per weight and token: forward, backward, recomputed layers, reference
-    # policy, and the recomputed probabilities of vLLM's tokens.
+    # Four passes of 2 FLOPs per weight and token: forward, backward, recomputed layers and reference
+    # policy.
     learning = (
-        5
+        4
         * 2
         * memory.parameters(CONFIG["models"]["qwen3-14b"]["shape"])
         * estimate.tokens_trained
         / (989e12 * 0.3)
     )
     assert learning < estimate.seconds < 1.6 * learning
+    job = ResolvedJob.of(CONFIG, TRAIN)
+    corrected_recipe = job.recipe | {
+        "importance_correction": {"mode": "token_truncate", "limit": 2.0}
+    }
+    corrected = durations.estimate(dataclasses.replace(job, recipe=corrected_recipe), "h100")
+    assert corrected.seconds - estimate.seconds == pytest.approx(learning / 4)
+    graded = durations.estimate(
+        dataclasses.replace(job, task=job.task | {"grader": "math"}), "h100"
+    )
+    # four processes grade
+    assert graded.seconds - estimate.seconds == pytest.approx(
+        1000 * 256 * durations.MATH_SECONDS / 4
+    )
     assert estimate.gpus == 1 and estimate.gpu_hours == estimate.seconds / 3600
     adapter = memory.adapter_parameters(CONFIG["models"]["qwen3-14b"]["shape"], 32) * 4
     assert (

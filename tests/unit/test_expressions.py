@@ -16,7 +16,7 @@ from hardgrpo.grading.quantities import is_number
 @pytest.fixture(scope="module", autouse=True)
 def no_helper_is_left():
     yield
-    expressions._stop_helper()
+    expressions.stop_helpers()
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module", autouse=True)
 def no_helper_is_left():
     yield
-    expressions._stop_helper()
+    expressions.stop_helpers()
 
 
 @pytest.fixture
@@ -45,11 +45,17 @@ HOSTILE = [
 ]
 
 
+def idle_helper() -> subprocess.Popen:
+    """The helper of the next question."""
+    expressions._ask({"parse": "x"})
+    return expressions._idle_helpers[-1]
+
+
 def ask_what_hangs(pairs):
     """Each hostile pair exceeds the limit of processor time in both tries and is undecided. A new
     helper answers the next question."""
     for number, pair in enumerate(pairs, start=1):
-        helper = expressions._get_helper()
+        helper = idle_helper()
         assert equal(*pair) is None
         assert helper.returncode == -signal.SIGPROF
         # another question each time, because `equal` has a cache
@@ -69,7 +75,7 @@ def test_a_comparison_that_hangs_is_undecided_in_a_thread_too(impatient):
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_another_process_has_its_own_helper(impatient, method):
     assert equal("a-b", "-b+a")
-    parent_helper = expressions._helper
+    parent_helper = expressions._idle_helpers[-1]
     queue = multiprocessing.get_context(method).SimpleQueue()
     child = multiprocessing.get_context(method).Process(target=_tell, args=(queue,))
     child.start()
@@ -77,7 +83,7 @@ def test_another_process_has_its_own_helper(impatient, method):
     assert child.exitcode == 0
     right, helper = queue.get()
     assert right and helper not in (os.getpid(), parent_helper.pid)
-    assert parent_helper is expressions._helper and parent_helper.poll() is None
+    assert parent_helper in expressions._idle_helpers and parent_helper.poll() is None
     assert equal("2x", "x + x")
     _gone(helper)
 
@@ -85,7 +91,7 @@ def test_another_process_has_its_own_helper(impatient, method):
 def _tell(queue):
     expressions.SECONDS = (0.3, 0.5)
     right = equal(*HOSTILE[0]) is None and equal("x^2+2x+1", "(x+1)^2")
-    queue.put((right, expressions._helper.pid))
+    queue.put((right, expressions._idle_helpers[-1].pid))
 
 
 def _gone(pid):
@@ -105,9 +111,11 @@ def _gone(pid):
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_fork_works_while_another_thread_compares_expressions(impatient):
+    expressions.stop_helpers()
+    idle_helper()
     asking = threading.Thread(target=equal, args=HOSTILE[0])
     asking.start()
-    until(expressions._lock.locked, what="the question of the other thread")
+    until(lambda: not expressions._idle_helpers, what="the question of the other thread")
     child = multiprocessing.get_context("fork").Process(
         target=_tell, args=(multiprocessing.SimpleQueue(),)
     )
@@ -117,7 +125,7 @@ def test_a_fork_works_while_another_thread_compares_expressions(impatient):
     assert child.exitcode == 0
 
 
-def test_threads_that_share_the_helper_get_their_own_answers(impatient):
+def test_threads_get_their_own_answers(impatient):
     pairs = [(f"x+{k}", f"{k % 5}+x") for k in range(40)]
     with ThreadPoolExecutor(8) as pool:
         assert list(pool.map(equal, *zip(*pairs))) == [k < 5 for k in range(40)]
@@ -126,7 +134,7 @@ def test_threads_that_share_the_helper_get_their_own_answers(impatient):
 @pytest.mark.parametrize("number_of_signal", [signal.SIGKILL, signal.SIGSEGV])
 def test_a_helper_that_dies_is_replaced(impatient, number_of_signal):
     assert equal("a+b", "b+a")
-    os.kill(expressions._helper.pid, number_of_signal)
+    os.kill(expressions._idle_helpers[-1].pid, number_of_signal)
     assert equal("c+d", "d+c")
 
 
@@ -148,7 +156,7 @@ def test_a_question_that_kills_every_helper_is_undecided(impatient, monkeypatch)
 
 def test_a_helper_that_does_not_answer_is_replaced(impatient, monkeypatch):
     assert equal("a+d", "d+a")
-    sleeping, read_line = expressions._helper, expressions._read_line
+    sleeping, read_line = expressions._idle_helpers[-1], expressions._read_line
     os.kill(sleeping.pid, signal.SIGSTOP)
     # A short time limit for this helper only, because a new helper may start slowly.
     monkeypatch.setattr(
@@ -178,10 +186,7 @@ def test_an_interrupted_question_leaves_no_reply_behind(impatient, monkeypatch):
 )
 def test_the_memory_of_the_helper_is_limited():
     """A model's text can fill the helper's memory up to the limit, but not the machine's memory."""
-    assert (
-        resource.prlimit(expressions._get_helper().pid, resource.RLIMIT_AS)[0]
-        == equivalence.MEMORY_BYTES
-    )
+    assert resource.prlimit(idle_helper().pid, resource.RLIMIT_AS)[0] == equivalence.MEMORY_BYTES
 
 
 @pytest.mark.skipif(
@@ -199,23 +204,23 @@ def test_the_helper_has_no_token_in_its_environment(monkeypatch):
         "MYPATH",
     ):
         monkeypatch.setenv(name, "s3cret")
-    expressions._stop_helper()
+    expressions.stop_helpers()
     assert expressions.equal("a+f", "f+a")
     variables = dict(
         entry.split("=", 1)
-        for entry in open(f"/proc/{expressions._helper.pid}/environ").read().split("\0")
+        for entry in open(f"/proc/{expressions._idle_helpers[-1].pid}/environ").read().split("\0")
         if entry
     )
     assert "s3cret" not in variables.values() and {"PATH", "PYTHONPATH", "PYTHONHASHSEED"} <= set(
         variables
     )
-    expressions._stop_helper()
+    expressions.stop_helpers()
 
 
 def test_the_helper_is_silent_and_ends_with_the_process_that_started_it(tmp_path):
     code = (
         "from hardgrpo.grading import expressions as e; e.SECONDS = (0.3, 0.5)\n"
-        f"print(e.equal('a+b', 'b+a'), e.equal('1', '{TOWER}'), e.parses(r'\\frac{{'), e._get_helper().pid)"
+        f"print(e.equal('a+b', 'b+a'), e.equal('1', '{TOWER}'), e.parses(r'\\frac{{'), e._idle_helpers[0].pid)"
     )
     for end in ("", "\nimport os; os.kill(os.getpid(), 9)"):
         done = subprocess.run(
@@ -249,7 +254,7 @@ def test_files_of_the_working_folder_are_not_imported(tmp_path):
 
 
 def test_without_math_verify_the_error_says_what_to_install(impatient, monkeypatch):
-    expressions._stop_helper()
+    expressions.stop_helpers()
     monkeypatch.setitem(sys.modules, "math_verify", None)
     assert equal("18", r"18 \text{ cm}"), "this comparison needs no Math-Verify"
     with pytest.raises(UserError, match="graded by Math-Verify, which is not installed"):
@@ -269,10 +274,10 @@ def test_importing_the_grader_imports_nothing_heavy():
 
 def test_slurms_signal_to_all_processes_of_a_job_leaves_the_helper_alone():
     assert expressions.parses(r"\sqrt{2} + 1")
-    helper = expressions._helper
+    helper = expressions._idle_helpers[-1]
     os.kill(helper.pid, signal.SIGTERM)
     assert (
         expressions.parses(r"\sqrt{2} + 2")
-        and expressions._helper is helper
+        and expressions._idle_helpers[-1] is helper
         and helper.poll() is None
     )

@@ -30,7 +30,7 @@ TABLES = Path(__file__).parent / "grades"
 @pytest.fixture(scope="module", autouse=True)
 def no_helper_is_left():
     yield
-    expressions._stop_helper()
+    expressions.stop_helpers()
 
 
 def cases(table: str) -> list[dict[str, str]]:
@@ -227,7 +227,7 @@ def test_a_comparison_depends_neither_on_random_numbers_nor_on_earlier_compariso
     verdicts = {question: set() for question in QUESTIONS}
     for order in range(3):
         if order == 2:
-            expressions._stop_helper()
+            expressions.stop_helpers()
         for question in random.Random(order).sample(
             QUESTIONS + 4 * QUESTIONS[:2], len(QUESTIONS) + 8
         ):

@@ -70,7 +70,7 @@ def slow_files(tmp_path, monkeypatch):
     }.items():
         (tmp_path / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
     yield tmp_path
-    expressions._stop_helper()
+    expressions.stop_helpers()
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from hardgrpo.analysis import arms
 from hardgrpo.analysis.columns import NAMES, NO_SUMMARIES
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
+from hardgrpo.study import paths
 
 # columns that may contain text
 TEXTS = {*NAMES, "claim", "test", "population", "verdict", "source", "july", "later"}
@@ -41,7 +42,7 @@ def _parse(text: str) -> pd.DataFrame:
 def has_no_file(tables: files.Tables, name: str) -> bool:
     """Whether a table has no file because it is the summary table of a committed study and has no
     rows that anything shows. Such a table is read as an empty one."""
-    is_committed = any(path.parent.parent.match("results/reference") for path in tables.values())
+    is_committed = any(path.parent.match(paths.reference("*")) for path in tables.values())
     return is_committed and name not in tables and name not in NO_SUMMARIES
 
 

@@ -3,8 +3,8 @@ expressions.
 
 Math-Verify may compute forever on a model's text ('9^{9^{9^9}}'), and its own time limit works only
 in the main thread. Math-Verify therefore runs in a helper process: equivalence.py as a program,
-with JSON Lines over pipes. A process starts its helper for the first question, and a new helper
-after a question that ended the previous helper. A comparison that ends two helpers is undecided. A
+with JSON Lines over pipes. A process starts a helper for a question if no helper is idle, so threads
+that ask at the same time have a helper each. A comparison that ends two helpers is undecided. A
 program stops with an error if all its questions together exceed a limit of processor time
 (ALLOWED_SECONDS), because grading a file of slow answers would take days.
 """
@@ -194,81 +194,83 @@ class Usage:
 
 
 usage = Usage()
-_helper: subprocess.Popen | None = None
-_lock = threading.Lock()
+_idle_helpers: list[subprocess.Popen] = []
+_usage_lock = threading.Lock()
 
 
 def _ask(question: dict) -> bool | None:
-    """The helper's reply; None if the question exceeds its time limit, or ends the helper, in both
+    """A helper's reply; None if the question exceeds its time limit, or ends the helper, in both
     tries."""
-    with _lock:
-        total_seconds, verdict = 0.0, None
-        for seconds in SECONDS:
-            helper = _get_helper()
-            try:
-                helper.stdin.write(json.dumps(question | {"seconds": seconds}).encode() + b"\n")
-                line = _read_line(helper, PATIENCE_SECONDS)
-            except BrokenPipeError:
-                line = b""
-            except BaseException:
-                # after an interrupt, the next question would read the reply to this question
-                _stop_helper()
-                raise
-            if line:
-                verdict, processor_seconds = json.loads(line)
-                total_seconds += processor_seconds
-                break
-            total_seconds += seconds
-            _stop_helper()
+    total_seconds, verdict = 0.0, None
+    for seconds in SECONDS:
+        try:
+            helper = _idle_helpers.pop()
+        except IndexError:
+            helper = _start_helper()
+        try:
+            helper.stdin.write(json.dumps(question | {"seconds": seconds}).encode() + b"\n")
+            line = _read_line(helper, PATIENCE_SECONDS)
+        except BrokenPipeError:
+            line = b""
+        except BaseException:
+            # after an interrupt, the next question would read the reply to this question
+            _stop(helper)
+            raise
+        if line:
+            _idle_helpers.append(helper)
+            verdict, processor_seconds = json.loads(line)
+            total_seconds += processor_seconds
+            break
+        total_seconds += seconds
+        _stop(helper)
+    with _usage_lock:
         usage.add(question, total_seconds)
     return verdict
 
 
-def _get_helper() -> subprocess.Popen:
-    global _helper
-    if _helper is None:
-        check_installed()
-        source = str(Path(__file__).resolve().parents[2])
-        environment = {
-            name: value for name, value in os.environ.items() if HELPER_VARIABLES.fullmatch(name)
-        }
-        environment |= {
-            "PYTHONPATH": os.pathsep.join(filter(None, [source, os.environ.get("PYTHONPATH")])),
-            "PYTHONHASHSEED": "0",  # SymPy's sets have the same order in every run
-            "SYMPY_USE_CACHE": "yes",
-            "SYMPY_GROUND_TYPES": "python",
-        }
-        # -P: no import from the working folder
-        command = [sys.executable, "-P", "-m", equivalence.__name__]
-        try:
-            # Slurm sends SIGTERM to every process of a job step, but the current update of a
-            # training run still needs the helper.
-            signal_mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
-            try:
-                _helper = subprocess.Popen(
-                    command,
-                    env=environment,
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.DEVNULL,
-                    bufsize=0,
-                )
-            finally:
-                signal.pthread_sigmask(signal.SIG_SETMASK, signal_mask)
-            ready = _read_line(_helper, START_SECONDS)
-        except BaseException as error:
-            _stop_helper()
-            if isinstance(error, OSError):
-                raise UserError(
-                    f"the process that runs Math-Verify cannot be started: {error.strerror}"
-                ) from None
-            raise
-        if not ready:
-            _stop_helper()
-            raise UserError(
-                f"Math-Verify does not start; `PYTHONPATH={source} {' '.join(command)}` shows why"
-            )
-    return _helper
+def _start_helper() -> subprocess.Popen:
+    check_installed()
+    source = str(Path(__file__).resolve().parents[2])
+    environment = {
+        name: value for name, value in os.environ.items() if HELPER_VARIABLES.fullmatch(name)
+    }
+    environment |= {
+        "PYTHONPATH": os.pathsep.join(filter(None, [source, os.environ.get("PYTHONPATH")])),
+        "PYTHONHASHSEED": "0",  # SymPy's sets have the same order in every run
+        "SYMPY_USE_CACHE": "yes",
+        "SYMPY_GROUND_TYPES": "python",
+    }
+    # -P: no import from the working folder
+    command = [sys.executable, "-P", "-m", equivalence.__name__]
+    # Slurm sends SIGTERM to every process of a job step, but the current update of a training run
+    # still needs the helper.
+    signal_mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    try:
+        helper = subprocess.Popen(
+            command,
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            bufsize=0,
+        )
+    except OSError as error:
+        raise UserError(
+            f"the process that runs Math-Verify cannot be started: {error.strerror}"
+        ) from None
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, signal_mask)
+    try:
+        ready = _read_line(helper, START_SECONDS)
+    except BaseException:
+        _stop(helper)
+        raise
+    if not ready:
+        _stop(helper)
+        raise UserError(
+            f"Math-Verify does not start; `PYTHONPATH={source} {' '.join(command)}` shows why"
+        )
+    return helper
 
 
 def _read_line(helper: subprocess.Popen, seconds: float) -> bytes:
@@ -287,29 +289,30 @@ def _read_line(helper: subprocess.Popen, seconds: float) -> bytes:
     return line
 
 
-def _stop_helper() -> int | None:
-    """Stop the helper and return its exit status, or None if there is no helper."""
-    global _helper
-    if _helper is None:
-        return None
-    helper, _helper = _helper, None
+def _stop(helper: subprocess.Popen) -> None:
     with contextlib.suppress(OSError):
         helper.stdin.close()
     helper.stdout.close()
     helper.kill()
-    return helper.wait()
+    helper.wait()
+
+
+def stop_helpers() -> None:
+    """Stop the helpers that no thread uses."""
+    while _idle_helpers:
+        _stop(_idle_helpers.pop())
 
 
 def _reset_after_fork() -> None:
-    """Replace the lock, which another thread may hold, and leave the helper to the parent."""
-    global _helper, _lock, usage
-    _lock, usage = threading.Lock(), Usage()
-    if _helper is not None:
-        helper, _helper = _helper, None
+    """Replace the lock, which another thread may hold, and leave the helpers to the parent."""
+    global _usage_lock, usage
+    _usage_lock, usage = threading.Lock(), Usage()
+    while _idle_helpers:
+        helper = _idle_helpers.pop()
         helper.stdin.close()
         helper.stdout.close()
         helper.returncode = 0  # the parent waits for the helper
 
 
-atexit.register(_stop_helper)
+atexit.register(stop_helpers)
 os.register_at_fork(after_in_child=_reset_after_fork)

@@ -8,8 +8,10 @@ completion states an answer in the required form. *Readable*: the answer is of t
 grader compares (a word, a number, one letter, a mathematical expression).
 """
 
+import functools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 from hardgrpo.grading import expressions, quantities
@@ -71,6 +73,17 @@ def grade(grader: str, completion: str, answer: str) -> Grade:
         readable=bool(lenient) or rule.reads(extracted),
         undecided=lenient is None,
     )
+
+
+def grade_all(
+    grader: str, completions: Sequence[str], answers: Sequence[str], processes: int = 1
+) -> list[Grade]:
+    """Grades of completions. Math-Verify compares mathematical expressions in `processes`
+    processes."""
+    if processes == 1 or not grader.startswith("math"):
+        return [grade(grader, *pair) for pair in zip(completions, answers, strict=True)]
+    with ThreadPoolExecutor(processes) as threads:
+        return list(threads.map(functools.partial(grade, grader), completions, answers))
 
 
 def extract_answer(grader: str, completion: str) -> str | None:

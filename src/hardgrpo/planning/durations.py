@@ -56,9 +56,9 @@ BF16_SPEEDUP = 2.6
 # assumed, because no run of real size has been measured.
 SAMPLING_SHARE = {"vllm": 0.27, "transformers": 0.27, "cpu": 0.2, "wide cpu": 1.0}
 TRAINING_SHARE = {"gpu": 0.3, "cpu": 0.5, "wide cpu": 1.0}
-# overhead per layer and decoding step; for transformers, measured on the host of an H200: 1.0e-3 s
-# under a profiler (shape of Qwen2.5-0.5B), and 1.4e-3 s beside other jobs (SmolLM2-135M)
-LAYER_SECONDS = {"vllm": 2e-5, "transformers": 1e-3, "cpu": 7e-4, "wide cpu": 7e-4}
+# overhead per layer and decoding step; for transformers, measured on the host of an H200 with an
+# adapter, beside other jobs (SmolLM2-135M, docs/gpus.md)
+LAYER_SECONDS = {"vllm": 2e-5, "transformers": 1.4e-3, "cpu": 7e-4, "wide cpu": 7e-4}
 # Least time of a pass (2 FLOPs per weight and token) of a micro-batch through a layer on a GPU, because
 # the host starts the kernels one by one. Measured on an H200 with SmolLM2-135M, which has 30 layers:
 # 8 s for 5 passes of 16 micro-batches, an upper bound, because it includes a part of UPDATE_SECONDS.
@@ -70,6 +70,8 @@ DOWNLOAD_PER_SECOND = 50e6  # bytes
 SYNC_PER_SECOND = 20e9  # bytes; the trainer copies its weights to vLLM in each update
 # per update, for grading, logging, the optimiser, and vLLM's sleep and wake-up
 UPDATE_SECONDS = {"gpu": 2.0, "cpu": 0.05, "wide cpu": 0.5}
+# processor seconds of Math-Verify per rollout; wrong answers of MATH took 0.025 to 0.053
+MATH_SECONDS = 0.04
 LIGHT_SECONDS = 4.0  # a job that mostly imports modules
 FILL = 0.8  # share of the completion limit that a completion fills on average
 # Mean tokens of a prompt with its template: of GSM8K (gpu, wide cpu), and of the miniature's tasks
@@ -434,8 +436,8 @@ def _training(job: ResolvedJob, gpu: str, fill: float | None) -> Estimate:
     # gradient checkpointing recomputes layers in the backward pass
     weight_flops += 2 if count else 0
     weight_flops += 2 if recipe.get("beta", 0) > 0 else 0  # the reference policy
-    # the trainer recomputes the probabilities of vLLM's tokens
-    weight_flops += 2 if engine == "vllm" else 0
+    # TRL computes the log-probabilities of vLLM's tokens in a pass of their own
+    weight_flops += 2 if settings.scores_before_update(recipe) else 0
     share = selector_settings.trained_share(recipe) if recipe.get("selector") else 1
     trained *= share
     # process rewards: the reference policy forward; the reward model forward, backward, and, after
@@ -454,10 +456,13 @@ def _training(job: ResolvedJob, gpu: str, fill: float | None) -> Estimate:
         micro_batches = amount * share / count / job.gpus["micro_batch"]
         passes = micro_batches * shape["layers"] * weight_flops / 2
         learning = max(learning, passes * PASS_SECONDS)
+    grading = 0.0
+    if job.task["grader"].startswith("math"):
+        grading = sampled * MATH_SECONDS / max(1, settings.CORES_PER_GPU * count)
     sync = parameters * 2.0 / SYNC_PER_SECOND if engine == "vllm" else 0.0
     start = _start(shape, engine)
     computing = (sampling + learning) / speedup(device, recipe["precision"])
-    seconds = start + computing + updates * (UPDATE_SECONDS[device] + sync)
+    seconds = start + computing + grading + updates * (UPDATE_SECONDS[device] + sync)
     checkpoint_bytes, state_bytes = training_bytes(shape, recipe, updates, count)
     return Estimate(
         seconds, start, count, sampled, generated, trained, checkpoint_bytes, state_bytes

@@ -15,6 +15,7 @@ OWN = "own"  # the value of `seed` of a pretrained model if each replicate pretr
 OWN_BASE_NAME = re.compile(r"-seed[0-9]+$")
 
 RECIPE_DEFAULTS = {"adam_beta2": 0.999}  # defaults of keys that a recipe may leave out
+CORES_PER_GPU = 4  # processor cores that a job requests for each of its GPUs
 # Keys that every GRPO recipe needs and no other recipe may have.
 GRPO_KEYS = (
     "group_size",
@@ -161,6 +162,15 @@ def is_online(recipe: dict) -> bool:
     """Whether a recipe selects prompts during training, or trains a reward model together with the
     model."""
     return bool(recipe.get("selector") or recipe.get("process"))
+
+
+def scores_before_update(recipe: dict) -> bool:
+    """Whether TRL computes the log-probabilities of vLLM's rollouts in a pass of its own before the
+    update: for the weights of rollouts, and for replayed rollouts."""
+    replay = (recipe.get("selector") or {}).get("replay")
+    return recipe.get("generation") == "vllm" and bool(
+        recipe.get("importance_correction") or replay
+    )
 
 
 def majority_share(recipe: dict) -> float:

@@ -136,7 +136,12 @@ def build_grpo_trainer(
     arguments = {
         "model": model,
         "processing_class": tokenizer,
-        "reward_funcs": reward_function(spec.grader, recipe, hardware.processes),
+        "reward_funcs": reward_function(
+            spec.grader,
+            recipe,
+            hardware.processes,
+            grading_processes=settings.CORES_PER_GPU if hardware.gpus else 1,
+        ),
         "args": GRPOConfig(**trainer_arguments),
         "peft_config": recipes.adapter_configuration(recipe),
         "applies_correction": bool(recipe.get("importance_correction")),
@@ -193,7 +198,7 @@ def longest_prompt_tokens(tokenizer, rows: list[dict], chat: dict) -> int:
     return max(map(len, model_folders.token_ids(tokenizer, list(questions.values()), chat)))
 
 
-def reward_function(grader: str, recipe: dict, processes: int):
+def reward_function(grader: str, recipe: dict, processes: int, grading_processes: int = 1):
     """A function for TRL that returns the reward of each completion, 1 or 0, by the grader of the
     probe and the evaluation.
 
@@ -210,9 +215,8 @@ def reward_function(grader: str, recipe: dict, processes: int):
 
     def reward(completions, answer, log_metric, **_) -> list[float]:
         texts = [messages[0]["content"] for messages in completions]
-        grades = [
-            graders.grade(grader, text, reference or "") for text, reference in zip(texts, answer)
-        ]
+        references = [reference or "" for reference in answer]
+        grades = graders.grade_all(grader, texts, references, grading_processes)
         correct_flags = [
             grade.correct for grade, reference in zip(grades, answer) if reference is not None
         ]
@@ -306,7 +310,7 @@ class Watch(TrainerCallback):
                 f"update {state.global_step} has a gradient norm of {logs['grad_norm']}: training has diverged; lower the recipe's learning_rate"
                 " (or, with GRPO, its temperature) and run again"
             )
-        difference = logs.get(outputs.LOGP_DIFFERENCE, 0)
+        difference = logs.get(outputs.LOGP_DIFFERENCE) or 0
         if difference > LARGE_DIFFERENCE and not self.has_warned and self.processes.is_first:
             self.has_warned = True
             say(

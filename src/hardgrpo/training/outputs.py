@@ -94,7 +94,11 @@ def export(
         # Largest difference between the log-probabilities of a sampled token under vLLM and under
         # the trainer: near 0 if vLLM has the current weights.
         sampling_difference=max(
-            (row["logp_difference_max"] for row in rows[offset:] if "logp_difference_max" in row),
+            (
+                row["logp_difference_max"]
+                for row in rows[offset:]
+                if row.get("logp_difference_max") is not None
+            ),
             default=None,
         ),
         # Seconds and tokens of the updates of this round, including updates before an interruption.

@@ -9,8 +9,8 @@ from hardgrpo.runtime.errors import UserError
 from hardgrpo.study import memory, settings
 from hardgrpo.study.spec import Spec
 
-# TRL's settings for a recipe without importance_correction: TRL logs the importance ratios per
-# token, and `hardgrpo.training.trainer.Trainer` does not apply these ratios.
+# TRL's settings for a recipe that replays rollouts without importance_correction: TRL logs the
+# importance ratios per token, and `hardgrpo.training.trainer.Trainer` does not apply these ratios.
 NO_CORRECTION = {"mode": "token_truncate", "limit": math.inf}
 
 
@@ -252,7 +252,7 @@ def trainer_arguments(
         "vllm_gpu_memory_utilization": hardware.vllm_memory,
         "vllm_enable_sleep_mode": with_vllm and hardware.vllm_sleep,
         "vllm_max_model_length": context if with_vllm else None,
-        "vllm_importance_sampling_correction": with_vllm,
+        "vllm_importance_sampling_correction": settings.scores_before_update(recipe),
         "vllm_importance_sampling_mode": correction["mode"],
         "vllm_importance_sampling_clip_max": correction["limit"],
         "vllm_importance_sampling_clip_min": None,

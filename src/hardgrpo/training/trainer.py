@@ -12,6 +12,9 @@
 With one micro-batch per update, the updated weights equal TRL's bit by bit. With several
 micro-batches, the gradient equals TRL's up to rounding. Metrics that TRL logs per micro-batch
 (entropy, clip ratios) are means over the computed micro-batches.
+
+The difference between vLLM's and the trainer's log-probabilities is logged without a pass of its
+own, from the log-probabilities that the loss computes anyway.
 """
 
 from pathlib import Path
@@ -27,7 +30,7 @@ from typing_extensions import override  # comes with torch
 from hardgrpo.runtime import replacements
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.sampling import decoding
-from hardgrpo.training import base_weights, processes
+from hardgrpo.training import base_weights, outputs, processes
 
 replacements.replace(grpo_trainer, "prepare_fsdp", processes.shard_reference)
 
@@ -40,10 +43,13 @@ class Trainer(GRPOTrainer):
     # whether an update may train on rollouts that were sampled with weights of an earlier update
     is_off_policy = False
     has_sent_weights = False  # whether vLLM has the weights of `_weights_for_vllm`
+    policy_logps: torch.Tensor  # result of the last `_get_per_token_logps_and_entropies`
 
     def __init__(self, *args, applies_correction: bool = True, **kwargs):
         super().__init__(*args, **kwargs)
         self.applies_correction = applies_correction
+        # for each micro-batch of an update: the trainer's minus vLLM's log-probability of each token
+        self.logp_differences: list[torch.Tensor] = []
         rank = self.accelerator.process_index
         # Seed again: vLLM has replaced the seed by the rank, and TRL's seeds (seed + rank) of
         # different runs may be equal.
@@ -133,9 +139,9 @@ class Trainer(GRPOTrainer):
             masked = self.accelerator.gather((weights == 0).float().mean())
             self._metrics["train"]["masked_share"].append(masked.mean().item())
         if not self.is_off_policy:
-            # TRL recomputes the probabilities of vLLM's rollouts before the update, in batches of
-            # other shapes, so rounding could move the ratio beyond a narrow clipping limit. Without
-            # these probabilities the ratio is 1, as with transformers.
+            # For importance_correction, TRL computes the probabilities of vLLM's rollouts before the
+            # update, in batches of other shapes, so rounding could move the ratio beyond a narrow
+            # clipping limit. Without these probabilities the ratio is 1, as with transformers.
             batch.pop("old_per_token_logps", None)
         return batch
 
@@ -163,11 +169,42 @@ class Trainer(GRPOTrainer):
         # With several processes, a process must not skip a pass, because the other processes would
         # wait for it.
         if has_other_terms or self.accelerator.num_processes > 1 or inputs["advantages"].any():
-            return super()._compute_loss(model, inputs)
+            loss = super()._compute_loss(model, inputs)
+            if self.use_vllm and not self.vllm_importance_sampling_correction:
+                differences = self.policy_logps - inputs["sampling_per_token_logps"]
+                self.logp_differences.append(differences[inputs["completion_mask"].bool()])
+            return loss
         for weights in model.parameters():
             if weights.requires_grad and weights.grad is None:
                 weights.grad = torch.zeros_like(weights)  # the optimiser still applies its momentum
         return torch.zeros((), device=self.accelerator.device, requires_grad=True)
+
+    @override
+    def _get_per_token_logps_and_entropies(self, *args, **kwargs):
+        logps, *others = super()._get_per_token_logps_and_entropies(*args, **kwargs)
+        self.policy_logps = logps.detach()
+        return logps, *others
+
+    @override
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        if self.logp_differences:
+            self._log_logp_differences()
+        super().log(logs, start_time)
+
+    def _log_logp_differences(self) -> None:
+        """Log what TRL logs if it computes the importance ratios before the update. vLLM gives a
+        token without log-probability the value NaN; its ratio counts as 1."""
+        differences = torch.cat(self.logp_differences)
+        self.logp_differences = []
+        gather, metrics = self.accelerator.gather, self._metrics["train"]
+        ratios = differences.nan_to_num().exp()
+        for column, value in {
+            "logp_difference_mean": gather(differences.abs().nanmean()).mean(),
+            "logp_difference_max": gather(differences.abs().nan_to_num().max()).max(),
+            "importance_ratio_mean": gather(ratios.mean()).mean(),
+            "masked_share": torch.zeros(()),
+        }.items():
+            metrics[outputs.VLLM_COLUMNS[column]].append(value.item())
 
 
 def has_active_dropout(model) -> bool:

@@ -108,7 +108,7 @@ class Machine(Entries):
         }
         return entries | {
             "gpu": count,
-            "cpus_per_task": lambda wildcards: 4 * count(wildcards) or None,
+            "cpus_per_task": lambda wildcards: settings.CORES_PER_GPU * count(wildcards) or None,
             "place": lambda wildcards: self._place(count(wildcards)),
         }
 

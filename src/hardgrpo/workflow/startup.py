@@ -164,6 +164,23 @@ def prepare_environment(workflow, bound_folders: Collection[str] = ()) -> None:
             os.environ[name] = ",".join(filter(None, [os.getenv(name), *bound_folders]))
 
 
+def folders_to_bind(models: dict, data: str) -> list[str]:
+    """The existing folders outside the current folder that containers must bind, because jobs read
+    or write them. `models` is a section of the configuration, `data` the folder of local files."""
+    sources = [model["source"] for model in models.values()]
+    folders = ["results", "paper", data]
+    folders += [
+        os.path.join(data, os.path.expanduser(source["path"]))
+        for source in sources
+        if source["kind"] == "folder"
+    ]
+    # a folder may be a symbolic link, whose target must be bound, too
+    paths = {path for name in folders for path in (Path(name).absolute(), Path(name).resolve())}
+    return sorted(
+        str(path) for path in paths if path.exists() and not path.is_relative_to(Path.cwd())
+    )
+
+
 def _prepend(variable: str, folder: str) -> None:
     default = os.defpath if variable == "PATH" else ""
     os.environ[variable] = os.pathsep.join(filter(None, [folder, os.getenv(variable, default)]))
@@ -205,11 +222,19 @@ def check_jobs(policies: dict, tasks: dict, workflow, obstacle: str | None) -> N
         raise WorkflowError(obstacle)
     jobs = list(workflow.dag.needrun_jobs())
     if has_containers(workflow) and any(job.container_img_url for job in jobs):
-        images.check()
+        _check_images()
     remote_jobs = [job for job in jobs if not job.is_local]
     if remote_jobs and workflow.executor_plugin.name == "slurm":
         slurm.check(remote_jobs, workflow)
     _check_pools(policies, tasks, jobs)
+
+
+def _check_images() -> None:
+    for path in images.PATHS.values():
+        if not Path(path).exists():
+            raise UserError(
+                f"{path}: no such image; make it (`snakemake --profile laptop images`, with internet) or copy it here"
+            )
 
 
 def _check_pools(policies: dict, tasks: dict, jobs: list) -> None:

@@ -1,0 +1,131 @@
+"""Summaries, verdicts, shown tables and drawn rows of figures of made-up studies have the committed
+checksums. A line of exact_tables.sha256 that differs names the table that changed.
+
+    HARDGRPO_WRITE=1 pytest tests/end_to_end/test_exact_tables.py   # after a change that is meant
+"""
+
+import copy
+import hashlib
+import os
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+import made_up_study
+import project_config
+from conftest import LONG_LIMIT, ROOT
+from fuzzing.judge import run_program
+from hardgrpo.report import registry
+from hardgrpo.study import paths
+from hardgrpo.study.resolved import ResolvedStudy
+from hardgrpo.workflow.arguments import Arguments
+from hardgrpo.workflow.names import Names
+
+EXPECTED = ROOT / "tests/end_to_end/exact_tables.sha256"
+# Replicates with base models of their own, two tests with tiers, greedy and reach samples, a policy
+# by a signal, and a recipe with a selector.
+MADE_UP = {
+    "title": "Made up",
+    "question": "Does the code compute the same tables?",
+    "models": ["tiny", "misled"],
+    "tasks": ["swaps", "arithmetic"],
+    "arms": [
+        {"policy": ["random", "hard"], "recipe": "mini_curve", "models": "tiny"},
+        {
+            "policy": "all",
+            "recipe": ["mini_curve", "mini_dynamic"],
+            "models": "tiny",
+            "tasks": "swaps",
+        },
+        {
+            "policy": ["agreement_lowest", "hard"],
+            "recipe": "mini_curve",
+            "models": "misled",
+            "tasks": "arithmetic",
+        },
+    ],
+    "seeds": [0, 1, 2],
+}
+RECORDED = ["shuffled_objects_seven"]
+STUDIES = ("made_up", "recordings", "trajectories")
+
+
+def write_tables(name: str, config: dict, arguments: Arguments, study: ResolvedStudy) -> None:
+    """Run the programs from the summaries to the tables and figures of a study, as the rules do."""
+    made_up_study.write(study, config)
+    wildcards = SimpleNamespace(study=name)
+    run_program(
+        "summarize",
+        study=name,
+        config=arguments.study(wildcards),
+        comparisons=arguments.comparisons(wildcards),
+        output=f"summaries/{name}",
+    )
+    run_program(
+        "judge_claims",
+        tables=sorted(Path(f"summaries/{name}").iterdir()),
+        claims=ROOT / "paper/claims.yaml",
+        published=paths.PUBLISHED,
+        conditions=arguments.conditions(wildcards),
+        study=name,
+        policies=arguments.compared_policies(wildcards),
+        comparisons=ROOT / registry.COMPARISONS,
+        output=f"verdicts/{name}",
+    )
+    tables = [*Path(f"summaries/{name}").iterdir(), *Path(f"verdicts/{name}").iterdir()]
+    tables.append(f"{paths.PUBLISHED}/deviations.csv")
+    run_program(
+        "write_tables",
+        tables=tables,
+        study=arguments.design(wildcards),
+        output=f"tables/{name}",
+        captions="captions.tex",
+    )
+    for figure in registry.figures_of(study):
+        run_program(
+            "draw_figure",
+            figure=figure,
+            tables=tables,
+            first_recipe=arguments.first_recipe(wildcards),
+            policies=arguments.policies(wildcards),
+            design=arguments.figure_design(registry.all_figures()[figure])(wildcards),
+            output=[f"figures/{name}/{figure}.csv"],
+        )
+
+
+def checksums() -> str:
+    """A line for each table: the checksum of the table's files of all studies."""
+    contents: dict[str, bytes] = {}
+    for path in sorted(Path().glob("*/*/*.*")):
+        if (kind := path.parts[0]) != "results":
+            table = f"{kind}/{path.stem}"
+            contents[table] = contents.get(table, b"") + path.read_bytes()
+    lines = [f"{hashlib.sha256(text).hexdigest()}  {table}" for table, text in contents.items()]
+    return "".join(f"{line}\n" for line in sorted(lines, key=lambda line: line.split()[1]))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(LONG_LIMIT)
+def test_the_tables_of_made_up_studies_have_the_committed_checksums(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("results").mkdir()
+    Path(paths.PUBLISHED).symlink_to(ROOT / paths.PUBLISHED)
+    config = copy.deepcopy(project_config.config())
+    config["studies"]["made_up"] = MADE_UP
+    config["studies"]["recordings"] |= {"models": ["qwen3-4b-recorded"], "tasks": RECORDED}
+    studies = {name: ResolvedStudy.of(config, name) for name in STUDIES}
+    arguments = Arguments(config, studies, Names(config, studies), None)
+    for name, study in studies.items():
+        write_tables(name, config, arguments, study)
+    for name, analysis in config["analyses"].items():
+        made_up_study.write_counts(paths.counts(name), analysis)
+        run_program(
+            "summarize_counts",
+            counts=paths.counts(name),
+            analysis=arguments.analysis_as_json(SimpleNamespace(study=name)),
+            output=f"counts/{name}",
+        )
+    if os.environ.get("HARDGRPO_WRITE"):
+        EXPECTED.write_text(checksums())
+    assert checksums().splitlines() == EXPECTED.read_text().splitlines()
