@@ -92,11 +92,13 @@ else
   fi
   uv install --no-deps --editable .
   # With -I, Python does not look at PYTHONPATH and PYTHONHOME, which an environment module may have set for another Python.
-  if [ -e "$folder/bin/snakemake" ]; then
+  case $lock in envs/training.lock | envs/figures.lock)
     cat >"$folder/bin/snakemake" <<'END'
 #!/bin/sh
 exec "${0%/*}/python" -Ic "import sys, snakemake.cli; sys.argv[0] = 'snakemake'; snakemake.cli.main()" "$@"
 END
-  fi
+    chmod 755 "$folder/bin/snakemake"
+    ;;
+  esac
 fi
 touch "$stamp"
