@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from conftest import ROOT, until
-from hardgrpo.grading import equivalence, expressions
+from hardgrpo.grading import equivalence, expressions, graders
 from hardgrpo.grading.expressions import equal, parses
 from hardgrpo.runtime.errors import UserError
 
@@ -129,6 +129,17 @@ def test_threads_get_their_own_answers(impatient):
     pairs = [(f"x+{k}", f"{k % 5}+x") for k in range(40)]
     with ThreadPoolExecutor(8) as pool:
         assert list(pool.map(equal, *zip(*pairs))) == [k < 5 for k in range(40)]
+
+
+def test_several_processes_give_the_grades_of_one_process_in_order(impatient):
+    expressions.stop_helpers()
+    completions = [rf"\boxed{{{k % 3}+x}}" for k in range(12)]
+    answers = [f"x+{k % 2}" for k in range(12)]
+    grades = graders.grade_all("math", completions, answers, processes=3)
+    assert 1 < len(expressions._idle_helpers) <= 3
+    equal.cache_clear()
+    assert grades == graders.grade_all("math", completions, answers)
+    assert [grade.correct for grade in grades] == [k % 3 == k % 2 for k in range(12)]
 
 
 @pytest.mark.parametrize("number_of_signal", [signal.SIGKILL, signal.SIGSEGV])

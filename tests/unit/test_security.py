@@ -199,9 +199,9 @@ def test_files_follow_the_umask(tmp_path):
         stat.S_IMODE((tmp_path / "a/b.csv").stat().st_mode) == 0o600
         and stat.S_IMODE((tmp_path / "a").stat().st_mode) == 0o700
     )
-    assert [path.name for path, text in CODE.items() if "umask(" in text or "chmod(" in text] == [
-        "files.py"
-    ], "only files.follow_umask may change modes"
+    assert [
+        path.name for path, text in CODE.items() if "os.umask(" in text or "chmod(" in text
+    ] == ["files.py"], "only files.follow_umask may change modes"
 
 
 def test_a_token_is_in_no_file_and_no_message(monkeypatch, tmp_path):
