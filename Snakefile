@@ -127,7 +127,6 @@ onsuccess:
         if job.rule.name in durations.TRAINING
     ]
     states.forget(provenance, Path(paths.STATES))
-    drawing.note_missing_pdf(config["study"])
     if not {"subset", "inputs", "images", "plan", "paper"} & set(workflow.dag_settings.targets):
         command = drawing.show_results_command(config["study"])
         shell("{command}")  # not shell(command), which would expand the braces in the command

@@ -45,9 +45,6 @@ inputs = InputFiles(config, studies, names, workflow)
 arguments = Arguments(config, studies, names, workflow)
 machine = Machine(config, names, read_cluster(workflow.resource_settings.default_resources or {}))
 drawing = Drawing(config, studies, workflow, startup.has_tex(workflow), startup.is_report_call())
-if startup.is_report_call():
-    config |= drawing.landing()
-drawing.suggest_pdf(config["study"])
 startup.write_plan_facts(config, machine.setting(workflow), workflow)
 
 # Container images for `--sdm apptainer`; otherwise jobs run in the environments of the Makefile.

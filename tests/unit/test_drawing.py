@@ -1,6 +1,5 @@
 """Which figures and tables a study has, and from which tables the figures and tables are made."""
 
-import base64
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -123,28 +122,6 @@ def test_without_tex_a_study_is_finished_without_its_pdf():
     ) == {"paper/mini/supplement.pdf"}
 
 
-def finish(study: str) -> None:
-    for name in drawing().paper(study) + drawing().explorer(study):
-        Path(name).parent.mkdir(parents=True, exist_ok=True)
-        Path(name).touch()
-
-
-def test_a_study_that_was_finished_without_tex_stays_finished():
-    finish("mini")
-    drawing(has_tex=False).note_missing_pdf("mini")
-    assert "snakemake supplement" in Path("paper/mini/no_pdf.txt").read_text()
-    assert "paper/mini/supplement.pdf" not in drawing(has_tex=True).finished("mini")
-    Path("paper/mini/supplement.pdf").touch()
-    drawing(has_tex=True).note_missing_pdf("mini")
-    assert not Path("paper/mini/no_pdf.txt").exists()
-
-
-def test_an_unfinished_study_gets_no_note_about_a_missing_pdf():
-    Path("paper/mini").mkdir(parents=True)
-    drawing(has_tex=False).note_missing_pdf("mini")
-    assert not Path("paper/mini/no_pdf.txt").exists()
-
-
 def test_recorded_runs_have_no_page_of_what_they_were_worth():
     assert (
         drawing().worth("mini") == ["paper/mini/worth.html"] and drawing().worth("recordings") == []
@@ -194,19 +171,3 @@ def test_a_report_leaves_out_tables_without_rows():
     assert not report.in_report(path)
     table.write_text("model,task\nm,t\n")
     assert report.in_report(path)
-
-
-def test_a_report_opens_with_the_answers_and_a_picture():
-    assert drawing(is_report=True).landing() == {"report_answers": [], "report_picture": []}
-    Path("paper/mini/figures").mkdir(parents=True)
-    Path("paper/mini/figures/accuracy.png").write_bytes(b"p" * 9000)
-    Path("paper/mini/worth.html").write_text(
-        '<p class="answer"><strong>t &amp; u, m:</strong> random: 2.5 points.</p>'
-    )
-    landing = drawing(is_report=True).landing()
-    assert landing["report_answers"] == ["t & u, m: random: 2.5 points."]
-    picture = "".join(landing["report_picture"])
-    assert picture == "data:image/png;base64," + base64.b64encode(b"p" * 9000).decode()
-    assert max(map(len, landing["report_picture"])) < 10_000, (
-        "docutils reads no line of more than 10,000 characters"
-    )

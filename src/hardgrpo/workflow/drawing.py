@@ -1,9 +1,7 @@
 """List the figures, tables and papers of a study, and the summary tables from which they are
 drawn."""
 
-import base64
 import functools
-import html
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -23,12 +21,6 @@ NO_SUMMARIES = "`figures`, `supplement` and `paper` make no summaries: they use 
 PAPER, FINDINGS = "paper/main.tex", "paper/findings.yaml"  # sources of the paper over all studies
 PUBLISHED = [f"{paths.PUBLISHED}/{name}.csv" for name in registry.PUBLISHED]
 BY_HAND = {"deviations": f"{paths.PUBLISHED}/deviations.csv"}  # tables written by hand
-
-# The first page of Snakemake's report shows the first of these figures that the study has.
-PICTURES = ("labels", "rollouts", "trajectories", "truncation", "accuracy")
-PICTURES += ("samples_per_prompt", "before_after_training")
-# patterns of the answers on the page "Was it worth it?", and of tags in the answers
-ANSWER, TAG = re.compile(r'<p class="answer">(.*?)</p>', re.DOTALL), re.compile(r"<[^>]*>")
 
 
 def tables_of_entries(entries: Mapping) -> dict[str, None]:
@@ -265,60 +257,22 @@ class Drawing:
         rows = Path(path.format(study=self.config["study"])).with_suffix(".csv")
         return not rows.exists() or len(rows.read_text(encoding="utf-8").splitlines()) > 1
 
-    def landing(self) -> dict:
-        """The first page of the report: the answers of the page "Was it worth it?", and the first
-        of PICTURES that the study has, as a data URI."""
-        folder = Path("paper", self.config["study"])
-        worth = folder / "worth.html"
-        text = worth.read_text(encoding="utf-8") if worth.exists() else ""
-        answers = [html.unescape(TAG.sub("", line)) for line in ANSWER.findall(text)]
-        pictures = [folder / f"figures/{name}.png" for name in PICTURES]
-        data = next((path.read_bytes() for path in pictures if path.exists()), None)
-        picture = f"data:image/png;base64,{base64.b64encode(data).decode()}" if data else ""
-        # docutils reads no line of more than 10,000 characters
-        lines = [picture[start : start + 5000] for start in range(0, len(picture), 5000)]
-        return {"report_answers": answers, "report_picture": lines}
-
     # --- a study that is finished ---
 
     def finished(self, study: str) -> list[str]:
-        """All files of a finished study. A study that was finished without TeX stays finished when
-        TeX is installed later (`suggest_pdf` says how to make the PDF)."""
+        """All files of a finished study."""
         if self.studies[study].is_analysis:
             return self.paper(study)
         if self.is_report and self._reports_drawings():
             return [name for name in self.paper(study) + self.pdf(study) if os.path.exists(name)]
-        pdf = [] if self._is_without_pdf(study) else self.pdf(study)
         results = paths.results(self.studies[study]) + self._prunings(study)
-        return results + self.paper(study) + pdf + self.agreement(study) + self.explorer(study)
+        drawn = self.paper(study) + self.pdf(study) + self.explorer(study)
+        return results + drawn + self.agreement(study)
 
     def _prunings(self, study: str) -> list[str]:
         if self.config["keep_checkpoints"] == "all":
             return []
         return paths.prunings(self.studies[study], self.studies.values())
-
-    def suggest_pdf(self, study: str) -> None:
-        """Log how to make the PDF of a study that was finished without TeX, if TeX is installed
-        now."""
-        if self.pdf(study) and self._is_without_pdf(study) and self.workflow.is_main_process:
-            logger.info(
-                f"Study {study} was finished without TeX. Make its PDF now: {_make_pdf(study)}"
-            )
-
-    def note_missing_pdf(self, study: str) -> None:
-        """Write the note that says how to make the PDF, if the study was finished without TeX, or
-        remove the note, if the PDF exists. Called after each successful call of Snakemake."""
-        if self.studies[study].is_analysis:
-            return
-        note = _note(study)
-        if os.path.exists(f"paper/{study}/supplement.pdf"):
-            note.unlink(missing_ok=True)
-        elif not self.has_tex and all(
-            map(os.path.exists, self.paper(study) + self.explorer(study))
-        ):
-            note.write_text(
-                f"Study {study} was finished without TeX. Install TeX, then make its PDF: {_make_pdf(study)}\n"
-            )
 
     def show_results_command(self, name: str) -> str:
         study = self.studies[name]
@@ -337,15 +291,3 @@ class Drawing:
         first_recipe = f" --first-recipe {study.first_recipe}"
         tables = f"{self.folder(name)}/*.csv{agreement}{own_bases}{first_recipe}{tex}"
         return f"python scripts/paper/show_results.py --study {name} --tables {tables}"
-
-    def _is_without_pdf(self, study: str) -> bool:
-        return _note(study).exists()
-
-
-def _note(study: str) -> Path:
-    """The file that says how to make the PDF of a study that was finished without TeX."""
-    return Path(f"paper/{study}/no_pdf.txt")
-
-
-def _make_pdf(study: str) -> str:
-    return f".venv/bin/snakemake supplement --profile laptop --config study={study}"
