@@ -14,7 +14,6 @@ from hardgrpo.study import checks, load, paths
 
 import argparse
 import statistics
-from pathlib import Path
 
 
 def main() -> None:
@@ -45,9 +44,7 @@ def main() -> None:
 
     config_names = ", ".join(["config.yaml", *args.config])
     config = read_configuration(args.config)
-    checks.check(
-        config, config_names, [*load.sources(), Path("config.yaml"), *map(Path, args.config)]
-    )
+    checks.check(config, f"config/, {config_names}")
     gpu = args.gpu or config["plan"]["gpu"]
     finished_jobs = calibration.read_finished_jobs(args.results, config)
     if not finished_jobs:

@@ -2,11 +2,9 @@
 others, and the place of a mistake."""
 
 import json
-import shutil
 from pathlib import Path
 
 import pytest
-import yaml
 
 from conftest import ROOT
 from hardgrpo.runtime.errors import UserError
@@ -68,72 +66,19 @@ def test_a_mistake_in_the_catalogue_is_reported(tmp_path, recipes, words):
     assert all(word in str(error.value) for word in words), error.value
 
 
-@pytest.mark.parametrize(
-    ("place", "file", "text"),
-    [
-        (
-            "studies.paper.arms[1].tasks",
-            "config/studies/paper.yaml",
-            "llama-3.1-8b-instruct, tasks: gsm8k",
-        ),
-        (
-            "studies.paper.arms.1.modles",
-            "config/studies/paper.yaml",
-            "llama-3.1-8b-instruct, tasks: gsm8k",
-        ),
-        (
-            "models.qwen2.5-3b-instruct.source",
-            "config/models.yaml",
-            "revision: aa8e72537993ba99e69dfaafa59ed015b17504d1",
-        ),
-        ("recipes.dapo.loss", "config/recipes.yaml", "dapo: {"),
-        (
-            "tasks.gsm8k.source.train.0.revision",
-            "config/tasks.yaml",
-            "split: train, local: gsm8k/train.jsonl",
-        ),
-        ("subset.policy", "config.yaml", "subset: {"),
-        ("recipes.own.loss", "my.yaml", "own:"),
-        ("recipes.dapo.beta", "my.yaml", "beta: 0.1"),
-    ],
-)
-def test_locate_returns_file_and_line_of_a_place(tmp_path, monkeypatch, place, file, text):
-    shutil.copytree(ROOT / "config", tmp_path / "config")
-    shutil.copy(ROOT / "config.yaml", tmp_path)
-    (tmp_path / "my.yaml").write_text("recipes:\n  own: {extends: dapo}\n  dapo:\n    beta: 0.1\n")
-    monkeypatch.chdir(tmp_path)
-    name, _, line = load.locate(
-        place, [*load.sources(), Path("config.yaml"), Path("my.yaml")]
-    ).rpartition(":")
-    assert name == file and text in Path(file).read_text().splitlines()[int(line) - 1]
-
-
-def test_a_place_that_is_in_no_file_is_not_located(tmp_path):
-    (tmp_path / "my.yaml").write_text(yaml.safe_dump({"tasks": {"mine": {}}}))
-    assert load.locate("models.x.source", [tmp_path / "my.yaml"]) is None
-
-
-def test_all_mistakes_are_reported_together_each_with_its_line(tmp_path, monkeypatch):
-    shutil.copytree(ROOT / "config", tmp_path / "config")
-    shutil.copy(ROOT / "config.yaml", tmp_path)
-    overlay_text = "recipes:\n  mini:\n    learning_rte: 1.0\n    beta: -1\npolicies:\n  hard: {budget: 2}\nstudies: {mini: {seeds: []}}\n"
-    (tmp_path / "my.yaml").write_text(overlay_text)
-    monkeypatch.chdir(tmp_path)
-    config = load.complete(
-        load.lay_over(yaml.safe_load(Path("config.yaml").read_text()), yaml.safe_load(overlay_text))
-    )
+def test_all_mistakes_are_reported_together_each_with_its_place():
+    mistakes = {
+        "recipes": {"mini": {"learning_rte": 1.0, "beta": -1}},
+        "policies": {"hard": {"budget": 2}},
+        "studies": {"mini": {"seeds": []}},
+    }
     with pytest.raises(UserError) as error:
-        checks.check(config, "config.yaml", [*load.sources(), Path("config.yaml"), Path("my.yaml")])
+        checks.check(load.lay_over(load.read(ROOT), mistakes), "config/, config.yaml, my.yaml")
     lines = str(error.value).splitlines()
-    places = [
-        "my.yaml:6: policies.hard.budget",
-        "my.yaml:2: recipes.mini",
-        "my.yaml:4: recipes.mini.beta",
-        "my.yaml:7: studies.mini.seeds",
-    ]
-    assert sorted(line[: line.index(": ", line.index(": ") + 2)] for line in lines) == sorted(
-        places
-    ), lines
+    places = ["policies.hard.budget", "recipes.mini", "recipes.mini.beta", "studies.mini.seeds"]
+    assert sorted(": ".join(line.split(": ")[:2]) for line in lines) == [
+        f"config/, config.yaml, my.yaml: {place}" for place in places
+    ], lines
 
 
 @pytest.mark.parametrize("value", [None, {"kind": None}])
@@ -145,11 +90,6 @@ def test_null_is_accepted_only_for_keys_that_may_be_none(value):
     config["recipes"]["mini"] |= {"adapter": None, "importance_correction": None}
     del config["recipes"]["mini"]["selector"]
     checks.check(config, "config.yaml")
-
-
-def test_a_place_in_a_file_that_the_line_finder_cannot_parse_is_not_located(tmp_path):
-    (tmp_path / "my.yaml").write_text('tasks: {mine: {prompt: "\\ud800{question}"}}\n')
-    assert load.locate("tasks.mine.prompt", [tmp_path / "my.yaml"]) is None
 
 
 def test_two_mistakes_of_one_object_are_both_reported():
@@ -215,16 +155,3 @@ def test_an_unknown_name_is_reported_for_every_study_that_uses_the_name(section,
         users,
         error.value,
     )
-
-
-def test_a_study_whose_name_has_a_dot_is_found_in_its_file(tmp_path):
-    write_files(tmp_path, config__studies__mini="title: a\n")
-    (tmp_path / "config/studies/mini.2.yaml").write_text("title: b\nseeds: [0]\n")
-    paths = sorted((tmp_path / "config/studies").glob("*.yaml"))
-    for place, line in (
-        ("studies.mini.2.seeds", "mini.2.yaml:2"),
-        ("studies.mini.2", "mini.2.yaml:1"),
-        ("studies.mini.title", "mini.yaml:1"),
-    ):
-        assert load.locate(place, paths).endswith(f"/{line}")
-        assert load.locate(place, paths[::-1]).endswith(f"/{line}")

@@ -2,12 +2,12 @@
 several objects, such as a reference to an unknown name."""
 
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.selection import policies
-from hardgrpo.study import configuration, load, pools, study_checks
+from hardgrpo.study import configuration, pools, study_checks
 from hardgrpo.study.settings import OWN_BASE_NAME, has_train, is_labelled, is_trajectory
 from hardgrpo.study.study_checks import SINGULAR, unknown_names
 
@@ -23,18 +23,14 @@ DEMONSTRATIONS = {
 }
 
 
-def check(config: dict, name: str, sources: Collection[Path] = ()) -> None:
+def check(config: dict, name: str) -> None:
     """Raise a `UserError` that lists the mistakes in the configuration, at most MOST_MISTAKES. The
-    line of a mistake starts with file and line number if the mistake is in one of the files
-    `sources`, else with `name`."""
+    line of a mistake starts with `name`, the files of the configuration, and the mistake's place."""
     mistakes, is_well_typed = configuration.mistakes(config)
     if is_well_typed:
         mistakes = list(dict.fromkeys([*mistakes, *_mistakes_between_objects(config)]))
     if mistakes:
-        lines = [
-            f"{load.locate(place, list(sources)) or name}: {place}: {problem}"
-            for place, problem in mistakes[:MOST_MISTAKES]
-        ]
+        lines = [f"{name}: {place}: {problem}" for place, problem in mistakes[:MOST_MISTAKES]]
         unlisted = len(mistakes) - len(lines)
         raise UserError(*lines, *([f"and {unlisted} more mistakes"] if unlisted else []))
 

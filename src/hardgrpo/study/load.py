@@ -8,10 +8,7 @@ numbers. Without config/, the whole configuration is in config.yaml.
 
 import copy
 import difflib
-import re
 from pathlib import Path
-
-import yaml
 
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
@@ -126,72 +123,3 @@ def sources(folder: str | Path = ".") -> list[Path]:
     sections = [config / f"{section}.yaml" for section in SECTIONS]
     entries = [path for folder in FOLDERS for path in sorted((config / folder).glob("*.yaml"))]
     return [path for path in sections if path.is_file()] + entries
-
-
-def locate(place: str, paths: list[Path]) -> str | None:
-    """FILE:LINE of a place in the configuration, such as "studies.paper.arms[0].recipe"; None if no
-    file has the first two keys.
-
-    If several files match, choose the file with the most matching keys, and on a tie the last file,
-    because the user's files are last in `paths`.
-    """
-    # The name of a study may have dots: studies.mini.2 is a place of mini.2.yaml, not of mini.yaml.
-    entry_of = lambda path: (
-        f"{path.parent.name}.{path.stem}" if path.parent.name in FOLDERS else None
-    )
-    names = [name for name in map(entry_of, paths) if name and f"{place}.".startswith(f"{name}.")]
-    entry = max(names, key=len, default=None)
-    best, most_keys = None, 2
-    for path in paths:
-        if entry_of(path) not in (None, entry):
-            continue
-        try:
-            node = yaml.compose(
-                path.read_text(encoding="utf-8"),
-                Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader),
-            )
-        # libyaml refuses some texts that PyYAML's own reader accepts, such as half a surrogate pair
-        except yaml.YAMLError:
-            continue
-        line, matched_keys = _descend(
-            node, place.removeprefix(entry).lstrip(".") if entry_of(path) else place
-        )
-        matched_keys += 2 if entry_of(path) else 0
-        if matched_keys >= most_keys:
-            best, most_keys = f"{path}:{line}", matched_keys
-    return best
-
-
-def _descend(node: yaml.Node | None, place: str) -> tuple[int, int]:
-    """(line of the innermost existing node on the way to a place, number of steps to this node)."""
-    line, steps = 1, 0
-    while place and node is not None:
-        child, length = _child(node, place)
-        if child is None:
-            break
-        key, node = child
-        line, steps, place = key.start_mark.line + 1, steps + 1, place[length:].lstrip(".")
-    return line, steps
-
-
-def _child(node: yaml.Node, place: str) -> tuple[tuple[yaml.Node, yaml.Node] | None, int]:
-    """Find the entry whose name is the beginning of `place`. Return ((key, value) of the entry or
-    None, length of the name)."""
-    if (
-        isinstance(node, yaml.SequenceNode)
-        and (number := re.match(r"\[?(\d+)\]?", place))
-        and int(number[1]) < len(node.value)
-    ):
-        item = node.value[int(number[1])]
-        return (item, item), number.end()
-    if isinstance(node, yaml.MappingNode):
-        # A name may have dots, as in qwen2.5-3b-instruct, so the longest matching name counts.
-        matches = [
-            entry
-            for entry in node.value
-            if re.match(re.escape(str(entry[0].value)) + r"(?=[.\[]|$)", place)
-        ]
-        if matches:
-            entry = max(matches, key=lambda entry: len(str(entry[0].value)))
-            return entry, len(str(entry[0].value))
-    return None, 0

@@ -45,8 +45,7 @@ def complete(config: dict, workflow) -> None:
     # `--config update_inputs=true` arrives as text
     if config.get("update_inputs") in ("true", "false"):
         config["update_inputs"] = config["update_inputs"] == "true"
-    config_paths = [Path(os.path.relpath(name)) for name in workflow.configfiles]
-    checks.check(config, ", ".join(map(str, config_paths)), [*load.sources(), *config_paths])
+    checks.check(config, ", ".join(["config/", *map(os.path.relpath, workflow.configfiles)]))
     checks.check_writable("results", "paper")
 
 
