@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(workflow.basedir) / "src"))
 
 from hardgrpo.planning import durations
 from hardgrpo.report import registry
-from hardgrpo.runtime import images, states, submission
+from hardgrpo.runtime import images, states, submission, user_settings
 from hardgrpo.study import paths, pools, settings
 from hardgrpo.study.resolved import resolve_studies
 from hardgrpo.workflow import startup
@@ -34,6 +34,7 @@ configfile: "config.yaml"
 
 startup.complete(config, workflow)
 obstacle = startup.results_obstacle(workflow)
+user_settings.ignore()
 startup.prepare_environment(workflow, images.folders_to_bind(config["models"], config["data"]))
 submission.start_without_arrays()
 submission.allow_dashes_in_gpu_names()

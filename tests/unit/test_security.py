@@ -237,7 +237,9 @@ def test_no_library_makes_a_folder_in_tmp_that_others_can_guess(tmp_path):
     existing folder of another account, and fails if a file has that name."""
     program, temporary = tmp_path / "scripts/part/program.py", tmp_path / "tmp"
     program.parent.mkdir(parents=True)
-    program.write_text("import hardgrpo, getpass, torch._dynamo.package\nimport trl\n")
+    program.write_text(
+        "from hardgrpo.runtime import user_settings\nuser_settings.ignore()\nimport getpass, torch._dynamo.package\nimport trl\n"
+    )
     temporary.mkdir()
     names = [f"torchinductor_{getpass.getuser()}", "torchinductor_root", "torchinductor"]
     for name in names:

@@ -12,7 +12,7 @@ from snakemake.exceptions import WorkflowError
 from snakemake_interface_executor_plugins.settings import DeploymentMethod
 
 import project_config
-from hardgrpo.runtime import images, warm
+from hardgrpo.runtime import images, user_settings, warm
 from hardgrpo.study.resolved import resolve_studies
 from hardgrpo.workflow import startup
 from hardgrpo.workflow.names import Names
@@ -256,6 +256,18 @@ def test_containers_see_the_folders_of_jobs_and_of_the_user(empty_folder, monkey
 def test_jobs_in_images_have_tex_even_if_the_machine_has_none():
     os.environ["PATH"] = "/nowhere"
     assert not startup.has_tex(call()) and startup.has_tex(call(deployment_settings=CONTAINERS))
+
+
+def test_jobs_do_not_see_the_modules_of_another_python(empty_folder, monkeypatch):
+    """An environment module may add folders to PYTHONPATH and set variables of Python."""
+    own_folder = Path(user_settings.ROOT, "scripts/plan/plugins")
+    monkeypatch.setenv("PYTHONPATH", f"{empty_folder}:{own_folder}")
+    monkeypatch.setenv("PYTHONWARNINGS", "error")
+    monkeypatch.setenv("MPLBACKEND", "module://nowhere")
+    monkeypatch.setenv(user_settings.KEEP_PYTHONPATH, "")
+    user_settings.ignore()
+    assert os.environ["PYTHONPATH"] == str(own_folder)
+    assert os.environ["MPLBACKEND"] == "agg" and "PYTHONWARNINGS" not in os.environ
 
 
 # --- plans and jobs ---

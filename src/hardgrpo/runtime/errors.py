@@ -6,13 +6,12 @@ import contextlib
 import errno
 import os
 import re
+import resource
 import signal
 import sys
 import traceback
 import urllib.parse
 from collections.abc import Callable, Iterator, Sequence
-
-import hardgrpo
 
 
 class UserError(Exception):
@@ -161,9 +160,6 @@ def run(main: Callable[[], None]) -> None:
     """Call a program's `main`. A `UserError`, or a failure that `explain` knows, becomes a message
     on stderr and exit status 1."""
     sys.excepthook = show_traceback
-    # hardgrpo/__init__.py sets SIG_DFL, so that Ctrl-C ends a program that still loads modules
-    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         main()
     except UserError as error:
@@ -230,7 +226,24 @@ GPU_FULL_WORDS = (
     "Free memory on device",
     "to serve at least one request",
 )
+# messages of the system, of C++ and of Python about a lack of memory, in errors of many kinds
+NO_MEMORY = (
+    "Cannot allocate memory",
+    "failed to map segment",
+    "bad_alloc",
+    "can't allocate memory",
+    "can't start new thread",
+)
+# Python's messages if a C library fails without an exception. If the process has a limit of memory,
+# the cause is taken to be a failed allocation.
+NO_REASON = ("error return without exception set", "without setting an exception")
 DISK_ERRORS = (errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EBUSY, errno.ENOTEMPTY)
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    if isinstance(error, SystemError) and any(words in str(error) for words in NO_REASON):
+        return resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY
+    return isinstance(error, MemoryError) or any(words in str(error) for words in NO_MEMORY)
 
 
 def explain(error: BaseException) -> str | None:
@@ -243,7 +256,7 @@ def explain(error: BaseException) -> str | None:
             f"the GPU's memory is full ({str(error).splitlines()[0]}); lower the task's completion_tokens, or give the model"
             " more `gpus` in config/models.yaml; in training, also lower the model's micro_batch or vllm_memory, or set vllm_sleep: true; finished results are untouched"
         )
-    if hardgrpo.is_out_of_memory(error):
+    if is_out_of_memory(error):
         return f"the program needs more memory than is available ({printable(error) or 'amount unknown'}); request fewer or shorter completions, or use a machine with more memory"
     if "Unsupported CPU attention configuration" in str(error):
         return f"vLLM's CPU build cannot run this model ({error}); set the model's engine to transformers"

@@ -1,9 +1,7 @@
-"""Keep settings of the user's account and of environment modules out of the project's programs.
-Imports only the standard library."""
+"""Keep settings of the user's account and of environment modules out of the workflow's jobs."""
 
 import contextlib
 import os
-import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
@@ -27,8 +25,8 @@ PYTHON = (
 
 
 def ignore() -> None:
-    """Set or remove the environment variables of this module, for this process and its child
-    processes.
+    """Set or remove the environment variables of this module, for the child processes of this
+    process.
 
     PYTHONPATH keeps only folders of this clone, because an environment module may add other
     versions of packages. HARDGRPO_KEEP_PYTHONPATH=1 keeps PYTHONPATH unchanged.
@@ -42,12 +40,8 @@ def ignore() -> None:
             for folder in os.environ.pop("PYTHONPATH", "").split(os.pathsep)
             if folder
         ]
-        foreign_folders = [folder for folder in folders if not Path(folder).is_relative_to(ROOT)]
-        sys.path[:] = [folder for folder in sys.path if folder not in foreign_folders]
-        if own_folders := [folder for folder in folders if folder not in foreign_folders]:
+        if own_folders := [folder for folder in folders if Path(folder).is_relative_to(ROOT)]:
             os.environ["PYTHONPATH"] = os.pathsep.join(own_folders)
-    if not (ROOT / "Snakefile").exists():
-        return
     if not has_cache():
         cache = str(ROOT / ".snakemake/cache")
         os.environ.update(XDG_CACHE_HOME=cache, TRITON_HOME=cache)
