@@ -1,15 +1,6 @@
 # From problems to the paper: tasks -> probe -> difficulty -> subsets -> GRPO -> evaluation ->
 # summaries -> figures, tables, paper.
 
-import signal
-
-# While Snakemake reads this file, no job runs and no lock is held, so Ctrl-C may end Snakemake at
-# once, without a traceback.
-RAISES = signal.getsignal(signal.SIGINT) is signal.default_int_handler
-if RAISES:
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
 report: "rules/report/workflow.rst"
 
 
@@ -110,13 +101,7 @@ include: "rules/explorer.smk"
 include: "rules/plan.smk"
 
 
-if RAISES:
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
 onstart:
-    startup.quiet_scheduler()
-    startup.lift_job_rate_limit(workflow)
     startup.check_jobs(config["policies"], config["tasks"], workflow, obstacle)
 
 

@@ -87,9 +87,14 @@ def _session(pid: int) -> int:
 
 def traceback_in(output: str) -> bool:
     """Whether a traceback contains a file of this project. Tracebacks of Snakemake alone, such as
-    for Ctrl-C during its clean-up, do not count."""
+    for Ctrl-C during its clean-up, do not count, nor do Python's own tracebacks for Ctrl-C or a lack
+    of memory before a program's `main` begins."""
     return any(
         re.match(r'(\s.*\n)*?\s+File "[^"]*/world/', part)
+        and not (
+            "run(main" not in part
+            and re.search("^(KeyboardInterrupt|MemoryError)", part, re.MULTILINE)
+        )
         for part in output.split("Traceback (most recent call last):\n")[1:]
     )
 

@@ -305,14 +305,3 @@ def test_facts_of_a_plan_are_written_only_if_the_planning_program_names_a_file(m
         "configfiles": ["slurm/study.yaml"],
         "setting": {"gpu": "h100"},
     }
-
-
-@pytest.mark.parametrize(("limit", "lifted"), [((100, 1), True), ((10, 60), False)])
-def test_only_the_default_limit_of_job_starts_is_lifted(limit, lifted):
-    limit = SimpleNamespace(max_jobs=limit[0], timespan=limit[1])
-    scheduler = SimpleNamespace(job_rate_limiter="limiter")
-    workflow = call(
-        scheduling_settings=SimpleNamespace(max_jobs_per_timespan=limit), scheduler=scheduler
-    )
-    startup.lift_job_rate_limit(workflow)
-    assert (scheduler.job_rate_limiter is None) == lifted

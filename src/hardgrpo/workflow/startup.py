@@ -8,7 +8,6 @@ job (on a cluster) also read the rules; in these processes `workflow.is_main_pro
 import gc
 import json
 import os
-import re
 import shlex
 import shutil
 import sys
@@ -232,24 +231,3 @@ def _check_pools(policies: dict, tasks: dict, jobs: list) -> None:
         if wildcards.task not in tasks_to_prepare
     ]
     pool_sizes.check_prepared(policies, tasks, subsets_of_prepared_pools)
-
-
-def lift_job_rate_limit(workflow) -> None:
-    """Remove Snakemake's default limit of 100 job starts a second.
-
-    With a limit of any size, each finished job starts a timer, and each timer starts another timer
-    a second later (Snakemake 9.27, scheduling/job_scheduler.py). After 365 jobs, the timers took a
-    third of a core. The option --max-jobs-per-timespan cannot say "no limit".
-    """
-    limit = workflow.scheduling_settings.max_jobs_per_timespan
-    # (100, 1) is the default; keep a limit that the user sets
-    if limit and (limit.max_jobs, limit.timespan) == (100, 1):
-        workflow.scheduler.job_rate_limiter = None
-
-
-def quiet_scheduler() -> None:
-    """Drop the two lines that the scheduler logs each time it starts jobs, because the jobs' own
-    lines follow. Snakemake has no option for this."""
-    logger.addFilter(
-        lambda record: not re.match(r"Select jobs to execute|Execute \d+ jobs", str(record.msg))
-    )
