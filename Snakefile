@@ -1,6 +1,7 @@
 # From problems to the paper: tasks -> probe -> difficulty -> subsets -> GRPO -> evaluation ->
 # summaries -> figures, tables, paper.
 
+
 report: "rules/report/workflow.rst"
 
 

@@ -35,7 +35,7 @@ configfile: "config.yaml"
 startup.complete(config, workflow)
 obstacle = startup.results_obstacle(workflow)
 user_settings.ignore()
-startup.prepare_environment(workflow, images.folders_to_bind(config["models"], config["data"]))
+startup.prepare_environment(workflow, startup.folders_to_bind(config["models"], config["data"]))
 submission.start_without_arrays()
 submission.allow_dashes_in_gpu_names()
 

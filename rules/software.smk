@@ -1,6 +1,3 @@
-# Container images for `--sdm apptainer`.
-
-
 localrules:
     image,
 
@@ -13,9 +10,5 @@ rule image:
         "envs/{name}.sif",
     log:
         "results/logs/image/{name}.log",
-    wildcard_constraints:
-        name=any_of(IMAGE),
-    message:
-        "Build the container image {output}"
     shell:
         "python scripts/software/build_image.py --definition {input.definition} --output {output} > {log} 2>&1"

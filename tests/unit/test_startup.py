@@ -12,7 +12,7 @@ from snakemake.exceptions import WorkflowError
 from snakemake_interface_executor_plugins.settings import DeploymentMethod
 
 import project_config
-from hardgrpo.runtime import images, user_settings, warm
+from hardgrpo.runtime import user_settings, warm
 from hardgrpo.study.resolved import resolve_studies
 from hardgrpo.workflow import startup
 from hardgrpo.workflow.names import Names
@@ -247,7 +247,7 @@ def test_containers_see_the_folders_of_jobs_and_of_the_user(empty_folder, monkey
         "SINGULARITYENV_PYTHONPATH",
     ):
         monkeypatch.setenv(name, "/mine" if name.endswith("BIND") else "")
-    bound_folders = images.folders_to_bind({}, str(data))
+    bound_folders = startup.folders_to_bind({}, str(data))
     startup.prepare_environment(call(deployment_settings=CONTAINERS), bound_folders)
     assert os.environ["APPTAINER_BIND"] == os.environ["SINGULARITY_BIND"] == f"/mine,{data}"
     assert os.environ["APPTAINERENV_PYTHONPATH"] == "/clone/src"

@@ -15,6 +15,7 @@ from conftest import ROOT, World, path_of, shrink
 from fakes import apptainer
 from hardgrpo.runtime import images
 from hardgrpo.runtime.errors import UserError
+from hardgrpo.workflow import startup
 
 DEFINITIONS = {name: ROOT / f"envs/{name}.def" for name in images.LOCKS}
 
@@ -245,7 +246,7 @@ def test_targets_of_links_out_of_the_clone_are_bound_into_the_container(tmp_path
     (tmp_path / "clone/results").symlink_to(tmp_path / "scratch")
     monkeypatch.chdir(tmp_path / "clone")
     models = {"mine": {"source": {"kind": "folder", "path": str(tmp_path / "scratch/models")}}}
-    assert images.folders_to_bind(models, "inside") == [
+    assert startup.folders_to_bind(models, "inside") == [
         str(tmp_path / "scratch"),
         str(tmp_path / "scratch/models"),
     ]

@@ -19,6 +19,7 @@ from snakemake.logging import logger
 from snakemake_interface_executor_plugins.settings import DeploymentMethod
 
 from hardgrpo.runtime import cluster, environments, files, images, submission, warm
+from hardgrpo.runtime.errors import UserError
 from hardgrpo.study import checks, load, paths, pool_sizes
 from hardgrpo.workflow.failures import raises_workflow_error
 from hardgrpo.workflow.names import Names
@@ -146,6 +147,23 @@ def prepare_environment(workflow, bound_folders: Collection[str] = ()) -> None:
             os.environ[name] = ",".join(filter(None, [os.getenv(name), *bound_folders]))
 
 
+def folders_to_bind(models: dict, data: str) -> list[str]:
+    """The existing folders outside the current folder that containers must bind, because jobs read
+    or write them. `models` is a section of the configuration, `data` the folder of local files."""
+    sources = [model["source"] for model in models.values()]
+    folders = ["results", "paper", data]
+    folders += [
+        os.path.join(data, os.path.expanduser(source["path"]))
+        for source in sources
+        if source["kind"] == "folder"
+    ]
+    # a folder may be a symbolic link, whose target must be bound, too
+    paths = {path for name in folders for path in (Path(name).absolute(), Path(name).resolve())}
+    return sorted(
+        str(path) for path in paths if path.exists() and not path.is_relative_to(Path.cwd())
+    )
+
+
 def _prepend(variable: str, folder: str) -> None:
     default = os.defpath if variable == "PATH" else ""
     os.environ[variable] = os.pathsep.join(filter(None, [folder, os.getenv(variable, default)]))
@@ -187,9 +205,17 @@ def check_jobs(policies: dict, tasks: dict, workflow, obstacle: str | None) -> N
         raise WorkflowError(obstacle)
     jobs = list(workflow.dag.needrun_jobs())
     if has_containers(workflow) and any(job.container_img_url for job in jobs):
-        images.check()
+        _check_images()
     _check_cluster(jobs, workflow)
     _check_pools(policies, tasks, jobs)
+
+
+def _check_images() -> None:
+    for path in images.PATHS.values():
+        if not Path(path).exists():
+            raise UserError(
+                f"{path}: no such image; make it (`snakemake --profile laptop images`, with internet) or copy it here"
+            )
 
 
 def _check_cluster(jobs: list, workflow) -> None:
