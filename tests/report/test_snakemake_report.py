@@ -24,7 +24,6 @@ def test_the_report_holds_figures_tables_and_paper_with_captions(report_file):
     ):
         assert words in text
     assert "what are the gains made of" in text
-    assert "image/png;base64" in text
 
 
 @pytest.mark.chromium
@@ -49,7 +48,6 @@ def test_the_report_opens_without_errors_and_requests_nothing_from_a_network(rep
             ),
         )
         page.goto(report_file.as_uri())
-        page.locator(".prose img").wait_for()
         page.get_by_text("Tables", exact=True).first.click()
         page.get_by_text("parts", exact=True).first.wait_for()
         assert page.get_by_text("claims", exact=True).count() == 1
