@@ -73,11 +73,11 @@ def test_all_mistakes_are_reported_together_each_with_its_place():
         "studies": {"mini": {"seeds": []}},
     }
     with pytest.raises(UserError) as error:
-        checks.check(load.lay_over(load.read(ROOT), mistakes), "config/, config.yaml, my.yaml")
+        checks.check(load.lay_over(load.read(ROOT), mistakes), "config/", {"my.yaml": mistakes})
     lines = str(error.value).splitlines()
     places = ["policies.hard.budget", "recipes.mini", "recipes.mini.beta", "studies.mini.seeds"]
     assert sorted(": ".join(line.split(": ")[:2]) for line in lines) == [
-        f"config/, config.yaml, my.yaml: {place}" for place in places
+        f"my.yaml: {place}" for place in places
     ], lines
 
 

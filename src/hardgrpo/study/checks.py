@@ -23,16 +23,29 @@ DEMONSTRATIONS = {
 }
 
 
-def check(config: dict, name: str) -> None:
+def check(config: dict, name: str, overlays: dict[str, dict] | None = None) -> None:
     """Raise a `UserError` that lists the mistakes in the configuration, at most MOST_MISTAKES. The
-    line of a mistake starts with `name`, the files of the configuration, and the mistake's place."""
+    line of a mistake starts with the last of the user's files `overlays` (name: content) that has
+    the entry of the mistake, or else with `name`, and with the mistake's place."""
     mistakes, is_well_typed = configuration.mistakes(config)
     if is_well_typed:
         mistakes = list(dict.fromkeys([*mistakes, *_mistakes_between_objects(config)]))
     if mistakes:
-        lines = [f"{name}: {place}: {problem}" for place, problem in mistakes[:MOST_MISTAKES]]
+        lines = [
+            f"{_file_of(place, overlays or {}) or name}: {place}: {problem}"
+            for place, problem in mistakes[:MOST_MISTAKES]
+        ]
         unlisted = len(mistakes) - len(lines)
         raise UserError(*lines, *([f"and {unlisted} more mistakes"] if unlisted else []))
+
+
+def _file_of(place: str, overlays: dict[str, dict]) -> str | None:
+    section, _, rest = place.partition(".")
+    for name, content in reversed(overlays.items()):
+        entries = content.get(section) if isinstance(content, dict) else None
+        if isinstance(entries, dict) and any(f"{rest}.".startswith(f"{key}.") for key in entries):
+            return name
+    return None
 
 
 def check_writable(*folders: str) -> None:

@@ -46,7 +46,9 @@ def complete(config: dict, workflow) -> None:
     # `--config update_inputs=true` arrives as text
     if config.get("update_inputs") in ("true", "false"):
         config["update_inputs"] = config["update_inputs"] == "true"
-    checks.check(config, ", ".join(["config/", *map(os.path.relpath, workflow.configfiles)]))
+    names = list(map(os.path.relpath, workflow.configfiles))
+    overlays = {name: files.read_yaml(name) for name in names if Path(name).name != "config.yaml"}
+    checks.check(config, ", ".join(["config/", *names]), overlays)
     # Snakemake writes .snakemake even in a dry-run.
     folders = () if workflow.output_settings.dryrun else ("results", "paper")
     checks.check_writable(".snakemake", *folders)
