@@ -41,6 +41,7 @@ def training(tiny, tmp_path):
         kind = functools.partial(
             OnlineTrainer, rows=rows(), selector=online_selector, recipe=recipe
         )
+        changes |= {"selector": selector}
         return Training(kind, tiny, tmp_path, reward, micro_batch, updates, **changes)
 
     return train
