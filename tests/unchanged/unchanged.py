@@ -132,8 +132,9 @@ def call(clone: Path, *command: str, **variables: str) -> str:
 def plan(clone: Path, *arguments: str) -> list[dict]:
     """The jobs of a dry-run."""
     path = clone / f"{uuid.uuid4()}.jsonl"
-    variables = {"UNCHANGED_JOBS": str(path), "PYTHONPATH": f"{clone}/tests/unchanged:{clone}/src"}
-    options = ["--profile", "laptop", "--logger", "commands", "-n"]
+    plugins = f"{clone}/scripts/plan/plugins"
+    variables = {"HARDGRPO_PLAN": str(path), "PYTHONPATH": f"{plugins}:{clone}/src"}
+    options = ["--profile", "laptop", "--logger", "plan", "-n"]
     call(clone, PYTHON, "-m", "snakemake", *arguments, *options, **variables)
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
@@ -208,8 +209,8 @@ def texts(clone: Path) -> dict[str, str]:
 
 def compare_demo() -> int:
     """Compare the summaries of a finished demo with the committed summaries."""
-    made, committed = (ROOT / f"results/{kind}/mini" for kind in ("summaries", "reference"))
-    if not made.is_dir():
+    computed = ROOT / "results/summaries/mini"
+    if not computed.is_dir():
         print("demo: not compared, results/summaries/mini does not exist")
         return 0
     before, after = (
@@ -217,7 +218,7 @@ def compare_demo() -> int:
             path.name: hashlib.sha256(path.read_bytes()).hexdigest()[:16]
             for path in folder.glob("*.csv")
         }
-        for folder in (committed, made)
+        for folder in (ROOT / "results/reference/mini", computed)
     )
     return compare("demo", before, after)
 

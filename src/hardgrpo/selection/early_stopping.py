@@ -6,8 +6,8 @@ right samples, ties in a fixed order; rule `easy` does the same with wrong sampl
 threshold separates the prompts with at most so many right samples from all others. `Scan` finds the
 same prompts with fewer samples: at level 0 it samples each prompt, in the order of ties, until a
 sample is right or all are wrong. If these are too few prompts, it goes on at level 1 (two right
-samples, or so many wrong ones that no more than one can be right), and so on. A threshold is one
-level.
+samples, or so many wrong ones that no more than one can be right), and so on. A rule with a
+threshold needs one level only, that of the threshold.
 """
 
 import numpy as np
@@ -41,19 +41,23 @@ class Scan:
         self.order = np.array(
             sorted(range(len(ids)), key=ties.__getitem__, reverse=self.counts_wrong), dtype=int
         )
-        # the number of prompts to find (None: all on one side of a threshold), and the level
+        # the number of prompts to find (None for a rule with a threshold), and the level
         self.size, self.level = None, 0
-        if "threshold" in policy:
-            below = [count for count in range(samples + 1) if count / samples < policy["threshold"]]
-            self.level = len(below) - 1
+        if "threshold" in policies.RULES[rule].needs:
+            threshold = policy.get("threshold")
+            if not isinstance(threshold, int | float) or not 0 < threshold <= 1:
+                raise UserError(
+                    f"policy rule {rule}: threshold is {threshold!r}, expected a pass rate in (0, 1]; correct it"
+                )
+            self.level = sum(count / samples < threshold for count in range(samples + 1)) - 1
         else:
-            # The rule takes as many prompts from any pass rates.
+            # The number of chosen prompts does not depend on the pass rates.
             self.size = len(policies.select(dict.fromkeys(ids, 0.0), seed=seed, **policy).ids)
         self.counts = np.zeros(len(ids), dtype=int)  # right samples, or wrong ones for rule easy
         self.drawn = np.zeros(len(ids), dtype=int)
 
     def tell(self, prompt: int, correct: int, drawn: int) -> None:
-        """Record that `correct` of the `drawn` samples of a prompt are right."""
+        """Record that `correct` of all `drawn` samples of a prompt so far are right."""
         self.counts[prompt] = drawn - correct if self.counts_wrong else correct
         self.drawn[prompt] = drawn
 
@@ -63,7 +67,6 @@ class Scan:
         while True:
             most = self.counts + self.samples - self.drawn  # the largest count that is possible
             is_open = (self.counts <= self.level) & (self.level < most)
-            found = most <= self.level
             if self.size is not None:
                 # The lower levels are decided. Behind the last prompt that is needed at this level,
                 # nothing has to be known.
@@ -73,7 +76,7 @@ class Scan:
             if is_open.any():
                 least = np.minimum(self.level + 1 - self.counts, most - self.level)
                 return self._next_samples(is_open, least)
-            if self.size is None or found.sum() >= self.size:
+            if self.size is None or (most <= self.level).sum() >= self.size:
                 break
             self.level += 1
         chosen = set(self.subset().ids)

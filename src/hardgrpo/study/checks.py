@@ -40,10 +40,12 @@ def check(config: dict, name: str, overlays: dict[str, dict] | None = None) -> N
 
 
 def _file_of(place: str, overlays: dict[str, dict]) -> str | None:
-    section, _, rest = place.partition(".")
+    section, _, place_in_section = place.partition(".")
     for name, content in reversed(overlays.items()):
         entries = content.get(section) if isinstance(content, dict) else None
-        if isinstance(entries, dict) and any(f"{rest}.".startswith(f"{key}.") for key in entries):
+        if isinstance(entries, dict) and any(
+            f"{place_in_section}.".startswith(f"{key}.") for key in entries
+        ):
             return name
     return None
 

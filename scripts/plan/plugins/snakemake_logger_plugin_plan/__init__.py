@@ -1,5 +1,5 @@
-"""A logger for `snakemake -n --logger plan` that writes every planned job with its files as a
-line of JSON.
+"""A logger for `snakemake -n --logger plan` that writes every planned job with its files and its
+shell command as a line of JSON.
 
 Snakemake finds the plugin if its parent folder is on PYTHONPATH. HARDGRPO_PLAN is the file to
 write. `scripts/plan/plan.py` sets both.
@@ -30,6 +30,7 @@ class LogHandler(LogHandlerBase):
             "input": [str(name) for name in record.input or []],
             "output": [str(name) for name in record.output or []],
             "threads": record.threads,
+            "command": record.shellcmd,
         }
         self.stream.write(json.dumps(job) + "\n")
         self.stream.flush()
