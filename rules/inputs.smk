@@ -13,10 +13,8 @@ localrules:
     fetch_original,
     fit_prompts,
     prepare_task,
-    pretrain_settings,
     read_annotated,
     remove_answers,
-    remove_pool_answers,
     write_solutions,
 
 
@@ -29,8 +27,6 @@ rule fetch_dataset:
         owner="[^/@]+?",
         dataset="[^/@]+",
         revision="[0-9a-f]{40}",
-    container:
-        IMAGE["training"]
     resources:
         lock_mode=UPDATE_INPUTS,
     message:
@@ -53,8 +49,6 @@ rule fetch_original:
         repository="[^/@]+",
         commit="[0-9a-f]{7,40}",
         name=r".+\.(jsonl?|csv|parquet)",
-    container:
-        IMAGE["training"]
     resources:
         lock_mode=UPDATE_INPUTS,
     message:
@@ -74,8 +68,6 @@ rule convert_recording:
     wildcard_constraints:
         model=any_of(names.recorded),
         part=r"probe|base|[^/]+/checkpoint-\d+",
-    container:
-        IMAGE["training"]
     resources:
         lock_mode=UPDATE_INPUTS,
     params:
@@ -99,8 +91,6 @@ rule convert_accuracies:
         "results/logs/convert_accuracies/{model}/{task}/{policy}.log",
     wildcard_constraints:
         model=any_of(names.recorded),
-    container:
-        IMAGE["training"]
     resources:
         lock_mode=UPDATE_INPUTS,
     params:
@@ -124,8 +114,6 @@ rule convert_trajectory:
         "results/logs/convert_trajectory/{model}.log",
     wildcard_constraints:
         model=any_of(names.trajectories),
-    container:
-        IMAGE["training"]
     resources:
         lock_mode=UPDATE_INPUTS,
     params:
@@ -148,8 +136,6 @@ rule prepare_task:
     log:
         "results/logs/prepare_task/{task}.{split}.log",
     priority: 100  # compare_splits waits for this rule
-    container:
-        IMAGE["training"]
     resources:
         # These values are resources, because a changed resource does not rerun finished jobs. The
         # grader and the policies do not affect the output: the program only uses them to check the
@@ -226,8 +212,6 @@ rule fit_prompts:
     wildcard_constraints:
         model=any_of(names.sampled),
         task=any_of(names.sampled_tasks),
-    container:
-        IMAGE["training"]
     params:
         prompt=lambda w: config["tasks"][w.task]["prompt"],
         tokens=lambda w: config["tasks"][w.task]["completion_tokens"],
@@ -241,28 +225,19 @@ rule fit_prompts:
 
 rule remove_answers:
     input:
-        "results/tasks/{task}/train.jsonl",
+        "results/{pool}/train.jsonl",
     output:
-        "results/tasks/{task}/questions.jsonl",
+        "results/{pool}/questions.jsonl",
     log:
-        "results/logs/remove_answers/{task}.log",
+        "results/logs/remove_answers/{pool}.log",
+    wildcard_constraints:
+        pool="(tasks|pools/[^/]+)/[^/]+",
     container:
         IMAGE["figures"]
     message:
-        "Write the questions of {wildcards.task} without their answers"
+        "Write the questions of {wildcards.pool} without their answers"
     shell:
         "python scripts/inputs/remove_answers.py --problems {input} --output {output} > {log} 2>&1"
-
-
-use rule remove_answers as remove_pool_answers with:
-    input:
-        "results/pools/{model}/{task}/train.jsonl",
-    output:
-        "results/pools/{model}/{task}/questions.jsonl",
-    log:
-        "results/logs/remove_pool_answers/{model}/{task}.log",
-    message:
-        "Write the questions of {wildcards.task} for {wildcards.model} without their answers"
 
 
 rule read_annotated:
@@ -273,8 +248,6 @@ rule read_annotated:
         "results/tasks/{task}/annotated.jsonl",
     log:
         "results/logs/read_annotated/{task}.log",
-    container:
-        IMAGE["training"]
     params:
         column=arguments.answer_column,
         question=arguments.question_column,
@@ -294,8 +267,6 @@ rule write_solutions:
         "results/tasks/{task}/solutions.jsonl",
     log:
         "results/logs/write_solutions/{task}.log",
-    container:
-        IMAGE["training"]
     params:
         named=arguments.task_in_ids,
         source=arguments.solution_source,
@@ -315,8 +286,6 @@ rule fetch_model:
         "results/logs/fetch_model/{model}.log",
     wildcard_constraints:
         model=any_of(names.fetched),
-    container:
-        IMAGE["training"]
     resources:
         lock_mode=UPDATE_INPUTS,
     params:
@@ -329,27 +298,9 @@ rule fetch_model:
         " --lock inputs.lock {resources.lock_mode} --output results/models/{wildcards.model} > {log} 2>&1"
 
 
-rule pretrain_settings:
-    output:
-        "results/models/{model}.settings.json",
-    log:
-        "results/logs/pretrain_settings/{model}.log",
-    wildcard_constraints:
-        model=any_of(names.pretrained),
-    container:
-        IMAGE["figures"]
-    params:
-        settings=arguments.pretraining,
-    message:
-        "Write the pretraining settings of {wildcards.model}"
-    shell:
-        "python scripts/inputs/write_settings.py --settings {params.settings:q} --output {output} > {log} 2>&1"
-
-
 rule pretrain_model:
     input:
-        settings="results/models/{model}.settings.json",
-        exclude=inputs.hidden_problems,
+        inputs.hidden_problems,
     output:
         "results/models/{model}/manifest.json",
     log:
@@ -357,12 +308,12 @@ rule pretrain_model:
     wildcard_constraints:
         model=any_of(names.pretrained),
     priority: 1  # all other jobs of this base model wait for the weights
-    container:
-        IMAGE["training"]
     resources:
         **machine.for_pretraining(),
+    params:
+        settings=arguments.pretraining,
     message:
         "Pretrain {wildcards.model} from scratch ({resources.place}, {resources.mem_mb} MB, up to {resources.runtime} min)"
     shell:
-        "python scripts/inputs/pretrain_model.py --model {wildcards.model} --settings {input.settings} --exclude {input.exclude}"
+        "python scripts/inputs/pretrain_model.py --model {wildcards.model} --settings {params.settings:q} --exclude {input}"
         " --output results/models/{wildcards.model} 2>> {log} | tee -a {log}"

@@ -116,7 +116,7 @@ rule verify:
         conditions=arguments.conditions,
         graders=arguments.graders,
         data=config["data"],
-        origin=drawing.origin,
+        origin="--reference" if drawing.is_from_reference else "",
         code=arguments.code("paper/verify.py"),
     message:
         "Verify the outputs of study {wildcards.study}"

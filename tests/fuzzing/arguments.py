@@ -74,7 +74,7 @@ CALLS: dict[str, list[str]] = {
     "fetch_model": ["--model", "m", "--source", json.dumps({"kind": "folder", "path": "folder"}), "--output", "out", "--lock", "lock"],
     "compare_with_reference": ["--tables", next(path for path in TABLES if "decomposition_runs" in path), "--reference", next(path for path in TABLES if "decomposition_runs" in path), "--output", "out.csv"],
     "show_results": ["--study", "mini", "--tables", *TABLES],
-    "pretrain_model": ["--model", "m", "--settings", "empty", "--exclude", "P.jsonl", "--output", "out"],
+    "pretrain_model": ["--model", "m", "--settings", "{}", "--exclude", "P.jsonl", "--output", "out"],
     "probe": [*NO_MODEL_OPTIONS, "--samples", "2", "--seed", "1", "--shard", "0", "--shards", "1", "--output", "out.jsonl"],
     "evaluate": [*NO_MODEL_OPTIONS, "--samples", "2", "--seed", "1", "--grader", "choice_letter", "--output", "out.csv.gz", "--completions", "out.jsonl.gz"],
     "train_grpo": ["--spec", "empty", "--output", "out", "--state", "state"],

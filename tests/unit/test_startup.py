@@ -103,7 +103,7 @@ def test_a_dry_run_needs_no_permission_to_write_results(monkeypatch):
     ("configfiles", "config", "nodes", "is_refused"),
     [
         (["my.yaml"], {}, 100, True),
-        (["my.yaml", "other.yaml"], {"draw": "auto"}, 100, True),
+        (["my.yaml", "other.yaml"], {"draw": "reference"}, 100, True),
         (["my.yaml"], {"study": "mini"}, 100, False),  # a file or --config names the study
         (["my.yaml"], {}, None, False),  # not on a cluster
         ([], {}, 100, False),  # the profile without its line `configfile`

@@ -7,7 +7,6 @@ configuration that is written as JSON therefore has sorted keys.
 import json
 import os
 import shlex
-from collections.abc import Callable
 from pathlib import Path
 
 from snakemake.iocontainers import Wildcards
@@ -250,11 +249,9 @@ class Arguments(Entries):
         """The study's first recipe. The displayed names of arms omit this recipe."""
         return self._study(wildcards).first_recipe
 
-    def figure_design(self, entry: registry.Figure) -> Callable[[Wildcards], str]:
-        return lambda wildcards: as_json(entry.design(self._study(wildcards)))
-
-    def design_of_figure(self, wildcards: Wildcards) -> str:
-        return self.figure_design(registry.all_figures()[wildcards.figure])(wildcards)
+    def figure_design(self, wildcards: Wildcards) -> str:
+        figure = registry.all_figures()[wildcards.figure]
+        return as_json(figure.design(self._study(wildcards)))
 
     def code_of_figure(self, wildcards: Wildcards) -> str:
         return self.code("figures/draw_figure.py", f"report/figures/{wildcards.figure}")

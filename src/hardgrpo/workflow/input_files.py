@@ -17,6 +17,7 @@ from hardgrpo.data import inputs
 from hardgrpo.study import paths, pool_sizes, pools, resolved, settings
 from hardgrpo.study.resolved import ResolvedStudy
 from hardgrpo.workflow.entries import Entries
+from hardgrpo.workflow.failures import WorkflowError
 from hardgrpo.workflow.names import Names
 
 
@@ -388,5 +389,10 @@ class InputFiles(Entries):
     # --- papers ---
 
     def texts(self, wildcards: Wildcards) -> list[str]:
-        """The evaluations of a study, the texts of their completions, and the problems."""
-        return paths.texts(self.studies[wildcards.study])
+        """The evaluations of a study, the texts of their completions, and the problems. Raise a
+        `WorkflowError` for a study without completions."""
+        if files := paths.texts(self.studies[wildcards.study]):
+            return files
+        raise WorkflowError(
+            f"study {wildcards.study} has no completions, so there is nothing to explore"
+        )
