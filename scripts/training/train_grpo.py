@@ -35,7 +35,8 @@ from hardgrpo.runtime import (
     states,
     warm,
 )
-from hardgrpo.study import paths, settings
+from hardgrpo.study import paths
+from hardgrpo.study.recipe import Recipe
 from hardgrpo.study.spec import Spec, check_run_of_checkpoints
 from hardgrpo.training import outputs, recipes
 from hardgrpo.training.processes import LAUNCH_VARIABLE, Processes, launch
@@ -110,7 +111,7 @@ def main() -> None:
     )
     environments.use(*recipes.packages(spec.training), gpus=hardware.gpus)
     recipes.check_machine(spec.training, hardware)
-    recipes.micro_batches(settings.texts_per_update(spec.training), hardware)
+    recipes.micro_batches(Recipe.of(spec.training).texts_per_update, hardware)
     # Hide all GPUs except one before CUDA starts: the trainer of TRL would otherwise end with an
     # error.
     if hardware.gpus == 1:

@@ -19,7 +19,7 @@ from hardgrpo.analysis import agreement, published
 from hardgrpo.data import evaluations
 from hardgrpo.grading import graders
 from hardgrpo.selection import policies, prompt_difficulty
-from hardgrpo.study import checks, settings
+from hardgrpo.study import checks
 from pages import configuration, imports
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -209,11 +209,11 @@ def test_the_configuration_for_two_gpus_is_accepted_and_requests_two_gpus():
     (example,) = re.findall(r"^```yaml\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
     config = copy.deepcopy(CONFIG)
     snakemake.utils.update_config(config, yaml.safe_load(example))  # as --configfile does
-    checks.check(config, "gpus.md")
-    run = settings.Run("qwen3-4b", "gsm8k", "as_written", "hard", 0, "qwen3-4b")
+    checked = checks.check(config, "gpus.md")
+    model = checked.models["qwen3-4b"]
     assert (
-        settings.training_gpus(config["models"][run.model], config["recipes"][run.recipe])["count"]
-        == settings.gpus(config["models"]["qwen3-4b"], "sampling")["count"]
+        model.training_gpus(checked.recipes["as_written"])["count"]
+        == model.stage_gpus("sampling")["count"]
         == 2
     )
 

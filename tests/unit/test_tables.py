@@ -51,7 +51,7 @@ def test_every_entry_uses_existing_tables_and_its_function_accepts_the_tables():
         assert set(entry.of) <= set(inspect.signature(function).parameters), name
     assert set(registry.NUMBERED) <= ALL_TABLES.keys()
     assert (
-        Tables(ResolvedStudy.of({"studies": {"s": {}}}, "s"), []).inputs.keys()
+        Tables(project_config.study({"studies": {"s": {}}}, "s"), []).inputs.keys()
         == registry.INPUTS.keys()
     )
 

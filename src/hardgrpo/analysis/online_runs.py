@@ -6,8 +6,7 @@ import pandas as pd
 
 from hardgrpo.analysis.cells import Cell, minus_columns
 from hardgrpo.analysis.training_logs import group_by_arm
-from hardgrpo.study import settings
-from hardgrpo.study.settings import Run
+from hardgrpo.study.study import Run
 
 COUNTS = ("kept", "replayed", "thrown_away")
 DRAWS, SEED = 2000, 20250605  # number of draws and random seed of the bootstrap over seeds
@@ -69,7 +68,7 @@ def time_to_target(cells: list[Cell], updates: dict[Run, pd.DataFrame], study: d
     rows = []
     for key, cell in own_cells.items():
         runs = runs_by_arm.get(key, [])
-        baseline = own_cells.get((*key[:3], settings.first_recipe(study)))
+        baseline = own_cells.get((*key[:3], study.first_recipe))
         if (
             not runs
             or baseline is None

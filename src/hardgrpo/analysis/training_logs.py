@@ -20,8 +20,8 @@ from hardgrpo.runtime.errors import UserError
 from hardgrpo.selection import policies
 from hardgrpo.study import paths
 from hardgrpo.study.resolved import ResolvedStudy
-from hardgrpo.study.settings import Run
 from hardgrpo.study.spec import Spec
+from hardgrpo.study.study import Run
 
 CURVES = (
     "tokens_mean",

@@ -23,7 +23,9 @@ from hardgrpo.planning import durations
 from hardgrpo.planning.durations import Job, ResolvedJob
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
-from hardgrpo.study import paths, settings
+from hardgrpo.study import paths
+from hardgrpo.study.configuration import Configuration
+from hardgrpo.study.model import model_of
 
 GROUPS = [  # keys of a group besides rule and device, from narrow to wide
     ("model", "task", "eval_task", "recipe", "policy"),
@@ -64,7 +66,7 @@ class FinishedJob:
         return estimate.seconds > estimate.start_seconds
 
 
-def read_finished_jobs(results: str, config: dict) -> list[FinishedJob]:
+def read_finished_jobs(results: str, config: Configuration) -> list[FinishedJob]:
     """The finished jobs of the rules in PROVENANCE, below the folder `results`. Three kinds of jobs
     are left out: jobs whose model, task, test, recipe or policy is not in `config`, or lacks the
     settings of the rule; jobs whose provenance cannot be read; and resumed jobs, because their
@@ -134,7 +136,7 @@ def _key(job: Job, device: str, names: tuple[str, ...]) -> tuple:
     """The key of a group of jobs. A replicate's own base counts as its model (`model_of`)."""
     fields = {"rule": job.rule, "device": device} | {name: getattr(job, name) for name in names}
     if fields.get("model"):
-        fields["model"] = settings.model_of(fields["model"])
+        fields["model"] = model_of(fields["model"])
     return tuple(sorted((name, value) for name, value in fields.items() if value is not None))
 
 
@@ -148,9 +150,9 @@ def calibrate(finished_jobs: list[FinishedJob], gpu: str) -> Calibration:
         if not job_ratios:
             continue
         job_count += 1
-        recipe = job.recipe if job.names.rule == "train_grpo" else {}
+        is_supervised = job.names.rule == "train_grpo" and job.recipe.is_supervised
         for names in GROUPS:
-            if settings.is_supervised(recipe) and "recipe" not in names:
+            if is_supervised and "recipe" not in names:
                 continue  # times of SFT do not predict runs that sample rollouts
             for name, value in job_ratios.items():
                 if name != "fill" or set(names) & set(TASKS):

@@ -12,7 +12,9 @@ estimates with calculations by hand.
 import math
 
 from hardgrpo.selection import selector_settings
-from hardgrpo.study import settings
+from hardgrpo.study.model import Model
+from hardgrpo.study.recipe import Recipe
+from hardgrpo.study.task import Task
 
 GIB = 2**30
 BYTES = {"fp32": 4.0, "bf16": 2.0}  # per weight
@@ -105,7 +107,7 @@ def adapter_parameters(shape: dict, rank: int) -> int:
 
 
 def training_memory(
-    shape: dict, recipe: dict, completion_tokens: int, gpus: dict, gpu_gib: float = GPU_GIB
+    shape: dict, recipe: Recipe, completion_tokens: int, gpus: dict, gpu_gib: float = GPU_GIB
 ) -> dict[str, float]:
     """GiB on each GPU by purpose, and `total`. `gpus` is the model's entry for training (count,
     micro_batch, vllm_memory, vllm_sleep); `gpu_gib` is the memory of one GPU.
@@ -186,13 +188,13 @@ def _reward_model_bytes(trained: float, has_adapter: bool) -> float:
 
 
 def _rollout_bytes(
-    shape: dict, recipe: dict, completion_tokens: int, processes: int, width: float
+    shape: dict, recipe: Recipe, completion_tokens: int, processes: int, width: float
 ) -> float:
     """Bytes that one of `processes` needs while transformers samples its share of an update's
     rollouts on a GPU: the cache of keys and values, the activations of the widest layer for each
     prompt (once for all its rollouts), and the scores of one token with four float32 copies
     (`decoding.GlobalSampling`). `width` is the number of bytes per value."""
-    rollouts = settings.texts_per_update(recipe) / processes
+    rollouts = recipe.texts_per_update / processes
     cache_bytes = _cache_values(shape, PROMPT_TOKENS + completion_tokens) * width
     prompt_bytes = PROMPT_TOKENS * _prompt_layer(shape) * width
     score_bytes = shape["vocabulary"] * (width + 4 * 4.0)
@@ -226,7 +228,7 @@ def sampled_row_bytes(
 # --- on a CPU ---
 
 
-def trained_row_bytes(shape: dict, recipe: dict, tokens: int) -> float:
+def trained_row_bytes(shape: dict, recipe: Recipe, tokens: int) -> float:
     """Bytes that a text of `tokens` tokens keeps between forward and backward pass on a CPU, where
     no layer is recomputed."""
     layer = (
@@ -253,7 +255,7 @@ def cpu_sampling_memory(shape: dict, completion_tokens: int, rows: int) -> float
     ) / GIB
 
 
-def cpu_training_memory(shape: dict, recipe: dict, completion_tokens: int) -> float:
+def cpu_training_memory(shape: dict, recipe: Recipe, completion_tokens: int) -> float:
     """GiB of main memory of a program that trains a model on a CPU.
 
     The program always needs weights, gradients and optimiser state. It also needs either the texts
@@ -265,7 +267,7 @@ def cpu_training_memory(shape: dict, recipe: dict, completion_tokens: int) -> fl
         if recipe.get("adapter")
         else parameters(shape)
     )
-    texts = settings.texts_per_update(recipe)
+    texts = recipe.texts_per_update
     row_bytes = trained_row_bytes(shape, recipe, PROMPT_TOKENS + completion_tokens)
     sampled = texts * sampled_row_bytes(shape, PROMPT_TOKENS, completion_tokens)
     learning = rows_at_once(row_bytes, texts) * row_bytes + 2 * TILE * 4.0
@@ -281,7 +283,7 @@ def cpu_training_memory(shape: dict, recipe: dict, completion_tokens: int) -> fl
 # --- main memory of a machine with GPUs, and checks of a configured run ---
 
 
-def main_memory(shape: dict, recipe: dict) -> float:
+def main_memory(shape: dict, recipe: Recipe) -> float:
     """GiB of main memory that each process needs: the weights of the model and of the reference
     policy while they are loaded, and 16 GiB."""
     copies = 1 if recipe.get("adapter") or not recipe.get("beta") else 2
@@ -295,14 +297,14 @@ def vllm_memory(shape: dict, context: int) -> float:
     return (parameters(shape) * 2.0 + VLLM_BYTES + cache) / GIB
 
 
-def run_memory(model: dict, recipe: dict, task: dict) -> dict[str, float]:
+def run_memory(model: Model, recipe: Recipe, task: Task) -> dict[str, float]:
     """`training_memory` of a configured run. The model must have `shape` and `gpus`."""
-    gpus = settings.training_gpus(model, recipe)
+    gpus = model.training_gpus(recipe)
     return training_memory(model["shape"], recipe, task["completion_tokens"], gpus)
 
 
 def shortage(
-    shape: dict, recipe: dict, completion_tokens: int, gpus: dict, name: str
+    shape: dict, recipe: Recipe, completion_tokens: int, gpus: dict, name: str
 ) -> str | None:
     """The reason why a run does not fit a GPU of 80 GB, or why vLLM gets too little memory, with a
     remedy; None if the memory suffices.
@@ -332,11 +334,11 @@ def _smallest_share(shape: dict, completion_tokens: int) -> float:
     return math.ceil(100 * vllm_memory(shape, PROMPT_TOKENS + completion_tokens) / GPU_GIB) / 100
 
 
-def _remedy(shape: dict, recipe: dict, completion_tokens: int, gpus: dict) -> str:
+def _remedy(shape: dict, recipe: Recipe, completion_tokens: int, gpus: dict) -> str:
     """The settings that lower a run's need, and what to do if they do not suffice."""
     share = min(_smallest_share(shape, completion_tokens), gpus["vllm_memory"])
     count = max(GPUS_PER_NODE, gpus["count"])  # all GPUs of a run are in one node
-    is_online = settings.is_online(recipe)  # such a run has one process
+    is_online = recipe.is_online  # such a run has one process
     least_needs: dict[str, dict] = {
         "lower micro_batch": {"micro_batch": 1},
         "lower vllm_memory": {"vllm_memory": share},
@@ -348,7 +350,8 @@ def _remedy(shape: dict, recipe: dict, completion_tokens: int, gpus: dict) -> st
 
     def total(remedies: list[str]) -> float:
         values = {key: value for name in remedies for key, value in least_needs[name].items()}
-        changed_recipe = recipe | {key: values[key] for key in values.keys() & recipe.keys()}
+        changes = {key: values[key] for key in values.keys() & recipe.entry.keys()}
+        changed_recipe = recipe.changed(changes)
         changed_gpus = gpus | {key: values[key] for key in values.keys() & gpus.keys()}
         return training_memory(shape, changed_recipe, completion_tokens, changed_gpus)["total"]
 

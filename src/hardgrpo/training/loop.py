@@ -25,7 +25,9 @@ from hardgrpo.runtime.progress import Progress
 from hardgrpo.sampling import engines, model_folders
 from hardgrpo.sampling.requests import Request
 from hardgrpo.selection import signals
-from hardgrpo.study import paths, settings
+from hardgrpo.study import paths
+from hardgrpo.study.model import CORES_PER_GPU
+from hardgrpo.study.recipe import Recipe
 from hardgrpo.study.spec import Spec
 from hardgrpo.training import base_weights, outputs, recipes, supervised
 from hardgrpo.training.processes import Processes, take_free_port
@@ -73,7 +75,7 @@ def train(
     engines.check_context(spec.model_folder, prompts, spec.completion_tokens, subset)
     tracking = paths.tracking(spec.model, spec.task, spec.recipe, spec.policy, spec.seed)
     os.environ.setdefault("TENSORBOARD_LOGGING_DIR", tracking)
-    build = supervised.build_trainer if settings.is_supervised(recipe) else build_grpo_trainer
+    build = supervised.build_trainer if Recipe.of(recipe).is_supervised else build_grpo_trainer
     trainer = build(spec, problems, subset, tokenizer, state, hardware, track)
     trainer.remove_callback(PrinterCallback)
     if processes.state is not None and processes.is_first:
@@ -140,13 +142,13 @@ def build_grpo_trainer(
             spec.grader,
             recipe,
             hardware.processes,
-            grading_processes=settings.CORES_PER_GPU if hardware.gpus else 1,
+            grading_processes=CORES_PER_GPU if hardware.gpus else 1,
         ),
         "args": GRPOConfig(**trainer_arguments),
         "peft_config": recipes.adapter_configuration(recipe),
         "applies_correction": bool(recipe.get("importance_correction")),
     }
-    if not settings.is_online(recipe):
+    if not Recipe.of(recipe).is_online:
         return Trainer(
             **arguments, train_dataset=Dataset.from_list([pool[prompt] for prompt in schedule])
         )
@@ -210,7 +212,7 @@ def reward_function(grader: str, recipe: dict, processes: int, grading_processes
     processes.
     """
     group_size, by_majority = recipe["group_size"], recipe["reward"] == "majority"
-    by_group = by_majority or settings.majority_share(recipe) > 0
+    by_group = by_majority or "majority_share" in recipe
     reward_field = {"correct": "correct", "finished": "readable"}.get(recipe["reward"])
 
     def reward(completions, answer, log_metric, **_) -> list[float]:

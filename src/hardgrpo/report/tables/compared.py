@@ -17,7 +17,7 @@ from hardgrpo.report.table_columns import (
     with_95,
 )
 from hardgrpo.selection import policies
-from hardgrpo.study.settings import RECIPE_DEFAULTS
+from hardgrpo.study.recipe import ADAM_BETA2
 
 
 def published_column(frame: pd.DataFrame, compared: pd.DataFrame, quantity: str) -> list[Column]:
@@ -142,7 +142,7 @@ def own_setting(study: dict, key: str) -> str:
         return settings[key]
     if not study["recipe"]:
         return "not trained here"
-    value = study["recipe"].get(key, RECIPE_DEFAULTS.get(key))
+    value = study["recipe"].get(key, ADAM_BETA2 if key == "adam_beta2" else None)
     if isinstance(value, dict):
         return ", ".join(
             f"{name} {entry if isinstance(entry, str) else f'{entry:g}'}"
