@@ -133,4 +133,4 @@ class Arguments:
 
 
 if __name__ == "__main__":
-    warm.run(main, may_start=False)
+    warm.run(main)

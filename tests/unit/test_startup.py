@@ -237,30 +237,19 @@ def test_an_empty_variable_does_not_add_the_current_folder():
 
 
 @pytest.mark.parametrize(
-    ("attributes", "before", "after"),
+    ("attributes", "expected"),
     [
-        ({}, "", warm.socket_path()),
-        ({}, "/shared/socket", "/shared/socket"),
-        ({}, warm.OFF, warm.OFF),
-        ({"local_exec": False}, "", warm.OFF),  # jobs run on other nodes
-        ({"is_main_process": False}, "", warm.OFF),
-        ({"deployment_settings": CONTAINERS}, "", warm.OFF),  # the server is outside the containers
+        ({}, "/shared/socket"),
+        ({"local_exec": False}, warm.OFF),  # jobs run on other nodes
+        ({"is_main_process": False}, warm.OFF),
+        ({"deployment_settings": CONTAINERS}, warm.OFF),  # the server is outside the containers
     ],
-    ids=[
-        "on this machine",
-        "socket named before",
-        "turned off",
-        "on other nodes",
-        "in a job",
-        "in containers",
-    ],
+    ids=["on this machine", "on other nodes", "in a job", "in containers"],
 )
 def test_the_server_of_loaded_libraries_is_for_jobs_on_this_machine(
-    attributes, before, after, monkeypatch
+    attributes, expected, monkeypatch
 ):
-    monkeypatch.delenv(warm.SOCKET)
-    if before:
-        os.environ[warm.SOCKET] = before
+    monkeypatch.setenv(warm.SOCKET, "/shared/socket")
     for name in (
         "APPTAINER_BIND",
         "SINGULARITY_BIND",
@@ -269,7 +258,7 @@ def test_the_server_of_loaded_libraries_is_for_jobs_on_this_machine(
     ):
         monkeypatch.setenv(name, "")
     startup.prepare_environment(call(**attributes))
-    assert os.environ[warm.SOCKET] == after
+    assert os.environ[warm.SOCKET] == expected
 
 
 def test_containers_see_the_folders_of_jobs_and_of_the_user(empty_folder, monkeypatch):

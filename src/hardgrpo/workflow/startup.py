@@ -136,11 +136,8 @@ def prepare_environment(workflow, bound_folders: Collection[str] = ()) -> None:
     gc.set_threshold(50_000, 20, 50)
     for name, value in environments.ALLOCATOR.items():
         os.environ.setdefault(name, value)
-    if os.getenv(warm.SOCKET) != warm.OFF:
-        runs_jobs = workflow.local_exec and workflow.is_main_process
-        os.environ[warm.SOCKET] = (
-            os.getenv(warm.SOCKET, warm.socket_path()) if runs_jobs else warm.OFF
-        )
+    if has_containers(workflow) or not (workflow.local_exec and workflow.is_main_process):
+        os.environ[warm.SOCKET] = warm.OFF  # jobs run on other nodes or in containers
     # Programs import the package of this clone, even if the package of another clone is installed
     # in their container or virtual environment.
     source = os.path.join(workflow.basedir, "src")
@@ -151,8 +148,6 @@ def prepare_environment(workflow, bound_folders: Collection[str] = ()) -> None:
     if shutil.which("sbatch"):
         _prepend("PATH", os.path.join(workflow.basedir, "slurm/bin"))
     if has_containers(workflow):
-        # the server of hardgrpo.runtime.warm runs outside of the container
-        os.environ[warm.SOCKET] = warm.OFF
         # Containers import this clone's package even if --cleanenv removes PYTHONPATH.
         os.environ.update(APPTAINERENV_PYTHONPATH=source, SINGULARITYENV_PYTHONPATH=source)
         # Add the folders to the user's list, under the variable's new and old name. Processes
@@ -213,7 +208,8 @@ def plan_arguments(workflow, setting: dict) -> str:
 
 @raises_workflow_error
 def check_jobs(policies: dict, tasks: dict, workflow, obstacle: str | None) -> None:
-    """Raise a `WorkflowError` before the first job if the jobs to run cannot succeed. `obstacle` is
+    """Raise a `WorkflowError` before the first job if the jobs to run cannot succeed. Start the
+    server that forks programs, if jobs run on this machine. `obstacle` is
     the result of `results_obstacle`; `policies` and `tasks` are sections of the configuration."""
     if obstacle and workflow.executor_plugin.name != "touch":
         raise WorkflowError(obstacle)
@@ -224,6 +220,8 @@ def check_jobs(policies: dict, tasks: dict, workflow, obstacle: str | None) -> N
     if remote_jobs and workflow.executor_plugin.name == "slurm":
         slurm.check(remote_jobs, workflow)
     _check_pools(policies, tasks, jobs)
+    if workflow.executor_plugin.name == "local" and warm.SOCKET not in os.environ:
+        warm.start()
 
 
 def _check_images() -> None:
