@@ -369,7 +369,7 @@ def test_figures_and_paper_never_run_a_study(finished):
     finished.configure(
         lambda config: config["recipes"]["mini"].update(updates=6, checkpoint_every=3)
     )
-    for study in sorted(path.name for path in (ROOT / "results/reference").iterdir()):
+    for study in sorted({path.name for path in (ROOT / "results/reference").iterdir()} - {"all"}):
         plan = finished.plan("figures", "supplement", "--config", f"study={study}")
         strange = (
             {rule for rule in plan if not rule.startswith("plot_")}
