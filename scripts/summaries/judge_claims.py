@@ -3,7 +3,7 @@ choice of as many prompts, with the study's numbers.
 
     python scripts/summaries/judge_claims.py --tables results/reference/mini/*.csv \\
         --claims paper/claims.yaml --published results/published \\
-        --study mini --policies '{"policies": {...}, "names": {...}}' --comparisons docs/which-prompts.csv \\
+        --study mini --policies '{"policies": {...}, "names": {...}}' --comparisons results/reference/all/which-prompts.csv \\
         --conditions '{"first_recipe": "mini", "tasks": {"arithmetic": {"completion_tokens": 48, "problems": "arithmetic"}}, "weaker": [], "own_bases": ["steady"]}' \\
         --output paper/mini
 

@@ -21,7 +21,9 @@ from hardgrpo.study.resolved import ResolvedStudy
 from pages import committed
 
 CONFIG = project_config.config()
-COMMITTED = sorted(path.name for path in (ROOT / "results/reference").iterdir() if path.is_dir())
+COMMITTED = sorted(
+    path.name for path in (ROOT / "results/reference").iterdir() if path.name != "all"
+)
 # (study, figure) without figure `compared`, whose table is not committed. A test below computes
 # this table for study `recordings` and draws the figure.
 FIGURES = [

@@ -1,4 +1,4 @@
-"""The page "Was it worth it?": its verdicts, and their agreement with docs/which-prompts.csv."""
+"""The page "Was it worth it?": its verdicts, and their agreement with results/reference/all/which-prompts.csv."""
 
 import functools
 import json
@@ -105,14 +105,14 @@ def against_random(study: str) -> pd.DataFrame:
 
 
 def test_no_comparison_with_a_random_choice_has_two_verdicts():
-    """The table docs/which-prompts.csv, each study's table against_random and page of worth, the
+    """The table results/reference/all/which-prompts.csv, each study's table against_random and page of worth, the
     text of its supplement, and the verdicts on primary claims agree."""
     verdicts: dict[tuple, set] = {}
     names = designs.names_of_ways(CONFIG["policies"], CONFIG["recipes"])
     says = {verdicts_on_claims.SUPPORTED: random_choice.BETTER}
     says |= {verdicts_on_claims.CONTRADICTED: random_choice.WORSE}
     listed_claims = {claim["id"]: claim for claim in claims.read(ROOT / "paper/claims.yaml")}
-    for line in pd.read_csv(ROOT / "docs/which-prompts.csv").to_dict("records"):
+    for line in pd.read_csv(ROOT / "results/reference/all/which-prompts.csv").to_dict("records"):
         verdicts[random_choice.comparison_of(line)] = {line["verdict"]}
     claims_seen = 0
     for study in COMMITTED:

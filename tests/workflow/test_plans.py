@@ -370,7 +370,8 @@ def test_committed_summaries_are_drawn_without_a_run(finished):
     finished.configure(
         lambda config: config["recipes"]["mini"].update(updates=6, checkpoint_every=3)
     )
-    for study in sorted(path.name for path in (ROOT / "results/reference").iterdir()):
+    studies = {path.name for path in (ROOT / "results/reference").iterdir()} - {"all"}
+    for study in sorted(studies):
         plan = finished.plan(
             "figures", "supplement", "--config", f"study={study}", "draw=reference"
         )

@@ -234,7 +234,7 @@ def case_row(lead: dict) -> dict[str, str]:
 
 
 def every_case(root: Path, config: dict) -> pd.DataFrame:
-    """The table docs/which-prompts.csv: every comparison with its verdict. Accuracies are shares."""
+    """The table results/reference/all/which-prompts.csv: every comparison with its verdict. Accuracies are shares."""
     return pd.DataFrame(files.round_floats(leads(root, config)), columns=COLUMNS)
 
 

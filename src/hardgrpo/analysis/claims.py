@@ -51,7 +51,7 @@ def against_random(
     """The rows of table against_random: the study's comparisons with a random choice.
 
     `name` is the study's name. `policies` and `names` are as in `random_choice.comparisons`.
-    `others` holds the comparisons of all committed studies (docs/which-prompts.csv).
+    `others` holds the comparisons of all committed studies (results/reference/all/which-prompts.csv).
     """
     rows = study.tables["differences"]
     own_comparisons = (

@@ -175,7 +175,7 @@ JUDGED = {
     ),
 }
 # The comparisons with a random choice in all committed studies (pages/recommended.py)
-COMPARISONS = "docs/which-prompts.csv"
+COMPARISONS = "results/reference/all/which-prompts.csv"
 # Files of results/published that `judge_claims.py` reads: published numbers, and the tasks of this
 # project that correspond to the papers' tasks (readings).
 PUBLISHED = [

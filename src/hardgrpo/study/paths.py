@@ -175,9 +175,9 @@ def is_committed(path: str) -> bool:
 
 
 def committed_table(table: str) -> str:
-    """The file of a committed table: 'mini/gains' is results/reference/mini/gains.csv, and
-    'docs/claims' is docs/claims.csv; a table below src/ is named in the same way."""
-    return f"{table}.csv" if table.startswith(("docs/", "src/")) else f"{reference('')}{table}.csv"
+    """The file of a committed table: 'mini/gains' is results/reference/mini/gains.csv,
+    'all/claims' the table of all studies, and 'src/TABLE' is src/TABLE.csv."""
+    return f"{table}.csv" if table.startswith("src/") else f"{reference('')}{table}.csv"
 
 
 def pair_of(path: str) -> tuple[str, str]:
