@@ -63,7 +63,7 @@ def test_a_file_that_snakemake_would_misread_is_refused(text):
 )
 def test_update_inputs_may_come_from_the_command_line(value, expected):
     config = project_config.config() | {"update_inputs": value}
-    startup.complete(config, call())
+    startup.complete(config, call(), {})
     assert config["update_inputs"] is expected
 
 
@@ -71,7 +71,7 @@ def test_update_inputs_may_come_from_the_command_line(value, expected):
 def test_any_other_value_of_update_inputs_is_refused_with_its_place(value):
     Path("config.yaml").write_text("study: mini\n\nupdate_inputs: maybe\n")
     with pytest.raises(WorkflowError, match="config.yaml(:3)?: update_inputs"):
-        startup.complete(project_config.config() | {"update_inputs": value}, call())
+        startup.complete(project_config.config() | {"update_inputs": value}, call(), {})
 
 
 @pytest.mark.parametrize("probed_on, task", [(None, "gsm8k"), ("math", "math")])
@@ -94,9 +94,11 @@ def test_a_dry_run_needs_no_permission_to_write_results(monkeypatch):
     Path("results").mkdir()
     # not by the file's mode, because root ignores permissions
     monkeypatch.setattr(os, "access", lambda path, mode: Path(path).name != "results")
-    startup.complete(project_config.config(), call(output_settings=SimpleNamespace(dryrun=True)))
+    startup.complete(
+        project_config.config(), call(output_settings=SimpleNamespace(dryrun=True)), {}
+    )
     with pytest.raises(WorkflowError, match="results: cannot be written"):
-        startup.complete(project_config.config(), call())
+        startup.complete(project_config.config(), call(), {})
 
 
 @pytest.mark.parametrize(
@@ -117,9 +119,9 @@ def test_on_a_cluster_the_users_files_must_name_the_study(configfiles, config, n
         resource_settings=SimpleNamespace(nodes=nodes),
     )
     if not is_refused:
-        return startup.complete(project_config.config(), workflow)
+        return startup.complete(project_config.config(), workflow, {})
     with pytest.raises(WorkflowError, match="my.yaml.*--config study=NAME"):
-        startup.complete(project_config.config(), workflow)
+        startup.complete(project_config.config(), workflow, {})
 
 
 # --- results of unknown origin ---
@@ -329,3 +331,45 @@ def test_facts_of_a_plan_are_written_only_if_the_planning_program_names_a_file(m
         "configfiles": ["slurm/study.yaml"],
         "setting": {"gpu": "h100"},
     }
+
+
+@pytest.mark.parametrize(
+    ("cluster", "kind"),
+    [
+        ({}, "h100"),
+        ({"gpu_name": "nvidia_a100-sxm4-80gb"}, "a100"),
+        ({"gpu_constraint": "h200"}, "h200"),
+        ({"gpu_partition": "l40s", "gpu_constraint": "ib"}, "l40s"),
+    ],
+)
+def test_the_kind_of_gpu_comes_from_the_profile_or_from_the_plan(cluster, kind):
+    config = project_config.config()
+    startup.complete(config, call(), cluster)
+    assert config["plan"]["gpu"] == kind
+
+
+def test_an_unknown_kind_of_gpu_is_logged_with_the_kind_that_is_assumed(monkeypatch):
+    lines = []
+    monkeypatch.setattr(startup.logger, "info", lines.append)
+    config = project_config.config()
+    startup.complete(config, call(), {"gpu_name": "big"})
+    (line,) = lines
+    assert config["plan"]["gpu"] == "h100" and "'big'" in line and "plan.gpu: h100" in line
+
+
+@pytest.mark.parametrize(("kind", "fits"), [("h200", True), ("a40", False)])
+def test_a_run_must_fit_the_kind_of_gpu_that_the_profile_names(kind, fits):
+    """All weights of Qwen3-4B are trained on one GPU."""
+    config = project_config.config() | {"study": "paper"}
+    study = config["studies"]["paper"]
+    study |= {"models": ["qwen3-4b"], "tasks": ["gsm8k"], "weaker_signal": []}
+    study["arms"] = [{"policy": "random", "recipe": "as_written_full"}]
+    config["models"]["qwen3-4b"]["gpus"]["full"] |= {"count": 1}
+    if fits:
+        startup.complete(config, call(), {"gpu_name": kind})
+    else:
+        with pytest.raises(
+            WorkflowError,
+            match=r"models.qwen3-4b.gpus.full: recipe as_written_full on gsm8k needs about \d+ GiB .* \(a40\) has 44; .*raise count",
+        ):
+            startup.complete(config, call(), {"gpu_name": kind})

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from hardgrpo.runtime import node
 from hardgrpo.runtime.errors import UserError
+from hardgrpo.runtime.gpu_kinds import kind_of
 
 ROOT = Path(__file__).parents[3]
 SOURCE = ROOT / "src"  # added to PYTHONPATH, because another Python may lack this package
@@ -29,12 +30,6 @@ EXACT = {"ATEN_CPU_CAPABILITY": "avx2", "OPENBLAS_CORETYPE": "Haswell", "OPENBLA
 # With HARDGRPO_REHEARSAL=1, a job requests GPUs and checks that they were granted, but computes on
 # the CPU. A rehearsal is a cheap test of a profile and a cluster; the tests also use rehearsals.
 REHEARSAL = "HARDGRPO_REHEARSAL"
-# Families of GPUs as they appear in schedulers' names of GPUs. Names without a family
-# (`gpu`, `big`, a cluster's own name) are not compared.
-GPU_FAMILIES = (
-    "gb200", "gh200", "b200", "b100", "h200", "h100", "h800", "a100", "a800", "l40", "l4", "a40", "a30",
-    "a10", "v100", "p100", "t4", "mi300", "mi250", "mi210", "rtx",
-)  # fmt: skip
 
 
 def has_avx2() -> bool:
@@ -192,22 +187,9 @@ def visible_gpus(entries: str) -> int:
     return min(count, 1) if entries.strip().startswith("MIG-") else count
 
 
-def gpu_family(name: str) -> str | None:
-    """The family of GPUs in a name: h100 in `nvidia_h100_80gb_hbm3` and in `NVIDIA H100 80GB HBM3`.
-
-    None if the name contains no family of `GPU_FAMILIES`.
-    """
-    words = re.split(r"[^a-z0-9]+", name.lower())
-    for family in GPU_FAMILIES:
-        pattern = "rtx.*" if family == "rtx" else rf"{family}[a-z]*"
-        if any(re.fullmatch(pattern, word) for word in words):
-            return family
-    return None
-
-
 def check_gpus(count: int, name: str | None = None, gib: float = 0.0) -> None:
     """Raise a `UserError` if there are fewer GPUs than `count`, or if one of them has less than
-    `gib` GiB of memory or is of another family than `name`.
+    `gib` GiB of memory or is of another known kind than `name`.
 
     Without this check, a 4B model would silently run on the CPU for weeks.
     """
@@ -224,8 +206,8 @@ def check_gpus(count: int, name: str | None = None, gib: float = 0.0) -> None:
         )
     for index in range(count if name or gib else 0):
         device = torch.cuda.get_device_properties(index)
-        requested_family, device_family = gpu_family(name or ""), gpu_family(device.name)
-        if requested_family and device_family and requested_family != device_family:
+        requested_kind, device_kind = kind_of(name or ""), kind_of(device.name)
+        if requested_kind and device_kind and requested_kind != device_kind:
             raise UserError(
                 f"GPU {index} is a {device.name}, requested: {name}; correct gpu_name or gpu_partition in slurm/config.yaml, or ask the"
                 " cluster's administrators"

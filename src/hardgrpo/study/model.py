@@ -438,7 +438,7 @@ class SamplingGpus(Strict):
 
 
 class Gpus(Strict):
-    """The GPUs (80 GB each) that each stage needs. Without this key, the model runs on the CPU."""
+    """The GPUs that each stage needs. Without this key, the model runs on the CPU."""
 
     sampling: SamplingGpus
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from snakemake.logging import logger
 from snakemake_interface_executor_plugins.settings import DeploymentMethod
 
-from hardgrpo.runtime import environments, files, images, warm
+from hardgrpo.runtime import environments, files, gpu_kinds, images, warm
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.study import checks, load, paths, pool_sizes
 from hardgrpo.workflow import slurm
@@ -37,21 +37,40 @@ def read_config_files(workflow) -> None:
 
 
 @raises_workflow_error
-def complete(config: dict, workflow) -> None:
+def complete(config: dict, workflow, cluster: dict[str, str]) -> None:
     """Add the catalogue in config/ to Snakemake's configuration. Raise a `WorkflowError` that lists
     the mistakes in the configuration, says that no file names the study of a cluster, or names a
-    folder that this call writes to and that cannot be written."""
+    folder that this call writes to and that cannot be written.
+
+    `cluster` is the result of `resources.read_cluster`; `plan.gpu` becomes the kind of GPU that the
+    cluster's entries name."""
     _check_study_is_named(workflow)
     config.update(load.complete(config))
     # `--config update_inputs=true` arrives as text
     if config.get("update_inputs") in ("true", "false"):
         config["update_inputs"] = config["update_inputs"] == "true"
+    _name_gpu(config, workflow, cluster)
     names = list(map(os.path.relpath, workflow.configfiles))
     overlays = {name: files.read_yaml(name) for name in names if Path(name).name != "config.yaml"}
     checks.check(config, ", ".join(["config/", *names]), overlays)
     # Snakemake writes .snakemake even in a dry-run.
     folders = () if workflow.output_settings.dryrun else ("results", "paper")
     checks.check_writable(".snakemake", *folders)
+
+
+def _name_gpu(config: dict, workflow, cluster: dict[str, str]) -> None:
+    """Set `plan.gpu` to the kind of GPU that the entries of a cluster name. If they name an unknown
+    kind, log which kind is assumed."""
+    if not isinstance(config.get("plan"), dict):
+        return  # `checks.check` reports the mistake
+    keys = [key for key in ("gpu_name", "gpu_constraint", "gpu_partition") if key in cluster]
+    if kind := next(filter(None, (gpu_kinds.kind_of(cluster[key]) for key in keys)), None):
+        config["plan"]["gpu"] = kind
+    elif set(keys) - {"gpu_partition"} and workflow.is_main_process:
+        logger.info(
+            f"profile: {keys[0]}: '{cluster[keys[0]]}' is none of the known kinds of GPUs ({', '.join(gpu_kinds.GPUS)}): time and memory are estimated"
+            f" for plan.gpu: {config['plan']['gpu']}"
+        )
 
 
 def _check_study_is_named(workflow) -> None:
