@@ -26,9 +26,7 @@ def main() -> None:
     from hardgrpo.analysis import summaries  # imported late: see hardgrpo.runtime.warm
     from hardgrpo.report import registry, worth
 
-    tables = summaries.read_all(
-        args.tables, registry.columns(*registry.WORTH), args.study["first_recipe"]
-    )
+    tables = summaries.read_all(args.tables, registry.WORTH, args.study["first_recipe"])
     prices = args.prices
     if missing := sorted({"gpu_hour", "gpus", "label"} - prices.keys()):
         raise errors.UserError(f"--prices: {missing[0]} is missing; correct the command")
