@@ -14,6 +14,7 @@ min_version("9.20")
 gc.freeze()
 sys.path.insert(0, str(Path(workflow.basedir) / "src"))
 
+from hardgrpo.analysis import summary_tables
 from hardgrpo.planning import durations
 from hardgrpo.report import registry
 from hardgrpo.runtime import images, states, user_settings

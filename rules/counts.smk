@@ -53,7 +53,7 @@ for kind, tables in registry.COUNT_TABLES.items():
             IMAGE["figures"]
         params:
             analysis=arguments.analysis_as_json,
-            code=arguments.code("summaries/summarize_counts.py"),
+            code=arguments.code("summaries/summarize_counts.py", "analysis/count_tables"),
         message:
             "Summarise {wildcards.study}"
         shell:

@@ -44,7 +44,7 @@ def main() -> None:
     from hardgrpo.report import plotting
 
     entry = registry.all_figures()[args.figure]
-    tables = summaries.read_all(args.tables, registry.columns(*entry.of), args.first_recipe)
+    tables = summaries.read_all(args.tables, entry.of, args.first_recipe)
     for name, frame in tables.items():
         if frame.empty and name not in entry.may_be_empty:
             raise errors.UserError(

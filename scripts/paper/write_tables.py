@@ -35,9 +35,7 @@ def main() -> None:
     from hardgrpo.report import latex, web
 
     table_names = dict.fromkeys(name for table in registry.TABLES.values() for name in table.of)
-    tables = summaries.read_all(
-        args.tables, registry.columns(*table_names), args.study["first_recipe"]
-    )
+    tables = summaries.read_all(args.tables, table_names, args.study["first_recipe"])
     for name, table in registry.TABLES.items():
         frame, columns = registry.make_table(name, tables, args.study)
         files.write_text(args.output / f"{name}.csv", arms.drop_labels(frame).to_csv(index=False))

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from conftest import ROOT, SCRIPTS
+from hardgrpo.analysis import summary_tables
 from hardgrpo.report import registry
 from hardgrpo.runtime import code
 
@@ -142,9 +143,7 @@ CHECKS = ["test_summaries", "test_raw_files"]
 # Modules that a program loads by their names in the registry: {program: [modules of one checksum,
 # ...]}. The rules pass the same modules to `arguments.code`.
 MODULES_IN_REGISTRY = {
-    "summaries/summarize.py": [
-        [f"analysis/{table.module}.py" for table in registry.SUMMARIES.values()]
-    ],
+    "summaries/summarize.py": [[f"analysis/{module}.py" for module in summary_tables.MODULES]],
     "paper/write_tables.py": [
         [f"report/tables/{table.module}.py" for table in registry.TABLES.values()]
     ],

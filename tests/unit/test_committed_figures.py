@@ -46,7 +46,7 @@ def draw(study: str, figure: str):
     entry = registry.all_figures()[figure]
     tables = files.Tables.below(ROOT / "results/reference" / study)
     first_recipe = settings.first_recipe(CONFIG["studies"].get(study, {"arms": []}))
-    frames = summaries.read_all(tables, registry.columns(*entry.of), first_recipe)
+    frames = summaries.read_all(tables, entry.of, first_recipe)
     plotting.use_policies(policy_settings(study))
     module = importlib.import_module(f"hardgrpo.report.figures.{figure}")
     return module.draw(**frames, **entry.design(ResolvedStudy.of(CONFIG, study)))

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from conftest import ROOT
-from hardgrpo.analysis import recorded_runs, statistics, summaries
+from hardgrpo.analysis import recorded_runs, statistics, summaries, summary_tables
 from hardgrpo.analysis.cells import Cell
 from hardgrpo.data import recorded_accuracies
 from hardgrpo.report import registry
@@ -55,7 +55,7 @@ def cell(policy: str, seed: int, bases: pd.DataFrame, **changes) -> Cell:
 
 def rows_of(cells: list[Cell], published=()) -> dict[tuple, dict]:
     rows = recorded_runs.recorded_runs(cells, list(published))
-    assert all(list(row) == registry.SUMMARIES["recorded_runs"].columns for row in rows)
+    assert all(list(row) == summary_tables.all_tables()["recorded_runs"].columns for row in rows)
     by_key = {
         tuple(
             row[name] for name in ("policy", "minus", "grading", "questions", "measure", "at")

@@ -12,7 +12,14 @@ import pytest
 
 import project_config
 from conftest import ROOT
-from hardgrpo.analysis import formats, hard_leads, summaries
+from hardgrpo.analysis import (
+    claims,
+    formats,
+    hard_leads,
+    published,
+    summaries,
+    summary_tables,
+)
 from hardgrpo.report import latex, registry, web
 from hardgrpo.report.table_columns import Column, K, numbers, plain
 from hardgrpo.report.tables import training
@@ -23,21 +30,18 @@ from hardgrpo.study.resolved import ResolvedStudy
 from summarize import Tables
 
 CONFIG = project_config.config()
-ALL_TABLES = {**registry.SUMMARIES, **registry.JUDGED}
+ALL_TABLES = {*registry.SUMMARIES, *registry.JUDGED}
 
 
 def test_every_entry_uses_existing_tables_and_its_function_accepts_the_tables():
-    for name, entry in registry.SUMMARIES.items():
-        assert set(entry.of) <= {*registry.SUMMARIES, *registry.INPUTS}, name
-        function = getattr(importlib.import_module(f"hardgrpo.analysis.{entry.module}"), name)
-        required = [
-            p for p in inspect.signature(function).parameters.values() if p.default is p.empty
-        ]
-        assert len(required) == len(entry.of) and len(set(entry.columns)) == len(entry.columns), (
-            name
-        )
-    for name, entry in registry.JUDGED.items():
-        assert set(entry.of) <= registry.SUMMARIES.keys(), name
+    tables = summary_tables.all_tables()
+    assert [name for name in registry.SUMMARIES if tables[name].kind is None] == registry.SUMMARIES
+    counts = {name for names in registry.COUNT_TABLES.values() for name in names}
+    assert tables.keys() == {*registry.SUMMARIES, *counts}
+    inputs = Tables(ResolvedStudy.of({"studies": {"s": {}}}, "s"), []).inputs
+    for name in registry.SUMMARIES:
+        assert {*tables[name].inputs} <= {*registry.SUMMARIES, *inputs}, name
+        assert len(set(tables[name].columns)) == len(tables[name].columns), name
     for name, entry in registry.TABLES.items():
         assert set(entry.of) <= {*ALL_TABLES, "deviations"}, name
         function = getattr(importlib.import_module(f"hardgrpo.report.tables.{entry.module}"), name)
@@ -46,22 +50,25 @@ def test_every_entry_uses_existing_tables_and_its_function_accepts_the_tables():
             *(["study"] if entry.design else []),
         }, name
     for name, entry in registry.FIGURES.items():
-        assert set(entry.of) <= ALL_TABLES.keys() and set(entry.may_be_empty) <= set(entry.of), name
+        assert set(entry.of) <= ALL_TABLES and set(entry.may_be_empty) <= set(entry.of), name
         function = importlib.import_module(f"hardgrpo.report.figures.{name}").draw
         assert set(entry.of) <= set(inspect.signature(function).parameters), name
-    assert set(registry.NUMBERED) <= ALL_TABLES.keys()
-    assert (
-        Tables(ResolvedStudy.of({"studies": {"s": {}}}, "s"), []).inputs.keys()
-        == registry.INPUTS.keys()
-    )
+    assert set(registry.NUMBERED) <= ALL_TABLES
 
 
 def test_every_summary_table_is_used():
-    used = {name for entries in (registry.SUMMARIES, registry.JUDGED, registry.TABLES, registry.FIGURES) for entry in entries.values()
-            for name in entry.of}  # fmt: skip
+    tables = summary_tables.all_tables()
+    used = {name for table in tables.values() for name in table.inputs}
+    used |= {
+        name
+        for entries in (registry.TABLES, registry.FIGURES)
+        for entry in entries.values()
+        for name in entry.of
+    }
+    used |= {*claims.TABLES, *published.TABLES}
     # no table or figure uses these tables, but people and the agreement with the reference do
     read_by_people = {"decomposition_runs", "recorded_rates"}
-    assert registry.SUMMARIES.keys() - used - set(registry.NUMBERED) == read_by_people
+    assert set(registry.SUMMARIES) - used - set(registry.NUMBERED) == read_by_people
 
 
 def test_each_table_and_figure_that_a_supplement_includes_or_references_is_in_the_registry():
@@ -176,7 +183,7 @@ def tables_of(study: str) -> Iterator[tuple[str, list[Column]]]:
         if set(entry.of) <= registry.SUMMARIES.keys() and all(
             table in tables for table in entry.of
         ):
-            frames = summaries.read_all(tables, registry.columns(*entry.of), design["first_recipe"])
+            frames = summaries.read_all(tables, entry.of, design["first_recipe"])
             yield name, registry.make_table(name, frames, design)[1]
 
 
@@ -185,10 +192,10 @@ def test_a_committed_table_without_a_file_is_empty_and_other_missing_tables_are_
     for folder in (committed, computed):
         folder.mkdir(parents=True)
         (folder / "gains.csv").write_text("model\nm\n")
-    columns = registry.columns("parts")
-    frame = summaries.read_all(files.Tables.below(committed), columns, "")["parts"]
-    assert frame.empty and list(frame.columns) == [*columns["parts"], "arm"]
+    columns = summary_tables.all_tables()["parts"].columns
+    frame = summaries.read_all(files.Tables.below(committed), ["parts"], "")["parts"]
+    assert frame.empty and list(frame.columns) == [*columns, "arm"]
     assert summaries.read_tables(files.Tables.below(committed), ["parts"], "") == {"parts": []}
     for folder, name in ((computed, "parts"), (committed, "claims")):
         with pytest.raises(UserError, match=f"table {name} is not given"):
-            summaries.read_all(files.Tables.below(folder), registry.columns(name), "")
+            summaries.read_all(files.Tables.below(folder), [name], "")

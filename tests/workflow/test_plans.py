@@ -10,6 +10,7 @@ import pytest
 
 import project_config
 from conftest import ROOT, count_jobs
+from hardgrpo.analysis import summary_tables
 from hardgrpo.report import registry
 from hardgrpo.runtime import code
 from hardgrpo.study import settings
@@ -401,9 +402,7 @@ def programs() -> dict[str, list]:
     """{rule: its program, and the modules that the program finds through names in the registry}."""
     program_files = {path.stem: [path] for path in (ROOT / "scripts").glob("*/*.py")}
     module = lambda name: ROOT / f"src/hardgrpo/{name}.py"
-    program_files["summarize"] += [
-        module(f"analysis/{table.module}") for table in registry.SUMMARIES.values()
-    ]
+    program_files["summarize"] += [module(f"analysis/{name}") for name in summary_tables.MODULES]
     program_files["write_tables"] += [
         module(f"report/tables/{table.module}") for table in registry.TABLES.values()
     ]
@@ -418,7 +417,7 @@ def programs() -> dict[str, list]:
         "analysis/statistics.py",
         "report/plotting.py",
         "report/latex.py",
-        "analysis/gains_and_differences.py",
+        "analysis/completions.py",
         "report/tables/parts.py",
         "report/figures/tiers.py",
         "runtime/files.py",

@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 from conftest import TABLES
+from hardgrpo.analysis import summary_tables
 from hardgrpo.report import registry
 from hardgrpo.study import claim_conditions, load, paths
 from hardgrpo.study.resolved import ResolvedStudy
@@ -155,7 +156,8 @@ def test_a_missing_table_is_reported(world):
     judge(world)
     computed = world.folder / COMPUTED
     shutil.copytree(world.folder / REFERENCE, computed)
-    for name, columns in registry.columns(*registry.SUMMARIES).items():
+    for name in registry.SUMMARIES:
+        columns = summary_tables.all_tables()[name].columns
         if not (computed / f"{name}.csv").exists():  # committed tables without rows have no file
             (computed / f"{name}.csv").write_text(",".join(columns) + "\n")
     (computed / "parts.csv").unlink()

@@ -36,7 +36,7 @@ def numbered(root: Path, config: dict) -> dict[str, int]:
     study = ResolvedStudy.of(config, committed.REFERENCE)
     tables = summaries.read_all(
         files.Tables.below(root / paths.reference(committed.REFERENCE)),
-        registry.columns(*registry.SUMMARIES),
+        registry.SUMMARIES,
         study.first_recipe,
     )
     tables |= committed.judged(root, study) | {

@@ -5,7 +5,13 @@ the package's statistics.
 """
 
 from conftest import TOLERANCE, at, check, close, is_known, rows_of
-from hardgrpo.analysis import claims, published, summaries, verdicts
+from hardgrpo.analysis import (
+    claims,
+    published,
+    random_choice,
+    summaries,
+    summary_tables,
+)
 from hardgrpo.report import registry
 from hardgrpo.runtime import files
 
@@ -14,6 +20,11 @@ import io
 from collections import defaultdict
 from math import log, nan
 
+JUDGED = {
+    "claims": claims.COLUMNS,
+    "against_random": random_choice.COLUMNS,
+    "compared": published.COMPARED,
+}
 SHARES = {"accuracy", "base_accuracy", "accuracy_answered", "base_accuracy_answered"}
 SHARES |= {"answered", "base_answered", "answered_mean"}
 SHARES |= {"truncated", "base_truncated", "truncated_mean"}
@@ -38,7 +49,9 @@ MUST_BE_KNOWN |= {"pass", "learnable", "pass_rate"}
 def test_columns(arguments):
     """Every table has its columns."""
     failures = []
-    for name, expected in registry.columns(*registry.SUMMARIES, *registry.JUDGED).items():
+    tables = summary_tables.all_tables()
+    expected_columns = {name: tables[name].columns for name in registry.SUMMARIES} | JUDGED
+    for name, expected in expected_columns.items():
         if summaries.has_no_file(arguments.tables, name):
             continue
         header = files.read_text(arguments.tables[name]).split("\n")[0].split(",")
@@ -351,7 +364,7 @@ def test_difficulty(tables):
 
 def test_claims(arguments, tables):
     """Claims and comparisons, judged again from the summaries, give the same rows."""
-    study = verdicts.Study(tables, **arguments.conditions)
+    study = claims.Study(tables, **arguments.conditions)
     printed = published.read(arguments.published), published.read_readings(arguments.published)
     judged_again = {
         "claims": claims.judge(claims.read(arguments.claims), study),
@@ -363,7 +376,7 @@ def test_claims(arguments, tables):
         if len(table_rows) != len(expected):
             failures.append(f"{name}.csv: {len(table_rows)} rows, judged again {len(expected)}")
         for number, (row, expected_row) in enumerate(zip(table_rows, files.round_floats(expected))):
-            for column in registry.JUDGED[name].columns:
+            for column in JUDGED[name]:
                 if row[column] != _text(expected_row[column]):
                     failures.append(
                         f"{at(name, number, row)}: {column} is '{row[column]}', judged again '{_text(expected_row[column])}'"

@@ -3,9 +3,8 @@ inputs and the function that makes it.
 
 To add a table or a figure, add an entry here and write its function:
 
-- a summary table `name`: the function `name` in src/hardgrpo/analysis/{module}.py. Its arguments
-  are the inputs in `of`, in that order (rows of summary tables, or entries of INPUTS). It returns
-  rows.
+- a summary table `name`: the decorated function `name` in a module of src/hardgrpo/analysis (see
+  summary_tables.py).
 - a table of the supplement: the function `name` in src/hardgrpo/report/tables/{module}.py. Its keywords
   are the summary tables in `of`. It returns the rows for the CSV and the columns to show.
 - a figure: the function `draw` in src/hardgrpo/report/figures/{name}.py. Its keywords are the
@@ -20,160 +19,58 @@ import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from hardgrpo.analysis.columns import CELL, MINUS, RUNS, SUBSET_NUMBERS, interval, intervals
 from hardgrpo.report import conditions
 from hardgrpo.study import designs, paths
 from hardgrpo.study.resolved import ResolvedStudy
 
 # --- summary tables ---
 
-# Data from which summary tables are computed, besides other summary tables.
-# scripts/summaries/summarize.py reads these data.
-INPUTS = {
-    "cells": "evaluation files",
-    "updates": "training logs",
-    "seconds": "wall time of each run's updates",
-    "plan": "the study's entry in the configuration",
-    "subset_files": "how each subset was chosen",
-    "signal_files": "signals of the probe, if a policy chooses by signals",
-    "difficulty_files": "pass rates of the pool",
-    "recorded_probes": "recorded completions of the pool",
-    "comparisons": "test questions that equal or are near a question of a pool",
-    "published_runs": "accuracies by checkpoint that the authors of recorded runs published",
-    "trajectory_files": "right answers in the later epochs of recorded training runs",
-}
-
-
-@dataclass(frozen=True)
-class Summary:
-    """A summary table. `columns` lists its columns, so that a table without rows has a header."""
-
-    module: str
-    of: list[str]
-    columns: list[str]
-
-
-# keys of tables of subsets: no recipe, because a policy's subset is the same for all recipes
-# (except the subset of a policy in two rounds)
-POLICY = ["model", "task", "policy"]
-ANSWERED = [
-    "base_answered",
-    "answered",
-    "base_accuracy",
+# The names of the summary tables. Their functions are in hardgrpo.analysis, with the decorator
+# `summary_tables.table`. Planning the workflow needs only the names.
+SUMMARIES = [
     "accuracy",
-    "base_accuracy_answered",
-    "accuracy_answered",
+    "gains",
+    "differences",
+    "paired",
+    "mcnemar",
+    "parts",
+    "decomposition",
+    "decomposition_runs",
+    "pass_at_k",
+    "base_pass_at_k",
+    "kinds",
+    "reasons",
+    "same_answers",
+    "majority",
+    "learnable",
+    "curves",
+    "regressions",
+    "tiers",
+    "tier_trends",
+    "leads",
+    "lead_regressions",
+    "lead_by_model",
+    "catches_up",
+    "parity",
+    "spent",
+    "rollouts",
+    "time_to_target",
+    "subsets",
+    "chosen",
+    "difficulty",
+    "contamination",
+    "trajectories",
+    "recorded_runs",
+    "recorded_rates",
 ]
-LENGTHS = ["base_truncated", "truncated", "base_tokens", "tokens"]
-PARTS = [*interval("finishing"), *interval("correctness")]
-MEANS = ["answered_mean", "truncated_mean", "tokens_mean"]
-CURVES = [
-    "tokens_mean",
-    "truncated_share",
-    "reward_mean",
-    "learnable_share",
-    "all_right_share",
-    "all_wrong_share",
-]
-SPREAD = ["tokens", "tokens_least", "tokens_most", "seconds", "seconds_least", "seconds_most"]
-
-
-SUMMARIES = {
-    "accuracy": Summary("accuracies", ["cells"], [*CELL, "decoding", "step", *interval("accuracy"), *MEANS, "problems", "samples", "seeds"]),
-    "gains": Summary("gains_and_differences", ["cells"], [*CELL, "decoding", "step", "base_accuracy", *intervals("gain"), "mdd", "problems", "samples", "seeds"]),
-    "differences": Summary("gains_and_differences", ["cells"], [*CELL, *MINUS, *intervals("difference"), "p", "mdd", "problems", "seeds"]),
-    "paired": Summary("paired", ["cells"], [*CELL, *MINUS, "what", "at", *interval("difference"), "problems", "seeds"]),
-    "mcnemar": Summary("gains_and_differences", ["cells"], [*CELL, *MINUS, "decoding", "seed", "step", "only_this", "only_other", "difference", "p", "p_holm", "problems"]),
-    "parts": Summary("decomposition", ["cells"], [*CELL, "step", "gain", *PARTS, *interval("finishing_minus_correctness"), *ANSWERED, "problems", "seeds"]),
-    "decomposition": Summary("decomposition", ["cells"], [*CELL, "tier", "grading", "step", *interval("gain"), *PARTS, *ANSWERED, *LENGTHS, "problems", "seeds"]),
-    "decomposition_runs": Summary("decomposition", ["cells"], [*CELL, "seed", "grading", "step", "gain", "finishing", "correctness", *ANSWERED, *LENGTHS, "problems"]),
-    "pass_at_k": Summary("accuracies", ["cells"], [*CELL, "k", "step", "base", *interval("pass"), *interval("gain"), "problems", "seeds"]),
-    "base_pass_at_k": Summary("accuracies", ["cells"], ["model", "eval_task", "k", *interval("pass"), *interval("sound"), "problems", "seeds"]),
-    "kinds": Summary("gain_kinds", ["cells"], [*CELL, "tier", "step", "reach_samples", *interval("gain"), *interval("finishing"), *interval("sharpening"), *interval("new_solving"), "new_solving_p", "out_of_reach", "accuracy_out_of_reach", *interval("gain_out_of_reach"), *interval("greedy_gain"), "problems", "seeds"]),
-    "reasons": Summary("gain_kinds", ["cells"], [*CELL, "step", "base_sound", "base_sound_share", "sound", "sound_share", *interval("sound_gain"), *interval("lucky_gain"), "problems", "seeds"]),
-    "same_answers": Summary("gain_kinds", ["cells"], [*CELL, "step", "base_same", *interval("same"), *interval("change"), "base_entropy", "entropy", "problems", "seeds"]),
-    "majority": Summary("gain_kinds", ["cells"], [*CELL, "step", "k", "base", *interval("majority"), *interval("gain"), "problems", "seeds"]),
-    "learnable": Summary("training_logs", ["updates"], [*RUNS, *interval("learnable"), "updates", "seeds"]),
-    "curves": Summary("training_logs", ["updates"], [*RUNS, "first", "step", *(column for name in CURVES for column in interval(name)), "seeds"]),
-    "regressions": Summary("regressions", ["gains", "learnable", "accuracy"], ["task", "predictor", "adjusted_for", "r_squared", "slope", "cells"]),
-    "tiers": Summary("accuracies", ["cells"], [*CELL, "tier", "step", "base_accuracy", *interval("accuracy"), *interval("gain"), "problems", "seeds"]),
-    "tier_trends": Summary("paired", ["cells"], [*CELL, "easiest", "hardest", "step", *interval("points"), *interval("log_odds"), "problems", "seeds"]),
-    "leads": Summary("hard_leads", ["cells", "difficulty_files"], [*CELL, "minus", "seed", "lead", "base_accuracy", "greedy_gap", "zero_share", "mixed_share"]),
-    "lead_regressions": Summary("hard_leads", ["leads"], [*CELL, "minus", "predictor", *interval("slope"), *interval("r_squared"), "p", "points"]),
-    "lead_by_model": Summary("hard_leads", ["cells"], ["task", "eval_task", "policy", "minus", "models", "least", "most", "spread", "p", "seeds"]),
-    "catches_up": Summary("accuracies", ["cells"], [*CELL, "target", "step", "steps", "step_first", "step_last", "seeds_reached", "seeds"]),
-    "parity": Summary("training_logs", ["updates", "plan"], [*RUNS, "seed", "updates", "prompts", "rollouts", "completion_tokens", "labels", "tokens"]),
-    "spent": Summary("training_logs", ["parity", "seconds"], [*RUNS, "updates", "prompts", "rollouts", "completion_tokens", "labels", *SPREAD, "seeds"]),
-    "rollouts": Summary("online_runs", ["updates"], [*RUNS, "sampling_steps", "updates", "generated", "kept", "replayed", "thrown_away", "labels", "thrown_away_share", "seeds"]),
-    "time_to_target": Summary("online_runs", ["cells", "updates", "plan"], [*CELL, *MINUS, "target", "minus_share", *interval("share"), "reached", "seeds"]),
-    "subsets": Summary("subsets", ["subset_files"], [*POLICY, "rule", "budget", *SUBSET_NUMBERS, "seeds"]),
-    "chosen": Summary("subsets", ["subset_files", "difficulty_files", "signal_files"], [*POLICY, "pool", "prompts", "samples", "pass_rate", "never_solved", "mixed", "confidently_wrong", "seeds"]),
-    "difficulty": Summary("subsets", ["difficulty_files", "subset_files"], ["model", "task", "group", "pass_rate", "problems"]),
-    "contamination": Summary("splits", ["comparisons"], ["task", "eval_task", "pool", "repeated", "near_in_pool", "problems", "equal", "near", "repeated_in_test"]),
-    "trajectories": Summary("trajectory_groups", ["trajectory_files", "difficulty_files", "subset_files"], [*POLICY, "stretch", "begin", "end", *interval("mixed"), *interval("all_right"), *interval("all_wrong"), *interval("pass_rate"), "never_solved", "epochs", "prompts", "seeds"]),
-    "recorded_runs": Summary("recorded_runs", ["cells", "published_runs"], [*POLICY, "minus", "grading", "questions", "measure", "at", "checkpoints", "value", "minus_value", *interval("difference"), "problems", "seeds"]),
-    "recorded_rates": Summary("subsets", ["recorded_probes"], ["model", "task", "id", "published", "with_prompt", "alone"]),
-}  # fmt: skip
-
-
-PROMPTS = ["model", "task"]  # keys of tables of analyses of published numbers
-BEFORE_AFTER = ["before", *interval("gain"), "mixed_before", *interval("mixed")]
-
-# Tables of analyses of published numbers, by the kind of the analysis. The function `name` receives
-# the counts and the analysis.
+# {kind of an analysis of published numbers: names of its summary tables}
 COUNT_TABLES = {
-    "probe_sizes": {
-        "probe_sizes": Summary("count_tables", ["counts"], [*PROMPTS, "file", "pool", "rule", "samples", "prompts", "labels", "mixed", "pass_rate", "never_solved", "unmixed_prompts"]),
-    },
-    "before_after": {
-        "difficulty_classes": Summary("count_tables", ["counts"], [*PROMPTS, "chosen_by", "correct", "prompts", *BEFORE_AFTER, "solved_before", "solved", *interval("newly_solved"), *interval("lost"), "seeds"]),
-        "choices_after": Summary("count_tables", ["counts"], [*PROMPTS, "rule", "chosen_by", "prompts", *BEFORE_AFTER, *interval("gain_lead"), *interval("mixed_lead"), "seeds"]),
-        "solved_counts": Summary("count_tables", ["counts"], [*PROMPTS, "seed", "samples", "both", "only_before", "only_after", "never", "prompts"]),
-        "pass_at_each_k": Summary("count_tables", ["counts"], [*PROMPTS, "k", "seed", "before", *interval("after"), *interval("gain"), "samples", "prompts", "seeds"]),
-    },
-}  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Judged:
-    """A table made from summary tables and the papers' claims or numbers
-    (scripts/summaries/judge_claims.py)."""
-
-    of: list[str]
-    columns: list[str]
-
-
-JUDGED = {
-    "claims": Judged(
-        ["gains", "differences", "paired", "kinds", "parts", "learnable", "regressions"]
-        + ["tier_trends", "catches_up", "time_to_target"],
-        ["id", "paper", "primary", *CELL[:3], "population", "claim", "test"]
-        + ["estimate", "low", "high", "p_holm", "seeds", "n", "verdict"],
-    ),
-    "against_random": Judged(
-        ["differences"],
-        ["model", "task", "policy", "recipe", "way", "budget", "difference", "low", "high", "p"]
-        + ["seeds", "verdict", "decided_by"],
-    ),
-    "compared": Judged(
-        ["gains", "learnable", "pass_at_k", "accuracy", "parts", "catches_up", "regressions"],
-        [
-            "paper",
-            "place",
-            *CELL[:4],
-            "quantity",
-            "published",
-            "published_low",
-            "published_high",
-            "here",
-            "low",
-            "high",
-            "inside",
-            "same_when_rounded",
-            "seeds",
-        ],
-    ),
+    "probe_sizes": ["probe_sizes"],
+    "before_after": ["difficulty_classes", "choices_after", "solved_counts", "pass_at_each_k"],
 }
+# Tables made from summary tables and the papers' claims or numbers
+# (scripts/summaries/judge_claims.py).
+JUDGED = ["claims", "against_random", "compared"]
 # The comparisons with a random choice in all committed studies (pages/recommended.py)
 COMPARISONS = "results/reference/all/which-prompts.csv"
 # Files of results/published that `judge_claims.py` reads: published numbers, and the tasks of this
@@ -202,17 +99,6 @@ NUMBERED = [
     "regressions",
 ]
 NUMBERED += ["lead_regressions", "claims", "against_random", "trajectories", "contamination"]
-
-
-def columns(*names: str) -> dict[str, list[str]]:
-    """{name: columns} of summary and judged tables; [] for the table that is written by hand
-    (results/published/deviations.csv)."""
-    tables = {
-        **SUMMARIES,
-        **JUDGED,
-        **{name: table for group in COUNT_TABLES.values() for name, table in group.items()},
-    }
-    return {name: tables[name].columns if name in tables else [] for name in names}
 
 
 # --- tables of the paper ---
@@ -544,7 +430,7 @@ def all_figures() -> dict[str, Figure]:
 
 
 def summary_tables(study: ResolvedStudy) -> list[str]:
-    return list(COUNT_TABLES[study.entry["kind"]] if study.is_analysis else SUMMARIES)
+    return COUNT_TABLES[study.entry["kind"]] if study.is_analysis else SUMMARIES
 
 
 def figures_of(study: ResolvedStudy) -> list[str]:

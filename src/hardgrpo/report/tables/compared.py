@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from hardgrpo.analysis.claim_tests import LOG_ODDS
+from hardgrpo.analysis.claims import LOG_ODDS
 from hardgrpo.analysis.formats import MINUS, hundredths, points, probability, with_interval
 from hardgrpo.report.table_columns import (
     BREAK,
