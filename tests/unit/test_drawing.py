@@ -71,15 +71,11 @@ def test_figures_and_papers_alone_run_no_study(targets, expected):
 def test_a_run_draws_the_tables_that_it_computes():
     write_tables(paths.reference("mini"))
     assert drawing(targets=()).folder("mini") == paths.computed("mini")
-    assert drawing(targets=()).origin(MINI) == ""
 
 
 def test_figures_alone_are_drawn_from_computed_tables_or_else_from_the_reference():
     write_tables(paths.reference("mini"))
-    assert (
-        drawing().folder("mini") == paths.reference("mini")
-        and drawing().origin(MINI) == "--reference"
-    )
+    assert drawing().folder("mini") == paths.reference("mini")
     write_tables(paths.computed("mini"))
     assert drawing().folder("mini") == paths.computed("mini")
     assert drawing(change=draw("reference")).folder("mini") == paths.reference("mini")
