@@ -33,7 +33,6 @@ RUN_BY_A_TEST = {
     "fetch_original": "test_an_original_is_downloaded_and_compared_with_the_lock",
     "fill_mirror": "test_a_dataset_that_is_gone_comes_from_the_mirror",
     "format_subset": "test_rows_of_trl_are_conversational_prompts_with_answers",
-    "gpu_check": "test_the_gpu_checks_run_in_order_on_a_cpu_and_write_their_numbers",
     "grade_recording": "test_a_study_of_recordings_runs_without_weights",
     "import_recording": "test_a_study_of_recordings_runs_without_weights",
     "import_trajectory": "test_a_training_run_is_summarised_from_its_file_to_its_page",
@@ -77,7 +76,7 @@ def test_every_program_is_run_to_its_end(world):
         "draw_figure" if rule.startswith("plot_") else run_by.get(rule, rule)
         for rule in world.plan()
     } & programs
-    assert {"train_grpo", "evaluate", "summarize", "draw_figure", "verify"} <= run, (
+    assert {"train_grpo", "evaluate", "summarize", "draw_figure"} <= run, (
         "the plan of the small study lacks one of these programs"
     )
     needs_tex = set() if TEX else {"compile_paper"}

@@ -166,7 +166,9 @@ def test_results_of_unknown_origin_stop_every_call_except_with_touch(executor, s
 def test_missing_images_are_reported_before_the_first_job():
     jobs = [
         SimpleNamespace(
-            container_img_url="envs/figures.sif", is_local=True, rule=SimpleNamespace(name="verify")
+            container_img_url="envs/figures.sif",
+            is_local=True,
+            rule=SimpleNamespace(name="summarize"),
         )
     ]
     local = {

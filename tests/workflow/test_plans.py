@@ -46,7 +46,7 @@ DRAWING = {f"plot_{name}" for name in OF_STUDY["mini"] - {"labels"} | {"transfer
     "write_worth",
     "compile_supplement",
 }
-JUDGING = {"judge_claims", "verify"}  # besides DRAWING, cheap rules that a new clone can run
+JUDGING = {"judge_claims"}  # besides DRAWING, cheap rules that a new clone can run
 CHEAP = (
     JUDGING
     | DRAWING
@@ -62,7 +62,6 @@ DRAWN = dict.fromkeys(
         "write_numbers",
         "summarize",
         "judge_claims",
-        "verify",
         "write_explorer",
         "write_worth",
     ),

@@ -121,16 +121,11 @@ class Drawing:
         return [f"paper/{study}/worth.html"] if has_runs else []
 
     def paper(self, study: str) -> list[str]:
-        """Figures, tables, the page "Was it worth it?", and the report of the checks. For an
-        analysis: figures, the page of answers, and the verdicts on its claims."""
+        """Figures, tables and the page "Was it worth it?". For an analysis: figures, the page of
+        answers, and the verdicts on its claims."""
         if self.studies[study].is_analysis:
             return self.figures(study) + self.paper_tables(study)
-        return (
-            self.figures(study)
-            + self.paper_tables(study)
-            + self.worth(study)
-            + [f"paper/{study}/verified.txt"]
-        )
+        return self.figures(study) + self.paper_tables(study) + self.worth(study)
 
     def pdf(self, study: str) -> list[str]:
         return (
