@@ -63,7 +63,7 @@ rule export_subset:
     container:
         IMAGE["training"]
     params:
-        files=arguments.pool_folders,
+        files=inputs.solution_files,
         answer=arguments.annotation_column,
         code=arguments.code("subsets/export_subset.py"),
     message:

@@ -40,7 +40,7 @@ def prepare(
     """The problems of a split.
 
     `source` is the part of the task's `source` that this split needs (`settings.source_of_split`);
-    `paths` are the files or dataset folders of the split's parts, in order. Raise a `UserError` for
+    `paths` are the files of the split's parts, in order. Raise a `UserError` for
     rows that are not valid problems, and if no problem is left.
     """
     return prepare_with_places(task, source, split, paths, labelled)[0]
@@ -71,8 +71,8 @@ def is_same_answer(grader: str | None, answer: str | None, other_answer: str | N
 def problems_with_rows(
     task: str, source: dict, split: str, paths: list[str], labelled: bool = True
 ) -> list[tuple[dict, dict, str]]:
-    """[(problem, its row, "FILE: PLACE" of the row)] of a split that is read from files or
-    datasets. See `prepare`."""
+    """[(problem, its row, "FILE: PLACE" of the row)] of a split that is read from files.
+    See `prepare`."""
     parts = source.get(split)
     if source["kind"] != "hub":
         parts = [{}] * (len(parts) if isinstance(parts, list) else 1)
@@ -82,9 +82,8 @@ def problems_with_rows(
         )
     rows = []
     for part_number, (part, path) in enumerate(zip(parts, map(Path, paths))):
-        content = sources.read(path, part.get("name"), part.get("split"))
-        names = filter(None, (part.get("dataset"), part.get("name"), part.get("split")))
-        origin = "/".join(names) or path.name
+        content = sources.read(path)
+        origin = f"{part['dataset']}/{part['file']}" if part else path.name
         part_field = {"part": part_number} if source["kind"] == "files" and len(parts) > 1 else {}
         rows += [
             (origin, part_field, path, content.places[number], number, row)
