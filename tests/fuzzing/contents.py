@@ -10,6 +10,7 @@ from pathlib import Path
 import yaml
 
 import project_config
+from hardgrpo.data.question_ids import question_id
 
 ROOT = Path(__file__).parents[2]
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
@@ -47,8 +48,8 @@ EVALUATION = [
     for step in (0, 4) for i in range(4) for k in (0, 1)
 ]  # fmt: skip
 LOCK = {
-    "datasets": {"a/b@c": {"commit": "c", "files": {"x.json": {"bytes": 3, "sha256": "0" * 64}}}},
-    "problems": {"t/train": {"rows": 3, "sha256": "1" * 64}},
+    "datasets": {"a/b@c": {"x.json": {"bytes": 3, "sha256": "0" * 64}}},
+    "problems": {"t": {"train": {"rows": 3, "sha256": "1" * 64}}},
 }
 SPEC = {
     "model": "m", "task": "t", "policy": "p", "recipe": "r", "seed": 0, "model_folder": "results/models/m", "problems": "P.jsonl", "subset": "s.csv",
@@ -70,7 +71,7 @@ def table(rows) -> bytes:
 
 
 QUESTIONS = [{"id": row["id"], "question": row["question"]} for row in PROBLEMS]
-TO_ANNOTATE = [{"question": row["question"], "answer": row["answer"] if index % 2 else "", "id": row["id"], "chosen_because": "hard"} for index, row in enumerate(PROBLEMS)]  # fmt: skip
+TO_ANNOTATE = [{"question": row["question"], "answer": row["answer"] if index % 2 else "", "prompt_id": question_id(row["question"]), "chosen_because": "hard"} for index, row in enumerate(PROBLEMS)]  # fmt: skip
 TEXTS = [
     {"question": row["question"], "answer": row["answer"], "tier": row["tier"]} for row in PROBLEMS
 ]

@@ -42,7 +42,7 @@ from hardgrpo.data import (
     tasks,
     trajectory_files,
 )
-from hardgrpo.data.question_ids import normalize_spaces
+from hardgrpo.data.question_ids import question_id
 from hardgrpo.planning import calibration
 from hardgrpo.runtime import files, provenance
 from hardgrpo.study.spec import Spec
@@ -208,9 +208,6 @@ def export(folder):
         parse_csv(plain(folder / "out.csv")),
         [row["id"] for row in parse_csv(plain(folder / "S.csv"))],
     )
-    assert [row["id"].removeprefix("'") for row in exported_rows] == [
-        problem_id.removeprefix("'") for problem_id in ids
-    ]
     texts = {str(row["id"]): row["question"] for row in parse_jsonl(plain(folder / "P.jsonl"))}
     assert all(
         texts[name] in map(spreadsheets.unescape_formulas, row.values())
@@ -230,19 +227,12 @@ def annotated(name: str):
         )
         data = plain(folder / name)
         rows = parse_table(data) if name.endswith("csv") else parse_jsonl(data)
-        normalize = lambda text: normalize_spaces(spreadsheets.unescape_formulas(str(text or "")))
         questions = {
-            str(row["id"]): normalize(row["question"])
+            str(row["id"]): question_id(row["question"])
             for row in parse_jsonl(plain(folder / "P.jsonl"))
         }
-        # an answer belongs to the question of its row, or to its id if the row has no question
-        written = {
-            (
-                normalize(row.get("question")) or questions.get(str(row["id"])),
-                str(row["answer"]).strip(),
-            )
-            for row in rows
-        }
+        # an answer belongs to the prompt of its row
+        written = {(str(row["prompt_id"]), str(row["answer"]).strip()) for row in rows}
         for row in parse_jsonl(plain(folder / "A.jsonl")):
             assert (questions[row["id"]], row["answer"]) in written
 
@@ -384,7 +374,7 @@ def lock(folder):
     inputs.check_problems(
         folder / "inputs.lock", "t/train", [{"question": "q", "answer": "a"}], update=True
     )
-    assert inputs.read_lock(folder / "inputs.lock")["problems"]["t/train"]["rows"] == 1
+    assert inputs.read_lock(folder / "inputs.lock")["problems"]["t"]["train"]["rows"] == 1
 
 
 def manifest(folder):
