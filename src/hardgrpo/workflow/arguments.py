@@ -109,7 +109,7 @@ class Arguments(Entries):
 
     def expected_samples(self, wildcards: Wildcards) -> str:
         if wildcards.model in self.names.recorded:
-            return "--recorded"
+            return ""  # recordings have different numbers of completions
         probe = self._task(wildcards)["probe"]
         is_stopped = (wildcards.model, wildcards.task) == self.names.stopped_probe
         held_out = f" --held-out {probe['held_out']}" if "held_out" in probe else ""
