@@ -43,12 +43,10 @@ def test_a_thousand_hostile_cases_end_well(kind, cases):
     ("kind", "target", "seed"),
     [
         ("configuration", "studies", 151),
-        ("arguments", "export_subset", 137),
         ("arguments", "prepare_task", 133),
         ("arguments", "import_trajectory", 140),
         ("arguments", "fetch_model", 98),
         ("arguments", "show_results", 50094),
-        ("files", "evaluation", 50038),
         ("files", "summary", 50138),
         ("files", "published numbers", 50015),
     ],
@@ -166,31 +164,6 @@ def test_a_carriage_return_in_a_completion_is_read_unchanged(tmp_path):
     evaluations.write(str(tmp_path / "e.csv.gz"), rows)
     read_rows = evaluations.read(str(tmp_path / "e.csv.gz"))
     assert (read_rows.id[0], read_rows.answer[0]) == ("a\rb", "1\r2")
-
-
-def evaluation_row(**changed) -> dict:
-    row = {"step": 0, "id": "p", "tier": "", "decoding": "sampled", "sample": 0, "answer": "x"}
-    return (
-        row
-        | dict.fromkeys(evaluations.GRADES, 0)
-        | dict.fromkeys(evaluations.OPTIONAL, 0)
-        | changed
-    )
-
-
-@pytest.mark.parametrize(
-    ("rows", "words"),
-    [
-        ([evaluation_row(), evaluation_row()], "row 3: a completion occurs twice"),
-        ([evaluation_row(step=-1)], "row 2: column 'step' is below 0"),
-        ([evaluation_row(truncated=2)], "column 'truncated' is 2"),
-        ([evaluation_row(sample=2**70)], "expected int|not an evaluation"),
-    ],
-)
-def test_an_evaluation_with_impossible_values_is_refused(tmp_path, rows, words):
-    files.write_rows(tmp_path / "e.csv", evaluations.COLUMNS, rows)
-    with pytest.raises(UserError, match=words):
-        evaluations.read(str(tmp_path / "e.csv"))
 
 
 @pytest.mark.parametrize(

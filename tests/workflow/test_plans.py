@@ -105,7 +105,7 @@ def test_a_study_of_truncation_is_planned_job_by_job(world):
     also tests on `gsm8k_1024_cut`: completions of `gsm8k_1024`, truncated to 250 tokens."""
     plan = jobs(world.plan("--config", "study=truncation", profile="slurm"))
     assert {rule: count for rule, count in plan.items() if not rule.startswith("plot_") and rule not in DRAWN} == {
-        "fetch_dataset": 1, "fetch_model": 1, "prepare_task": 7, "probe": 12, "measure_difficulty": 3,
+        "fetch_dataset": 2, "fetch_model": 1, "prepare_task": 7, "probe": 12, "measure_difficulty": 3,
         # the two tasks with 250 tokens are also tested with 1,024 tokens
         "compare_splits": 3 + 2, "compare_pool": 3, "fit_prompts": 3 * 2,
         "select_subset": 27, "write_spec": 36, "train_grpo": 36, "evaluate_base": 3,

@@ -36,11 +36,11 @@ class InputFiles(Entries):
 
     def source_files(self, wildcards: Wildcards) -> list[str]:
         """The files that must exist before a split is prepared."""
-        return [file for file, _ in self._parts(wildcards, wildcards.split)]
+        return self._parts(wildcards, wildcards.split)
 
     def solution_files(self, wildcards: Wildcards) -> list[str]:
         """The files that must exist before the worked solutions of a pool are written."""
-        return [file for file, _ in self._parts(wildcards, "train")]
+        return self._parts(wildcards, "train")
 
     def annotated_rows(self, wildcards: Wildcards) -> str:
         name = self._task(wildcards).get("annotated")
@@ -341,12 +341,8 @@ class InputFiles(Entries):
 
     def _pinned_originals(self, source: dict) -> dict[str, dict]:
         """{name: bytes and sha256} of the files of a repository in inputs.lock."""
-        entry = (
-            inputs.read_lock("inputs.lock")
-            .get("repositories", {})
-            .get(inputs.repository_entry(source), {})
-        )
-        return entry.get("files", {})
+        repositories = inputs.read_lock("inputs.lock").get("repositories", {})
+        return repositories.get(inputs.repository_entry(source), {})
 
     def _original(self, source: dict, name: str) -> str:
         """The path of an original on this machine: below `data` if the file exists there, else the
