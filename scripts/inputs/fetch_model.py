@@ -24,9 +24,9 @@ are refused, except for links within a hub's cache.
 
 from hardgrpo.data import inputs, mirror
 from hardgrpo.data.inputs import DownloadError
-from hardgrpo.runtime import errors, files, links, provenance
+from hardgrpo.runtime import errors, files, provenance
 from hardgrpo.runtime.errors import UserError
-from hardgrpo.runtime.json_text import nested_entries
+from hardgrpo.runtime.files import nested_entries
 
 import argparse
 import fnmatch
@@ -192,7 +192,8 @@ def fetch_folder(args: argparse.Namespace, folder: Path) -> tuple[dict, str]:
         [name for name in names_to_copy if is_weights(name)],
     ):
         for name in names:
-            links.copy_inside(path / name, path, folder / name)
+            files.check_inside(path / name, path)
+            files.link_or_copy(path / name, folder / name)
         check_settings(str(path), folder)
     check_shards(str(path), folder)
     return {}, f"from {path}"

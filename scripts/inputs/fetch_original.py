@@ -15,7 +15,7 @@ lock that the server does not deliver are read from the mirror that HARDGRPO_MIR
 
 from hardgrpo.data import inputs, mirror
 from hardgrpo.data.inputs import DownloadError
-from hardgrpo.runtime import errors, files, links
+from hardgrpo.runtime import errors, files
 
 import argparse
 import os
@@ -44,7 +44,7 @@ def main() -> None:
     )
     parser.add_argument("--output", required=True)
     args = parser.parse_args()
-    if links.is_outside(args.name):
+    if files.is_outside(args.name):
         raise errors.UserError(f"--name {args.name}: expected a path inside of the repository")
 
     inputs.read_lock(args.lock)  # fails on a garbled lock before the download

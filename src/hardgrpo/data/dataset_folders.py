@@ -12,9 +12,9 @@ from pathlib import Path
 
 import yaml
 
-from hardgrpo.runtime import errors, files, links, provenance
+from hardgrpo.runtime import errors, files, provenance
 from hardgrpo.runtime.errors import UserError
-from hardgrpo.runtime.json_text import nested_entries
+from hardgrpo.runtime.files import nested_entries
 
 # If both files of CARD_FILES exist, a key of the second file replaces the same key of the first
 # file.
@@ -93,7 +93,7 @@ def data_files(folder: Path) -> list[Path]:
                 and entry[0] != "."
             )
             if entry in folders or is_data:
-                links.check_inside(path, folder)
+                files.check_inside(path, folder)
             if is_data and entry not in folders:
                 _check_data_file(path)
                 paths.append(path)
@@ -125,7 +125,7 @@ def check_card(folder: Path) -> dict:
     card, places = {}, {}
     for path in (folder / name for name in CARD_FILES):
         if path.is_symlink() or path.exists():
-            links.check_inside(path, folder)
+            files.check_inside(path, folder)
             _check_regular(path)
             content = _content(path)
             card |= content

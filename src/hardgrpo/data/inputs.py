@@ -25,9 +25,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from hardgrpo.runtime import files, links
+from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
-from hardgrpo.runtime.lock_files import is_current, open_lock
 
 SECTIONS = {
     "datasets": "dataset",
@@ -88,7 +87,7 @@ def read_lock(lock: str | Path) -> dict[str, dict[str, dict]]:
             )
             for file, file_entry in entry["files"].items():
                 _expect(
-                    not links.is_outside(file),
+                    not files.is_outside(file),
                     f"{place}: {file}",
                     "expected a path within the folder of the download",
                     remedy,
@@ -287,7 +286,7 @@ def _exclusive(lock: Path) -> Iterator[None]:
     lock.parent.mkdir(parents=True, exist_ok=True)
     busy_file = lock.with_name(f".{lock.name}.busy")
     while True:
-        with open_lock(busy_file) as stream:
+        with open(busy_file, "a") as stream:
             try:
                 fcntl.flock(stream, fcntl.LOCK_EX)
             except OSError as error:
@@ -295,7 +294,9 @@ def _exclusive(lock: Path) -> Iterator[None]:
                     f"{lock}: cannot be locked against other processes ({error.strerror}); its file system needs flock"
                 ) from None
             # The previous holder may have removed the opened file: then open the new file.
-            if not is_current(stream, busy_file):
+            if not busy_file.exists() or not os.path.samestat(
+                os.fstat(stream.fileno()), os.stat(busy_file)
+            ):
                 continue
             try:
                 yield
@@ -339,7 +340,7 @@ def download(
     download fails."""
     from huggingface_hub import snapshot_download
 
-    outside_name = next(filter(links.is_outside, names), None)
+    outside_name = next(filter(files.is_outside, names), None)
     if outside_name is not None:
         raise UserError(
             f"{kind} {name}: its file '{outside_name}' would be written outside of its folder; choose another {kind}"

@@ -23,7 +23,7 @@ from pathlib import Path
 
 from hardgrpo.data import inputs
 from hardgrpo.data.inputs import DownloadError
-from hardgrpo.runtime import files, links
+from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
 
 VARIABLE = "HARDGRPO_MIRROR"
@@ -89,7 +89,7 @@ def _copy(mirror: str, name: str, lock_entry: dict, path: Path) -> None:
     """Copy a file from a mirror to `path`. Raise a `UserError` if the file is missing, or if its
     size or checksum differs from `lock_entry`."""
     mirror_name = f"mirror {mirror}"
-    if links.is_outside(name):
+    if files.is_outside(name):
         raise UserError(
             f"{mirror_name}: path '{name}' in inputs.lock leads out of the mirror; correct inputs.lock"
         )
