@@ -23,9 +23,9 @@ are refused, except for links within a hub's cache.
 """
 
 from hardgrpo.data import fetch, inputs
-from hardgrpo.runtime import errors, files, links, provenance
+from hardgrpo.runtime import errors, files, provenance
 from hardgrpo.runtime.errors import UserError
-from hardgrpo.runtime.json_text import nested_entries
+from hardgrpo.runtime.files import nested_entries
 
 import argparse
 import fnmatch
@@ -119,7 +119,8 @@ def fetch_folder(args: argparse.Namespace, folder: Path) -> str:
 
     def copy(names: list[str]) -> None:
         for name in names:
-            links.copy_inside(path / name, path, folder / name)
+            files.check_inside(path / name, path)
+            files.link_or_copy(path / name, folder / name)
 
     copy_model(str(path), [entry.name for entry in path.iterdir() if entry.is_file()], copy, folder)
     return f"from {path}"

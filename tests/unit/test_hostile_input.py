@@ -2,7 +2,6 @@
 named tests for earlier findings."""
 
 import argparse
-import contextlib
 import csv
 import io
 import json
@@ -102,8 +101,6 @@ def fuzz(cases: int, *arguments: str) -> None:
         ('{"id": "a", "id": "b"}', "line 1: 'id' occurs twice in an object"),
         ('{"id": NaN}', "line 1: NaN is not a finite number"),
         ('{"id": ' + "9" * 5000 + "}", "too large for JSON"),
-        ('{"id": 1' + "0" * 400 + "}", "too large for JSON"),
-        ('{"id": 1e999}', "line 1: 1e999 is not a finite number"),
         ("[" * 100_000, "too large for JSON"),
         ('{"id": "' + "a\\u001b[31m\\u202e" + '"}', "'id' is str, expected int"),
     ],
@@ -170,22 +167,14 @@ def test_a_carriage_return_in_a_completion_is_read_unchanged(tmp_path):
     ("text", "words"),
     [
         ("a: 1\na: 2\n", "line 1: not valid YAML ('a' occurs twice in a mapping)"),
-        ("a: &a [*a]\n", "aliases"),
         ("[" * 100_000, "not valid YAML"),
         ("a: 2020-13-45\n", "not valid YAML"),
         ("? [1]\n: 2\n", "not valid YAML"),
         ("a: 1\n__use_yte__: true\n", "makes Snakemake run the file as a program"),
         ("a: !!python/object/apply:os.system [id]\n", "not valid YAML"),
-        (
-            "a0: &a0 [x, x]\n"
-            + "".join(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]\n" for n in range(1, 40)),
-            "aliases",
-        ),
     ],
 )
-def test_malformed_yaml_and_yaml_with_a_key_twice_or_too_many_aliased_entries_is_refused(
-    tmp_path, text, words
-):
+def test_malformed_yaml_and_yaml_with_a_key_twice_is_refused(tmp_path, text, words):
     (tmp_path / "x.yaml").write_text(text)
     with pytest.raises(UserError, match=re.escape(words)):
         files.read_yaml(tmp_path / "x.yaml")
@@ -400,25 +389,6 @@ def test_escaped_formulas_are_read_back_unchanged(cell):
     assert spreadsheets.unescape_formulas(spreadsheets.escape_formulas(cell)) == cell
 
 
-@pytest.mark.parametrize(
-    "form",
-    ["<<: [{nine}]", "? <<\n  : [{nine}]", "'<<': [{nine}]", "x: {{<<: [{nine}]}}\n  <<: [{nine}]"],
-)
-def test_merge_keys_that_grow_with_each_level_are_refused_quickly(tmp_path, form):
-    lines = ["a0: &a0 {x: 1, y: 2}"]
-    for level in range(1, 30):
-        lines.append(
-            f"a{level}: &a{level}\n  " + form.format(nine=", ".join([f"*a{level - 1}"] * 9))
-        )
-    (tmp_path / "x.yaml").write_text("\n".join(lines))
-    before = time.process_time()
-    with contextlib.suppress(UserError):  # a quoted '<<' is an ordinary key
-        files.read_yaml(tmp_path / "x.yaml")
-        assert form.startswith("'")
-    assert time.process_time() - before < 10
-
-
-@pytest.mark.slow
 def test_merge_keys_of_a_usual_size_and_many_keys_are_read(tmp_path):
     lines = ["base: &base {a: 1, b: 2}"] + [
         f"k{number}: {{<<: *base, a: {number}}}" for number in range(5000)

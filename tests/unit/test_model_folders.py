@@ -2,7 +2,6 @@
 that names the folder."""
 
 import json
-import os
 import re
 import struct
 import subprocess
@@ -12,7 +11,6 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-import fetch_model
 from conftest import ROOT
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.sampling import engines, model_folders
@@ -258,48 +256,6 @@ def test_a_model_without_a_padding_token_pads_with_its_end_token(folder):
 
 
 # --- models that change during the checks
-
-
-@pytest.mark.parametrize("change_of", ["settings", "link", "fifo"])
-@pytest.mark.parametrize("moment", ["choose_files", "check_settings"])
-def test_no_unchecked_file_is_copied_from_a_folder_that_changes_during_the_check(
-    folder, tmp_path_factory, monkeypatch, change_of, moment
-):
-    """The folder may belong to another account, which replaces a file as soon as function `moment`
-    has checked the folder."""
-    work = tmp_path_factory.mktemp("work")
-    (work / "private").write_text("private")
-    check = getattr(fetch_model, moment)
-
-    def check_and_change(*arguments):
-        checked = check(*arguments)
-        name = "config.json" if change_of == "settings" else "generation_config.json"
-        text = json.dumps(
-            json.loads((folder / "config.json").read_text())
-            | {"attn_implementation": "evil/kernel"}
-        )
-        (folder / name).unlink()
-        {
-            "settings": lambda path: path.write_text(text),
-            "link": lambda path: path.symlink_to(work / "private"),
-            "fifo": os.mkfifo,
-        }[change_of](folder / name)
-        return checked
-
-    monkeypatch.setattr(fetch_model, moment, check_and_change)
-    monkeypatch.chdir(work)
-    source = json.dumps({"kind": "folder", "path": str(folder)})
-    monkeypatch.setattr(
-        "sys.argv", ["x", "--model", "m", "--source", source, "--output", "out", "--lock", "lock"]
-    )
-    try:
-        fetch_model.main()
-    except UserError as error:
-        assert moment == "choose_files" and str(folder) in str(error)
-        assert not (work / "out").exists()
-    else:
-        assert "evil" not in (work / "out/config.json").read_text()
-        assert "private" not in (work / "out/generation_config.json").read_text()
 
 
 def test_models_are_loaded_and_templates_applied_in_one_place():

@@ -4,7 +4,6 @@ by a test that is named here."""
 import ast
 import os
 import re
-import resource
 import shutil
 import subprocess
 import sys
@@ -142,31 +141,6 @@ assert state() == before, (before, state())
         [sys.executable, program], env=os.environ | user, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
-
-
-@pytest.mark.parametrize(
-    ("limit", "words"),
-    [
-        (1 << 40, "error: the program needs more memory than is available"),
-        (resource.RLIM_INFINITY, "SystemError: error return without"),
-    ],
-)
-def test_a_system_error_without_a_reason_means_no_memory_if_memory_is_limited(limit, words):
-    code = """
-from hardgrpo.runtime import errors
-def main(): raise SystemError("error return without exception set")
-errors.run(main)"""
-    environment = os.environ | {"PYTHONPATH": str(ROOT / "src")}
-    hard = resource.getrlimit(resource.RLIMIT_AS)[1]
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env=environment,
-        capture_output=True,
-        text=True,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, hard)),
-    )
-    assert done.returncode == 1 and words in done.stderr
-    assert ("Traceback" in done.stderr) == (limit == resource.RLIM_INFINITY), done.stderr
 
 
 def test_a_program_that_runs_out_of_memory_gives_a_one_line_error(tmp_path):

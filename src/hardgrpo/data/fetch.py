@@ -18,7 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from hardgrpo.data import inputs
-from hardgrpo.runtime import errors, links
+from hardgrpo.runtime import errors, files
 from hardgrpo.runtime.errors import UserError
 
 MIRROR = "HARDGRPO_MIRROR"
@@ -59,7 +59,7 @@ def download(
     "owner/name@commit". Raise a `UserError` if neither the source nor the mirror has a file."""
     folder, locked = Path(folder), inputs.read_lock(lock).get(section, {}).get(entry, {})
     for name in names:
-        if links.is_outside(name):
+        if files.is_outside(name):
             raise UserError(f"{section}: {entry}: '{name}' would be written outside of its folder")
         try:
             _from_source(

@@ -11,12 +11,12 @@ import contextlib
 import fcntl
 import hashlib
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
-from hardgrpo.runtime.lock_files import is_current, open_lock
 
 
 def read_lock(lock: str | Path) -> dict[str, dict[str, dict[str, dict]]]:
@@ -166,10 +166,12 @@ def _exclusive(lock: Path) -> Iterator[None]:
     lock.parent.mkdir(parents=True, exist_ok=True)
     busy_file = lock.with_name(f".{lock.name}.busy")
     while True:
-        with open_lock(busy_file) as stream:
+        with open(busy_file, "a") as stream:
             fcntl.flock(stream, fcntl.LOCK_EX)
             # The previous holder may have removed the opened file: then open the new file.
-            if not is_current(stream, busy_file):
+            if not busy_file.exists() or not os.path.samestat(
+                os.fstat(stream.fileno()), os.stat(busy_file)
+            ):
                 continue
             try:
                 yield

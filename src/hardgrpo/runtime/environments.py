@@ -1,14 +1,16 @@
-"""Choose the Python that runs a program (vLLM has its own environment), and check the GPUs of a
-job."""
+"""Choose the Python that runs a program (vLLM has its own environment), check the GPUs of a job, and
+set the folders of compilers' caches."""
 
 import importlib.metadata
 import importlib.util
 import os
 import re
+import shutil
 import sys
+import tempfile
 from pathlib import Path
 
-from hardgrpo.runtime import node
+from hardgrpo.runtime import user_settings
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.runtime.gpu_kinds import kind_of
 
@@ -30,6 +32,15 @@ EXACT = {"ATEN_CPU_CAPABILITY": "avx2", "OPENBLAS_CORETYPE": "Haswell", "OPENBLA
 # With HARDGRPO_REHEARSAL=1, a job requests GPUs and checks that they were granted, but computes on
 # the CPU. A rehearsal is a cheap test of a profile and a cluster; the tests also use rehearsals.
 REHEARSAL = "HARDGRPO_REHEARSAL"
+# {variable that names a cache of compiled kernels: subfolder of this project's cache}. The
+# default caches of Triton, vLLM and FlashInfer are in the home folder, which is often small, slow
+# or read-only on compute nodes.
+CACHES = {
+    "TRITON_CACHE_DIR": "triton",
+    "TORCHINDUCTOR_CACHE_DIR": "inductor",
+    "VLLM_CACHE_ROOT": "vllm",
+    "FLASHINFER_WORKSPACE_BASE": "flashinfer",
+}
 
 
 def has_avx2() -> bool:
@@ -94,7 +105,7 @@ def use(*packages: str, gpus: int = 0) -> None:
     missing_packages = [
         package for package in packages if importlib.util.find_spec(package) is None
     ]
-    if gpus and node.cuda_version() is None:
+    if gpus and cuda_version() is None:
         missing_packages.append("torch for GPUs")
     if not missing_packages:
         return
@@ -120,6 +131,55 @@ def use(*packages: str, gpus: int = 0) -> None:
     raise UserError(
         f"{missing_packages[0]} is not installed ({reason}); install it with `make gpu` (NVIDIA GPUs){alternative}"
     )
+
+
+def cuda_version() -> str | None:
+    """The version of CUDA that this Python's torch is built for, without importing torch; None for
+    a build for CPUs."""
+    torch_spec = importlib.util.find_spec("torch")
+    if torch_spec is None or torch_spec.origin is None:
+        return None
+    path = Path(torch_spec.origin).with_name("version.py")
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    version = re.search(r"^cuda\b[^=\n]*= *'([0-9.]+)'", text, re.MULTILINE)
+    return version[1] if version else None
+
+
+def prepare_compilation() -> None:
+    """Set the folders of compilers' caches: vLLM and the loss of TRL's trainers compile kernels on the
+    node with Triton. Raise a `UserError` if there is no C compiler (Triton would fail only in the
+    first update), or if a folder cannot be written or belongs to another account."""
+    compiler = os.environ.get("CC") or "gcc or clang"
+    if not any(map(shutil.which, compiler.split(" or "))):
+        raise UserError(
+            f"a C compiler is needed on this node to compile kernels ({compiler} is not installed): load a compiler in every job (precommand: module load gcc in"
+            " slurm/config.yaml), or run jobs in containers (--sdm apptainer, docs/containers.md)"
+        )
+    base = Path(os.environ.get("SLURM_TMPDIR") or os.environ.get("TMPDIR") or "/tmp")
+    default_folder = base / f"hardgrpo-kernels-{os.getuid()}"
+    for variable, part in CACHES.items():
+        folder = Path(os.environ.get(variable) or default_folder / part)
+        # INDUCTOR_FOLDER is the project's default for CPU programs, not a setting of the user
+        if folder == user_settings.INDUCTOR_FOLDER:
+            folder = default_folder / part
+        is_default = folder == default_folder / part
+        setting = "TMPDIR (SLURM_TMPDIR, if set, takes precedence)" if is_default else variable
+        try:
+            if is_default:
+                default_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+                status = default_folder.lstat()
+                if status.st_uid != os.getuid() or status.st_mode & 0o022:
+                    raise UserError(
+                        f"{default_folder} can be written by other users, and programs run what is compiled there; delete it, or set {setting}"
+                    )
+            folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=folder):
+                os.environ[variable] = str(folder)
+        except OSError as error:
+            raise UserError(
+                f"{folder}: cannot be written ({error.strerror}), and kernels are compiled there: set {setting} to a writable folder, if possible on a local disk of"
+                " the node"
+            ) from None
 
 
 def add_gpu_arguments(parser) -> None:
