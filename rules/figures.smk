@@ -1,4 +1,4 @@
-# Draw each figure of src/hardgrpo/report/registry.py from summary tables, and write the rows that
+# Draw each figure of src/hardgrpo/report/figures.py from summary tables, and write the rows that
 # the figure shows: one rule for each figure.
 
 for figure, entry in registry.all_figures().items():
@@ -7,7 +7,7 @@ for figure, entry in registry.all_figures().items():
         name:
             f"plot_{figure}"
         input:
-            drawing.tables(entry.of),
+            drawing.tables(registry.inputs_of_figure(figure)),
         output:
             f"paper/{{study}}/figures/{figure}.pdf",
             report(
@@ -25,11 +25,11 @@ for figure, entry in registry.all_figures().items():
             IMAGE["figures"]
         params:
             figure=figure,
-            about=entry.about,
+            about=tables.plain_text(entry.caption),
             first_recipe=arguments.first_recipe,
             policies=arguments.policies,
             design=arguments.figure_design(entry),
-            code=arguments.code("figures/draw_figure.py", f"report/figures/{figure}"),
+            code=arguments.code("figures/draw_figure.py"),
         message:
             f"Draw {figure} ({{wildcards.study}})"
         shell:

@@ -47,7 +47,7 @@ rule draw_for_paper:
         first_recipe=arguments.first_recipe,
         policies=arguments.policies,
         design=arguments.design_of_figure,
-        code=arguments.code_of_figure,
+        code=arguments.code("figures/draw_figure.py"),
     message:
         "Draw {wildcards.figure} for the paper ({wildcards.study})"
     shell:

@@ -256,9 +256,6 @@ class Arguments(Entries):
     def design_of_figure(self, wildcards: Wildcards) -> str:
         return self.figure_design(registry.all_figures()[wildcards.figure])(wildcards)
 
-    def code_of_figure(self, wildcards: Wildcards) -> str:
-        return self.code("figures/draw_figure.py", f"report/figures/{wildcards.figure}")
-
     def committed_design(self, wildcards: Wildcards) -> str:
         """The configuration that the paper over all studies describes: the designs of the committed
         studies, the models that are pretrained here, the generated tasks, and the analyses."""
