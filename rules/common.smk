@@ -16,13 +16,13 @@ sys.path.insert(0, str(Path(workflow.basedir) / "src"))
 
 from hardgrpo.analysis import summary_tables
 from hardgrpo.planning import durations
-from hardgrpo.report import registry
+from hardgrpo.report import registry, tables
 from hardgrpo.runtime import images, states, user_settings
 from hardgrpo.study import paths, pools, settings
 from hardgrpo.study.resolved import resolve_studies
 from hardgrpo.workflow import startup
 from hardgrpo.workflow.arguments import Arguments
-from hardgrpo.workflow.drawing import PUBLISHED, Drawing, tables_of_entries
+from hardgrpo.workflow.drawing import PUBLISHED, Drawing
 from hardgrpo.workflow.input_files import InputFiles
 from hardgrpo.workflow.names import Names, any_of
 from hardgrpo.workflow.resources import Machine, read_cluster

@@ -18,7 +18,6 @@ import yaml
 
 from fuzzing import contents, mutations
 from fuzzing.contents import (
-    ROOT,
     SPEC,
     jsonl,
     number,
@@ -30,7 +29,7 @@ from fuzzing.contents import (
     value_when_read,
 )
 from fuzzing.judge import run_program
-from hardgrpo.analysis import claims, published, summaries
+from hardgrpo.analysis import claims, published
 from hardgrpo.data import (
     completions,
     evaluations,
@@ -203,21 +202,6 @@ def later_epochs(folder):
     )
 
 
-def summary(folder):
-    frame = summaries.read(
-        folder / "gains.csv",
-        ["model", "task", "eval_task", "policy", "gain", "gain_low", "gain_high", "seeds"],
-    )
-    rows = parse_csv(plain(folder / "gains.csv"))
-    for column in ("gain", "gain_low", "gain_high", "seeds"):
-        assert [None if value != value else value for value in frame[column]] == [
-            number(row[column]) for row in rows
-        ], column
-    assert [value if isinstance(value, str) else "" for value in frame.policy] == [
-        row["policy"] for row in rows
-    ]
-
-
 def judged_claims(folder):
     for claim in claims.read(folder / "claims.yaml"):
         assert isinstance(claim["claim"], str)
@@ -319,7 +303,6 @@ TARGETS: dict[str, Target] = {
     "recording, choices": Target(R, choices),
     "trajectory": Target(T, trajectory),
     "trajectory, read": Target(T, later_epochs),
-    "summary": Target({"gains.csv": ((ROOT / "results/reference/mini/gains.csv").read_bytes(), "csv")}, summary),
     "claims": Target({"claims.yaml": (yaml.safe_dump(contents.CLAIMS).encode(), "yaml")}, judged_claims),
     "published numbers": Target({"published/p.csv": (table([dict.fromkeys(published.COLUMNS, "x") | {"value": "1.50"}] * 3), "csv")}, printed_numbers),
     "inputs.lock": Target({"inputs.lock": (json.dumps(contents.LOCK).encode(), "json")}, lock),

@@ -46,7 +46,6 @@ def test_a_thousand_hostile_cases_end_well(kind, cases):
         ("arguments", "import_trajectory", 140),
         ("arguments", "fetch_model", 98),
         ("arguments", "show_results", 50094),
-        ("files", "summary", 50138),
         ("files", "published numbers", 50015),
     ],
 )

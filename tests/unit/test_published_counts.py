@@ -2,6 +2,7 @@
 enumeration, claims, and errors in files and configurations."""
 
 import hashlib
+import inspect
 import itertools
 import json
 from pathlib import Path
@@ -19,7 +20,7 @@ from command_line import format_options
 from conftest import ROOT, path_of
 from hardgrpo.analysis import count_tables, statistics, summary_tables
 from hardgrpo.data import published_counts
-from hardgrpo.report import answers, registry
+from hardgrpo.report import answers, figures, registry
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.selection import policies, probe_sizes
 from hardgrpo.study import checks
@@ -368,8 +369,8 @@ def test_every_table_of_an_analysis_has_the_columns_of_its_rows():
             rows = table.make(counts_of(correct, *after, samples=32), entry)
             assert table.kind == kind
             assert rows and all(list(row.keys() ^ set(table.columns)) == [] for row in rows), name
-        drawn = [name for figure in registry.COUNT_FIGURES[kind].values() for name in figure.of]
-        assert set(drawn) <= set(tables)
+        for figure in registry.COUNT_FIGURES[kind]:
+            assert set(inspect.signature(figures.ALL[figure]).parameters) <= set(tables)
 
 
 # --- before and after

@@ -11,7 +11,6 @@ import pytest
 import project_config
 from conftest import ROOT, count_jobs
 from hardgrpo.analysis import summary_tables
-from hardgrpo.report import registry
 from hardgrpo.runtime import code
 from hardgrpo.study import settings
 from hardgrpo.study.resolved import ResolvedStudy
@@ -278,14 +277,10 @@ def test_a_new_comment_in_a_program_that_samples_or_trains_reruns_nothing_expens
     )
 
 
-def test_an_edit_of_the_module_of_one_figure_plans_that_figure_and_the_paper(finished):
-    finished.edit("src/hardgrpo/report/figures/parts.py", lambda text: text + "\n# another look\n")
-    plan = finished.plan()
-    assert jobs(plan) == {"plot_parts": 1} and set(plan) <= {
-        "plot_parts",
-        "compile_supplement",
-        "all",
-    }
+def test_an_edit_of_the_figures_plans_the_figures_and_the_captions(finished):
+    finished.edit("src/hardgrpo/report/figures.py", lambda text: text + "\n# another look\n")
+    planned = {rule.partition("_")[0] for rule in jobs(finished.plan())}
+    assert planned == {"plot", "write"}
 
 
 def test_an_edit_of_the_statistics_plans_the_summaries_and_their_figures_and_tables(finished):
@@ -402,12 +397,8 @@ def programs() -> dict[str, list]:
     program_files = {path.stem: [path] for path in (ROOT / "scripts").glob("*/*.py")}
     module = lambda name: ROOT / f"src/hardgrpo/{name}.py"
     program_files["summarize"] += [module(f"analysis/{name}") for name in summary_tables.MODULES]
-    program_files["write_tables"] += [
-        module(f"report/tables/{table.module}") for table in registry.TABLES.values()
-    ]
     program_files["compare_pool"] = program_files["compare_splits"]
-    figures = [module(f"report/figures/{name}") for name in registry.FIGURES]
-    return program_files | {"plot": [*program_files.pop("draw_figure"), *figures]}
+    return program_files | {"plot": program_files.pop("draw_figure")}
 
 
 @pytest.mark.parametrize(
@@ -417,8 +408,8 @@ def programs() -> dict[str, list]:
         "report/plotting.py",
         "report/latex.py",
         "analysis/completions.py",
-        "report/tables/parts.py",
-        "report/figures/tiers.py",
+        "report/tables.py",
+        "report/figures.py",
         "runtime/files.py",
         "data/tasks.py",
         "report/figures.mplstyle",

@@ -377,8 +377,10 @@ def tiers(claim: dict, study: Study) -> Iterator[dict]:
 
 @test(policy=str)
 def parts(claim: dict, study: Study) -> Iterator[dict]:
-    """Finishing minus correctness, the two parts of the gain of `policy`."""
-    for row in study.rows("parts", claim, arm=claim["arm"]):
+    """Finishing minus correctness, the two parts of the gain of `policy`, at the last
+    checkpoint."""
+    rows = sorted(study.rows("parts", claim, arm=claim["arm"]), key=lambda row: row["step"])
+    for row in {cell_of(row): row for row in rows}.values():
         name = f"finishing - correctness of {claim['arm']}"
         yield _result(row, name, _interval(row, "finishing_minus_correctness"))
 

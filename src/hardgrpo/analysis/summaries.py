@@ -47,6 +47,11 @@ def own_test_samples(frame: pd.DataFrame) -> pd.DataFrame:
     return rows[rows.decoding == "sampled"] if "decoding" in rows else rows
 
 
+def with_several_tiers(frame: pd.DataFrame) -> pd.DataFrame:
+    """The rows of tests with problems of more than one tier."""
+    return frame[frame.groupby(["model", "task", "eval_task"]).tier.transform("nunique") > 1]
+
+
 def read_all(
     tables: files.Tables, names: Iterable[str], first_recipe: str
 ) -> dict[str, pd.DataFrame]:

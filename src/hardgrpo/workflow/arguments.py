@@ -239,9 +239,6 @@ class Arguments(Entries):
         figure = registry.all_figures()[wildcards.figure]
         return as_json(figure.design(self._study(wildcards)))
 
-    def code_of_figure(self, wildcards: Wildcards) -> str:
-        return self.code("figures/draw_figure.py", f"report/figures/{wildcards.figure}")
-
     def committed_design(self, wildcards: Wildcards) -> str:
         """The configuration that the paper over all studies describes: the designs of the committed
         studies, the models that are pretrained here, the generated tasks, and the analyses."""
