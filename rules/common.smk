@@ -14,15 +14,16 @@ min_version("9.20")
 gc.freeze()
 sys.path.insert(0, str(Path(workflow.basedir) / "src"))
 
+from hardgrpo.analysis import summary_tables
 from hardgrpo.planning import durations
-from hardgrpo.report import registry
+from hardgrpo.report import registry, tables
 from hardgrpo.runtime import images, states, user_settings
 from hardgrpo.selection import trainer_rows
 from hardgrpo.study import paths, pools
 from hardgrpo.study.resolved import resolve_studies
 from hardgrpo.workflow import startup
 from hardgrpo.workflow.arguments import Arguments
-from hardgrpo.workflow.drawing import PUBLISHED, Drawing, tables_of_entries
+from hardgrpo.workflow.drawing import PUBLISHED, Drawing
 from hardgrpo.workflow.input_files import InputFiles
 from hardgrpo.workflow.names import Names, any_of
 from hardgrpo.workflow.resources import Machine, read_cluster
@@ -33,7 +34,8 @@ startup.read_config_files(workflow)
 configfile: "config.yaml"
 
 
-project = startup.complete(config, workflow)
+cluster = read_cluster(workflow.resource_settings.default_resources or {})
+project = startup.complete(config, workflow, cluster)
 obstacle = startup.results_obstacle(workflow)
 user_settings.ignore()
 startup.prepare_environment(workflow, startup.folders_to_bind(project))
@@ -43,7 +45,7 @@ names = Names(project, studies)
 startup.report_ignored_stop(names, workflow)
 inputs = InputFiles(project, studies, names, workflow)
 arguments = Arguments(project, studies, names, workflow)
-machine = Machine(project, names, read_cluster(workflow.resource_settings.default_resources or {}))
+machine = Machine(project, names, cluster)
 drawing = Drawing(project, studies, startup.has_tex(workflow))
 startup.write_plan_facts(config, machine.setting(workflow), workflow)
 

@@ -33,7 +33,7 @@ rule count_answers:
         " --lock inputs.lock {resources.lock_mode} --output {output} > {log} 2>&1"
 
 
-for kind, tables in registry.COUNT_TABLES.items():
+for kind, kind_tables in registry.COUNT_TABLES.items():
 
     rule:
         name:
@@ -41,7 +41,7 @@ for kind, tables in registry.COUNT_TABLES.items():
         input:
             "results/counts/{study}.csv",
         output:
-            [f"results/summaries/{{study}}/{table}.csv" for table in tables],
+            [f"results/summaries/{{study}}/{table}.csv" for table in kind_tables],
         log:
             f"results/logs/summarize_{kind}/{{study}}.log",
         wildcard_constraints:
@@ -51,7 +51,7 @@ for kind, tables in registry.COUNT_TABLES.items():
             IMAGE["figures"]
         params:
             analysis=arguments.analysis_as_json,
-            code=arguments.code("summaries/summarize_counts.py"),
+            code=arguments.code("summaries/summarize_counts.py", "analysis/count_tables"),
         message:
             "Summarise {wildcards.study}"
         shell:

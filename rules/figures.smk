@@ -1,4 +1,4 @@
-# Draw each figure of src/hardgrpo/report/registry.py from summary tables, and write the rows that
+# Draw each figure of src/hardgrpo/report/figures.py from summary tables, and write the rows that
 # the figure shows.
 
 FIGURES = registry.all_figures()
@@ -6,7 +6,7 @@ FIGURES = registry.all_figures()
 
 rule plot:
     input:
-        lambda w: drawing.tables(FIGURES[w.figure].of)(w),
+        lambda w: drawing.tables(registry.inputs_of_figure(w.figure))(w),
     output:
         "paper/{study}/figures/{figure}.pdf",
         report(
@@ -25,11 +25,11 @@ rule plot:
     container:
         IMAGE["figures"]
     params:
-        about=lambda w: FIGURES[w.figure].about,
+        about=lambda w: tables.plain_text(FIGURES[w.figure].caption),
         first_recipe=arguments.first_recipe,
         policies=arguments.policies,
         design=arguments.figure_design,
-        code=arguments.code_of_figure,
+        code=arguments.code("figures/draw_figure.py"),
     message:
         "Draw {wildcards.figure} ({wildcards.study})"
     shell:

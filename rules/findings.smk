@@ -1,4 +1,4 @@
-# Make the paper over all committed studies, from committed tables (results/reference, docs) and the
+# Make the paper over all committed studies, from committed tables (results/reference) and the
 # configuration. Results that were computed in this clone are not read.
 
 

@@ -18,25 +18,6 @@ localrules:
     write_solutions,
 
 
-rule fetch_dataset:
-    output:
-        "results/inputs/{owner}--{dataset}@{revision}/manifest.json",
-    log:
-        "results/logs/fetch_dataset/{owner}--{dataset}@{revision}.log",
-    wildcard_constraints:
-        owner="[^/@]+?",
-        dataset="[^/@]+",
-        revision="[0-9a-f]{40}",
-    resources:
-        lock_mode=UPDATE_INPUTS,
-    message:
-        "Download dataset {wildcards.owner}/{wildcards.dataset}"
-    shell:
-        "python scripts/inputs/fetch_dataset.py --dataset {wildcards.owner}/{wildcards.dataset} --revision {wildcards.revision}"
-        " --output results/inputs/{wildcards.owner}--{wildcards.dataset}@{wildcards.revision} --lock inputs.lock"
-        " {resources.lock_mode} > {log} 2>&1"
-
-
 # Download a file that other authors published. If the folder `data` has a copy, other rules read the
 # copy, and this rule does not run.
 rule fetch_original:
@@ -48,14 +29,25 @@ rule fetch_original:
         owner="[^/@]+?",
         repository="[^/@]+",
         commit="[0-9a-f]{7,40}",
-        name=r".+\.(jsonl?|csv|parquet)",
+        name=r".+\.(jsonl?|csv|tsv|parquet)",
     resources:
         lock_mode=UPDATE_INPUTS,
+    params:
+        section="repositories",
     message:
         "Download {wildcards.name} of {wildcards.owner}/{wildcards.repository}"
     shell:
-        "python scripts/inputs/fetch_original.py --repository {wildcards.owner}/{wildcards.repository} --commit {wildcards.commit}"
+        "python scripts/inputs/fetch_original.py --section {params.section} --entry {wildcards.owner}/{wildcards.repository}@{wildcards.commit}"
         " --name {wildcards.name:q} --lock inputs.lock {resources.lock_mode} --output {output:q} > {log:q} 2>&1"
+
+
+use rule fetch_original as fetch_dataset with:
+    output:
+        "results/inputs/{owner}--{repository}@{commit}/{name}",
+    log:
+        "results/logs/fetch_dataset/{owner}--{repository}@{commit}/{name}.log",
+    params:
+        section="datasets",
 
 
 rule convert_recording:
@@ -146,7 +138,7 @@ rule prepare_task:
         named=arguments.task_in_ids,
     params:
         source=arguments.source,
-        files=arguments.source_folders,
+        files=inputs.source_files,
         labelled=arguments.unlabelled,
     message:
         "Prepare the {wildcards.split} problems of {wildcards.task}"
@@ -250,13 +242,12 @@ rule read_annotated:
         "results/logs/read_annotated/{task}.log",
     params:
         column=arguments.answer_column,
-        question=arguments.question_column,
         grader=arguments.grader,
     message:
         "Read the annotators' answers to prompts of {wildcards.task}"
     shell:
         "python scripts/inputs/read_annotated.py --problems {input.problems} --annotated {input.annotated:q} --column {params.column:q}"
-        " --question {params.question:q} --grader {params.grader} --output {output} 2>> {log} | tee -a {log}"
+        " --grader {params.grader} --output {output} 2>> {log} | tee -a {log}"
 
 
 # For runs of recipes with `objective: sft`.
@@ -270,7 +261,7 @@ rule write_solutions:
     params:
         named=arguments.task_in_ids,
         source=arguments.solution_source,
-        files=arguments.pool_folders,
+        files=inputs.solution_files,
         grader=arguments.grader,  # determines the form in which a solution states the answer
     message:
         "Write the worked solutions of {wildcards.task}"

@@ -142,7 +142,7 @@ use rule measure_difficulty as measure_difficulty_with_prompt with:
         model=any_of(names.recorded),
         task=any_of(names.tasks),
     params:
-        samples="--recorded --grade-prompt-too",
+        samples="--grade-prompt-too",
     message:
         "Grade prompts and completions of {wildcards.model} on {wildcards.task} together, as the code released with HE does"
 

@@ -61,7 +61,7 @@ rule export_subset:
         content="rows|to_annotate",
         kind="csv|tsv|jsonl",
     params:
-        files=arguments.pool_folders,
+        files=inputs.solution_files,
         answer=arguments.annotation_column,
         code=arguments.code("subsets/export_subset.py"),
     message:

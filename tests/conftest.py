@@ -36,16 +36,12 @@ for number, handler in (
     if signal.getsignal(number) == signal.SIG_IGN:
         signal.signal(number, handler)
 
-# All workers and their worlds share one server that forks programs (hardgrpo.runtime.warm).
-os.environ.setdefault(warm.SOCKET, warm.socket_path())
-# A program uses a running server only if both have the same variables for the allocator and for
-# threads. Snakemake sets these variables for its jobs. Programs that a test starts directly get the
-# same values here, so that they use the same server. They get one thread, because a second thread
-# would only wait.
-os.environ |= environments.ALLOCATOR | dict.fromkeys(
-    ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"
-)
+# Snakemake sets these variables for its jobs; programs that a test starts directly get the same.
+os.environ |= environments.ALLOCATOR | warm.THREADS
 environments.prepare_exact()  # before torch and NumPy are loaded
+# All workers and their worlds share one server that forks programs (hardgrpo.runtime.warm).
+if warm.SOCKET not in os.environ:
+    warm.start()
 # Keep bytecode: thousands of processes import this project's modules, and each would compile them
 # again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -66,9 +62,9 @@ ROOT = Path(__file__).parents[1]
 SCRIPTS = ROOT / "scripts"
 
 
-# Targets that make all summaries of the miniature, judge its claims, and verify summaries and
-# claims. They draw no figures, because each figure takes a second.
-TABLES = ["results/summaries/mini/gains.csv", "paper/mini/verified.txt"]
+# Targets that make all summaries of the miniature and judge its claims. They draw no figures,
+# because each figure takes a second.
+TABLES = ["results/summaries/mini/gains.csv", "paper/mini/claims.csv"]
 
 
 def path_of(name: str) -> str:
@@ -89,9 +85,6 @@ PARTS = [
     "envs",
     "inputs.lock",
     "CITATION.cff",
-    "docs/claims.csv",
-    "docs/margins.csv",
-    "docs/which-prompts.csv",
     "paper/findings.yaml",
     "paper/main.tex",
     "paper/supplement.tex",
@@ -170,7 +163,6 @@ LONGEST = [
     "environments",
     "paper",
     "registry",
-    "verify",
     "figures",
     "own_prompts",
     "early_probe",

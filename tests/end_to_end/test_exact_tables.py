@@ -12,6 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 
+import invariants
 import made_up_study
 import project_config
 from conftest import LONG_LIMIT, ROOT
@@ -62,6 +63,7 @@ def write_tables(name: str, config: dict, arguments: Arguments, study: ResolvedS
         comparisons=arguments.comparisons(wildcards),
         output=f"summaries/{name}",
     )
+    assert invariants.faults(Path(f"summaries/{name}")) == []
     run_program(
         "judge_claims",
         tables=sorted(Path(f"summaries/{name}").iterdir()),

@@ -55,21 +55,13 @@ NO_MODEL_OPTIONS = format_options(
 )
 
 CALLS: dict[str, list[str]] = {
-    "measure_difficulty": ["--problems", "P.jsonl", "--completions", "C.jsonl", "--grader", "choice_letter", "--samples", "4", "--held-out", "0", "--output", "out.csv"],
-    "select_subset": ["--difficulty", "D.csv", "--policy", json.dumps(POLICY), "--seed", "0", "--output", "out.csv"],
-    "annotate_sample": ["--questions", "Q.jsonl", "--share", "0.5", "--seed", "0", "--difficulty", "D.csv", "--output", "out.csv"],
-    "export_subset": ["--subset", "S.csv", "--facts", "S.json", "--problems", "P.jsonl", "--files", "rows.csv", "--to-annotate", "answer", "--output", "out.csv"],
     "format_subset": ["--subset", "S.csv", "--problems", "P.jsonl", "--prompt", "{question}", "--task", "t", "--format", "verl", "--output", "out.parquet"],
     "read_annotated": ["--problems", "P.jsonl", "--annotated", "to.csv", "--column", "answer", "--grader", "choice_letter", "--output", "out.jsonl"],
     "prepare_task": ["--task", "t", "--split", "train", "--source", json.dumps(GENERATED_SOURCE), "--grader", "final_word", "--lock", "lock", "--output", "out.jsonl"],
     "write_solutions": ["--task", "t", "--source", json.dumps(GENERATED_SOURCE), "--grader", "final_word", "--output", "out.jsonl"],
-    "remove_answers": ["--problems", "P.jsonl", "--output", "out.jsonl"],
     "import_recording": ["--recording", "R.jsonl", "--problems", "P.jsonl", "--output", "out.jsonl.gz"],
     "import_trajectory": ["--trajectory", "T.csv", "--chosen-from", "1", "--difficulty", "out.csv", "--later", "later.csv"],
-    "measure_signals": ["--questions", "Q.jsonl", "--completions", "C.jsonl", "--grader", "choice_letter", "--samples", "4", "--held-out", "0", "--output", "out.csv"],
     "grade_recording": ["--problems", "P.jsonl", "--recordings", "R.jsonl", "--steps", "5", "--grader", "choice_letter", "--output", "out.csv.gz", "--completions", "out.jsonl.gz"],
-    "compare_choices": ["--recording", "R.jsonl", "--grader", "choice_letter", "--budget", "0.5", "--draws", "3", "--output", "out.csv"],
-    "compare_probe_sizes": ["--difficulty", "D.csv", "--group", "2", "--budget", "0.5", "--output", "out.csv"],
     "calibrate": ["--config", "config.yaml", "--gpu", "h100", "--results", "folder", "--output", "out.json"],
     "fetch_model": ["--model", "m", "--source", json.dumps({"kind": "folder", "path": "folder"}), "--output", "out", "--lock", "lock"],
     "compare_with_reference": ["--tables", next(path for path in TABLES if "decomposition_runs" in path), "--reference", next(path for path in TABLES if "decomposition_runs" in path), "--output", "out.csv"],

@@ -10,7 +10,7 @@ import pytest
 
 import project_config
 from conftest import ROOT, count_jobs
-from hardgrpo.report import registry
+from hardgrpo.analysis import summary_tables
 from hardgrpo.runtime import code
 from hardgrpo.study.resolved import ResolvedStudy
 
@@ -44,7 +44,7 @@ DRAWING = {f"plot_{name}" for name in OF_STUDY["mini"] - {"labels"} | {"transfer
     "write_worth",
     "compile_supplement",
 }
-JUDGING = {"judge_claims", "verify"}  # besides DRAWING, cheap rules that a new clone can run
+JUDGING = {"judge_claims"}  # besides DRAWING, cheap rules that a new clone can run
 CHEAP = (
     JUDGING
     | DRAWING
@@ -60,7 +60,6 @@ DRAWN = dict.fromkeys(
         "write_numbers",
         "summarize",
         "judge_claims",
-        "verify",
         "write_explorer",
         "write_worth",
     ),
@@ -104,7 +103,7 @@ def test_a_study_of_truncation_is_planned_job_by_job(world):
     also tests on `gsm8k_1024_cut`: completions of `gsm8k_1024`, truncated to 250 tokens."""
     plan = jobs(world.plan("--config", "study=truncation", profile="slurm"))
     assert {rule: count for rule, count in plan.items() if not rule.startswith("plot_") and rule not in DRAWN} == {
-        "fetch_dataset": 1, "fetch_model": 1, "prepare_task": 7, "probe": 12, "measure_difficulty": 3,
+        "fetch_dataset": 2, "fetch_model": 1, "prepare_task": 7, "probe": 12, "measure_difficulty": 3,
         # the two tasks with 250 tokens are also tested with 1,024 tokens
         "compare_splits": 3 + 2, "compare_pool": 3, "fit_prompts": 3 * 2,
         "select_subset": 27, "write_spec": 36, "train_grpo": 36, "evaluate_base": 3,
@@ -277,14 +276,10 @@ def test_a_new_comment_in_a_program_that_samples_or_trains_reruns_nothing_expens
     )
 
 
-def test_an_edit_of_the_module_of_one_figure_plans_that_figure_and_the_paper(finished):
-    finished.edit("src/hardgrpo/report/figures/parts.py", lambda text: text + "\n# another look\n")
-    plan = finished.plan()
-    assert jobs(plan) == {"plot_parts": 1} and set(plan) <= {
-        "plot_parts",
-        "compile_supplement",
-        "all",
-    }
+def test_an_edit_of_the_figures_plans_the_figures_and_the_captions(finished):
+    finished.edit("src/hardgrpo/report/figures.py", lambda text: text + "\n# another look\n")
+    planned = {rule.partition("_")[0] for rule in jobs(finished.plan())}
+    assert planned == {"plot", "write"}
 
 
 def test_an_edit_of_the_statistics_plans_the_summaries_and_their_figures_and_tables(finished):
@@ -369,7 +364,8 @@ def test_committed_summaries_are_drawn_without_a_run(finished):
     finished.configure(
         lambda config: config["recipes"]["mini"].update(updates=6, checkpoint_every=3)
     )
-    for study in sorted(path.name for path in (ROOT / "results/reference").iterdir()):
+    studies = {path.name for path in (ROOT / "results/reference").iterdir()} - {"all"}
+    for study in sorted(studies):
         plan = finished.plan(
             "figures", "supplement", "--config", f"study={study}", "draw=reference"
         )
@@ -399,15 +395,9 @@ def programs() -> dict[str, list]:
     """{rule: its program, and the modules that the program finds through names in the registry}."""
     program_files = {path.stem: [path] for path in (ROOT / "scripts").glob("*/*.py")}
     module = lambda name: ROOT / f"src/hardgrpo/{name}.py"
-    program_files["summarize"] += [
-        module(f"analysis/{table.module}") for table in registry.SUMMARIES.values()
-    ]
-    program_files["write_tables"] += [
-        module(f"report/tables/{table.module}") for table in registry.TABLES.values()
-    ]
+    program_files["summarize"] += [module(f"analysis/{name}") for name in summary_tables.MODULES]
     program_files["compare_pool"] = program_files["compare_splits"]
-    figures = [module(f"report/figures/{name}") for name in registry.FIGURES]
-    return program_files | {"plot": [*program_files.pop("draw_figure"), *figures]}
+    return program_files | {"plot": program_files.pop("draw_figure")}
 
 
 @pytest.mark.parametrize(
@@ -416,9 +406,9 @@ def programs() -> dict[str, list]:
         "analysis/statistics.py",
         "report/plotting.py",
         "report/latex.py",
-        "analysis/gains_and_differences.py",
-        "report/tables/parts.py",
-        "report/figures/tiers.py",
+        "analysis/completions.py",
+        "report/tables.py",
+        "report/figures.py",
         "runtime/files.py",
         "data/tasks.py",
         "report/figures.mplstyle",

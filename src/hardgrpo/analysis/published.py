@@ -21,6 +21,12 @@ COLUMNS = [
     "unit",
     "note",
 ]
+# columns of table compared
+COMPARED = ["paper", "place", "model", "task", "eval_task", "policy", "quantity", "published"]
+COMPARED += ["published_low", "published_high", "here", "low", "high", "inside"]
+COMPARED += ["same_when_rounded", "seeds"]
+# summary tables whose numbers are compared
+TABLES = ["gains", "learnable", "pass_at_k", "accuracy", "parts", "catches_up", "regressions"]
 # tables that hold decisions and settings instead of numbers
 NO_NUMBERS = ("readings.csv", "deviations.csv")
 # Quantities that a study measures in every cell with runs. Whether a study has other quantities

@@ -66,7 +66,7 @@ def _questions(split: Split, data: str) -> list[str] | None:
         if not isinstance(source, Files) or getattr(source, split.name) is None:
             return None
         column = split.task.question_column
-        local_files = [path for path, _ in paths.parts(split, data)]
+        local_files = paths.parts(split, data)
         rows = [row for path in local_files for row in sources.read(path).rows]
     except (UserError, OSError):
         return None  # prepare_task reports what is wrong with the file

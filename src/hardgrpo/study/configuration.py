@@ -9,6 +9,7 @@ from typing import Annotated, Literal, NamedTuple
 
 from pydantic import Field, ValidationError
 
+from hardgrpo.runtime.gpu_kinds import GPUS
 from hardgrpo.study.model import Model
 from hardgrpo.study.policy import Policy
 from hardgrpo.study.published_analysis import Analysis
@@ -43,12 +44,12 @@ class ChosenSubset(Strict):
 
 
 class Plan(Strict):
-    """The machine and the price that `.venv/bin/snakemake plan` assumes. The workflow also
-    estimates walltimes on a cluster from `gpu`."""
+    """The machine and the price that `.venv/bin/snakemake plan` assumes. The workflow also uses
+    `gpu` to estimate walltimes on a cluster, and to refuse runs that need more memory."""
 
-    gpu: Literal["b200", "h200", "h100", "a100", "l40s", "a40", "v100"]
-    """Kind of GPU. Its speed is listed in src/hardgrpo/planning/durations.py. On a cluster, a gpu_name of
-    slurm/config.yaml that contains one of these kinds replaces this value."""
+    gpu: Literal[*GPUS]
+    """Kind of GPU. Its speed and memory are listed in src/hardgrpo/runtime/gpu_kinds.py. On a cluster, a gpu_name,
+    gpu_constraint or gpu_partition of slurm/config.yaml that contains one of these kinds replaces this value."""
 
     gpus: Count
     """Number of GPUs that you can use at the same time."""

@@ -77,6 +77,6 @@ def _parts(task: Task, split: str) -> list[str]:
         return [os.path.normpath(path) for path in as_list(named)]
     if isinstance(task.source, RecordedProblems):
         return as_list(named)
-    keys = ("dataset", "revision", "name", "split", "rows")
+    keys = ("dataset", "revision", "file", "rows")
     parts = named if isinstance(task.source, HubDataset) else []
     return [", ".join(f"{key} {part[key]}" for key in keys if key in part) for part in parts]

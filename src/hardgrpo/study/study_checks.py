@@ -335,7 +335,7 @@ def _shared_problems(place: str, study: Study, config: Configuration) -> Mistake
 
 
 def memory_shortages(study: Study, config: Configuration) -> Mistakes:
-    """Report runs that do not fit the GPUs of their model."""
+    """Report runs that do not fit the GPUs of their model, which are of kind `plan.gpu`."""
     for model, recipe, task in _combinations(study, "model", "recipe", "task"):
         entry, training = config.models[model], config.recipes[recipe]
         shape = entry.shape
@@ -343,7 +343,8 @@ def memory_shortages(study: Study, config: Configuration) -> Mistakes:
             continue
         gpus = entry.training_gpus(training)
         limit = config.tasks[task].completion_tokens
-        if problem := memory.shortage(shape, training, limit, gpus, f"recipe {recipe} on {task}"):
+        run, gpu = f"recipe {recipe} on {task}", config.plan.gpu
+        if problem := memory.shortage(shape, training, limit, gpus, run, gpu):
             yield f"models.{model}.gpus.{'adapter' if training.adapter else 'full'}", problem
 
 

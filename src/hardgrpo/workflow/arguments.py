@@ -51,17 +51,6 @@ class Arguments(Entries):
         """The part of a task's source that determines the worked solutions of the pool."""
         return sorted_json(self._task(wildcards).source_of_split("train", with_solutions=True))
 
-    def source_folders(self, wildcards: Wildcards) -> list[str]:
-        """The files or folders from which a split is read."""
-        return self._folders(wildcards, wildcards.split)
-
-    def pool_folders(self, wildcards: Wildcards) -> list[str]:
-        """The files or folders from which a task's pool is read."""
-        return self._folders(wildcards, "train")
-
-    def _folders(self, wildcards: Wildcards, split: str) -> list[str]:
-        return [path for _, path in self._parts(wildcards, split)]
-
     def task_in_ids(self, wildcards: Wildcards) -> str:
         """The task whose name is part of the problems' ids."""
         return self.config.sampled_task(wildcards.task)
@@ -84,9 +73,6 @@ class Arguments(Entries):
 
     def answer_column(self, wildcards: Wildcards) -> str:
         return self._task(wildcards).answer_column
-
-    def question_column(self, wildcards: Wildcards) -> str:
-        return self._task(wildcards).question_column
 
     def prompt(self, wildcards: Wildcards) -> str:
         return self._task(wildcards).prompt
@@ -134,7 +120,7 @@ class Arguments(Entries):
 
     def expected_samples(self, wildcards: Wildcards) -> str:
         if wildcards.model in self.names.recorded:
-            return "--recorded"
+            return ""  # recordings have different numbers of completions
         probe = self._task(wildcards).probe
         is_stopped = (wildcards.model, wildcards.task) == self.names.stopped_probe
         held_out = f" --held-out {probe.held_out}" if probe.held_out else ""
@@ -249,9 +235,6 @@ class Arguments(Entries):
     def figure_design(self, wildcards: Wildcards) -> str:
         figure = registry.all_figures()[wildcards.figure]
         return sorted_json(figure.design(self._study(wildcards)))
-
-    def code_of_figure(self, wildcards: Wildcards) -> str:
-        return self.code("figures/draw_figure.py", f"report/figures/{wildcards.figure}")
 
     def committed_design(self, wildcards: Wildcards) -> str:
         """The configuration that the paper over all studies describes: the designs of the committed

@@ -4,13 +4,14 @@ drawn."""
 import functools
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from snakemake.io import expand
 from snakemake.iocontainers import Wildcards
 
 from hardgrpo.report import registry
+from hardgrpo.report.tables import TABLES
 from hardgrpo.runtime import checksums, files
 from hardgrpo.study import claim_conditions, paths, pools
 from hardgrpo.study.configuration import Configuration
@@ -21,10 +22,6 @@ from hardgrpo.workflow.failures import WorkflowError, raises_workflow_error
 PAPER, FINDINGS = "paper/main.tex", "paper/findings.yaml"  # sources of the paper over all studies
 PUBLISHED = [f"{paths.PUBLISHED}/{name}.csv" for name in registry.PUBLISHED]
 BY_HAND = {"deviations": f"{paths.PUBLISHED}/deviations.csv"}  # tables written by hand
-
-
-def tables_of_entries(entries: Mapping) -> dict[str, None]:
-    return dict.fromkeys(name for entry in entries.values() for name in entry.of)
 
 
 class Drawing:
@@ -114,7 +111,7 @@ class Drawing:
             return [f"paper/{study}/answers.md", f"paper/{study}/claims.csv"]
         kinds = ["tex", "csv", "html"]
         tables = expand(
-            "paper/{study}/tables/{table}.{kind}", study=study, table=registry.TABLES, kind=kinds
+            "paper/{study}/tables/{table}.{kind}", study=study, table=TABLES, kind=kinds
         )
         return [*tables, f"paper/{study}/captions.tex", f"paper/{study}/numbers.tex"]
 
@@ -123,16 +120,11 @@ class Drawing:
         return [f"paper/{study}/worth.html"] if has_runs else []
 
     def paper(self, study: str) -> list[str]:
-        """Figures, tables, the page "Was it worth it?", and the report of the checks. For an
-        analysis: figures, the page of answers, and the verdicts on its claims."""
+        """Figures, tables and the page "Was it worth it?". For an analysis: figures, the page of
+        answers, and the verdicts on its claims."""
         if self.studies[study].is_analysis:
             return self.figures(study) + self.paper_tables(study)
-        return (
-            self.figures(study)
-            + self.paper_tables(study)
-            + self.worth(study)
-            + [f"paper/{study}/verified.txt"]
-        )
+        return self.figures(study) + self.paper_tables(study) + self.worth(study)
 
     def pdf(self, study: str) -> list[str]:
         return (
@@ -170,7 +162,7 @@ class Drawing:
         return [paths.committed_table(table) for table in tables]
 
     def committed_inputs(self, wildcards: Wildcards) -> list[str]:
-        names = registry.all_figures()[wildcards.figure].of
+        names = registry.inputs_of_figure(wildcards.figure)
         return paths.existing_tables(paths.reference(wildcards.study), names)
 
     def paper_inputs(self) -> list[str]:

@@ -34,6 +34,6 @@ class Entries:
             wildcards.model,
         )
 
-    def _parts(self, wildcards: Wildcards, split: str) -> list[tuple[str, str]]:
-        """(file that must exist, file or folder to read) of each part of a split."""
+    def _parts(self, wildcards: Wildcards, split: str) -> list[str]:
+        """The file of each part of a split."""
         return paths.parts(self.config.split(wildcards.task, split), self.config.data)

@@ -41,11 +41,11 @@ class InputFiles(Entries):
 
     def source_files(self, wildcards: Wildcards) -> list[str]:
         """The files that must exist before a split is prepared."""
-        return [file for file, _ in self._parts(wildcards, wildcards.split)]
+        return self._parts(wildcards, wildcards.split)
 
     def solution_files(self, wildcards: Wildcards) -> list[str]:
         """The files that must exist before the worked solutions of a pool are written."""
-        return [file for file, _ in self._parts(wildcards, "train")]
+        return self._parts(wildcards, "train")
 
     def annotated_rows(self, wildcards: Wildcards) -> str:
         name = self._task(wildcards).annotated
@@ -341,12 +341,8 @@ class InputFiles(Entries):
 
     def _pinned_originals(self, source: Repository) -> dict[str, dict]:
         """{name: bytes and sha256} of the files of a repository in inputs.lock."""
-        entry = (
-            inputs.read_lock("inputs.lock")
-            .get("repositories", {})
-            .get(inputs.repository_entry(source.entry), {})
-        )
-        return entry.get("files", {})
+        repositories = inputs.read_lock("inputs.lock").get("repositories", {})
+        return repositories.get(inputs.repository_entry(source.entry), {})
 
     def _original(self, source: Repository | Original, name: str, local: str | None = None) -> str:
         """The path of an original on this machine: below `data` if the file exists there, else the

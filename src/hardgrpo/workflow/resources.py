@@ -12,6 +12,7 @@ from snakemake.iocontainers import Wildcards
 from snakemake.resources import Resource
 
 from hardgrpo.planning import calibration, durations, server_costs
+from hardgrpo.runtime.gpu_kinds import GPUS
 from hardgrpo.sampling.requests import MAX_SEQUENCES
 from hardgrpo.study import memory
 from hardgrpo.study.configuration import Configuration
@@ -64,8 +65,7 @@ class Machine(Entries):
     def __init__(self, config: Configuration, names: Names, cluster_entries: dict[str, str]):
         super().__init__(config, names)
         self.cluster = cluster_entries
-        # the kind of GPU that walltimes and plans assume
-        self.gpu = durations.gpu_kind(cluster_entries.get("gpu_name", "")) or config.plan.gpu
+        self.gpu = config.plan.gpu  # `startup.complete` takes the kind from the profile
 
     def setting(self, workflow) -> dict:
         """The hardware that this call of Snakemake may use, as the fields of
@@ -223,8 +223,8 @@ class Machine(Entries):
         """The estimated memory in GiB that a run needs on each GPU; 0 on a CPU."""
         if not self._training_gpus(wildcards):
             return 0
-        recipe = self.config.recipes[wildcards.recipe]
-        need = memory.run_memory(self._model(wildcards), recipe, self._task(wildcards))
+        recipe, gib = self.config.recipes[wildcards.recipe], GPUS[self.gpu].gib
+        need = memory.run_memory(self._model(wildcards), recipe, self._task(wildcards), gib)
         return math.ceil(need["total"])
 
     def _training_memory(self, wildcards: Wildcards) -> int:
