@@ -35,7 +35,7 @@ rule count_answers:
         " --lock inputs.lock {resources.lock_mode} --output {output} > {log} 2>&1"
 
 
-for kind, tables in registry.COUNT_TABLES.items():
+for kind, kind_tables in registry.COUNT_TABLES.items():
 
     rule:
         name:
@@ -43,7 +43,7 @@ for kind, tables in registry.COUNT_TABLES.items():
         input:
             drawing.counts,
         output:
-            [f"results/summaries/{{study}}/{table}.csv" for table in tables],
+            [f"results/summaries/{{study}}/{table}.csv" for table in kind_tables],
         log:
             f"results/logs/summarize_{kind}/{{study}}.log",
         wildcard_constraints:
