@@ -19,8 +19,6 @@ rule count_answers:
         "results/logs/count_answers/{study}.log",
     wildcard_constraints:
         study=any_of(names.analyses),
-    container:
-        IMAGE["training"]
     resources:
         lock_mode=UPDATE_INPUTS,
     params:
@@ -41,7 +39,7 @@ for kind, kind_tables in registry.COUNT_TABLES.items():
         name:
             f"summarize_{kind}"
         input:
-            drawing.counts,
+            "results/counts/{study}.csv",
         output:
             [f"results/summaries/{{study}}/{table}.csv" for table in kind_tables],
         log:

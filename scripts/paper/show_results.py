@@ -138,7 +138,6 @@ def look_at(study: str, no_tex: bool) -> None:
         "tables": "tables, as LaTeX, HTML and CSV",
         "claims.csv": "the papers' claims, each with its test; primary claims also with a verdict",
         "explorer.html": "completions after training, beside the base model's completions",
-        "verified.txt": "checks of the results, and which of them were skipped",
     }
     first_file, *other_files = [paper / name for name in contents if (paper / name).exists()] or [
         None

@@ -8,8 +8,8 @@ Without calibration, a plan uses only the constants of src/hardgrpo/planning/dur
 were resumed are left out. Calibrate again when more jobs have finished.
 """
 
-from hardgrpo.planning import calibration, durations
-from hardgrpo.runtime import errors
+from hardgrpo.planning import calibration
+from hardgrpo.runtime import errors, gpu_kinds
 from hardgrpo.study import checks, load, paths
 
 import argparse
@@ -29,7 +29,7 @@ def main() -> None:
     )
     parser.add_argument(
         "--gpu",
-        choices=durations.GPUS,
+        choices=gpu_kinds.GPUS,
         help="kind of GPU of jobs whose provenance does not name a known kind (default: `plan.gpu` of the configuration)",
     )
     parser.add_argument("--results", default="results", help="folder of results")

@@ -16,7 +16,7 @@ results/plan/.
 
 from hardgrpo.analysis import claims, published
 from hardgrpo.planning import calibration, durations, label_counts, plans, power
-from hardgrpo.runtime import errors, files
+from hardgrpo.runtime import errors, files, gpu_kinds
 from hardgrpo.study import paths, settings
 from hardgrpo.study.resolved import ResolvedStudy
 
@@ -68,7 +68,7 @@ def main() -> None:
         help="as for snakemake, but one file for each --configfile",
     )
     parser.add_argument("--config", nargs="+", default=[], help="as for snakemake")
-    parser.add_argument("--gpu", choices=durations.GPUS, help="what if: kind of GPU")
+    parser.add_argument("--gpu", choices=gpu_kinds.GPUS, help="what if: kind of GPU")
     parser.add_argument("--gpus", type=positive_integer, help="what if: number of GPUs")
     parser.add_argument(
         "--seeds",
@@ -328,7 +328,7 @@ def assumptions(
     """The assumptions of the plan about a device (`durations.place`) and about splits of unknown
     size, in sentences."""
     with_gpus = device == "gpu"
-    gpu = durations.GPUS[setting.gpu] if with_gpus else durations.CORE
+    gpu = gpu_kinds.GPUS[setting.gpu] if with_gpus else durations.CORE
     sentences = [
         f"One {setting.gpu if with_gpus else 'core'}: {gpu.flops / 1e12:.3g} TFLOP/s ({'bf16, dense' if with_gpus else 'fp32'}),"
         f" {gpu.bandwidth / 1e12:.3g} TB/s. Formulas and constants: docs/costs.md."

@@ -60,24 +60,7 @@ def main() -> None:
     parser.add_argument("--output", required=True, help="CSV file")
     args = parser.parse_args()
 
-    graders.check_grader(args.grader, *args.recording, *args.completions)
-    if bool(args.recording) == bool(args.completions) or bool(args.problems) != bool(
-        args.completions
-    ):
-        raise errors.UserError(
-            "expected either --recording, or --problems and --completions of a probe; correct the command"
-        )
-    if args.probed_by and not args.recording:
-        raise errors.UserError("--probed-by: expected with --recording only; correct the command")
-    if not 0 < args.budget <= 1 or args.draws < 1:
-        raise errors.UserError(
-            f"--budget {args.budget}, --draws {args.draws}: expected a budget in (0, 1] and at least 1 draw"
-        )
     probers = args.probed_by or [None] * len(args.recording)
-    if len(probers) != len(args.recording):
-        raise errors.UserError(
-            f"--probed-by names {len(probers)} recordings, but --recording names {len(args.recording)}; give one for each recording"
-        )
     pools = [
         (
             path,

@@ -1,12 +1,10 @@
 """Targets: files in the formats of other authors, packages with weights, answers of servers,
-exports for trainers, and mirrors. files.py describes how a case is made and judged."""
+and exports for trainers. files.py describes how a case is made and judged."""
 
 import io
 import json
 import math
-import os
 import random
-import shutil
 import tempfile
 import zipfile
 from collections.abc import Callable
@@ -28,7 +26,6 @@ from fuzzing.contents import (
 )
 from fuzzing.files import P, S, Target, plain
 from fuzzing.judge import UserError, program, run_program
-from hardgrpo.data import inputs, mirror
 from hardgrpo.runtime import files, provenance
 from hardgrpo.runtime.errors import printable
 from hardgrpo.sampling import server_engine
@@ -268,7 +265,7 @@ def stored_answers(folder):
     assert type(answers.usage.output_tokens) is int and answers.usage.output_tokens >= 0
 
 
-# --- exports and mirrors
+# --- exports
 
 
 def exported(form: str, ending: str) -> Callable:
@@ -298,40 +295,6 @@ def exported(form: str, ending: str) -> Callable:
     return read
 
 
-def mirrored(folder):
-    shutil.copytree(folder / "mirror", folder / "first")
-
-    def gone():
-        raise inputs.DownloadError("the repository is gone")
-
-    os.environ[mirror.VARIABLE] = str(folder / "mirror")
-    try:
-        commit = mirror.download(
-            gone, folder / "inputs.lock", "datasets", "a/b@c", folder / "out/copy"
-        )
-    finally:
-        del os.environ[mirror.VARIABLE]
-    entry = parse_json(plain(folder / "inputs.lock"))["datasets"]["a/b@c"]
-    assert commit == entry["commit"]
-    assert files.listing(folder / "out/copy") == {
-        name: {key: file_entry[key] for key in ("bytes", "sha256")}
-        for name, file_entry in entry["files"].items()
-    }
-    assert {path.name for path in folder.iterdir()} == {"mirror", "first", "inputs.lock", "out"}
-    assert {path.name for path in (folder / "out").iterdir()} == {"copy"}, (
-        "the program wrote a file outside the copy"
-    )
-
-
-LOCK = {
-    "datasets": {
-        "a/b@c": {
-            "commit": "c",
-            "files": {name: {"bytes": 3, "sha256": contents.CHECKSUM} for name in ("x", "y/z.csv")},
-        }
-    }
-}
-
 QUESTIONS = {"Q.jsonl": (jsonl([{key: row[key] for key in ("question", "answer")} for row in contents.PROBLEMS]), "jsonl")}  # fmt: skip
 S_JSON = {"s.json": (json.dumps(SCORES).encode(), "json")}
 TARGETS = {
@@ -348,9 +311,4 @@ TARGETS = {
         f"export for {form}": Target(P | {"S.csv": S["S.csv"]}, exported(form, ending))
         for form, ending in (("trl", "jsonl"), ("verl", "parquet"), ("prime-rl", "jsonl"))
     },
-    "mirror": Target(
-        {"inputs.lock": (json.dumps(LOCK).encode(), "json")}
-        | {f"mirror/datasets/a--b@c/{name}": (b"foo", "binary") for name in ("x", "y/z.csv")},
-        mirrored,
-    ),
 }  # fmt: skip

@@ -129,8 +129,6 @@ def test_the_checksum_of_a_figure_covers_the_figures_and_their_style():
 
 
 FOLLOWING = re.compile(r"""\bcode\(\s*["']([\w/]+\.py)["']""")
-# verify.py passes these files to pytest by their names
-CHECKS = ["test_summaries", "test_raw_files"]
 # Modules that a program loads by their names in the registry: {program: [modules of one checksum,
 # ...]}. The rules pass the same modules to `arguments.code`.
 MODULES_IN_REGISTRY = {
@@ -179,7 +177,6 @@ def test_a_change_of_any_module_changes_the_checksums_of_exactly_the_programs_th
     )
     package = {dotted(path): path for path in modules}
     imports = {path: imports_of(path, package) for path in [*modules, *scripts.rglob("*.py")]}
-    imports[scripts / "paper/verify.py"] |= {scripts / f"paper/checks/{name}.py" for name in CHECKS}
 
     programs = {
         name

@@ -14,6 +14,7 @@ import project_config
 from conftest import ROOT, path_of
 from hardgrpo.planning import calibration, durations
 from hardgrpo.planning.durations import Job, ResolvedJob
+from hardgrpo.runtime import gpu_kinds
 from hardgrpo.study import memory
 from hardgrpo.study.settings import Split
 from pages import costs
@@ -550,4 +551,14 @@ def test_more_completions_than_fit_into_the_memory_of_a_cpu_are_sampled_in_turn(
     ],
 )
 def test_the_kind_of_a_gpu_is_read_from_its_whole_name(name, kind):
-    assert durations.gpu_kind(name) == kind
+    assert gpu_kinds.kind_of(name) == kind
+
+
+def test_engine_auto_on_gpus_is_estimated_as_vllm():
+    config = project_config.config()
+    job = Job("evaluate_base", "qwen3-4b-seed0", eval_task="gsm8k")
+    seconds = {}
+    for engine in ("vllm", "auto", "transformers"):
+        config["models"]["qwen3-4b"]["engine"] = engine
+        seconds[engine] = durations.estimate(ResolvedJob.of(config, job), "h100").seconds
+    assert seconds["auto"] == seconds["vllm"] < seconds["transformers"]

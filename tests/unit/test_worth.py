@@ -1,16 +1,14 @@
 """The page "Was it worth it?": its verdicts, and their agreement with results/reference/all/which-prompts.csv."""
 
 import functools
-import json
 from math import nan
 from types import SimpleNamespace
 
 import pandas as pd
 import pytest
 
-import fork_server
 import project_config
-from conftest import ROOT, path_of
+from conftest import ROOT
 from hardgrpo.analysis import claims, random_choice, summaries
 from hardgrpo.analysis.arms import add_labels
 from hardgrpo.report import paragraphs, registry, worth
@@ -159,23 +157,3 @@ def test_a_random_choice_is_compared_whatever_form_the_budget_has(budgets):
     assert recipe == "mini" and sorted(names) == ["random", "unsure"]
     policies["random"]["budget"] = {"prompts": 31}
     assert random_choice.cases(policies, arms) == []
-
-
-@pytest.mark.parametrize(
-    ("prices", "words"),
-    [
-        ({"gpus": {}, "label": {}}, "--prices: gpu_hour is missing"),
-        ({"gpu_hour": 1, "gpus": {"other": {}}, "label": {}}, "gpus has no model steady"),
-    ],
-)
-def test_prices_that_do_not_fit_the_tables_are_reported(tmp_path, prices, words):
-    design = json.dumps(designs.design(ResolvedStudy.of(CONFIG, "mini")))
-    rows = against_random("mini").drop(columns="arm")
-    rows.to_csv(tmp_path / "against_random.csv", index=False)
-    tables = sorted(map(str, (ROOT / paths.reference("mini")).glob("*.csv")))
-    tables.append(str(tmp_path / "against_random.csv"))
-    arguments = ["--tables", *tables, "--study", design, "--prices", json.dumps(prices)]
-    output = tmp_path / "worth.html"
-    done = fork_server.run(path_of("write_worth"), [*arguments, "--output", str(output)], tmp_path)
-    assert done.returncode == 1 and words in done.stderr, done.stderr
-    assert "Traceback" not in done.stderr and not output.exists()

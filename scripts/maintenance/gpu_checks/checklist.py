@@ -9,7 +9,7 @@ an H100: .043 and .0011. The checks also report numbers without a tolerance, suc
 """
 
 from hardgrpo.data import tasks
-from hardgrpo.runtime import environments, files, node, provenance, warm
+from hardgrpo.runtime import environments, files, provenance, warm
 from hardgrpo.study import settings
 
 import json
@@ -76,16 +76,15 @@ def check_node(bench: Workbench) -> dict:
     numbers = {
         "python": platform.python_version(),
         "glibc": platform.libc_ver()[1],
-        "cuda": node.cuda_version(),
+        "cuda": environments.cuda_version(),
     }
     numbers |= {
         "free_gib": round(shutil.disk_usage(bench.folder).free / 2**30),
         "nvcc": shutil.which("nvcc"),
     }
-    node.check(compiles=True)
+    environments.prepare_compilation()
     modules = ["torch", "transformers", "trl", "peft"]
     if bench.gpus:
-        node.check_driver()
         environments.check_gpus(bench.gpus)
         modules += ["vllm", "bitsandbytes", "torchaudio", "torchvision"] * bench.has_vllm
         numbers["gpus"] = provenance.describe(time.time())["gpus"]

@@ -14,6 +14,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+from hardgrpo.data import sources
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import RowError, UserError, refuse_rows
 
@@ -27,7 +28,7 @@ def read_adarft(path: str, samples: int) -> list[dict]:
     `extra_info.difficulty` is the share of wrong answers in per cent. If a question is repeated,
     only its first row is used."""
     counts, row_errors = {}, []
-    for number, row in enumerate(_read_parquet(path, ["prompt", "extra_info"]), start=1):
+    for number, row in enumerate(sources.read_parquet(path, ["prompt", "extra_info"]), start=1):
         try:
             question = "\n".join(message["content"] for message in row["prompt"])
             share = 1 - row["extra_info"]["difficulty"] / 100
@@ -182,25 +183,3 @@ def check(path: str | Path, counts: list[dict], analysis: dict) -> None:
         raise UserError(
             f"{path}: no column correct_1, the number of right answers after training; {remedy}"
         )
-
-
-def _read_parquet(path: str, columns: list[str]) -> list[dict]:
-    import pyarrow
-    import pyarrow.parquet
-
-    if not Path(path).is_file():
-        raise UserError(f"{path}: no such file")
-    try:
-        with pyarrow.parquet.ParquetFile(path) as table:
-            missing_columns = [
-                column for column in columns if column not in table.schema_arrow.names
-            ]
-            if missing_columns:
-                raise UserError(
-                    f"{path}: column '{missing_columns[0]}' is missing; expected {', '.join(columns)}"
-                )
-            return table.read(columns=columns).to_pylist()
-    except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise UserError(
-            f"{path}: not a Parquet file ({str(error).splitlines()[0]}); get the file again"
-        ) from None

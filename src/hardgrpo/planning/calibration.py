@@ -21,7 +21,7 @@ from pathlib import Path
 
 from hardgrpo.planning import durations
 from hardgrpo.planning.durations import Job, ResolvedJob
-from hardgrpo.runtime import files
+from hardgrpo.runtime import files, gpu_kinds
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.study import paths, settings
 
@@ -52,7 +52,7 @@ class FinishedJob:
     seconds: float
     work_seconds: float | None  # None if start and work were not timed separately
     tokens: int | None  # number of tokens of completions or of worked solutions
-    gpu: str | None  # a key of `durations.GPUS`; None if the provenance names none of these
+    gpu: str | None  # a key of `gpu_kinds.GPUS`; None if the provenance names none of these
 
     @property
     def is_comparable(self) -> bool:
@@ -60,7 +60,7 @@ class FinishedJob:
         the kind of device that the configuration names, and the configuration gives it work."""
         if self.job.shape is None or self.device != self.job.device:
             return False
-        estimate = durations.estimate(self.job, self.gpu or next(iter(durations.GPUS)))
+        estimate = durations.estimate(self.job, self.gpu or next(iter(gpu_kinds.GPUS)))
         return estimate.seconds > estimate.start_seconds
 
 
@@ -99,7 +99,7 @@ def _read_finished_job(path: Path, job: ResolvedJob) -> FinishedJob | None:
             float(record["seconds"]),
             work_seconds,
             tokens,
-            next(filter(None, map(durations.gpu_kind, record.get("gpus", []))), None),
+            next(filter(None, map(gpu_kinds.kind_of, record.get("gpus", []))), None),
         )
     except (UserError, ValueError, KeyError, TypeError, AttributeError, OverflowError):
         return None
@@ -139,7 +139,7 @@ def _key(job: Job, device: str, names: tuple[str, ...]) -> tuple:
 
 
 def calibrate(finished_jobs: list[FinishedJob], gpu: str) -> Calibration:
-    """Medians over finished jobs. `gpu`, a key of `durations.GPUS`, is assumed for jobs whose
+    """Medians over finished jobs. `gpu`, a key of `gpu_kinds.GPUS`, is assumed for jobs whose
     provenance names no GPU of a known kind."""
     ratios: dict[tuple, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     job_count = 0

@@ -161,15 +161,12 @@ class Part(Strict):
     revision: Commit
     """The full commit hash (40 hexadecimal digits) that is downloaded."""
 
-    name: str | None = None
-    """The dataset's configuration on the hub."""
-
-    split: str
-    """The dataset's split on the hub."""
+    file: Annotated[str, Field(pattern=r"^[\w-][\w ./=-]*\.(jsonl?|csv|tsv|parquet)$")]
+    """Path of a file with rows in the dataset, such as main/train-00000-of-00001.parquet: Parquet, JSON Lines, CSV or TSV."""
 
     local: str | None = None
-    """A file with the rows of this split (JSON Lines, CSV, TSV or BIG-Bench-Hard's JSON), or the
-    dataset's folder, below `data`. If it exists, it is read and nothing is downloaded."""
+    """A file with the same rows (or BIG-Bench-Hard's JSON) below `data`. If it exists, it is read
+    and nothing is downloaded."""
 
     rows: Rows | None = None
 
