@@ -63,11 +63,11 @@ GROUPS = {
     "jobs": 3,
     "groups": [
         {
-            "of": {"rule": "probe", "device": "cpu", "model": "m"},
-            "jobs": 3,
+            "rule": "probe",
+            "device": "cpu",
+            "model": "m",
             "fill": 0.5,
             "slowness": 1.5,
-            "start_seconds": 2.0,
         }
     ],
 }

@@ -268,9 +268,7 @@ def pruned(folder):
 
 
 def calibrated(folder):
-    job_calibration = calibration.read(str(folder / "calibration.json"))
-    corrections = job_calibration.find(calibration.Job.of("probe", {"model": "m"}), "cpu")
-    assert all(math.isfinite(value) and value >= 0 for value in corrections.values()), corrections
+    calibration.read(str(folder / "calibration.json"))
 
 
 def jobs_measured(folder):
