@@ -145,7 +145,9 @@ def test_several_processes_give_the_grades_of_one_process_in_order(impatient):
 @pytest.mark.parametrize("number_of_signal", [signal.SIGKILL, signal.SIGSEGV])
 def test_a_helper_that_dies_is_replaced(impatient, number_of_signal):
     assert equal("a+b", "b+a")
-    os.kill(expressions._idle_helpers[-1].pid, number_of_signal)
+    helper = expressions._idle_helpers[-1]
+    os.kill(helper.pid, number_of_signal)
+    helper.wait()
     assert equal("c+d", "d+c")
 
 

@@ -137,7 +137,7 @@ def worked_solutions(
 ) -> list[tuple[dict, str]]:
     path = tmp_path / "rows.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows or [ROWS[format]]))
-    source = {"kind": "hub", "format": format, "train": [{"dataset": "a/b"}]}
+    source = {"kind": "hub", "format": format, "train": [{"dataset": "a/b", "file": "train.jsonl"}]}
     if format == "columns":
         source["columns"] = {"solution": "worked"}
     return solutions.worked_solutions("t", source, [str(path)], grader)
