@@ -289,6 +289,10 @@ P, R = (
     {"R.jsonl": (jsonl(contents.RECORDING), "jsonl")},
 )
 T = {"T.csv": (table(contents.EPOCHS), "csv")}
+S = {
+    "S.csv": (table(contents.SUBSET), "csv"),
+    "S.json": (json.dumps(contents.FACTS).encode(), "json"),
+}
 
 TARGETS: dict[str, Target] = {
     "prompts, CSV": Target({"mine.csv": (table(contents.TEXTS), "csv")}, prompts("mine.csv")),
