@@ -63,11 +63,11 @@ BLOCKS: dict[tuple[str, str], Callable[[Path, dict], str]] = {
 FILES: dict[str, Callable[[Path, dict], str]] = {
     "docs/results.md": results.page,
     "docs/published-numbers.md": published_numbers.page,
-    "results/reference/all/claims.csv": lambda root, config: csv(
+    paths.committed_table("all/claims"): lambda root, config: csv(
         summaries.all_claims(root, config)
     ),
     "docs/gpus.csv": lambda root, config: csv(gpus.table(config)),
-    "results/reference/all/which-prompts.csv": lambda root, config: csv(
+    paths.committed_table("all/which-prompts"): lambda root, config: csv(
         recommended.every_case(root, config)
     ),
     "src/hardgrpo/choice/pooled_leads.csv": lambda root, config: csv(

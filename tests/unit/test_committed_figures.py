@@ -177,6 +177,6 @@ def test_arms_of_one_hue_are_adjacent_and_panels_with_mostly_equal_rows_stand_si
     plotting.use_policies(policy_settings("mini_labels"))
     names = ["hard", "random", "hard_5", "random_5"]
     frame = pd.DataFrame({"arm": names, "policy": names})
-    assert figures.order(frame) == ["hard", "hard_5", "random", "random_5"]
+    assert figures.by_hue(frame) == ["hard", "hard_5", "random", "random_5"]
     many = [f"arm {number}" for number in range(20)]
     assert figures.bands([many, many[:18], many[:3]]) == [[0, 1], [2]]

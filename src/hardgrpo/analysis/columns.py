@@ -31,7 +31,6 @@ NAMES = [
     "easiest",
     "hardest",
     "written",
-    "released",
     "key",
     "way",
     "decided_by",

@@ -67,7 +67,7 @@ COUNT_TABLES = {
 # (scripts/summaries/judge_claims.py).
 JUDGED = ["claims", "against_random", "compared"]
 # The comparisons with a random choice in all committed studies (pages/recommended.py)
-COMPARISONS = "results/reference/all/which-prompts.csv"
+COMPARISONS = paths.committed_table("all/which-prompts")
 # Files of results/published that `judge_claims.py` reads: published numbers, and the tasks of this
 # project that correspond to the papers' tasks (readings).
 PUBLISHED = [
