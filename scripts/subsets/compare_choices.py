@@ -36,9 +36,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--recording", nargs="+", default=[], help="JSON Lines")
-    parser.add_argument("--problems", help="the pool of a probe, with answers")
-    parser.add_argument("--completions", nargs="+", default=[], help="all shards of the probe")
+    completions_options = parser.add_mutually_exclusive_group(required=True)
+    completions_options.add_argument("--recording", nargs="+", default=[], help="JSON Lines")
+    completions_options.add_argument(
+        "--completions", nargs="+", default=[], help="all shards of a probe"
+    )
+    parser.add_argument("--problems", help="the pool of the probe, with answers")
     parser.add_argument(
         "--probed-by",
         nargs="+",

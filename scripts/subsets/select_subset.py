@@ -78,8 +78,8 @@ def main() -> None:
     if path is None:
         option = "difficulty" if by == "pass_rate" else "signals"
         raise errors.UserError(f"--{option} is missing: the policy needs this file")
+    rows = read_pool(path, measure, policy["rule"])
     try:
-        rows = read_pool(path, measure, policy["rule"])
         values, sample, subset = choose(args, rows, measure, policy)
     except errors.UserError as error:
         raise errors.UserError(f"{path}: {error}") from None

@@ -9,6 +9,9 @@ from pathlib import Path
 
 import yaml
 
+import project_config
+from hardgrpo.data.question_ids import question_id
+
 ROOT = Path(__file__).parents[2]
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
 
@@ -39,6 +42,34 @@ COMPLETIONS = [
 RECORDING = [{"question": f"q {i}?", "answer": f"({'ABC'[i % 3]})", "completions": [rf"\boxed{{({c})}}" for c in "ABCA"], "tokens": [3, 3, 3, 3]} for i in range(8)]  # fmt: skip
 SIGNALS = [{"id": f"p{i}", "samples": 4, "agreement": i / 8, "entropy": i / 9, "answered_share": 1.0, "mean_tokens": 3.0, "log_probability": -0.5} for i in range(8)]  # fmt: skip
 RATES = [{"id": f"p{i}", "tier": 1, "samples": 4, "pass_rate": i / 8} for i in range(8)]
+LOCK = {
+    "datasets": {"a/b@c": {"x.json": {"bytes": 3, "sha256": "0" * 64}}},
+    "problems": {"t": {"train": {"rows": 3, "sha256": "1" * 64}}},
+}
+SPEC = {
+    "model": "m", "task": "t", "policy": "p", "recipe": "r", "seed": 0, "model_folder": "results/models/m", "problems": "P.jsonl", "subset": "s.csv",
+    "prompt": "{question}", "chat": {}, "grader": "final_word", "completion_tokens": 10,
+    "training": project_config.config()["recipes"]["mini"],
+}  # fmt: skip
+
+
+def jsonl(rows) -> bytes:
+    return "".join(json.dumps(row) + "\n" for row in rows).encode()
+
+
+def table(rows) -> bytes:
+    buffer = io.StringIO()
+    writer = csv.DictWriter(buffer, list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return buffer.getvalue().encode()
+
+
+QUESTIONS = [{"id": row["id"], "question": row["question"]} for row in PROBLEMS]
+TO_ANNOTATE = [{"question": row["question"], "answer": row["answer"] if index % 2 else "", "prompt_id": question_id(row["question"]), "chosen_because": "hard"} for index, row in enumerate(PROBLEMS)]  # fmt: skip
+TEXTS = [
+    {"question": row["question"], "answer": row["answer"], "tier": row["tier"]} for row in PROBLEMS
+]
 EPOCHS = [
     {"id": f"p{i}", "epoch": epoch, "correct": (i + epoch) % 4, "rollouts": 4}
     for epoch in range(3)
@@ -63,11 +94,11 @@ GROUPS = {
     "jobs": 3,
     "groups": [
         {
-            "of": {"rule": "probe", "device": "cpu", "model": "m"},
-            "jobs": 3,
+            "rule": "probe",
+            "device": "cpu",
+            "model": "m",
             "fill": 0.5,
             "slowness": 1.5,
-            "start_seconds": 2.0,
         }
     ],
 }

@@ -122,16 +122,6 @@ def counted(kind: str, name: str) -> Callable:
     return read
 
 
-def counts(folder):
-    analysis = {"kind": "before_after", "samples": 8, "probe": 4, "group": 2, "budget": 0.25}
-    analysis |= {"model": "m", "prompts": "p", "population": "x", "claims": []}
-    arguments = ["--counts", folder / "c.csv", "--analysis", json.dumps(analysis)]
-    run_program("summarize_counts", *arguments, "--output", folder / "tables")
-    for path in (folder / "tables").glob("*.csv"):
-        for row in parse_csv(plain(path)):
-            assert not {"nan", "inf", "-inf"} & set(row.values()), (path.name, row)
-
-
 @cache
 def parquet() -> bytes:
     rows = [
@@ -303,7 +293,6 @@ TARGETS = {
     "trajectory as published": Target({"o.json": (json.dumps(SHARES).encode(), "json")}, trajectory),
     "pass rates as published, Parquet": Target({"d.parquet": (parquet(), "binary")}, counted("probe_sizes", "d.parquet")),
     "pass rates as published, CSV": Target({"d.csv": (table(AFTER), "csv")}, counted("before_after", "d.csv")),
-    "counts before and after": Target({"c.csv": (table(COUNTS), "csv")}, counts),
     "weights in parts": Weights(),
     "answer of a server": Target({"answer.json": (json.dumps(ANSWER).encode(), "json")}, answer),
     "stored answers of a server": Target({"given.jsonl": (jsonl([STORED] * 2), "jsonl")}, stored_answers),

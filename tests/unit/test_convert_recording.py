@@ -252,6 +252,7 @@ def test_originals_are_pinned_by_repository_commit_and_path(tmp_path):
     done = convert_pinned(tmp_path)
     assert (
         done.returncode == 1
+        and done.stderr.startswith("error: original.json: ")
         and "runs/test.json is not the file of inputs.lock" in done.stderr
         and "expected" in done.stderr
     )

@@ -229,7 +229,7 @@ def test_other_malformed_state_files_are_refused(tmp_path):
     with pytest.raises(UserError, match="line 3: id 'a' occurs twice"):
         solutions.read(tmp_path / "W.jsonl")
     (tmp_path / "calibration.json").write_text(
-        '{"jobs": 1, "groups": [{"of": {}, "slowness": "fast"}]}'
+        '{"jobs": 1, "groups": [{"rule": "probe", "device": "cpu", "model": "", "slowness": "fast"}]}'
     )
     with pytest.raises(UserError, match="not a calibration"):
         calibration.read(str(tmp_path / "calibration.json"))

@@ -295,16 +295,16 @@ def test_a_file_that_differs_from_the_lock_is_refused(tmp_path):
         "bytes": path.stat().st_size,
         "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
     }
-    assert entry == {"commit": "0123abc", "files": {"data/numbers.csv": file_entry}}
+    assert entry == {"data/numbers.csv": file_entry}
     (tmp_path / "out.csv").unlink()
     assert_refused(
-        count(tmp_path, "fffffff"), "has files of commit 0123abc, expected commit fffffff"
+        count(tmp_path, "fffffff"), "has files of owner/name@0123abc, expected commit fffffff"
     )
     write_csv(path, [["a", 0.25, 0.5, 1.0]])
     assert_refused(
         count(tmp_path),
-        f"{path}: the content is not what",
-        "says of data/numbers.csv of owner/name: found",
+        f"{path}: repositories: owner/name@",
+        "data/numbers.csv is not the file of ",
     )
     assert not (tmp_path / "out.csv").exists()
     assert (

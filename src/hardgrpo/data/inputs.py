@@ -155,8 +155,11 @@ def check_originals(args, paths: list[str]) -> None:
             f"{paths[0]}: {args.lock} has files of {', '.join(locked)}, expected commit {args.commit}; correct `commit`, or accept the files of"
             f" commit {args.commit} with --update-inputs (in the workflow: --config update_inputs=true)"
         )
-    entry = {file: file_entry(path) for file, path in zip(args.names, paths, strict=True)}
-    check(args.lock, "repositories", name, entry, args.update_inputs)
+    for file, path in zip(args.names, paths, strict=True):
+        try:
+            check(args.lock, "repositories", name, {file: file_entry(path)}, args.update_inputs)
+        except UserError as error:
+            raise UserError(f"{path}: {error}") from None
 
 
 @contextlib.contextmanager

@@ -84,7 +84,9 @@ def read_parquet(path: str | Path, columns: list[str] | None = None) -> list[dic
         with pyarrow.parquet.ParquetFile(path) as table:
             missing = set(columns or []) - set(table.schema_arrow.names)
             if missing:
-                raise UserError(f"{path}: column '{min(missing)}' is missing")
+                raise UserError(
+                    f"{path}: column '{min(missing)}' is missing; expected {', '.join(columns)}"
+                )
             return table.read(columns=columns).to_pylist()
     except FileNotFoundError:
         raise UserError(f"{path}: no such file") from None

@@ -245,17 +245,13 @@ def estimate(job: ResolvedJob, gpu: str, calibration=None) -> Estimate:
         return _light(job)
     if job.shape is None:
         return Estimate(UNKNOWN_SECONDS, gpus=job.gpus["count"], is_known=False)
-    medians = calibration.find(job.names, job.device) if calibration else {}
+    medians = calibration.find(job) if calibration else {}
     model_estimate = {
         "train_grpo": _training,
         "train_first_round": _training,
         "pretrain_model": _pretraining,
     }.get(rule, _sampling)(job, gpu, medians.get("fill"))
-    start = medians.get("start_seconds", model_estimate.start_seconds)
-    seconds = start + (model_estimate.seconds - model_estimate.start_seconds) * medians.get(
-        "slowness", 1.0
-    )
-    return replace(model_estimate, seconds=seconds, start_seconds=start)
+    return replace(model_estimate, seconds=model_estimate.seconds * medians.get("slowness", 1.0))
 
 
 def walltime(job: ResolvedJob, gpu: str, attempt: int, calibration=None) -> int:

@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 import sys
-import tempfile
 from pathlib import Path
 
 from hardgrpo.runtime import user_settings
@@ -148,38 +147,27 @@ def cuda_version() -> str | None:
 def prepare_compilation() -> None:
     """Set the folders of compilers' caches: vLLM and the loss of TRL's trainers compile kernels on the
     node with Triton. Raise a `UserError` if there is no C compiler (Triton would fail only in the
-    first update), or if a folder cannot be written or belongs to another account."""
-    compiler = os.environ.get("CC") or "gcc or clang"
-    if not any(map(shutil.which, compiler.split(" or "))):
+    first update), or if other accounts can write to the default folder."""
+    compilers = [os.environ["CC"]] if os.environ.get("CC") else ["gcc", "clang"]
+    if not any(map(shutil.which, compilers)):
         raise UserError(
-            f"a C compiler is needed on this node to compile kernels ({compiler} is not installed): load a compiler in every job (precommand: module load gcc in"
-            " slurm/config.yaml), or run jobs in containers (--sdm apptainer, docs/containers.md)"
+            f"a C compiler is needed on this node to compile kernels ({' or '.join(compilers)} is not installed): load a compiler in every job (precommand: module"
+            " load gcc in slurm/config.yaml), or run jobs in containers (--sdm apptainer, docs/containers.md)"
         )
     base = Path(os.environ.get("SLURM_TMPDIR") or os.environ.get("TMPDIR") or "/tmp")
     default_folder = base / f"hardgrpo-kernels-{os.getuid()}"
+    # INDUCTOR_FOLDER is the project's default for CPU programs, not a setting of the user
+    defaults = (None, "", str(user_settings.INDUCTOR_FOLDER))
     for variable, part in CACHES.items():
-        folder = Path(os.environ.get(variable) or default_folder / part)
-        # INDUCTOR_FOLDER is the project's default for CPU programs, not a setting of the user
-        if folder == user_settings.INDUCTOR_FOLDER:
-            folder = default_folder / part
-        is_default = folder == default_folder / part
-        setting = "TMPDIR (SLURM_TMPDIR, if set, takes precedence)" if is_default else variable
-        try:
-            if is_default:
-                default_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-                status = default_folder.lstat()
-                if status.st_uid != os.getuid() or status.st_mode & 0o022:
-                    raise UserError(
-                        f"{default_folder} can be written by other users, and programs run what is compiled there; delete it, or set {setting}"
-                    )
-            folder.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryFile(dir=folder):
-                os.environ[variable] = str(folder)
-        except OSError as error:
-            raise UserError(
-                f"{folder}: cannot be written ({error.strerror}), and kernels are compiled there: set {setting} to a writable folder, if possible on a local disk of"
-                " the node"
-            ) from None
+        if os.environ.get(variable) in defaults:
+            default_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            status = default_folder.lstat()
+            if status.st_uid != os.getuid() or status.st_mode & 0o022:
+                raise UserError(
+                    f"{default_folder} can be written by other users, and programs run what is compiled there; delete it, or set TMPDIR (SLURM_TMPDIR, if set, takes precedence)"
+                )
+            os.environ[variable] = str(default_folder / part)
+        os.makedirs(os.environ[variable], exist_ok=True)
 
 
 def add_gpu_arguments(parser) -> None:
