@@ -45,7 +45,7 @@ inputs = InputFiles(config, studies, names, workflow)
 arguments = Arguments(config, studies, names, workflow)
 machine = Machine(config, names, cluster)
 drawing = Drawing(config, studies, workflow, startup.has_tex(workflow), startup.is_report_call())
-startup.write_plan_facts(config, machine.setting(workflow), workflow)
+startup.write_plan_facts(config, machine.setting(workflow))
 
 # Container images for `--sdm apptainer`; otherwise jobs run in the environments of the Makefile.
 IMAGE = images.PATHS
