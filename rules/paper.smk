@@ -1,22 +1,20 @@
-# Write the LaTeX tables, the numbers and the supplement of a study from its summary tables, and
-# verify the outputs.
+# Write the LaTeX tables, the numbers and the supplement of a study from its summary tables.
 
 
 localrules:
     write_tables,
     write_numbers,
     write_worth,
-    verify,
     compile_supplement,
 
 
 rule write_tables:
     input:
-        drawing.tables(tables_of_entries(registry.TABLES)),
+        drawing.tables([*registry.SUMMARIES, *registry.JUDGED, "deviations"]),
     output:
         [
             f"paper/{{study}}/tables/{name}.{kind}"
-            for name in registry.TABLES
+            for name in tables.TABLES
             for kind in ("tex", "csv")
         ],
         [
@@ -30,7 +28,7 @@ rule write_tables:
                 if drawing.in_report(f"paper/{{study}}/tables/{name}.html")
                 else f"paper/{{study}}/tables/{name}.html"
             )
-            for name in registry.TABLES
+            for name in tables.TABLES
         ],
         captions="paper/{study}/captions.tex",
     log:
@@ -40,10 +38,7 @@ rule write_tables:
     params:
         study=arguments.design,
         folder="paper/{study}/tables",
-        code=arguments.code(
-            "paper/write_tables.py",
-            *{f"report/tables/{table.module}": None for table in registry.TABLES.values()},
-        ),
+        code=arguments.code("paper/write_tables.py"),
     message:
         "Write the tables ({wildcards.study})"
     shell:
@@ -95,40 +90,9 @@ rule write_worth:
         " > {log} 2>&1"
 
 
-rule verify:
-    input:
-        tables=drawing.tables([*registry.SUMMARIES, *registry.JUDGED]),
-        claims="paper/claims.yaml",
-        published=PUBLISHED,
-    output:
-        report(
-            "paper/{study}/verified.txt",
-            caption="report/verified.rst",
-            category="Paper",
-            labels={"file": "checks of the outputs"},
-        ),
-    log:
-        "results/logs/verify/{study}.log",
-    container:
-        IMAGE["figures"]
-    params:
-        config=arguments.study,
-        conditions=arguments.conditions,
-        graders=arguments.graders,
-        data=config["data"],
-        origin=drawing.origin,
-        code=arguments.code("paper/verify.py"),
-    message:
-        "Verify the outputs of study {wildcards.study}"
-    shell:
-        "python scripts/paper/verify.py --study {wildcards.study} --tables {input.tables} {params.origin} --config {params.config:q} --conditions {params.conditions:q}"
-        " --graders {params.graders:q} --claims {input.claims} --published results/published --data {params.data:q} --output {output} > {log} 2>&1"
-
-
 rule compile_supplement:
     input:
         drawing.typeset,
-        verified="paper/{study}/verified.txt",
         text=["paper/supplement.tex", "paper/trajectory.tex"],
         citation="CITATION.cff",
         references="paper/references.bib",

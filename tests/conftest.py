@@ -62,9 +62,9 @@ ROOT = Path(__file__).parents[1]
 SCRIPTS = ROOT / "scripts"
 
 
-# Targets that make all summaries of the miniature, judge its claims, and verify summaries and
-# claims. They draw no figures, because each figure takes a second.
-TABLES = ["results/summaries/mini/gains.csv", "paper/mini/verified.txt"]
+# Targets that make all summaries of the miniature and judge its claims. They draw no figures,
+# because each figure takes a second.
+TABLES = ["results/summaries/mini/gains.csv", "paper/mini/claims.csv"]
 
 
 def path_of(name: str) -> str:
@@ -85,9 +85,6 @@ PARTS = [
     "envs",
     "inputs.lock",
     "CITATION.cff",
-    "docs/claims.csv",
-    "docs/margins.csv",
-    "docs/which-prompts.csv",
     "paper/findings.yaml",
     "paper/main.tex",
     "paper/supplement.tex",
@@ -166,7 +163,6 @@ LONGEST = [
     "environments",
     "paper",
     "registry",
-    "verify",
     "figures",
     "own_prompts",
     "early_probe",
@@ -321,16 +317,18 @@ class World:
 
 
 def count_jobs(output: str) -> dict[str, int]:
-    """{rule: number of jobs} from the output of a dry-run."""
+    """{rule: number of jobs} from the output of a dry-run, with one entry `plot_FIGURE` for each
+    figure of a study."""
     table = re.search(r"\njob +count\n[- ]+\n(.*?)\ntotal +\d+", output, re.DOTALL)
-    return (
-        {
-            name: int(count)
-            for name, count in re.findall(r"^(\w+) +(\d+)$", table.group(1), re.MULTILINE)
-        }
-        if table
-        else {}
-    )
+    if table is None:
+        return {}
+    counts = {
+        name: int(count)
+        for name, count in re.findall(r"^(\w+) +(\d+)$", table.group(1), re.MULTILINE)
+        if name != "plot"
+    }
+    figures = re.findall(r"^Job \d+: Draw (\w+) \(", output, re.MULTILINE)
+    return counts | {f"plot_{figure}": 1 for figure in figures}
 
 
 @pytest.fixture

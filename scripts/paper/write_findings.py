@@ -4,9 +4,8 @@ numbers as LaTeX macros.
     python scripts/paper/write_findings.py --text paper/main.tex --findings paper/findings.yaml \\
         --design '{...}' --output paper/findings/numbers.tex --examples paper/findings/examples.tex
 
-The program reads the tables that paper/findings.yaml names (results/reference/STUDY/TABLE.csv and
-docs/TABLE.csv), and writes nothing if a table does not fulfil a condition. A CSV file beside the
-output, such as numbers.csv, lists the file, lines and column of each macro. --design holds the
+The program reads the tables that paper/findings.yaml names (results/reference/STUDY/TABLE.csv),
+and writes nothing if a table does not fulfil a condition. A CSV file beside the output, such as numbers.csv, lists the file, lines and column of each macro. --design holds the
 entries of the configuration that the paper describes, as JSON.
 """
 
@@ -25,7 +24,7 @@ def main() -> None:
         "--findings", required=True, help="YAML file with the numbers and the sentences' conditions"
     )
     parser.add_argument("--design", required=True, type=files.as_object)
-    parser.add_argument("--root", default=".", help="folder of results/reference and docs")
+    parser.add_argument("--root", default=".", help="folder of results/reference")
     parser.add_argument("--output", required=True, help="file for the macros")
     parser.add_argument("--examples", required=True, help="file for the examples of the tasks")
     args = parser.parse_args()

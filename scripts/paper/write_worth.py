@@ -8,7 +8,7 @@
 number of GPUs of each model and recipe (designs.prices). Both are JSON.
 """
 
-from hardgrpo.runtime import errors, files, warm
+from hardgrpo.runtime import files, warm
 
 import argparse
 
@@ -26,16 +26,7 @@ def main() -> None:
     from hardgrpo.analysis import summaries  # imported late: see hardgrpo.runtime.warm
     from hardgrpo.report import registry, worth
 
-    tables = summaries.read_all(
-        args.tables, registry.columns(*registry.WORTH), args.study["first_recipe"]
-    )
-    prices = args.prices
-    if missing := sorted({"gpu_hour", "gpus", "label"} - prices.keys()):
-        raise errors.UserError(f"--prices: {missing[0]} is missing; correct the command")
-    if unknown := sorted(set(tables["gains"].model) - prices["gpus"].keys()):
-        raise errors.UserError(
-            f"--prices: gpus has no model {unknown[0]}, which is in the tables; correct the command"
-        )
+    tables = summaries.read_all(args.tables, registry.WORTH, args.study["first_recipe"])
     files.write_text(args.output, worth.page(args.study, tables, args.prices))
     print(f"{args.output}: costs of {len(tables['spent'])} rows (model, task and arm)")
 

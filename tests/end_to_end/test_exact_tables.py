@@ -12,6 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 
+import invariants
 import made_up_study
 import project_config
 from conftest import LONG_LIMIT, ROOT
@@ -62,6 +63,7 @@ def write_tables(name: str, config: dict, arguments: Arguments, study: ResolvedS
         comparisons=arguments.comparisons(wildcards),
         output=f"summaries/{name}",
     )
+    assert invariants.faults(Path(f"summaries/{name}")) == []
     run_program(
         "judge_claims",
         tables=sorted(Path(f"summaries/{name}").iterdir()),
@@ -83,13 +85,14 @@ def write_tables(name: str, config: dict, arguments: Arguments, study: ResolvedS
         captions="captions.tex",
     )
     for figure in registry.figures_of(study):
+        of_figure = SimpleNamespace(study=name, figure=figure)
         run_program(
             "draw_figure",
             figure=figure,
             tables=tables,
             first_recipe=arguments.first_recipe(wildcards),
             policies=arguments.policies(wildcards),
-            design=arguments.figure_design(registry.all_figures()[figure])(wildcards),
+            design=arguments.figure_design(of_figure),
             output=[f"figures/{name}/{figure}.csv"],
         )
 

@@ -79,12 +79,12 @@ def test_hostile_text_is_shown_and_never_run(hostile, watched):
                 expected_text
             ] * 2, i
         else:
-            assert watched.text("[data-side=base]").endswith(expected_text)
+            assert watched.text("[data-side=base]").rstrip().endswith(expected_text)
         assert watched.text("#detail h2") == hostile.problem_id(i).replace("\u202e", "‹U+202E›")
         alive = watched.page.evaluate(
-            "[window.hacked, document.querySelectorAll('main :is(script, img, iframe, svg, style, link, b:not(#pager b))').length]"
+            "[window.hacked, document.querySelectorAll('main :is(script, img, iframe, svg, style, link)').length]"
         )
-        assert alive == [None, 0] or alive[0] is None and alive[1] == 0
+        assert alive == [None, 0]
         assert watched.page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
         address = watched.page.url
         watched.open(address)
@@ -92,6 +92,7 @@ def test_hostile_text_is_shown_and_never_run(hostile, watched):
         watched.press("j")
     watched.page.locator("#filter-in").select_option("completions")
     watched.page.locator("#filter-search").fill("<IMG SRC=X")
+    watched.page.keyboard.press("Enter")
     watched.page.locator("html[data-ready*=search]").wait_for(state="attached")
     assert watched.text("#pager b") == "1 problem"
 
@@ -111,26 +112,15 @@ def test_a_right_to_left_override_does_not_affect_the_next_text(hostile, watched
     assert raw is False, "a hostile character reached the page unescaped"
 
 
-def test_very_long_lines_wrap_and_are_cut_until_the_button_is_clicked(tmp_path, watched):
+def test_very_long_lines_wrap(tmp_path, watched):
     explorer = HandMadeStudy(tmp_path, seeds=[0], policies=["hard"], tests=["t"])
     explorer.write_problems("t", [{"id": "p", "question": "long?", "answer": "x", "tier": 1}])
+    row = {"step": 0, "id": "p", "decoding": "sampled", "sample": 0, "correct": 0, "answered": 0}
     for model_path in explorer.model_paths:
-        row = {
-            "step": 0,
-            "id": "p",
-            "decoding": "sampled",
-            "sample": 0,
-            "correct": 0,
-            "answered": 0,
-            "completion": "W" * 1_000_000,
-        }
-        explorer.write_evaluation(model_path, "t", [row])
+        explorer.write_evaluation(model_path, "t", [row | {"completion": "W" * 200_000}])
     assert explorer.write().returncode == 0
     watched.open(explorer.url + "#open=m/t/p")
-    assert len(watched.page.locator("[data-side=base] .text").text_content()) == 20_000
-    assert watched.page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
-    watched.page.locator("[data-side=base] button").click()
-    assert len(watched.page.locator("[data-side=base] .text").text_content()) == 1_000_000
+    assert len(watched.page.locator("[data-side=base] .text").text_content()) == 200_000
     assert watched.page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
 
 

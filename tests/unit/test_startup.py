@@ -105,7 +105,7 @@ def test_a_dry_run_needs_no_permission_to_write_results(monkeypatch):
     ("configfiles", "config", "nodes", "is_refused"),
     [
         (["my.yaml"], {}, 100, True),
-        (["my.yaml", "other.yaml"], {"draw": "auto"}, 100, True),
+        (["my.yaml", "other.yaml"], {"draw": "reference"}, 100, True),
         (["my.yaml"], {"study": "mini"}, 100, False),  # a file or --config names the study
         (["my.yaml"], {}, None, False),  # not on a cluster
         ([], {}, 100, False),  # the profile without its line `configfile`
@@ -166,7 +166,9 @@ def test_results_of_unknown_origin_stop_every_call_except_with_touch(executor, s
 def test_missing_images_are_reported_before_the_first_job():
     jobs = [
         SimpleNamespace(
-            container_img_url="envs/figures.sif", is_local=True, rule=SimpleNamespace(name="verify")
+            container_img_url="envs/figures.sif",
+            is_local=True,
+            rule=SimpleNamespace(name="summarize"),
         )
     ]
     local = {

@@ -1,18 +1,15 @@
-"""The page "Was it worth it?": its verdicts, and their agreement with docs/which-prompts.csv."""
+"""The page "Was it worth it?": its verdicts, and their agreement with results/reference/all/which-prompts.csv."""
 
 import functools
-import json
 from math import nan
 from types import SimpleNamespace
 
 import pandas as pd
 import pytest
 
-import fork_server
 import project_config
-from conftest import ROOT, path_of
+from conftest import ROOT
 from hardgrpo.analysis import claims, random_choice, summaries
-from hardgrpo.analysis import verdicts as verdicts_on_claims
 from hardgrpo.analysis.arms import add_labels
 from hardgrpo.report import paragraphs, registry, worth
 from hardgrpo.runtime import files
@@ -59,9 +56,8 @@ def arms(study: str) -> dict[tuple, dict]:
     design = designs.design(resolved_study)
     prices = designs.prices(resolved_study, CONFIG["plan"]["price"], CONFIG["subset"]["policy"])
     tables = files.Tables.below(ROOT / paths.reference(study))
-    columns = registry.columns(*registry.WORTH)
-    del columns["against_random"]
-    tables = summaries.read_all(tables, columns, design["first_recipe"])
+    names = [name for name in registry.WORTH if name != "against_random"]
+    tables = summaries.read_all(tables, names, design["first_recipe"])
     tables["against_random"] = against_random(study)
     groups = worth.entries_by_model_and_task(**tables, prices=prices)
     return {
@@ -105,14 +101,14 @@ def against_random(study: str) -> pd.DataFrame:
 
 
 def test_no_comparison_with_a_random_choice_has_two_verdicts():
-    """The table docs/which-prompts.csv, each study's table against_random and page of worth, the
+    """The table results/reference/all/which-prompts.csv, each study's table against_random and page of worth, the
     text of its supplement, and the verdicts on primary claims agree."""
     verdicts: dict[tuple, set] = {}
     names = designs.names_of_ways(CONFIG["policies"], CONFIG["recipes"])
-    says = {verdicts_on_claims.SUPPORTED: random_choice.BETTER}
-    says |= {verdicts_on_claims.CONTRADICTED: random_choice.WORSE}
+    says = {claims.SUPPORTED: random_choice.BETTER}
+    says |= {claims.CONTRADICTED: random_choice.WORSE}
     listed_claims = {claim["id"]: claim for claim in claims.read(ROOT / "paper/claims.yaml")}
-    for line in pd.read_csv(ROOT / "docs/which-prompts.csv").to_dict("records"):
+    for line in pd.read_csv(ROOT / "results/reference/all/which-prompts.csv").to_dict("records"):
         verdicts[random_choice.comparison_of(line)] = {line["verdict"]}
     claims_seen = 0
     for study in COMMITTED:
@@ -161,23 +157,3 @@ def test_a_random_choice_is_compared_whatever_form_the_budget_has(budgets):
     assert recipe == "mini" and sorted(names) == ["random", "unsure"]
     policies["random"]["budget"] = {"prompts": 31}
     assert random_choice.cases(policies, arms) == []
-
-
-@pytest.mark.parametrize(
-    ("prices", "words"),
-    [
-        ({"gpus": {}, "label": {}}, "--prices: gpu_hour is missing"),
-        ({"gpu_hour": 1, "gpus": {"other": {}}, "label": {}}, "gpus has no model steady"),
-    ],
-)
-def test_prices_that_do_not_fit_the_tables_are_reported(tmp_path, prices, words):
-    design = json.dumps(designs.design(ResolvedStudy.of(CONFIG, "mini")))
-    rows = against_random("mini").drop(columns="arm")
-    rows.to_csv(tmp_path / "against_random.csv", index=False)
-    tables = sorted(map(str, (ROOT / paths.reference("mini")).glob("*.csv")))
-    tables.append(str(tmp_path / "against_random.csv"))
-    arguments = ["--tables", *tables, "--study", design, "--prices", json.dumps(prices)]
-    output = tmp_path / "worth.html"
-    done = fork_server.run(path_of("write_worth"), [*arguments, "--output", str(output)], tmp_path)
-    assert done.returncode == 1 and words in done.stderr, done.stderr
-    assert "Traceback" not in done.stderr and not output.exists()

@@ -37,8 +37,7 @@ def design(monkeypatch) -> dict:
 @pytest.fixture
 def committed(tmp_path):
     """A copy of the committed tables, which a test may change."""
-    for part in ("results/reference", "docs"):
-        shutil.copytree(ROOT / part, tmp_path / part, ignore=shutil.ignore_patterns("images"))
+    shutil.copytree(ROOT / "results/reference", tmp_path / "results/reference")
     return tmp_path
 
 
@@ -154,13 +153,13 @@ def change(folder, table: str, rows: dict, **cells) -> int:
 
 BREAKS = {  # {what the changed table says: (contradicted sentence, table, rows, new cells)}
     "the hardest tenth leads after all": (
-        "abstract_hardest", "docs/claims", {"study": "mini_confirm", "id": "hard_over_random", "task": "swaps"},
+        "abstract_hardest", "all/claims", {"study": "mini_confirm", "id": "hard_over_random", "task": "swaps"},
         {"verdict": "supported"}),
     "the hardest tenth is as good on arithmetic": (
-        "hard_confirmed", "docs/claims", {"study": "mini_confirm", "id": "hard_over_random", "task": "arithmetic"},
+        "hard_confirmed", "all/claims", {"study": "mini_confirm", "id": "hard_over_random", "task": "arithmetic"},
         {"high": 0.01}),
     "an interval that excludes zero": (
-        "hard_undecided", "docs/claims", {"study": "mini_reference", "id": "hard_over_random", "task": "swaps"},
+        "hard_undecided", "all/claims", {"study": "mini_reference", "id": "hard_over_random", "task": "swaps"},
         {"low": 0.01}),
     "a gain with almost no finishing": (
         "limit_alone", "mini_truncation/parts", {"task": "swaps_tight", "eval_task": "swaps_tight", "policy": "hard"},
@@ -194,8 +193,10 @@ def test_a_table_that_contradicts_a_sentence_is_an_error_that_names_both(name, c
 
 
 def test_shares_and_numbers_of_rows_are_conditions_too(committed, design):
-    change(committed, "docs/which-prompts", {"verdict": "no difference shown"}, verdict="better")
-    with pytest.raises(UserError, match=r"sentence title is not supported: docs/which-prompts.csv"):
+    change(committed, "all/which-prompts", {"verdict": "no difference shown"}, verdict="better")
+    with pytest.raises(
+        UserError, match=r"sentence title is not supported: results/reference/all/which-prompts.csv"
+    ):
         check(committed, design, {"title": ENTRIES["claims"]["title"]}, r"\claim{title}{...}")
     with pytest.raises(UserError, match=r"sentence prime_lead .*: .* rows with way nearest_half"):
         entries = {"prime_lead": ENTRIES["claims"]["prime_lead"]}

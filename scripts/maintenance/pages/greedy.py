@@ -3,6 +3,7 @@
 
 from hardgrpo.analysis import statistics
 from hardgrpo.analysis.formats import change, change_interval
+from hardgrpo.study import paths
 from pages.committed import LABELS, RATES
 
 from pathlib import Path
@@ -47,7 +48,8 @@ def contrast(mcnemar: pd.DataFrame) -> str:
 
 
 def margins(root: Path) -> pd.DataFrame:
-    rows = pd.read_csv(root / "docs/margins.csv", keep_default_na=False).query("study == @RATES")
+    path = root / paths.reference(RATES) / "margins.csv"
+    rows = pd.read_csv(path, keep_default_na=False).query("study == @RATES")
     lines = []
     for operation, group in rows.groupby("operation", sort=False):
         by_arm = group.set_index(["policy", "recipe"])

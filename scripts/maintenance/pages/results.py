@@ -6,7 +6,7 @@ from hardgrpo.analysis.formats import change, round_parts
 from hardgrpo.analysis.formats import change_interval as interval
 from hardgrpo.analysis.random_choice import difference_row
 from hardgrpo.analysis.summaries import own_test_samples
-from hardgrpo.report.tables import recorded
+from hardgrpo.report.tables import RECORDED_KEYS, last_checkpoints
 from hardgrpo.study import settings
 from hardgrpo.study.resolved import ResolvedStudy
 from pages import configuration, greedy, recommended, tables, templates
@@ -323,7 +323,7 @@ def recorded_contrasts(table: pd.DataFrame) -> pd.DataFrame:
 
     A published accuracy is left out if the run's completions are available.
     """
-    keys, last = recorded.KEYS[:5], recorded.last_checkpoints(table)
+    keys, last = RECORDED_KEYS[:5], last_checkpoints(table)
     last["shown"] = [estimate(row, "difference") for row in last.itertuples()]
     by_questions = last.pivot(index=keys, columns="questions", values="shown").reindex(
         columns=["all", "hard"]
@@ -351,7 +351,7 @@ def recorded_contrasts(table: pd.DataFrame) -> pd.DataFrame:
 def recorded_leads(table: pd.DataFrame, task: str, policy: str, minus: str) -> dict:
     """{model: row with the accuracy of the run on `policy` minus that of the run on `minus`}, on
     all questions: means of the last checkpoints."""
-    last = recorded.last_checkpoints(table)
+    last = last_checkpoints(table)
     rows = last[
         (last.task == task)
         & (last.policy == policy)

@@ -2,6 +2,7 @@
 
 from hardgrpo.analysis import summaries
 from hardgrpo.report import registry
+from hardgrpo.report import tables as shown_tables
 from hardgrpo.runtime import files
 from hardgrpo.study import designs, paths
 from hardgrpo.study.resolved import ResolvedStudy
@@ -30,18 +31,18 @@ def numbered(root: Path, config: dict) -> dict[str, int]:
     """{table: number} in the PDF of study `mini_reference`. The PDF leaves out empty tables."""
     text = (root / "paper/supplement.tex").read_text(encoding="utf-8")
     text_order = [
-        name for name in re.findall(r"\\resulttable\{(\w+)\}", text) if name in registry.TABLES
+        name for name in re.findall(r"\\resulttable\{(\w+)\}", text) if name in shown_tables.TABLES
     ]
-    order = dict.fromkeys([*text_order, *registry.TABLES])
+    order = dict.fromkeys([*text_order, *shown_tables.TABLES])
     study = ResolvedStudy.of(config, committed.REFERENCE)
     tables = summaries.read_all(
         files.Tables.below(root / paths.reference(committed.REFERENCE)),
-        registry.columns(*registry.SUMMARIES),
+        registry.SUMMARIES,
         study.first_recipe,
     )
     tables |= committed.judged(root, study) | {
         "deviations": summaries.read(root / paths.PUBLISHED / "deviations.csv")
     }
     design = designs.design(study)
-    filled = [name for name in order if len(registry.make_table(name, tables, design)[0])]
+    filled = [name for name in order if len(shown_tables.make(name, tables, design)[0])]
     return {name: number for number, name in enumerate(filled, start=1)}

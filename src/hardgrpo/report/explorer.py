@@ -2,7 +2,7 @@
 single self-contained HTML file.
 
 The file holds JSON, gzipped and in base64: an index with the problems and all grades, and a block
-of texts for each evaluation. The page reads the index when it opens. It reads a block only to show
+of texts for each evaluation. The page reads the index when it opens, and a block only to show
 or search the evaluation. Base64 keeps a browser from interpreting a completion as HTML. Compression
 keeps a file with tens of thousands of completions small enough to mail.
 """
@@ -19,13 +19,9 @@ from hardgrpo.data import evaluations, tasks
 from hardgrpo.grading.graders import GRADERS
 from hardgrpo.report import web
 from hardgrpo.runtime import files
-from hardgrpo.runtime.errors import UserError
 from hardgrpo.study import paths
 from hardgrpo.study.resolved import ResolvedStudy
 
-SCRIPT = ("explorer_data.js", "explorer_selection.js", "explorer_view.js")  # joined in this order
-STYLE = ("explorer.css",)
-REMEDY = "delete the evaluation's .csv.gz and .jsonl.gz and run again"
 UNKNOWN = -1  # an unknown `truncated` or `tokens` of a recording, because JSON has no nan
 
 
@@ -41,11 +37,6 @@ def read_study(study: ResolvedStudy, graders: dict[str, str]) -> tuple[dict, lis
     for path, key in evaluation_files(study):
         rows = read_rows(path, key["policy"] is not None)
         numbers = {problem["id"]: number for number, problem in enumerate(tests[key["test"]])}
-        unknown_ids = set(rows.id) - set(numbers)
-        if unknown_ids:
-            raise UserError(
-                f"{path}: id '{min(unknown_ids)}' is not in {paths.problems(key['test'], 'test')}; {REMEDY}"
-            )
         rows = rows.assign(problem=rows.id.map(numbers)).sort_values(
             ["problem", "decoding", "sample"], ascending=[True, False, True]
         )
@@ -90,33 +81,14 @@ def read_rows(path: str, last_step_only: bool) -> pd.DataFrame:
     graded = evaluations.read(path)
     if last_step_only:
         graded = graded[graded.step == graded.step.max()]
-    source = paths.completions(path)
     kinds = {"step": int, "id": (str, int), "decoding": str, "sample": int, "completion": str}
-    texts = {}
-    for line, row in files.parse_jsonl(files.read_text(source, "surrogateescape"), source, kinds):
-        key = (row["step"], str(row["id"]), row["decoding"], row["sample"])
-        if key in texts:
-            raise UserError(
-                f"{source}: line {line}: {_describe_key(key)} is in the file twice; {REMEDY}"
-            )
-        texts[key] = row["completion"]
-    keys = list(graded[evaluations.KEY_COLUMNS].itertuples(index=False, name=None))
-    for key, is_duplicate in zip(keys, graded.duplicated(evaluations.KEY_COLUMNS)):
-        if is_duplicate:
-            raise UserError(f"{path}: {_describe_key(key)} is in the file twice; {REMEDY}")
-        if key not in texts:
-            raise UserError(
-                f"{source}: {_describe_key(key)} is graded in {path} but has no text; {REMEDY}"
-            )
+    lines = files.read_jsonl(paths.completions(path), kinds, errors="surrogateescape")
+    texts = {(r["step"], str(r["id"]), r["decoding"], r["sample"]): r["completion"] for r in lines}
+    keys = graded[evaluations.KEY_COLUMNS].itertuples(index=False, name=None)
     # dtype=object, because the strings of some versions of pandas cannot hold surrogates.
     return graded.assign(
         completion=pd.Series([texts[key] for key in keys], graded.index, dtype=object)
     )
-
-
-def _describe_key(key: tuple) -> str:
-    step, problem_id, decoding, sample = key
-    return f"sample {sample} ({decoding}) of '{problem_id}' at step {step}"
 
 
 def grade_columns(rows: pd.DataFrame) -> dict[str, list]:
@@ -135,16 +107,12 @@ def grade_columns(rows: pd.DataFrame) -> dict[str, list]:
 def page(title: str, index: dict, texts: list[dict]) -> str:
     """The HTML file. Its Content-Security-Policy allows only the explorer's script and style, by
     their checksums."""
-    script, style = (
-        "\n".join((web.TEMPLATES / name).read_text(encoding="utf-8") for name in names)
-        for names in (SCRIPT, STYLE)
-    )
+    names = {"script": "explorer.js", "style": "explorer.css"}
     values = {
-        "script": Markup(script),
-        "style": Markup(style),
-        "index": pack(index),
-        "texts": map(pack, texts),
+        key: Markup((web.TEMPLATES / name).read_text(encoding="utf-8"))
+        for key, name in names.items()
     }
+    values |= {"index": pack(index), "texts": map(pack, texts)}
     return web.template("explorer.html", checksum=web.checksum).render(title=title, **values)
 
 

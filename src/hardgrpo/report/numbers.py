@@ -48,7 +48,7 @@ class Numbers:
         self.values: dict[str, str] = {}
         self.origins: list[dict] = []
         self.tables = {}
-        frames = summaries.read_all(tables, registry.columns(*registry.NUMBERED), first_recipe)
+        frames = summaries.read_all(tables, registry.NUMBERED, first_recipe)
         for name, frame in frames.items():
             self.tables[name] = frame.assign(line=range(2, len(frame) + 2))
 

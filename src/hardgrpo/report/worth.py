@@ -7,7 +7,6 @@ from hardgrpo.analysis import random_choice
 from hardgrpo.analysis.columns import RUNS
 from hardgrpo.analysis.formats import (
     MINUS,
-    UNKNOWN,
     integer,
     is_known,
     points,
@@ -65,88 +64,70 @@ def entries_by_model_and_task(
     groups = []
     for (model, task), group in rows.groupby(["model", "task"], sort=False):
         arms = [arm(row, prices) for row in group.itertuples()]
+        heads = [name for name in arms[0]["cells"] if any(arm["cells"][name] for arm in arms)]
+        both = (contamination.task == task) & (contamination.eval_task == task)
         groups.append(
             {
                 "model": model,
                 "task": task,
                 "problems": integer(group.problems.max()),
                 "runs": int(group.seeds.max()),
-                "overlap": overlap(contamination, task),
+                "overlap": contamination[both].to_dict("records")[:1],
                 "answer": answer(arms),
-                "has_greedy": any(entry["greedy"] != UNKNOWN for entry in arms),
-                "has_random": any(entry["lead"] != UNKNOWN for entry in arms),
+                "heads": heads,
                 "arms": arms,
             }
         )
     return groups
 
 
-def overlap(contamination: pd.DataFrame, task: str) -> dict | None:
-    """Numbers of test questions that equal or are near a question of the task's pool, and of
-    repeated questions of the pool; None if unknown."""
-    rows = contamination[(contamination.task == task) & (contamination.eval_task == task)]
-    return (
-        {name: int(rows.iloc[0][name]) for name in ("equal", "near", "repeated")}
-        if len(rows)
-        else None
-    )
-
-
 def arm(row, prices: dict) -> dict:
-    """The page's entries for one arm. `row` joins the tables `gains` (sampled and greedy), `parts`
-    and `spent` with the comparisons of random_choice."""
+    """The page's entries for one arm: its name, its verdict, its `cells` {head of the column: text,
+    or "" if unknown}, and the numbers of the page's first sentence. `row` joins the tables `gains`
+    (sampled and greedy), `parts` and `spent` with the comparisons of random_choice."""
     finishing, correctness = round_parts(row.gain, [row.finishing, row.correctness])
-    hours = row.seconds * row.seeds / 3600
-    gpus_by_recipe, price = prices["gpus"][row.model], prices["label"].get(row.policy)
-    gpus = gpus_by_recipe.get(row.recipe, 0)  # 0 for recorded runs
-    points_per_label = (
-        row.gain / row.labels if is_known(row.labels) and row.labels else float("nan")
-    )
+    hours, price = row.seconds * row.seeds / 3600, prices["label"].get(row.policy)
+    gpus = prices["gpus"][row.model].get(row.recipe, 0)  # 0 for recorded runs
+    labels = integer(row.labels) if is_known(row.labels) else ""
+    time = f"{hours * gpus:.2f} GPU-hours" if gpus else duration(hours)
     worth = worth_it(row)
     return {
         "name": row.arm,
         "worth_it": worth,
         "mark": {YES: "yes"}.get(worth, "no" if worth.startswith("no,") else "open"),
-        "before": points(row.base_accuracy),
-        # the sum of the rounded numbers, so that the printed numbers add up
-        "after": f"{printed_points(row.base_accuracy) + printed_points(row.gain):.1f}",
-        "gain": signed_interval(row.gain, row.gain_low, row.gain_high),
-        "gain_alone": signed(row.gain),
-        "greedy": with_interval(row.greedy_gain, row.greedy_gain_low, row.greedy_gain_high),
-        "lead": with_interval(row.lead, row.lead_low, row.lead_high),
-        "lead_alone": signed(row.lead) if is_known(row.lead) else UNKNOWN,
-        "detectable": points(row.mdd),
-        "finishing": signed_interval(finishing, row.finishing_low, row.finishing_high),
-        "correctness": signed_interval(correctness, row.correctness_low, row.correctness_high),
-        "labels": integer(row.labels),
-        "label_cost": UNKNOWN if price is None else f"{row.labels * price:,.2f}",
-        "per_100_labels": f"{100 * 100 * points_per_label:+.2f}".replace("-", MINUS)
-        if is_known(points_per_label)
-        else UNKNOWN,
-        "runs": int(row.seeds),
-        "time": UNKNOWN
-        if not is_known(hours)
-        else f"{hours * gpus:.2f} GPU-hours"
-        if gpus
-        else duration(hours),
-        "training_cost": f"{hours * gpus * prices['gpu_hour']:,.2f}"
-        if gpus and is_known(hours)
-        else UNKNOWN,
+        "gain": signed(row.gain),
+        "lead": signed(row.lead) if is_known(row.lead) else "",
+        "labels": labels,
+        "cells": {
+            "gain, sampled": signed_interval(row.gain, row.gain_low, row.gain_high),
+            "gain, greedy": with_interval(
+                row.greedy_gain, row.greedy_gain_low, row.greedy_gain_high
+            ),
+            "minus random": with_interval(row.lead, row.lead_low, row.lead_high),
+            "labels of a run": labels,
+            "their price": f"{row.labels * price:,.2f}" if price is not None else "",
+            "points per 100 labels": f"{100 * 100 * row.gain / row.labels:+.2f}".replace("-", MINUS)
+            if is_known(row.labels) and row.labels
+            else "",
+            "training of all runs": time if is_known(hours) else "",
+            "its price": f"{hours * gpus * prices['gpu_hour']:,.2f}"
+            if gpus and is_known(hours)
+            else "",
+            "before (%)": points(row.base_accuracy),
+            "finishing": signed_interval(finishing, row.finishing_low, row.finishing_high),
+            "correctness": signed_interval(correctness, row.correctness_low, row.correctness_high),
+            "detectable gain": points(row.mdd),
+        },
     }
 
 
 def with_interval(share: float, low: float, high: float) -> str:
-    return signed_interval(share, low, high) if is_known(share) else UNKNOWN
+    return signed_interval(share, low, high) if is_known(share) else ""
 
 
 def duration(hours: float) -> str:
     """A time on a CPU in hours, or in minutes if the time is shorter than an hour."""
     return f"{hours:.1f} hours" if hours >= 1 else f"{60 * hours:.1f} minutes"
-
-
-def printed_points(share: float) -> float:
-    """A share in points, rounded as in print."""
-    return float(points(share).replace(MINUS, "-"))
 
 
 def worth_it(row) -> str:
@@ -179,16 +160,16 @@ def answer(arms: list[dict]) -> str:
         return f"no way of choosing was shown to be worth its labels{reason}."
     sentence = "; ".join(map(sentence_part, worth))
     # an arm that is compared with a random choice is worth it only if its lead was shown
-    is_shown = any(entry["lead"] != UNKNOWN for entry in worth)
-    if not is_shown and any(entry["lead"] != UNKNOWN for entry in arms):
+    is_shown = any(entry["lead"] for entry in worth)
+    if not is_shown and any(entry["lead"] for entry in arms):
         sentence += "; no way of choosing was shown to beat a random choice"
     return f"{sentence}."
 
 
 def sentence_part(entry: dict) -> str:
-    part = f"{entry['name']}: {entry['gain_alone']} points"
-    if entry["labels"] != UNKNOWN:
+    part = f"{entry['name']}: {entry['gain']} points"
+    if entry["labels"]:
         part += f" for {entry['labels']} labels"
-    if entry["lead"] != UNKNOWN:
-        part += f", {entry['lead_alone']} points more than a random choice"
+    if entry["lead"]:
+        part += f", {entry['lead']} points more than a random choice"
     return part

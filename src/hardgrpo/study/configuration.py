@@ -69,10 +69,9 @@ class Configuration(Strict):
 
     subset: ChosenSubset
 
-    draw: Literal["auto", "computed", "reference"]
-    """The summaries that `figures` and `supplement` use. computed: summaries of runs of this clone
-    (results/summaries). reference: committed summaries (results/reference). auto: the computed
-    summaries if they are complete, else the reference."""
+    draw: Literal["computed", "reference"]
+    """The summaries from which figures, tables and supplements are made. computed: summaries of runs
+    of this clone (results/summaries). reference: committed summaries (results/reference); then no study is run."""
 
     track: Literal["none", "tensorboard", "trackio", "wandb"]
     """The tracker to which training curves are sent. updates.csv has the training curves in any case."""

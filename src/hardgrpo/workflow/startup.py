@@ -144,11 +144,6 @@ def has_tex(workflow) -> bool:
     return has_containers(workflow) or any(map(shutil.which, ("latexmk", "tectonic")))
 
 
-def is_report_call() -> bool:
-    """Whether Snakemake is called with `--report`, and so runs no job."""
-    return any(argument.split("=")[0] == "--report" for argument in sys.argv)
-
-
 def prepare_environment(workflow, bound_folders: Collection[str] = ()) -> None:
     """Set the environment variables of jobs, and make Python collect garbage less often in this
     process. `bound_folders` are the folders that containers need in addition to the current
