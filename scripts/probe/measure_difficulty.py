@@ -63,8 +63,8 @@ def main() -> None:
     for problem in problems:
         row, undecided_of_problem = measure_problem(problem, by_problem[problem["id"]], args)
         rows.append(row)
-        # Grading an undecided completion takes most of a minute, until the time limit ends it. The
-        # check after each problem ends the program as soon as too many completions are undecided.
+        # Grading an undecided completion lasts until the time limit ends it. The check after each
+        # problem ends the program as soon as too many completions are undecided.
         undecided += undecided_of_problem
         graders.check_decided(undecided, total, ", ".join(args.completions))
     plain_rows = rows
