@@ -75,8 +75,12 @@ def main() -> None:
         ]
     columns = prompt_difficulty.COLUMNS
     if args.stopped:
-        columns = columns + prompt_difficulty.BOUND_COLUMNS
-        rows = [prompt_difficulty.add_bounds(row, args.samples) for row in rows]
+        # a problem that lacks planned samples has no pass rate
+        columns = [*columns, "planned"]
+        for row in rows:
+            row["planned"] = args.samples
+            if row["samples"] < args.samples:
+                row["pass_rate"] = None
     files.write_rows(args.output, columns, rows)
 
     if args.stopped:
@@ -84,7 +88,7 @@ def main() -> None:
         sampled = sum(row["samples"] for row in rows)
         print(
             f"{args.output}: {len(rows)} problems, {sampled} of {len(rows) * args.samples} completions; {complete} problems have all"
-            f" {args.samples} completions, the other problems have bounds instead of a pass rate"
+            f" {args.samples} completions, the other problems have no pass rate"
         )
         return
     # pairs of the same problem; a problem has no grades if one of its completions has no prompt
