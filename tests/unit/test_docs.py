@@ -74,7 +74,6 @@ def test_the_page_of_files_names_the_columns_that_the_code_writes():
     text = " ".join((ROOT / "docs/files.md").read_text(encoding="utf-8").split())
     written = [
         prompt_difficulty.COLUMNS,
-        prompt_difficulty.BOUND_COLUMNS,
         evaluations.COLUMNS,
         agreement.COLUMNS,
         published.COLUMNS,

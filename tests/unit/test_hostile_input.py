@@ -42,9 +42,7 @@ def test_a_thousand_hostile_cases_end_well(kind, cases):
     ("kind", "target", "seed"),
     [
         ("configuration", "studies", 151),
-        ("arguments", "prepare_task", 133),
         ("arguments", "import_trajectory", 140),
-        ("arguments", "fetch_model", 98),
         ("arguments", "show_results", 50094),
         ("files", "published numbers", 50015),
     ],
