@@ -47,7 +47,7 @@ inputs = InputFiles(project, studies, names, workflow)
 arguments = Arguments(project, studies, names, workflow)
 machine = Machine(project, names, cluster)
 drawing = Drawing(project, studies, startup.has_tex(workflow))
-startup.write_plan_facts(config, machine.setting(workflow), workflow)
+startup.write_plan_facts(config, machine.setting(workflow))
 
 # Container images for `--sdm apptainer`; otherwise jobs run in the environments of the Makefile. A
 # rule that names no image runs in the image for training.

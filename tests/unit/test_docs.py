@@ -74,7 +74,6 @@ def test_the_page_of_files_names_the_columns_that_the_code_writes():
     text = " ".join((ROOT / "docs/files.md").read_text(encoding="utf-8").split())
     written = [
         prompt_difficulty.COLUMNS,
-        prompt_difficulty.BOUND_COLUMNS,
         evaluations.COLUMNS,
         agreement.COLUMNS,
         published.COLUMNS,
@@ -279,12 +278,12 @@ def test_the_example_of_a_selector_works(world):
     world.clear()
     assert world.plan()["train_grpo"] == 15
     code = """
-from hardgrpo.selection import online_selectors
+from hardgrpo.online import online_selectors
 recipe = {"selector": {"kind": "lowest"}, "updates": 2, "prompts_per_update": 2, "group_size": 2}
 one, other = (online_selectors.make(recipe, online_selectors.Pool(["a", "b", "c"]), 0) for _ in range(2))
 first = one.ask(1, 2)
 one.tell(1, first, [1.0, 0.5])
-other.restore(one.state())
+online_selectors.replay(other, [(1, 2, [1.0, 0.5])])
 print(other.ask(2, 2) == one.ask(2, 2), one.ask(2, 2).ids[0] not in first.ids, one.ask(2, 2).ids[1] == first.ids[1])"""
     assert run(world, code) == "True True True"
 

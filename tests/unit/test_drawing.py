@@ -10,7 +10,7 @@ from hardgrpo.report import registry
 from hardgrpo.study import paths
 from hardgrpo.study.configuration import Configuration
 from hardgrpo.study.resolved import resolve_studies
-from hardgrpo.workflow.drawing import Drawing, tables_of_entries
+from hardgrpo.workflow.drawing import Drawing
 from hardgrpo.workflow.failures import WorkflowError
 
 MINI = SimpleNamespace(study="mini")
@@ -68,14 +68,6 @@ def test_a_drawing_reads_each_kind_of_table_from_its_own_folder():
 def test_tables_may_be_named_by_an_iterator():
     files = drawing().tables(iter(TABLES))
     assert files(MINI) == files(MINI) != []
-
-
-def test_a_table_of_several_registry_entries_is_listed_once():
-    entries = {
-        "a": SimpleNamespace(of=["gains", "spent"]),
-        "b": SimpleNamespace(of=["spent", "parts"]),
-    }
-    assert list(tables_of_entries(entries)) == ["gains", "spent", "parts"]
 
 
 def test_without_tex_a_study_is_finished_without_its_pdf():

@@ -324,15 +324,13 @@ def test_a_plan_has_the_configuration_of_the_call_that_requests_the_plan():
 
 
 def test_facts_of_a_plan_are_written_only_if_the_planning_program_names_a_file(monkeypatch):
-    options = SimpleNamespace(configfiles=[Path("slurm/study.yaml")])
-    facts = {"study": "mini"}, {"gpu": "h100"}, SimpleNamespace(config_settings=options)
+    facts = {"study": "mini"}, {"gpu": "h100"}
     startup.write_plan_facts(*facts)
     assert list(Path().iterdir()) == []
     monkeypatch.setenv("HARDGRPO_PLAN_FACTS", "facts.json")
     startup.write_plan_facts(*facts)
     assert json.loads(Path("facts.json").read_text()) == {
         "config": {"study": "mini"},
-        "configfiles": ["slurm/study.yaml"],
         "setting": {"gpu": "h100"},
     }
 

@@ -136,7 +136,7 @@ Selector = Annotated[
 class Process(Strict):
     """PRIME (arXiv 2502.01456): a reward model, initially a copy of the base model, is trained on
     the outcomes together with the model, and rewards every token
-    (src/hardgrpo/training/process_rewards.py). The paper's values: weight 1, beta 0.05, a learning
+    (src/hardgrpo/online/process_rewards.py). The paper's values: weight 1, beta 0.05, a learning
     rate twice the model's, max_grad_norm 1."""
 
     weight: Annotated[float, Field(ge=0)]

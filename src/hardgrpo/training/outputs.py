@@ -83,9 +83,7 @@ def export(
     ]
     timing += own_timing
     files.write_rows(output / "timing.csv", ["step", "seconds"], timing)
-    last_state = provenance.read_manifest(
-        states.checkpoint(state, updates) / "manifest.json", f"delete {state} and run again"
-    )
+    last_state = files.read_json(states.checkpoint(state, updates) / "manifest.json")
     facts = provenance.describe(
         started,
         run=spec.fields(),

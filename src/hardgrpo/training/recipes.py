@@ -106,18 +106,6 @@ def packages(recipe: dict) -> list[str]:
     return names
 
 
-def arithmetic(recipe: dict) -> str | None:
-    """A description of the present computation, for recipes whose computation has changed between
-    versions of this project; None for all other recipes. A run resumes only from a state with the
-    same description."""
-    if recipe.get("generation") == "vllm":
-        return (
-            "rollouts of vLLM follow the seed and have the weight of importance_correction, no ratio of an update that follows its sampling is"
-            " clipped, and the base under an adapter stays as it is"
-        )
-    return None
-
-
 def optimiser(recipe: dict, hardware: Hardware) -> str:
     """transformers' name of the optimiser. A run of one process on a CPU uses the fused AdamW,
     whose square roots are the same on every processor with AVX2."""

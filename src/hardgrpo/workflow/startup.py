@@ -202,14 +202,11 @@ def _prepend(variable: str, folder: str) -> None:
 # --- plans ---
 
 
-def write_plan_facts(config: dict, setting: dict, workflow) -> None:
-    """Write the configuration, the names of the files of --configfile (the profile may set this
-    option), and the description of the machine (`Machine.setting`) to a file for
+def write_plan_facts(config: dict, setting: dict) -> None:
+    """Write the configuration and the description of the machine (`Machine.setting`) to a file for
     scripts/plan/plan.py, if plan.py started this dry-run."""
     if facts_file := os.getenv("HARDGRPO_PLAN_FACTS"):
-        configfiles = [str(name) for name in workflow.config_settings.configfiles]
-        facts = {"config": config, "configfiles": configfiles, "setting": setting}
-        Path(facts_file).write_text(json.dumps(facts))
+        Path(facts_file).write_text(json.dumps({"config": config, "setting": setting}))
 
 
 def plan_arguments(workflow, setting: dict) -> str:
