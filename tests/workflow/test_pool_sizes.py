@@ -50,7 +50,7 @@ def check_refusal(done, *words) -> str:
 
 @pytest.fixture(scope="module")
 def planned(tmp_path_factory) -> World:
-    """A world in which no job runs."""
+    """A world in which every call is refused or only planned."""
     world = World(tmp_path_factory.mktemp("planned") / "world")
     pool(world)
     return world
@@ -82,38 +82,20 @@ PREDICTED = {"rule": "nearest_half", "by": "predicted"}
         ),
     ],
 )
-def test_planning_refuses_a_budget_that_a_local_file_cannot_fill(planned, policy, words):
+def test_a_budget_that_the_pool_cannot_fill_is_refused_before_anything_is_sampled(
+    planned, policy, words
+):
     overlay(planned, policy)
-    before = sorted((planned.folder / "results").rglob("*"))
-    check_refusal(
-        planned.snakemake("-n", "subset", "--configfile", "my.yaml"),
-        "policies.own.budget: task 'mine': ",
-        "my.yaml",
-        words,
-    )
     check_refusal(
         planned.snakemake("subset", "--configfile", "my.yaml"),
-        "policies.own.budget: task 'mine': ",
+        "error: policy 'own': task 'mine': ",
         words,
     )
-    assert sorted((planned.folder / "results").rglob("*")) == before
 
 
 def test_a_budget_as_large_as_the_pool_is_planned(planned):
     overlay(planned, {"rule": "hard", "budget": {"prompts": 20}})
     assert "probe" in planned.plan("subset", "--configfile", "my.yaml")
-
-
-@pytest.mark.parametrize(
-    ("task", "pool_size"),
-    # pools of known size: a generated pool, and a pool from a hub with a configured number of
-    # problems
-    [("swaps", 500), ("gsm8k", 7473)],
-)
-def test_planning_refuses_a_budget_that_exceeds_a_pool_of_known_size(planned, task, pool_size):
-    overlay(planned, {"rule": "hard", "budget": {"prompts": pool_size + 1}}, task=None, name=task)
-    done = planned.snakemake("-n", "subset", "--configfile", "my.yaml")
-    check_refusal(done, f"policies.own.budget: task '{task}': ", f"the pool has {pool_size}")
 
 
 @pytest.mark.parametrize(
@@ -140,8 +122,8 @@ def test_a_pool_too_small_for_a_policy_of_the_configured_study_is_refused(planne
     pool(planned, name="test.csv", first=100)
     overlay(planned, policy, task, study="mine", studies={"mine": study})
     (planned.folder / "subset.yaml").write_text(yaml.safe_dump({"subset": {"policy": "random"}}))
-    done = planned.snakemake("-n", "--configfile", "my.yaml", "subset.yaml")
-    check_refusal(done, "policies.own.budget: task 'mine': ", words)
+    done = planned.snakemake(PREPARED, "all", "--configfile", "my.yaml", "subset.yaml")
+    check_refusal(done, "policy 'own': task 'mine': ", words)
 
 
 def test_several_files_are_one_pool(planned):
@@ -151,8 +133,8 @@ def test_several_files_are_one_pool(planned):
     assert planned.plan("subset", "--configfile", "my.yaml")["prepare_task"] == 1
     overlay(planned, {"rule": "hard", "budget": {"prompts": 26}}, task)
     check_refusal(
-        planned.snakemake("-n", "subset", "--configfile", "my.yaml"),
-        "policies.own.budget: ",
+        planned.snakemake("subset", "--configfile", "my.yaml"),
+        "error: policy 'own': ",
         "the pool has 25",
     )
     overlay(

@@ -1,46 +1,24 @@
 """Reject a policy that cannot choose from its pool (for example, the budget exceeds the pool),
 before any job samples completions of this pool.
 
-The check runs as soon as the size of a pool is known. When jobs are planned, `too_small` reads the
-configuration and local files. Before the first job, `check_prepared` reads the pools that earlier
-calls of Snakemake prepared. The rule prepare_task checks the pool that it writes.
+The rule prepare_task checks the pool that it writes. Before the first job, `check_prepared` reads
+the pools that earlier calls of Snakemake prepared.
 """
 
 import os
 from collections.abc import Collection, Iterable
-from pathlib import Path
 
-from hardgrpo.data import sources, spreadsheets
 from hardgrpo.runtime import files
-from hardgrpo.runtime.errors import UserError
 from hardgrpo.selection import policies
 from hardgrpo.study import paths
 from hardgrpo.study.configuration import ChosenSubset
-from hardgrpo.study.policy import Policy
 from hardgrpo.study.resolved import ResolvedStudy
 from hardgrpo.study.sections import Sections
-from hardgrpo.study.task import Files, HubDataset, Split, Task
+from hardgrpo.study.task import Task
 
 # largest share of a pool's problems that may be left out because the grader cannot read their
 # answers, see tasks.readable_problems
 UNREADABLE_SHARE = 0.01
-
-
-def too_small(policy_name: str, policy: Policy, pool: Split, data: str) -> str | None:
-    """The reason why a policy cannot choose from a pool, according to the configuration and files
-    in the folder `data`; None if no reason is found or the pool's size is unknown."""
-    is_share = isinstance(policy.budget, float)
-    if policy.budget is None or is_share and isinstance(pool.task.source, Files):
-        # a share cannot exceed the pool; prepare_task checks that the share is at least one prompt
-        return None
-    size = configured_size(pool, data)
-    if size is None:
-        return None
-    try:
-        policies.check_pool(f"policies.{policy_name}.budget", policy.entry, pool.task_name, *size)
-    except UserError as error:
-        return str(error)
-    return None
 
 
 def choosing_policies(
@@ -63,31 +41,6 @@ def check_prepared(sections: Sections, choices: Iterable[tuple[str, str]]) -> No
         if policy.budget and os.path.exists(pool):
             size = _usable_problems(sections.tasks[task], pool, policy["budget"])
             policies.check_pool(f"policy '{name}'", policy.entry, task, size)
-
-
-def configured_size(pool: Split, data: str) -> tuple[int, bool] | None:
-    """(size of a pool, whether the size is exact) according to the configuration and files in the
-    folder `data`; None if the size is unknown."""
-    source = pool.task.source
-    if pool.task.is_generated:
-        return source.train, True
-    if isinstance(source, HubDataset):
-        stated = source.problems and source.problems.train
-        return None if stated is None else (stated, False)
-    if not pool.task.has_train:
-        return None
-    parts = paths.parts(pool, data)
-    try:
-        contents = [sources.read(path) for path in parts if Path(path).is_file()]
-    except UserError:
-        return None  # prepare_task reports what is wrong with the file
-    if len(contents) < len(parts):
-        return None
-    return sum(
-        not (content.form and spreadsheets.is_blank(row.values()))
-        for content in contents
-        for row in content.rows
-    ), False
 
 
 def _usable_problems(task: Task, pool: str, budget: float | dict) -> int:

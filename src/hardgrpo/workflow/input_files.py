@@ -14,7 +14,7 @@ from snakemake.iocontainers import Wildcards
 from snakemake.logging import logger
 
 from hardgrpo.data import inputs
-from hardgrpo.study import paths, pool_sizes, pools, resolved
+from hardgrpo.study import paths, pools, resolved
 from hardgrpo.study.configuration import Configuration
 from hardgrpo.study.model import Repository, model_of
 from hardgrpo.study.published_analysis import Original
@@ -34,7 +34,6 @@ class InputFiles(Entries):
     ):
         super().__init__(config, names)
         self.studies, self.workflow = studies, workflow
-        self.too_small = functools.cache(self._too_small)
         self.original_checkpoints = functools.cache(self._original_checkpoints)
 
     # --- problems and models ---
@@ -107,11 +106,6 @@ class InputFiles(Entries):
         problems for rule `annotated`)."""
         base, task, name, seed = wildcards.model, wildcards.task, wildcards.policy, wildcards.seed
         policy = self.config.policies[name]
-        # The check is skipped for an existing subset: Snakemake keeps an output whose input is
-        # missing, so it would not report the message.
-        is_chosen = os.path.exists(paths.subset(base, task, name, seed))
-        if not is_chosen and (problem := self.too_small(name, task)):
-            return {"pool": problem}
         if policy.measure != "pass_rate":
             sample = (
                 {"sample": paths.subset(base, task, name, seed, "sample.csv")}
@@ -134,22 +128,6 @@ class InputFiles(Entries):
         model = model_of(wildcards.model)
         base = self.config.probing_base(model, policy, int(wildcards.seed))
         return base, policy.probed_on or wildcards.task
-
-    def _too_small(self, policy: str, task: str) -> str | None:
-        """A message that says why a pool is too small for a policy; None if the pool is large
-        enough, its size is unknown, or this process is the Snakemake of a single job."""
-        # prompts of a trajectory belong to no task
-        if task not in self.config.tasks or not self.workflow.is_main_process:
-            return None
-        problem = pool_sizes.too_small(
-            policy,
-            self.config.policies[policy],
-            self.config.split(task, "train"),
-            self.config.data,
-        )
-        return (
-            problem and f"{', '.join(map(os.path.relpath, self.workflow.configfiles))}: {problem}"
-        )
 
     # --- training ---
 
