@@ -8,6 +8,7 @@ import pytest
 import project_config
 from hardgrpo.report import registry
 from hardgrpo.study import paths
+from hardgrpo.study.configuration import Configuration
 from hardgrpo.study.resolved import resolve_studies
 from hardgrpo.workflow.drawing import Drawing
 from hardgrpo.workflow.failures import WorkflowError
@@ -21,7 +22,7 @@ def drawing(has_tex=True, draw="computed") -> Drawing:
     """`Drawing` of the project's studies with this setting `draw`."""
     config = project_config.config()
     config["draw"] = draw
-    return Drawing(config, resolve_studies(config), has_tex)
+    return Drawing(Configuration.of(config), resolve_studies(config), has_tex)
 
 
 def write_tables(folder: str) -> None:

@@ -14,6 +14,7 @@ from conftest import ROOT, World
 from hardgrpo.report import findings, latex, task_examples
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
+from hardgrpo.study.configuration import Configuration
 from hardgrpo.study.resolved import resolve_studies
 from hardgrpo.workflow.arguments import Arguments
 
@@ -25,7 +26,9 @@ TITLE = TEXT[TEXT.index(r"\title{") : TEXT.index(r"\begin{document}")]
 
 def committed_design() -> str:
     config = project_config.config()
-    return Arguments(config, resolve_studies(config), None, None).committed_design(None)
+    return Arguments(
+        Configuration.of(config), resolve_studies(config), None, None
+    ).committed_design(None)
 
 
 @pytest.fixture

@@ -10,7 +10,6 @@ an H100: .043 and .0011. The checks also report numbers without a tolerance, suc
 
 from hardgrpo.data import tasks
 from hardgrpo.runtime import environments, files, provenance, warm
-from hardgrpo.study import settings
 
 import json
 import platform
@@ -509,7 +508,7 @@ def score_adapter(bench: Workbench, model: str, folder: Path) -> dict:
         Request(tuple(tasks.messages(bench.task["prompt"], question)), 1, 0.0)
         for question in questions
     ]
-    prompts = engines.tokenize(tokenizer, requests, settings.chat(bench.config["models"][model]))
+    prompts = engines.tokenize(tokenizer, requests, bench.config["models"][model].get("chat", {}))
     job = {
         "model": bench.model(model),
         "adapter": str(adapter),

@@ -3,8 +3,13 @@
 from hardgrpo.data import tasks
 from hardgrpo.runtime import environments, files, warm
 from hardgrpo.runtime.errors import UserError
-from hardgrpo.study import load, memory, paths, settings
+from hardgrpo.study import load, memory, paths
+from hardgrpo.study.model import Model, own_base
+from hardgrpo.study.policy import Policy
+from hardgrpo.study.recipe import Recipe
 from hardgrpo.study.spec import Spec
+from hardgrpo.study.study import Run as StudyRun
+from hardgrpo.study.task import Task
 from hardgrpo.training import outputs
 
 import contextlib
@@ -114,7 +119,7 @@ class Workbench:
     def base(self, name: str) -> str:
         """The name of a model's weights: the model's name or, if only the weights of its replicates
         exist, the name of the first replicate."""
-        replicate_name = settings.own_base(name, 0)
+        replicate_name = own_base(name, 0)
         return (
             replicate_name
             if not Path(paths.model_folder(name)).exists()
@@ -284,7 +289,7 @@ class Workbench:
 
     def sampling(self, model: str, split: str, gpus: int | None = None) -> list:
         """Arguments that probe and evaluation have in common."""
-        chat = json.dumps(settings.chat(self.config["models"][model]))
+        chat = json.dumps(self.config["models"][model].get("chat", {}))
         arguments = [
             "--model",
             self.model(model),
@@ -317,13 +322,13 @@ class Workbench:
         gpus: int | None = None,
     ) -> list:
         """Write the specification of a training, and return the arguments of its program."""
-        run = settings.Run(model, self.setting.task, "gpu_check", "random", seed, self.base(model))
+        run = StudyRun(model, self.setting.task, "gpu_check", "random", seed, self.base(model))
         spec = Spec.of_run(
             run,
-            model=self.config["models"][model],
-            task=self.config["tasks"][run.task],
-            recipe=recipe,
-            policy=self.config["policies"]["random"],
+            model=Model.of(self.config["models"][model]),
+            task=Task.of(self.config["tasks"][run.task]),
+            recipe=Recipe.of(recipe),
+            policy=Policy.of(self.config["policies"]["random"]),
         )
         inputs = {
             "problems": str(self.folder / "train.jsonl"),
@@ -353,8 +358,8 @@ class Workbench:
     def gpu_settings(self, model: str, recipe: dict, gpus: int) -> dict:
         """The settings of a model's training on a number of GPUs."""
         recipe_name = "as_written" if recipe["adapter"] else "as_written_full"
-        own_settings = settings.training_gpus(
-            self.config["models"][model], self.config["recipes"][recipe_name]
+        own_settings = Model.of(self.config["models"][model]).training_gpus(
+            Recipe.of(self.config["recipes"][recipe_name])
         )
         return SMALL_MODEL_GPUS | own_settings | {"count": gpus}
 
@@ -367,7 +372,7 @@ class Workbench:
             )
         return memory.training_memory(
             self.config["models"][model]["shape"],
-            recipe,
+            Recipe.of(recipe),
             self.task["completion_tokens"],
             self.gpu_settings(model, recipe, gpus),
             gpu_gib=min(sizes),

@@ -1,7 +1,8 @@
 """docs/gpus.csv and the table of docs/gpus.md: the GPUs that each recipe needs for each model, from
 the configuration and src/hardgrpo/study/memory.py."""
 
-from hardgrpo.study import memory, settings
+from hardgrpo.study import memory
+from hardgrpo.study.configuration import Configuration
 
 import pandas as pd
 
@@ -16,22 +17,23 @@ WEIGHTS_BY_RECIPE = {"as_written": "adapter", "as_written_full": "all weights"}
 def table(config: dict) -> pd.DataFrame:
     """A row for each model that has GPUs and each recipe in bf16, except recipes for CPUs."""
     lines = []
-    for name, model in config["models"].items():
-        for recipe, training in config["recipes"].items() if "gpus" in model else ():
-            if training["precision"] != "bf16" or recipe in FOR_CPUS:
+    configuration = Configuration.of(config)
+    for name, model in configuration.models.items():
+        for recipe, training in configuration.recipes.items() if model.gpus else ():
+            if training.precision != "bf16" or recipe in FOR_CPUS:
                 continue
-            gpus = settings.training_gpus(model, training)
-            vllm = training.get("generation") == "vllm"
+            gpus = model.training_gpus(training)
+            vllm = training.generation == "vllm"
             line = {
                 "model": name,
-                "weights": f"{memory.parameters(model['shape']) / 1e9:.2f} B",
+                "weights": f"{memory.parameters(model.shape) / 1e9:.2f} B",
                 "recipe": recipe,
             }
             line |= {"GPUs": gpus["count"], "completions at once": gpus["micro_batch"]}
             line["vLLM"] = f"{gpus['vllm_memory'] * memory.GPU_GIB:.0f} GiB" if vllm else "none"
             line["vLLM sleeps"] = ("yes" if gpus["vllm_sleep"] else "no") if vllm else ""
             line |= {
-                title: f"{memory.run_memory(model, training, config['tasks'][task])['total']:.0f}"
+                title: f"{memory.run_memory(model, training, configuration.tasks[task])['total']:.0f}"
                 for task, title in TASKS.items()
             }
             lines.append(line)

@@ -7,7 +7,7 @@ from hardgrpo.analysis.formats import change_interval as interval
 from hardgrpo.analysis.random_choice import difference_row
 from hardgrpo.analysis.summaries import own_test_samples
 from hardgrpo.report.tables import RECORDED_KEYS, last_checkpoints
-from hardgrpo.study import settings
+from hardgrpo.study.model import Model
 from hardgrpo.study.resolved import ResolvedStudy
 from pages import configuration, greedy, recommended, tables, templates
 from pages.committed import (
@@ -90,9 +90,9 @@ def population(models: dict, gains: pd.DataFrame) -> str:
     (seeds,), (problems,) = (
         own_test_samples(gains)[name].unique() for name in ("seeds", "problems")
     )
-    if not all(settings.is_pretrained(models[name]) for name in names):
+    if not all(Model.of(models[name]).is_pretrained for name in names):
         return f"the published model {templates.quoted(names)}; {seeds} seeds of training; {problems} test problems"
-    if not all(settings.has_own_bases(models[name]) for name in names):
+    if not all(Model.of(models[name]).has_own_bases for name in names):
         return f"the weights {templates.quoted(names)} as pretrained here; {seeds} seeds; {problems} test problems per task"
     kinds = " or ".join(f"`{name}`" for name in names)
     return f"{seeds} replicates, each with a new base model ({kinds}); {problems} test problems per task"

@@ -19,7 +19,7 @@ from hardgrpo.analysis.formats import UNKNOWN, integer, points, signed
 from hardgrpo.analysis.summaries import own_test_rows, own_test_samples, with_several_tiers
 from hardgrpo.report import latex
 from hardgrpo.selection import policies
-from hardgrpo.study.settings import RECIPE_DEFAULTS
+from hardgrpo.study.recipe import ADAM_BETA2
 
 # --- one formatter
 
@@ -517,7 +517,7 @@ def own_setting(study: dict, key: str) -> str:
         return settings[key]
     if not study["recipe"]:
         return "not trained here"
-    value = study["recipe"].get(key, RECIPE_DEFAULTS.get(key))
+    value = study["recipe"].get(key, ADAM_BETA2 if key == "adam_beta2" else None)
     if isinstance(value, dict):
         return ", ".join(
             f"{name} {entry if isinstance(entry, str) else f'{entry:g}'}"
