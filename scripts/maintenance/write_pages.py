@@ -55,7 +55,7 @@ BLOCKS: dict[tuple[str, str], Callable[[Path, dict], str]] = {
     ("docs/reproduce.md", "studies"): studies.table,
     ("docs/costs.md", "spent"): costs.spent,
     ("docs/costs.md", "tables"): lambda root, config: costs.tables(config),
-    ("docs/gpus.md", "table"): lambda root, config: templates.table(gpus.short(gpus.table(config))),
+    ("docs/gpus.md", "table"): lambda root, config: templates.table(gpus.table(config)),
     ("docs/design.md", "imports"): lambda root, config: imports.diagram(root),
 }
 # {generated file: function (root, config) -> text}. The CSV tables hold shares (0.05); the pages show the
@@ -64,7 +64,6 @@ FILES: dict[str, Callable[[Path, dict], str]] = {
     "docs/results.md": results.page,
     "docs/published-numbers.md": published_numbers.page,
     "docs/claims.csv": lambda root, config: csv(summaries.all_claims(root, config)),
-    "docs/gpus.csv": lambda root, config: csv(gpus.table(config)),
     "docs/which-prompts.csv": lambda root, config: csv(recommended.every_case(root, config)),
     "src/hardgrpo/choice/pooled_leads.csv": lambda root, config: csv(
         recommended.pooled_table(root, config)

@@ -15,7 +15,6 @@ from hardgrpo.runtime.errors import UserError
 from hardgrpo.study import checks, memory, settings, study_checks
 from hardgrpo.study.spec import Spec
 from hardgrpo.training import loop, recipes
-from pages import gpus
 
 RECIPE = {
     "updates": 30, "prompts_per_update": 8, "group_size": 8, "temperature": 1.0, "reward": "correct", "advantage": "centred",
@@ -43,7 +42,7 @@ LARGE = [name for name, model in CONFIG["models"].items() if "gpus" in model]
 FOR_GPUS = [
     name
     for name, recipe in CONFIG["recipes"].items()
-    if recipe["precision"] == "bf16" and "beta" in recipe and name not in gpus.FOR_CPUS
+    if recipe["precision"] == "bf16" and "beta" in recipe and not name.startswith("small_lora")
 ]
 
 
