@@ -53,7 +53,6 @@ BLOCKS: dict[tuple[str, str], Callable[[Path, dict], str]] = {
     ("docs/which-prompts.md", "samples"): published_numbers.samples_section,
     ("docs/configuration.md", "reference"): lambda root, config: configuration.reference(config),
     ("docs/reproduce.md", "studies"): studies.table,
-    ("docs/costs.md", "spent"): costs.spent,
     ("docs/costs.md", "tables"): lambda root, config: costs.tables(config),
     ("docs/gpus.md", "table"): lambda root, config: templates.table(gpus.table(config)),
     ("docs/design.md", "imports"): lambda root, config: imports.diagram(root),
