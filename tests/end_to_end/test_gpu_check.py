@@ -2,6 +2,7 @@
 
 import csv
 import os
+import runpy
 import subprocess
 import sys
 
@@ -93,3 +94,17 @@ def test_the_check_of_the_loss_kernel_notices_a_wrong_gradient(scale, monkeypatc
     limits = test_sampling.KERNEL_DIFFERENCES
     faults = {name for name, limit in limits.items() if numbers[name] >= limit}
     assert faults == (set() if scale == 1.0 else {"gradient_to_float64"})
+
+
+@pytest.mark.parametrize("card_gib, total_gib", [(79.6, 25.8), (140.4, 44.0)])
+def test_the_planned_memory_is_that_of_the_nodes_gpu(card_gib, total_gib, tmp_path, monkeypatch):
+    """vLLM takes a share of the GPU's memory, so a run uses more memory on a larger GPU. A run used
+    43.1 GiB on an H200; the estimate for a GPU of 80 GB was 25.6 GiB."""
+    (tmp_path / "nvidia-smi").write_text(f"#!/bin/sh\necho {card_gib * 1024:.0f}\n")
+    (tmp_path / "nvidia-smi").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.chdir(tmp_path)
+    bench = runpy.run_path(str(ROOT / "tests/gpu/conftest.py"))["Bench"]()
+    recipe = bench.recipe("as_written", updates=6, checkpoint_every=2)
+    total = bench.planned_gib("smollm2-135m", recipe, 1)["total"]
+    assert total == pytest.approx(total_gib, abs=0.5)
