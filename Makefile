@@ -45,7 +45,7 @@ demo: .venv/training.ready
 	.venv/bin/snakemake --profile laptop --config study=mini --cores $(CORES)
 
 figures: .venv-figures/figures.ready
-	.venv-figures/bin/snakemake figures --profile laptop --config study=$(STUDY) --cores $(CORES)
+	.venv-figures/bin/snakemake figures --profile laptop --config study=$(STUDY) $(if $(wildcard results/summaries/$(STUDY)),,draw=reference) --cores $(CORES)
 
 # One worker runs all tests of a file. tests/conftest.py sets the order of files: the longest first.
 pytest = .venv/bin/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder

@@ -30,16 +30,14 @@ rule all:
 
 rule figures:
     input:
-        drawing.configured_summaries,
         drawing.figures(config["study"]),
         drawing.paper_tables(config["study"]),
     message:
-        f"Figures and tables of study {config['study']} are drawn"
+        f"Figures and tables of study {config['study']} are drawn from {drawing.folder(config['study'])}"
 
 
 rule supplement:
     input:
-        drawing.configured_summaries,
         drawing.paper(config["study"]),
         drawing.pdf(config["study"]),
     message:
@@ -55,8 +53,7 @@ rule paper:
 
 rule explorer:
     input:
-        drawing.explorer(config["study"])
-        or f"study {config['study']} has no completions, so there is nothing to explore",
+        f"paper/{config['study']}/explorer.html",
     message:
         f"The explorer of study {config['study']} is made"
 
@@ -82,6 +79,8 @@ rule inputs:
 rule images:
     input:
         IMAGE.values(),
+    container:
+        None
     message:
         "The container images are built"
 

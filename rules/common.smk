@@ -14,14 +14,15 @@ min_version("9.20")
 gc.freeze()
 sys.path.insert(0, str(Path(workflow.basedir) / "src"))
 
+from hardgrpo.analysis import summary_tables
 from hardgrpo.planning import durations
-from hardgrpo.report import registry
+from hardgrpo.report import registry, tables
 from hardgrpo.runtime import images, states, user_settings
 from hardgrpo.study import paths, pools, settings
 from hardgrpo.study.resolved import resolve_studies
 from hardgrpo.workflow import startup
 from hardgrpo.workflow.arguments import Arguments
-from hardgrpo.workflow.drawing import PUBLISHED, Drawing, tables_of_entries
+from hardgrpo.workflow.drawing import PUBLISHED, Drawing
 from hardgrpo.workflow.input_files import InputFiles
 from hardgrpo.workflow.names import Names, any_of
 from hardgrpo.workflow.resources import Machine, read_cluster
@@ -32,7 +33,8 @@ startup.read_config_files(workflow)
 configfile: "config.yaml"
 
 
-startup.complete(config, workflow)
+cluster = read_cluster(workflow.resource_settings.default_resources or {})
+startup.complete(config, workflow, cluster)
 obstacle = startup.results_obstacle(workflow)
 user_settings.ignore()
 startup.prepare_environment(workflow, startup.folders_to_bind(config["models"], config["data"]))
@@ -42,10 +44,16 @@ names = Names(config, studies)
 startup.report_ignored_stop(names, workflow)
 inputs = InputFiles(config, studies, names, workflow)
 arguments = Arguments(config, studies, names, workflow)
-machine = Machine(config, names, read_cluster(workflow.resource_settings.default_resources or {}))
-drawing = Drawing(config, studies, workflow, startup.has_tex(workflow), startup.is_report_call())
+machine = Machine(config, names, cluster)
+drawing = Drawing(config, studies, startup.has_tex(workflow))
 startup.write_plan_facts(config, machine.setting(workflow), workflow)
 
-# Container images for `--sdm apptainer`; otherwise jobs run in the environments of the Makefile.
+# Container images for `--sdm apptainer`; otherwise jobs run in the environments of the Makefile. A
+# rule that names no image runs in the image for training.
 IMAGE = images.PATHS
+
+
+container: IMAGE["training"]
+
+
 UPDATE_INPUTS = "--update-inputs" if config["update_inputs"] else ""

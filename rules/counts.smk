@@ -19,8 +19,6 @@ rule count_answers:
         "results/logs/count_answers/{study}.log",
     wildcard_constraints:
         study=any_of(names.analyses),
-    container:
-        IMAGE["training"]
     resources:
         lock_mode=UPDATE_INPUTS,
     params:
@@ -35,15 +33,15 @@ rule count_answers:
         " --lock inputs.lock {resources.lock_mode} --output {output} > {log} 2>&1"
 
 
-for kind, tables in registry.COUNT_TABLES.items():
+for kind, kind_tables in registry.COUNT_TABLES.items():
 
     rule:
         name:
             f"summarize_{kind}"
         input:
-            drawing.counts,
+            "results/counts/{study}.csv",
         output:
-            [f"results/summaries/{{study}}/{table}.csv" for table in tables],
+            [f"results/summaries/{{study}}/{table}.csv" for table in kind_tables],
         log:
             f"results/logs/summarize_{kind}/{{study}}.log",
         wildcard_constraints:
@@ -55,7 +53,7 @@ for kind, tables in registry.COUNT_TABLES.items():
             IMAGE["figures"]
         params:
             analysis=arguments.analysis_as_json,
-            code=arguments.code("summaries/summarize_counts.py"),
+            code=arguments.code("summaries/summarize_counts.py", "analysis/count_tables"),
         message:
             "Summarise {wildcards.study}"
         shell:

@@ -21,8 +21,6 @@ rule evaluate_base:
     wildcard_constraints:
         model=any_of(names.sampled),
         eval_task=any_of(names.sampled_tasks),
-    container:
-        IMAGE["training"]
     resources:
         **machine.for_sampling("evaluate_base"),
     params:
@@ -95,8 +93,6 @@ rule cut_evaluation:
         model=any_of(names.sampled),
         run=r"base|reach|.+/seed\d+",
         eval_task=any_of(names.tasks_with_cut_completions),
-    container:
-        IMAGE["training"]
     params:
         tokens=lambda w: config["tasks"][w.eval_task]["completion_tokens"],
         grader=lambda w: config["tasks"][w.eval_task]["grader"],
@@ -138,8 +134,6 @@ rule grade_recorded_base:
         "results/logs/grade_recording/{model}/base/{eval_task}.log",
     wildcard_constraints:
         model=any_of(names.recorded),
-    container:
-        IMAGE["training"]
     params:
         steps=[0],
         grader=lambda w: config["tasks"][w.eval_task]["grader"],

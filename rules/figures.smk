@@ -1,38 +1,37 @@
-# Draw each figure of src/hardgrpo/report/registry.py from summary tables, and write the rows that
-# the figure shows: one rule for each figure.
+# Draw each figure of src/hardgrpo/report/figures.py from summary tables, and write the rows that
+# the figure shows.
 
-for figure, entry in registry.all_figures().items():
+FIGURES = registry.all_figures()
 
-    rule:
-        name:
-            f"plot_{figure}"
-        input:
-            drawing.tables(entry.of),
-        output:
-            f"paper/{{study}}/figures/{figure}.pdf",
-            report(
-                f"paper/{{study}}/figures/{figure}.png",
-                caption="report/figure.rst",
-                category="Figures",
-                subcategory=entry.section,
-                labels={"study": "{study}", "figure": entry.title},
-            ),
-            f"paper/{{study}}/figures/{figure}.csv",
-        log:
-            f"results/logs/plot_{figure}/{{study}}.log",
-        localrule: True
-        container:
-            IMAGE["figures"]
-        params:
-            figure=figure,
-            about=entry.about,
-            first_recipe=arguments.first_recipe,
-            policies=arguments.policies,
-            design=arguments.figure_design(entry),
-            code=arguments.code("figures/draw_figure.py", f"report/figures/{figure}"),
-        message:
-            f"Draw {figure} ({{wildcards.study}})"
-        shell:
-            "python scripts/figures/draw_figure.py --figure {params.figure} --tables {input} --first-recipe {params.first_recipe:q}"
-            " --policies {params.policies:q} --design {params.design:q} --output {output}"
-            " > {log} 2>&1"
+
+rule plot:
+    input:
+        lambda w: drawing.tables(registry.inputs_of_figure(w.figure))(w),
+    output:
+        "paper/{study}/figures/{figure}.pdf",
+        report(
+            "paper/{study}/figures/{figure}.png",
+            caption="report/figure.rst",
+            category="Figures",
+            subcategory=lambda w: FIGURES[w.figure].section,
+            labels=lambda w: {"study": w.study, "figure": FIGURES[w.figure].title},
+        ),
+        "paper/{study}/figures/{figure}.csv",
+    log:
+        "results/logs/plot/{study}/{figure}.log",
+    wildcard_constraints:
+        figure=any_of(FIGURES),
+    localrule: True
+    container:
+        IMAGE["figures"]
+    params:
+        about=lambda w: tables.plain_text(FIGURES[w.figure].caption),
+        first_recipe=arguments.first_recipe,
+        policies=arguments.policies,
+        design=arguments.figure_design,
+        code=arguments.code("figures/draw_figure.py"),
+    message:
+        "Draw {wildcards.figure} ({wildcards.study})"
+    shell:
+        "python scripts/figures/draw_figure.py --figure {wildcards.figure} --tables {input} --first-recipe {params.first_recipe:q}"
+        " --policies {params.policies:q} --design {params.design:q} --output {output} > {log} 2>&1"

@@ -1,4 +1,4 @@
-# Make the paper over all committed studies, from committed tables (results/reference, docs) and the
+# Make the paper over all committed studies, from committed tables (results/reference) and the
 # configuration. Results that were computed in this clone are not read.
 
 
@@ -29,7 +29,7 @@ rule write_findings:
         "python scripts/paper/write_findings.py --text {input.text} --design {params.design:q} --output {output.text} --origins {output.origins} > {log} 2>&1"
 
 
-rule draw_for_paper:
+use rule plot as draw_for_paper with:
     input:
         drawing.committed_inputs,
     output:
@@ -38,18 +38,8 @@ rule draw_for_paper:
         "paper/findings/{study}/{figure}.csv",
     log:
         "results/logs/draw_for_paper/{study}/{figure}.log",
-    container:
-        IMAGE["figures"]
-    params:
-        first_recipe=arguments.first_recipe,
-        policies=arguments.policies,
-        design=arguments.design_of_figure,
-        code=arguments.code_of_figure,
     message:
         "Draw {wildcards.figure} for the paper ({wildcards.study})"
-    shell:
-        "python scripts/figures/draw_figure.py --figure {wildcards.figure} --tables {input} --first-recipe {params.first_recipe:q}"
-        " --policies {params.policies:q} --design {params.design:q} --output {output} > {log} 2>&1"
 
 
 rule draw_ways:

@@ -13,32 +13,9 @@ localrules:
     fetch_original,
     fit_prompts,
     prepare_task,
-    pretrain_settings,
     read_annotated,
     remove_answers,
-    remove_pool_answers,
     write_solutions,
-
-
-rule fetch_dataset:
-    output:
-        "results/inputs/{owner}--{dataset}@{revision}/manifest.json",
-    log:
-        "results/logs/fetch_dataset/{owner}--{dataset}@{revision}.log",
-    wildcard_constraints:
-        owner="[^/@]+?",
-        dataset="[^/@]+",
-        revision="[0-9a-f]{40}",
-    container:
-        IMAGE["training"]
-    resources:
-        lock_mode=UPDATE_INPUTS,
-    message:
-        "Download dataset {wildcards.owner}/{wildcards.dataset}"
-    shell:
-        "python scripts/inputs/fetch_dataset.py --dataset {wildcards.owner}/{wildcards.dataset} --revision {wildcards.revision}"
-        " --output results/inputs/{wildcards.owner}--{wildcards.dataset}@{wildcards.revision} --lock inputs.lock"
-        " {resources.lock_mode} > {log} 2>&1"
 
 
 # Download a file that other authors published. If the folder `data` has a copy, other rules read the
@@ -52,16 +29,25 @@ rule fetch_original:
         owner="[^/@]+?",
         repository="[^/@]+",
         commit="[0-9a-f]{7,40}",
-        name=r".+\.(jsonl?|csv|parquet)",
-    container:
-        IMAGE["training"]
+        name=r".+\.(jsonl?|csv|tsv|parquet)",
     resources:
         lock_mode=UPDATE_INPUTS,
+    params:
+        section="repositories",
     message:
         "Download {wildcards.name} of {wildcards.owner}/{wildcards.repository}"
     shell:
-        "python scripts/inputs/fetch_original.py --repository {wildcards.owner}/{wildcards.repository} --commit {wildcards.commit}"
+        "python scripts/inputs/fetch_original.py --section {params.section} --entry {wildcards.owner}/{wildcards.repository}@{wildcards.commit}"
         " --name {wildcards.name:q} --lock inputs.lock {resources.lock_mode} --output {output:q} > {log:q} 2>&1"
+
+
+use rule fetch_original as fetch_dataset with:
+    output:
+        "results/inputs/{owner}--{repository}@{commit}/{name}",
+    log:
+        "results/logs/fetch_dataset/{owner}--{repository}@{commit}/{name}.log",
+    params:
+        section="datasets",
 
 
 rule convert_recording:
@@ -74,8 +60,6 @@ rule convert_recording:
     wildcard_constraints:
         model=any_of(names.recorded),
         part=r"probe|base|[^/]+/checkpoint-\d+",
-    container:
-        IMAGE["training"]
     resources:
         lock_mode=UPDATE_INPUTS,
     params:
@@ -99,8 +83,6 @@ rule convert_accuracies:
         "results/logs/convert_accuracies/{model}/{task}/{policy}.log",
     wildcard_constraints:
         model=any_of(names.recorded),
-    container:
-        IMAGE["training"]
     resources:
         lock_mode=UPDATE_INPUTS,
     params:
@@ -124,8 +106,6 @@ rule convert_trajectory:
         "results/logs/convert_trajectory/{model}.log",
     wildcard_constraints:
         model=any_of(names.trajectories),
-    container:
-        IMAGE["training"]
     resources:
         lock_mode=UPDATE_INPUTS,
     params:
@@ -148,8 +128,6 @@ rule prepare_task:
     log:
         "results/logs/prepare_task/{task}.{split}.log",
     priority: 100  # compare_splits waits for this rule
-    container:
-        IMAGE["training"]
     resources:
         # These values are resources, because a changed resource does not rerun finished jobs. The
         # grader and the policies do not affect the output: the program only uses them to check the
@@ -160,7 +138,7 @@ rule prepare_task:
         named=arguments.task_in_ids,
     params:
         source=arguments.source,
-        files=arguments.source_folders,
+        files=inputs.source_files,
         labelled=arguments.unlabelled,
     message:
         "Prepare the {wildcards.split} problems of {wildcards.task}"
@@ -226,8 +204,6 @@ rule fit_prompts:
     wildcard_constraints:
         model=any_of(names.sampled),
         task=any_of(names.sampled_tasks),
-    container:
-        IMAGE["training"]
     params:
         prompt=lambda w: config["tasks"][w.task]["prompt"],
         tokens=lambda w: config["tasks"][w.task]["completion_tokens"],
@@ -241,28 +217,19 @@ rule fit_prompts:
 
 rule remove_answers:
     input:
-        "results/tasks/{task}/train.jsonl",
+        "results/{pool}/train.jsonl",
     output:
-        "results/tasks/{task}/questions.jsonl",
+        "results/{pool}/questions.jsonl",
     log:
-        "results/logs/remove_answers/{task}.log",
+        "results/logs/remove_answers/{pool}.log",
+    wildcard_constraints:
+        pool="(tasks|pools/[^/]+)/[^/]+",
     container:
         IMAGE["figures"]
     message:
-        "Write the questions of {wildcards.task} without their answers"
+        "Write the questions of {wildcards.pool} without their answers"
     shell:
         "python scripts/inputs/remove_answers.py --problems {input} --output {output} > {log} 2>&1"
-
-
-use rule remove_answers as remove_pool_answers with:
-    input:
-        "results/pools/{model}/{task}/train.jsonl",
-    output:
-        "results/pools/{model}/{task}/questions.jsonl",
-    log:
-        "results/logs/remove_pool_answers/{model}/{task}.log",
-    message:
-        "Write the questions of {wildcards.task} for {wildcards.model} without their answers"
 
 
 rule read_annotated:
@@ -273,17 +240,14 @@ rule read_annotated:
         "results/tasks/{task}/annotated.jsonl",
     log:
         "results/logs/read_annotated/{task}.log",
-    container:
-        IMAGE["training"]
     params:
         column=arguments.answer_column,
-        question=arguments.question_column,
         grader=lambda w: config["tasks"][w.task]["grader"],
     message:
         "Read the annotators' answers to prompts of {wildcards.task}"
     shell:
         "python scripts/inputs/read_annotated.py --problems {input.problems} --annotated {input.annotated:q} --column {params.column:q}"
-        " --question {params.question:q} --grader {params.grader} --output {output} 2>> {log} | tee -a {log}"
+        " --grader {params.grader} --output {output} 2>> {log} | tee -a {log}"
 
 
 # For runs of recipes with `objective: sft`.
@@ -294,12 +258,10 @@ rule write_solutions:
         "results/tasks/{task}/solutions.jsonl",
     log:
         "results/logs/write_solutions/{task}.log",
-    container:
-        IMAGE["training"]
     params:
         named=arguments.task_in_ids,
         source=arguments.solution_source,
-        files=arguments.pool_folders,
+        files=inputs.solution_files,
         grader=lambda w: config["tasks"][w.task]["grader"],  # determines the form in which a solution states the answer
     message:
         "Write the worked solutions of {wildcards.task}"
@@ -315,8 +277,6 @@ rule fetch_model:
         "results/logs/fetch_model/{model}.log",
     wildcard_constraints:
         model=any_of(names.fetched),
-    container:
-        IMAGE["training"]
     resources:
         lock_mode=UPDATE_INPUTS,
     params:
@@ -329,27 +289,9 @@ rule fetch_model:
         " --lock inputs.lock {resources.lock_mode} --output results/models/{wildcards.model} > {log} 2>&1"
 
 
-rule pretrain_settings:
-    output:
-        "results/models/{model}.settings.json",
-    log:
-        "results/logs/pretrain_settings/{model}.log",
-    wildcard_constraints:
-        model=any_of(names.pretrained),
-    container:
-        IMAGE["figures"]
-    params:
-        settings=arguments.pretraining,
-    message:
-        "Write the pretraining settings of {wildcards.model}"
-    shell:
-        "python scripts/inputs/write_settings.py --settings {params.settings:q} --output {output} > {log} 2>&1"
-
-
 rule pretrain_model:
     input:
-        settings="results/models/{model}.settings.json",
-        exclude=inputs.hidden_problems,
+        inputs.hidden_problems,
     output:
         "results/models/{model}/manifest.json",
     log:
@@ -357,12 +299,12 @@ rule pretrain_model:
     wildcard_constraints:
         model=any_of(names.pretrained),
     priority: 1  # all other jobs of this base model wait for the weights
-    container:
-        IMAGE["training"]
     resources:
         **machine.for_pretraining(),
+    params:
+        settings=arguments.pretraining,
     message:
         "Pretrain {wildcards.model} from scratch ({resources.place}, {resources.mem_mb} MB, up to {resources.runtime} min)"
     shell:
-        "python scripts/inputs/pretrain_model.py --model {wildcards.model} --settings {input.settings} --exclude {input.exclude}"
+        "python scripts/inputs/pretrain_model.py --model {wildcards.model} --settings {params.settings:q} --exclude {input}"
         " --output results/models/{wildcards.model} 2>> {log} | tee -a {log}"

@@ -10,11 +10,11 @@ localrules:
 
 rule write_tables:
     input:
-        drawing.tables(tables_of_entries(registry.TABLES)),
+        drawing.tables([*registry.SUMMARIES, *registry.JUDGED, "deviations"]),
     output:
         [
             f"paper/{{study}}/tables/{name}.{kind}"
-            for name in registry.TABLES
+            for name in tables.TABLES
             for kind in ("tex", "csv")
         ],
         [
@@ -28,7 +28,7 @@ rule write_tables:
                 if drawing.in_report(f"paper/{{study}}/tables/{name}.html")
                 else f"paper/{{study}}/tables/{name}.html"
             )
-            for name in registry.TABLES
+            for name in tables.TABLES
         ],
         captions="paper/{study}/captions.tex",
     log:
@@ -38,10 +38,7 @@ rule write_tables:
     params:
         study=arguments.design,
         folder="paper/{study}/tables",
-        code=arguments.code(
-            "paper/write_tables.py",
-            *{f"report/tables/{table.module}": None for table in registry.TABLES.values()},
-        ),
+        code=arguments.code("paper/write_tables.py"),
     message:
         "Write the tables ({wildcards.study})"
     shell:

@@ -9,6 +9,8 @@ localrules:
 rule plan:
     log:
         "results/logs/plan/plan.log",
+    container:
+        None
     params:
         study=config["study"],
         call=startup.plan_arguments(workflow, machine.setting(workflow)),

@@ -22,8 +22,6 @@ rule probe:
     wildcard_constraints:
         model=any_of(names.sampled),
         task=any_of(names.sampled_tasks),
-    container:
-        IMAGE["training"]
     resources:
         **machine.for_sampling("probe"),
     params:
@@ -56,8 +54,6 @@ rule probe_early:
     wildcard_constraints:
         model=any_of(names.stopped_probe[:1]),
         task=any_of(names.stopped_probe[1:]),
-    container:
-        IMAGE["training"]
     resources:
         **machine.for_sampling("probe_early"),
     params:
@@ -88,8 +84,6 @@ rule cut_probe:
     wildcard_constraints:
         model=any_of(names.sampled),
         task=any_of(names.tasks_with_cut_completions),
-    container:
-        IMAGE["training"]
     params:
         tokens=lambda w: config["tasks"][w.task]["completion_tokens"],
         samples=arguments.fewer_samples,
@@ -110,8 +104,6 @@ rule import_recording:
         "results/logs/import_recording/{model}/{task}.log",
     wildcard_constraints:
         model=any_of(names.recorded),
-    container:
-        IMAGE["training"]
     params:
         code=arguments.code("probe/import_recording.py"),
     message:
@@ -130,8 +122,6 @@ rule measure_difficulty:
         "results/logs/measure_difficulty/{model}/{task}.log",
     wildcard_constraints:
         task=any_of(names.tasks),
-    container:
-        IMAGE["training"]
     params:
         grader=lambda w: config["tasks"][w.task]["grader"],
         samples=arguments.expected_samples,
@@ -152,7 +142,7 @@ use rule measure_difficulty as measure_difficulty_with_prompt with:
         model=any_of(names.recorded),
         task=any_of(names.tasks),
     params:
-        samples="--recorded --grade-prompt-too",
+        samples="--grade-prompt-too",
     message:
         "Grade prompts and completions of {wildcards.model} on {wildcards.task} together, as the code released with HE does"
 
@@ -167,8 +157,6 @@ rule measure_signals:
         "results/signals/{model}/{task}.csv",
     log:
         "results/logs/measure_signals/{model}/{task}.log",
-    container:
-        IMAGE["training"]
     params:
         grader=lambda w: config["tasks"][w.task]["grader"],
         samples=arguments.expected_samples,
@@ -190,8 +178,6 @@ rule import_trajectory:
     wildcard_constraints:
         model=any_of(names.trajectories),
         task=any_of(names.trajectory_prompts),
-    container:
-        IMAGE["training"]
     params:
         epochs=lambda w: config["models"][w.model]["source"]["chosen_from"],
         code=arguments.code("probe/import_trajectory.py"),

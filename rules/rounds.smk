@@ -56,8 +56,6 @@ rule probe_again:
         f"results/logs/probe_again/{paths.RUN}.log",
     wildcard_constraints:
         policy=any_of(names.policies_in_rounds),
-    container:
-        IMAGE["training"]
     resources:
         **machine.for_sampling("probe_again"),
     params:
@@ -85,8 +83,6 @@ rule measure_again:
         f"{paths.RUN_FOLDER}/first/signals.csv",
     log:
         f"results/logs/measure_again/{paths.RUN}.log",
-    container:
-        IMAGE["training"]
     params:
         grader=lambda w: config["tasks"][w.task]["grader"],
         samples=lambda w: config["tasks"][w.task]["probe"]["samples"],

@@ -10,5 +10,7 @@ rule image:
         "envs/{name}.sif",
     log:
         "results/logs/image/{name}.log",
+    container:
+        None
     shell:
         "python scripts/software/build_image.py --definition {input.definition} --output {output} > {log} 2>&1"

@@ -60,10 +60,8 @@ rule export_subset:
     wildcard_constraints:
         content="rows|to_annotate",
         kind="csv|tsv|jsonl",
-    container:
-        IMAGE["training"]
     params:
-        files=arguments.pool_folders,
+        files=inputs.solution_files,
         answer=arguments.annotation_column,
         code=arguments.code("subsets/export_subset.py"),
     message:
@@ -84,8 +82,6 @@ rule format_subset:
     wildcard_constraints:
         trainer=any_of(settings.TRAINER_FILES),
         kind=any_of(settings.TRAINER_FILES.values()),
-    container:
-        IMAGE["training"]
     params:
         prompt=lambda w: config["tasks"][w.task]["prompt"],
         code=arguments.code("subsets/format_subset.py"),

@@ -1,6 +1,10 @@
 # Write the summary tables, the verdicts on claims, and the agreement with the reference.
 
 
+# modules of the functions that make summary tables, which summarize.py loads by name
+SUMMARY_MODULES = [f"analysis/{module}" for module in summary_tables.MODULES]
+
+
 localrules:
     summarize,
     judge_claims,
@@ -19,10 +23,7 @@ rule summarize:
     params:
         config=arguments.study,
         comparisons=arguments.comparisons,
-        code=arguments.code(
-            "summaries/summarize.py",
-            *{f"analysis/{table.module}": None for table in registry.SUMMARIES.values()},
-        ),
+        code=arguments.code("summaries/summarize.py", *SUMMARY_MODULES),
     message:
         "Summarise study {wildcards.study}"
     shell:
@@ -32,7 +33,7 @@ rule summarize:
 
 rule judge_claims:
     input:
-        tables=drawing.tables(tables_of_entries(registry.JUDGED)),
+        tables=drawing.tables(registry.SUMMARIES),
         claims="paper/claims.yaml",
         published=PUBLISHED,
         comparisons=registry.COMPARISONS,

@@ -35,8 +35,6 @@ rule train_grpo:
         provenance=f"{paths.RUN_FOLDER}/provenance.json",
     log:
         f"results/logs/train_grpo/{paths.RUN}.log",
-    container:
-        IMAGE["training"]
     resources:
         **machine.for_training(),
         track=config["track"],

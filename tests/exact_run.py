@@ -106,9 +106,8 @@ def run_stages() -> None:
             source=json.dumps(TASK),
             output=f"tasks/facts/{split}.jsonl",
         )
-    files.write_json("settings.json", MODEL)
     model = "models/tiny"
-    run("inputs/pretrain_model.py", model="tiny", settings="settings.json", output=model)
+    run("inputs/pretrain_model.py", model="tiny", settings=json.dumps(MODEL), output=model)
     conditions = {
         "model": model,
         "prompt": "{question}",

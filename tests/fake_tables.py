@@ -3,6 +3,7 @@ figures of studies that were never run."""
 
 import random
 
+from hardgrpo.analysis import published, summary_tables
 from hardgrpo.report import registry
 from hardgrpo.runtime import files
 from hardgrpo.study import settings
@@ -178,7 +179,8 @@ def write(config: dict, study: str, folder) -> None:
                 {"task": task, "predictor": predictor, "slope": slope, "cells": 8}
                 | interval("r_squared", 0.5, 0.3)
             )
-    for name, columns in registry.columns(*registry.SUMMARIES).items():
+    for name in registry.SUMMARIES:
+        columns = summary_tables.all_tables()[name].columns
         files.write_rows(
             folder / f"{name}.csv",
             columns,
@@ -212,7 +214,7 @@ def write(config: dict, study: str, folder) -> None:
                 "high": None,
             }
         )
-    columns = registry.JUDGED["compared"].columns
+    columns = published.COMPARED
     files.write_rows(
         folder / "compared.csv", columns, [{key: row.get(key) for key in columns} for row in rows]
     )

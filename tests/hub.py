@@ -14,7 +14,7 @@ import json
 import os
 import threading
 import urllib.parse
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 TOKEN = "hf_granted"
@@ -25,7 +25,11 @@ class Repository:
     folder: Path
     commit: str
     gated: bool = False
-    branches: set = field(default_factory=lambda: {"main"})
+
+
+def commit_of(kind: str, name: str) -> str:
+    """The commit of every repository `name` of `kind` ("models" or "datasets")."""
+    return hashlib.sha1(f"{kind}/{name}".encode()).hexdigest()
 
 
 class Hub:
@@ -40,7 +44,7 @@ class Hub:
     def add(self, kind: str, name: str, folder: Path) -> str:
         """Serve a folder as repository `name` of `kind` ("models" or "datasets"). Return the
         commit of the repository."""
-        commit = hashlib.sha1(f"{kind}/{name}".encode()).hexdigest()
+        commit = commit_of(kind, name)
         self.repositories[kind, name] = Repository(Path(folder), commit)
         return commit
 
@@ -106,11 +110,7 @@ def answer(hub: Hub, request: http.server.BaseHTTPRequestHandler) -> None:
         return refuse(request, 401 if api else 404, "RepoNotFound")
     action, revision = (parts[2:4] + [None, None])[:2]
     file = "/".join(parts[4:])
-    if (
-        revision is not None
-        and revision != repository.commit
-        and revision not in repository.branches
-    ):
+    if revision is not None and revision != repository.commit:
         return refuse(request, 404, "RevisionNotFound")
     names = sorted(
         p.relative_to(repository.folder).as_posix()

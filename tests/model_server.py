@@ -22,17 +22,15 @@ class ModelServer:
     the bytes of the complete response, after which the connection ends. Content is an object, text
     or bytes.
 
-    /v1/models lists `models`, or gives status 404 if `models` is None. `requests` holds the bodies
-    of requests in the order of their arrival, `headers` their headers with names in small letters,
-    `answered` the bodies of requests that were answered with completions.
+    `requests` holds the bodies of requests in the order of their arrival, `headers` their headers
+    with names in small letters, `answered` the bodies of requests that were answered with
+    completions.
     """
 
     def __init__(self):
         self.answer: Callable = lambda body, number: completions_of(body)
         self.requests, self.headers, self.answered, self.paths = [], [], [], []
         self.connections = set()
-        self.models: list[str] | None = None
-        self.owner = "vllm"  # owner of the listed models
         self.lock, self.in_flight, self.most_in_flight = threading.Lock(), 0, 0
         owner = self
 
@@ -42,9 +40,6 @@ class ModelServer:
 
             def do_POST(self):
                 owner.serve(self)
-
-            def do_GET(self):
-                owner.list_models(self)
 
             def log_message(self, *_):
                 pass
@@ -58,13 +53,6 @@ class ModelServer:
         self.listener = Listener(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self.listener.server_port}/v1"
         threading.Thread(target=self.listener.serve_forever, args=(0.05,), daemon=True).start()
-
-    def list_models(self, handler: BaseHTTPRequestHandler) -> None:
-        is_list = self.models is not None and handler.path == "/v1/models"
-        models = [
-            {"id": name, "object": "model", "owned_by": self.owner} for name in self.models or []
-        ]
-        send(handler, 200 if is_list else 404, {"object": "list", "data": models}, {})
 
     def serve(self, handler: BaseHTTPRequestHandler) -> None:
         body = json.loads(handler.rfile.read(int(handler.headers["Content-Length"])))

@@ -42,7 +42,7 @@ def main() -> None:
     parser.add_argument("--completions", required=True, help="texts of the completions, JSON Lines")
     args = parser.parse_args()
 
-    graders.check_grader(args.grader, args.output)
+    graders.check_grader(args.grader)
     programs.start(args)
     problems = tasks.readable_problems(
         tasks.read_problems(args.problems), args.grader, args.problems

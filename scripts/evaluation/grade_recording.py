@@ -32,7 +32,7 @@ def main() -> None:
     parser.add_argument("--completions", required=True, help="texts of the completions, JSON Lines")
     args = parser.parse_args()
 
-    graders.check_grader(args.grader, *args.recordings)
+    graders.check_grader(args.grader)
     problems = tasks.read_problems(args.problems)
     gradable_problems = tasks.readable_problems(problems, args.grader, args.problems)
     if len(args.steps) != len(args.recordings):

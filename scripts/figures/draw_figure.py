@@ -4,16 +4,16 @@ CSV.
     python scripts/figures/draw_figure.py --figure accuracy --tables results/reference/mini/*.csv \\
         --output accuracy.pdf accuracy.png accuracy.csv
 
-src/hardgrpo/report/registry.py lists the figures. --design is a JSON object: the further keyword
-arguments of the figure's `draw`. The workflow passes the return value of the function `design` in
-the figure's entry in registry.py.
+A figure is a function in src/hardgrpo/report/figures.py; its arguments are summary tables. --design
+is a JSON object: its further arguments. The workflow passes the return value of `design` in the
+figure's entry in registry.py.
 """
 
 from hardgrpo.report import registry
 from hardgrpo.runtime import errors, files, warm
 
 import argparse
-import importlib
+import inspect
 
 
 def main() -> None:
@@ -40,21 +40,22 @@ def main() -> None:
     )
     args = parser.parse_args()
 
-    from hardgrpo.analysis import arms, summaries  # imported late: see hardgrpo.runtime.warm
-    from hardgrpo.report import plotting
+    # imported late: see hardgrpo.runtime.warm
+    from hardgrpo.analysis import arms, summaries
+    from hardgrpo.report import figures, plotting
 
-    entry = registry.all_figures()[args.figure]
-    tables = summaries.read_all(args.tables, registry.columns(*entry.of), args.first_recipe)
-    for name, frame in tables.items():
-        if frame.empty and name not in entry.may_be_empty:
-            raise errors.UserError(
-                f"{args.tables.get(name, name)}: no rows to draw; run the study that this table summarises"
-            )
+    draw = figures.ALL[args.figure]
+    names = [name for name in inspect.signature(draw).parameters if name not in args.design]
+    tables = summaries.read_all(args.tables, names, args.first_recipe)
+    first = next(iter(inspect.signature(draw).parameters))
+    if first in tables and tables[first].empty:
+        raise errors.UserError(
+            f"{args.tables.get(first, first)}: no rows to draw; run the study that this table summarises"
+        )
     plotting.use_policies(args.policies)
-    draw = importlib.import_module(f"hardgrpo.report.figures.{args.figure}").draw
     figure, rows = draw(**tables, **args.design)
     plotting.save(figure, arms.drop_labels(rows), args.output)
 
 
 if __name__ == "__main__":
-    warm.run(main, may_start=False)
+    warm.run(main)

@@ -1,6 +1,6 @@
 """Draw the leads of chosen prompts over a random choice, and gains of a published model.
 
-    python scripts/figures/draw_ways.py --cases docs/which-prompts.csv \\
+    python scripts/figures/draw_ways.py --cases results/reference/all/which-prompts.csv \\
         --classes results/reference/before_after/difficulty_classes.csv --output which_prompts.pdf
 """
 
@@ -14,7 +14,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--cases", required=True, help="docs/which-prompts.csv")
+    parser.add_argument("--cases", required=True, help="results/reference/all/which-prompts.csv")
     parser.add_argument("--classes", required=True, help="table difficulty_classes")
     parser.add_argument("--output", required=True, help="the figure, as PDF")
     args = parser.parse_args()
@@ -34,4 +34,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    warm.run(main, may_start=False)
+    warm.run(main)

@@ -29,7 +29,7 @@ the files of --original, --questions and --scores (in this order) have in the re
 """
 
 from hardgrpo.data import inputs, recorded_accuracies, trajectory_files
-from hardgrpo.runtime import errors, files, json_text
+from hardgrpo.runtime import errors, files
 
 import argparse
 import os
@@ -126,7 +126,7 @@ def read_questions(path: str) -> list[tuple[str | None, str]]:
     answers."""
     text = files.read_user_text(path)
     if text.lstrip().startswith("{") and '"question"' not in text.split("\n", 1)[0]:
-        content = json_text.parse_json(
+        content = files.parse_json(
             text,
             path,
             "expected JSON Lines with question and answer, or a JSON object with the list `answer`",
@@ -289,7 +289,7 @@ def _read(path: str, kind: type, form: str):
         raise errors.UserError(
             f"{path}: is empty (0 bytes), expected {form}; get the file again, or leave the file out if its authors published an empty file"
         )
-    content = json_text.parse_json(
+    content = files.parse_json(
         files.read_user_text(path), path, f"expected {form}; get the file again", numbers=True
     )
     if not isinstance(content, kind):

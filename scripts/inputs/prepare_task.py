@@ -62,7 +62,7 @@ def main() -> None:
     args = parser.parse_args()
 
     if args.grader:
-        graders.check_grader(args.grader, f"task {args.task}")
+        graders.check_grader(args.grader)
     if "kind" not in args.source or (
         args.source["kind"] == "hub" and args.split not in args.source
     ):

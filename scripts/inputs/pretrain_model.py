@@ -1,10 +1,10 @@
 """Train a small Qwen3 model from scratch on demonstrations with mistakes, and save it as a Hugging
 Face folder.
 
-    python scripts/inputs/pretrain_model.py --model tiny --settings settings.json \\
+    python scripts/inputs/pretrain_model.py --model tiny --settings '{...}' \\
         --output results/models/tiny
 
-`settings.json` is the model's `source` in the configuration; each entry of its `demonstrations`
+--settings is the model's `source` in the configuration; each entry of its `demonstrations`
 also holds the `source` and the `prompt` of the demonstrated task. Questions in the files of
 --exclude are not demonstrated. The workflow excludes the splits of the demonstrated tasks, and of
 tasks of the same families that a study uses with this model. The workflow does not exclude facts,
@@ -23,7 +23,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--model", required=True, help="name of the model")
-    parser.add_argument("--settings", required=True, help="JSON file; see above")
+    parser.add_argument("--settings", required=True, type=files.as_object, help="JSON; see above")
     parser.add_argument(
         "--exclude",
         nargs="*",
@@ -34,7 +34,7 @@ def main() -> None:
     args = parser.parse_args()
 
     started = time.time()
-    settings = files.read_json(args.settings)
+    settings = args.settings
     excluded = {
         problem["question"] for path in args.exclude for problem in tasks.read_problems(path)
     }

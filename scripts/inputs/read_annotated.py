@@ -5,13 +5,11 @@ have answers.
         --annotated annotated.csv --column answer --grader number_lenient \\
         --output results/tasks/T/annotated.jsonl
 
-Rows are matched to problems by their question, and by their id if they have no question. Rows
-without an answer, or with a question that is not in the pool, are reported and left out. An answer
-that the grader cannot read is an error.
+Rows are matched to problems by their column `prompt_id`. Rows without an answer, or of a prompt that
+is not in the pool, are reported and left out. An answer that the grader cannot read is an error.
 """
 
 from hardgrpo.data import annotations, tasks
-from hardgrpo.grading import graders
 from hardgrpo.runtime import errors, files
 
 import argparse
@@ -28,17 +26,12 @@ def main() -> None:
         help="the annotated file of export_subset.py: CSV, TSV or JSON Lines",
     )
     parser.add_argument("--column", required=True, help="the column of the answers")
-    parser.add_argument("--question", default="question", help="the column of the questions")
     parser.add_argument("--grader", required=True)
     parser.add_argument("--output", required=True)
     args = parser.parse_args()
 
-    graders.check_grader(args.grader, args.annotated)
-
     pool = tasks.read_problems(args.problems, needs_answer=False)
-    annotated = annotations.read(
-        args.annotated, args.column, args.question, pool, args.grader, args.problems
-    )
+    annotated = annotations.read(args.annotated, args.column, pool, args.grader, args.problems)
     by_id = {problem["id"]: problem for problem in pool}
     files.write_jsonl(
         args.output,

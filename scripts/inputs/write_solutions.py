@@ -37,7 +37,7 @@ def main() -> None:
     parser.add_argument("--output", required=True)
     args = parser.parse_args()
 
-    graders.check_grader(args.grader, f"task {args.task}")
+    graders.check_grader(args.grader)
 
     pairs = solutions.worked_solutions(args.task, args.source, args.files, args.grader)
     rows = solutions.correct_solutions(pairs, args.grader, f"task {args.task}, train")

@@ -62,8 +62,12 @@ BLOCKS: dict[tuple[str, str], Callable[[Path, dict], str]] = {
 FILES: dict[str, Callable[[Path, dict], str]] = {
     "docs/results.md": results.page,
     "docs/published-numbers.md": published_numbers.page,
-    "docs/claims.csv": lambda root, config: csv(summaries.all_claims(root, config)),
-    "docs/which-prompts.csv": lambda root, config: csv(recommended.every_case(root, config)),
+    paths.committed_table("all/claims"): lambda root, config: csv(
+        summaries.all_claims(root, config)
+    ),
+    paths.committed_table("all/which-prompts"): lambda root, config: csv(
+        recommended.every_case(root, config)
+    ),
     "src/hardgrpo/choice/pooled_leads.csv": lambda root, config: csv(
         recommended.pooled_table(root, config)
     ),

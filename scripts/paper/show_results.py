@@ -44,20 +44,11 @@ def main() -> None:
         show_trajectories(tables["trajectories"])
         look_at(args.study, args.no_tex)
         return
-    gains = read(
-        tables["gains"], [*CELL, "decoding"], ["base_accuracy", *interval("gain"), "seeds"]
-    )
-    first_recipe = arms.default_recipe(args.first_recipe, [row["recipe"] for row in gains])
+    first_recipe = args.first_recipe
     show(
         f"\nStudy {args.study}: gains over the base model, in points with 95 % intervals; a sampled gain is finishing plus correctness"
     )
-    show_gains(
-        [row for row in gains if row["task"] == row["eval_task"]],
-        {cell(row): row for row in read(tables["parts"], CELL, ["finishing", "correctness"])},
-        leads_over_random(Path("paper", args.study, "against_random.csv")),
-        first_recipe,
-    )
-    seeds = gains[0]["seeds"]
+    seeds = show_gains(tables, Path("paper", args.study, "against_random.csv"), first_recipe)
     if seeds == 1:
         show("\nOne seed: the intervals are over problems only and say nothing about another run.")
     else:
@@ -68,82 +59,73 @@ def main() -> None:
     look_at(args.study, args.no_tex)
 
 
-def cell(row: dict) -> tuple[str, ...]:
-    return tuple(row[name] for name in CELL)
+def show_table(rows: list[dict[str, str]]) -> None:
+    """Show rows with the same keys, which are the headers."""
+    lines = [dict(zip(rows[0], rows[0])), *rows]
+    widths = {name: 2 + max(len(line[name]) for line in lines) for name in rows[0]}
+    texts = ["".join(f"{line[name]:<{widths[name]}}" for name in widths).rstrip() for line in lines]
+    show("\n".join([texts[0], "-" * sum(widths.values()), *texts[1:]]))
 
 
-def leads_over_random(path: Path) -> dict[tuple, tuple[str, str]]:
-    """{(model, task, policy, recipe): (lead over a random choice of the same number of prompts with
-    its interval, verdict)}; {} if the file does not exist."""
-    numbers = ["difference", "low", "high"]
-    rows = read(path, [*RUNS, "verdict"], numbers) if path.is_file() else []
-    return {
-        tuple(row[name] for name in RUNS): (
-            change_interval(*(row[name] for name in numbers)),
-            row["verdict"],
-        )
-        for row in rows
-    }
-
-
-def show_gains(
-    rows: list[dict],
-    parts: dict[tuple, dict],
-    leads: dict[tuple, tuple[str, str]],
-    first_recipe: str,
-) -> None:
-    """Show a table of gains for each model and task. `rows` are the gains on the task's own test,
-    sampled and greedy."""
-    greedy_rows = {cell(row): row for row in rows if row["decoding"] == "greedy"}
-    label = lambda row: arms.label(row["policy"], row["recipe"], first_recipe)
-    width = 2 + max([len("policy"), *(len(label(row)) for row in rows)])
-    for model, task in dict.fromkeys(
-        (row["model"], row["task"]) for row in rows if row["decoding"] == "sampled"
-    ):
-        group = [
-            row
-            for row in rows
-            if (row["model"], row["task"], row["decoding"]) == (model, task, "sampled")
-        ]
-        bases = [f"{points(group[0]['base_accuracy'])} % sampled"]
-        bases += [
-            f"{points(greedy_rows[cell(row)]['base_accuracy'])} % greedy"
-            for row in group[:1]
-            if cell(row) in greedy_rows
-        ]
-        show(f"\n{task}, {model}: base model {', '.join(bases)}\n")
-        head = f"{'policy':<{width}}{'gain, sampled':<21}{'minus random':<21}{'gain, greedy':<21}{'finishing':<11}{'verdict (Holm)':<19}"
-        show(head + "\n" + "-" * len(head))
-        for row in group:
-            finishing, _ = round_parts(
-                row["gain"], [parts[cell(row)][name] for name in ("finishing", "correctness")]
+def show_gains(tables: files.Tables, against_random: Path, first_recipe: str) -> float:
+    """Show a table of gains on the task's own test for each model and task, with the leads over a
+    random choice if the study has such a table. Return the number of seeds."""
+    numbers = ["base_accuracy", *interval("gain"), "seeds"]
+    gains = read(tables["gains"], [*CELL, "decoding"], numbers)
+    first_recipe = arms.default_recipe(first_recipe, [row["recipe"] for row in gains])
+    cell = lambda row: tuple(row[name] for name in CELL)
+    parts = {cell(row): row for row in read(tables["parts"], CELL, ["finishing", "correctness"])}
+    leads = {}
+    if against_random.is_file():
+        for row in read(against_random, [*RUNS, "verdict"], ["difference", "low", "high"]):
+            lead = change_interval(row["difference"], row["low"], row["high"])
+            leads[tuple(row[name] for name in RUNS)] = lead, row["verdict"]
+    groups: dict[tuple, dict] = {}
+    for row in gains:
+        if row["task"] == row["eval_task"]:
+            by_cell = groups.setdefault((row["task"], row["model"]), {})
+            by_cell.setdefault(cell(row), {})[row["decoding"]] = row
+    for (task, model), by_cell in groups.items():
+        bases = next(iter(by_cell.values()))
+        texts = [f"{points(row['base_accuracy'])} % {name}" for name, row in bases.items()]
+        show(f"\n{task}, {model}: base model {', '.join(texts)}\n")
+        rows = []
+        for key, by_decoding in by_cell.items():
+            row, greedy = by_decoding["sampled"], by_decoding.get("greedy")
+            names = ("finishing", "correctness")
+            finishing, _ = round_parts(row["gain"], [parts[key][name] for name in names])
+            lead, verdict = leads.get(tuple(row[name] for name in RUNS), ("-", ""))
+            rows.append(
+                {
+                    "policy": arms.label(row["policy"], row["recipe"], first_recipe),
+                    "gain, sampled": change_interval(*spread(row, "gain")),
+                    "minus random": lead,
+                    "gain, greedy": change_interval(*spread(greedy, "gain")) if greedy else "-",
+                    "finishing": change(finishing, "-"),
+                    "verdict (Holm)": verdict,
+                }
             )
-            greedy_row = greedy_rows.get(cell(row))
-            greedy_gain = change_interval(*spread(greedy_row, "gain")) if greedy_row else "-"
-            lead, verdict = leads.get((model, task, row["policy"], row["recipe"]), ("-", ""))
-            show(
-                f"{label(row):<{width}}{change_interval(*spread(row, 'gain')):<21}{lead:<21}{greedy_gain:<21}{change(finishing, '-'):<11}{verdict}"
-            )
+        show_table(rows)
+    return gains[0]["seeds"]
 
 
 def show_trajectories(path: str | Path) -> None:
     """Show the outcomes of groups of recorded training runs, if the study has such runs: in the
     later epochs, those by which no policy chooses."""
-    numbers = [column for name in ("mixed", "all_right", "all_wrong") for column in interval(name)]
-    rows = files.read_rows(
-        path, {"model": str, "policy": str, "stretch": str} | dict.fromkeys(numbers, float)
-    )
-    rows = [row for row in rows if row["stretch"] is None]
-    if not rows:
-        return
-    header = f"{'model':<34}{'policy':<16}{'learnable':<20}{'all right':<20}{'all wrong':<20}"
-    show(
-        "\nGroups in the later epochs (by which no policy chooses) of a recorded training run, per cent, with 95 % intervals for new prompts in this run\n"
-    )
-    show(header + "\n" + "-" * len(header))
-    for row in rows:
-        shares = (with_interval(*spread(row, name)) for name in ("mixed", "all_right", "all_wrong"))
-        show(f"{row['model']:<34}{row['policy']:<16}" + "".join(f"{share:<20}" for share in shares))
+    outcomes = {"learnable": "mixed", "all right": "all_right", "all wrong": "all_wrong"}
+    numbers = [column for name in outcomes.values() for column in interval(name)]
+    names = dict.fromkeys(("model", "policy", "stretch"), str)
+    rows = [
+        {"model": row["model"], "policy": row["policy"]}
+        | {header: with_interval(*spread(row, name)) for header, name in outcomes.items()}
+        for row in files.read_rows(path, names | dict.fromkeys(numbers, float))
+        if row["stretch"] is None
+    ]
+    if rows:
+        show(
+            "\nGroups in the later epochs (by which no policy chooses) of a recorded training run, per cent, with 95 % intervals for new prompts in this run\n"
+        )
+        show_table(rows)
 
 
 def look_at(study: str, no_tex: bool) -> None:
@@ -185,62 +167,54 @@ def show_agreement(path: str, first_recipe: str) -> None:
     """Show the local gains beside the gains of the committed reference. Then show how many cells
     only one of the two has, and how many of the remaining cells have seeds that only one of the two
     has."""
-    numbers = [
-        "gain_reference",
-        "gain_here",
-        *interval("difference"),
-        "seeds",
-        "seeds_only_here",
-        "seeds_only_reference",
-    ]
-    all_rows = read(path, [*CELL, "files"], [*numbers, "leaves_zero_out"])
-    for row in all_rows:
-        row["arm"] = arms.label(row["policy"], row["recipe"], first_recipe)
-    rows = [row for row in all_rows if row["seeds"]]
-    if rows:
-        show_compared(rows)
+    only = ("seeds_only_here", "seeds_only_reference")
+    numbers = ["gain_reference", "gain_here", *interval("difference"), "seeds", *only]
+    cells = read(path, [*CELL, "files"], [*numbers, "leaves_zero_out"])
+    compared = [row for row in cells if row["seeds"]]
+    if compared:
+        show_compared(compared, first_recipe)
     else:
         show(
             "\nThe committed reference and this study have no seed in common in any cell, so there is nothing to compare."
         )
-    common = [
-        row
-        for row in all_rows
-        if all(row["seeds"] + row[name] for name in ("seeds_only_here", "seeds_only_reference"))
-    ]
-    unmatched = [row for row in all_rows if row not in common]
+    is_common = lambda row: all(row["seeds"] + row[name] for name in only)
+    unmatched = [row for row in cells if not is_common(row)]
     if unmatched:
         local = sum(row["seeds_only_here"] > 0 for row in unmatched)
         show(
             f"Cells not compared: {local} only here, {len(unmatched) - local} only in the reference."
         )
-    local, reference = (
-        sum(row[name] > 0 for row in common) for name in ("seeds_only_here", "seeds_only_reference")
-    )
+    local, reference = (sum(row[name] > 0 for row in cells if is_common(row)) for name in only)
     if local or reference:
         show(
             f"Cells with seeds that were not compared: {local} with seeds only here, {reference} with seeds only in the reference."
         )
-    for compared_files in {row["files"]: None for row in all_rows if row["files"]}:
+    for compared_files in {row["files"]: None for row in cells if row["files"]}:
         show(f"Files of the runs (weights, completions, logs, grades): {compared_files}.")
     show(f"The table is in {path}.")
 
 
-def show_compared(rows: list[dict]) -> None:
+def show_compared(rows: list[dict], first_recipe: str) -> None:
     """Show the cells in which the local study and the reference have a seed in common, and the
     number of intervals that exclude zero."""
-    header = {"model": "model", "task": "trained on", "eval_task": "tested on", "arm": "policy"}
-    widths = {name: 2 + max(len(row[name]) for row in [header, *rows]) for name in header}
-    widths["model"] *= len({row["model"] for row in rows}) > 1
-    names = lambda row: "".join(f"{row[name]:<{width}.{width}}" for name, width in widths.items())
     show(
         "\nAgreement with the committed reference: gains in points; difference for the same seeds and problems, with 95 % interval for new seeds\n"
     )
-    line = f"{names(header)}{'reference':>10}{'here':>8}  difference"
-    show(line + "\n" + "-" * (len(line) + 14))
-    for row in rows:
-        gains = f"{change(row['gain_reference']):>10}{change(row['gain_here']):>8}"
-        show(f"{names(row)}{gains}  {change_interval(*spread(row, 'difference'))}")
+    has_models = len({row["model"] for row in rows}) > 1
+    show_table(
+        [
+            ({"model": row["model"]} if has_models else {})
+            | {
+                "trained on": row["task"],
+                "tested on": row["eval_task"],
+                "policy": arms.label(row["policy"], row["recipe"], first_recipe),
+                "reference": change(row["gain_reference"]),
+                "here": change(row["gain_here"]),
+                "difference": change_interval(*spread(row, "difference")),
+            }
+            for row in rows
+        ]
+    )
     show()
     is_equal = not any(row["difference"] for row in rows)
     if is_equal:

@@ -5,7 +5,8 @@ that the analysis tests.
         --analysis '{"kind": "probe_sizes", ...}' --output paper/probing
 """
 
-from hardgrpo.report import answers, registry
+from hardgrpo.analysis import claims
+from hardgrpo.report import answers
 from hardgrpo.runtime import errors, files
 
 import argparse
@@ -25,9 +26,7 @@ def main() -> None:
 
     tables = answers.read_tables(args.analysis, args.tables)
     verdicts = answers.judge(args.analysis, tables)
-    files.write_rows(
-        args.output / "claims.csv", registry.JUDGED["claims"].columns, files.round_floats(verdicts)
-    )
+    files.write_rows(args.output / "claims.csv", claims.COLUMNS, files.round_floats(verdicts))
     files.write_text(
         args.output / "answers.md",
         f"# {args.analysis['title']}\n\n{answers.text(args.analysis, tables)}\n",

@@ -19,7 +19,7 @@ def main() -> None:
     )
     parser.add_argument("--text", required=True, help="the template of the paper, in LaTeX")
     parser.add_argument("--design", required=True, type=files.as_object)
-    parser.add_argument("--root", default=".", help="folder of results/reference and docs")
+    parser.add_argument("--root", default=".", help="folder of results/reference")
     parser.add_argument("--output", required=True, help="file for the filled text")
     parser.add_argument("--origins", required=True, help="file for the origins of the numbers")
     args = parser.parse_args()
@@ -33,4 +33,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    warm.run(main, may_start=False)
+    warm.run(main)

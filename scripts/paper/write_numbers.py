@@ -41,4 +41,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    warm.run(main, may_start=False)
+    warm.run(main)

@@ -6,8 +6,8 @@ figures.
         --tables results/reference/mini/*.csv paper/mini/*.csv results/published/deviations.csv \\
         --study '{...}' --output paper/mini/tables --captions paper/mini/captions.tex
 
---study is the study's design (designs.design) as JSON. src/hardgrpo/report/registry.py lists
-the tables.
+--study is the study's design (designs.design) as JSON. src/hardgrpo/report/tables.py lists the
+tables.
 """
 
 from hardgrpo.report import registry
@@ -31,43 +31,46 @@ def main() -> None:
     )
     args = parser.parse_args()
 
-    from hardgrpo.analysis import arms, summaries  # imported late: see hardgrpo.runtime.warm
-    from hardgrpo.report import latex, web
+    # imported late: see hardgrpo.runtime.warm
+    from hardgrpo.analysis import arms, summaries
+    from hardgrpo.report import figures, latex, tables
 
-    table_names = dict.fromkeys(name for table in registry.TABLES.values() for name in table.of)
-    tables = summaries.read_all(
-        args.tables, registry.columns(*table_names), args.study["first_recipe"]
+    frames = summaries.read_all(
+        args.tables,
+        [*registry.SUMMARIES, *registry.JUDGED, "deviations"],
+        args.study["first_recipe"],
     )
-    for name, table in registry.TABLES.items():
-        frame, columns = registry.make_table(name, tables, args.study)
-        files.write_text(args.output / f"{name}.csv", arms.drop_labels(frame).to_csv(index=False))
-        files.write_text(args.output / f"{name}.tex", latex.table(columns))
+    for name, table in tables.TABLES.items():
+        rows, columns = tables.make(name, frames, args.study)
+        title = f"{args.study['study']}: {name.replace('_', ' ')}"
+        files.write_text(args.output / f"{name}.csv", arms.drop_labels(rows).to_csv(index=False))
+        files.write_text(args.output / f"{name}.tex", tables.to_latex(columns))
         files.write_text(
-            args.output / f"{name}.html",
-            web.page(f"{args.study['study']}: {name.replace('_', ' ')}", columns, table.caption),
+            args.output / f"{name}.html", tables.to_html(title, columns, table.caption)
         )
-    summary_folder = next(iter(args.tables.values())).parent
-    path_of = lambda name: str(args.tables.get(name, summary_folder / f"{name}.csv"))
-    modules = {
-        "table": {name: f"tables/{entry.module}" for name, entry in registry.TABLES.items()},
-        "figure": {name: f"figures/{name}" for name in registry.FIGURES},
-    }
-    texts = [
-        latex.captions(
-            kind,
-            {name: entry.caption for name, entry in entries.items()},
-            {
-                name: latex.source(
-                    f"src/hardgrpo/report/{modules[kind][name]}.py", list(map(path_of, entry.of))
-                )
-                for name, entry in entries.items()
-            },
-        )
-        for kind, entries in {"table": registry.TABLES, "figure": registry.FIGURES}.items()
+    folder = next(iter(args.tables.values())).parent
+    path_of = lambda name: str(args.tables.get(name, folder / f"{name}.csv"))
+    captions = [
+        ("table", name, table.caption, "tables", [table.source])
+        for name, table in tables.TABLES.items()
+    ] + [
+        ("figure", name, figure.caption, "figures", figures.sources(name))
+        for name, figure in registry.FIGURES.items()
     ]
-    files.write_text(args.captions, "".join(texts))
-    print(f"{args.output}: {len(registry.TABLES)} tables")
+    files.write_text(
+        args.captions,
+        "".join(
+            latex.caption(
+                kind,
+                name,
+                text,
+                latex.source(f"src/hardgrpo/report/{module}.py", list(map(path_of, sources))),
+            )
+            for kind, name, text, module, sources in captions
+        ),
+    )
+    print(f"{args.output}: {len(tables.TABLES)} tables")
 
 
 if __name__ == "__main__":
-    warm.run(main, may_start=False)
+    warm.run(main)

@@ -26,12 +26,10 @@ def main() -> None:
     from hardgrpo.analysis import summaries  # imported late: see hardgrpo.runtime.warm
     from hardgrpo.report import registry, worth
 
-    tables = summaries.read_all(
-        args.tables, registry.columns(*registry.WORTH), args.study["first_recipe"]
-    )
+    tables = summaries.read_all(args.tables, registry.WORTH, args.study["first_recipe"])
     files.write_text(args.output, worth.page(args.study, tables, args.prices))
     print(f"{args.output}: costs of {len(tables['spent'])} rows (model, task and arm)")
 
 
 if __name__ == "__main__":
-    warm.run(main, may_start=False)
+    warm.run(main)

@@ -4,20 +4,20 @@ path. No job runs.
     python scripts/plan/plan.py                                        # remaining jobs of the profile's study (slurm/study.yaml)
     .venv/bin/snakemake --profile slurm plan                           # the same plan, made by Snakemake
     python scripts/plan/plan.py --study paper --study limits           # several studies; shared jobs count once
-    python scripts/plan/plan.py --study paper --gpu a100 --gpus 16 --seeds 5 --completion-tokens gsm8k=1024     # what if
+    python scripts/plan/plan.py --study paper --configfile what_if.yaml          # with other seeds, limits or GPUs
 
 The planned jobs are the jobs of `snakemake -n` that write files. src/hardgrpo/planning/durations.py
 estimates the time of each job; scripts/plan/calibrate.py corrects the estimates by the times of
-finished jobs. The program prints a table and writes plan.txt, plan.csv, jobs.csv, detectable.csv
+finished jobs. The program prints a table and writes plan.txt, plan.csv, totals.csv, jobs.csv, detectable.csv
 (the smallest effects that the design would detect), power.csv (the seeds needed to detect published
-differences), labels.csv (the number of labels that a run of each arm buys at most) and plan.json to
+differences) and labels.csv (the number of labels that a run of each arm buys at most) to
 results/plan/.
 """
 
 from hardgrpo.analysis import claims, published
 from hardgrpo.planning import calibration, durations, label_counts, plans, power
-from hardgrpo.runtime import errors, files
-from hardgrpo.study import paths, settings
+from hardgrpo.runtime import errors, files, gpu_kinds
+from hardgrpo.study import paths
 from hardgrpo.study.resolved import ResolvedStudy
 
 import argparse
@@ -27,8 +27,6 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-
-import yaml
 
 ROOT = Path(__file__).parents[2]
 DETECTABLE = ["study", "test", "seeds", "problems", "samples", "gain", "difference", "primary"]
@@ -68,22 +66,6 @@ def main() -> None:
         help="as for snakemake, but one file for each --configfile",
     )
     parser.add_argument("--config", nargs="+", default=[], help="as for snakemake")
-    parser.add_argument("--gpu", choices=durations.GPUS, help="what if: kind of GPU")
-    parser.add_argument("--gpus", type=positive_integer, help="what if: number of GPUs")
-    parser.add_argument(
-        "--seeds",
-        type=positive_integer,
-        help="what if: number of seeds of each study; the study's first seeds, then further numbers",
-    )
-    parser.add_argument(
-        "--completion-tokens",
-        help="what if: a limit (such as 1024) for all tasks except those that cut the completions of another task at a lower limit, or limits by task (such as gsm8k=1024,math=512)",
-    )
-    parser.add_argument(
-        "--price",
-        type=float,
-        help="price of a GPU for an hour (default: `plan.price` of the configuration)",
-    )
     parser.add_argument(
         "--uncalibrated", action="store_true", help="ignore results/calibration.json"
     )
@@ -102,7 +84,6 @@ def main() -> None:
         # the configurations of the studies differ only in `study`
         facts, jobs = plan_jobs(args, study)
         config, machine = facts["config"], args.setting or facts["setting"]
-        gpu = args.gpu or machine["gpu"]
         planned_study = ResolvedStudy.of(config, config["study"])
         names.append(planned_study.name)
         if not planned_study.is_analysis:
@@ -114,20 +95,14 @@ def main() -> None:
                 published_results,
                 readings,
                 config["data"],
-                gpu,
+                machine["gpu"],
                 job_calibration,
             )
         for job in jobs:
             if not outputs & set(job["output"]):
                 dry_run.append(job | {"study": config["study"]})
             outputs |= set(job["output"])
-    setting = plans.Setting(
-        args.gpu or machine["gpu"],
-        args.gpus or machine["gpus"],
-        machine["slots"],
-        machine["cluster"],
-    )
-    price = config["plan"]["price"] if args.price is None else args.price
+    setting, price = plans.Setting(**machine), config["plan"]["price"]
     planned_jobs = plans.plan_jobs(dry_run, config, setting, job_calibration)
     planned_studies = list(dict.fromkeys(job["study"] for job in dry_run)) or names
     plan = {
@@ -139,8 +114,7 @@ def main() -> None:
         "detectable": effects,
         "power": power_rows,
         "labels": label_rows,
-        "critical_path": [job_row(job) for job in plans.critical_path(planned_jobs, setting)],
-        "jobs": [job_row(job) for job in planned_jobs],
+        "critical_path": plans.critical_path(planned_jobs, setting),
         "assumptions": assumptions(
             setting,
             job_calibration,
@@ -153,20 +127,11 @@ def main() -> None:
     print(text)
 
 
-def positive_integer(text: str) -> int:
-    """An `argparse` type: an integer of at least 1."""
-    if not is_number(text):
-        raise argparse.ArgumentTypeError(f"{text!r} is not an integer of at least 1")
-    return int(text)
-
-
 def plan_jobs(args: argparse.Namespace, study: str | None) -> tuple[dict, list[dict]]:
-    """({"config": ..., "configfiles": ..., "setting": ...}, jobs) from a dry-run of Snakemake. Raise a
-    `UserError` if Snakemake fails."""
+    """({"config": ..., "setting": ...}, jobs) from a dry-run of Snakemake. Raise a `UserError` if
+    Snakemake fails."""
     with tempfile.TemporaryDirectory() as folder:
-        jobs, facts, what_if = (
-            Path(folder) / name for name in ("jobs.jsonl", "facts.json", "what_if.yaml")
-        )
+        jobs, facts = Path(folder) / "jobs.jsonl", Path(folder) / "facts.json"
         environment = os.environ | {"HARDGRPO_PLAN": str(jobs), "HARDGRPO_PLAN_FACTS": str(facts)}
         environment["PYTHONPATH"] = os.pathsep.join(
             filter(None, [str(ROOT / "scripts/plan/plugins"), os.environ.get("PYTHONPATH")])
@@ -174,101 +139,23 @@ def plan_jobs(args: argparse.Namespace, study: str | None) -> tuple[dict, list[d
         configuration = args.config + ([f"study={study}"] if study else [])
         command = [sys.executable, "-m", "snakemake", "--profile", args.profile]
         command += ["--config", *configuration] if configuration else []
-        configfiles = list(args.configfile)
-        if args.seeds or args.completion_tokens:
-            # --list-rules runs no job, but the Snakefile writes the configuration to
-            # HARDGRPO_PLAN_FACTS.
-            snakemake([*command, "--list-rules"], configfiles, environment)
-            content = files.read_json(facts)
-            what_if.write_text(yaml.safe_dump(overrides(args, content["config"])), encoding="utf-8")
-            # --configfile replaces the files that the profile names
-            configfiles = [*content["configfiles"], str(what_if)]
+        command += ["--configfile", *args.configfile] if args.configfile else []
         # --logger takes several values, so another option must follow before the targets
-        snakemake([*command, "--logger", "plan", "-n", *args.targets], configfiles, environment)
-        content = files.read_json(facts)
-        return content, [json.loads(line) for line in jobs.read_text(encoding="utf-8").splitlines()]
-
-
-def snakemake(command: list[str], configfiles: list[str], environment: dict) -> None:
-    """Call Snakemake. If it fails, raise a `UserError` with the last lines of its output."""
-    command = command + (["--configfile", *configfiles] if configfiles else [])
-    process = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    if process.returncode:
-        lines = [line for line in (process.stdout + process.stderr).splitlines() if line.strip()]
-        raise errors.UserError(
-            "Snakemake cannot plan the study:", *(f"  {line}" for line in lines[-8:])
+        command += ["--logger", "plan", "-n", *args.targets]
+        process = subprocess.run(
+            command, env=environment, capture_output=True, text=True, check=False
         )
-
-
-def overrides(args: argparse.Namespace, config: dict) -> dict:
-    """The changes that the what-if options make to the configuration, the same for all planned
-    studies."""
-    studies = [ResolvedStudy.of(config, name) for name in args.study or [config["study"]]]
-    for study in studies:
-        if study.is_analysis:
+        if process.returncode:
+            lines = filter(str.strip, (process.stdout + process.stderr).splitlines())
             raise errors.UserError(
-                f"{study.name} is an analysis of published numbers, without seeds and limits; leave out --seeds and --completion-tokens"
+                "Snakemake cannot plan the study:", *(f"  {line}" for line in list(lines)[-8:])
             )
-    changes = {}
-    if args.seeds:
-        changes["studies"] = {
-            study.name: {"seeds": what_if_seeds(study.seeds, args.seeds)} for study in studies
-        }
-    if args.completion_tokens:
-        tested = [test for study in studies for _, _, test in study.tests]
-        trained = [task for study in studies for task in study.task_names]
-        sampled = [settings.sampled_task(config["tasks"], task) for task in [*trained, *tested]]
-        planned_tasks = list(dict.fromkeys([*trained, *tested, *sampled]))
-        limits = what_if_limits(args.completion_tokens, planned_tasks, config["tasks"])
-        changes["tasks"] = {task: {"completion_tokens": limit} for task, limit in limits.items()}
-    return changes
-
-
-def what_if_seeds(seeds: list[int], count: int) -> list[int]:
-    """The first `count` of a study's seeds. If the study has fewer seeds, the numbers after its
-    largest seed follow."""
-    next_seed = max(seeds) + 1
-    return [*seeds, *range(next_seed, next_seed + count)][:count]
-
-
-def what_if_limits(text: str, planned_tasks: list[str], tasks: dict) -> dict[str, int]:
-    """{task: completion limit} of --completion-tokens. A single limit applies to those of
-    `planned_tasks` whose completions are not cut from another task. A task that is cut from another task at
-    an equal limit, to use fewer samples, gets the other task's new limit, unless `text` names it."""
-    if is_number(text):
-        limits = {task: int(text) for task in planned_tasks if "cut_from" not in tasks[task]}
-    else:
-        limits = parse_limits(text, planned_tasks)
-    limit_of = lambda name: tasks[name]["completion_tokens"]
-    equal_limits = {
-        name: limits[task["cut_from"]]
-        for name, task in tasks.items()
-        if task.get("cut_from") in limits and limit_of(name) == limit_of(task["cut_from"])
-    }
-    return equal_limits | limits
-
-
-def is_number(text: str) -> bool:
-    """Whether a text is an integer of at least 1."""
-    return text.isascii() and text.isdecimal() and int(text) > 0
-
-
-def parse_limits(text: str, planned_tasks: list[str]) -> dict[str, int]:
-    """{task: completion limit} of --completion-tokens with limits by task. Raise a `UserError` for a
-    malformed option, and for a task that is not in `planned_tasks`."""
-    limits = {}
-    for part in text.split(","):
-        task, _, limit = part.partition("=")
-        if task not in planned_tasks or not is_number(limit):
-            raise errors.UserError(
-                f"--completion-tokens {text}: expected a number, or task=number pairs with commas; the tasks of the plan are {', '.join(planned_tasks)}"
-            )
-        limits[task] = int(limit)
-    return limits
+        lines = jobs.read_text(encoding="utf-8").splitlines()
+        return files.read_json(facts), [json.loads(line) for line in lines]
 
 
 def job_row(job: plans.PlannedJob) -> dict:
-    """The row of a job in plan.json, and in jobs.csv without `needs`."""
+    """The row of a job in jobs.csv."""
     return {
         "number": job.number,
         "name": job.name,
@@ -288,7 +175,6 @@ def job_row(job: plans.PlannedJob) -> dict:
         "kept_gb": job.estimate.kept_bytes / 1e9,
         "start_hours": job.start / 3600,
         "end_hours": job.end / 3600,
-        "needs": sorted(job.needs),
     }
 
 
@@ -328,7 +214,7 @@ def assumptions(
     """The assumptions of the plan about a device (`durations.place`) and about splits of unknown
     size, in sentences."""
     with_gpus = device == "gpu"
-    gpu = durations.GPUS[setting.gpu] if with_gpus else durations.CORE
+    gpu = gpu_kinds.GPUS[setting.gpu] if with_gpus else durations.CORE
     sentences = [
         f"One {setting.gpu if with_gpus else 'core'}: {gpu.flops / 1e12:.3g} TFLOP/s ({'bf16, dense' if with_gpus else 'fp32'}),"
         f" {gpu.bandwidth / 1e12:.3g} TB/s. Formulas and constants: docs/costs.md."
@@ -361,7 +247,7 @@ def assumptions(
 def format_plan(plan: dict) -> str:
     """The plan as text."""
     setting, totals = plan["setting"], plan["totals"]
-    if not plan["jobs"]:
+    if not totals["jobs"]:
         return f"Nothing is left to do for {', '.join(plan['studies'])}."
     head = (
         "study",
@@ -408,7 +294,7 @@ def format_plan(plan: dict) -> str:
         "",
         "Critical path:",
         *(
-            f"  {format_duration(job['seconds'] / 3600):>9}  {job['name']}"
+            f"  {format_duration(job.estimate.seconds / 3600):>9}  {job.name}"
             for job in plan["critical_path"]
         ),
         *format_effects(plan["detectable"]),
@@ -503,22 +389,15 @@ def format_millions(tokens: float) -> str:
 def write(plan: dict, planned_jobs: list[plans.PlannedJob], text: str, folder: Path) -> None:
     """Write all files of the plan to a folder."""
     columns = ["study", "stage", "model", *plans.sum_jobs([])]
+    totals = plan["setting"] | plan["totals"]
     files.write_text(folder / "plan.txt", text + "\n")
     files.write_rows(folder / "plan.csv", columns, plan["table"])
     files.write_rows(folder / "detectable.csv", DETECTABLE, plan["detectable"])
     files.write_rows(folder / "power.csv", POWER, plan["power"])
     files.write_rows(folder / "labels.csv", LABELS, plan["labels"])
-    job_columns = (
-        [column for column in job_row(planned_jobs[0]) if column != "needs"]
-        if planned_jobs
-        else ["number"]
-    )
-    files.write_rows(
-        folder / "jobs.csv",
-        job_columns,
-        [{column: job[column] for column in job_columns} for job in plan["jobs"]],
-    )
-    files.write_text(folder / "plan.json", json.dumps(plan, indent=1) + "\n")
+    files.write_rows(folder / "totals.csv", list(totals), [totals])
+    rows = list(map(job_row, planned_jobs))
+    files.write_rows(folder / "jobs.csv", list(rows[0]) if rows else ["number"], rows)
 
 
 if __name__ == "__main__":

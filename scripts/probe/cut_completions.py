@@ -44,42 +44,20 @@ def main() -> None:
     parser.add_argument("--output", required=True, help="the cut completions")
     parser.add_argument("--output-graded", help="graded completions of the cut evaluation")
     args = parser.parse_args()
-    evaluation_options = [args.graded, args.problems, args.grader, args.output_graded]
-    if any(evaluation_options) and not all(evaluation_options):
-        parser.error("--graded, --problems, --grader and --output-graded belong together")
     takes_samples = args.samples is not None
-    if takes_samples != (args.of is not None) or takes_samples and args.graded:
-        parser.error("--samples and --of belong together, and cannot be combined with --graded")
-    if takes_samples and not 1 <= args.samples <= args.of:
-        raise errors.UserError(
-            f"--samples is {args.samples}, expected a number from 1 to {args.of} (--of); correct the command"
-        )
-    if args.completion_tokens < 1:
-        raise errors.UserError(
-            f"--completion-tokens is {args.completion_tokens}, expected at least 1; correct the command"
-        )
-
-    if args.grader:
-        graders.check_grader(args.grader, args.completions)
     provenance.check_manifest(args.model)
     from hardgrpo.sampling import model_folders  # imported late, because the import takes seconds
 
     tokenizer = model_folders.load_tokenizer(args.model)
     if not args.graded:
-        columns = {"id": (str, int), "completion": str, "tokens": int, "finish_reason": str}
-        rows = files.read_jsonl(
-            args.completions, columns | ({"sample": int} if takes_samples else {})
-        )
+        rows = files.read_jsonl(args.completions, {"id": str, "completion": str, "tokens": int})
         rows = [
             row for row in rows if not takes_samples or not args.samples <= row["sample"] < args.of
         ]
         lengths = [(row["tokens"], row["finish_reason"]) for row in rows]
     else:
-        columns = {"step": int, "id": (str, int), "decoding": str, "sample": int, "completion": str}
-        text = files.read_text(args.completions)
-        numbered = files.parse_jsonl(text, args.completions, columns)
-        rows = [row for _, row in numbered]
-        lengths = read_lengths(args, numbered)
+        rows = files.read_jsonl(args.completions, {"step": int, "id": str, "completion": str})
+        lengths = read_lengths(args.graded, rows)
     retokenized_count = sum(
         not completions.keeps_token_count(tokenizer, row["completion"], *length)
         for row, length in zip(rows, lengths)
@@ -125,40 +103,14 @@ def main() -> None:
         )
 
 
-def read_lengths(
-    args: argparse.Namespace, numbered: list[tuple[int, dict]]
-) -> list[tuple[int, str]]:
-    """(tokens, finish reason) of each completion, read from the evaluation. `numbered` is [(line
-    number, row)] of the completions. Raise a `UserError` if the completions are not those of the
-    evaluation."""
-    frame = evaluations.read(args.graded)
-    key_columns = ["step", "id", "decoding", "sample"]
-    lengths_by_key = {
-        tuple(values): (tokens, is_truncated)
-        for *values, tokens, is_truncated in frame[
-            [*key_columns, "tokens", "truncated"]
-        ].itertuples(index=False)
+def read_lengths(graded: str, rows: list[dict]) -> list[tuple[int, str]]:
+    """(tokens, finish reason) of each completion, read from its evaluation."""
+    frame = evaluations.read(graded)[[*evaluations.KEY_COLUMNS, "tokens", "truncated"]]
+    lengths = {
+        tuple(key): (int(tokens), "length" if is_truncated else "stop")
+        for *key, tokens, is_truncated in frame.itertuples(index=False)
     }
-    problems = {problem["id"] for problem in tasks.read_problems(args.problems)}
-    lengths = []
-    for line, row in numbered:
-        row["id"] = str(row["id"])
-        if (
-            length := lengths_by_key.pop(tuple(row[name] for name in key_columns), None)
-        ) is None or length[0] != length[0]:
-            raise errors.UserError(
-                f"{args.completions}: row {line}: {args.graded} lacks this completion or its length, or the row is a repetition; make both files again"
-            )
-        if row["id"] not in problems:
-            raise errors.UserError(
-                f"{args.completions}: row {line}: problem '{row['id']}' is not in {args.problems}; give the problems that were sampled, or sample the completions again"
-            )
-        lengths.append((int(length[0]), "length" if length[1] else "stop"))
-    if lengths_by_key:
-        raise errors.UserError(
-            f"{args.completions}: {len(lengths_by_key)} completions of {args.graded} are missing; make both files again"
-        )
-    return lengths
+    return [lengths[tuple(row[name] for name in evaluations.KEY_COLUMNS)] for row in rows]
 
 
 if __name__ == "__main__":

@@ -9,9 +9,8 @@ one completion per line (id, completion; sample, tokens and finish_reason if kno
 --stopped need `sample`, the completion's number from 0.
 
 With --grade-prompt-too the grader receives the prompt and the completion together, as in HE's
-released code, and the program lists the problems whose pass rate changes. Each line of C.jsonl must
-then have a `prompt`. With --recorded, lines may lack the prompt; their problems then have no pass
-rate.
+released code, and the program lists the problems whose pass rate changes. A problem has no pass
+rate if one of its lines lacks the `prompt`.
 """
 
 from hardgrpo.data import completions, tasks
@@ -35,18 +34,13 @@ def main() -> None:
     parser.add_argument(
         "--samples",
         type=int,
-        help="completions per problem, without held-out ones (default: any number; the same for all problems, except with --recorded)",
+        help="completions per problem, without held-out ones (default: all)",
     )
     parser.add_argument(
         "--held-out",
         type=int,
         default=0,
         help="further completions per problem, after the first SAMPLES, that are counted separately (requires --samples)",
-    )
-    parser.add_argument(
-        "--recorded",
-        action="store_true",
-        help="completions from elsewhere: counts may differ by problem, lines may lack prompts",
     )
     parser.add_argument(
         "--stopped",
@@ -61,33 +55,9 @@ def main() -> None:
     parser.add_argument("--output", required=True)
     args = parser.parse_args()
 
-    graders.check_grader(args.grader, *args.completions)
-    if args.stopped and (
-        args.samples is None or args.recorded or args.grade_prompt_too or args.held_out
-    ):
-        raise errors.UserError(
-            "--stopped: expected --samples, and none of --recorded, --grade-prompt-too and --held-out; correct the command"
-        )
-    if args.samples is not None and args.samples < 1:
-        raise errors.UserError(
-            f"--samples is {args.samples}, expected at least 1; correct the command"
-        )
-    if args.held_out < 0 or (args.held_out and args.samples is None):
-        raise errors.UserError(
-            "--held-out: expected a number of at least 0, together with --samples; correct the command"
-        )
     problems = tasks.read_problems(args.problems)
-    by_problem = completions.read(
-        args.completions,
-        problems,
-        args.samples and args.samples + args.held_out,
-        args.recorded,
-        args.grade_prompt_too and not args.recorded,
-        args.stopped,
-    )
+    by_problem = completions.read(args.completions, problems)
     problems = tasks.readable_problems(problems, args.grader, args.problems)
-    if args.held_out:
-        check_numbered(by_problem, args.completions)
     total = sum(len(by_problem[problem["id"]]) for problem in problems)
     rows, undecided = [], 0
     for problem in problems:
@@ -141,16 +111,6 @@ def main() -> None:
         for row, plain_row in changed_rows:
             print(
                 f"  {row['id']}: {row['pass_rate']:.6g} with the prompt, {plain_row['pass_rate']:.6g} alone"
-            )
-
-
-def check_numbered(by_problem: dict[str, list[dict]], paths: list[str]) -> None:
-    """Raise a `UserError` if a completion has no number (`sample`): with --held-out, the numbers
-    decide which completions are held out."""
-    for problem_id, samples in by_problem.items():
-        if any(sample.get("sample") is None for sample in samples):
-            raise errors.UserError(
-                f"{', '.join(paths)}: a completion of problem '{problem_id}' has no `sample`, but --held-out needs the numbers of the samples; number them from 0"
             )
 
 

@@ -4,7 +4,7 @@ reference answers.
     python scripts/probe/measure_signals.py --questions Q.jsonl --completions C.jsonl \\
         --grader choice_letter --output S.csv
 
-Q.jsonl has one prompt per line (id, question); a line with the key `answer` is an error. C.jsonl or
+Q.jsonl has one prompt per line (id, question). C.jsonl or
 C.jsonl.gz has one completion per line (id, completion; sample, tokens and log_probability if
 known). The grader extracts the answers and decides which answers are equal.
 """
@@ -29,7 +29,7 @@ def main() -> None:
     parser.add_argument(
         "--samples",
         type=int,
-        help="completions per prompt, without held-out ones (default: any number; the same for all prompts, except with --recorded)",
+        help="completions per prompt, without held-out ones (default: all)",
     )
     parser.add_argument(
         "--held-out",
@@ -37,35 +37,12 @@ def main() -> None:
         default=0,
         help="further completions per prompt, after the first SAMPLES, that are ignored (requires --samples)",
     )
-    parser.add_argument(
-        "--recorded",
-        action="store_true",
-        help="completions from elsewhere: counts per prompt may differ",
-    )
     parser.add_argument("--output", required=True)
     args = parser.parse_args()
 
-    graders.check_grader(args.grader, *args.completions)
-    if args.samples is not None and args.samples < 1:
-        raise errors.UserError(
-            f"--samples is {args.samples}, expected at least 1; correct the command"
-        )
-    if args.held_out < 0 or (args.held_out and args.samples is None):
-        raise errors.UserError(
-            "--held-out: expected a number of at least 0, together with --samples; correct the command"
-        )
-    numbered = files.parse_jsonl(
-        files.read_text(args.questions), args.questions, {"id": str, "question": str}
-    )
-    for line, row in numbered:
-        if "answer" in row:
-            raise errors.UserError(
-                f"{args.questions}: row {line}: the row has the key 'answer', but signals must not use answers; remove the key"
-            )
-    questions = [row for _, row in numbered]
-    by_problem = completions.read(
-        args.completions, questions, args.samples and args.samples + args.held_out, args.recorded
-    )
+    # The file of questions has no answers: a signal never depends on one.
+    questions = files.read_jsonl(args.questions, {"id": str, "question": str})
+    by_problem = completions.read(args.completions, questions)
     rows = []
     for question in questions:
         samples = sorted(by_problem[question["id"]], key=lambda sample: sample.get("sample") or 0)[

@@ -79,7 +79,7 @@ def probe_until_decided(args: argparse.Namespace) -> None:
         )
     if args.samples < 1:
         raise errors.UserError(f"--samples is {args.samples}, expected at least 1")
-    graders.check_grader(args.grader, args.output)
+    graders.check_grader(args.grader)
     # As in measure_difficulty.py, the pool consists of the problems whose reference answers the
     # grader can read.
     problems = tasks.readable_problems(

@@ -36,9 +36,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--recording", nargs="+", default=[], help="JSON Lines")
-    parser.add_argument("--problems", help="the pool of a probe, with answers")
-    parser.add_argument("--completions", nargs="+", default=[], help="all shards of the probe")
+    completions_options = parser.add_mutually_exclusive_group(required=True)
+    completions_options.add_argument("--recording", nargs="+", default=[], help="JSON Lines")
+    completions_options.add_argument(
+        "--completions", nargs="+", default=[], help="all shards of a probe"
+    )
+    parser.add_argument("--problems", help="the pool of the probe, with answers")
     parser.add_argument(
         "--probed-by",
         nargs="+",
@@ -60,24 +63,7 @@ def main() -> None:
     parser.add_argument("--output", required=True, help="CSV file")
     args = parser.parse_args()
 
-    graders.check_grader(args.grader, *args.recording, *args.completions)
-    if bool(args.recording) == bool(args.completions) or bool(args.problems) != bool(
-        args.completions
-    ):
-        raise errors.UserError(
-            "expected either --recording, or --problems and --completions of a probe; correct the command"
-        )
-    if args.probed_by and not args.recording:
-        raise errors.UserError("--probed-by: expected with --recording only; correct the command")
-    if not 0 < args.budget <= 1 or args.draws < 1:
-        raise errors.UserError(
-            f"--budget {args.budget}, --draws {args.draws}: expected a budget in (0, 1] and at least 1 draw"
-        )
     probers = args.probed_by or [None] * len(args.recording)
-    if len(probers) != len(args.recording):
-        raise errors.UserError(
-            f"--probed-by names {len(probers)} recordings, but --recording names {len(args.recording)}; give one for each recording"
-        )
     pools = [
         (
             path,

@@ -45,12 +45,9 @@ def main() -> None:
     parser.add_argument("--output", required=True, help="CSV file")
     args = parser.parse_args()
 
-    if not 0 < args.budget <= 1 or args.group < 2 or min(args.samples or [1]) < 1:
-        raise errors.UserError(
-            f"--budget {args.budget}, --group {args.group}, --samples {args.samples}: expected a share in (0, 1], a group of 2 or more and"
-            " probes of 1 or more"
-        )
-    correct, totals = read_counts(args.difficulty)
+    rows = files.read_rows(args.difficulty, {"id": str, "samples": int, "correct": int})
+    correct = np.array([row["correct"] for row in rows])
+    totals = np.array([row["samples"] for row in rows])
     largest = int(totals.min()) - args.group
     sizes = args.samples or [2**power for power in range(max(largest, 0).bit_length())]
     if not sizes or max(sizes) > largest:
@@ -87,35 +84,6 @@ def main() -> None:
     print(
         "These numbers describe the prompts of this file. If the prompts were selected by difficulty, the numbers of other pools may differ."
     )
-
-
-def read_counts(path: str) -> tuple[np.ndarray, np.ndarray]:
-    """(correct, samples) of each prompt. Raise a `UserError` if counts are missing or impossible,
-    or if there are no rows."""
-    rows = files.read_rows(path, {"id": str, "samples": int, "correct": int})
-    row_errors = [
-        errors.RowError(
-            path,
-            f"row {line}",
-            describe(row),
-            "expected whole numbers with 0 <= correct <= samples",
-        )
-        for line, row in enumerate(rows, start=2)
-        if row["samples"] is None
-        or row["correct"] is None
-        or not 0 <= row["correct"] <= row["samples"]
-    ]
-    errors.refuse_rows(row_errors)
-    if not rows:
-        raise errors.UserError(f"{path}: the file has no rows; measure a pool first")
-    return np.array([row["correct"] for row in rows]), np.array([row["samples"] for row in rows])
-
-
-def describe(row: dict) -> str:
-    for name in ("samples", "correct"):
-        if row[name] is None:
-            return f"column '{name}' is empty"
-    return f"{row['correct']} of {row['samples']} completions correct"
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@ choice of as many prompts, with the study's numbers.
 
     python scripts/summaries/judge_claims.py --tables results/reference/mini/*.csv \\
         --claims paper/claims.yaml --published results/published \\
-        --study mini --policies '{"policies": {...}, "names": {...}}' --comparisons docs/which-prompts.csv \\
+        --study mini --policies '{"policies": {...}, "names": {...}}' --comparisons results/reference/all/which-prompts.csv \\
         --conditions '{"first_recipe": "mini", "tasks": {"arithmetic": {"completion_tokens": 48, "problems": "arithmetic"}}, "weaker": [], "own_bases": ["steady"]}' \\
         --output paper/mini
 
@@ -14,7 +14,6 @@ new training run.
 committed studies, with which those of this study are families (see random_choice).
 """
 
-from hardgrpo.report import registry
 from hardgrpo.runtime import files, warm
 
 import argparse
@@ -41,17 +40,17 @@ def main() -> None:
     args = parser.parse_args()
 
     # imported late: see hardgrpo.runtime.warm
-    from hardgrpo.analysis import claims, published, summaries, verdicts
+    from hardgrpo.analysis import claims, published, random_choice, summaries
 
     import pandas as pd
 
     tables = summaries.read_tables(
         args.tables,
-        dict.fromkeys(name for table in registry.JUDGED.values() for name in table.of),
+        dict.fromkeys([*claims.TABLES, *published.TABLES]),
         args.conditions["first_recipe"],
     )
     listed_claims = claims.read(args.claims)
-    study = verdicts.Study(tables, **args.conditions)
+    study = claims.Study(tables, **args.conditions)
     judged = claims.judge(listed_claims, study)
     against_random = claims.against_random(
         listed_claims, study, args.study, **args.policies, others=pd.read_csv(args.comparisons)
@@ -59,13 +58,13 @@ def main() -> None:
     comparisons = published.compare(
         tables, published.read(args.published), published.read_readings(args.published)
     )
-    columns = registry.JUDGED["against_random"].columns
-    against_random = [{name: row[name] for name in columns} for row in against_random]
-    written = {"claims": judged, "compared": comparisons, "against_random": against_random}
-    for name, rows in written.items():
-        files.write_rows(
-            args.output / f"{name}.csv", registry.JUDGED[name].columns, files.round_floats(rows)
-        )
+    against_random = [{name: row[name] for name in random_choice.COLUMNS} for row in against_random]
+    for name, columns, rows in (
+        ("claims", claims.COLUMNS, judged),
+        ("compared", published.COMPARED, comparisons),
+        ("against_random", random_choice.COLUMNS, against_random),
+    ):
+        files.write_rows(args.output / f"{name}.csv", columns, files.round_floats(rows))
     for row in judged:
         if row["primary"]:
             print(f"{row['paper']}, {row['claim']}: {row['model']} {row['task']}: {row['verdict']}")
@@ -76,4 +75,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    warm.run(main, may_start=False)
+    warm.run(main)

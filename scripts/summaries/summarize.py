@@ -6,7 +6,7 @@
 --config is the part of the configuration that determines the study's files (paths.study_part), as
 JSON. Intervals are 95 % intervals for new problems and new seeds, unless a column's name or the
 docstring of the table's function says otherwise; see src/hardgrpo/analysis/statistics.py.
-src/hardgrpo/report/registry.py lists the tables.
+src/hardgrpo/analysis/summary_tables.py says how a table is defined.
 """
 
 from hardgrpo.report import registry
@@ -15,7 +15,6 @@ from hardgrpo.study import paths
 from hardgrpo.study.resolved import ResolvedStudy
 
 import argparse
-import importlib
 from pathlib import Path
 
 
@@ -24,12 +23,13 @@ class Tables(dict):
 
     def __init__(self, study: ResolvedStudy, comparisons: list[dict]):
         # imported late: see hardgrpo.runtime.warm
-        from hardgrpo.analysis import cells, training_logs
+        from hardgrpo.analysis import cells, summary_tables, training
 
-        self.inputs = {  # the entries of registry.INPUTS
+        self.tables = summary_tables.all_tables()
+        self.inputs = {  # data from which tables are computed, besides other tables
             "cells": lambda: cells.load_cells(study),
-            "updates": lambda: training_logs.read_updates(study),
-            "seconds": lambda: training_logs.read_seconds(self["updates"]),
+            "updates": lambda: training.read_updates(study),
+            "seconds": lambda: training.read_seconds(self["updates"]),
             "plan": lambda: study.entry,
             "subset_files": lambda: paths.subsets(study),
             "signal_files": lambda: paths.signal_files(study),
@@ -46,9 +46,9 @@ class Tables(dict):
         if name in self.inputs:
             self[name] = self.inputs[name]()
         else:
-            entry = registry.SUMMARIES[name]
-            make = getattr(importlib.import_module(f"hardgrpo.analysis.{entry.module}"), name)
-            self[name] = make(*[self[source] for source in entry.of])
+            self[name] = self.tables[name].make(
+                *[self[source] for source in self.tables[name].inputs]
+            )
         return self[name]
 
 
@@ -70,7 +70,7 @@ def main() -> None:
     for name, rows in summaries.items():
         files.write_rows(
             Path(args.output) / f"{name}.csv",
-            registry.SUMMARIES[name].columns,
+            tables.tables[name].columns,
             files.round_floats(rows),
         )
     cells, runs = len(tables["cells"]), len(study.runs)
@@ -80,4 +80,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    warm.run(main, may_start=False)
+    warm.run(main)

@@ -3,13 +3,12 @@
     python scripts/summaries/summarize_counts.py --counts results/counts/probing.csv \\
         --analysis '{"kind": "probe_sizes", ...}' --output results/summaries/probing
 
---analysis is the analysis's entry in the configuration as JSON. COUNT_TABLES in
-src/hardgrpo/report/registry.py lists the tables of each kind of analysis.
+--analysis is the analysis's entry in the configuration as JSON. The tables are the decorated
+functions of src/hardgrpo/analysis/count_tables.py.
 """
 
-from hardgrpo.analysis import count_tables
+from hardgrpo.analysis import summary_tables
 from hardgrpo.data import published_counts
-from hardgrpo.report import registry
 from hardgrpo.runtime import errors, files
 
 import argparse
@@ -26,12 +25,11 @@ def main() -> None:
     args = parser.parse_args()
 
     counts = published_counts.read(args.counts)
-    published_counts.check(args.counts, counts, args.analysis)
-    entries = registry.COUNT_TABLES[args.analysis["kind"]]
-    tables = {name: getattr(count_tables, name)(counts, args.analysis) for name in entries}
-    for name, rows in tables.items():
-        files.write_rows(args.output / f"{name}.csv", entries[name].columns, rounded(rows))
-        print(f"{args.output}/{name}.csv: {len(rows)} rows")
+    for name, table in summary_tables.all_tables().items():
+        if table.kind == args.analysis["kind"]:
+            rows = table.make(counts, args.analysis)
+            files.write_rows(args.output / f"{name}.csv", table.columns, rounded(rows))
+            print(f"{args.output}/{name}.csv: {len(rows)} rows")
 
 
 def rounded(rows: list[dict]) -> list[dict]:

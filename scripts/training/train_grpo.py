@@ -30,7 +30,6 @@ from hardgrpo.runtime import (
     exact_products,
     files,
     interruption,
-    node,
     provenance,
     states,
     warm,
@@ -119,8 +118,7 @@ def main() -> None:
         ]
     # The launching process makes these checks for all processes that it starts.
     if hardware.gpus and LAUNCH_VARIABLE not in os.environ:
-        node.check(compiles=True)
-        node.check_driver()
+        environments.prepare_compilation()
         environments.check_gpus(hardware.gpus, args.gpu_name, args.gpu_gib)
     if args.track != "none" and importlib.util.find_spec(TRACKERS[args.track]) is None:
         remedy = (

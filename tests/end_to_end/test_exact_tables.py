@@ -85,13 +85,14 @@ def write_tables(name: str, config: dict, arguments: Arguments, study: ResolvedS
         captions="captions.tex",
     )
     for figure in registry.figures_of(study):
+        of_figure = SimpleNamespace(study=name, figure=figure)
         run_program(
             "draw_figure",
             figure=figure,
             tables=tables,
             first_recipe=arguments.first_recipe(wildcards),
             policies=arguments.policies(wildcards),
-            design=arguments.figure_design(registry.all_figures()[figure])(wildcards),
+            design=arguments.figure_design(of_figure),
             output=[f"figures/{name}/{figure}.csv"],
         )
 

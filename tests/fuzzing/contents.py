@@ -10,6 +10,7 @@ from pathlib import Path
 import yaml
 
 import project_config
+from hardgrpo.data.question_ids import question_id
 
 ROOT = Path(__file__).parents[2]
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
@@ -41,14 +42,9 @@ COMPLETIONS = [
 RECORDING = [{"question": f"q {i}?", "answer": f"({'ABC'[i % 3]})", "completions": [rf"\boxed{{({c})}}" for c in "ABCA"], "tokens": [3, 3, 3, 3]} for i in range(8)]  # fmt: skip
 SIGNALS = [{"id": f"p{i}", "samples": 4, "agreement": i / 8, "entropy": i / 9, "answered_share": 1.0, "mean_tokens": 3.0, "log_probability": -0.5} for i in range(8)]  # fmt: skip
 RATES = [{"id": f"p{i}", "tier": 1, "samples": 4, "pass_rate": i / 8} for i in range(8)]
-EVALUATION = [
-    {"step": step, "id": f"p{i}", "tier": 1, "decoding": "sampled", "sample": k, "correct": k, "answered": 1, "strict": k, "lenient": k, "undecided": 0,
-     "sound": "", "truncated": 0, "tokens": 3, "answer": "(A)"}
-    for step in (0, 4) for i in range(4) for k in (0, 1)
-]  # fmt: skip
 LOCK = {
-    "datasets": {"a/b@c": {"commit": "c", "files": {"x.json": {"bytes": 3, "sha256": "0" * 64}}}},
-    "problems": {"t/train": {"rows": 3, "sha256": "1" * 64}},
+    "datasets": {"a/b@c": {"x.json": {"bytes": 3, "sha256": "0" * 64}}},
+    "problems": {"t": {"train": {"rows": 3, "sha256": "1" * 64}}},
 }
 SPEC = {
     "model": "m", "task": "t", "policy": "p", "recipe": "r", "seed": 0, "model_folder": "results/models/m", "problems": "P.jsonl", "subset": "s.csv",
@@ -70,7 +66,7 @@ def table(rows) -> bytes:
 
 
 QUESTIONS = [{"id": row["id"], "question": row["question"]} for row in PROBLEMS]
-TO_ANNOTATE = [{"question": row["question"], "answer": row["answer"] if index % 2 else "", "id": row["id"], "chosen_because": "hard"} for index, row in enumerate(PROBLEMS)]  # fmt: skip
+TO_ANNOTATE = [{"question": row["question"], "answer": row["answer"] if index % 2 else "", "prompt_id": question_id(row["question"]), "chosen_because": "hard"} for index, row in enumerate(PROBLEMS)]  # fmt: skip
 TEXTS = [
     {"question": row["question"], "answer": row["answer"], "tier": row["tier"]} for row in PROBLEMS
 ]
@@ -98,11 +94,11 @@ GROUPS = {
     "jobs": 3,
     "groups": [
         {
-            "of": {"rule": "probe", "device": "cpu", "model": "m"},
-            "jobs": 3,
+            "rule": "probe",
+            "device": "cpu",
+            "model": "m",
             "fill": 0.5,
             "slowness": 1.5,
-            "start_seconds": 2.0,
         }
     ],
 }

@@ -1,12 +1,10 @@
 """Targets: files in the formats of other authors, packages with weights, answers of servers,
-exports for trainers, and mirrors. files.py describes how a case is made and judged."""
+and exports for trainers. files.py describes how a case is made and judged."""
 
 import io
 import json
 import math
-import os
 import random
-import shutil
 import tempfile
 import zipfile
 from collections.abc import Callable
@@ -28,7 +26,6 @@ from fuzzing.contents import (
 )
 from fuzzing.files import P, S, Target, plain
 from fuzzing.judge import UserError, program, run_program
-from hardgrpo.data import inputs, mirror
 from hardgrpo.runtime import files, provenance
 from hardgrpo.runtime.errors import printable
 from hardgrpo.sampling import server_engine
@@ -123,16 +120,6 @@ def counted(kind: str, name: str) -> Callable:
             ]
 
     return read
-
-
-def counts(folder):
-    analysis = {"kind": "before_after", "samples": 8, "probe": 4, "group": 2, "budget": 0.25}
-    analysis |= {"model": "m", "prompts": "p", "population": "x", "claims": []}
-    arguments = ["--counts", folder / "c.csv", "--analysis", json.dumps(analysis)]
-    run_program("summarize_counts", *arguments, "--output", folder / "tables")
-    for path in (folder / "tables").glob("*.csv"):
-        for row in parse_csv(plain(path)):
-            assert not {"nan", "inf", "-inf"} & set(row.values()), (path.name, row)
 
 
 @cache
@@ -268,7 +255,7 @@ def stored_answers(folder):
     assert type(answers.usage.output_tokens) is int and answers.usage.output_tokens >= 0
 
 
-# --- exports and mirrors
+# --- exports
 
 
 def exported(form: str, ending: str) -> Callable:
@@ -298,40 +285,6 @@ def exported(form: str, ending: str) -> Callable:
     return read
 
 
-def mirrored(folder):
-    shutil.copytree(folder / "mirror", folder / "first")
-
-    def gone():
-        raise inputs.DownloadError("the repository is gone")
-
-    os.environ[mirror.VARIABLE] = str(folder / "mirror")
-    try:
-        commit = mirror.download(
-            gone, folder / "inputs.lock", "datasets", "a/b@c", folder / "out/copy"
-        )
-    finally:
-        del os.environ[mirror.VARIABLE]
-    entry = parse_json(plain(folder / "inputs.lock"))["datasets"]["a/b@c"]
-    assert commit == entry["commit"]
-    assert files.listing(folder / "out/copy") == {
-        name: {key: file_entry[key] for key in ("bytes", "sha256")}
-        for name, file_entry in entry["files"].items()
-    }
-    assert {path.name for path in folder.iterdir()} == {"mirror", "first", "inputs.lock", "out"}
-    assert {path.name for path in (folder / "out").iterdir()} == {"copy"}, (
-        "the program wrote a file outside the copy"
-    )
-
-
-LOCK = {
-    "datasets": {
-        "a/b@c": {
-            "commit": "c",
-            "files": {name: {"bytes": 3, "sha256": contents.CHECKSUM} for name in ("x", "y/z.csv")},
-        }
-    }
-}
-
 QUESTIONS = {"Q.jsonl": (jsonl([{key: row[key] for key in ("question", "answer")} for row in contents.PROBLEMS]), "jsonl")}  # fmt: skip
 S_JSON = {"s.json": (json.dumps(SCORES).encode(), "json")}
 TARGETS = {
@@ -340,7 +293,6 @@ TARGETS = {
     "trajectory as published": Target({"o.json": (json.dumps(SHARES).encode(), "json")}, trajectory),
     "pass rates as published, Parquet": Target({"d.parquet": (parquet(), "binary")}, counted("probe_sizes", "d.parquet")),
     "pass rates as published, CSV": Target({"d.csv": (table(AFTER), "csv")}, counted("before_after", "d.csv")),
-    "counts before and after": Target({"c.csv": (table(COUNTS), "csv")}, counts),
     "weights in parts": Weights(),
     "answer of a server": Target({"answer.json": (json.dumps(ANSWER).encode(), "json")}, answer),
     "stored answers of a server": Target({"given.jsonl": (jsonl([STORED] * 2), "jsonl")}, stored_answers),
@@ -348,9 +300,4 @@ TARGETS = {
         f"export for {form}": Target(P | {"S.csv": S["S.csv"]}, exported(form, ending))
         for form, ending in (("trl", "jsonl"), ("verl", "parquet"), ("prime-rl", "jsonl"))
     },
-    "mirror": Target(
-        {"inputs.lock": (json.dumps(LOCK).encode(), "json")}
-        | {f"mirror/datasets/a--b@c/{name}": (b"foo", "binary") for name in ("x", "y/z.csv")},
-        mirrored,
-    ),
 }  # fmt: skip

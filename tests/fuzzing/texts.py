@@ -12,13 +12,13 @@ from fuzzing import mutations
 from fuzzing.contents import value_when_read
 from hardgrpo.data import evaluations
 from hardgrpo.grading import expressions, graders
-from hardgrpo.report import latex, web
+from hardgrpo.report import latex
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import printable
 from hardgrpo.selection import signals
 
 # These time limits are shorter than the default; no comparison in this module needs more time.
-expressions.SECONDS = (0.2, 0.3)
+expressions.SECONDS = 0.3
 
 PIECES = [
     *mutations.TEXTS, "{" * 3000, "}" * 3000, "{}" * 2000, "\\boxed{" * 500, "\\boxed{}", "\\boxed{", "}", "{", "9" * 1_000_000, "-" * 5000, "1/" * 3000, "1," * 5000,
@@ -126,7 +126,6 @@ def pages(rng, folder):
     assert not set(bare) & set("\\{}$&#^_~%\x00\x1b\r"), sorted(
         set(bare) & set("\\{}$&#^_~%\x00\x1b\r")
     )
-    assert not set(str(web.render(text))) & set("<>\"'")
 
 
 @dataclass(frozen=True)

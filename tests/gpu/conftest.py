@@ -28,7 +28,7 @@ import pytest
 import yaml
 
 from hardgrpo.planning import durations
-from hardgrpo.runtime import environments, files, warm
+from hardgrpo.runtime import environments, files, gpu_kinds, warm
 from hardgrpo.study import load, memory, settings
 from hardgrpo.training import outputs
 
@@ -243,7 +243,7 @@ class Bench:
         if ON_CPU:
             entry.pop("gpus")
         job = durations.ResolvedJob(names, entry, task, recipe, {"rule": "random"}, {}, "data")
-        planned = durations.estimate(job, durations.gpu_kind(device()) or "h100")
+        planned = durations.estimate(job, gpu_kinds.kind_of(device()) or "h100")
         return (planned.seconds - planned.start_seconds) / recipe["updates"]
 
     def clear(self, name: str) -> None:

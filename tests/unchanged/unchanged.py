@@ -175,6 +175,7 @@ def draw(clone: Path) -> list[Path]:
     targets = {
         output
         for folder in (clone / "results/reference").iterdir()
+        if folder.name != "all"
         for job in plan_study(clone, folder.name)
         for output in job["output"]
         if output.startswith("paper/") and not output.endswith("explorer.html")

@@ -13,6 +13,7 @@ from hardgrpo.runtime import files
 
 QUESTIONS = ["How much is 1,5 + 2; in words?", "=1+1, said Größe", 'Say "two",\nplease', "plain"]
 IDS = ["0007", "b", "1E5", "12345678901234567"]
+B = question_id(QUESTIONS[1])  # the prompt with id "b"
 
 
 def write_annotation_file(folder, text: bytes, name="pool.csv", chosen=None) -> bytes:
@@ -133,9 +134,8 @@ def test_the_file_to_annotate_has_the_delimiter_and_the_sep_line_of_the_pool(
         name,
     )
     text = annotation_file.decode("utf-8-sig")
-    assert text.startswith(
-        before + delimiter.join(["id", "question", "answer", "chosen_because"]) + "\n"
-    )
+    columns = ["id", "question", "answer", "prompt_id", "chosen_because"]
+    assert text.startswith(before + delimiter.join(columns) + "\n")
     exported_rows = rows_of(text.removeprefix(before).encode(), delimiter)
     assert [row["question"].removeprefix("'") for row in exported_rows] == QUESTIONS
     assert (
@@ -173,31 +173,18 @@ SPREADSHEETS = {
     "Excel for Mac": lambda rows: by_excel(rows, line_end="\r"),
     "LibreOffice": lambda rows: table([*rows[0]], [map(as_numbers, row.values()) for row in rows], line_end="\n").encode(),
     "Google Sheets": lambda rows: table([*rows[0]], [map(as_numbers, row.values()) for row in rows]).rstrip("\r\n").encode(),
-    "sorted, other columns removed": lambda rows: table(["answer", "question", "id"], [(row["answer"], row["question"], as_numbers(row["id"])) for row in rows[::-1]]).encode(),
+    "sorted, other columns removed": lambda rows: table(["answer", "prompt_id"], [(row["answer"], row["prompt_id"]) for row in rows[::-1]]).encode(),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("spreadsheet", SPREADSHEETS)
-def test_rows_that_a_spreadsheet_saved_are_matched_by_their_question(tmp_path, spreadsheet):
+def test_rows_that_a_spreadsheet_saved_are_matched_by_their_prompt_id(tmp_path, spreadsheet):
     rows = rows_of(write_annotation_file(tmp_path, POOL.encode()))
     filled = [row | {"answer": str(number)} for number, row in enumerate(rows)]
     done = read_annotated(tmp_path, SPREADSHEETS[spreadsheet](filled))
     assert done.returncode == 0, done.stderr
     assert answers(tmp_path) == dict(zip(IDS, "0123"))
     assert "left out" not in done.stdout
-
-
-@pytest.mark.parametrize("problem_id", ["7", "02-Jan"])
-def test_an_unknown_id_is_refused_with_a_hint_at_changes_by_spreadsheets(tmp_path, problem_id):
-    write_annotation_file(
-        tmp_path, table(["id", "question"], [("0007", "a"), ("1-2", "b")]).encode()
-    )
-    done = read_annotated(tmp_path, f"id,answer\n{problem_id},1\n".encode())
-    assert check_refusal(
-        done,
-        f"back.csv: row 2: id '{problem_id}' is not in the pool (P.jsonl); do not change the ids",
-        "drops leading zeros",
-    )
 
 
 SUMS = [f"How many is {n} and {n + 1}?" for n in range(8)]
@@ -212,7 +199,8 @@ EDITED = [SUMS[0].replace("0", "50"), *SUMS[1:]]
         (False, SUMS[::-1], 0),  # sorted
         (False, EDITED, 1),
         (True, EDITED, 1),
-        (True, ["How many is 50 and 60?", *SUMS], 8),  # numbered again
+        (True, ["How many is 50 and 60?", *SUMS], 0),  # numbered again
+        (True, [f"Other {n}?" for n in range(8)], 8),
     ],
 )
 def test_an_answer_stays_with_its_question_if_the_file_of_prompts_changes(
@@ -235,18 +223,7 @@ def test_an_answer_stays_with_its_question_if_the_file_of_prompts_changes(
     problems = files.read_jsonl(tmp_path / "A.jsonl", {"question": str, "answer": str})
     assert len(problems) == 8 - lost
     assert all(row["answer"] == answer_of[row["question"]] for row in problems)
-    assert ("row 2" in done.stdout and "has changed" in done.stdout) == bool(lost)
-
-
-def test_a_row_with_the_id_of_another_question_is_left_out(tmp_path):
-    pool = [("7", "seven"), ("0007", "Say\n007"), ("8", "eight")]
-    write_annotation_file(tmp_path, table(["id", "question"], pool).encode())
-    rows = b'id,question,answer\n7,"Say\r\n007",1\n7,seven,2\n8.0, eight,3\n,,\n'
-    done = read_annotated(tmp_path, rows)
-    assert done.returncode == 0, done.stderr
-    assert answers(tmp_path) == {"7": "2", "8": "3"}
-    assert "row 2: the id is that of another question, so its answer is left out" in done.stdout
-    assert check_refusal(read_annotated(tmp_path, rows + b"x,seven,2\n"), "id '7' occurs twice")
+    assert ("row 2" in done.stdout and "no longer in the pool" in done.stdout) == bool(lost)
 
 
 def test_all_wrong_rows_are_counted(tmp_path):
@@ -254,20 +231,12 @@ def test_all_wrong_rows_are_counted(tmp_path):
         tmp_path, table(["id", "question"], [(f"p{n}", f"q{n}") for n in range(9)]).encode()
     )
     rows = [
-        ("x1", "1"),
-        ("p1", "1"),
-        ("p1", "2"),
-        ("p2", "lots of"),
-        ("x2", "1"),
-        ("x3", "1"),
-        ("x4", "1"),
+        (question_id(f"q{n}"), answer)
+        for n, answer in ((1, "lots of"), (2, "1"), (2, "2"), (3, "1"), (4, "none"))
     ]
-    done = read_annotated(tmp_path, table(["id", "answer"], rows).encode(), grader="number_lenient")
-    assert check_refusal(
-        done,
-        "row 2: id 'x1' is not in the pool",
-        "6 rows are wrong: row 2, row 4 (id 'p1' occurs twice), row 5 (grader",
-    )
+    data = table(["prompt_id", "answer"], rows).encode()
+    done = read_annotated(tmp_path, data, grader="number_lenient")
+    assert check_refusal(done, "row 2: grader", "3 rows are wrong: row 2, row 4 (prompt", "row 6")
     assert not (tmp_path / "A.jsonl").exists()
 
 
@@ -286,7 +255,7 @@ def test_all_wrong_rows_are_counted(tmp_path):
 )  # fmt: skip
 def test_an_answer_that_a_spreadsheet_has_changed_is_refused(tmp_path, grader, answer, words):
     write_annotation_file(tmp_path, POOL.encode())
-    done = read_annotated(tmp_path, f"id,answer\nb,{answer}\n".encode(), grader=grader)
+    done = read_annotated(tmp_path, f"prompt_id,answer\n{B},{answer}\n".encode(), grader=grader)
     assert check_refusal(
         done, f"back.csv: row 2: the answer '{answer}' ", words, "format the column as text"
     )
@@ -294,18 +263,19 @@ def test_an_answer_that_a_spreadsheet_has_changed_is_refused(tmp_path, grader, a
 
 def test_a_date_is_accepted_and_reported_if_answers_are_words(tmp_path):
     write_annotation_file(tmp_path, POOL.encode())
-    done = read_annotated(tmp_path, b"id,answer\nb,01-Feb\n", grader="final_word")
+    done = read_annotated(tmp_path, f"prompt_id,answer\n{B},01-Feb\n".encode(), grader="final_word")
     assert done.returncode == 0 and answers(tmp_path) == {"b": "01-Feb"}
     assert "a spreadsheet may have changed 1 of the answers: '01-Feb' (row 2)" in done.stdout
     assert check_refusal(
-        read_annotated(tmp_path, b"id,answer\nb,#NAME?\n", grader="final_word"), "is an error value"
+        read_annotated(tmp_path, f"prompt_id,answer\n{B},#NAME?\n".encode(), grader="final_word"),
+        "is an error value",
     )
 
 
 @pytest.mark.parametrize("answer", ["1/2", "0.5", "7", "-3", "12", "1,000", "2.5E+10"])
 def test_answers_that_no_spreadsheet_changed_are_read_unchanged(tmp_path, answer):
     write_annotation_file(tmp_path, POOL.encode())
-    done = read_annotated(tmp_path, f'id,answer\nb,"{answer}"\n'.encode())
+    done = read_annotated(tmp_path, f'prompt_id,answer\n{B},"{answer}"\n'.encode())
     assert (
         done.returncode == 0 and answers(tmp_path) == {"b": answer} and "warning" not in done.stdout
     ), done.stdout
@@ -313,7 +283,7 @@ def test_answers_that_no_spreadsheet_changed_are_read_unchanged(tmp_path, answer
 
 def test_an_answer_with_a_decimal_comma_is_refused_or_reported(tmp_path):
     write_annotation_file(tmp_path, POOL.encode())
-    data = b"id;answer\nb;3,5\n0007;4\n"
+    data = f"prompt_id;answer\n{B};3,5\n{question_id(QUESTIONS[0])};4\n".encode()
     assert check_refusal(
         read_annotated(tmp_path, data, grader="number_lenient"),
         "the answer '3,5'; correct the answer, with a decimal point",

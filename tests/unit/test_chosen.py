@@ -3,7 +3,7 @@ completions, without them, and for prompts without reference answers."""
 
 import pytest
 
-from hardgrpo.analysis import subsets
+from hardgrpo.analysis import pools as pool_tables
 from hardgrpo.report import conditions
 from hardgrpo.runtime import files
 from hardgrpo.study.resolved import ResolvedStudy
@@ -57,7 +57,7 @@ def test_rows_of_chosen_prompts_with_held_out_samples_equal_those_computed_by_ha
         signals(tmp_path, "tiny-seed0", {"a": 0.9, "b": 0.9, "c": 0.4, "d": 0.4}),
         signals(tmp_path, "tiny-seed1", dict.fromkeys("abcd", 1)),
     ]
-    pool_row, lowest = subsets.chosen(files_of, pools, measured_signals)
+    pool_row, lowest = pool_tables.chosen(files_of, pools, measured_signals)
     assert (pool_row["policy"], pool_row["prompts"], pool_row["samples"], pool_row["seeds"]) == (
         "pool",
         4,
@@ -81,7 +81,7 @@ def test_rows_of_chosen_prompts_with_held_out_samples_equal_those_computed_by_ha
 def test_without_held_out_samples_the_pass_rates_are_those_of_the_probe(
     tmp_path,
 ):
-    rows = subsets.chosen(
+    rows = pool_tables.chosen(
         [write_subset(tmp_path, "tiny", "hard", ["a", "d"])],
         [pool(tmp_path, "tiny", [row[:3] for row in ROWS], held_out=False)],
         [],
@@ -99,7 +99,7 @@ def test_prompts_without_a_pass_rate_do_not_count_as_confidently_wrong_or_right(
         write_subset(tmp_path, "tiny", policy, ids)
         for policy, ids in {"hard": ["a", "d"], "random": ["d"]}.items()
     ]
-    pool_row, hard, random = subsets.chosen(
+    pool_row, hard, random = pool_tables.chosen(
         names, [pool(tmp_path, "tiny", rows, held_out=False)], measured_signals
     )
     assert pool_row["confidently_wrong"] == pytest.approx(1 / 3) and hard["confidently_wrong"] == 1
@@ -108,7 +108,7 @@ def test_prompts_without_a_pass_rate_do_not_count_as_confidently_wrong_or_right(
 
 def test_a_subset_of_a_pool_without_answers_has_no_row(tmp_path):
     assert (
-        subsets.chosen(
+        pool_tables.chosen(
             [write_subset(tmp_path, "tiny", "lowest", ["a"], by="agreement")],
             [],
             [signals(tmp_path, "x", {})][:0],
@@ -118,7 +118,7 @@ def test_a_subset_of_a_pool_without_answers_has_no_row(tmp_path):
 
 
 def test_the_histogram_shows_pass_rates_even_if_a_signal_chose_the_prompts(tmp_path):
-    rows = subsets.difficulty(
+    rows = pool_tables.difficulty(
         [pool(tmp_path, "tiny", ROWS)],
         [write_subset(tmp_path, "tiny", "lowest", ["a", "b"], by="agreement")],
     )

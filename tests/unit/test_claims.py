@@ -7,8 +7,7 @@ import pytest
 
 import project_config
 from conftest import ROOT
-from hardgrpo.analysis import claims, statistics, verdicts
-from hardgrpo.report import registry
+from hardgrpo.analysis import claims, statistics
 
 CONFIG = project_config.config()
 FIRST = "plain"  # the first recipe of the study
@@ -60,10 +59,8 @@ PRIMARY = {"primary": True, "replicates": 3}
 def judge(claim: dict, weaker=(), own_bases=(), **tables) -> list[dict]:
     claim = {"id": "c", "paper": "HE", "claim": "so"} | claim
     assert claims._problem(claim, []) is None
-    rows = claims.judge(
-        [claim], verdicts.Study(tables, FIRST, TASKS, list(weaker), list(own_bases))
-    )
-    assert all(row.keys() == set(registry.JUDGED["claims"].columns) for row in rows)
+    rows = claims.judge([claim], claims.Study(tables, FIRST, TASKS, list(weaker), list(own_bases)))
+    assert all(row.keys() == set(claims.COLUMNS) for row in rows)
     return rows
 
 
@@ -75,7 +72,7 @@ def list_estimates(claim: dict, **tables) -> list[float]:
     return [verdict_row["estimate"] for verdict_row in judge(claim, **tables)]
 
 
-S, C, U, D = verdicts.SUPPORTED, verdicts.CONTRADICTED, verdicts.UNDECIDED, verdicts.DESCRIPTIVE
+S, C, U, D = claims.SUPPORTED, claims.CONTRADICTED, claims.UNDECIDED, claims.DESCRIPTIVE
 DIFFERENCE = {"test": "difference", "policy": "hard", "minus": "easy"}
 SMALL = {"p": 0.001}
 
@@ -201,10 +198,10 @@ def test_the_p_value_of_a_claim_is_the_level_at_which_the_interval_reaches_the_b
             "p": None,
         }
         p_value = statistics.p_value(statistics.components(np.repeat(values[:, None], 2, axis=1)))
-        assert verdicts.interval_p(row, None) == pytest.approx(float(p_value), abs=1e-6)
-        assert verdicts.interval_p(row | {"p": 0.2}, None) == 0.2
-        verdict = verdicts.verdict_on_margin(interval.low, interval.high, 0.8)
-        assert (verdicts.interval_p(row, 0.8) < 0.05) == (verdict != U)
+        assert claims.interval_p(row, None) == pytest.approx(float(p_value), abs=1e-6)
+        assert claims.interval_p(row | {"p": 0.2}, None) == 0.2
+        verdict = claims.verdict_on_margin(interval.low, interval.high, 0.8)
+        assert (claims.interval_p(row, 0.8) < 0.05) == (verdict != U)
 
 
 def test_rows_state_whether_they_are_about_new_base_models_or_this_model():
@@ -234,7 +231,7 @@ def test_primary_claims_come_first():
         {"id": n, "paper": "HE", "claim": n, **DIFFERENCE, "minus": n} for n in ("easy", "random")
     ]
     verdict_rows = claims.judge(
-        [two_claims[0], two_claims[1] | PRIMARY], verdicts.Study(rows, FIRST, TASKS, [], [])
+        [two_claims[0], two_claims[1] | PRIMARY], claims.Study(rows, FIRST, TASKS, [], [])
     )
     assert [(row["id"], row["primary"]) for row in verdict_rows] == [
         ("random", True),
@@ -251,16 +248,16 @@ def test_a_claim_about_a_policy_that_the_study_lacks_gives_no_row():
 
 
 def test_no_claim_gives_a_row_on_empty_tables():
-    empty = {name: [] for name in registry.JUDGED["claims"].of}
+    empty = {name: [] for name in claims.TABLES}
     assert (
         claims.judge(
-            claims.read(ROOT / "paper/claims.yaml"), verdicts.Study(empty, FIRST, TASKS, [], [])
+            claims.read(ROOT / "paper/claims.yaml"), claims.Study(empty, FIRST, TASKS, [], [])
         )
         == []
     )
     assert (
         claims.judge(
-            claims.read(ROOT / "paper/claims.yaml"), verdicts.Study({}, FIRST, TASKS, [], [])
+            claims.read(ROOT / "paper/claims.yaml"), claims.Study({}, FIRST, TASKS, [], [])
         )
         == []
     )

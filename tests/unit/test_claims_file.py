@@ -8,7 +8,7 @@ import yaml
 
 import project_config
 from conftest import ROOT
-from hardgrpo.analysis import cells, claims, verdicts
+from hardgrpo.analysis import cells, claims
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.study import claim_conditions, settings
 from hardgrpo.study.resolved import ResolvedStudy
@@ -222,7 +222,7 @@ def test_a_file_without_a_list_of_claims_is_reported(tmp_path):
 
 
 def test_conditions_say_which_tasks_share_problems():
-    related = lambda study, task, other_task: verdicts.relation(
+    related = lambda study, task, other_task: claims.relation(
         task, other_task, claim_conditions.conditions(ResolvedStudy.of(CONFIG, study))["tasks"]
     )
     assert related("mini_truncation", "swaps_tight", "swaps_ample") == "roomier"

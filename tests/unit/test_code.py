@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from conftest import ROOT, SCRIPTS
-from hardgrpo.report import registry
+from hardgrpo.analysis import summary_tables
 from hardgrpo.runtime import code
 
 # Folders with programs of cheap rules. A folder may also hold other programs. Most cheap rules
@@ -122,31 +122,17 @@ def test_every_import_that_ast_finds_is_found():
         } <= code.dependencies(path), path
 
 
-def test_the_checksum_of_a_figure_covers_its_own_module_and_the_style_of_figures():
-    module = code.SOURCE / "hardgrpo/report/figures/accuracy.py"
-    followed = {path.name for path in code.files_of(SCRIPTS / "figures/draw_figure.py", module)}
-    assert {
-        "draw_figure.py",
-        "accuracy.py",
-        "plotting.py",
-        "figures.mplstyle",
-        "files.py",
-        "errors.py",
-    } <= followed
-    assert not {"trainer.py", "tiers.py"} & followed
+def test_the_checksum_of_a_figure_covers_the_figures_and_their_style():
+    followed = {path.name for path in code.files_of(SCRIPTS / "figures/draw_figure.py")}
+    assert {"draw_figure.py", "figures.py", "figures.mplstyle", "errors.py"} <= followed
+    assert "trainer.py" not in followed
 
 
 FOLLOWING = re.compile(r"""\bcode\(\s*["']([\w/]+\.py)["']""")
 # Modules that a program loads by their names in the registry: {program: [modules of one checksum,
 # ...]}. The rules pass the same modules to `arguments.code`.
 MODULES_IN_REGISTRY = {
-    "summaries/summarize.py": [
-        [f"analysis/{table.module}.py" for table in registry.SUMMARIES.values()]
-    ],
-    "paper/write_tables.py": [
-        [f"report/tables/{table.module}.py" for table in registry.TABLES.values()]
-    ],
-    "figures/draw_figure.py": [[f"report/figures/{figure}.py"] for figure in registry.FIGURES],
+    "summaries/summarize.py": [[f"analysis/{module}.py" for module in summary_tables.MODULES]],
 }
 
 

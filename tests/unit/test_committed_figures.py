@@ -1,7 +1,7 @@
 """No figure of a committed study has overlapping texts, cut-off labels, empty panels, or intervals
 of shares beyond 0 and 100 %."""
 
-import importlib
+import inspect
 from functools import cache
 
 import matplotlib.pyplot as plt
@@ -13,7 +13,7 @@ import drawn_figures
 import project_config
 from conftest import ROOT
 from hardgrpo.analysis import summaries
-from hardgrpo.report import arm_rows, plotting, registry
+from hardgrpo.report import figures, plotting, registry
 from hardgrpo.runtime import files
 from hardgrpo.selection import policies
 from hardgrpo.study import settings
@@ -21,7 +21,9 @@ from hardgrpo.study.resolved import ResolvedStudy
 from pages import committed
 
 CONFIG = project_config.config()
-COMMITTED = sorted(path.name for path in (ROOT / "results/reference").iterdir() if path.is_dir())
+COMMITTED = sorted(
+    path.name for path in (ROOT / "results/reference").iterdir() if path.name != "all"
+)
 # (study, figure) without figure `compared`, whose table is not committed. A test below computes
 # this table for study `recordings` and draws the figure.
 FIGURES = [
@@ -44,10 +46,12 @@ def draw(study: str, figure: str):
     entry = registry.all_figures()[figure]
     tables = files.Tables.below(ROOT / "results/reference" / study)
     first_recipe = settings.first_recipe(CONFIG["studies"].get(study, {"arms": []}))
-    frames = summaries.read_all(tables, registry.columns(*entry.of), first_recipe)
+    design = entry.design(ResolvedStudy.of(CONFIG, study))
+    function = figures.ALL[figure]
+    names = [name for name in inspect.signature(function).parameters if name not in design]
+    frames = summaries.read_all(tables, names, first_recipe)
     plotting.use_policies(policy_settings(study))
-    module = importlib.import_module(f"hardgrpo.report.figures.{figure}")
-    return module.draw(**frames, **entry.design(ResolvedStudy.of(CONFIG, study)))
+    return function(**frames, **design)
 
 
 @pytest.fixture(autouse=True)
@@ -69,9 +73,8 @@ def test_a_committed_figure_is_legible(study, figure):
 def test_the_figure_of_published_numbers_beside_those_of_the_recordings_is_legible():
     study = ResolvedStudy.of(CONFIG, "recordings")
     plotting.use_policies(policy_settings("recordings"))
-    compared = importlib.import_module("hardgrpo.report.figures.compared")
     frame = committed.judged(ROOT, study)["compared"]
-    drawn, rows = compared.draw(frame)
+    drawn, rows = figures.ALL["compared"](frame)
     assert len(rows) == len(frame) and drawn_figures.faults(drawn) == []
     labels = [label.get_text() for label in drawn.axes[0].get_yticklabels()]
     assert any("unknown_subset" in name for name in labels), (
@@ -175,6 +178,6 @@ def test_arms_of_one_hue_are_adjacent_and_panels_with_mostly_equal_rows_stand_si
     plotting.use_policies(policy_settings("mini_labels"))
     names = ["hard", "random", "hard_5", "random_5"]
     frame = pd.DataFrame({"arm": names, "policy": names})
-    assert arm_rows.order(frame) == ["hard", "hard_5", "random", "random_5"]
+    assert figures.by_hue(frame) == ["hard", "hard_5", "random", "random_5"]
     many = [f"arm {number}" for number in range(20)]
-    assert arm_rows.bands([many, many[:18], many[:3]]) == [[0, 1], [2]]
+    assert figures.bands([many, many[:18], many[:3]]) == [[0, 1], [2]]

@@ -6,8 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import fork_server
-from conftest import path_of
 from hardgrpo.data import completions, generated
 from hardgrpo.grading import graders
 
@@ -56,20 +54,6 @@ def test_truncating_twice_equals_truncating_once(tokenizer, seed, limit, other_l
     assert completions.truncate(
         tokenizer, *completions.truncate(tokenizer, *completion, large), small
     ) == completions.truncate(tokenizer, *completion, small)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "option"),
-    [
-        (["--completion-tokens", "9", "--samples", "0", "--of", "8"], "--samples"),
-        (["--completion-tokens", "9", "--samples", "9", "--of", "8"], "--samples"),
-        (["--completion-tokens", "0"], "--completion-tokens"),
-    ],
-)
-def test_cuts_to_no_samples_or_tokens_are_refused(tmp_path, arguments, option):
-    names = ["--model", "model", "--completions", "C.jsonl", "--output", "cut.jsonl"]
-    done = fork_server.run(path_of("cut_completions"), [*names, *arguments], tmp_path)
-    assert done.returncode == 1 and done.stderr.startswith(f"error: {option}"), done.stderr
 
 
 def test_a_text_sampled_as_more_tokens_than_the_tokenizer_makes_is_detected(tokenizer):

@@ -10,28 +10,18 @@ from hardgrpo.report import registry
 from hardgrpo.study import paths
 from hardgrpo.study.resolved import resolve_studies
 from hardgrpo.workflow.drawing import Drawing, tables_of_entries
+from hardgrpo.workflow.failures import WorkflowError
 
 MINI = SimpleNamespace(study="mini")
 # a summary table, a table computed from summary tables and claims, a table written by hand
 TABLES = ["gains", "claims", "deviations"]
 
 
-def drawing(
-    targets=("figures",), has_tex=True, change=lambda config: None, is_report=False
-) -> Drawing:
-    """`Drawing` of the project's studies when Snakemake is called with these targets."""
+def drawing(has_tex=True, draw="computed") -> Drawing:
+    """`Drawing` of the project's studies with this setting `draw`."""
     config = project_config.config()
-    change(config)
-    workflow = SimpleNamespace(
-        basedir=str(project_config.ROOT),
-        is_main_process=True,
-        dag_settings=SimpleNamespace(targets=set(targets)),
-    )
-    return Drawing(config, resolve_studies(config), workflow, has_tex, is_report)
-
-
-def draw(choice: str):
-    return lambda config: config.update(draw=choice)
+    config["draw"] = draw
+    return Drawing(config, resolve_studies(config), has_tex)
 
 
 def write_tables(folder: str) -> None:
@@ -48,50 +38,26 @@ def folder(tmp_path, monkeypatch):
     Path(paths.PUBLISHED).symlink_to(project_config.ROOT / paths.PUBLISHED)
 
 
-@pytest.mark.parametrize(
-    ("targets", "expected"),
-    [
-        ((), False),
-        (("all",), False),
-        (("figures",), True),
-        (("figures", "supplement"), True),
-        (("figures", "all"), False),
-        (("paper/mini/figures/gains.pdf",), True),
-        # this page shows completions, so it needs the results of a run
-        (("paper/mini/explorer.html",), False),
-    ],
-)
-def test_figures_and_papers_alone_run_no_study(targets, expected):
-    assert drawing(targets).is_drawing_only() == expected
-    assert (drawing(targets).results(MINI) == paths.results(drawing().studies["mini"])) <= (
-        not expected
-    )
-
-
-def test_a_run_draws_the_tables_that_it_computes():
+def test_the_setting_draw_alone_decides_which_tables_are_drawn():
     write_tables(paths.reference("mini"))
-    assert drawing(targets=()).folder("mini") == paths.computed("mini")
-
-
-def test_figures_alone_are_drawn_from_computed_tables_or_else_from_the_reference():
-    write_tables(paths.reference("mini"))
-    assert drawing().folder("mini") == paths.reference("mini")
-    write_tables(paths.computed("mini"))
     assert drawing().folder("mini") == paths.computed("mini")
-    assert drawing(change=draw("reference")).folder("mini") == paths.reference("mini")
+    reference = drawing(draw="reference")
+    assert reference.folder("mini") == paths.reference("mini")
+    assert set(reference.tables(["gains"])(MINI)) == {
+        f"results/reference/mini/{name}.csv" for name in registry.SUMMARIES
+    }
+    results = set(paths.results(drawing().studies["mini"]))
+    assert results <= set(drawing().finished("mini"))
+    assert results.isdisjoint(reference.finished("mini")), "committed tables need no run"
 
 
-@pytest.mark.parametrize("choice", ["computed", "reference", "auto"])
-def test_incomplete_tables_are_reported_with_the_command_that_makes_them(choice):
-    write_tables(paths.computed("mini"))
-    Path(paths.computed("mini"), "gains.csv").unlink()
-    (problem,) = drawing(change=draw(choice)).configured_summaries(MINI)
-    assert "no complete summaries of study mini" in problem and "--config study=mini" in problem
-    assert not Path(problem).exists()
+def test_a_study_without_committed_tables_is_reported_with_the_command_that_runs_it():
+    with pytest.raises(WorkflowError, match="has no tables; run the study: .* study=mini"):
+        drawing(draw="reference")
 
 
 def test_a_drawing_reads_each_kind_of_table_from_its_own_folder():
-    assert drawing(targets=()).tables(TABLES)(MINI) == [
+    assert drawing().tables(TABLES)(MINI) == [
         "results/summaries/mini/gains.csv",
         "paper/mini/claims.csv",
         "results/published/deviations.csv",
@@ -99,7 +65,7 @@ def test_a_drawing_reads_each_kind_of_table_from_its_own_folder():
 
 
 def test_tables_may_be_named_by_an_iterator():
-    files = drawing(targets=()).tables(iter(TABLES))
+    files = drawing().tables(iter(TABLES))
     assert files(MINI) == files(MINI) != []
 
 
@@ -128,12 +94,12 @@ def test_a_study_is_compared_with_its_reference_where_both_exist():
     assert drawing().agreement("mini") == []
     write_tables(paths.reference("mini"))
     assert drawing().agreement("mini") == [paths.agreement("mini")]
-    assert "--agreement" not in drawing(targets=()).show_results_command("mini"), (
+    assert "--agreement" not in drawing().show_results_command("mini"), (
         "the command shows an agreement that was not computed"
     )
     Path(paths.agreement("mini")).parent.mkdir(parents=True)
     Path(paths.agreement("mini")).touch()
-    assert paths.agreement("mini") in drawing(targets=()).show_results_command("mini")
+    assert paths.agreement("mini") in drawing().show_results_command("mini")
 
 
 def test_the_files_of_runs_are_compared_if_their_checksums_are_committed():
@@ -145,21 +111,8 @@ def test_the_files_of_runs_are_compared_if_their_checksums_are_committed():
     assert drawing().run_files(wildcards) == [str(committed)]
 
 
-def test_a_report_of_committed_results_has_only_the_existing_files():
-    write_tables(paths.reference("mini"))
-    figure = Path("paper/mini/figures/accuracy.png")
-    figure.parent.mkdir(parents=True)
-    figure.write_bytes(b"\x89PNG")
-    report = drawing(targets=(), is_report=True)
-    assert report.is_drawing_only() and report.finished("mini") == [str(figure)]
-    assert not drawing(targets=()).is_drawing_only(), "without --report, the study must be run"
-    Path("paper/mini/explorer.html").touch()
-    report = drawing(targets=(), is_report=True)
-    assert not report.is_drawing_only() and "paper/mini/explorer.html" in report.finished("mini")
-
-
 def test_a_report_leaves_out_tables_without_rows():
-    report, table = drawing(is_report=True), Path("paper/mini/tables/reasons.csv")
+    report, table = drawing(), Path("paper/mini/tables/reasons.csv")
     path = "paper/{study}/tables/reasons.html"
     assert report.in_report(path), "the report must list a table that was not made yet"
     table.parent.mkdir(parents=True)

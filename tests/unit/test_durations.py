@@ -14,6 +14,7 @@ import project_config
 from conftest import ROOT, path_of
 from hardgrpo.planning import calibration, durations
 from hardgrpo.planning.durations import Job, ResolvedJob
+from hardgrpo.runtime import gpu_kinds
 from hardgrpo.study import memory
 from hardgrpo.study.settings import Split
 from pages import costs
@@ -230,19 +231,15 @@ def test_a_replicate_with_its_own_base_is_estimated_by_the_other_replicates_of_t
         write_finished_run(tmp_path, run, 30, 28, 28 * 100, machine={"gpus": 0})
     calibrated = calibration.calibrate(read_finished_jobs(tmp_path), "h100")
     medians_of_new_seed, medians_of_finished_seed = (
-        calibrated.find(Job("train_grpo", f"tiny-seed{seed}", "swaps", "mini", "hard", seed), "cpu")
+        calibrated.find(
+            ResolvedJob.of(
+                CONFIG, Job("train_grpo", f"tiny-seed{seed}", "swaps", "mini", "hard", seed)
+            )
+        )
         for seed in (7, 0)
     )
     assert calibrated.jobs == 2 and "fill" in medians_of_new_seed
     assert medians_of_new_seed == medians_of_finished_seed
-
-
-def test_a_check_of_a_seed_without_finished_jobs_names_the_seeds_that_have_some(tmp_path):
-    write_finished_run(tmp_path, "qwen3-14b/gsm8k/as_written/hard/seed0", 30_100, 30_000, 1000)
-    arguments = ["--results", str(tmp_path), "--gpu", "h100", "--check", "9"]
-    done = fork_server.run(path_of("calibrate"), arguments, ROOT)
-    assert done.returncode == 1 and "no finished job of seed 9" in done.stderr, done.stderr
-    assert "(here: 0)" in done.stderr and "Traceback" not in done.stderr
 
 
 def test_jobs_that_the_configuration_no_longer_has_are_left_out(tmp_path):
@@ -283,7 +280,6 @@ def test_a_job_without_work_by_the_configuration_is_left_out(tmp_path):
     (finished_job,) = calibration.read_finished_jobs(str(tmp_path), config)
     assert finished_job.job.texts == 0
     assert calibration.calibrate([finished_job], "h100").jobs == 0
-    assert calibration.compare([finished_job], "h100", seed=1) == []
 
 
 def test_the_speed_of_the_gpu_that_a_job_ran_on_is_expected(tmp_path):
@@ -294,7 +290,7 @@ def test_the_speed_of_the_gpu_that_a_job_ran_on_is_expected(tmp_path):
         run, folder = "qwen3-14b/gsm8k/as_written/hard/seed0", tmp_path / gpu
         write_finished_run(folder, run, 30_100, 30_000, 25_600_000, gpus=[gpu])
         calibrated = calibration.calibrate(read_finished_jobs(folder), "b200")
-        slowness[gpu] = calibrated.find(TRAIN, "gpu")["slowness"]
+        slowness[gpu] = calibrated.find(ResolvedJob.of(CONFIG, TRAIN))["slowness"]
     a100, h100, unknown = slowness.values()
     assert a100 < h100 < unknown, "the given kind, b200, must be assumed for an unknown GPU"
 
@@ -313,24 +309,6 @@ def test_a_calibration_without_comparable_jobs_replaces_no_earlier_calibration(t
     assert (tmp_path / "calibration.json").read_text() == "earlier"
 
 
-def test_a_check_names_jobs_that_cannot_be_compared_with_estimates(tmp_path):
-    """Jobs of a model with `gpus` that ran on a CPU."""
-    run = "qwen3-14b/gsm8k/as_written/hard/seed{}"
-    for seed in (0, 1):
-        write_finished_run(tmp_path, run.format(seed), 30, 20, 1000, machine={"gpus": 0})
-    none_comparable = calibrate(tmp_path, "--check", "0")
-    assert none_comparable.stderr == calibrate(tmp_path).stderr
-    assert none_comparable.returncode == 1 and "cannot be compared" in none_comparable.stderr
-
-    write_finished_run(tmp_path, run.format(2), 30_100, 30_000, 1000)
-    # seed 0 cannot be calibrated on, and the jobs of no seed other than 2 can be predicted
-    for seed, which in ((0, "seed 0"), (2, "a seed other than 2")):
-        done = calibrate(tmp_path, "--check", str(seed))
-        assert done.returncode == 1 and f"no finished job of {which}" in done.stderr, done.stderr
-        assert "2 finished jobs cannot be compared" in done.stderr and "gpus" in done.stderr
-        assert "Traceback" not in done.stderr
-
-
 def test_a_file_of_the_user_is_laid_over_the_configuration(tmp_path):
     config = {"models": {"mine": CONFIG["models"]["qwen3-14b"]}}
     (tmp_path / "my.yaml").write_text(json.dumps(config))
@@ -342,7 +320,7 @@ def test_a_file_of_the_user_is_laid_over_the_configuration(tmp_path):
     assert '"mine"' in (tmp_path / "calibration.json").read_text()
 
 
-def test_an_estimate_uses_the_measurements_of_the_narrowest_group_that_has_any(tmp_path):
+def test_an_estimate_uses_the_measurements_of_the_model_or_else_of_all_models(tmp_path):
     tokens = 1000 * 256 * 100  # each completion has 100 tokens; the limit is 250
     write_finished_run(tmp_path, "qwen3-14b/gsm8k/as_written/hard/seed0", 30_100, 30_000, tokens)
     # ignored, because a resumed run records only the seconds of its last attempt
@@ -362,7 +340,7 @@ def test_an_estimate_uses_the_measurements_of_the_narrowest_group_that_has_any(t
         "h100",
         calibrated,
     )
-    assert estimate.seconds == pytest.approx(30_100, rel=1e-3) and estimate.start_seconds == 100
+    assert estimate.seconds == pytest.approx(30_100, rel=1e-3)
     assert estimate.tokens_generated == pytest.approx(tokens)
     # For another policy of the task, the estimate uses the measured token counts and times. For
     # another model, the estimate uses the measured slowness (see calibration.py), but the assumed
@@ -401,22 +379,6 @@ def test_a_written_calibration_is_read_back_unchanged(tmp_path):
     assert reread.groups == calibrated.groups
     assert durations.estimate(ResolvedJob.of(CONFIG, TRAIN), "h100", reread) == durations.estimate(
         ResolvedJob.of(CONFIG, TRAIN), "h100", calibrated
-    )
-
-
-def test_other_seeds_are_predicted_from_one_seed(tmp_path):
-    for seed, seconds in enumerate([1000, 1100, 800]):
-        write_finished_run(
-            tmp_path,
-            f"qwen3-14b/gsm8k/as_written/hard/seed{seed}",
-            seconds,
-            seconds - 50,
-            25_600_000,
-        )
-    compared = calibration.compare(read_finished_jobs(tmp_path), "h100", 0)
-    assert [comparison.finished_job.job.names.seed for comparison in compared] == [1, 2]
-    assert [comparison.error for comparison in compared] == pytest.approx(
-        [100 / 1100, 200 / 800], rel=1e-2
     )
 
 
@@ -550,4 +512,14 @@ def test_more_completions_than_fit_into_the_memory_of_a_cpu_are_sampled_in_turn(
     ],
 )
 def test_the_kind_of_a_gpu_is_read_from_its_whole_name(name, kind):
-    assert durations.gpu_kind(name) == kind
+    assert gpu_kinds.kind_of(name) == kind
+
+
+def test_engine_auto_on_gpus_is_estimated_as_vllm():
+    config = project_config.config()
+    job = Job("evaluate_base", "qwen3-4b-seed0", eval_task="gsm8k")
+    seconds = {}
+    for engine in ("vllm", "auto", "transformers"):
+        config["models"]["qwen3-4b"]["engine"] = engine
+        seconds[engine] = durations.estimate(ResolvedJob.of(config, job), "h100").seconds
+    assert seconds["auto"] == seconds["vllm"] < seconds["transformers"]

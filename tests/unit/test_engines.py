@@ -456,16 +456,6 @@ def test_a_full_gpu_gives_a_one_line_error_that_says_what_to_lower(error):
     )
 
 
-def test_the_error_for_a_tool_that_is_not_executable_says_so_and_names_chmod(tmp_path):
-    """Some tools that unpack wheels drop the permission to run files such as Triton's ptxas."""
-    tool = tmp_path / "ptxas"
-    tool.write_text("#!/bin/sh\n")
-    with pytest.raises(PermissionError) as error:
-        subprocess.run([tool], check=False)
-    message = errors.explain(error.value)
-    assert message.startswith(f"cannot run {tool}: Permission denied") and "chmod +x" in message
-
-
 def test_attention_on_a_gpu_does_not_use_cudnn():
     """cuDNN builds a plan for each new number of tokens, which each decoding step increases."""
     torch.backends.cuda.enable_cudnn_sdp(True)

@@ -95,7 +95,7 @@ def test_lines_are_exported_unchanged_with_line_ends_and_lone_surrogates(tmp_pat
 def test_subsets_of_datasets_are_exported_as_json_lines(tmp_path, name):
     """The files are a CSV file of a dataset from the hub, and a JSON file in the format of
     BIG-Bench Hard."""
-    part = {"dataset": "a/b", "revision": "0" * 40, "split": "train", "local": name}
+    part = {"dataset": "a/b", "revision": "0" * 40, "file": "train.jsonl", "local": name}
     if name == "mine.csv":
         source, content = {"kind": "hub", "train": [part]}, "question,answer\na,1\nb,2\n"
     else:

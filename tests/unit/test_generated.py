@@ -1,14 +1,13 @@
 """Generated tasks are deterministic and disjoint, and worked solutions give the right answers."""
 
 import random
-import re
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import project_config
-from hardgrpo.data import generated, sources, tasks
+from hardgrpo.data import generated, tasks
 from hardgrpo.grading import graders
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.study.resolved import resolve_studies
@@ -19,7 +18,7 @@ GENERATED = {
 }
 NO_SLIP = {"swaps": 0.0, "arithmetic": {"+": 0.0, "-": 0.0, "*": 0.0, "/": 0.0}}
 # {family: key of a task's source that lists the tiers}; facts have no tier
-TIERS = {"swaps": "length", "arithmetic": "length", "shuffled_objects": "objects"}
+TIERS = {"swaps": "length", "arithmetic": "length"}
 ALWAYS = {"swaps": 1.0, "arithmetic": {"+": 1.0, "-": 1.0, "*": 1.0, "/": 1.0}}
 
 
@@ -98,87 +97,6 @@ def test_too_many_problems_for_the_family_is_an_error_that_says_what_to_do():
         )
 
 
-def generate_shuffled_objects(objects, train, test, seed=5):
-    source = {
-        "family": "shuffled_objects",
-        "objects": objects,
-        "seed": seed,
-        "train": train,
-        "test": test,
-    }
-    return [tasks.generate_problems("t", source, split) for split in ("train", "test")]
-
-
-def follow_swaps(question):
-    """The correct letter and the letters of all options. The correct letter is found by following
-    the text: what each person holds at the start, each swap, and the person who is asked about."""
-    story, options = question.split("\nOptions:\n")
-    letters = {
-        thing: letter for letter, thing in re.findall(r"^(\([A-G]\)) (.+)$", options, re.MULTILINE)
-    }
-    people, start, *swaps, final_question = re.split(r"(?<=\.) ", story)
-    people = re.findall(r"[A-Z]\w+", people)
-    clauses = dict(
-        zip(
-            people,
-            re.split(
-                "|".join(rf"(?:, | and |^){name} " for name in people), start.removesuffix(".")
-            )[1:],
-        )
-    )
-    holds = {
-        name: next(thing for thing in letters if clause.endswith(f" {thing}"))
-        for name, clause in clauses.items()
-    }
-    assert [swap.split(",")[0] for swap in swaps] == [
-        "First",
-        *["Then"] * (len(people) - 2),
-        "Finally",
-    ]
-    for swap in swaps:
-        person, partner = re.match(r"\w+, (\w+) and (\w+) ", swap).groups()
-        holds[person], holds[partner] = holds[partner], holds[person]
-    return letters[holds[re.match(r"In the end, (\w+) ", final_question).group(1)]], list(
-        letters.values()
-    )
-
-
-def test_shuffled_objects_are_deterministic_disjoint_and_of_every_number_of_objects():
-    train, test = generate_shuffled_objects([3, 5, 7], 300, 200)
-    assert [train, test] == generate_shuffled_objects([3, 5, 7], 300, 200)
-    assert train != generate_shuffled_objects([3, 5, 7], 300, 200, seed=6)[0]
-    questions = [problem["question"] for problem in train + test]
-    assert (len(train), len(test), len(set(questions))) == (300, 200, 500)
-    assert (
-        {problem["tier"] for problem in train} == {problem["tier"] for problem in test} == {3, 5, 7}
-    )
-    assert {problem["answer"] for problem in train} == {f"({letter})" for letter in "ABCDEFG"}
-
-
-def test_a_larger_pool_of_generated_problems_begins_with_the_smaller_pool():
-    assert (
-        generate_shuffled_objects([3], 40, 10)[0][:20] == generate_shuffled_objects([3], 20, 10)[0]
-    )
-
-
-@given(st.integers(0, 10**6), st.integers(2, 7))
-def test_the_answer_of_shuffled_objects_follows_from_the_swaps(seed, objects):
-    chain = generated.draw_shuffled_objects(random.Random(seed), [objects])
-    answer, letters = follow_swaps(chain.question)
-    assert chain.answer == answer
-    assert letters == [f"({letter})" for letter in "ABCDEFG"[:objects]], (
-        "the number of options is not the number of objects"
-    )
-    assert chain.tier == objects
-    assert graders.accepts_reference("choice_letter", chain.answer)
-    read = sources.as_problem(
-        {"input": chain.question, "target": chain.answer}, 0, "choices", {}, True, "x.json"
-    )
-    assert (read["answer"], read["tier"]) == (chain.answer, chain.tier), (
-        "the question is not in BIG-Bench-Hard's format"
-    )
-
-
 @given(st.sampled_from(["swaps", "arithmetic"]), st.integers(0, 10**6), st.integers(1, 6))
 def test_a_worked_solution_without_slips_is_right_and_a_solution_with_slips_still_states_an_answer(
     family, seed, length
@@ -239,22 +157,3 @@ def test_every_generated_text_is_tokenized_and_decoded_without_loss(family, seed
     ids = tokenizer(text)["input_ids"]
     assert tokenizer.unk_token_id not in ids
     assert tokenizer.decode(ids) == text
-
-
-@pytest.mark.parametrize(
-    ("source", "words"),
-    [
-        (
-            {"family": "swaps", "objects": [3]},
-            "'length' of its source is None, expected a list of whole numbers",
-        ),
-        (
-            {"family": "arithmetic", "length": []},
-            "'length' of its source is \\[\\], expected a list",
-        ),
-        ({"family": ["swaps"]}, "its source has family '\\['swaps'\\]', expected one of swaps"),
-    ],
-)
-def test_a_source_without_the_values_of_its_family_is_refused(source, words):
-    with pytest.raises(UserError, match=words):
-        tasks.generate_problems("t", {"seed": 1, "train": 1, "test": 1} | source, "train")

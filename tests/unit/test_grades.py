@@ -152,8 +152,6 @@ def forms(value: Fraction) -> list[str]:
             f"{value.numerator}e0",
             rf"{value.numerator} \times 10^{{0}}",
         ]
-    if not fraction and integer:
-        texts.append(f"{value.numerator}th")
     return texts
 
 

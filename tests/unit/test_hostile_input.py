@@ -2,7 +2,6 @@
 named tests for earlier findings."""
 
 import argparse
-import contextlib
 import csv
 import io
 import json
@@ -20,7 +19,6 @@ import project_config
 from conftest import ROOT
 from fuzzing.arguments import CALLS
 from fuzzing.judge import program, run_program
-from hardgrpo.analysis import summaries
 from hardgrpo.data import completions, evaluations, solutions, sources, spreadsheets
 from hardgrpo.grading import graders
 from hardgrpo.planning import calibration
@@ -44,13 +42,10 @@ def test_a_thousand_hostile_cases_end_well(kind, cases):
     ("kind", "target", "seed"),
     [
         ("configuration", "studies", 151),
-        ("arguments", "export_subset", 137),
         ("arguments", "prepare_task", 133),
         ("arguments", "import_trajectory", 140),
         ("arguments", "fetch_model", 98),
         ("arguments", "show_results", 50094),
-        ("files", "evaluation", 50038),
-        ("files", "summary", 50138),
         ("files", "published numbers", 50015),
     ],
 )
@@ -105,8 +100,6 @@ def fuzz(cases: int, *arguments: str) -> None:
         ('{"id": "a", "id": "b"}', "line 1: 'id' occurs twice in an object"),
         ('{"id": NaN}', "line 1: NaN is not a finite number"),
         ('{"id": ' + "9" * 5000 + "}", "too large for JSON"),
-        ('{"id": 1' + "0" * 400 + "}", "too large for JSON"),
-        ('{"id": 1e999}', "line 1: 1e999 is not a finite number"),
         ("[" * 100_000, "too large for JSON"),
         ('{"id": "' + "a\\u001b[31m\\u202e" + '"}', "'id' is str, expected int"),
     ],
@@ -169,57 +162,18 @@ def test_a_carriage_return_in_a_completion_is_read_unchanged(tmp_path):
     assert (read_rows.id[0], read_rows.answer[0]) == ("a\rb", "1\r2")
 
 
-def evaluation_row(**changed) -> dict:
-    row = {"step": 0, "id": "p", "tier": "", "decoding": "sampled", "sample": 0, "answer": "x"}
-    return (
-        row
-        | dict.fromkeys(evaluations.GRADES, 0)
-        | dict.fromkeys(evaluations.OPTIONAL, 0)
-        | changed
-    )
-
-
-@pytest.mark.parametrize(
-    ("rows", "words"),
-    [
-        ([evaluation_row(), evaluation_row()], "row 3: a completion occurs twice"),
-        ([evaluation_row(step=-1)], "row 2: column 'step' is below 0"),
-        ([evaluation_row(truncated=2)], "column 'truncated' is 2"),
-        ([evaluation_row(sample=2**70)], "expected int|not an evaluation"),
-    ],
-)
-def test_an_evaluation_with_impossible_values_is_refused(tmp_path, rows, words):
-    files.write_rows(tmp_path / "e.csv", evaluations.COLUMNS, rows)
-    with pytest.raises(UserError, match=words):
-        evaluations.read(str(tmp_path / "e.csv"))
-
-
-def test_a_summary_with_text_among_numbers_is_refused(tmp_path):
-    (tmp_path / "t.csv").write_text("model,gain\ntiny,0.1\ntiny,much\n")
-    with pytest.raises(UserError, match="column 'gain' has a value that is not a number"):
-        summaries.read(tmp_path / "t.csv")
-
-
 @pytest.mark.parametrize(
     ("text", "words"),
     [
         ("a: 1\na: 2\n", "line 1: not valid YAML ('a' occurs twice in a mapping)"),
-        ("a: &a [*a]\n", "aliases"),
         ("[" * 100_000, "not valid YAML"),
         ("a: 2020-13-45\n", "not valid YAML"),
         ("? [1]\n: 2\n", "not valid YAML"),
         ("a: 1\n__use_yte__: true\n", "makes Snakemake run the file as a program"),
         ("a: !!python/object/apply:os.system [id]\n", "not valid YAML"),
-        (
-            "a0: &a0 [x, x]\n"
-            + "".join(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]\n" for n in range(1, 40)),
-            "aliases",
-        ),
     ],
 )
-def test_malformed_yaml_and_yaml_with_a_key_twice_or_too_many_aliased_entries_is_refused(
-    tmp_path, text, words
-):
+def test_malformed_yaml_and_yaml_with_a_key_twice_is_refused(tmp_path, text, words):
     (tmp_path / "x.yaml").write_text(text)
     with pytest.raises(UserError, match=re.escape(words)):
         files.read_yaml(tmp_path / "x.yaml")
@@ -275,7 +229,7 @@ def test_other_malformed_state_files_are_refused(tmp_path):
     with pytest.raises(UserError, match="line 3: id 'a' occurs twice"):
         solutions.read(tmp_path / "W.jsonl")
     (tmp_path / "calibration.json").write_text(
-        '{"jobs": 1, "groups": [{"of": {}, "slowness": "fast"}]}'
+        '{"jobs": 1, "groups": [{"rule": "probe", "device": "cpu", "model": "", "slowness": "fast"}]}'
     )
     with pytest.raises(UserError, match="not a calibration"):
         calibration.read(str(tmp_path / "calibration.json"))
@@ -434,25 +388,6 @@ def test_escaped_formulas_are_read_back_unchanged(cell):
     assert spreadsheets.unescape_formulas(spreadsheets.escape_formulas(cell)) == cell
 
 
-@pytest.mark.parametrize(
-    "form",
-    ["<<: [{nine}]", "? <<\n  : [{nine}]", "'<<': [{nine}]", "x: {{<<: [{nine}]}}\n  <<: [{nine}]"],
-)
-def test_merge_keys_that_grow_with_each_level_are_refused_quickly(tmp_path, form):
-    lines = ["a0: &a0 {x: 1, y: 2}"]
-    for level in range(1, 30):
-        lines.append(
-            f"a{level}: &a{level}\n  " + form.format(nine=", ".join([f"*a{level - 1}"] * 9))
-        )
-    (tmp_path / "x.yaml").write_text("\n".join(lines))
-    before = time.process_time()
-    with contextlib.suppress(UserError):  # a quoted '<<' is an ordinary key
-        files.read_yaml(tmp_path / "x.yaml")
-        assert form.startswith("'")
-    assert time.process_time() - before < 10
-
-
-@pytest.mark.slow
 def test_merge_keys_of_a_usual_size_and_many_keys_are_read(tmp_path):
     lines = ["base: &base {a: 1, b: 2}"] + [
         f"k{number}: {{<<: *base, a: {number}}}" for number in range(5000)

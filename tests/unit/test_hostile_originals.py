@@ -48,24 +48,6 @@ def test_a_parquet_file_with_damaged_text_is_reported(tmp_path):
         published_counts.convert("probe_sizes", [str(path)], 8)
 
 
-@pytest.mark.parametrize(
-    ("rows", "analysis", "words"),
-    [
-        ([], {}, "the file has no rows"),
-        ([{"samples": 8}], {"samples": 32}, "row 2: samples is 8, expected 32"),
-        ([{"samples": 8, "correct": 1}], {"samples": 8}, "no column correct_1"),
-    ],
-)
-def test_counts_that_do_not_match_the_analysis_are_refused(rows, analysis, words):
-    with pytest.raises(UserError, match=words):
-        published_counts.check("c.csv", rows, {"kind": "before_after", "samples": 8} | analysis)
-
-
-def test_counts_that_match_the_analysis_are_accepted():
-    published_counts.check("c.csv", originals.COUNTS, {"kind": "before_after", "samples": 8})
-    published_counts.check("c.csv", [{"samples": 8}], {"kind": "probe_sizes", "samples": 8})
-
-
 @pytest.mark.parametrize("change", [{"finish_reason": ["stop"]}, {"finish_reason": {}}])
 def test_an_answer_with_an_unknown_finish_reason_is_malformed(change):
     answer = originals.ANSWER | {"choices": [originals.CHOICES[0] | change]}

@@ -211,8 +211,7 @@ def pin(**sizes: int) -> None:
         f"runs_M/checkpoint-{step[1:]}/test.json": {"bytes": size, "sha256": "0" * 64}
         for step, size in sizes.items()
     }
-    entry = {"commit": COMMIT, "files": files}
-    Path("inputs.lock").write_text(json.dumps({"repositories": {f"someone/runs@{COMMIT}": entry}}))
+    Path("inputs.lock").write_text(json.dumps({"repositories": {f"someone/runs@{COMMIT}": files}}))
 
 
 def test_checkpoints_of_a_repository_are_found_in_the_lock_and_in_the_local_folder():

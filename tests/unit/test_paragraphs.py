@@ -3,7 +3,7 @@ values. The paragraph of a table without rows is empty."""
 
 import pandas as pd
 
-from hardgrpo.analysis import arms
+from hardgrpo.analysis import arms, claims, random_choice, summary_tables
 from hardgrpo.report import paragraphs, registry
 
 
@@ -12,7 +12,11 @@ class Numbers:
     the tests can find the values in the sentences."""
 
     def __init__(self, **tables):
-        columns_by_table = registry.columns(*registry.NUMBERED)
+        judged = {"claims": claims.COLUMNS, "against_random": random_choice.COLUMNS}
+        columns_by_table = {
+            name: judged.get(name) or summary_tables.all_tables()[name].columns
+            for name in registry.NUMBERED
+        }
         frames = {
             name: pd.DataFrame(tables.get(name, []), columns=columns_by_table[name])
             for name in columns_by_table

@@ -157,22 +157,14 @@ def test_gpu_hours_are_those_of_the_recipe_that_the_claim_names():
 
 
 def test_gpu_hours_are_corrected_by_the_times_of_finished_jobs():
-    slow = [
-        {"of": {"rule": rule, "device": "gpu", **names}, "slowness": 2.0, "start_seconds": 0.0}
-        for rule, names in (
-            ("train_grpo", {"model": "qwen3-4b", "task": "gsm8k", "recipe": "as_written"}),
-            ("evaluate_run", {"model": "qwen3-4b", "task": "gsm8k", "eval_task": "gsm8k"}),
-        )
-    ]
+    slow = {(rule, "gpu", "qwen3-4b"): {"slowness": 2.0} for rule in ("train_grpo", "evaluate_run")}
     hours = lambda calibration: {
         row["claim"]: row["gpu_hours"]
         for row in required_seeds("paper", calibration=calibration)
         if row["gpu_hours"] and (row["model"], row["task"]) == ("qwen3-4b", "gsm8k")
     }
     calibrated, plain = hours(Calibration(slow)), hours(None)
-    assert plain and all(
-        1.8 * plain[claim] < calibrated[claim] < 2.01 * plain[claim] for claim in plain
-    )
+    assert plain and all(calibrated[claim] == pytest.approx(2 * plain[claim]) for claim in plain)
 
 
 @pytest.mark.parametrize(

@@ -23,8 +23,6 @@ from hardgrpo.runtime.errors import UserError
         ("l40s", "NVIDIA L40S", True),
         ("v100", "Tesla V100-SXM2-32GB", True),
         ("h100", "NVIDIA A100-SXM4-80GB", False),
-        ("h200", "NVIDIA GH200 480GB", False),
-        ("a40", "NVIDIA RTX A4000", False),
         ("big", "NVIDIA A100-SXM4-80GB", True),  # a name that the site chose does not tell the kind
         ("h100", "Graphics Device", True),
     ],

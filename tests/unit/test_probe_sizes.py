@@ -147,12 +147,6 @@ def test_the_program_prints_the_share_of_mixed_groups_for_each_probe(tmp_path):
 @pytest.mark.parametrize(
     ("text", "arguments", "words"),
     [
-        ("id,samples,correct\na,16,17\nb,16,3\n", [], "row 2: 17 of 16 completions correct"),
-        ("id,samples,correct\na,16,\n", [], "row 2: column 'correct' is empty"),
-        ("id,samples,correct\na,16,-1\n", [], "row 2: -1 of 16 completions correct"),
-        ("id,samples,correct\na,16,half\n", [], "row 2"),
-        ("id,samples,correct\n", [], "no rows"),
-        ("id,samples\na,16\n", [], "column 'correct' is missing"),
         ("id,samples,correct\n" + "a,8,1\n" * 20, [], "a prompt has only 8 completions"),
         (
             "id,samples,correct\n" + "a,40,1\n" * 20,
@@ -160,7 +154,6 @@ def test_the_program_prints_the_share_of_mixed_groups_for_each_probe(tmp_path):
             "probes of 33 and a group of 8 need 41",
         ),
         ("id,samples,correct\na,40,1\n", [], "0.1 x 1 prompts are less than one prompt"),
-        ("id,samples,correct\na,40,1\n", ["--budget", 2], "--budget 2"),
     ],
 )
 def test_a_comparison_that_cannot_be_made_gives_a_one_line_error_and_writes_nothing(

@@ -2,6 +2,7 @@
 enumeration, claims, and errors in files and configurations."""
 
 import hashlib
+import inspect
 import itertools
 import json
 from pathlib import Path
@@ -17,9 +18,9 @@ import fork_server
 import project_config
 from command_line import format_options
 from conftest import ROOT, path_of
-from hardgrpo.analysis import count_tables, statistics
+from hardgrpo.analysis import count_tables, statistics, summary_tables
 from hardgrpo.data import published_counts
-from hardgrpo.report import answers, registry
+from hardgrpo.report import answers, figures, registry
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.selection import policies, probe_sizes
 from hardgrpo.study import checks
@@ -294,16 +295,16 @@ def test_a_file_that_differs_from_the_lock_is_refused(tmp_path):
         "bytes": path.stat().st_size,
         "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
     }
-    assert entry == {"commit": "0123abc", "files": {"data/numbers.csv": file_entry}}
+    assert entry == {"data/numbers.csv": file_entry}
     (tmp_path / "out.csv").unlink()
     assert_refused(
-        count(tmp_path, "fffffff"), "has files of commit 0123abc, expected commit fffffff"
+        count(tmp_path, "fffffff"), "has files of owner/name@0123abc, expected commit fffffff"
     )
     write_csv(path, [["a", 0.25, 0.5, 1.0]])
     assert_refused(
         count(tmp_path),
-        f"{path}: the content is not what",
-        "says of data/numbers.csv of owner/name: found",
+        f"{path}: repositories: owner/name@",
+        "data/numbers.csv is not the file of ",
     )
     assert not (tmp_path / "out.csv").exists()
     assert (
@@ -363,11 +364,13 @@ def test_every_table_of_an_analysis_has_the_columns_of_its_rows():
     correct, *after = (generator.integers(0, 33, 40).tolist() for _ in range(4))
     for kind, tables in registry.COUNT_TABLES.items():
         entry = analysis(kind, samples=32, probe=4)
-        for name, table in tables.items():
-            rows = getattr(count_tables, name)(counts_of(correct, *after, samples=32), entry)
+        for name in tables:
+            table = summary_tables.all_tables()[name]
+            rows = table.make(counts_of(correct, *after, samples=32), entry)
+            assert table.kind == kind
             assert rows and all(list(row.keys() ^ set(table.columns)) == [] for row in rows), name
-        drawn = [name for figure in registry.COUNT_FIGURES[kind].values() for name in figure.of]
-        assert set(drawn) <= tables.keys()
+        for figure in registry.COUNT_FIGURES[kind]:
+            assert set(inspect.signature(figures.ALL[figure]).parameters) <= set(tables)
 
 
 # --- before and after
@@ -499,8 +502,9 @@ def test_claims_are_judged_by_their_tests_and_replicates(after, seeds, verdicts)
     ]
     entry, counts = analysis("before_after"), counts_of(correct, *trained, samples=32)
     tables = {
-        name: pd.DataFrame(getattr(count_tables, name)(counts, entry), columns=table.columns)
-        for name, table in registry.COUNT_TABLES["before_after"].items()
+        name: pd.DataFrame(table.make(counts, entry), columns=table.columns)
+        for name, table in summary_tables.all_tables().items()
+        if table.kind == "before_after"
     }
     rows = answers.judge(entry, tables)
     assert [row["paper"] for row in rows] == ["LDS", "HE"] and [

@@ -518,7 +518,7 @@ def test_an_update_that_replays_as_many_groups_as_it_samples_takes_twice_the_act
 
 def memory_shortages(config: dict, study: dict):
     sections = (config[name] for name in ("models", "recipes", "tasks"))
-    return study_checks.memory_shortages(study, *sections)
+    return study_checks.memory_shortages(study, *sections, config["plan"]["gpu"])
 
 
 @pytest.mark.parametrize("study", CONFIG["studies"])

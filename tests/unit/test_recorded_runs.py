@@ -7,11 +7,10 @@ import pytest
 from scipy import stats
 
 from conftest import ROOT
-from hardgrpo.analysis import recorded_runs, statistics, summaries
+from hardgrpo.analysis import recorded_runs, statistics, summaries, summary_tables
 from hardgrpo.analysis.cells import Cell
 from hardgrpo.data import recorded_accuracies
-from hardgrpo.report import registry
-from hardgrpo.report.tables import recorded
+from hardgrpo.report import tables
 from hardgrpo.runtime import files
 
 STEPS = (10, 20, 30, 40, 50, 60)
@@ -55,7 +54,7 @@ def cell(policy: str, seed: int, bases: pd.DataFrame, **changes) -> Cell:
 
 def rows_of(cells: list[Cell], published=()) -> dict[tuple, dict]:
     rows = recorded_runs.recorded_runs(cells, list(published))
-    assert all(list(row) == registry.SUMMARIES["recorded_runs"].columns for row in rows)
+    assert all(list(row) == summary_tables.all_tables()["recorded_runs"].columns for row in rows)
     by_key = {
         tuple(
             row[name] for name in ("policy", "minus", "grading", "questions", "measure", "at")
@@ -212,14 +211,14 @@ def test_hard30_minus_all_equals_an_independent_analysis(model, difference, low,
 
 @pytest.mark.parametrize("name", ["recorded", "recorded_parts"])
 def test_the_paper_shows_a_contrast_in_one_row_and_says_that_there_is_one_run_each(name):
-    frame, columns = getattr(recorded, name)(summaries.read(COMMITTED))
-    assert len(frame) == len(frame.drop_duplicates(recorded.KEYS))
+    frame, columns = tables.make(name, {"recorded_runs": summaries.read(COMMITTED)}, {})
+    assert len(frame) == len(frame.drop_duplicates(tables.RECORDED_KEYS))
     assert all(len(column.cells) == len(frame) for column in columns)
-    assert "one run each" in registry.TABLES[name].caption
+    assert "one run each" in tables.TABLES[name].caption
 
 
 def test_a_published_difference_is_shown_only_if_completions_for_it_are_missing():
-    frame, _ = recorded.recorded(summaries.read(COMMITTED))
+    frame = tables.last_checkpoints(summaries.read(COMMITTED))
     published_rows = frame[frame.grading == "published"]
     assert ("hard30", "random_42") in set(zip(published_rows.policy, published_rows.minus)) and (
         "hard30",

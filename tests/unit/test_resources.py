@@ -115,13 +115,6 @@ def test_a_program_receives_its_gpus():
     assert sampling["hardware"](job(model="tiny-seed0")) == "--gpus 0"
 
 
-def test_the_kind_of_gpu_comes_from_the_cluster_or_from_the_plan():
-    assert machine({"gpu_name": "nvidia_a100-sxm4-80gb"}).gpu == "a100"
-    assert (
-        machine({"gpu_name": "big"}).gpu == machine().gpu == project_config.config()["plan"]["gpu"]
-    )
-
-
 def test_a_training_receives_the_gpu_settings_of_its_model():
     run = job(model="qwen3-4b", recipe="as_written", task="gsm8k", policy="hard", seed="0")
     resources = machine().for_training()

@@ -73,9 +73,7 @@ def test_programs_receive_the_number_of_samples_of_a_probe():
     probe = project_config.config()["tasks"]["swaps"]["probe"]
     held_out = f" --held-out {probe['held_out']}" if "held_out" in probe else ""
     assert arguments().expected_samples(swaps) == f"--samples {probe['samples']}{held_out}"
-    assert (
-        arguments().expected_samples(job(model="qwen3-4b-recorded", task="gsm8k")) == "--recorded"
-    )
+    assert arguments().expected_samples(job(model="qwen3-4b-recorded", task="gsm8k")) == ""
 
 
 def test_held_out_samples_are_sampled_but_not_used_for_the_choice():

@@ -4,8 +4,9 @@ import csv
 import gzip
 import io
 import json
-import os
 
+import pyarrow
+import pyarrow.parquet
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -101,9 +102,13 @@ def test_json_lines_may_be_compressed_and_have_blank_lines(tmp_path):
         (
             "mine.txt",
             "question\tanswer\n",
-            "unknown kind of file '.txt'; expected .jsonl, .jsonl.gz, .csv or",
+            "unknown kind of file '.txt'; expected .jsonl, .jsonl.gz, .parquet, .csv or",
         ),
-        ("mine.xlsx", "PK", "unknown kind of file '.xlsx'; expected .jsonl, .jsonl.gz, .csv or"),
+        (
+            "mine.xlsx",
+            "PK",
+            "unknown kind of file '.xlsx'; expected .jsonl, .jsonl.gz, .parquet, .csv or",
+        ),
         ("mine.csv.gz", "question,answer\n", "unknown kind of file '.gz'"),
         ("mine", "question", "unknown kind of file ''"),
     ],
@@ -130,104 +135,20 @@ def test_big_bench_hard_is_read_in_its_form(tmp_path):
     assert sources.read_rows(tmp_path / "task.json") == [examples[0], {"input": "7", "target": "8"}]
 
 
-# --- dataset folders
-
-README = """---
-configs:
-- config_name: algebra
-  data_files:
-  - {split: train, path: algebra/train.*}
-  - {split: test, path: algebra/test.*}
-- config_name: geometry
-  data_files:
-  - {split: train, path: geometry.*}
----
-"""
-PARTS = {
-    "algebra/train": [
-        {"problem": "1 + 1?", "solution": r"\boxed{2}", "level": "Level 1"},
-        {"problem": "x\ny?", "solution": r"\boxed{3}", "level": None},
-    ],
-    "algebra/test": [{"problem": "2 + 2?", "solution": r"\boxed{4}", "level": "Level 2"}],
-    "geometry": [{"problem": "How round?", "solution": r"\boxed{\pi}", "level": "Level 5"}],
-}
+# --- Parquet
 
 
-@pytest.fixture(scope="module", params=["parquet", "jsonl"])
-def folder(request, tmp_path_factory):
-    """A dataset folder as downloaded from a hub: a card with two configurations, their data files,
-    and the manifest of the download."""
-    import datasets
-
-    path = tmp_path_factory.mktemp("dataset")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(datasets.config, "HF_DATASETS_CACHE", path / "cache")
-        data = path / "maths"
-        (data / "algebra").mkdir(parents=True)
-        for name, rows in PARTS.items():
-            if request.param == "parquet":
-                datasets.Dataset.from_list(rows).to_parquet(data / f"{name}.parquet")
-            else:
-                (data / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-        (data / "README.md").write_text(README)
-        (data / "manifest.json").write_text('{"files": {}}')
-        yield data
+def test_rows_of_a_parquet_file_are_read(tmp_path):
+    rows = [{"question": f"{number}: {'a' * 90}", "answer": str(number)} for number in range(5000)]
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "train.parquet")
+    assert sources.read_rows(tmp_path / "train.parquet") == rows
 
 
-def test_a_dataset_folder_is_read_by_configuration_and_split(folder):
-    assert sources.read_rows(folder, "algebra", "train") == PARTS["algebra/train"]
-    assert sources.read_rows(folder, "algebra", "test") == PARTS["algebra/test"]
-    assert sources.read_rows(folder, "geometry", "train") == PARTS["geometry"]
-
-
-@pytest.mark.parametrize(
-    ("name", "split", "words"),
-    [
-        (
-            "algebra",
-            "validation",
-            ["no split 'validation' of configuration 'algebra'", "['train', 'test']"],
-        ),
-        (
-            "topology",
-            "train",
-            ["no split 'train' of configuration 'topology'", "['algebra', 'geometry']"],
-        ),
-        (None, "train", ["no split 'train'", "'algebra', 'geometry'"]),
-        (None, None, ["expected a file, found a folder", "kind hub"]),
-    ],
-)
-def test_a_split_that_a_folder_does_not_have_is_reported(folder, name, split, words):
-    with pytest.raises(UserError) as error:
-        sources.read_rows(folder, name, split)
-    message = str(error.value)
-    assert message.startswith(f"{folder}: ") and "\n" not in message
-    for word in words:
-        assert word in message
-
-
-def test_a_changed_folder_is_read_again(tmp_path, monkeypatch):
-    import datasets
-
-    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
-    (tmp_path / "data").mkdir()
-    for seconds, answer in enumerate("12"):
-        (tmp_path / "data/train.jsonl").write_text(
-            json.dumps({"question": "q", "answer": answer}) + "\n"
-        )
-        os.utime(tmp_path / "data/train.jsonl", (seconds, seconds))
-        assert sources.read_rows(tmp_path / "data", None, "train") == [
-            {"question": "q", "answer": answer}
-        ]
-
-
-def test_folders_without_data_and_folders_with_damaged_data_are_reported(folder, tmp_path):
-    (tmp_path / "README.md").write_text("# nothing else")
-    with pytest.raises(UserError, match="no split 'train'.*data files"):
-        sources.read_rows(tmp_path, None, "train")
-    (tmp_path / "train.parquet").write_text("not parquet")
-    with pytest.raises(UserError, match="no split 'train'"):
-        sources.read_rows(tmp_path, None, "train")
+@pytest.mark.parametrize("content", [b"not parquet", b"PAR1" + b"\xff" * 100 + b"PAR1"])
+def test_a_damaged_parquet_file_gives_a_one_line_error(tmp_path, content):
+    (tmp_path / "train.parquet").write_bytes(content)
+    with pytest.raises(UserError, match="train.parquet: not a Parquet file"):
+        sources.read_rows(tmp_path / "train.parquet")
 
 
 # --- which rows
@@ -442,38 +363,3 @@ def test_rows_of_a_table_are_numbered_as_in_a_spreadsheet():
 def test_an_answer_is_read_from_each_command_for_boxes_in_math(solution, answer):
     row = {"problem": "q", "solution": solution, "level": "Level 3"}
     assert sources.as_problem(row, 0, "math", {}, True, "f")["answer"] == answer
-
-
-def test_a_users_folder_may_contain_its_own_manifest(tmp_path):
-    (tmp_path / "data").mkdir()
-    (tmp_path / "data/train.csv").write_text("question,answer\n1 + 1,2\n")
-    (tmp_path / "manifest.json").write_text('{"made": "by hand"}')
-    assert sources._dataset_rows(tmp_path, None, "train") == [{"question": "1 + 1", "answer": 2}]
-
-
-@pytest.mark.parametrize(
-    "path",
-    [
-        "{outside}/secret.jsonl",
-        "../secret.jsonl",
-        "data/../../*.jsonl",
-        "http://127.0.0.1:9/x.jsonl",
-    ],
-)
-def test_a_card_that_names_a_file_outside_of_its_dataset_is_refused(tmp_path, path):
-    (tmp_path / "secret.jsonl").write_text('{"question": "secret", "answer": 1}\n')
-    folder = tmp_path / "dataset"
-    folder.mkdir()
-    outside_path = path.format(outside=tmp_path)
-    (folder / "README.md").write_text(
-        f"---\nconfigs:\n- config_name: default\n  data_files:\n  - split: train\n    path: '{outside_path}'\n---\n"
-    )
-    with pytest.raises(
-        UserError, match=r"README\.md: .* is a file outside of the dataset's folder"
-    ):
-        sources.read_rows(folder, split="train")
-    (folder / "README.md").write_text(
-        (folder / "README.md").read_text().replace(outside_path, "mine.jsonl")
-    )
-    (folder / "mine.jsonl").write_text('{"question": "mine", "answer": 1}\n')
-    assert sources.read_rows(folder, split="train") == [{"question": "mine", "answer": 1}]

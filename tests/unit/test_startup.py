@@ -63,7 +63,7 @@ def test_a_file_that_snakemake_would_misread_is_refused(text):
 )
 def test_update_inputs_may_come_from_the_command_line(value, expected):
     config = project_config.config() | {"update_inputs": value}
-    startup.complete(config, call())
+    startup.complete(config, call(), {})
     assert config["update_inputs"] is expected
 
 
@@ -71,7 +71,7 @@ def test_update_inputs_may_come_from_the_command_line(value, expected):
 def test_any_other_value_of_update_inputs_is_refused_with_its_place(value):
     Path("config.yaml").write_text("study: mini\n\nupdate_inputs: maybe\n")
     with pytest.raises(WorkflowError, match="config.yaml(:3)?: update_inputs"):
-        startup.complete(project_config.config() | {"update_inputs": value}, call())
+        startup.complete(project_config.config() | {"update_inputs": value}, call(), {})
 
 
 @pytest.mark.parametrize("probed_on, task", [(None, "gsm8k"), ("math", "math")])
@@ -94,16 +94,18 @@ def test_a_dry_run_needs_no_permission_to_write_results(monkeypatch):
     Path("results").mkdir()
     # not by the file's mode, because root ignores permissions
     monkeypatch.setattr(os, "access", lambda path, mode: Path(path).name != "results")
-    startup.complete(project_config.config(), call(output_settings=SimpleNamespace(dryrun=True)))
+    startup.complete(
+        project_config.config(), call(output_settings=SimpleNamespace(dryrun=True)), {}
+    )
     with pytest.raises(WorkflowError, match="results: cannot be written"):
-        startup.complete(project_config.config(), call())
+        startup.complete(project_config.config(), call(), {})
 
 
 @pytest.mark.parametrize(
     ("configfiles", "config", "nodes", "is_refused"),
     [
         (["my.yaml"], {}, 100, True),
-        (["my.yaml", "other.yaml"], {"draw": "auto"}, 100, True),
+        (["my.yaml", "other.yaml"], {"draw": "reference"}, 100, True),
         (["my.yaml"], {"study": "mini"}, 100, False),  # a file or --config names the study
         (["my.yaml"], {}, None, False),  # not on a cluster
         ([], {}, 100, False),  # the profile without its line `configfile`
@@ -117,9 +119,9 @@ def test_on_a_cluster_the_users_files_must_name_the_study(configfiles, config, n
         resource_settings=SimpleNamespace(nodes=nodes),
     )
     if not is_refused:
-        return startup.complete(project_config.config(), workflow)
+        return startup.complete(project_config.config(), workflow, {})
     with pytest.raises(WorkflowError, match="my.yaml.*--config study=NAME"):
-        startup.complete(project_config.config(), workflow)
+        startup.complete(project_config.config(), workflow, {})
 
 
 # --- results of unknown origin ---
@@ -239,30 +241,19 @@ def test_an_empty_variable_does_not_add_the_current_folder():
 
 
 @pytest.mark.parametrize(
-    ("attributes", "before", "after"),
+    ("attributes", "expected"),
     [
-        ({}, "", warm.socket_path()),
-        ({}, "/shared/socket", "/shared/socket"),
-        ({}, warm.OFF, warm.OFF),
-        ({"local_exec": False}, "", warm.OFF),  # jobs run on other nodes
-        ({"is_main_process": False}, "", warm.OFF),
-        ({"deployment_settings": CONTAINERS}, "", warm.OFF),  # the server is outside the containers
+        ({}, "/shared/socket"),
+        ({"local_exec": False}, warm.OFF),  # jobs run on other nodes
+        ({"is_main_process": False}, warm.OFF),
+        ({"deployment_settings": CONTAINERS}, warm.OFF),  # the server is outside the containers
     ],
-    ids=[
-        "on this machine",
-        "socket named before",
-        "turned off",
-        "on other nodes",
-        "in a job",
-        "in containers",
-    ],
+    ids=["on this machine", "on other nodes", "in a job", "in containers"],
 )
 def test_the_server_of_loaded_libraries_is_for_jobs_on_this_machine(
-    attributes, before, after, monkeypatch
+    attributes, expected, monkeypatch
 ):
-    monkeypatch.delenv(warm.SOCKET)
-    if before:
-        os.environ[warm.SOCKET] = before
+    monkeypatch.setenv(warm.SOCKET, "/shared/socket")
     for name in (
         "APPTAINER_BIND",
         "SINGULARITY_BIND",
@@ -271,7 +262,7 @@ def test_the_server_of_loaded_libraries_is_for_jobs_on_this_machine(
     ):
         monkeypatch.setenv(name, "")
     startup.prepare_environment(call(**attributes))
-    assert os.environ[warm.SOCKET] == after
+    assert os.environ[warm.SOCKET] == expected
 
 
 def test_containers_see_the_folders_of_jobs_and_of_the_user(empty_folder, monkeypatch):
@@ -342,3 +333,45 @@ def test_facts_of_a_plan_are_written_only_if_the_planning_program_names_a_file(m
         "configfiles": ["slurm/study.yaml"],
         "setting": {"gpu": "h100"},
     }
+
+
+@pytest.mark.parametrize(
+    ("cluster", "kind"),
+    [
+        ({}, "h100"),
+        ({"gpu_name": "nvidia_a100-sxm4-80gb"}, "a100"),
+        ({"gpu_constraint": "h200"}, "h200"),
+        ({"gpu_partition": "l40s", "gpu_constraint": "ib"}, "l40s"),
+    ],
+)
+def test_the_kind_of_gpu_comes_from_the_profile_or_from_the_plan(cluster, kind):
+    config = project_config.config()
+    startup.complete(config, call(), cluster)
+    assert config["plan"]["gpu"] == kind
+
+
+def test_an_unknown_kind_of_gpu_is_logged_with_the_kind_that_is_assumed(monkeypatch):
+    lines = []
+    monkeypatch.setattr(startup.logger, "info", lines.append)
+    config = project_config.config()
+    startup.complete(config, call(), {"gpu_name": "big"})
+    (line,) = lines
+    assert config["plan"]["gpu"] == "h100" and "'big'" in line and "plan.gpu: h100" in line
+
+
+@pytest.mark.parametrize(("kind", "fits"), [("h200", True), ("a40", False)])
+def test_a_run_must_fit_the_kind_of_gpu_that_the_profile_names(kind, fits):
+    """All weights of Qwen3-4B are trained on one GPU."""
+    config = project_config.config() | {"study": "paper"}
+    study = config["studies"]["paper"]
+    study |= {"models": ["qwen3-4b"], "tasks": ["gsm8k"], "weaker_signal": []}
+    study["arms"] = [{"policy": "random", "recipe": "as_written_full"}]
+    config["models"]["qwen3-4b"]["gpus"]["full"] |= {"count": 1}
+    if fits:
+        startup.complete(config, call(), {"gpu_name": kind})
+    else:
+        with pytest.raises(
+            WorkflowError,
+            match=r"models.qwen3-4b.gpus.full: recipe as_written_full on gsm8k needs about \d+ GiB .* \(a40\) has 44; .*raise count",
+        ):
+            startup.complete(config, call(), {"gpu_name": kind})

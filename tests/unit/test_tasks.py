@@ -55,7 +55,7 @@ def lines(path, rows):
 
 def part(local, rows=None, **keys):
     return (
-        {"dataset": "someone/maths", "revision": REVISION, "split": "test", "local": local}
+        {"dataset": "someone/maths", "revision": REVISION, "file": "test.jsonl", "local": local}
         | keys
         | ({"rows": rows} if rows else {})
     )
@@ -196,7 +196,10 @@ def problems_of(data, source, task="mine", split="train"):
 
 def test_parts_are_concatenated_and_every_problem_records_its_origin(data):
     source = MATHS | {
-        "train": [part("two.jsonl", name="algebra"), part("one.jsonl", {"only": [9, 0]})],
+        "train": [
+            part("two.jsonl", file="algebra/test.jsonl"),
+            part("one.jsonl", {"only": [9, 0]}),
+        ],
         "problems": 8,
     }
     problems = problems_of(data, source)
@@ -206,8 +209,8 @@ def test_parts_are_concatenated_and_every_problem_records_its_origin(data):
     ]
     assert [p["id"] for p in problems] == [f"maths-train-{n:04d}" for n in range(8)]
     assert [p["row"] for p in problems] == [0, 1, 2, 3, 4, 5, 0, 9]
-    assert [p["source"] for p in problems] == ["someone/maths/algebra/test"] * 6 + [
-        "someone/maths/test"
+    assert [p["source"] for p in problems] == ["someone/maths/algebra/test.jsonl"] * 6 + [
+        "someone/maths/test.jsonl"
     ] * 2
     assert [p["tier"] for p in problems] == [1, 2, 3, 4, 5, 1, 1, 5]
 
@@ -265,42 +268,17 @@ def test_problems_that_differ_from_the_lock_are_refused(data):
     source = MATHS | {"train": [part("one.jsonl")]}
     assert prepare(data, source, "one.jsonl", lock="inputs.lock").returncode == 0
     lock, first_problems = (data / "inputs.lock").read_text(), (data / "P.jsonl").read_text()
-    assert json.loads(lock)["problems"]["mine/train"]["rows"] == 10
+    assert json.loads(lock)["problems"]["mine"]["train"]["rows"] == 10
     rows = files.read_jsonl(data / "one.jsonl", {})
     rows[3]["answer"] = "33"
     lines(data / "one.jsonl", rows)
     assert check_refusal(
         prepare(data, source, "one.jsonl", lock="inputs.lock"),
-        "mine/train: the content is not what inputs.lock says",
-        "10 rows differs",
+        "problems: mine: train is not the file of inputs.lock",
     )
     assert (data / "inputs.lock").read_text() == lock and (
         data / "P.jsonl"
     ).read_text() == first_problems
-
-
-@pytest.mark.slow
-def test_a_part_may_be_a_dataset_folder_or_a_file(data, monkeypatch):
-    monkeypatch.setenv("HF_HOME", str(data / "home"))
-    (data / "folder").mkdir()
-    lines(data / "folder/test.jsonl", files.read_jsonl(data / "two.jsonl", {}))
-    source = MATHS | {
-        "train": [part("folder", {"every": 2, "first": 1}), part("one.jsonl", {"only": [3]})],
-        "problems": 4,
-    }
-    done = prepare(data, source, "folder", "one.jsonl")
-    assert done.returncode == 0, done.stderr
-    problems = files.read_jsonl(data / "P.jsonl", {})
-    assert [(p["question"], p["row"]) for p in problems] == [
-        ("two 1?", 1),
-        ("two 3?", 3),
-        ("two 5?", 5),
-        ("one 3?", 3),
-    ]
-    wrong = MATHS | {"train": [part("folder", split="validation")]}
-    assert check_refusal(
-        prepare(data, wrong, "folder"), "folder: no split 'validation'", "correct the task's source"
-    )
 
 
 # --- reference answers that the grader cannot read

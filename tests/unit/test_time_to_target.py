@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from hardgrpo.analysis import online_runs
+from hardgrpo.analysis import training
 from hardgrpo.analysis.columns import CELL
 from hardgrpo.study.settings import Run
 
@@ -84,7 +84,7 @@ def time_to_target(plain: np.ndarray, other_accuracies: np.ndarray) -> list[dict
             updates[Run("m", "t", recipe, "all", seed, "m")] = pd.DataFrame(
                 {"rollouts": [64.0] * 10, "kept": [kept_rollouts] * 10}
             )
-    return online_runs.time_to_target(
+    return training.time_to_target(
         [cell("slow", plain), cell("fast", other_accuracies)],
         updates,
         {"arms": [{"policy": "all", "recipe": ["slow", "fast"]}]},
@@ -93,10 +93,10 @@ def time_to_target(plain: np.ndarray, other_accuracies: np.ndarray) -> list[dict
 
 def test_the_first_time_that_a_curve_reaches_a_target_by_hand():
     spent, curve = [0.0, 0.5, 1.0], np.array([0.2, 0.4, 0.8])
-    assert online_runs.first_reached(spent, curve, 0.3) == pytest.approx(0.25)
-    assert online_runs.first_reached(spent, curve, 0.6) == pytest.approx(0.75)
-    assert online_runs.first_reached(spent, curve, 0.2) == 0
-    assert online_runs.first_reached(spent, curve, 0.9) == np.inf
-    assert online_runs.first_reached(spent, np.array([0.2, 0.7, 0.1]), 0.7) == 0.5, (
+    assert training.first_reached(spent, curve, 0.3) == pytest.approx(0.25)
+    assert training.first_reached(spent, curve, 0.6) == pytest.approx(0.75)
+    assert training.first_reached(spent, curve, 0.2) == 0
+    assert training.first_reached(spent, curve, 0.9) == np.inf
+    assert training.first_reached(spent, np.array([0.2, 0.7, 0.1]), 0.7) == 0.5, (
         "the first time counts, although the curve falls below the target afterwards"
     )

@@ -154,22 +154,6 @@ def test_the_description_of_a_subset_has_the_numbers_of_labels_and_prompts(name,
         assert chosen < sorted(signal["agreement"] for signal in signals.values())[40]
 
 
-def test_questions_with_answers_are_refused(probe, tmp_path):
-    (tmp_path / "problems.jsonl").write_text("\n" + (probe / "problems.jsonl").read_text())
-    command = [
-        "--questions",
-        "problems.jsonl",
-        "--completions",
-        str(probe / "completions.jsonl"),
-    ]
-    done = run(
-        tmp_path, "measure_signals", *command, grader="final_word", output="s.csv", fails=True
-    )
-    assert (
-        "row 2: the row has the key 'answer'" in done.stderr and not (tmp_path / "s.csv").exists()
-    )
-
-
 # --- predicted pass rates
 
 

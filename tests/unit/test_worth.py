@@ -1,4 +1,4 @@
-"""The page "Was it worth it?": its verdicts, and their agreement with docs/which-prompts.csv."""
+"""The page "Was it worth it?": its verdicts, and their agreement with results/reference/all/which-prompts.csv."""
 
 import functools
 from math import nan
@@ -10,7 +10,6 @@ import pytest
 import project_config
 from conftest import ROOT
 from hardgrpo.analysis import claims, random_choice, summaries
-from hardgrpo.analysis import verdicts as verdicts_on_claims
 from hardgrpo.analysis.arms import add_labels
 from hardgrpo.report import paragraphs, registry, worth
 from hardgrpo.runtime import files
@@ -57,9 +56,8 @@ def arms(study: str) -> dict[tuple, dict]:
     design = designs.design(resolved_study)
     prices = designs.prices(resolved_study, CONFIG["plan"]["price"], CONFIG["subset"]["policy"])
     tables = files.Tables.below(ROOT / paths.reference(study))
-    columns = registry.columns(*registry.WORTH)
-    del columns["against_random"]
-    tables = summaries.read_all(tables, columns, design["first_recipe"])
+    names = [name for name in registry.WORTH if name != "against_random"]
+    tables = summaries.read_all(tables, names, design["first_recipe"])
     tables["against_random"] = against_random(study)
     groups = worth.entries_by_model_and_task(**tables, prices=prices)
     return {
@@ -103,14 +101,14 @@ def against_random(study: str) -> pd.DataFrame:
 
 
 def test_no_comparison_with_a_random_choice_has_two_verdicts():
-    """The table docs/which-prompts.csv, each study's table against_random and page of worth, the
+    """The table results/reference/all/which-prompts.csv, each study's table against_random and page of worth, the
     text of its supplement, and the verdicts on primary claims agree."""
     verdicts: dict[tuple, set] = {}
     names = designs.names_of_ways(CONFIG["policies"], CONFIG["recipes"])
-    says = {verdicts_on_claims.SUPPORTED: random_choice.BETTER}
-    says |= {verdicts_on_claims.CONTRADICTED: random_choice.WORSE}
+    says = {claims.SUPPORTED: random_choice.BETTER}
+    says |= {claims.CONTRADICTED: random_choice.WORSE}
     listed_claims = {claim["id"]: claim for claim in claims.read(ROOT / "paper/claims.yaml")}
-    for line in pd.read_csv(ROOT / "docs/which-prompts.csv").to_dict("records"):
+    for line in pd.read_csv(ROOT / "results/reference/all/which-prompts.csv").to_dict("records"):
         verdicts[random_choice.comparison_of(line)] = {line["verdict"]}
     claims_seen = 0
     for study in COMMITTED:

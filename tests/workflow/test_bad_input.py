@@ -73,27 +73,12 @@ def compressed(text, cut):
             ["P.jsonl: line 3", "'answer' is missing"],
         ),
         (
-            {"problems": with_line(3, '{"id": "p2", "question": "q", "answer": " "}')},
-            ["P.jsonl: row 3", "'p2'", "empty answer"],
-        ),
-        (
-            {"problems": with_line(5, '{"id": "p0", "question": "q", "answer": "(A)"}')},
-            ["P.jsonl: row 5", "'p0'", "row 1"],
-        ),
-        (
             {"problems": with_line(17, '{"id": "p16", "question')},
             ["P.jsonl: line 17", "not valid JSON"],
         ),
         ({"problems": with_line(2, "[1]")}, ["P.jsonl: line 2", "expected a JSON object"]),
         ({"problems": ""}, ["P.jsonl", "no rows"]),
         ({"completions": lines(COMPLETIONS)[:-40]}, ["C.jsonl: line 80", "truncated"]),
-        ({"completions": lines(COMPLETIONS[:-2])}, ["C.jsonl", "'p19' has 2 of 4", "truncated"]),
-        ({"completions": lines(COMPLETIONS[:-4])}, ["C.jsonl", "'p19' has 0 of 4", "truncated"]),
-        (
-            {"completions": lines(COMPLETIONS) + lines(COMPLETIONS[:1])},
-            ["C.jsonl: row 81", "twice"],
-        ),
-        ({"completions": lines([COMPLETIONS[0] | {"id": "other"}])}, ["C.jsonl: row 1", "'other'"]),
         (
             {"completions": compressed(lines(COMPLETIONS), -20), "name": "C.jsonl.gz"},
             ["C.jsonl.gz", "truncated"],
@@ -148,9 +133,7 @@ def test_prompts_are_graded_with_their_completions_only_if_option_grade_prompt_t
     } == {1.0}
     last = {name: value for name, value in rows[-1].items() if name != "prompt"}
     (tmp_path / "C.jsonl").write_text(lines([*rows[:-1], last]))
-    done = subprocess.run(
-        [*command, "--recorded"], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert (
         "1 of 20 problems have a completion without its prompt" in done.stdout

@@ -36,8 +36,8 @@ def design(monkeypatch) -> dict:
 @pytest.fixture
 def committed(tmp_path):
     """A copy of the committed tables, which a test may change."""
-    for part in ("results/reference", "docs", "src/hardgrpo/choice"):
-        shutil.copytree(ROOT / part, tmp_path / part, ignore=shutil.ignore_patterns("images"))
+    for part in ("results/reference", "src/hardgrpo/choice"):
+        shutil.copytree(ROOT / part, tmp_path / part)
     return tmp_path
 
 
@@ -144,11 +144,11 @@ def change(folder, table: str, rows: dict, **cells) -> int:
 
 BREAKS = {  # {what the changed table says: (table, rows, new cells)}
     "the hardest tenth leads after all": (
-        "docs/claims", {"study": "mini_confirm", "id": "hard_over_random", "task": "swaps"}, {"verdict": "supported"}),
+        "all/claims", {"study": "mini_confirm", "id": "hard_over_random", "task": "swaps"}, {"verdict": "supported"}),
     "the hardest tenth is as good on arithmetic": (
-        "docs/claims", {"study": "mini_confirm", "id": "hard_over_random", "task": "arithmetic"}, {"high": 0.01}),
+        "all/claims", {"study": "mini_confirm", "id": "hard_over_random", "task": "arithmetic"}, {"high": 0.01}),
     "an interval that excludes zero": (
-        "docs/claims", {"study": "mini_reference", "id": "hard_over_random", "task": "swaps"}, {"low": 0.01}),
+        "all/claims", {"study": "mini_reference", "id": "hard_over_random", "task": "swaps"}, {"low": 0.01}),
     "a gain with almost no finishing": (
         "mini_truncation/parts", {"task": "swaps_tight", "eval_task": "swaps_tight", "policy": "hard"},
         {"finishing": 0.01, "finishing_low": -0.01}),
@@ -180,7 +180,7 @@ def test_a_table_that_contradicts_a_sentence_is_an_error_that_names_both(name, c
 
 
 def test_shares_and_numbers_of_rows_are_conditions_too(committed, design):
-    change(committed, "docs/which-prompts", {"verdict": "no difference shown"}, verdict="better")
+    change(committed, "all/which-prompts", {"verdict": "no difference shown"}, verdict="better")
     with pytest.raises(UserError, match="do not support this sentence"):
         paper.Paper(committed, design).fill(ROOT / "paper/main.tex.j2")
 

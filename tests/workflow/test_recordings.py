@@ -295,7 +295,7 @@ def test_a_study_of_published_files_runs_from_the_originals(world):
         assert differences[model, "random_42", "base", "200"] == pytest.approx(0.1)
     pinned = json.loads((world.folder / "inputs.lock").read_text())["repositories"][
         f"someone/runs@{COMMIT}"
-    ]["files"]
+    ]
     assert set(pinned) == {*files_of, "dset/test.json", "dset/scores.json", "random.json"}
 
     (original / "A_all/checkpoint-200.json").write_text("[]")
@@ -303,7 +303,7 @@ def test_a_study_of_published_files_runs_from_the_originals(world):
     output = done.stdout + done.stderr
     log = world.folder / "results/logs/convert_recording/mine/letters/all/checkpoint-200.log"
     assert done.returncode != 0 and "Traceback" not in output
-    assert "A_all/checkpoint-200.json: the content is not what inputs.lock says" in log.read_text()
+    assert "A_all/checkpoint-200.json is not the file of inputs.lock" in log.read_text()
     (original / "A_all/checkpoint-200.json").unlink()
     assert world.plan("--config", "study=recordings")["fetch_original"] == 1, (
         "a pinned file that is missing must be downloaded"

@@ -18,6 +18,7 @@ import yaml
 import fork_server
 from command_line import format_options
 from conftest import World, path_of
+from hardgrpo.data.question_ids import question_id
 from hardgrpo.runtime import files
 from interruptible_run import KILLS, contents, wait_for, with_many_kills
 from own_prompts import OVERLAY, SAMPLES, TASK, check_order, choose_subset, make_world, read_answers
@@ -96,7 +97,8 @@ def test_chosen_rows_are_exported_with_an_empty_answer_and_the_reason_of_the_cho
         f"lowest: agreement {row['agreement']:.3g}" for row in unlabelled_world.rows
     ]
     assert exported_rows == [
-        by_name[row["id"]] | {"gold": "", "id": row["id"]} for row in unlabelled_world.rows
+        by_name[row["id"]] | {"gold": "", "prompt_id": question_id(by_name[row["id"]]["my prompt"])}
+        for row in unlabelled_world.rows
     ]
 
 
@@ -175,10 +177,10 @@ def test_training_on_prompts_without_answers_is_refused_before_the_first_job(unl
 POOL = [{"id": f"p{i}", "question": f"q{i}", "answer": None, "tier": None} for i in range(4)]
 
 
-def read_annotated(folder, rows, header=("id", "question", "answer")):
+def read_annotated(folder, rows, header=("prompt_id", "question", "answer")):
     files.write_jsonl(folder / "P.jsonl", POOL)
     with open(folder / "A.csv", "w", newline="") as stream:
-        csv.writer(stream).writerows([header, *rows])
+        csv.writer(stream).writerows([header, *((question_id(q), *cells) for q, *cells in rows)])
     arguments = format_options(
         problems="P.jsonl", annotated="A.csv", column="answer", grader="number_lenient"
     )
@@ -187,7 +189,7 @@ def read_annotated(folder, rows, header=("id", "question", "answer")):
 
 def test_rows_with_an_answer_become_problems_and_rows_without_are_listed(tmp_path):
     done = read_annotated(
-        tmp_path, [("p2", "", "7"), ("p0", "q0", " "), ("1", "q1", " 1,000 "), ("p3", "", "")]
+        tmp_path, [("q2", "", "7"), ("q0", "q0", " "), ("q1", "", " 1,000 "), ("q3", "", "")]
     )
     assert done.returncode == 0, done.stderr
     assert (
@@ -205,25 +207,25 @@ def test_rows_with_an_answer_become_problems_and_rows_without_are_listed(tmp_pat
     ("rows", "header", "message"),
     [
         (
-            [("p0", "", "lots")],
+            [("q0", "", "lots")],
             None,
             "A.csv: row 2: grader 'number_lenient' cannot read the answer 'lots'; correct the answer, or leave its cell empty",
         ),
         (
-            [("p0", "", ""), ("p1", "", " ")],
+            [("q0", "", ""), ("q1", "", " ")],
             None,
             "A.csv: no row has an answer in column 'answer'; fill in some answers",
         ),
         (
-            [("p0", "", "1")],
-            ("id", "question", "solution"),
-            "A.csv: row 2: no column 'answer'; found id, question, solution",
+            [("q0", "", "1")],
+            ("prompt_id", "question", "solution"),
+            "A.csv: row 2: no column 'answer'; found prompt_id, question, solution",
         ),
-        ([("p0", "", "1")], ("name", "question", "answer"), "A.csv: row 2: no column 'id'"),
+        ([("q0", "", "1")], ("name", "question", "answer"), "A.csv: row 2: no column 'prompt_id'"),
     ],
 )
 def test_a_mistake_in_the_annotated_file_is_reported_in_one_line(tmp_path, rows, header, message):
-    done = read_annotated(tmp_path, rows, header or ("id", "question", "answer"))
+    done = read_annotated(tmp_path, rows, header or ("prompt_id", "question", "answer"))
     assert (
         done.returncode == 1
         and done.stderr.startswith(f"error: {message}")
@@ -239,13 +241,13 @@ def fill_in(world, answers):
     """Write `answers` into the file of rows to annotate, as an annotator would, save the file under
     another name, and return the ids of all rows."""
     rows = files.read_jsonl(
-        world.folder / "results/subsets/mine/mine/half/seed3.to_annotate.jsonl", {"id": str}
+        world.folder / "results/subsets/mine/mine/half/seed3.to_annotate.jsonl", {"name": str}
     )
     files.write_jsonl(
         world.folder / "my data/filled in.jsonl",
-        [row | {"gold": answers.get(row["id"], "")} for row in rows],
+        [row | {"gold": answers.get(row["name"], "")} for row in rows],
     )
-    return [row["id"] for row in rows]
+    return [row["name"] for row in rows]
 
 
 @pytest.fixture(scope="module")

@@ -419,11 +419,11 @@ def break_(path, value):
         ),
         (
             break_(
-                "models/tiny/source/demonstrations/shuffled_objects_1000",
+                "models/tiny/source/demonstrations/shuffled_objects",
                 {"share": {"first": 1, "last": 1}},
             ),
             [
-                "models.tiny.source.demonstrations.shuffled_objects_1000",
+                "models.tiny.source.demonstrations.shuffled_objects",
                 "only generated tasks (swaps, arithmetic, facts) have demonstrations",
             ],
         ),

@@ -1,6 +1,6 @@
 """The committed summaries of the studies that the pages show, and the claims of these studies."""
 
-from hardgrpo.analysis import claims, published, summaries, verdicts
+from hardgrpo.analysis import claims, published, random_choice, summaries
 from hardgrpo.report import registry
 from hardgrpo.runtime import files
 from hardgrpo.study import claim_conditions, designs, paths
@@ -20,10 +20,11 @@ NAMES = ("gains", "differences", "learnable", "parts", "subsets", "kinds", "lead
 
 def read(root: Path, study: str, *further_names: str) -> dict[str, pd.DataFrame]:
     """Committed tables by name. A table without rows has no file."""
-    columns = registry.columns(*NAMES, *further_names)
-    tables = {name: root / paths.reference(study) / f"{name}.csv" for name in columns}
+    tables = {
+        name: root / paths.reference(study) / f"{name}.csv" for name in (*NAMES, *further_names)
+    }
     return {
-        name: pd.read_csv(path) if path.exists() else pd.DataFrame(columns=columns[name])
+        name: pd.read_csv(path) if path.exists() else summaries.empty(name)
         for name, path in tables.items()
     }
 
@@ -32,13 +33,13 @@ def judged(root: Path, study: ResolvedStudy) -> dict[str, pd.DataFrame]:
     """The tables `claims`, `compared` and `against_random` that scripts/summaries/judge_claims.py
     writes."""
     conditions = claim_conditions.conditions(study)
-    names = dict.fromkeys(name for table in registry.JUDGED.values() for name in table.of)
+    names = dict.fromkeys([*claims.TABLES, *published.TABLES])
     tables = summaries.read_tables(
         files.Tables.below(root / paths.reference(study.name)), names, conditions["first_recipe"]
     )
     folder = root / paths.PUBLISHED
     listed_claims = claims.read(root / "paper/claims.yaml")
-    judged_study = verdicts.Study(tables, **conditions)
+    judged_study = claims.Study(tables, **conditions)
     rows = {
         "claims": claims.judge(listed_claims, judged_study),
         "against_random": claims.against_random(
@@ -53,9 +54,13 @@ def judged(root: Path, study: ResolvedStudy) -> dict[str, pd.DataFrame]:
             tables, published.read(folder), published.read_readings(folder)
         ),
     }
+    columns = {
+        "claims": claims.COLUMNS,
+        "against_random": random_choice.COLUMNS,
+        "compared": published.COMPARED,
+    }
     return {
-        name: pd.DataFrame(files.round_floats(rows[name]), columns=registry.JUDGED[name].columns)
-        for name in rows
+        name: pd.DataFrame(files.round_floats(rows[name]), columns=columns[name]) for name in rows
     }
 
 

@@ -10,7 +10,7 @@ it.
   If there is no such way, the advice is a random choice.
 """
 
-from hardgrpo.analysis import claims, pooling, random_choice, summaries, verdicts
+from hardgrpo.analysis import claims, pooling, random_choice, summaries
 from hardgrpo.analysis.formats import change, change_interval
 from hardgrpo.runtime import files
 from hardgrpo.selection import policies
@@ -65,7 +65,7 @@ def primary_p(listed_claims: list[dict], study: ResolvedStudy, folder: Path) -> 
     tables = summaries.read_tables(
         files.Tables.below(folder), ["differences", "gains"], conditions["first_recipe"]
     )
-    return claims.primary_differences(listed_claims, verdicts.Study(tables, **conditions))
+    return claims.primary_differences(listed_claims, claims.Study(tables, **conditions))
 
 
 def leads_of_study(
@@ -234,7 +234,7 @@ def case_row(lead: dict) -> dict[str, str]:
 
 
 def every_case(root: Path, config: dict) -> pd.DataFrame:
-    """The table docs/which-prompts.csv: every comparison with its verdict. Accuracies are shares."""
+    """The table results/reference/all/which-prompts.csv: every comparison with its verdict. Accuracies are shares."""
     return pd.DataFrame(files.round_floats(leads(root, config)), columns=COLUMNS)
 
 

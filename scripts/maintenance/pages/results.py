@@ -6,10 +6,9 @@ from hardgrpo.analysis.formats import change_interval as interval
 from hardgrpo.analysis.formats import round_parts
 from hardgrpo.analysis.random_choice import difference_row
 from hardgrpo.analysis.summaries import own_test_samples
-from hardgrpo.report import registry
+from hardgrpo.report import registry, tables
 from hardgrpo.report.markdown import table
-from hardgrpo.report.table_columns import plain
-from hardgrpo.report.tables import recorded
+from hardgrpo.report.tables import last_checkpoints
 from hardgrpo.runtime import files
 from hardgrpo.study import designs, paths, settings
 from hardgrpo.study.resolved import ResolvedStudy
@@ -142,18 +141,15 @@ def estimate_of(row) -> str:
 def shown(root: Path, config: dict, study: str, name: str, cell: str = "") -> str:
     """A table of a study's supplement in Markdown, without columns that hold one value; with
     `cell`, only the rows that have a cell of this text."""
-    entry, resolved = registry.TABLES[name], ResolvedStudy.of(config, study)
-    tables = summaries.read_all(
-        files.Tables.below(root / paths.reference(study)),
-        registry.columns(*(set(entry.of) & registry.SUMMARIES.keys())),
-        resolved.first_recipe,
+    resolved = ResolvedStudy.of(config, study)
+    frames = summaries.read_all(
+        files.Tables.below(root / paths.reference(study)), registry.SUMMARIES, resolved.first_recipe
     )
-    if "compared" in entry.of:
-        tables["compared"] = judged(root, resolved)["compared"]
-    _, columns = registry.make_table(name, tables, designs.design(resolved))
-    heads = [plain(column.header).removesuffix(", pp") for column in columns]
-    rows = zip(*(map(plain, column.cells) for column in columns))
-    frame = pd.DataFrame([row for row in rows if not cell or cell in row], columns=heads)
+    frames["compared"] = judged(root, resolved)["compared"]
+    _, columns = tables.make(name, frames, designs.design(resolved))
+    frame = tables.to_frame(columns)
+    if cell:
+        frame = frame[(frame == cell).any(axis=1)]
     return table(frame.loc[:, [len(set(values)) > 1 for _, values in frame.items()]])
 
 
@@ -192,7 +188,7 @@ def recorded_gains(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
 def recorded_leads(table: pd.DataFrame, task: str, policy: str, minus: str) -> dict:
     """{model: row with the accuracy of the run on `policy` minus that of the run on `minus`}, on
     all questions: means of the last checkpoints."""
-    last = recorded.last_checkpoints(table)
+    last = last_checkpoints(table)
     rows = last[
         (last.task == task)
         & (last.policy == policy)

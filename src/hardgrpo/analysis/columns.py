@@ -8,19 +8,6 @@ MINUS = ["minus", "minus_recipe"]  # the arm that is subtracted
 # tables that are no summary tables of a study's results: made from summary tables, or by hand
 NO_SUMMARIES = ("claims", "against_random", "compared", "deviations")
 
-# numeric columns of tables of subsets: means over seeds
-SUBSET_NUMBERS = [
-    "pool",
-    "prompts",
-    "mean_pass_rate",
-    "zero_share",
-    "held_out_pass_rate",
-    "held_out_zero_share",
-    "boundary_pass_rate",
-    "tied",
-    "tied_chosen",
-]
-
 # columns that are read as text, because names may look like numbers, such as tier 3
 NAMES = [
     *CELL,
@@ -44,7 +31,6 @@ NAMES = [
     "easiest",
     "hardest",
     "written",
-    "released",
     "key",
     "way",
     "decided_by",
@@ -55,15 +41,3 @@ def interval(name: str) -> list[str]:
     """Columns of an estimate and its 95 % interval, in most tables for new problems and new
     seeds."""
     return [name, f"{name}_low", f"{name}_high"]
-
-
-def intervals(name: str) -> list[str]:
-    """The columns of `interval`, and the ends of two alternative intervals: `*_a` for the same
-    problems and new seeds, `*_pooled` with one variance over seeds, estimated from all arms."""
-    return [
-        *interval(name),
-        f"{name}_low_a",
-        f"{name}_high_a",
-        f"{name}_low_pooled",
-        f"{name}_high_pooled",
-    ]

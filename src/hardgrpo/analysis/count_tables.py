@@ -11,6 +11,7 @@ from scipy import special, stats
 
 from hardgrpo.analysis import statistics
 from hardgrpo.analysis.cells import estimate_columns, mean_columns
+from hardgrpo.analysis.summary_tables import table
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.selection import policies
 from hardgrpo.selection import probe_sizes as probes
@@ -23,6 +24,10 @@ PREDICTED = "predicted_half"
 # --- samples per prompt ---
 
 
+@table(
+    "model task file pool rule samples prompts labels mixed pass_rate never_solved unmixed_prompts",
+    kind="probe_sizes",
+)
 def probe_sizes(counts: list[dict], analysis: dict) -> list[dict]:
     """How chosen prompts behave in new samples, by rule and by the number K of samples that
     determine the choice (`probe_sizes.compare`): for the distinct prompts of all files, then for
@@ -142,6 +147,11 @@ class BeforeAfter:
         }
 
 
+@table(
+    "model task chosen_by correct prompts before gain± mixed_before mixed± solved_before solved"
+    " newly_solved± lost± seeds",
+    kind="before_after",
+)
 def difficulty_classes(counts: list[dict], analysis: dict) -> list[dict]:
     """How training changes the prompts with c right answers among K samples of the base model: a
     row for each c from 0 to K that occurs; see BeforeAfter.
@@ -173,6 +183,10 @@ def difficulty_classes(counts: list[dict], analysis: dict) -> list[dict]:
     return rows
 
 
+@table(
+    "model task rule chosen_by prompts before gain± mixed_before mixed± gain_lead± mixed_lead± seeds",
+    kind="before_after",
+)
 def choices_after(counts: list[dict], analysis: dict) -> list[dict]:
     """How training on all prompts changes the prompts that each rule chooses by K samples of the
     base model. A rule has no row if fewer prompts qualify than the budget requires. `gain_lead` and
@@ -199,6 +213,7 @@ def choices_after(counts: list[dict], analysis: dict) -> list[dict]:
     return rows
 
 
+@table("model task seed samples both only_before only_after never prompts", kind="before_after")
 def solved_counts(counts: list[dict], analysis: dict) -> list[dict]:
     """For each seed, the numbers of prompts with a right answer among all n samples both before and
     after training, only before training, only after training, and never."""
@@ -221,6 +236,7 @@ def solved_counts(counts: list[dict], analysis: dict) -> list[dict]:
     return rows
 
 
+@table("model task k seed before after± gain± samples prompts seeds", kind="before_after")
 def pass_at_each_k(counts: list[dict], analysis: dict) -> list[dict]:
     """pass@k before and after training and the gain, for k = 1..n: over all seeds (`seed` is
     empty), then for each seed."""

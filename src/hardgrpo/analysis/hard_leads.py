@@ -11,6 +11,7 @@ import pandas as pd
 from hardgrpo.analysis import statistics
 from hardgrpo.analysis.cells import Cell, estimate_columns, families
 from hardgrpo.analysis.columns import CELL
+from hardgrpo.analysis.summary_tables import CELL_KEYS, table
 from hardgrpo.runtime import files
 from hardgrpo.study import paths, settings
 
@@ -28,6 +29,7 @@ PREDICTORS = {  # {column: label in figures and tables}
 UNPROBED = {"zero_share": np.nan, "mixed_share": np.nan}
 
 
+@table(f"{CELL_KEYS} minus seed lead base_accuracy greedy_gap zero_share mixed_share")
 def leads(cells: list[Cell], difficulty_files: list[str]) -> list[dict]:
     """The lead of `hard` over each other policy with the same seeds at the last checkpoint, by
     replicate, with properties of the base model.
@@ -70,6 +72,7 @@ def _pool(path: str) -> dict:
     return {"zero_share": (rates == 0).mean(), "mixed_share": ((rates > 0) & (rates < 1)).mean()}
 
 
+@table("task eval_task policy minus models least most spread p seeds")
 def lead_by_model(cells: list[Cell]) -> list[dict]:
     """Whether the lead of `hard` over a policy depends on the model: the smallest and the largest
     lead of any model (`least`, `most`), the standard deviation of the models' leads without the
@@ -132,16 +135,17 @@ def _lead(leader: Cell, rival: Cell) -> np.ndarray:
     return (leader.rates(leader.last_step) - rival.rates(rival.last_step)).mean(axis=1)
 
 
-def lead_regressions(lead_rows: list[dict]) -> list[dict]:
+@table(f"{CELL_KEYS} minus predictor slope± r_squared± p points")
+def lead_regressions(leads: list[dict]) -> list[dict]:
     """A least-squares line of the lead on each of PREDICTORS: slope (lead per unit of the
     predictor), R squared, p.
 
     `model` is empty if the points are models. Fewer than four points give no row. The lines are
     descriptive: p is not corrected for the four lines per lead, and the predictors are correlated.
     """
-    if not lead_rows:
+    if not leads:
         return []
-    frame = pd.DataFrame(lead_rows)
+    frame = pd.DataFrame(leads)
     frame["model"] = frame.model.where(frame.seed.notna(), None)
     rows = []
     for keys, group in frame.groupby([*CELL, "minus"], sort=False, dropna=False):

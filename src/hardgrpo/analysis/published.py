@@ -21,6 +21,12 @@ COLUMNS = [
     "unit",
     "note",
 ]
+# columns of table compared
+COMPARED = ["paper", "place", "model", "task", "eval_task", "policy", "quantity", "published"]
+COMPARED += ["published_low", "published_high", "here", "low", "high", "inside"]
+COMPARED += ["same_when_rounded", "seeds"]
+# summary tables whose numbers are compared
+TABLES = ["gains", "learnable", "pass_at_k", "accuracy", "parts", "catches_up", "regressions"]
 # tables that hold decisions and settings instead of numbers
 NO_NUMBERS = ("readings.csv", "deviations.csv")
 # Quantities that a study measures in every cell with runs. Whether a study has other quantities
@@ -193,11 +199,13 @@ def _exact(row: dict) -> dict:
 def study_numbers(tables: dict[str, list[dict]]) -> list[dict]:
     """The study's numbers for all published quantities, with the columns model, task, eval_task,
     policy (the label of the arm), quantity, here (the study's number), low, high, seeds."""
-    rows = []
+    numbers: dict = {}
 
     def add(
         quantity: str, row: dict, value: float, prefix: str | None = None, policy: str | None = None
     ) -> None:
+        if not is_known(value):
+            return
         low, high = (row.get(f"{prefix}_{end}") if prefix else None for end in ("low", "high"))
         measurement = {
             "model": row["model"],
@@ -211,10 +219,8 @@ def study_numbers(tables: dict[str, list[dict]]) -> list[dict]:
             "seeds": row["seeds"],
         }
         # The rows of all arms repeat the numbers of the base model. List these numbers once.
-        if is_known(value) and not (
-            policy == "base" and any(_key(measurement) == _key(earlier) for earlier in rows)
-        ):
-            rows.append(measurement)
+        key = tuple(measurement.values())[:5] if policy == "base" else len(numbers)
+        numbers.setdefault(key, measurement)
 
     for row in tables["gains"]:
         if row["decoding"] == "sampled":
@@ -249,22 +255,19 @@ def study_numbers(tables: dict[str, list[dict]]) -> list[dict]:
             estimate,
             "transfer",
         )
-    rows += averages([row for row in rows if row["quantity"] == "accuracy"])
+    for row in averages([row for row in numbers.values() if row["quantity"] == "accuracy"]):
+        numbers[len(numbers)] = row
     all_cells = {"model": "", "task": "all", "eval_task": "all", "arm": "", "seeds": None}
     for row in tables["regressions"]:
         if (row["task"], row["predictor"]) == ("all", "learnable") and not row["adjusted_for"]:
             add("r_squared", all_cells | row, row["r_squared"], "r_squared")
+    rows = list(numbers.values())
     largest = max(
         (row for row in rows if row["quantity"] == "gain" and row["task"] == row["eval_task"]),
         key=lambda row: row["here"],
         default=None,
     )
     return rows + ([largest | {"quantity": "largest_gain"}] if largest else [])
-
-
-def _key(measurement: dict) -> tuple:
-    names = ("model", "task", "eval_task", "policy", "quantity")
-    return tuple(measurement[name] for name in names)
 
 
 def _arm(row: dict) -> tuple:

@@ -22,6 +22,9 @@ import pandas as pd
 from hardgrpo.analysis import statistics
 from hardgrpo.selection.policies import affordable_prompts
 
+# columns of table against_random
+COLUMNS = ["model", "task", "policy", "recipe", "way", "budget", "difference", "low", "high", "p"]
+COLUMNS += ["seeds", "verdict", "decided_by"]
 LEVEL = 0.05
 BETTER, WORSE, OPEN = "better", "worse", "no difference shown"
 CASE = ("model", "task", "recipe", "budget")

@@ -16,8 +16,9 @@ import pandas as pd
 from scipy import stats
 
 from hardgrpo.analysis import statistics
-from hardgrpo.analysis.accuracies import pass_rates
 from hardgrpo.analysis.cells import Cell, estimate_columns, families, mean_columns
+from hardgrpo.analysis.completions import pass_rates
+from hardgrpo.analysis.summary_tables import table
 from hardgrpo.data import evaluations, recorded_accuracies
 
 LAST_CHECKPOINTS = 5  # number of last checkpoints over which a mean is computed
@@ -29,6 +30,10 @@ FEWEST_SAMPLES = 5
 PUBLISHED_QUESTIONS = {100: "all", 30: "hard"}
 
 
+@table(
+    "model task policy minus grading questions measure at checkpoints value minus_value difference±"
+    " problems seeds"
+)
 def recorded_runs(cells: list[Cell], published_runs: list[tuple[str, str, str, str]]) -> list[dict]:
     """A row for each difference `value` - `minus_value`.
 

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 import numpy as np
 
 from hardgrpo.analysis import statistics
+from hardgrpo.analysis.summary_tables import table
 
 
-def regressions(
-    gain_rows: list[dict], learnable_rows: list[dict], accuracy_rows: list[dict]
-) -> list[dict]:
+@table("task predictor adjusted_for r_squared slope cells")
+def regressions(gains: list[dict], learnable: list[dict], accuracy: list[dict]) -> list[dict]:
     """Regress the gain on the learnable share, on the mean completion length after training
     (another possible explanation of the gain), and on both.
 
@@ -26,11 +26,11 @@ def regressions(
     and recipe.
     """
     lengths = {
-        (*_key(row), row["step"]): row["tokens_mean"] for row in accuracy_rows if _is_own_test(row)
+        (*_key(row), row["step"]): row["tokens_mean"] for row in accuracy if _is_own_test(row)
     }
     points = [
         (row["task"], share, lengths[(*_key(row), row["step"])], row["gain"])
-        for row, share in _points(gain_rows, learnable_rows)
+        for row, share in _points(gains, learnable)
     ]
     rows = []
     for task, task_points in _by_task(points):

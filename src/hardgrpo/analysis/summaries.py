@@ -1,5 +1,4 @@
-"""Read summary tables: the columns in NAMES as text; the columns outside TEXTS must be numeric. Add
-labels of arms."""
+"""Read summary tables, with the labels of arms. The columns in NAMES are text."""
 
 import io
 from collections.abc import Iterable
@@ -7,30 +6,15 @@ from pathlib import Path
 
 import pandas as pd
 
-from hardgrpo.analysis import arms
+from hardgrpo.analysis import arms, summary_tables
 from hardgrpo.analysis.columns import NAMES, NO_SUMMARIES
 from hardgrpo.runtime import files
-from hardgrpo.runtime.errors import UserError
 from hardgrpo.study import paths
 
-# columns that may contain text
-TEXTS = {*NAMES, "claim", "test", "population", "verdict", "source", "july", "later"}
 
-
-def read(path: str | Path, columns: Iterable[str] = ()) -> pd.DataFrame:
-    """A table; empty cells are nan. Raise a `UserError` if one of `columns` is missing, or if a
-    numeric column contains text."""
-    if columns:
-        # raises an error that names a missing column
-        files.read_rows(path, dict.fromkeys(columns, str))
-    frame = _parse(files.read_text(path).removeprefix("\ufeff"))
-    for column in frame.columns.difference(TEXTS):
-        if frame[column].notna().any() and not pd.api.types.is_numeric_dtype(frame[column]):
-            raise UserError(
-                f"{path}: column '{column}' has a value that is not a number; make the table again"
-            )
-    files.check_numbers(path, frame.columns.difference(TEXTS))
-    return frame
+def read(path: str | Path) -> pd.DataFrame:
+    """A table; empty cells are nan."""
+    return _parse(files.read_text(path).removeprefix("\ufeff"))
 
 
 def _parse(text: str) -> pd.DataFrame:
@@ -46,9 +30,9 @@ def has_no_file(tables: files.Tables, name: str) -> bool:
     return is_committed and name not in tables and name not in NO_SUMMARIES
 
 
-def read_labelled(path: str | Path, first_recipe: str, columns: Iterable[str] = ()) -> pd.DataFrame:
+def read_labelled(path: str | Path, first_recipe: str) -> pd.DataFrame:
     """A table with the labels of its arms (`arms.add_labels`)."""
-    return arms.add_labels(read(path, columns), first_recipe)
+    return arms.add_labels(read(path), first_recipe)
 
 
 def own_test_rows(frame: pd.DataFrame) -> pd.DataFrame:
@@ -63,16 +47,26 @@ def own_test_samples(frame: pd.DataFrame) -> pd.DataFrame:
     return rows[rows.decoding == "sampled"] if "decoding" in rows else rows
 
 
+def with_several_tiers(frame: pd.DataFrame) -> pd.DataFrame:
+    """The rows of tests with problems of more than one tier."""
+    return frame[frame.groupby(["model", "task", "eval_task"]).tier.transform("nunique") > 1]
+
+
 def read_all(
-    tables: files.Tables, columns: dict[str, list[str]], first_recipe: str
+    tables: files.Tables, names: Iterable[str], first_recipe: str
 ) -> dict[str, pd.DataFrame]:
-    """Labelled tables by name. `columns` lists the columns that each table must have."""
+    """Labelled tables by name."""
     return {
-        name: arms.add_labels(_parse(",".join(required)), first_recipe)
+        name: arms.add_labels(empty(name), first_recipe)
         if has_no_file(tables, name)
-        else read_labelled(tables[name], first_recipe, required)
-        for name, required in columns.items()
+        else read_labelled(tables[name], first_recipe)
+        for name in names
     }
+
+
+def empty(name: str) -> pd.DataFrame:
+    """A summary table without rows."""
+    return _parse(",".join(summary_tables.all_tables()[name].columns))
 
 
 def read_tables(

@@ -8,7 +8,8 @@ import pandas as pd
 
 from hardgrpo.analysis import statistics
 from hardgrpo.analysis.cells import estimate_columns
-from hardgrpo.analysis.subsets import read_ids, read_rates
+from hardgrpo.analysis.pools import read_ids, read_rates
+from hardgrpo.analysis.summary_tables import table
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.selection import policies
@@ -24,8 +25,12 @@ LATER_COLUMNS = {"id": str, "epoch": int, "correct": int, "rollouts": int}
 OUTCOMES = ["mixed", "all_right", "all_wrong", "pass_rate"]
 
 
+@table(
+    "model task policy stretch begin end mixed± all_right± all_wrong± pass_rate± never_solved epochs"
+    " prompts seeds"
+)
 def trajectories(
-    later_paths: list[str], difficulty_paths: list[str], subset_paths: list[str]
+    trajectory_files: list[str], difficulty_files: list[str], subset_files: list[str]
 ) -> list[dict]:
     """Mean outcomes of the prompts that each policy chooses by their pass rates in the first epochs
     of a run. The means are over all later epochs (`stretch` is None) and over each stretch of the
@@ -36,14 +41,14 @@ def trajectories(
     `statistics.jackknife` over groups of prompts.
     """
     rows = []
-    for path in later_paths:
+    for path in trajectory_files:
         model, task = paths.pair_of(path)
         outcomes = by_stretch(pd.DataFrame(files.read_rows(path, LATER_COLUMNS)))
         rates = read_rates(
-            next(file for file in difficulty_paths if paths.pair_of(file) == (model, task))
+            next(file for file in difficulty_files if paths.pair_of(file) == (model, task))
         )
         groups = random_groups(list(rates), GROUPS)
-        for policy, selections in read_subsets(subset_paths, model, task).items():
+        for policy, selections in read_subsets(subset_files, model, task).items():
             weights = selection_shares([ids for _, ids, _ in selections])
             weights_without_group = selections_without_groups(
                 groups, rates, selections[0][2], [seed for seed, _, _ in selections]
@@ -53,7 +58,7 @@ def trajectories(
                 "prompts": weights.sum(),
                 "seeds": len(selections),
             }
-            for (stretch, begin, end), table in outcomes:
+            for (stretch, begin, end), means in outcomes:
                 row = {
                     "model": model,
                     "task": task,
@@ -64,12 +69,12 @@ def trajectories(
                 }
                 for name in OUTCOMES:
                     left_out = np.array(
-                        [mean(table[name], shares) for shares in weights_without_group]
+                        [mean(means[name], shares) for shares in weights_without_group]
                     )
                     row |= estimate_columns(
-                        name, statistics.jackknife(mean(table[name], weights), left_out)
+                        name, statistics.jackknife(mean(means[name], weights), left_out)
                     )
-                rows.append(row | {"epochs": mean(table.epochs, weights)} | columns)
+                rows.append(row | {"epochs": mean(means.epochs, weights)} | columns)
     return rows
 
 

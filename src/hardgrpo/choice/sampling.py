@@ -117,7 +117,6 @@ def sample(
     with lock(folder), asyncio.Runner() as runner:
         progress = Progress(len(all_keys))
         sampler = Sampler(address, sampling.model, "chat", sampling.max_tokens, {}, progress.add)
-        sampler.refuses_early_truncation = False  # such completions are reported as unfinished
         try:
             sampler.open_answers(AnswerFile(folder, purpose), all_keys)
             completions: dict[str, list[Completion]] = {}

@@ -264,7 +264,7 @@ def grade(prompts: list[Prompt], grader: str, paths: str, notes: list[str]) -> l
     """Grade the completions. Return the prompts whose reference answer the grader reads; the others
     are named in `notes`. Raise a `UserError` if no completion has an answer."""
     if grader != VERDICTS:
-        graders.check_grader(grader, paths)
+        graders.check_grader(grader)
         indices = set(unreadable(grader, [prompt.answer or "" for prompt in prompts]))
         names = [prompts[index].name for index in sorted(indices)]
         total, prompts = len(prompts), [p for i, p in enumerate(prompts) if i not in indices]

@@ -24,69 +24,54 @@ class Annotations:
 
 
 def read(
-    path: str,
-    column: str,
-    question_column: str,
-    problems: list[dict],
-    grader: str,
-    pool: str | Path,
+    path: str, column: str, problems: list[dict], grader: str, pool: str | Path
 ) -> Annotations:
-    """The answers in `column` of a file, matched by question and id to `problems`, the problems of
-    the file `pool`.
+    """The answers in `column` of a file, matched by the column `prompt_id` to `problems`, the
+    problems of the file `pool`.
 
-    Rows with another question than the pool are left out. Raise a `UserError` if these are more
+    Rows of prompts that are not in the pool are left out. Raise a `UserError` if these are more
     than half of the rows with an answer. Raise a `UserError` that names the rows with a repeated
-    id, with an unknown id and no question, or with an answer that the grader cannot read or that a
-    spreadsheet has changed. Raise a `UserError` also if no row has an answer.
+    prompt, and with an answer that the grader cannot read or that a spreadsheet has changed. Raise
+    a `UserError` also if no row has an answer.
     """
     content = sources.read(path)
-    is_table = content.form is not None
-    ids = {problem["id"] for problem in problems}
-    ids_by_question = {question_id(problem["question"]): problem["id"] for problem in problems}
+    form = content.form
+    ids = {question_id(problem["question"]): problem["id"] for problem in problems}
     annotations, row_errors, doubtful_texts = Annotations(), [], []
-    left_out: dict[str, list[str]] = {}  # {reason: places}
+    prompts, left_out = set(), []
     for row, place in zip(content.rows, content.places):
-        row = _cells(row, is_table)
+        row = _cells(row, form is not None)
         try:
-            _check_columns(path, place, row, column, is_table)
-            answer = row[column].strip()
-            # export_subset.py writes `question` if it cannot copy the rows of the pool's file
-            question = row.get(question_column) or row.get("question", "")
-            problem_id = _id_of(row["id"], question, ids, ids_by_question)
-            if problem_id not in ids:
-                unknown = f"id '{problem_id}' is not in the pool ({pool})"
-                remedy = "do not change the ids of the rows to annotate, or keep their questions. A spreadsheet drops leading zeros, rounds long numbers and converts ids like 1-2 to dates"
-                raise RowError(path, place, unknown, remedy)
-            if problem_id in annotations.answers or problem_id in annotations.unanswered:
-                raise RowError(
-                    path, place, f"id '{problem_id}' occurs twice", "keep one of its rows"
-                )
-            if not answer:
-                annotations.unanswered.append(problem_id)
+            _check_columns(path, place, row, column, form is not None)
+            answer, prompt = row[column].strip(), row["prompt_id"].strip()
+            if prompt not in ids:
+                left_out += [place] if answer else []
                 continue
-            if problem := _answer_problem(answer, grader, content.form):
+            if prompt in prompts:
+                raise RowError(path, place, f"prompt '{prompt}' occurs twice", "keep one row")
+            prompts.add(prompt)
+            if not answer:
+                annotations.unanswered.append(ids[prompt])
+                continue
+            if problem := _answer_problem(answer, grader, form):
                 raise RowError(path, place, *problem)
-            if is_table and _is_doubtful(answer, content.form):
+            if form and _is_doubtful(answer, form):
                 doubtful_texts.append(f"'{answer[:30]}' ({place})")
-            annotations.answers[problem_id] = answer
-        except LeftOut as reason:
-            if answer:
-                left_out.setdefault(str(reason), []).append(place)
+            annotations.answers[ids[prompt]] = answer
         except RowError as error:
-            if not (is_table and spreadsheets.is_blank(row.values())):
-                row_errors.append(error)
+            row_errors.append(error)
     refuse_rows(row_errors)
-    count = sum(map(len, left_out.values()))
+    count = len(left_out)
     if count > len(annotations.answers):
         raise UserError(
-            f"{path}: {count} of {count + len(annotations.answers)} answers are to questions that are not in the pool ({pool}); the file belongs to other prompts: name the file that was written for these prompts"
+            f"{path}: {count} of {count + len(annotations.answers)} answers are to prompts that are not in the pool ({pool}); the file belongs to other prompts: name the file that was written for these prompts"
         )
     if not annotations.answers:
         raise UserError(f"{path}: no row has an answer in column '{column}'; fill in some answers")
-    annotations.notes += [
-        f"{', '.join(places)}: {reason}, so its answer is left out; restore the row as it was written, or annotate the new prompt"
-        for reason, places in left_out.items()
-    ]
+    if left_out:
+        annotations.notes.append(
+            f"{', '.join(left_out)}: the prompt is no longer in the pool, so its answer is left out; restore column prompt_id or the prompt"
+        )
     if doubtful_texts:
         annotations.notes.append(
             f"a spreadsheet may have changed {len(doubtful_texts)} of the answers: {_first_texts(doubtful_texts)}; if so, format the column as text and write these answers again"
@@ -104,31 +89,14 @@ def _cells(row: dict, is_table: bool) -> dict[str, str]:
 def _check_columns(path: str, place: str, row: dict, column: str, is_table: bool) -> None:
     """Raise an error if a needed column is missing: a `UserError` for a table, in which all rows
     share a header, else a `RowError`, which concerns only this row."""
-    missing_column = next((name for name in ("id", column) if name not in row), None)
-    if missing_column is None:
+    missing = next((name for name in ("prompt_id", column) if name not in row), None)
+    if missing is None:
         return
-    problem = f"no column '{missing_column}'"
+    problem = f"no column '{missing}'"
     remedy = f"found {', '.join(row)}. Keep the columns of the rows to annotate"
     if is_table:
         raise UserError(f"{path}: {place}: {problem}; {remedy}")
     raise RowError(path, place, problem, remedy)
-
-
-class LeftOut(Exception):
-    """The reason why the answer of a row is left out."""
-
-
-def _id_of(row_id: str, question: str, ids: set[str], ids_by_question: dict[str, str]) -> str:
-    """The id of the problem of a row. The question decides: a spreadsheet changes ids that look
-    like numbers. Raise `LeftOut` for a question that is not in the pool or has another id."""
-    if not question.strip():
-        return row_id
-    problem_id = ids_by_question.get(question_id(question))
-    if problem_id is None:
-        raise LeftOut("the question has changed or was removed")
-    if row_id in ids and row_id != problem_id:
-        raise LeftOut("the id is that of another question")
-    return problem_id
 
 
 def _answer_problem(

@@ -5,77 +5,12 @@ from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import RowError, UserError, refuse_rows
 
 
-def read(
-    paths: list[str],
-    problems: list[dict],
-    samples: int | None = None,
-    ragged: bool = False,
-    needs_prompt: bool = False,
-    stopped: bool = False,
-) -> dict[str, list[dict]]:
-    """Completions by problem id. Raise a `UserError` if a problem has a wrong number of
-    completions.
-
-    Each problem must have `samples` completions or, if `samples` is None, as many completions as
-    the problem with the most completions. If `ragged`, each problem needs at least one completion.
-    If `stopped` (the probe ended early), a problem has between 0 and `samples` completions,
-    numbered 0, 1, ... without a gap. With `needs_prompt`, each row must also have the prompt.
-    """
+def read(paths: list[str], problems: list[dict]) -> dict[str, list[dict]]:
+    """Completions of a probe by problem id, in the order of the files."""
     by_problem: dict[str, list[dict]] = {problem["id"]: [] for problem in problems}
-    keys = {"id": (str, int), "completion": str}
-    keys |= {"sample": int} if stopped else {}
-    keys |= {"prompt": str} if needs_prompt else {}
-    optional = {
-        "sample": int,
-        "tokens": int,
-        "finish_reason": str,
-        "log_probability": (int, float),
-        "prompt": str,
-    }
     for path in paths:
-        samples_seen, row_errors = set(), []
-        for line, row in files.parse_jsonl(files.read_user_text(path), path, keys, optional):
-            problem_id, sample = str(row["id"]), row.get("sample")
-            fault = None
-            if (row.get("tokens") or 0) < 0 or (sample or 0) < 0:
-                fault = "sample and tokens must not be negative", "correct the row"
-            elif problem_id not in by_problem:
-                fault = (
-                    f"no problem has the id '{problem_id}'",
-                    "give the problem file that was probed",
-                )
-            elif sample is not None and (problem_id, sample) in samples_seen:
-                fault = (
-                    f"sample {sample} of '{problem_id}' occurs twice in the file",
-                    "remove one of its rows",
-                )
-            if fault:
-                row_errors.append(RowError(path, f"row {line}", *fault))
-                continue
-            samples_seen.add((problem_id, sample))
-            by_problem[problem_id].append(row)
-        refuse_rows(row_errors)
-    if stopped:
-        for problem_id, rows in by_problem.items():
-            rows.sort(key=lambda row: row["sample"])
-            if [row["sample"] for row in rows] != list(range(len(rows))) or len(rows) > samples:
-                raise UserError(
-                    f"{', '.join(map(str, paths))}: problem '{problem_id}' must have at most {samples} samples, numbered from 0 without a gap; probe again"
-                )
-        return by_problem
-    counts = {problem_id: len(rows) for problem_id, rows in by_problem.items()}
-    expected_count = samples or max(counts.values())
-    incomplete_counts = {
-        problem_id: count
-        for problem_id, count in counts.items()
-        if (count == 0 if ragged else count != expected_count)
-    }
-    if incomplete_counts:
-        problem_id, count = next(iter(incomplete_counts.items()))
-        raise UserError(
-            f"{', '.join(map(str, paths))}: problem '{problem_id}' has {count} of {expected_count} completions"
-            f" ({len(incomplete_counts)} such problems); a file is truncated or belongs to other problems; make the files again"
-        )
+        for row in files.read_jsonl(path, {"id": str, "completion": str}):
+            by_problem[row["id"]].append(row)
     return by_problem
 
 

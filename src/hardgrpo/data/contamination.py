@@ -11,10 +11,9 @@ boilerplate of the task and never counts as occurring in the other question.
 
 import re
 import unicodedata
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-
-import numpy as np
 
 from hardgrpo.runtime.errors import UserError, first_entries
 
@@ -34,8 +33,6 @@ DASHES = str.maketrans(dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015\u2212
 PUNCTUATION = frozenset(
     ".,;:?!\"'`\u00b4\u2018\u2019\u201c\u201d\u201e\u00ab\u00bb\u00bf\u00a1\u2026$"
 )
-# number of questions that are compared with the references at once, to bound the memory
-ROWS_AT_A_TIME = 2000
 
 
 @dataclass(frozen=True)
@@ -79,13 +76,12 @@ def find_matches(questions: Sequence[str], references: Sequence[str] | None = No
     near_matches: dict[int, Match] = {}
     split = None if references is None else len(questions)
     words = [WORD.findall(text.casefold()) for text in [*questions, *(references or [])]]
-    is_long = np.array(
-        [len(question_words) > LONG_QUESTION_WORDS for question_words in words[: len(questions)]],
-        dtype=bool,
-    )
-    for ngram_words, has_length in ((NGRAM_WORDS, ~is_long), (LONG_NGRAM_WORDS, is_long)):
-        rows = np.flatnonzero(has_length)
-        if len(rows):
+    rows_of_length: dict[int, list[int]] = {NGRAM_WORDS: [], LONG_NGRAM_WORDS: []}
+    for row, text in enumerate(words[: len(questions)]):
+        is_long = len(text) > LONG_QUESTION_WORDS
+        rows_of_length[LONG_NGRAM_WORDS if is_long else NGRAM_WORDS].append(row)
+    for ngram_words, rows in rows_of_length.items():
+        if rows:
             near_matches |= {
                 match.index: match
                 for match in _ngram_matches(words, rows, split, ngram_words)
@@ -157,65 +153,34 @@ def drop_repetitions(
 
 
 def _ngram_matches(
-    words: list[list[str]], rows: np.ndarray, split: int | None, ngram_words: int
+    words: list[list[str]], rows: list[int], split: int | None, ngram_words: int
 ) -> list[Match]:
     """The best match of each of `rows` among the texts from index `split` on or, without `split`,
     among the texts before the row. Rows that share no n-gram, apart from boilerplate, have no
     match."""
-    counts = _ngram_counts(words, ngram_words)
-    sizes = np.asarray(counts.sum(axis=1)).ravel()
-    document_counts = np.asarray(counts.sum(axis=0)).ravel()
-    boilerplate_limit = max(BOILERPLATE_QUESTIONS, BOILERPLATE_SHARE * len(words))
-    counts = counts[:, (document_counts > 1) & (document_counts <= boilerplate_limit)]
-    reference_counts = (counts if split is None else counts[split:]).T.tocsr()
-    reference_sizes = sizes if split is None else sizes[split:]
-    best_matches = []
-    for start in range(0, len(rows), ROWS_AT_A_TIME):
-        chunk = rows[start : start + ROWS_AT_A_TIME]
-        shared = (counts[chunk] @ reference_counts).tocoo()
-        row_indices, reference_indices, shared_counts = chunk[shared.row], shared.col, shared.data
-        if split is None:
-            is_earlier = reference_indices < row_indices
-            row_indices = row_indices[is_earlier]
-            reference_indices = reference_indices[is_earlier]
-            shared_counts = shared_counts[is_earlier]
-        shares = shared_counts / np.minimum(sizes[row_indices], reference_sizes[reference_indices])
-        # for each row: the largest share, then the first reference
-        ranking = np.lexsort((reference_indices, -shares, row_indices))
-        is_best = np.ones(len(ranking), dtype=bool)
-        is_best[1:] = row_indices[ranking][1:] != row_indices[ranking][:-1]
-        best_matches += [
-            Match(int(row_indices[i]), int(reference_indices[i]), float(shares[i]), False)
-            for i in ranking[is_best]
-        ]
-    return best_matches
-
-
-def _ngram_counts(words: list[list[str]], ngram_words: int):
-    """Sparse matrix (texts, distinct n-grams): 1 where a text contains an n-gram."""
-    # Imported here, because prepare_task.py also runs where scipy is not installed: in the image of
-    # envs/training.def.
-    from scipy import sparse
-
-    number: dict[str, int] = {}
-    encoded = [
-        np.array([number.setdefault(word, len(number)) for word in text_words], dtype=np.int64)
-        for text_words in words
+    ngrams = [
+        {tuple(text[start : start + ngram_words]) for start in range(len(text) - ngram_words + 1)}
+        for text in words
     ]
-    # An n-gram's key is the exclusive or of one random number for each word and position. Two
-    # different n-grams have equal keys with probability 2^-64.
-    random = np.random.default_rng(0).integers(
-        0, 2**64, size=(ngram_words, max(1, len(number))), dtype=np.uint64
-    )
-    keys = []
-    for text in encoded:
-        windows = max(0, len(text) - ngram_words + 1)
-        key = np.zeros(windows, dtype=np.uint64)
-        for position in range(ngram_words):
-            key ^= random[position, text[position : position + windows]]
-        keys.append(np.unique(key))
-    lengths = [len(key) for key in keys]
-    _, columns = np.unique(np.concatenate(keys), return_inverse=True)
-    indptr = np.concatenate([[0], np.cumsum(lengths)])
-    shape = (len(words), int(columns.max()) + 1 if len(columns) else 0)
-    return sparse.csr_matrix((np.ones(len(columns), dtype=np.int32), columns, indptr), shape=shape)
+    texts_with = defaultdict(list)
+    for index, ngrams_of_text in enumerate(ngrams):
+        for ngram in ngrams_of_text:
+            texts_with[ngram].append(index)
+    limit = max(BOILERPLATE_QUESTIONS, BOILERPLATE_SHARE * len(words))
+    matches = []
+    for row in rows:
+        shared = Counter(
+            index
+            for ngram in ngrams[row]
+            if len(texts_with[ngram]) <= limit
+            for index in texts_with[ngram]
+            if (index < row if split is None else index >= split)
+        )
+        shares = [
+            (number / min(len(ngrams[row]), len(ngrams[index])), -index)
+            for index, number in shared.items()
+        ]
+        if shares:
+            share, index = max(shares)  # of equal shares, the first reference
+            matches.append(Match(row, -index - (split or 0), share, False))
+    return matches

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from hardgrpo.data import steps
 from hardgrpo.grading.graders import Grade
 from hardgrpo.runtime import files
-from hardgrpo.runtime.errors import UserError
 
 if TYPE_CHECKING:  # not needed by programs that only write evaluations
     import numpy as np
@@ -76,49 +75,20 @@ def write(path: str, rows: list[dict]) -> None:
 
 
 def read(path: str) -> pd.DataFrame:
-    """An evaluation; unknown `sound`, `truncated` and `tokens` are nan. Raise a `UserError` for
-    wrong columns or values."""
+    """An evaluation; unknown `sound`, `truncated` and `tokens` are nan."""
     import pandas as pd
 
     kinds = {"step": int, "id": str, "tier": str, "decoding": str, "sample": int}
     kinds |= dict.fromkeys(GRADES, int) | dict.fromkeys(OPTIONAL, float) | {"answer": str}
-    # This check also rejects short rows and repeated columns, which pandas accepts.
-    files.check_numbers(path, [name for name, kind in kinds.items() if kind is not str])
-    text = files.read_text(path).removeprefix("\ufeff")
-    try:
-        # Only an empty cell counts as missing, because "NA" may be the id of a problem.
-        empty = {column: [""] for column in ("tier", *OPTIONAL, "answer")}
-        frame = pd.read_csv(
-            io.StringIO(text),
-            dtype=kinds,
-            usecols=list(kinds),
-            keep_default_na=False,
-            na_values=empty,
-        )
-    except (ValueError, OverflowError):
-        files.read_rows(path, kinds)  # usually raises an error with row and column
-        raise UserError(f"{path}: not an evaluation file; delete it and run again") from None
-    if frame.empty:
-        raise UserError(f"{path}: the file has no rows; delete it and run again")
-    is_repeated = frame.duplicated(KEY_COLUMNS)
-    if is_repeated.any():
-        raise UserError(
-            f"{path}: row {int(is_repeated.idxmax()) + 2}: a completion occurs twice; delete the file and run again"
-        )
-    for column in ("step", "sample", "tokens"):
-        is_invalid = frame[column] < 0
-        if is_invalid.any():
-            raise UserError(
-                f"{path}: row {int(is_invalid.idxmax()) + 2}: column '{column}' is below 0; delete the file and run again"
-            )
-    for column in (*GRADES, "sound", "truncated"):
-        is_invalid = ~frame[column].isin((0, 1)) & frame[column].notna()
-        if is_invalid.any():
-            row = int(is_invalid.idxmax()) + 2
-            raise UserError(
-                f"{path}: row {row}: column '{column}' is {frame[column][row - 2]}, expected 0 or 1; delete the file and run again"
-            )
-    return frame
+    # Only an empty cell counts as missing, because "NA" may be the id of a problem.
+    empty = {column: [""] for column in ("tier", *OPTIONAL, "answer")}
+    return pd.read_csv(
+        io.StringIO(files.read_text(path)),
+        dtype=kinds,
+        usecols=list(kinds),
+        keep_default_na=False,
+        na_values=empty,
+    )
 
 
 def by_problem(frame: pd.DataFrame, step: int, column: str, decoding: str = "sampled") -> pd.Series:

@@ -179,56 +179,6 @@ def demonstrate_arithmetic(
     return " ".join(lines) + f" #### {value}"
 
 
-# Stories of shuffled objects, in our own wording: (role of the people, form of a holding, form of a
-# swap, form of the question, things, noun of the things).
-STORIES = (
-    ("friends at a party", "is holding a {} box", "{} and {} exchange boxes", "{} is holding the",
-     ("yellow", "blue", "pink", "red", "green", "white", "black", "purple", "orange", "brown"), "box"),
-    ("players of a team", "starts as {}", "{} and {} change places", "{} plays as",
-     ("goalkeeper", "left wing", "right wing", "striker", "sweeper", "libero", "captain", "centre half"), ""),
-    ("members of a book club", "brings {}", "{} and {} trade their books", "{} goes home with",
-     ("Emma", "Ulysses", "Dracula", "Candide", "Walden", "Middlemarch", "Beloved", "Germinal"), ""),
-    ("dancers", "begins with partner {}", "{} and {} switch partners", "{} is dancing with",
-     ("Hugo", "Ines", "Jonas", "Karla", "Liam", "Mira", "Nils", "Olga"), ""),
-)  # fmt: skip
-
-
-def draw_shuffled_objects(rng: random.Random, objects: list[int]) -> Chain:
-    """A problem like BIG-Bench-Hard's task `tracking_shuffled_objects`, with as many swaps as
-    objects. The answer is an option's letter; the tier is the number of objects."""
-    role, holding_form, swap_form, question_form, things, noun = rng.choice(STORIES)
-    tier = rng.choice(objects)
-    people = NAMES[:tier]
-    holdings = dict(zip(people, rng.sample(things, tier)))
-    options = list(holdings.values())
-    holding_texts = [f"{name} {holding_form.format(thing)}" for name, thing in holdings.items()]
-    sentences = [
-        f"{', '.join(people[:-1])} and {people[-1]} are {role}.",
-        f"{', '.join(holding_texts[:-1])} and {holding_texts[-1]}.",
-    ]
-    steps = tuple(tuple(rng.sample(people, 2)) for _ in range(tier))
-    for number, (a, b) in enumerate(steps):
-        holdings[a], holdings[b] = holdings[b], holdings[a]
-        order = "First" if number == 0 else "Finally" if number == tier - 1 else "Then"
-        sentences.append(f"{order}, {swap_form.format(a, b)}.")
-    asked_person = rng.choice(people)
-    letters = [f"({letter})" for letter in "ABCDEFG"[:tier]]
-    option_lines = [
-        f"{letter} {option} {noun}".rstrip() for letter, option in zip(letters, options)
-    ]
-    sentences.append(
-        f"In the end, {question_form.format(asked_person)}\nOptions:\n" + "\n".join(option_lines)
-    )
-    return Chain(
-        " ".join(sentences),
-        letters[options.index(holdings[asked_person])],
-        tier,
-        tuple(zip(people, options)),
-        steps,
-        asked_person,
-    )
-
-
 DEMONSTRATE = {"swaps": demonstrate_swaps, "arithmetic": demonstrate_arithmetic}
 
 

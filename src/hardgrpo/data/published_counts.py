@@ -14,6 +14,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+from hardgrpo.data import sources
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import RowError, UserError, refuse_rows
 
@@ -27,7 +28,7 @@ def read_adarft(path: str, samples: int) -> list[dict]:
     `extra_info.difficulty` is the share of wrong answers in per cent. If a question is repeated,
     only its first row is used."""
     counts, row_errors = {}, []
-    for number, row in enumerate(_read_parquet(path, ["prompt", "extra_info"]), start=1):
+    for number, row in enumerate(sources.read_parquet(path, ["prompt", "extra_info"]), start=1):
         try:
             question = "\n".join(message["content"] for message in row["prompt"])
             share = 1 - row["extra_info"]["difficulty"] / 100
@@ -145,62 +146,8 @@ def convert(kind: str, paths: list[str], samples: int) -> list[dict]:
 
 
 def read(path: str | Path) -> list[dict]:
-    """The rows of a table of counts. Raise a `UserError` for a missing column, a cell without a
-    number, or more right answers than samples."""
+    """The rows of a table of counts."""
     header, _ = files.read_cells(path)
     seed_columns = {column: int for column in header if re.fullmatch("correct_[0-9]+", column)}
     predictions = {"predicted": float} if "predicted" in header else {}
-    rows, row_errors = files.read_rows(path, COUNTS | seed_columns | predictions), []
-    for number, row in enumerate(rows, start=2):
-        for column in ("correct", *seed_columns):
-            if (
-                row["samples"] is None
-                or row[column] is None
-                or not 0 <= row[column] <= row["samples"]
-            ):
-                problem = f"{column} is {row[column]} of {row['samples']} samples"
-                row_errors.append(RowError(path, f"row {number}", problem, "make the file again"))
-                break
-    refuse_rows(row_errors)
-    return rows
-
-
-def check(path: str | Path, counts: list[dict], analysis: dict) -> None:
-    """Raise a `UserError` if a table of counts does not fit an analysis: no rows, another number of
-    samples, or, for kind `before_after`, no counts after training."""
-    remedy = "make the file again with the analysis's files and `samples`"
-    if not counts:
-        raise UserError(f"{path}: the file has no rows; {remedy}")
-    samples = analysis["samples"]
-    for number, row in enumerate(counts, start=2):
-        if row["samples"] != samples:
-            raise UserError(
-                f"{path}: row {number}: samples is {row['samples']}, expected {samples} as in the configuration; {remedy}"
-            )
-    has_seeds = any(name.startswith("correct_") for name in counts[0])
-    if analysis["kind"] == "before_after" and not has_seeds:
-        raise UserError(
-            f"{path}: no column correct_1, the number of right answers after training; {remedy}"
-        )
-
-
-def _read_parquet(path: str, columns: list[str]) -> list[dict]:
-    import pyarrow
-    import pyarrow.parquet
-
-    if not Path(path).is_file():
-        raise UserError(f"{path}: no such file")
-    try:
-        with pyarrow.parquet.ParquetFile(path) as table:
-            missing_columns = [
-                column for column in columns if column not in table.schema_arrow.names
-            ]
-            if missing_columns:
-                raise UserError(
-                    f"{path}: column '{missing_columns[0]}' is missing; expected {', '.join(columns)}"
-                )
-            return table.read(columns=columns).to_pylist()
-    except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise UserError(
-            f"{path}: not a Parquet file ({str(error).splitlines()[0]}); get the file again"
-        ) from None
+    return files.read_rows(path, COUNTS | seed_columns | predictions)

@@ -1,4 +1,4 @@
-"""Read rows of local files and hub datasets, and turn rows of each supported format into
+"""Read rows of files, and turn rows of each supported format into
 problems."""
 
 import random
@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from hardgrpo.data import dataset_folders, spreadsheets
+from hardgrpo.data import spreadsheets
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import RowError, UserError
 
@@ -24,22 +24,18 @@ class Rows:
     form: spreadsheets.Form | None = None
 
 
-def read_rows(path: str | Path, name: str | None = None, split: str | None = None) -> list[dict]:
+def read_rows(path: str | Path) -> list[dict]:
     """The rows that `read` returns, without their places and form."""
-    return read(path, name, split).rows
+    return read(path).rows
 
 
-def read(path: str | Path, name: str | None = None, split: str | None = None) -> Rows:
-    """The rows of a local file (JSON Lines, CSV, TSV, BIG-Bench-Hard's JSON), or of a split of the
-    dataset in a folder.
-
-    `name` is the dataset's configuration. Raise a `UserError` if the file has no rows or cannot be
-    read.
-    """
+def read(path: str | Path) -> Rows:
+    """The rows of a file: JSON Lines, CSV, TSV, Parquet, BIG-Bench-Hard's JSON. Raise a `UserError`
+    if the file has no rows or cannot be read."""
     path = Path(path)
     file_name, form = path.name.lower(), None
-    if path.is_dir():
-        rows = _dataset_rows(path, name, split)
+    if file_name.endswith(".parquet"):
+        rows = read_parquet(path)
         places = [f"row {number}" for number in range(1, len(rows) + 1)]
     elif spreadsheets.is_table(path):
         table = spreadsheets.read(path)
@@ -58,7 +54,7 @@ def read(path: str | Path, name: str | None = None, split: str | None = None) ->
             else ""
         )
         raise UserError(
-            f"{path}: unknown kind of file '{path.suffix}'; expected .jsonl, .jsonl.gz, .csv or .tsv (a table), or BIG-Bench-Hard's"
+            f"{path}: unknown kind of file '{path.suffix}'; expected .jsonl, .jsonl.gz, .parquet, .csv or .tsv (a table), or BIG-Bench-Hard's"
             f" .json{remedy}"
         )
     if not rows:
@@ -78,12 +74,26 @@ def _big_bench_rows(path: Path) -> list[dict]:
         raise UserError(f"{path}: {form} ({error})") from None
 
 
-def _dataset_rows(folder: Path, name: str | None, split: str | None) -> list[dict]:
-    if split is None:
+def read_parquet(path: str | Path, columns: list[str] | None = None) -> list[dict]:
+    """The rows of a Parquet file, with `columns` (default: all). Raise a `UserError` for a file
+    that is missing, damaged or without one of the columns."""
+    import pyarrow
+    import pyarrow.parquet
+
+    try:
+        with pyarrow.parquet.ParquetFile(path) as table:
+            missing = set(columns or []) - set(table.schema_arrow.names)
+            if missing:
+                raise UserError(
+                    f"{path}: column '{min(missing)}' is missing; expected {', '.join(columns)}"
+                )
+            return table.read(columns=columns).to_pylist()
+    except FileNotFoundError:
+        raise UserError(f"{path}: no such file") from None
+    except (pyarrow.ArrowException, OSError, ValueError) as error:
         raise UserError(
-            f"{folder}: expected a file, found a folder; name a file; for a dataset's folder, use a source of kind hub and set its key `local` to the folder"
-        )
-    return dataset_folders.read_rows(folder, name, split)
+            f"{path}: not a Parquet file ({str(error).splitlines()[0]}); get the file again"
+        ) from None
 
 
 def choose_rows(

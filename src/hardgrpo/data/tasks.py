@@ -15,17 +15,9 @@ from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import RowError, UserError, first_entries, printable, refuse_rows
 
 SPLITS = ("train", "test")
-# {family: keys of the task's source that hold lists of numbers}
-LISTS = {
-    "swaps": ("objects", "length"),
-    "arithmetic": ("length",),
-    "shuffled_objects": ("objects",),
-    "facts": (),
-}
 FAMILIES = {
     "swaps": lambda rng, source: generated.draw_swaps(rng, source["objects"], source["length"]),
     "arithmetic": lambda rng, source: generated.draw_arithmetic(rng, source["length"]),
-    "shuffled_objects": lambda rng, source: generated.draw_shuffled_objects(rng, source["objects"]),
     "facts": lambda rng, source: generated.draw_fact(rng, source["seed"]),
 }
 # The grader may fail to read up to this share of the reference answers: see `readable_problems`.
@@ -40,7 +32,7 @@ def prepare(
     """The problems of a split.
 
     `source` is the part of the task's `source` that this split needs (`settings.source_of_split`);
-    `paths` are the files or dataset folders of the split's parts, in order. Raise a `UserError` for
+    `paths` are the files of the split's parts, in order. Raise a `UserError` for
     rows that are not valid problems, and if no problem is left.
     """
     return prepare_with_places(task, source, split, paths, labelled)[0]
@@ -71,8 +63,8 @@ def is_same_answer(grader: str | None, answer: str | None, other_answer: str | N
 def problems_with_rows(
     task: str, source: dict, split: str, paths: list[str], labelled: bool = True
 ) -> list[tuple[dict, dict, str]]:
-    """[(problem, its row, "FILE: PLACE" of the row)] of a split that is read from files or
-    datasets. See `prepare`."""
+    """[(problem, its row, "FILE: PLACE" of the row)] of a split that is read from files.
+    See `prepare`."""
     parts = source.get(split)
     if source["kind"] != "hub":
         parts = [{}] * (len(parts) if isinstance(parts, list) else 1)
@@ -82,9 +74,8 @@ def problems_with_rows(
         )
     rows = []
     for part_number, (part, path) in enumerate(zip(parts, map(Path, paths))):
-        content = sources.read(path, part.get("name"), part.get("split"))
-        names = filter(None, (part.get("dataset"), part.get("name"), part.get("split")))
-        origin = "/".join(names) or path.name
+        content = sources.read(path)
+        origin = f"{part['dataset']}/{part['file']}" if part else path.name
         part_field = {"part": part_number} if source["kind"] == "files" and len(parts) > 1 else {}
         rows += [
             (origin, part_field, path, content.places[number], number, row)
@@ -135,7 +126,7 @@ def problems_with_rows(
     unnamed = [problem for problem in problems if not problem["id"]]
     for problem, problem_id in zip(unnamed, question_ids(row["question"] for row in unnamed)):
         problem["id"] = problem_id
-    problems = _check_problems(problems, places, labelled)
+    _check_ids(problems, places)
     return [(problem, *origin) for problem, origin in zip(problems, origins)]
 
 
@@ -167,31 +158,12 @@ def readable_problems(problems: list[dict], grader: str, path: str | Path) -> li
 
 
 def generate_problems(task: str, source: dict, wanted_split: str) -> list[dict]:
-    """The problems of a split of a generated task. Raise a `UserError` for a malformed source, and
-    if the source does not give enough different questions.
+    """The problems of a split of a generated task. Raise a `UserError` if the source does not give
+    enough different questions.
 
     The test split continues the draws of the train split. Questions that were drawn before are
     discarded, so no question is in both splits.
     """
-    if source.get("family") not in list(FAMILIES):
-        raise UserError(
-            f"task {task}: its source has family '{source.get('family')}', expected one of {', '.join(FAMILIES)}"
-        )
-    for key in ("seed", *SPLITS[: SPLITS.index(wanted_split) + 1]):
-        if type(source.get(key)) is not int:
-            raise UserError(
-                f"task {task}: '{key}' of its source is {source.get(key)!r}, expected a whole number"
-            )
-    for key in LISTS[source["family"]]:
-        value = source.get(key)
-        if (
-            not isinstance(value, list)
-            or not value
-            or not all(type(number) is int for number in value)
-        ):
-            raise UserError(
-                f"task {task}: '{key}' of its source is {value!r}, expected a list of whole numbers"
-            )
     rng = random.Random(f"{source['family']}:{source['seed']}")
     draw, questions, splits = FAMILIES[source["family"]], set(), {}
     for split in SPLITS:
@@ -227,15 +199,10 @@ def generate_problems(task: str, source: dict, wanted_split: str) -> list[dict]:
 
 
 def read_problems(path: str | Path, needs_answer: bool = True) -> list[dict]:
-    """The problems of a file. Raise a `UserError` that names the row if a key is missing, an id is
-    not unique or a needed answer is empty."""
-    keys = {"id": (str, int), "question": str} | (
-        {"answer": (str, int, float)} if needs_answer else {}
-    )
-    numbered = files.parse_jsonl(files.read_text(path), path, keys)
-    return _check_problems(
-        [row for _, row in numbered], [(path, f"row {line}") for line, _ in numbered], needs_answer
-    )
+    """The problems of a file that prepare_task.py wrote. Raise a `UserError` if a row lacks a
+    question or a needed answer."""
+    keys = {"id": str, "question": str} | ({"answer": str} if needs_answer else {})
+    return files.read_jsonl(path, keys)
 
 
 def read_subset(path: str | Path, problems: dict[str, dict], pool: str | Path) -> list[str]:
@@ -251,34 +218,19 @@ def read_subset(path: str | Path, problems: dict[str, dict], pool: str | Path) -
     return ids
 
 
-def _check_problems(
-    problems: list[dict], places: list[tuple[str | Path, str]], needs_answer: bool
-) -> list[dict]:
-    """The problems, with ids and answers as text. `places` are (file, place in the file) of each
+def _check_ids(problems: list[dict], places: list[tuple[str | Path, str]]) -> None:
+    """Raise a `UserError` for ids that occur twice. `places` are (file, place in the file) of each
     problem."""
     first_places: dict[str, tuple[str | Path, str]] = {}
     row_errors = []
     for problem, (path, place) in zip(problems, places):
-        problem["id"] = str(problem["id"])
-        if problem.get("answer") is not None:
-            problem["answer"] = str(problem["answer"])
-        if needs_answer and not problem["answer"].strip():
-            empty = f"problem '{problem['id']}' has an empty answer"
-            row_errors.append(RowError(path, place, empty, "every problem needs an answer"))
-        elif problem["id"] in first_places:
+        if problem["id"] in first_places:
             first_path, first_place = first_places[problem["id"]]
             earlier_place = first_place if first_path == path else f"{first_path}: {first_place}"
-            row_errors.append(
-                RowError(
-                    path,
-                    place,
-                    f"id '{problem['id']}' is already in {earlier_place}",
-                    "ids must be unique",
-                )
-            )
+            fault = f"id '{problem['id']}' is already in {earlier_place}"
+            row_errors.append(RowError(path, place, fault, "ids must be unique"))
         first_places.setdefault(problem["id"], (path, place))
     refuse_rows(row_errors)
-    return problems
 
 
 def prompt_text(template: str, question: str) -> str:

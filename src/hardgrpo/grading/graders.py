@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 from hardgrpo.grading import expressions, quantities
 from hardgrpo.grading.reasoning import answer_part
-from hardgrpo.runtime.errors import UserError, first_entries
+from hardgrpo.runtime.errors import UserError
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ def check_decided(undecided: float, completions: int, place: str) -> None:
     """
     if undecided > max(1, UNDECIDED_SHARE * completions):
         raise UserError(
-            f"{place}: {undecided:.0f} of {completions} completions could not be graded in {expressions.SECONDS[-1]:.0f} seconds of"
+            f"{place}: {undecided:.0f} of {completions} completions could not be graded in {expressions.SECONDS:.0f} seconds of"
             f" processor time each; at most {100 * UNDECIDED_SHARE:.1f} % may be undecided; look at the answers of these completions (in files of results/evaluation: column undecided), then"
             " raise SECONDS in src/hardgrpo/grading/expressions.py or choose another grader for the task, and run again"
         )
@@ -295,12 +295,10 @@ GRADERS: dict[str, Grader] = {
 }
 
 
-def check_grader(name: str, *paths: str) -> None:
+def check_grader(name: str) -> None:
     """Raise a `UserError` if there is no grader `name`, or if a package that the grader needs is
-    not installed. `paths` name what this process grades (files, or a task), for the error about
-    slow grading."""
+    not installed."""
     if name not in GRADERS:
         raise UserError(f"unknown grader '{name}'; expected one of {', '.join(GRADERS)}")
     if name.startswith("math"):
         expressions.check_installed()
-    expressions.usage.subject = first_entries(paths) or "grading"

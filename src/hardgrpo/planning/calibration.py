@@ -1,17 +1,14 @@
 """Correct the cost model (`durations`) with the times of finished jobs.
 
-`results/calibration.json` holds an entry for each group of finished jobs, from the narrowest groups
-(equal rule, device, model, task, test, recipe and policy; only seeds or shards differ) to the
-widest (equal rule and device). An entry holds medians over its jobs:
+`results/calibration.json` holds an entry for each group of finished jobs: the jobs of a rule, device
+and model, and all jobs of a rule and device. An entry holds medians over its jobs:
 
+- `slowness`: seconds relative to the seconds that the cost model expects for the same number of
+  tokens;
 - `fill`: mean tokens of a completion (in SFT, of a worked solution) relative to the completion
-  limit; absent in groups that mix tasks, because limits differ between tasks;
-- `slowness`: seconds of work relative to the seconds that the cost model expects for the same
-  number of tokens;
-- `start_seconds`: seconds outside of the work: imports, loading and writing.
+  limit; only in groups of one model.
 """
 
-import json
 import math
 import re
 import statistics
@@ -21,18 +18,10 @@ from pathlib import Path
 
 from hardgrpo.planning import durations
 from hardgrpo.planning.durations import Job, ResolvedJob
-from hardgrpo.runtime import files
+from hardgrpo.runtime import files, gpu_kinds
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.study import paths, settings
 
-GROUPS = [  # keys of a group besides rule and device, from narrow to wide
-    ("model", "task", "eval_task", "recipe", "policy"),
-    ("model", "task", "eval_task", "recipe"),
-    ("model", "task", "eval_task"),
-    ("model",),
-    (),
-]
-TASKS = ("task", "eval_task")
 PROVENANCE = {  # {rule: the path of a finished job's provenance below the folder of results}
     "train_grpo": f"training/{paths.RUN}/provenance.json",
     "probe": "provenance/probe/{model}/{task}/shard{shard}.json",
@@ -50,9 +39,8 @@ class FinishedJob:
     job: ResolvedJob
     device: str
     seconds: float
-    work_seconds: float | None  # None if start and work were not timed separately
     tokens: int | None  # number of tokens of completions or of worked solutions
-    gpu: str | None  # a key of `durations.GPUS`; None if the provenance names none of these
+    gpu: str | None  # a key of `gpu_kinds.GPUS`; None if the provenance names none of these
 
     @property
     def is_comparable(self) -> bool:
@@ -60,7 +48,7 @@ class FinishedJob:
         the kind of device that the configuration names, and the configuration gives it work."""
         if self.job.shape is None or self.device != self.job.device:
             return False
-        estimate = durations.estimate(self.job, self.gpu or next(iter(durations.GPUS)))
+        estimate = durations.estimate(self.job, self.gpu or next(iter(gpu_kinds.GPUS)))
         return estimate.seconds > estimate.start_seconds
 
 
@@ -87,21 +75,12 @@ def _read_finished_job(path: Path, job: ResolvedJob) -> FinishedJob | None:
     try:
         record = files.read_json(path)
         gpus = record.get("machine", {}).get("gpus", 0)
-        work_seconds = record.get("work_seconds", record.get("update_seconds"))
-        if record.get("resumed_from"):
-            return None
         tokens = record.get("solution_tokens", record.get("completion_tokens"))
-        if not all(map(_is_amount, (record["seconds"], work_seconds or 0, tokens or 0))):
+        if record.get("resumed_from") or not all(map(_is_amount, (record["seconds"], tokens or 0))):
             return None
-        return FinishedJob(
-            job,
-            "gpu" if gpus else "cpu",
-            float(record["seconds"]),
-            work_seconds,
-            tokens,
-            next(filter(None, map(durations.gpu_kind, record.get("gpus", []))), None),
-        )
-    except (UserError, ValueError, KeyError, TypeError, AttributeError, OverflowError):
+        kind = next(filter(None, map(gpu_kinds.kind_of, record.get("gpus", []))), None)
+        return FinishedJob(job, "gpu" if gpus else "cpu", float(record["seconds"]), tokens, kind)
+    except (UserError, KeyError, TypeError, AttributeError):
         return None
 
 
@@ -111,82 +90,46 @@ def _is_amount(value) -> bool:
 
 
 class Calibration:
-    """Medians over groups of finished jobs. For a job, `find` takes each median from the narrowest
-    group that the job belongs to and that has this median."""
+    """Medians over groups of finished jobs: {(rule, device, model or ""): medians}."""
 
-    def __init__(self, groups: list[dict], jobs: int = 0):
+    def __init__(self, groups: dict[tuple, dict[str, float]], jobs: int = 0):
         self.groups, self.jobs = groups, jobs
-        self.by_key = {tuple(sorted(group["of"].items())): group for group in groups}
 
-    def find(self, job: Job, device: str) -> dict[str, float]:
-        """The medians `fill`, `slowness` and `start_seconds` for a job. A median that none of the
-        job's groups has is left out."""
-        medians: dict[str, float] = {}
-        for names in GROUPS:
-            group = self.by_key.get(_key(job, device, names), {})
-            for name in ("fill", "slowness", "start_seconds"):
-                if name in group:
-                    medians.setdefault(name, group[name])
-        return medians
+    def find(self, job: ResolvedJob) -> dict[str, float]:
+        """The medians for a job: those of its model, or else those of all models."""
+        return self.groups.get(_key(job, ""), {}) | self.groups.get(_key(job, job.names.model), {})
 
 
-def _key(job: Job, device: str, names: tuple[str, ...]) -> tuple:
-    """The key of a group of jobs. A replicate's own base counts as its model (`model_of`)."""
-    fields = {"rule": job.rule, "device": device} | {name: getattr(job, name) for name in names}
-    if fields.get("model"):
-        fields["model"] = settings.model_of(fields["model"])
-    return tuple(sorted((name, value) for name, value in fields.items() if value is not None))
+def _key(job: ResolvedJob, model: str) -> tuple[str, str, str]:
+    """The key of a group of jobs. A replicate's own base counts as its model. Runs on worked
+    solutions are groups of their own, because their times do not predict runs that sample."""
+    is_training = job.names.rule in durations.TRAINING
+    is_supervised = is_training and settings.is_supervised(job.recipe)
+    rule = "sft" if is_supervised else job.names.rule
+    return rule, job.device, settings.model_of(model)
 
 
 def calibrate(finished_jobs: list[FinishedJob], gpu: str) -> Calibration:
-    """Medians over finished jobs. `gpu`, a key of `durations.GPUS`, is assumed for jobs whose
+    """Medians over finished jobs. `gpu`, a key of `gpu_kinds.GPUS`, is assumed for jobs whose
     provenance names no GPU of a known kind."""
     ratios: dict[tuple, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-    job_count = 0
-    for finished_job in finished_jobs:
-        job, job_ratios = finished_job.job, _ratios(finished_job, gpu)
-        if not job_ratios:
-            continue
-        job_count += 1
-        recipe = job.recipe if job.names.rule == "train_grpo" else {}
-        for names in GROUPS:
-            if settings.is_supervised(recipe) and "recipe" not in names:
-                continue  # times of SFT do not predict runs that sample rollouts
-            for name, value in job_ratios.items():
-                if name != "fill" or set(names) & set(TASKS):
-                    ratios[_key(job.names, finished_job.device, names)][name].append(value)
-    groups = [
-        {"of": dict(key), "jobs": max(map(len, lists.values()))}
-        | {name: float(f"{statistics.median(values):.6g}") for name, values in lists.items()}
+    comparable_jobs = [job for job in finished_jobs if job.is_comparable]
+    for finished_job in comparable_jobs:
+        job, medians = finished_job.job, {}
+        if finished_job.tokens:
+            medians["fill"] = finished_job.tokens / (job.texts * job.completion_limit)
+        of_model = _key(job, job.names.model)
+        with_tokens = Calibration({of_model: medians})
+        expected = durations.estimate(job, finished_job.gpu or gpu, with_tokens).seconds
+        medians["slowness"] = finished_job.seconds / expected
+        ratios[_key(job, "")]["slowness"].append(medians["slowness"])
+        for name, value in medians.items():
+            ratios[of_model][name].append(value)
+    groups = {
+        key: {name: float(f"{statistics.median(values):.6g}") for name, values in lists.items()}
         for key, lists in sorted(ratios.items())
-    ]
-    return Calibration(groups, job_count)
-
-
-def _ratios(finished_job: FinishedJob, gpu: str) -> dict[str, float]:
-    """The values of one job over which `calibrate` takes medians; {} if the job is not
-    comparable."""
-    job, gpu = finished_job.job, finished_job.gpu or gpu
-    if not finished_job.is_comparable:
-        return {}
-    estimate = durations.estimate(job, gpu)
-    # a small model's whole job may take less time than the cost model assumes for the start
-    work = max(0.0, finished_job.seconds - estimate.start_seconds)
-    if not finished_job.tokens:  # pretraining
-        return {"slowness": work / (estimate.seconds - estimate.start_seconds)}
-    fill = finished_job.tokens / (job.texts * job.completion_limit)
-    with_tokens = durations.estimate(
-        job,
-        gpu,
-        Calibration([{"of": dict(_key(job.names, finished_job.device, GROUPS[0])), "fill": fill}]),
-    )
-    if finished_job.work_seconds is not None:
-        work = finished_job.work_seconds
-    return {
-        "fill": fill,
-        "slowness": work / (with_tokens.seconds - with_tokens.start_seconds),
-        "start_seconds": max(0.0, finished_job.seconds - work),
     }
+    return Calibration(groups, len(comparable_jobs))
 
 
 def read(path: str = paths.CALIBRATION) -> Calibration | None:
@@ -196,12 +139,14 @@ def read(path: str = paths.CALIBRATION) -> Calibration | None:
         return None
     try:
         content = files.read_json(path)
-        for group in content["groups"]:
-            medians = [group.get(name) for name in ("fill", "slowness", "start_seconds")]
-            if not all(value is None or _is_amount(value) for value in medians):
-                raise ValueError
-        return Calibration(content["groups"], content["jobs"] + 0)
-    except (KeyError, TypeError, AttributeError, ValueError):
+        groups = {
+            (group["rule"], group["device"], group["model"]): {
+                name: float(group[name]) for name in ("fill", "slowness") if name in group
+            }
+            for group in content["groups"]
+        }
+        return Calibration(groups, content["jobs"] + 0)
+    except (KeyError, TypeError, ValueError):
         raise UserError(
             f"{path}: not a calibration; delete it, or write it again with scripts/plan/calibrate.py"
         ) from None
@@ -209,35 +154,8 @@ def read(path: str = paths.CALIBRATION) -> Calibration | None:
 
 def write(calibration: Calibration, path: str = paths.CALIBRATION) -> None:
     """Write a calibration as JSON."""
-    files.write_text(
-        path, json.dumps({"jobs": calibration.jobs, "groups": calibration.groups}, indent=1) + "\n"
-    )
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """A finished job, and the job's expected seconds according to a calibration on another seed."""
-
-    finished_job: FinishedJob
-    expected_seconds: float
-
-    @property
-    def error(self) -> float:
-        """The relative error: 0.25 if the expected time is a quarter too long or too short."""
-        return abs(self.expected_seconds - self.finished_job.seconds) / self.finished_job.seconds
-
-
-def compare(finished_jobs: list[FinishedJob], gpu: str, seed: int) -> list[Comparison]:
-    """Calibrate on the jobs of `seed` and the jobs without a seed, and compare the calibration with
-    the jobs of all other seeds. Jobs that are not comparable are left out. `gpu` is as in
-    `calibrate`."""
-    is_calibrated = lambda finished_job: finished_job.job.names.seed in (None, seed)
-    calibration = calibrate(list(filter(is_calibrated, finished_jobs)), gpu)
-    return [
-        Comparison(
-            finished_job,
-            durations.estimate(finished_job.job, finished_job.gpu or gpu, calibration).seconds,
-        )
-        for finished_job in finished_jobs
-        if not is_calibrated(finished_job) and finished_job.is_comparable
+    groups = [
+        dict(zip(("rule", "device", "model"), key)) | medians
+        for key, medians in calibration.groups.items()
     ]
+    files.write_json(path, {"jobs": calibration.jobs, "groups": groups})

@@ -13,35 +13,16 @@ these estimates (`calibration.py`).
 
 import functools
 import math
-import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hardgrpo.runtime import files
+from hardgrpo.runtime.gpu_kinds import GPUS, Processor
 from hardgrpo.sampling.requests import MAX_SEQUENCES
 from hardgrpo.selection import selector_settings
 from hardgrpo.study import memory, paths, settings
 from hardgrpo.study.settings import Split
 
-
-@dataclass(frozen=True)
-class Processor:
-    """A device's peak performance according to its data sheet: dense FLOP/s in bf16 (fp16 for the
-    V100, fp32 for a core), and bytes/s of its memory."""
-
-    flops: float
-    bandwidth: float
-
-
-GPUS = {  # NVIDIA's data sheets: dense, the SXM version where there is one
-    "b200": Processor(2250e12, 7700e9),
-    "h200": Processor(989e12, 4800e9),
-    "h100": Processor(989e12, 3350e9),
-    "a100": Processor(312e12, 2039e9),
-    "l40s": Processor(362e12, 864e9),
-    "a40": Processor(150e12, 696e9),
-    "v100": Processor(125e12, 900e9),
-}
 CORE = Processor(60e9, 10e9)  # one core of a server, fp32
 
 # Models with at least this hidden size nearly reach a core's peak in products of matrices.
@@ -256,33 +237,21 @@ class Estimate:
         return self.seconds * self.gpus / 3600
 
 
-def gpu_kind(name: str) -> str | None:
-    """The key of `GPUS` that a device's name contains (h100 in nvidia_h100_80gb_hbm3, but not a40 in
-    nvidia_rtx_a4000); None if there is none."""
-    pattern = rf"(?<![a-z0-9])({'|'.join(GPUS)})(?![0-9])"
-    match = re.search(pattern, name.lower())
-    return match and match[1]
-
-
 def estimate(job: ResolvedJob, gpu: str, calibration=None) -> Estimate:
-    """Time, tokens and disk of a job. `gpu` is a key of `GPUS`, `calibration` a
+    """Time, tokens and disk of a job. `gpu` is a key of `gpu_kinds.GPUS`, `calibration` a
     `calibration.Calibration`."""
     rule = job.names.rule
     if rule not in STAGES:
         return _light(job)
     if job.shape is None:
         return Estimate(UNKNOWN_SECONDS, gpus=job.gpus["count"], is_known=False)
-    medians = calibration.find(job.names, job.device) if calibration else {}
+    medians = calibration.find(job) if calibration else {}
     model_estimate = {
         "train_grpo": _training,
         "train_first_round": _training,
         "pretrain_model": _pretraining,
     }.get(rule, _sampling)(job, gpu, medians.get("fill"))
-    start = medians.get("start_seconds", model_estimate.start_seconds)
-    seconds = start + (model_estimate.seconds - model_estimate.start_seconds) * medians.get(
-        "slowness", 1.0
-    )
-    return replace(model_estimate, seconds=seconds, start_seconds=start)
+    return replace(model_estimate, seconds=model_estimate.seconds * medians.get("slowness", 1.0))
 
 
 def walltime(job: ResolvedJob, gpu: str, attempt: int, calibration=None) -> int:
@@ -348,7 +317,7 @@ def _below(results: str, path: str) -> Path:
 def _sampling(job: ResolvedJob, gpu: str, fill: float | None) -> Estimate:
     count, shape = job.gpus["count"], job.shape
     engine = (
-        ("vllm" if settings.engine(job.model) == "vllm" else "transformers")
+        ("transformers" if settings.engine(job.model) == "transformers" else "vllm")
         if count
         else place(shape, 0)
     )

@@ -81,7 +81,7 @@ def schedule(jobs: list[PlannedJob], setting: Setting) -> None:
     for job in jobs:
         if job.estimate.gpus > setting.gpus:
             raise UserError(
-                f"job '{job.name}' needs {job.estimate.gpus} GPUs at once, and the plan has {setting.gpus}; give --gpus at least"
+                f"job '{job.name}' needs {job.estimate.gpus} GPUs at once, and the plan has {setting.gpus}; set plan.gpus to at least"
                 f" {job.estimate.gpus}, or lower `gpus` of model {job.model} in config/models.yaml"
             )
     chain_seconds = _longest_chains(jobs, setting)

@@ -66,7 +66,7 @@ def _questions(split: Split, data: str) -> list[str] | None:
         if source["kind"] != "files" or split.name not in source:
             return None
         column = source.get("columns", {}).get("question", "question")
-        local_files = [path for path, _ in paths.parts(split, data)]
+        local_files = paths.parts(split, data)
         rows = [row for path in local_files for row in sources.read(path).rows]
     except (UserError, OSError):
         return None  # prepare_task reports what is wrong with the file

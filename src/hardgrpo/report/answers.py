@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pandas as pd
 
-from hardgrpo.analysis import claims, count_tables, formats, summaries, verdicts
+from hardgrpo.analysis import claims, count_tables, formats, summaries
 from hardgrpo.analysis.columns import interval
 from hardgrpo.report import markdown, registry, web
 from hardgrpo.runtime import files
@@ -21,8 +21,7 @@ SHOWN_SIZES = (1, 2, 4, 8, 16, 32)
 
 def read_tables(analysis: dict, tables: files.Tables) -> dict[str, pd.DataFrame]:
     """The summary tables of an analysis, by name. Raise a `UserError` for a table without rows."""
-    columns = registry.columns(*registry.COUNT_TABLES[analysis["kind"]])
-    frames = summaries.read_all(tables, columns, "")
+    frames = summaries.read_all(tables, registry.COUNT_TABLES[analysis["kind"]], "")
     for name, frame in frames.items():
         if frame.empty:
             raise UserError(f"{tables[name]}: no rows; run the analysis that it summarises")
@@ -33,7 +32,7 @@ def judge(analysis: dict, tables: dict[str, pd.DataFrame]) -> list[dict]:
     """Rows of claims.csv: the claims of an analysis with their estimates and verdicts."""
     rows = {name: frame.to_dict("records") for name, frame in tables.items()}
     tasks = {analysis["prompts"]: {"completion_tokens": None, "problems": analysis["prompts"]}}
-    study = verdicts.Study(rows, "", tasks, weaker=[], own_bases=[])
+    study = claims.Study(rows, "", tasks, weaker=[], own_bases=[])
     return claims.judge([claim | {"primary": True} for claim in analysis.get("claims", [])], study)
 
 

@@ -45,7 +45,7 @@ class Numbers:
     def __init__(self, tables: files.Tables, first_recipe: str):
         self.origins: dict[str, dict] = {}
         self.tables = {}
-        frames = summaries.read_all(tables, registry.columns(*registry.NUMBERED), first_recipe)
+        frames = summaries.read_all(tables, registry.NUMBERED, first_recipe)
         for name, frame in frames.items():
             self.tables[name] = frame.assign(line=range(2, len(frame) + 2))
 

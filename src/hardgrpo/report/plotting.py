@@ -200,29 +200,6 @@ def outer_labels(axes, x: str, y: str) -> None:
             axis.tick_params(labelbottom=True)
 
 
-def policy_ticks(axis, names: list[str]) -> None:
-    """Write policies along the x axis, slanted if they would overlap."""
-    width = axis.figure.get_figwidth() / axis.get_subplotspec().get_gridspec().ncols
-    crowded = max(map(len, names)) + 1 > 13 * width / len(names)
-    axis.set_xticks(
-        range(len(names)),
-        names,
-        **({"rotation": 30, "ha": "right", "rotation_mode": "anchor"} if crowded else {}),
-    )
-    axis.grid(axis="x", visible=False)
-
-
-def same_ticks_once(axes) -> None:
-    """Label only the bottom panels if all panels have the same policies."""
-    labels_of_panels = [[text.get_text() for text in axis.get_xticklabels()] for axis in axes]
-    columns = axes[0].get_subplotspec().get_gridspec().ncols
-    for index, axis in enumerate(axes):
-        if index + columns < len(axes) and all(
-            labels == labels_of_panels[0] for labels in labels_of_panels
-        ):
-            axis.tick_params(labelbottom=False)
-
-
 def spread(index: int, count: int, width: float) -> float:
     """The offset of mark number `index` of `count` marks at the same place, so that their intervals
     do not overlap."""

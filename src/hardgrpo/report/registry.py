@@ -1,181 +1,73 @@
-"""List every summary table, and every table and figure of the paper and the supplements, with its
-inputs and the function that makes it.
+"""The names of the summary tables, and the figures of studies and of analyses with their captions.
+Planning the workflow needs no more than these names.
 
-To add a table or a figure, add an entry here and write its function:
+To add
 
-- a summary table `name`: the function `name` in src/hardgrpo/analysis/{module}.py. Its arguments
-  are the inputs in `of`, in that order (rows of summary tables, or entries of INPUTS). It returns
-  rows.
-- a table of the supplement: the function `name` in src/hardgrpo/report/tables/{module}.py. Its keywords
-  are the summary tables in `of`. It returns the rows for the CSV and the columns to show.
-- a figure: the function `draw` in src/hardgrpo/report/figures/{name}.py. Its keywords are the
-  summary tables in `of` and the keywords that `design` returns. It returns the figure and the rows
-  that the figure shows ("drawn rows"), for the CSV.
+- a summary table `name`: write the decorated function `name` in a module of src/hardgrpo/analysis
+  (see summary_tables.py), and add the name here;
+- a table of the supplement: add an entry to tables.TABLES;
+- a figure: write a function in figures.py, and add an entry here.
 
-The workflow, the programs, the checks and the paper read these entries. Tables and figures that the
-supplement's text does not place are printed at its end.
+Tables and figures that the supplement's text does not place are printed at its end.
 """
 
-import importlib
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 
-from hardgrpo.analysis.columns import CELL, MINUS, RUNS, SUBSET_NUMBERS, interval, intervals
 from hardgrpo.report import conditions
 from hardgrpo.study import designs, paths
 from hardgrpo.study.resolved import ResolvedStudy
 
 # --- summary tables ---
 
-# Data from which summary tables are computed, besides other summary tables.
-# scripts/summaries/summarize.py reads these data.
-INPUTS = {
-    "cells": "evaluation files",
-    "updates": "training logs",
-    "seconds": "wall time of each run's updates",
-    "plan": "the study's entry in the configuration",
-    "subset_files": "how each subset was chosen",
-    "signal_files": "signals of the probe, if a policy chooses by signals",
-    "difficulty_files": "pass rates of the pool",
-    "recorded_probes": "recorded completions of the pool",
-    "comparisons": "test questions that equal or are near a question of a pool",
-    "published_runs": "accuracies by checkpoint that the authors of recorded runs published",
-    "trajectory_files": "right answers in the later epochs of recorded training runs",
-}
-
-
-@dataclass(frozen=True)
-class Summary:
-    """A summary table. `columns` lists its columns, so that a table without rows has a header."""
-
-    module: str
-    of: list[str]
-    columns: list[str]
-
-
-# keys of tables of subsets: no recipe, because a policy's subset is the same for all recipes
-# (except the subset of a policy in two rounds)
-POLICY = ["model", "task", "policy"]
-ANSWERED = [
-    "base_answered",
-    "answered",
-    "base_accuracy",
+# The names of the summary tables. Their functions are in hardgrpo.analysis, with the decorator
+# `summary_tables.table`. Planning the workflow needs only the names.
+SUMMARIES = [
     "accuracy",
-    "base_accuracy_answered",
-    "accuracy_answered",
+    "gains",
+    "differences",
+    "paired",
+    "mcnemar",
+    "parts",
+    "decomposition",
+    "decomposition_runs",
+    "pass_at_k",
+    "base_pass_at_k",
+    "kinds",
+    "reasons",
+    "same_answers",
+    "majority",
+    "learnable",
+    "curves",
+    "regressions",
+    "tiers",
+    "tier_trends",
+    "leads",
+    "lead_regressions",
+    "lead_by_model",
+    "catches_up",
+    "parity",
+    "spent",
+    "rollouts",
+    "time_to_target",
+    "subsets",
+    "chosen",
+    "difficulty",
+    "contamination",
+    "trajectories",
+    "recorded_runs",
+    "recorded_rates",
 ]
-LENGTHS = ["base_truncated", "truncated", "base_tokens", "tokens"]
-PARTS = [*interval("finishing"), *interval("correctness")]
-MEANS = ["answered_mean", "truncated_mean", "tokens_mean"]
-CURVES = [
-    "tokens_mean",
-    "truncated_share",
-    "reward_mean",
-    "learnable_share",
-    "all_right_share",
-    "all_wrong_share",
-]
-SPREAD = ["tokens", "tokens_least", "tokens_most", "seconds", "seconds_least", "seconds_most"]
-
-
-SUMMARIES = {
-    "accuracy": Summary("accuracies", ["cells"], [*CELL, "decoding", "step", *interval("accuracy"), *MEANS, "problems", "samples", "seeds"]),
-    "gains": Summary("gains_and_differences", ["cells"], [*CELL, "decoding", "step", "base_accuracy", *intervals("gain"), "mdd", "problems", "samples", "seeds"]),
-    "differences": Summary("gains_and_differences", ["cells"], [*CELL, *MINUS, *intervals("difference"), "p", "mdd", "problems", "seeds"]),
-    "paired": Summary("paired", ["cells"], [*CELL, *MINUS, "what", "at", *interval("difference"), "problems", "seeds"]),
-    "mcnemar": Summary("gains_and_differences", ["cells"], [*CELL, *MINUS, "decoding", "seed", "step", "only_this", "only_other", "difference", "p", "p_holm", "problems"]),
-    "parts": Summary("decomposition", ["cells"], [*CELL, "step", "gain", *PARTS, *interval("finishing_minus_correctness"), *ANSWERED, "problems", "seeds"]),
-    "decomposition": Summary("decomposition", ["cells"], [*CELL, "tier", "grading", "step", *interval("gain"), *PARTS, *ANSWERED, *LENGTHS, "problems", "seeds"]),
-    "decomposition_runs": Summary("decomposition", ["cells"], [*CELL, "seed", "grading", "step", "gain", "finishing", "correctness", *ANSWERED, *LENGTHS, "problems"]),
-    "pass_at_k": Summary("accuracies", ["cells"], [*CELL, "k", "step", "base", *interval("pass"), *interval("gain"), "problems", "seeds"]),
-    "base_pass_at_k": Summary("accuracies", ["cells"], ["model", "eval_task", "k", *interval("pass"), *interval("sound"), "problems", "seeds"]),
-    "kinds": Summary("gain_kinds", ["cells"], [*CELL, "tier", "step", "reach_samples", *interval("gain"), *interval("finishing"), *interval("sharpening"), *interval("new_solving"), "new_solving_p", "out_of_reach", "accuracy_out_of_reach", *interval("gain_out_of_reach"), *interval("greedy_gain"), "problems", "seeds"]),
-    "reasons": Summary("gain_kinds", ["cells"], [*CELL, "step", "base_sound", "base_sound_share", "sound", "sound_share", *interval("sound_gain"), *interval("lucky_gain"), "problems", "seeds"]),
-    "same_answers": Summary("gain_kinds", ["cells"], [*CELL, "step", "base_same", *interval("same"), *interval("change"), "base_entropy", "entropy", "problems", "seeds"]),
-    "majority": Summary("gain_kinds", ["cells"], [*CELL, "step", "k", "base", *interval("majority"), *interval("gain"), "problems", "seeds"]),
-    "learnable": Summary("training_logs", ["updates"], [*RUNS, *interval("learnable"), "updates", "seeds"]),
-    "curves": Summary("training_logs", ["updates"], [*RUNS, "first", "step", *(column for name in CURVES for column in interval(name)), "seeds"]),
-    "regressions": Summary("regressions", ["gains", "learnable", "accuracy"], ["task", "predictor", "adjusted_for", "r_squared", "slope", "cells"]),
-    "tiers": Summary("accuracies", ["cells"], [*CELL, "tier", "step", "base_accuracy", *interval("accuracy"), *interval("gain"), "problems", "seeds"]),
-    "tier_trends": Summary("paired", ["cells"], [*CELL, "easiest", "hardest", "step", *interval("points"), *interval("log_odds"), "problems", "seeds"]),
-    "leads": Summary("hard_leads", ["cells", "difficulty_files"], [*CELL, "minus", "seed", "lead", "base_accuracy", "greedy_gap", "zero_share", "mixed_share"]),
-    "lead_regressions": Summary("hard_leads", ["leads"], [*CELL, "minus", "predictor", *interval("slope"), *interval("r_squared"), "p", "points"]),
-    "lead_by_model": Summary("hard_leads", ["cells"], ["task", "eval_task", "policy", "minus", "models", "least", "most", "spread", "p", "seeds"]),
-    "catches_up": Summary("accuracies", ["cells"], [*CELL, "target", "step", "steps", "step_first", "step_last", "seeds_reached", "seeds"]),
-    "parity": Summary("training_logs", ["updates", "plan"], [*RUNS, "seed", "updates", "prompts", "rollouts", "completion_tokens", "labels", "tokens"]),
-    "spent": Summary("training_logs", ["parity", "seconds"], [*RUNS, "updates", "prompts", "rollouts", "completion_tokens", "labels", *SPREAD, "seeds"]),
-    "rollouts": Summary("online_runs", ["updates"], [*RUNS, "sampling_steps", "updates", "generated", "kept", "replayed", "thrown_away", "labels", "thrown_away_share", "seeds"]),
-    "time_to_target": Summary("online_runs", ["cells", "updates", "plan"], [*CELL, *MINUS, "target", "minus_share", *interval("share"), "reached", "seeds"]),
-    "subsets": Summary("subsets", ["subset_files"], [*POLICY, "rule", "budget", *SUBSET_NUMBERS, "seeds"]),
-    "chosen": Summary("subsets", ["subset_files", "difficulty_files", "signal_files"], [*POLICY, "pool", "prompts", "samples", "pass_rate", "never_solved", "mixed", "confidently_wrong", "seeds"]),
-    "difficulty": Summary("subsets", ["difficulty_files", "subset_files"], ["model", "task", "group", "pass_rate", "problems"]),
-    "contamination": Summary("splits", ["comparisons"], ["task", "eval_task", "pool", "repeated", "near_in_pool", "problems", "equal", "near", "repeated_in_test"]),
-    "trajectories": Summary("trajectory_groups", ["trajectory_files", "difficulty_files", "subset_files"], [*POLICY, "stretch", "begin", "end", *interval("mixed"), *interval("all_right"), *interval("all_wrong"), *interval("pass_rate"), "never_solved", "epochs", "prompts", "seeds"]),
-    "recorded_runs": Summary("recorded_runs", ["cells", "published_runs"], [*POLICY, "minus", "grading", "questions", "measure", "at", "checkpoints", "value", "minus_value", *interval("difference"), "problems", "seeds"]),
-    "recorded_rates": Summary("subsets", ["recorded_probes"], ["model", "task", "id", "published", "with_prompt", "alone"]),
-}  # fmt: skip
-
-
-PROMPTS = ["model", "task"]  # keys of tables of analyses of published numbers
-BEFORE_AFTER = ["before", *interval("gain"), "mixed_before", *interval("mixed")]
-
-# Tables of analyses of published numbers, by the kind of the analysis. The function `name` receives
-# the counts and the analysis.
+# {kind of an analysis of published numbers: names of its summary tables}
 COUNT_TABLES = {
-    "probe_sizes": {
-        "probe_sizes": Summary("count_tables", ["counts"], [*PROMPTS, "file", "pool", "rule", "samples", "prompts", "labels", "mixed", "pass_rate", "never_solved", "unmixed_prompts"]),
-    },
-    "before_after": {
-        "difficulty_classes": Summary("count_tables", ["counts"], [*PROMPTS, "chosen_by", "correct", "prompts", *BEFORE_AFTER, "solved_before", "solved", *interval("newly_solved"), *interval("lost"), "seeds"]),
-        "choices_after": Summary("count_tables", ["counts"], [*PROMPTS, "rule", "chosen_by", "prompts", *BEFORE_AFTER, *interval("gain_lead"), *interval("mixed_lead"), "seeds"]),
-        "solved_counts": Summary("count_tables", ["counts"], [*PROMPTS, "seed", "samples", "both", "only_before", "only_after", "never", "prompts"]),
-        "pass_at_each_k": Summary("count_tables", ["counts"], [*PROMPTS, "k", "seed", "before", *interval("after"), *interval("gain"), "samples", "prompts", "seeds"]),
-    },
-}  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Judged:
-    """A table made from summary tables and the papers' claims or numbers
-    (scripts/summaries/judge_claims.py)."""
-
-    of: list[str]
-    columns: list[str]
-
-
-JUDGED = {
-    "claims": Judged(
-        ["gains", "differences", "paired", "kinds", "parts", "learnable", "regressions"]
-        + ["tier_trends", "catches_up", "time_to_target"],
-        ["id", "paper", "primary", *CELL[:3], "population", "claim", "test"]
-        + ["estimate", "low", "high", "p_holm", "seeds", "n", "verdict"],
-    ),
-    "against_random": Judged(
-        ["differences"],
-        ["model", "task", "policy", "recipe", "way", "budget", "difference", "low", "high", "p"]
-        + ["seeds", "verdict", "decided_by"],
-    ),
-    "compared": Judged(
-        ["gains", "learnable", "pass_at_k", "accuracy", "parts", "catches_up", "regressions"],
-        [
-            "paper",
-            "place",
-            *CELL[:4],
-            "quantity",
-            "published",
-            "published_low",
-            "published_high",
-            "here",
-            "low",
-            "high",
-            "inside",
-            "same_when_rounded",
-            "seeds",
-        ],
-    ),
+    "probe_sizes": ["probe_sizes"],
+    "before_after": ["difficulty_classes", "choices_after", "solved_counts", "pass_at_each_k"],
 }
+# Tables made from summary tables and the papers' claims or numbers
+# (scripts/summaries/judge_claims.py).
+JUDGED = ["claims", "against_random", "compared"]
 # The comparisons with a random choice in all committed studies (pages/recommended.py)
-COMPARISONS = "docs/which-prompts.csv"
+COMPARISONS = paths.committed_table("all/which-prompts")
 # Files of results/published that `judge_claims.py` reads: published numbers, and the tasks of this
 # project that correspond to the papers' tasks (readings).
 PUBLISHED = [
@@ -204,98 +96,6 @@ NUMBERED = [
 NUMBERED += ["lead_regressions", "claims", "against_random", "trajectories", "contamination"]
 
 
-def columns(*names: str) -> dict[str, list[str]]:
-    """{name: columns} of summary and judged tables; [] for the table that is written by hand
-    (results/published/deviations.csv)."""
-    tables = {
-        **SUMMARIES,
-        **JUDGED,
-        **{name: table for group in COUNT_TABLES.values() for name, table in group.items()},
-    }
-    return {name: tables[name].columns if name in tables else [] for name in names}
-
-
-# --- tables of the paper ---
-
-
-@dataclass(frozen=True)
-class Table:
-    """A table of the supplement; `caption` is LaTeX."""
-
-    module: str
-    of: list[str]
-    caption: str
-    design: bool = False  # whether the function also takes the study's design, as keyword `study`
-
-
-TABLES = {
-    "gain": Table("gains", ["gains", "compared"], "Gain in accuracy over the base model, percentage points (pp)."),
-    "parts": Table("parts", ["parts"], "Every gain split into finishing and correctness, percentage points (pp)."),
-    "kinds": Table("parts", ["kinds"],
-        "Every gain split into finishing, sharpening and new solving, percentage points (pp). A problem is out of reach if none of the base"
-        r" model's reach samples solves it (\emph{out}: the share of these problems)."),
-    "tier_kinds": Table("parts", ["kinds"], "The three kinds of gain within each tier of the test problem, percentage points (pp)."),
-    "reasons": Table("parts", ["reasons"], "Right answers in which every step is right, and right answers with a wrong step; gains in percentage points (pp)."),
-    "same_answers": Table("parts", ["same_answers"],
-        "How often two samples of a problem give the same answer, and the collision entropy of the answers."),
-    "majority": Table("parts", ["majority"], "Majority vote over the samples of a problem (maj@$k$); gains in percentage points (pp)."),
-    "learnable": Table("training", ["learnable", "compared"], "Learnable share: groups whose rewards differ, mean over all sampling steps."),
-    "rollouts": Table("online", ["rollouts"],
-        "Rollouts of runs that choose prompts during training, by arm, means over seeds: generated, kept for an update, replayed in a later"
-        " update, thrown away. All sampling steps sample equally many rollouts; a step that keeps too few makes no update. Completions of the"
-        " base model's probe, by which some policies choose, are not included."),
-    "time_to_target": Table("online", ["time_to_target"],
-        "The target is the final accuracy of GRPO with the study's first recipe on the same prompts. Shown: the number of rollouts until an arm first"
-        r" reaches the target, in per cent of the number until the first recipe reaches the target, with 95\,\% bootstrap intervals for new seeds (given for"
-        " six seeds or more). A dash: the arm never reaches the target. The interval is missing if too many bootstrap samples never reach the target."
-        " \\emph{Plain}: the number of rollouts"
-        " until the first recipe first reaches the target, in per cent of all its rollouts."),
-    "regressions": Table("training", ["regressions"], "Gain explained by learnable share and by mean length, each alone and each adjusted for the other measure."),
-    "lead_regressions": Table("training", ["lead_regressions"],
-        r"Regression of the lead of \texttt{hard} over another policy on measures of the base model. The slope is in points of"
-        " lead per point of the predictor; p-values are not corrected for the number of regressions."),
-    "lead_by_model": Table("training", ["lead_by_model"],
-        r"Does the lead of \texttt{hard} depend on the model? The smallest and the largest lead of any model, and the standard deviation of the lead between"
-        " models without the variation between seeds, percentage points (pp); p of Welch's test of equal leads. All numbers hold for these models and problems only."),
-    "out_of_distribution": Table("gains", ["pass_at_k"], "pass@$k$ on test sets other than the task's own."),
-    "compared": Table("compared", ["compared"], "Published numbers and the same quantities in this study."),
-    "differences": Table("gains", ["differences"], "Differences between policies after training, paired by problem and seed, percentage points (pp)."),
-    "graders": Table("parts", ["decomposition"],
-        r"Gains that differ between strict and lenient grading, and their parts, percentage points (pp). In column \emph{grading}, \emph{task} is the task's own grading, which gave the rewards in training. The truncated share and the mean length are shown before and after training."),
-    "tier_parts": Table("parts", ["decomposition"], "Every gain split into finishing and correctness, within each tier of the test problem, percentage points (pp)."),
-    "single_samples": Table("gains", ["mcnemar"], "McNemar's exact test with one completion per problem: problems that only the run of the row solves, and problems that only the run of the comparison solves."),
-    "weaker_signal": Table("training", ["gains", "learnable"], "Gain and learnable share of the tasks or models that the study names as having the weaker learning signal.", design=True),
-    "transfer": Table("gains", ["gains"], "Gain on test sets other than the task's own, percentage points (pp)."),
-    "tiers": Table("gains", ["tiers"], "Accuracy and gain by the tier of the test problem."),
-    "catches_up": Table("gains", ["catches_up"], "The first checkpoint that reaches the final accuracy of training on all prompts."),
-    "subsets": Table("training", ["subsets"], "The subsets: mean pass rate, share never solved by the base model, and ties at the boundary of the choice."),
-    "chosen": Table("training", ["chosen"],
-        "Properties of the chosen prompts, measured by the reference answers and held-out samples: mean pass rate, share never solved, share"
-        r" whose samples are neither all right nor all wrong, and share on which the base model is confidently wrong (at least half of the"
-        r" samples give one answer, and at most a fifth is right), per cent."),
-    "recorded": Table("recorded", ["recorded_runs"],
-        "Recorded runs of other authors, one run each: mean accuracy of the last five checkpoints minus the accuracy of the base model (\\emph{base}) or of another"
-        " run, percentage points (pp), on all test questions and on the questions with a pass rate of the base model of at most 0.3 (\\emph{hard})."
-        r" The 95\,\% intervals are for new questions and these runs; where only accuracies are published, the intervals are the"
-        " widest that are compatible with these accuracies. Gains on hard questions include regression to the mean, because the base model's completions decide which questions are hard."),
-    "recorded_parts": Table("recorded", ["recorded_runs"],
-        "The differences of recorded runs, one run each, split into finishing and correctness, and the difference in pass@$k$, where $k$ is"
-        " the number of samples of a checkpoint, percentage points (pp)."),
-    "spent": Table("training", ["spent", "gains"],
-        "Cost of a run, by policy: means over seeds; for tokens and time, also the smallest and the largest value. Runs with the same recipe sample"
-        " the same number of rollouts. The number of tokens differs, with a selector also the number of updates."
-        " Also shown: the gain and the gain per million sampled tokens."
-        " Training on worked solutions samples no tokens."),
-    "trajectories": Table("training", ["trajectories"],
-        "Groups over the later epochs of a recorded training run, by policy, per cent; \\emph{end}: the last of ten (or fewer) equal stretches of these epochs."
-        r" The 95\,\% intervals are for new prompts in this one run."),
-    "claims": Table("compared", ["claims"], r"The papers' claims. HE is Pikus et al.~\cite{pikus2025}, LDS is Yadav et al.~\cite{yadav2026}, DAPO is Yu et al.~\cite{yu2025}, Sun is Sun et al.~\cite{sun2025}. The first rows are the primary claims, one per paper or question of this project, each"
-        r" named before any run of the study that decides it. Only primary claims get a verdict, after Holm's correction over the tasks; all other rows are descriptive."
-        r" Estimates are in points with 95\,\% intervals, except $R^2$ and log odds."),
-    "deviations": Table("compared", ["deviations"], "What HE's authors wrote, what two states of their code do, and what ran here. Sources are in the table's CSV.", design=True),
-}  # fmt: skip
-
-
 # --- figures ---
 
 
@@ -303,237 +103,194 @@ TABLES = {
 class Figure:
     """A figure. `when` decides from the configuration whether a study has data for the figure."""
 
-    of: list[str]
     section: str  # heading in the report under which the figure is listed
     title: str
-    caption: str  # caption in the paper, LaTeX
-    about: str  # description in the report
+    caption: str  # LaTeX
     when: Callable[[ResolvedStudy], bool] = lambda study: bool(study.runs)
-    # keywords for `draw`, from the configuration
+    # keywords of the figure's function, from the configuration
     design: Callable[[ResolvedStudy], dict] = lambda study: {}
-    may_be_empty: list[str] = field(default_factory=list)  # tables that may have no rows
 
 
 FIGURES = {
     "pipeline": Figure(
-        ["subsets", "parity", "accuracy"], "Design", "From the pool to the results",
+        "Design",
+        "From the pool to the results",
         "The steps of the study, from the pool of prompts to this paper.",
-        "The steps of the study, from its pool of prompts to its figures. Every number comes from the configuration or is counted in the runs.",
         when=lambda study: not study.trajectory_prompts,
         design=lambda study: {"study": designs.design(study)},
-        may_be_empty=["subsets", "parity", "accuracy"],
     ),
     "difficulty": Figure(
-        ["difficulty"], "Design", "Difficulty of the pool and of the subsets",
-        "Pass rates of the base model on the pool, and on the prompts that each policy chooses, as shares of the pool and of each subset (mean over"
-        " seeds). With more than eight policies, the figure has a row for each policy, in which the area of a disc is the share.",
-        "Pass rates of the base model on the pool (grey bars) and on the prompts that each policy chooses (lines), as shares of the pool and of"
-        " each subset, averaged over seeds. The numbers of prompts of the pool and of the subsets are above each"
-        " panel. Marks of policies that choose the same pass rate are drawn side by side."
-        " With more than eight policies, each policy is a row, in which the area of a disc is the share. The hue is the rule in this and every other figure.",
+        "Design",
+        "Difficulty of the pool and of the subsets",
+        "Pass rates of the base model on the pool, and on the prompts that each policy chooses,"
+        " as shares of the pool and of each subset (mean over seeds). With more than eight"
+        " policies, the figure has a row for each policy, in which the area of a disc is the"
+        " share.",
         when=lambda study: bool(paths.difficulties(study)),
     ),
     "accuracy": Figure(
-        ["accuracy"], "Results", "Accuracy by checkpoint",
-        r"Accuracy of sampled completions on the test set, by policy and checkpoint, with 95\,\% intervals. Step 0 is the base model. With"
-        " more than eight arms, the figure has a row for each arm; the dashed line is then the base model, and the band around it the base model's interval.",
-        "Accuracy of sampled completions (temperature 1) on the test set by checkpoint and policy, averaged over seeds; step 0 is the base"
-        " model, the same for all policies. Bars are 95 % intervals for new problems and, with several seeds, new seeds; they are wider than the intervals"
-        " of differences between policies, because the differences are paired by problem. The numbers of problems and seeds are above each panel."
-        " With more than eight arms, each arm is a row; the dashed line is the base model, and the band the base model's interval. If an interval would extend below 0 % or above 100 %, a score interval is drawn instead.",
+        "Results",
+        "Accuracy by checkpoint",
+        r"Accuracy of sampled completions on the test set, by policy and checkpoint, with 95\,\%"
+        " intervals. Step 0 is the base model. With more than eight arms, the figure has a row"
+        " for each arm; the dashed line is then the base model, and the band around it the base"
+        " model's interval. The intervals are wider than those of differences between policies,"
+        " which are paired by problem and seed.",
     ),
     "ahead": Figure(
-        ["paired", "differences", "gains"], "Results", "The lead of the hardest prompts by checkpoint",
-        r"The lead of \texttt{hard} over each other policy at each checkpoint, paired by problem and seed, with 95\,\% intervals. Above zero"
-        r" \texttt{hard} is ahead. The hue is the rule of the other policy.",
-        "The lead of *hard* over each other policy of the same recipe by checkpoint, in points of accuracy, paired by problem and seed. Bars"
-        " are 95 % intervals. Above zero the hardest prompts are ahead.",
+        "Results",
+        "The lead of the hardest prompts by checkpoint",
+        r"The lead of \texttt{hard} over each other policy at each checkpoint, paired by problem"
+        r" and seed, with 95\,\% intervals. Above zero \texttt{hard} is ahead. The hue is the rule"
+        " of the other policy.",
         when=conditions.is_compared,
-        may_be_empty=["paired"],
     ),
     "parts": Figure(
-        ["parts"], "What the gains are made of", "Finishing and correctness",
-        r"The gain of each policy (black mark), split into finishing and correctness (bars), with 95\,\% intervals.",
-        "Every policy's gain over the base model at the last checkpoint (black line), split exactly into *finishing* (answering within the"
-        " limit, in a form that the grader reads) and *correctness* (being right when answered). Error bars are 95 % intervals for new problems"
-        " and, with several seeds, new seeds. Above each panel: the share answered before and after, problems, seeds.",
+        "What the gains are made of",
+        "Finishing and correctness",
+        "The gain of each policy (black mark), split into finishing and correctness (bars), with"
+        r" 95\,\% intervals.",
     ),
     "kinds": Figure(
-        ["kinds"], "What the gains are made of", "Finishing, sharpening and new solving",
-        r"The gain of each policy (black mark), split into three kinds (bars): finishing, sharpening (on problems that the base model solves in some of its reach samples) and new"
-        r" solving (on problems that the base model solves in no reach sample), with 95\,\% intervals. A diamond is the gain of greedy completions.",
-        "Every policy's gain over the base model (black line), split exactly into *finishing*, *sharpening* (problems that the base model"
-        " solves in at least one of its reach samples) and *new solving* (problems that it solves in none). The diamond is the gain of"
-        " greedy completions. Error bars are 95 % intervals. Above each panel: the share of problems out of reach, problems, seeds.",
+        "What the gains are made of",
+        "Finishing, sharpening and new solving",
+        "The gain of each policy (black mark), split into three kinds (bars): finishing,"
+        " sharpening (on problems that the base model solves in some of its reach samples) and"
+        r" new solving (on problems that the base model solves in no reach sample), with 95\,\%"
+        " intervals. A diamond is the gain of greedy completions.",
         when=conditions.has_reach,
     ),
     "pass_at_k": Figure(
-        ["pass_at_k", "base_pass_at_k"], "What the gains are made of", "pass@k",
-        r"Probability that at least one of $k$ samples is right, of base and trained models, with 95\,\% intervals. Dashed grey line: the base"
-        " model, counting only samples in which every step is right. With more than eight arms, the figure has a row for each arm; the dashed line is then the base model, and the band around it the base model's interval.",
-        "The probability that at least one of k samples is right (unbiased pass@k): of the base model (grey, for k up to the number of its reach samples; dashed"
-        " grey: counting only samples in which every step is right), and of the trained models by policy. Where the lines meet, training has only raised the probability of answers that the base model also reaches."
-        " With more than eight arms, each arm is a row, at the smallest and the largest k.",
+        "What the gains are made of",
+        "pass@k",
+        "Probability that at least one of $k$ samples is right, of base and trained models, with"
+        r" 95\,\% intervals. Dashed grey line: the base model, counting only samples in which"
+        " every step is right. With more than eight arms, the figure has a row for each arm; the"
+        " dashed line is then the base model, and the band around it the base model's interval.",
         when=conditions.has_reach,
     ),
     "truncation": Figure(
-        ["parts"], "What the gains are made of", "Tight and ample limit",
-        "Gain by policy, split into finishing and correctness: trained under the tight or the ample limit (rows), tested under the tight"
-        " or the ample limit (columns).",
-        "The gain of each policy (printed number), split into finishing and correctness, for models trained under a tight or an ample limit (rows)."
-        " The same sampled completions are graded under the tight limit (left) and the ample limit (right). A policy that leads on the left by"
-        " finishing need not lead on the right. Error bars are 95 % intervals. The base model's accuracy and the numbers of problems and seeds are"
-        " above each panel.",
+        "What the gains are made of",
+        "Tight and ample limit",
+        "Gain by policy (printed number), split into finishing and correctness: trained under the"
+        " tight or the ample limit (lines of panels), tested under the tight or the ample limit"
+        " (columns).",
         when=lambda study: bool(conditions.limits(study)),
         design=lambda study: {"limits": conditions.limits(study)},
     ),
     "lengths": Figure(
-        ["curves"], "What the gains are made of", "Completion length over training",
-        r"Mean length of the rollouts over training, and their share that is truncated at the completion limit, by policy, with 95\,\% intervals"
-        " over seeds.",
-        "Mean length of the completions that GRPO samples during training, and the share that is truncated at the limit, by policy, in at"
-        " most twenty stretches of updates. Bars are 95 % intervals over seeds (Student's t; none with a single seed). Each policy trains on"
-        " its own subset, so that policies differ from the first update on."
-        " With more than eight arms, each arm is a row, from the first stretch (grey) to the last.",
+        "What the gains are made of",
+        "Completion length over training",
+        "Mean length of the rollouts over training, and their share that is truncated at the"
+        r" completion limit, by policy, with 95\,\% intervals over seeds.",
         when=conditions.has_rollouts,
     ),
     "groups": Figure(
-        ["curves"], "What explains the gains", "Groups over training",
-        r"Shares of the groups of rollouts over training, by policy: learnable and, where the logs distinguish them, all right and all wrong."
-        r" In panels with updates on the horizontal axis, bars are 95\,\% intervals over seeds; stacked shares have no intervals.",
-        "Groups of rollouts over training, by policy, in at most twenty stretches of updates: all right, learnable, all wrong (with"
-        " reward *finished*: all rewarded, mixed, none rewarded). Only learnable groups change the model, except with process rewards, which give every token a reward."
-        " Bars are 95 % intervals over seeds (Student's t; none with a single seed). All right and all wrong are omitted if the logs do not"
-        " distinguish them."
-        " With more than eight arms, each arm is a row of stacked shares in the first and the last stretch, without intervals.",
+        "What explains the gains",
+        "Groups over training",
+        "Shares of the groups of rollouts over training, by policy: learnable and, where the logs"
+        " distinguish them, all right and all wrong. In panels with updates on the horizontal"
+        r" axis, bars are 95\,\% intervals over seeds; stacked shares have no intervals.",
         when=conditions.has_rollouts,
     ),
     "learnable": Figure(
-        ["gains", "learnable", "accuracy", "regressions"], "What explains the gains", "Learnable share and completion length",
-        r"Gain against the learnable share of the groups and, where lengths differ by a token or more, against the mean length of completions,"
-        r" with 95\,\% intervals. A point is a policy and recipe. Hollow: another recipe than the study's first. Size: budget. Line: least squares"
-        " within the task, through ten points or more.",
-        "Gain against the learnable share of groups, and against another possible explanation, the mean completion length after training, where"
-        " lengths differ by a token or more. A point is a model, task, policy and recipe; bars are its 95 % intervals. The size is the budget;"
-        " hollow points have another recipe than the study's first. A line and its R² are for one task with ten points or more. They have no"
-        " intervals, because the points are not independent: policies share base models and problems.",
+        "What explains the gains",
+        "Learnable share and completion length",
+        "Gain against the learnable share of the groups and, where lengths differ by a token or"
+        r" more, against the mean length of completions, with 95\,\% intervals. A point is a"
+        " policy and recipe. Hollow: another recipe than the study's first. Size: budget. Line:"
+        " least squares within the task, through ten points or more.",
         when=conditions.has_rollouts,
-        may_be_empty=["regressions"],
     ),
     "leads": Figure(
-        ["leads", "lead_regressions"], "What explains the gains", "Which measures correlate with the lead",
-        r"The lead of \texttt{hard} over the other policies against measures of the base model. A point is a base model. With more than eight"
-        r" policies and ten points or more, the figure has a row for each policy with the slope of the least-squares line and its 95\,\% interval.",
-        "The lead of *hard* over each other policy after training, against measures of the base model: its accuracy on the test, its greedy"
-        " minus its sampled accuracy, and the shares of the pool that its probe never solves and sometimes solves. A point is a replicate with"
-        " its own base model, or a model that all replicates share. Lines are least squares; the table lead_regressions has their intervals."
-        " Lines are drawn through ten points or more. With more than eight policies and ten points or more, the figure has a row for each policy, with the slope of its line"
-        " and the 95 % interval, instead of points.",
+        "What explains the gains",
+        "Which measures correlate with the lead",
+        r"The lead of \texttt{hard} over the other policies against measures of the base model. A"
+        " point is a base model. With more than eight policies and ten points or more, the figure"
+        r" has a row for each policy with the slope of the least-squares line and its 95\,\%"
+        " interval.",
         when=conditions.has_leads,
-        may_be_empty=["lead_regressions"],
     ),
     "tiers": Figure(
-        ["tiers"], "Results", "Gain by difficulty tier",
-        r"Gain by policy and by the tier of the test problem, with 95\,\% intervals. With at most four combinations of model, task,"
-        " test and recipe and at most eight arms, panels above the gains show accuracy before (grey bars) and after training.",
-        "Accuracy of the base model (grey) and of trained models, and the gain, by the tier of the problems, with 95 % intervals for"
-        " new problems and, with several seeds, new seeds. The numbers of test problems in each tier are above each panel. With more than four"
-        " combinations of model, task, test and recipe, the figure shows only gains; accuracies are in the CSV file of the same name."
-        " With more than eight arms, each arm is a row of gains.",
+        "Results",
+        "Gain by difficulty tier",
+        r"Gain by policy and by the tier of the test problem, with 95\,\% intervals. With at most"
+        " four combinations of model, task, test and recipe and at most eight arms, panels above"
+        " the gains show accuracy before (grey bars) and after training.",
         when=conditions.has_tiers,
     ),
     "transfer": Figure(
-        ["gains"], "Results", "Trained on one task, tested on another",
-        r"Gain in points by the task trained on (rows) and the test set (columns), with 95\,\% intervals; bold: the interval excludes zero.",
-        "Gain in points after training on one task (rows), tested on another (columns), one matrix for each arm (and for each model, if a model was trained"
-        " on several tasks), with 95 % intervals in brackets. A gain is bold if its interval excludes 0."
-        " All matrices have one colour scale, with 0 in the middle.",
+        "Results",
+        "Trained on one task, tested on another",
+        r"Gain in points by the task trained on (rows) and the test set (columns), with 95\,\%"
+        " intervals; bold: the interval excludes zero.",
         when=lambda study: any(task != test for task, test in conditions.tests(study)),
     ),
     "budget": Figure(
-        ["gains", "subsets"], "Results", "Gain by share of the pool",
-        r"Gain by policy and share of the pool that is trained on, with 95\,\% intervals. The hue is the rule of the policy.",
-        "Gain by the share of the pool that is trained on. The gains of policies that differ only in the budget are next to each other; updates and rollouts are the same at every share."
-        " Error bars are 95 % intervals for new problems and, with several seeds, new seeds.",
+        "Results",
+        "Gain by share of the pool",
+        r"Gain by policy and share of the pool that is trained on, with 95\,\% intervals. The hue"
+        " is the rule of the policy.",
         when=conditions.has_budgets,
         design=lambda study: {"lines": conditions.budget_lines(study)},
     ),
     "labels": Figure(
-        ["gains", "spent"], "Results", "Gain against labels bought",
-        r"Gain against the number of labels bought to choose the prompts and to train on them, with 95\,\% intervals. With more than eight arms, the"
-        " figure has a row for each arm, and the number at the right is its number of labels.",
-        "Gain against the number of labels (logarithmic) that are bought to choose the prompts and to train on them."
-        " Policies that choose by pass rate need the labels of the whole pool first, policies that choose by predicted pass rates the labels of a sample; other policies buy only the labels of the chosen prompts;"
-        " the majority reward needs no label. A line joins policies that differ only in the budget; updates and rollouts are the same for all points."
-        " Bars are 95 % intervals for new problems and, with several seeds, new seeds."
-        " With more than eight arms, each arm is a row; the rows are sorted by their number of labels.",
+        "Results",
+        "Gain against labels bought",
+        "Gain against the number of labels bought to choose the prompts and to train on them,"
+        r" with 95\,\% intervals. With more than eight arms, the figure has a row for each arm,"
+        " and the number at the right is its number of labels. The intervals are wider than those"
+        " of differences between policies, which are paired by problem and seed.",
         when=conditions.has_labels,
         design=lambda study: {"lines": conditions.budget_lines(study)},
     ),
     "rollouts": Figure(
-        ["accuracy", "gains", "spent"], "Results", "Gain by rollouts and labels",
-        r"Gain at equal rollouts, by arm, at the last checkpoint with 95\,\% intervals, and at earlier checkpoints (later ones are darker)."
-        " Arms are sorted by their number of labels, averaged over the panels; the number at an arm is its number of labels in the panel.",
-        "Gain of each arm after the same number of rollouts as all other arms (coloured, with 95 % intervals for new problems and, with"
-        " several seeds, new seeds), and at its earlier checkpoints (grey; later ones are darker). Rollouts include rollouts that were thrown"
-        " away, but not the completions of the probe, by which some policies choose. The number beside an arm is the number of labels bought"
-        " to choose its prompts and to train on them, mean over seeds; the arm with the fewest labels is at the top.",
+        "Results",
+        "Gain by rollouts and labels",
+        r"Gain at equal rollouts, by arm, at the last checkpoint with 95\,\% intervals, and at"
+        " earlier checkpoints (later ones are darker). Arms are sorted by their number of labels,"
+        " averaged over the panels; the number at an arm is its number of labels in the panel.",
         when=conditions.chooses_at_equal_rollouts,
     ),
     "trajectories": Figure(
-        ["trajectories"], "Results", "Learnable groups over training",
-        r"Shares of a prompt's groups that are learnable, all wrong and all right over a recorded training run, by policy, with 95\,\%"
-        " intervals for new prompts in this run.",
-        "Policies choose by the pass rates in the first epochs. Shown for the later epochs, by policy: the shares of groups of rollouts that are learnable (only learnable"
-        " groups change the model), all wrong, and all right. The model that samples the rollouts changes from epoch to epoch. Bars are 95 % intervals for"
-        " new prompts in this one training run; ties and random choices are averaged over seeds.",
+        "Results",
+        "Learnable groups over training",
+        "Shares of a prompt's groups that are learnable, all wrong and all right over a recorded"
+        r" training run, by policy, with 95\,\% intervals for new prompts in this run.",
         when=lambda study: bool(study.trajectory_prompts),
     ),
     "compared": Figure(
-        ["compared"], "Published numbers", "Published against measured here",
-        r"Published numbers (diamonds) and this study's numbers (dots), which have 95\,\% intervals where known. If there are many"
-        " numbers, each pair of numbers is a point; on the dashed line, both numbers are equal.",
-        "Published numbers (diamonds) and the numbers of this study (dots). If there are many numbers, each pair of numbers is a point; on the dashed line both numbers are equal. Bars are 95 % intervals of the study's"
-        " numbers, where known. Above each panel: how many published numbers lie within the study's interval.",
+        "Published numbers",
+        "Published against measured here",
+        r"Published numbers (diamonds) and this study's numbers (dots), which have 95\,\%"
+        " intervals where known. If there are many numbers, each pair of numbers is a point; on"
+        " the dashed line, both numbers are equal.",
         when=conditions.is_published,
     ),
-}  # fmt: skip
-
+}
 
 # Figures of analyses of published numbers, by the kind of the analysis.
 COUNT_FIGURES = {
     "probe_sizes": {
         "samples_per_prompt": Figure(
-            ["probe_sizes"], "Results", "How many samples per prompt?",
-            "The chosen prompts, measured with new samples of the same model: share of mixed groups, pass rate and share never solved, by the number of samples per prompt on which the choice was based. Large mark: from this number on, more"
-        " samples raise the share of mixed groups by at most a point.",
-            "The prompts that each rule chooses, measured with new samples of the same model, by the number of samples per prompt on which the choice was"
-            " based: the share whose group of rollouts is mixed (only mixed groups change the model), the pass rate, and the share that the model"
-            " solves in none of its samples. The dotted line is a random choice, which needs no samples. The large mark is the smallest sufficient"
-            " number of samples: no larger number raises the share of mixed groups by more than a point. Values are computed exactly for these prompts, not simulated."
-            " The authors of the published numbers had selected the pool by difficulty, so other pools give other values.",
+            "Results",
+            "How many samples per prompt?",
+            "The chosen prompts, measured with new samples of the same model: share of mixed"
+            " groups, pass rate and share never solved, by the number of samples per prompt on"
+            " which the choice was based. Large mark: from this number on, more samples raise the"
+            " share of mixed groups by at most a point.",
         ),
     },
     "before_after": {
         "before_after_training": Figure(
-            ["difficulty_classes", "pass_at_each_k"], "Results", "Before and after training, by difficulty",
-            r"Pass rate and mixed groups of prompts before and after training on all prompts, by their share of right answers before training, and"
-        r" pass@$k$ over all prompts, with 95\,\% intervals.",
-            "Pass rate and share of mixed groups before and after training on all prompts, by the share of right answers of the base model."
-            " Half of the base model's samples determine the position on the horizontal axis; the other half determine the value before training. Right: pass@k over all prompts. Bars and the band"
-            " are 95 % intervals for new prompts and new seeds.",
+            "Results",
+            "Before and after training, by difficulty",
+            "Pass rate and mixed groups of prompts before and after training on all prompts, by"
+            " their share of right answers before training, and pass@$k$ over all prompts, with"
+            r" 95\,\% intervals.",
         ),
     },
-}  # fmt: skip
-
-
-def make_table(name: str, tables: Mapping, study: dict) -> tuple:
-    """(rows for the CSV, columns to show) of a table of the supplement. `tables` holds the summary
-    tables by name, `study` is the study's design (designs.design)."""
-    entry = TABLES[name]
-    function = getattr(importlib.import_module(f"hardgrpo.report.tables.{entry.module}"), name)
-    design = {"study": study} if entry.design else {}
-    return function(**{source: tables[source] for source in entry.of}, **design)
+}
 
 
 def all_figures() -> dict[str, Figure]:
@@ -544,7 +301,7 @@ def all_figures() -> dict[str, Figure]:
 
 
 def summary_tables(study: ResolvedStudy) -> list[str]:
-    return list(COUNT_TABLES[study.entry["kind"]] if study.is_analysis else SUMMARIES)
+    return COUNT_TABLES[study.entry["kind"]] if study.is_analysis else SUMMARIES
 
 
 def figures_of(study: ResolvedStudy) -> list[str]:
@@ -552,3 +309,9 @@ def figures_of(study: ResolvedStudy) -> list[str]:
     if study.is_analysis:
         return list(COUNT_FIGURES[study.entry["kind"]])
     return [name for name, figure in FIGURES.items() if figure.when(study)]
+
+
+def inputs_of_figure(figure: str) -> list[str]:
+    """The tables that may be inputs of a figure."""
+    tables = [*SUMMARIES, *(name for names in COUNT_TABLES.values() for name in names)]
+    return ["compared"] if figure == "compared" else tables

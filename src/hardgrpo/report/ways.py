@@ -22,7 +22,7 @@ FARTHEST = 15.0  # end of the axis in points; a lead beyond it is drawn as an ar
 
 
 def draw(cases: pd.DataFrame, classes: pd.DataFrame):
-    """The figure. `cases` has the columns of docs/which-prompts.csv, `classes` those of
+    """The figure. `cases` has the columns of results/reference/all/which-prompts.csv, `classes` those of
     results/reference/before_after/difficulty_classes.csv."""
     plt.style.use(plotting.STYLE)
     figure, (left, right) = plt.subplots(

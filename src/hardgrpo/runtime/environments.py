@@ -1,15 +1,17 @@
-"""Choose the Python that runs a program (vLLM has its own environment), and check the GPUs of a
-job."""
+"""Choose the Python that runs a program (vLLM has its own environment), check the GPUs of a job, and
+set the folders of compilers' caches."""
 
 import importlib.metadata
 import importlib.util
 import os
 import re
+import shutil
 import sys
 from pathlib import Path
 
-from hardgrpo.runtime import node
+from hardgrpo.runtime import user_settings
 from hardgrpo.runtime.errors import UserError
+from hardgrpo.runtime.gpu_kinds import kind_of
 
 ROOT = Path(__file__).parents[3]
 SOURCE = ROOT / "src"  # added to PYTHONPATH, because another Python may lack this package
@@ -29,12 +31,15 @@ EXACT = {"ATEN_CPU_CAPABILITY": "avx2", "OPENBLAS_CORETYPE": "Haswell", "OPENBLA
 # With HARDGRPO_REHEARSAL=1, a job requests GPUs and checks that they were granted, but computes on
 # the CPU. A rehearsal is a cheap test of a profile and a cluster; the tests also use rehearsals.
 REHEARSAL = "HARDGRPO_REHEARSAL"
-# Families of GPUs as they appear in schedulers' names of GPUs. Names without a family
-# (`gpu`, `big`, a cluster's own name) are not compared.
-GPU_FAMILIES = (
-    "gb200", "gh200", "b200", "b100", "h200", "h100", "h800", "a100", "a800", "l40", "l4", "a40", "a30",
-    "a10", "v100", "p100", "t4", "mi300", "mi250", "mi210", "rtx",
-)  # fmt: skip
+# {variable that names a cache of compiled kernels: subfolder of this project's cache}. The
+# default caches of Triton, vLLM and FlashInfer are in the home folder, which is often small, slow
+# or read-only on compute nodes.
+CACHES = {
+    "TRITON_CACHE_DIR": "triton",
+    "TORCHINDUCTOR_CACHE_DIR": "inductor",
+    "VLLM_CACHE_ROOT": "vllm",
+    "FLASHINFER_WORKSPACE_BASE": "flashinfer",
+}
 
 
 def has_avx2() -> bool:
@@ -99,7 +104,7 @@ def use(*packages: str, gpus: int = 0) -> None:
     missing_packages = [
         package for package in packages if importlib.util.find_spec(package) is None
     ]
-    if gpus and node.cuda_version() is None:
+    if gpus and cuda_version() is None:
         missing_packages.append("torch for GPUs")
     if not missing_packages:
         return
@@ -125,6 +130,44 @@ def use(*packages: str, gpus: int = 0) -> None:
     raise UserError(
         f"{missing_packages[0]} is not installed ({reason}); install it with `make gpu` (NVIDIA GPUs){alternative}"
     )
+
+
+def cuda_version() -> str | None:
+    """The version of CUDA that this Python's torch is built for, without importing torch; None for
+    a build for CPUs."""
+    torch_spec = importlib.util.find_spec("torch")
+    if torch_spec is None or torch_spec.origin is None:
+        return None
+    path = Path(torch_spec.origin).with_name("version.py")
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    version = re.search(r"^cuda\b[^=\n]*= *'([0-9.]+)'", text, re.MULTILINE)
+    return version[1] if version else None
+
+
+def prepare_compilation() -> None:
+    """Set the folders of compilers' caches: vLLM and the loss of TRL's trainers compile kernels on the
+    node with Triton. Raise a `UserError` if there is no C compiler (Triton would fail only in the
+    first update), or if other accounts can write to the default folder."""
+    compilers = [os.environ["CC"]] if os.environ.get("CC") else ["gcc", "clang"]
+    if not any(map(shutil.which, compilers)):
+        raise UserError(
+            f"a C compiler is needed on this node to compile kernels ({' or '.join(compilers)} is not installed): load a compiler in every job (precommand: module"
+            " load gcc in slurm/config.yaml), or run jobs in containers (--sdm apptainer, docs/containers.md)"
+        )
+    base = Path(os.environ.get("SLURM_TMPDIR") or os.environ.get("TMPDIR") or "/tmp")
+    default_folder = base / f"hardgrpo-kernels-{os.getuid()}"
+    # INDUCTOR_FOLDER is the project's default for CPU programs, not a setting of the user
+    defaults = (None, "", str(user_settings.INDUCTOR_FOLDER))
+    for variable, part in CACHES.items():
+        if os.environ.get(variable) in defaults:
+            default_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            status = default_folder.lstat()
+            if status.st_uid != os.getuid() or status.st_mode & 0o022:
+                raise UserError(
+                    f"{default_folder} can be written by other users, and programs run what is compiled there; delete it, or set TMPDIR (SLURM_TMPDIR, if set, takes precedence)"
+                )
+            os.environ[variable] = str(default_folder / part)
+        os.makedirs(os.environ[variable], exist_ok=True)
 
 
 def add_gpu_arguments(parser) -> None:
@@ -192,22 +235,9 @@ def visible_gpus(entries: str) -> int:
     return min(count, 1) if entries.strip().startswith("MIG-") else count
 
 
-def gpu_family(name: str) -> str | None:
-    """The family of GPUs in a name: h100 in `nvidia_h100_80gb_hbm3` and in `NVIDIA H100 80GB HBM3`.
-
-    None if the name contains no family of `GPU_FAMILIES`.
-    """
-    words = re.split(r"[^a-z0-9]+", name.lower())
-    for family in GPU_FAMILIES:
-        pattern = "rtx.*" if family == "rtx" else rf"{family}[a-z]*"
-        if any(re.fullmatch(pattern, word) for word in words):
-            return family
-    return None
-
-
 def check_gpus(count: int, name: str | None = None, gib: float = 0.0) -> None:
     """Raise a `UserError` if there are fewer GPUs than `count`, or if one of them has less than
-    `gib` GiB of memory or is of another family than `name`.
+    `gib` GiB of memory or is of another known kind than `name`.
 
     Without this check, a 4B model would silently run on the CPU for weeks.
     """
@@ -224,8 +254,8 @@ def check_gpus(count: int, name: str | None = None, gib: float = 0.0) -> None:
         )
     for index in range(count if name or gib else 0):
         device = torch.cuda.get_device_properties(index)
-        requested_family, device_family = gpu_family(name or ""), gpu_family(device.name)
-        if requested_family and device_family and requested_family != device_family:
+        requested_kind, device_kind = kind_of(name or ""), kind_of(device.name)
+        if requested_kind and device_kind and requested_kind != device_kind:
             raise UserError(
                 f"GPU {index} is a {device.name}, requested: {name}; correct gpu_name or gpu_partition in slurm/config.yaml, or ask the"
                 " cluster's administrators"

@@ -1,16 +1,13 @@
 """Report errors that a user can cause: the program ends with a short message (usually one line),
 without a traceback, and with exit status 1, and leaves no half-written files."""
 
-import base64
 import contextlib
 import errno
 import os
 import re
-import resource
 import signal
 import sys
 import traceback
-import urllib.parse
 from collections.abc import Callable, Iterator, Sequence
 
 
@@ -119,25 +116,18 @@ def hide(variable: str) -> None:
 
 
 def _secrets() -> set[str]:
-    """Tokens and passwords in this process's environment: plain, URL-quoted and in base64."""
+    """Tokens and passwords in this process's environment."""
     secrets = set()
     for name, value in os.environ.items():
         if name in _hidden_names or name.upper().endswith(SECRET_NAMES):
             secrets |= {value, value.strip()}
-        is_proxy = name.upper().endswith("_PROXY")  # may be ACCOUNT:PASSWORD@HOST without https://
-        has_account = "@" in value and ("//" in value or is_proxy)
-        # `urlsplit` would fail: passwords may hold characters that are not allowed in addresses
-        for address in value.split() if has_account else ():
+        # addresses with an account; a proxy may be ACCOUNT:PASSWORD@HOST without https://
+        is_address = "//" in value or name.upper().endswith("_PROXY")
+        for address in value.split() if is_address and "@" in value else ():
             _, slashes, place = address.partition("//")
             account = (place if slashes else address).rpartition("@")[0]
             secrets |= {account, account.partition(":")[2]}
-    forms = {
-        form
-        for secret in secrets
-        for form in (secret, urllib.parse.quote(secret, safe=""), urllib.parse.unquote(secret))
-    }
-    forms |= {base64.b64encode(form.encode("utf-8", "replace")).decode() for form in forms}
-    return {form for form in forms if len(form) >= SHORTEST_SECRET}
+    return {secret for secret in secrets if len(secret) >= SHORTEST_SECRET}
 
 
 def first_entries(entries: Sequence[str], number: int = 5) -> str:
@@ -234,15 +224,9 @@ NO_MEMORY = (
     "can't allocate memory",
     "can't start new thread",
 )
-# Python's messages if a C library fails without an exception. If the process has a limit of memory,
-# the cause is taken to be a failed allocation.
-NO_REASON = ("error return without exception set", "without setting an exception")
-DISK_ERRORS = (errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EBUSY, errno.ENOTEMPTY)
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    if isinstance(error, SystemError) and any(words in str(error) for words in NO_REASON):
-        return resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY
     return isinstance(error, MemoryError) or any(words in str(error) for words in NO_MEMORY)
 
 
@@ -264,26 +248,12 @@ def explain(error: BaseException) -> str | None:
         place = f" while writing {error.filename}" if error.filename else ""
     elif any(words in str(error) for words in DISK_FULL_WORDS):
         place = f" ({str(error).splitlines()[0]})"
-    elif isinstance(error, OSError) and error.errno in (
-        errno.EACCES,
-        errno.EPERM,
-        errno.EROFS,
-        errno.ENOTDIR,
-        errno.ENAMETOOLONG,
-        errno.EISDIR,
+    elif (
+        isinstance(error, OSError)
+        and error.filename
+        and not isinstance(error, (FileNotFoundError, FileExistsError))
     ):
-        if (
-            isinstance(error, PermissionError)
-            and error.filename
-            and os.access(error.filename, os.W_OK)
-            and os.path.isfile(error.filename)
-        ):
-            return f"cannot run {error.filename}: {error.strerror}; make it executable (chmod +x), or install its package again"
-        return f"cannot read or write {error.filename}: {error.strerror}; choose a folder that you may read and write, and run again"
-    elif isinstance(error, OSError) and error.errno in DISK_ERRORS and error.filename:
-        return f"{error.filename}: {error.strerror}; no result was removed: run the same command again when the disk is available"
-    elif isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
-        return f"{error.filename or 'a file or connection'}: {error.strerror}; no result was removed: raise the limit of open files (ulimit -n) and run the same command again"
+        return f"cannot read or write {error.filename}: {error.strerror}; no result was removed: correct this, or choose another folder, and run again"
     else:
         # torch.save hides the reason of a failed write in the chain of exceptions.
         chained = error.__cause__ or error.__context__

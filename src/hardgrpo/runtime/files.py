@@ -2,6 +2,7 @@
 
 import argparse
 import codecs
+import collections
 import contextlib
 import csv
 import gzip
@@ -15,9 +16,9 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from hardgrpo.runtime.errors import DISK_ERRORS, RowError, Unreadable, UserError, refuse_rows
-from hardgrpo.runtime.json_text import as_list, as_object, first_repeated, parse_json  # noqa: F401 (re-exported)
-from hardgrpo.runtime.yaml_text import parse_yaml
+import yaml
+
+from hardgrpo.runtime.errors import RowError, Unreadable, UserError, refuse_rows
 
 Kinds = dict[str, type | tuple[type, ...]]  # {key of a row: its type or types}
 
@@ -82,8 +83,7 @@ def write_text(path: str | Path, text: str) -> None:
     """Write UTF-8 text. A `.gz` file is compressed without name and time, so that equal texts give
     equal files."""
     with atomic(path) as temporary:
-        # A completion that ends within a character may end with half a surrogate pair. The half
-        # becomes "?", because UTF-8 cannot encode it.
+        # half a surrogate pair, at the end of a completion, becomes "?"
         data = text.encode("utf-8", "replace")
         if str(path).endswith(".gz"):
             buffer = io.BytesIO()
@@ -97,11 +97,7 @@ def write_text(path: str | Path, text: str) -> None:
 
 def read_text(path: str | Path, errors: str = "strict", encoding: str = "utf-8") -> str:
     """Read UTF-8 text and decompress `.gz`. Raise a `UserError` if the file is missing, truncated
-    or garbled.
-
-    `errors` and `encoding` are the parameters of `bytes.decode`. `errors` says how to treat bytes
-    that are not UTF-8; `encoding` may name another UTF encoding.
-    """
+    or garbled. `errors` and `encoding` are the parameters of `bytes.decode`."""
     data = read_bytes(path)
     try:
         if str(path).endswith(".gz"):
@@ -112,34 +108,22 @@ def read_text(path: str | Path, errors: str = "strict", encoding: str = "utf-8")
             f"{path}: the file is truncated or damaged ({error}); delete it and run again"
         ) from None
     except UnicodeDecodeError as error:
-        is_utf16 = data[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-        is_table = str(path).lower().endswith((".csv", ".tsv"))
         raise UserError(
-            f"{path}: byte {error.start}: not UTF-8 text{' (its byte order mark says UTF-16)' if is_utf16 else ''};"
-            f" save the file as UTF-8{' (in Excel: CSV UTF-8)' if is_table else ''}"
+            f"{path}: byte {error.start}: not UTF-8 text; save the file as UTF-8 (in Excel: CSV UTF-8)"
         ) from None
 
 
 def read_user_text(path: str | Path) -> str:
     """The text of a user's file, UTF-8 or (after a byte order mark) UTF-16, without the mark."""
     utf16 = byte_order_mark(path) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-    text = read_text(path, encoding="utf-16" if utf16 else "utf-8-sig")
-    if len(text) > 3 and {"\0"} in (set(text[0:100:2]), set(text[1:100:2])):
-        raise UserError(
-            f"{path}: UTF-16 text without a byte order mark, or UTF-32; save the file as UTF-8"
-        )
-    return text
+    return read_text(path, encoding="utf-16" if utf16 else "utf-8-sig")
 
 
 def byte_order_mark(path: str | Path) -> bytes:
     """The byte order mark at the start of a file; b"" if there is none."""
+    data = read_bytes(path)[:3]
     marks = (codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-    try:
-        with open(path, "rb") as stream:
-            start = stream.read(3)
-    except OSError:  # the caller reads the file next and reports the error
-        return b""
-    return next((mark for mark in marks if start.startswith(mark)), b"")
+    return next((mark for mark in marks if data.startswith(mark)), b"")
 
 
 def read_bytes(path: str | Path) -> bytes:
@@ -150,11 +134,8 @@ def read_bytes(path: str | Path) -> bytes:
         raise UserError(f"{path}: no such file") from None
     except IsADirectoryError:
         raise UserError(f"{path}: expected a file, found a folder") from None
-    except PermissionError as error:
-        raise Unreadable(f"{path}: cannot be read: {error.strerror}") from None
     except OSError as error:
-        remedy = "; run again when the disk answers" if error.errno in DISK_ERRORS else ""
-        raise Unreadable(f"{path}: cannot be read: {error.strerror}{remedy}") from None
+        raise Unreadable(f"{path}: cannot be read: {error.strerror}") from None
 
 
 def write_json(path: str | Path, value: dict, sort_keys: bool = False) -> None:
@@ -165,6 +146,93 @@ def write_json(path: str | Path, value: dict, sort_keys: bool = False) -> None:
 def write_jsonl(path: str | Path, rows: Iterable[dict]) -> None:
     """Write rows as JSON Lines."""
     write_text(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+
+
+def parse_json(
+    text: str, name: str | Path, remedy: str, line: int | None = None, numbers: bool = False
+):
+    """The value of a JSON text: the content of the file `name`, or of its line number `line`.
+
+    Raise a `UserError` (for a line: a `RowError`) for invalid JSON, duplicate keys and, if
+    `numbers`, for NaN and Infinity. Python's own parser rejects only invalid JSON.
+    """
+
+    def refusal(problem: str, column: int = 0) -> UserError:
+        if not line:
+            return UserError(f"{name}: {problem}; {remedy}")
+        place = f"line {line}" + (f", column {column}" if column else "")
+        return RowError(name, place, problem, remedy)
+
+    def as_dict(pairs: list[tuple]) -> dict:
+        entries = dict(pairs)
+        if len(entries) < len(pairs):
+            repeated_name = first_repeated([name for name, _ in pairs])
+            raise refusal(f"'{repeated_name}' occurs twice in an object")
+        return entries
+
+    def refuse_constant(constant: str):
+        raise refusal(f"{constant} is not a finite number")
+
+    try:
+        return json.loads(
+            text,
+            object_pairs_hook=as_dict,
+            parse_constant=refuse_constant if numbers else None,
+        )
+    except json.JSONDecodeError as error:
+        place = "" if line else f"line {error.lineno}, column {error.colno}: "
+        raise refusal(f"{place}not valid JSON ({error.msg})", error.colno) from None
+    except (ValueError, RecursionError):  # thousands of digits or of brackets
+        raise refusal("a number is too large for JSON, or the nesting is too deep") from None
+
+
+def read_json(
+    path: str | Path, name: str | None = None, remedy: str = "delete it and run again"
+) -> dict:
+    """Read a JSON object. Raise a `UserError` for any other content; messages call the file `name`
+    (default: the path)."""
+    name = name or str(path)
+    value = parse_json(read_text(path), name, remedy)
+    if not isinstance(value, dict):
+        raise UserError(f"{name}: expected a JSON object, found {type(value).__name__}; {remedy}")
+    return value
+
+
+def nested_entries(value: object) -> Iterator[object]:
+    """A value of JSON or YAML and all entries of its objects and lists, at every depth."""
+    queue = [value]
+    while queue:
+        entry = queue.pop()
+        yield entry
+        queue += (
+            entry.values() if isinstance(entry, dict) else entry if isinstance(entry, list) else []
+        )
+
+
+def first_repeated(names: list[str]) -> str | None:
+    """The first name that occurs more than once; None if all names differ."""
+    times = collections.Counter(names)
+    return next((name for name in names if times[name] > 1), None)
+
+
+def as_object(text: str) -> dict:
+    """The JSON object in an argument of a program; a `type` of `argparse`."""
+    return _argument(text, dict, "object")
+
+
+def as_list(text: str) -> list[dict]:
+    """The JSON list of objects in an argument of a program; a `type` of `argparse`."""
+    return _argument(text, list, "list")
+
+
+def _argument(text: str, kind: type, form: str):
+    try:
+        value = parse_json(text, "the argument", f"expected a JSON {form}")
+    except UserError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    if not isinstance(value, kind):
+        raise argparse.ArgumentTypeError(f"expected a JSON {form}, found {type(value).__name__}")
+    return value
 
 
 def read_jsonl(
@@ -216,10 +284,44 @@ def _json_row(text: str, path: str | Path, line: int, keys: Kinds, kinds: Kinds)
     return row
 
 
+class _Yaml(yaml.SafeLoader):  # libyaml's loader would crash on deep nesting
+    """A loader of plain data that refuses duplicate keys. PyYAML's own loader silently keeps only
+    the last value of a duplicate key."""
+
+    def construct_mapping(self, node, deep=False):
+        names = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
+        repeated_key = first_repeated([name for name in names if name != "<<"])
+        if repeated_key is not None:
+            raise yaml.MarkedYAMLError(
+                problem=f"'{repeated_key}' occurs twice in a mapping", problem_mark=node.start_mark
+            )
+        return super().construct_mapping(node, deep)
+
+
 def read_yaml(path: str | Path):
-    """The content of a YAML file. Raise a `UserError` if the file is invalid, or if aliases make
-    the content endless or huge."""
+    """The content of a YAML file. Raise a `UserError` if the file is invalid."""
     return parse_yaml(read_text(path), path)
+
+
+def parse_yaml(text: str, path: str | Path):
+    """The content of a YAML text. Raise a `UserError` that starts with the file's `path` if the
+    text is not valid YAML."""
+    try:
+        content = yaml.load(text, _Yaml)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        problem = getattr(error, "problem", None) or str(error)
+        raise UserError(
+            f"{path}:{f' line {mark.line + 1}:' if mark else ''} not valid YAML ({problem}); correct it"
+        ) from None
+    # an impossible date, a list as a key, or deep nesting
+    except (ValueError, TypeError, RecursionError) as error:
+        raise UserError(f"{path}: not valid YAML ({error}); correct it") from None
+    if isinstance(content, dict) and "__use_yte__" in content:
+        raise UserError(
+            f"{path}: '__use_yte__' makes Snakemake run the file as a program; a configuration is plain data: remove the key"
+        )
+    return content
 
 
 def write_rows(path: str | Path, columns: list[str], rows: Iterable[dict]) -> None:
@@ -415,18 +517,6 @@ def follow_umask(folder: Path) -> None:
             path.chmod(0o666 & ~mask)
 
 
-def read_json(
-    path: str | Path, name: str | None = None, remedy: str = "delete it and run again"
-) -> dict:
-    """Read a JSON object. Raise a `UserError` for any other content; messages call the file `name`
-    (default: the path)."""
-    name = name or str(path)
-    value = parse_json(read_text(path), name, remedy)
-    if not isinstance(value, dict):
-        raise UserError(f"{name}: expected a JSON object, found {type(value).__name__}; {remedy}")
-    return value
-
-
 def sha256(path: str | Path) -> str:
     """The SHA-256 checksum of a file, in hexadecimal digits."""
     with open(path, "rb") as stream:
@@ -474,3 +564,21 @@ def add_tables(parser: argparse.ArgumentParser) -> None:
         metavar="CSV",
         help="files of the study's tables",
     )
+
+
+def is_outside(name: str) -> bool:
+    """Whether a file name of a listing would lead out of the folder to which it is relative."""
+    return Path(name).is_absolute() or ".." in Path(name).parts
+
+
+def check_inside(path: Path, folder: Path) -> None:
+    """Raise a `UserError` if `path`, an entry of `folder`, leads out of `folder` through a link.
+
+    In a hub's cache, `folder` is `snapshots/COMMIT`, and links to `../../blobs` count as inside.
+    """
+    target, root = path.resolve(), folder.resolve()
+    places = [root, root.parents[1] / "blobs"] if root.parent.name == "snapshots" else [root]
+    if not any(target.is_relative_to(place) for place in places):
+        raise UserError(
+            f"{path}: a link to {target}, which is outside of {folder}; put a copy of the file in its place"
+        )

@@ -10,7 +10,7 @@ import sys
 import time
 from pathlib import Path, PurePosixPath
 
-from hardgrpo.runtime import files, links
+from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
 
 PACKAGES = (
@@ -106,7 +106,7 @@ def check_manifest(folder: str | Path, part_of: str | Path | None = None) -> dic
         file = folder / name
         if not file.is_file():
             raise UserError(f"{file}: the file is missing; {remedy}")
-        links.check_inside(file, folder)
+        files.check_inside(file, folder)
         if file.stat().st_size != entry["bytes"]:
             raise UserError(
                 f"{file}: has {file.stat().st_size} bytes, expected {entry['bytes']}; {remedy}"
@@ -136,7 +136,7 @@ def _is_listed(entry: tuple) -> bool:
         and type(file_entry.get("bytes")) is int
         and isinstance(file_entry.get("sha256"), str)
     )
-    is_inside = bool(PurePosixPath(name).parts) and not links.is_outside(name) and "\0" not in name
+    is_inside = bool(PurePosixPath(name).parts) and not files.is_outside(name) and "\0" not in name
     return has_facts and is_inside
 
 

@@ -14,12 +14,10 @@ import shutil
 from collections.abc import Iterable, Iterator
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import TextIO
 
 from hardgrpo.runtime import files, provenance
 from hardgrpo.runtime.errors import Unreadable, UserError
 from hardgrpo.runtime.interruption import say
-from hardgrpo.runtime.lock_files import is_current, open_lock
 
 MODEL_FILES = (  # the files of a checkpoint that an evaluation needs
     "adapter_config.json",
@@ -183,37 +181,24 @@ def hold_lock(state: Path, activity: str = "is training this run") -> Iterator[N
 
     `activity`: what the holder is doing, for the message.
     """
-    stream = _lock(state, activity)
-    job = os.environ.get("SLURM_JOB_ID")
-    stream.truncate(0)
-    stream.write(
-        f"process {os.getpid()} on {os.uname().nodename}" + (f", Slurm job {job}" if job else "")
-    )
-    stream.flush()
-    with stream:
-        yield
-
-
-def _lock(state: Path, activity: str) -> TextIO:
-    """The open lock file of a state folder, locked."""
-    while True:
-        state.mkdir(parents=True, exist_ok=True)
-        try:
-            stream = open_lock(state / "lock")
-        except FileNotFoundError:
-            continue  # the previous holder has just removed the folder
+    state.mkdir(parents=True, exist_ok=True)
+    with open(state / "lock", "a+", encoding="utf-8") as stream:
         try:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            with stream:
-                stream.seek(0)
-                holder = stream.read().strip() or "another process"
+            stream.seek(0)
+            holder = stream.read().strip() or "another process"
             raise UserError(f"{state}: {holder} {activity}; wait for it, or stop it") from None
         except OSError as error:
             raise UserError(
                 f"{state}: this file system has no locks ({error.strerror}), so a second process on the run would go unnoticed; name a"
                 " folder on another file system with --state (a cluster's scratch or home folder)"
             ) from None
-        if is_current(stream, state / "lock"):
-            return stream
-        stream.close()
+        job = os.environ.get("SLURM_JOB_ID")
+        stream.truncate(0)
+        stream.write(
+            f"process {os.getpid()} on {os.uname().nodename}"
+            + (f", Slurm job {job}" if job else "")
+        )
+        stream.flush()
+        yield

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from hardgrpo.data import tasks
-from hardgrpo.runtime import environments, errors, files, node, provenance
+from hardgrpo.runtime import environments, errors, files, provenance
 from hardgrpo.runtime.progress import Progress
 from hardgrpo.sampling import requests
 from hardgrpo.study import paths, settings
@@ -91,8 +91,8 @@ def start(args: argparse.Namespace) -> None:
     args.engine = environments.choose_engine(args.engine, args.gpus)
     environments.use(*["vllm"] * (args.engine == "vllm"), gpus=args.gpus)
     if args.gpus:
-        node.check(compiles=args.engine == "vllm")
-        node.check_driver()
+        if args.engine == "vllm":
+            environments.prepare_compilation()
         environments.check_gpus(args.gpus, args.gpu_name, args.gpu_gib)
     provenance.check_manifest(args.model)
 

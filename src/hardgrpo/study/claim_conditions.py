@@ -5,7 +5,7 @@ from hardgrpo.study.resolved import ResolvedStudy
 
 
 def conditions(study: ResolvedStudy) -> dict:
-    """The arguments of `verdicts.Study` except the tables.
+    """The arguments of `claims.Study` except the tables.
 
     `first_recipe`: the recipe of arms for which a claim names no recipe. `tasks`: {task that runs
     are tested on: its settings}; tasks with the same problems have the same value of `problems`.

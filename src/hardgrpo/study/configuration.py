@@ -9,6 +9,7 @@ from typing import Annotated, Literal, NamedTuple
 
 from pydantic import Field, ValidationError
 
+from hardgrpo.runtime.gpu_kinds import GPUS
 from hardgrpo.study.model import Model
 from hardgrpo.study.policy import Policy
 from hardgrpo.study.published_analysis import Analysis
@@ -42,12 +43,12 @@ class ChosenSubset(Strict):
 
 
 class Plan(Strict):
-    """The machine and the price that `.venv/bin/snakemake plan` assumes. The workflow also
-    estimates walltimes on a cluster from `gpu`."""
+    """The machine and the price that `.venv/bin/snakemake plan` assumes. The workflow also uses
+    `gpu` to estimate walltimes on a cluster, and to refuse runs that need more memory."""
 
-    gpu: Literal["b200", "h200", "h100", "a100", "l40s", "a40", "v100"]
-    """Kind of GPU. Its speed is listed in src/hardgrpo/planning/durations.py. On a cluster, a gpu_name of
-    slurm/config.yaml that contains one of these kinds replaces this value."""
+    gpu: Literal[*GPUS]
+    """Kind of GPU. Its speed and memory are listed in src/hardgrpo/runtime/gpu_kinds.py. On a cluster, a gpu_name,
+    gpu_constraint or gpu_partition of slurm/config.yaml that contains one of these kinds replaces this value."""
 
     gpus: Count
     """Number of GPUs that you can use at the same time."""
@@ -68,10 +69,9 @@ class Configuration(Strict):
 
     subset: ChosenSubset
 
-    draw: Literal["auto", "computed", "reference"]
-    """The summaries that `figures` and `supplement` use. computed: summaries of runs of this clone
-    (results/summaries). reference: committed summaries (results/reference). auto: the computed
-    summaries if they are complete, else the reference."""
+    draw: Literal["computed", "reference"]
+    """The summaries from which figures, tables and supplements are made. computed: summaries of runs
+    of this clone (results/summaries). reference: committed summaries (results/reference); then no study is run."""
 
     track: Literal["none", "tensorboard", "trackio", "wandb"]
     """The tracker to which training curves are sent. updates.csv has the training curves in any case."""

@@ -11,6 +11,7 @@ estimates with calculations by hand.
 
 import math
 
+from hardgrpo.runtime.gpu_kinds import GPUS
 from hardgrpo.selection import selector_settings
 from hardgrpo.study import settings
 
@@ -23,7 +24,7 @@ PROMPT_TOKENS = 400
 CONTEXT_BYTES = 1.5 * GIB  # CUDA context, kernels, allocator slack
 # assumed for vLLM's workspaces and CUDA graphs, which stay in memory while vLLM sleeps
 VLLM_BYTES = 2.0 * GIB
-GPU_GIB = 79.1  # memory of an H100 of 80 GB; `vllm_memory` is a share of this memory
+GPU_GIB = GPUS["h100"].gib  # assumed unless a kind of GPU is named
 LARGEST_SHARE = 0.95  # largest value of `vllm_memory`
 GPUS_PER_NODE = 8  # assumed
 # Number of scores (tokens x vocabulary) in memory: TRL computes log-probabilities tile by tile
@@ -295,29 +296,35 @@ def vllm_memory(shape: dict, context: int) -> float:
     return (parameters(shape) * 2.0 + VLLM_BYTES + cache) / GIB
 
 
-def run_memory(model: dict, recipe: dict, task: dict) -> dict[str, float]:
+def run_memory(model: dict, recipe: dict, task: dict, gpu_gib: float = GPU_GIB) -> dict[str, float]:
     """`training_memory` of a configured run. The model must have `shape` and `gpus`."""
     gpus = settings.training_gpus(model, recipe)
-    return training_memory(model["shape"], recipe, task["completion_tokens"], gpus)
+    return training_memory(model["shape"], recipe, task["completion_tokens"], gpus, gpu_gib)
 
 
 def shortage(
-    shape: dict, recipe: dict, completion_tokens: int, gpus: dict, name: str
+    shape: dict,
+    recipe: dict,
+    completion_tokens: int,
+    gpus: dict,
+    name: str,
+    gpu: str = "h100",
 ) -> str | None:
-    """The reason why a run does not fit a GPU of 80 GB, or why vLLM gets too little memory, with a
-    remedy; None if the memory suffices.
+    """The reason why a run does not fit GPUs of kind `gpu` (a key of `gpu_kinds.GPUS`), or why vLLM
+    gets too little memory, with a remedy; None if the memory suffices.
 
     `name` is the name of the run in the message. The other arguments are as in `training_memory`.
     """
-    need = training_memory(shape, recipe, completion_tokens, gpus)
-    if need["total"] > GPU_GIB:
+    gpu_gib = GPUS[gpu].gib
+    need = training_memory(shape, recipe, completion_tokens, gpus, gpu_gib)
+    if need["total"] > gpu_gib:
         parts = ", ".join(
             f"{purpose} {size:.1f}" for purpose, size in need.items() if purpose != "total" and size
         )
-        return f"{name} needs about {need['total']:.0f} GiB on each of {gpus['count']} GPUs ({parts}), but a GPU has {GPU_GIB:.0f}; {_remedy(shape, recipe, completion_tokens, gpus)}"
+        return f"{name} needs about {need['total']:.0f} GiB on each of {gpus['count']} GPUs ({parts}), but a GPU ({gpu}) has {gpu_gib:.0f}; {_remedy(recipe, gpus, need, gpu_gib)}"
     vllm_need = vllm_memory(shape, PROMPT_TOKENS + completion_tokens)
     if need["vllm"] and need["vllm"] < vllm_need:
-        share = _smallest_share(shape, completion_tokens)
+        share = math.ceil(100 * vllm_need / gpu_gib) / 100
         remedy = (
             f"set vllm_memory to at least {share}"
             if share <= LARGEST_SHARE
@@ -327,37 +334,21 @@ def shortage(
     return None
 
 
-def _smallest_share(shape: dict, completion_tokens: int) -> float:
-    """The smallest sufficient value of `vllm_memory`, in hundredths."""
-    return math.ceil(100 * vllm_memory(shape, PROMPT_TOKENS + completion_tokens) / GPU_GIB) / 100
-
-
-def _remedy(shape: dict, recipe: dict, completion_tokens: int, gpus: dict) -> str:
-    """The settings that lower a run's need, and what to do if they do not suffice."""
-    share = min(_smallest_share(shape, completion_tokens), gpus["vllm_memory"])
-    count = max(GPUS_PER_NODE, gpus["count"])  # all GPUs of a run are in one node
-    is_online = settings.is_online(recipe)  # such a run has one process
-    least_needs: dict[str, dict] = {
-        "lower micro_batch": {"micro_batch": 1},
-        "lower vllm_memory": {"vllm_memory": share},
-        "set vllm_sleep: true": {"vllm_sleep": True},
-        "raise count": {} if is_online else {"count": count},
-        "lower prompts_per_update": {"prompts_per_update": 1},
-        "lower group_size": {"group_size": 2},
-    }
-
-    def total(remedies: list[str]) -> float:
-        values = {key: value for name in remedies for key, value in least_needs[name].items()}
-        changed_recipe = recipe | {key: values[key] for key in values.keys() & recipe.keys()}
-        changed_gpus = gpus | {key: values[key] for key in values.keys() & gpus.keys()}
-        return training_memory(shape, changed_recipe, completion_tokens, changed_gpus)["total"]
-
-    remedies: list[str] = []
-    # The total is the need of the larger phase, sampling or updating. Once the remedies lower this
-    # phase below the other phase, settings that lower the need of the other phase are added, too.
-    for _ in range(2):
-        if total(remedies) > GPU_GIB:
-            remedies += [name for name in least_needs if total([*remedies, name]) < total(remedies)]
+def _remedy(recipe: dict, gpus: dict, need: dict, gpu_gib: float) -> str:
+    """What to do about a run whose `need` (`training_memory`) exceeds a GPU's memory."""
+    in_updates = need["gradients"] + need["activations"]
+    stays = sum(need.values()) - in_updates - need["vllm"] - need["rollouts"] - need["total"]
+    remedies = []
+    if stays + need["vllm"] + need["rollouts"] > gpu_gib:
+        remedies += ["lower vllm_memory"] if need["vllm"] else []
+        remedies += ["lower prompts_per_update or group_size"] if need["rollouts"] else []
+    awake = need["vllm"] and not gpus["vllm_sleep"]
+    remedies += ["set vllm_sleep: true"] if awake else []
+    if stays + in_updates > gpu_gib or awake:
+        remedies += ["lower micro_batch"] if gpus["micro_batch"] > 1 else []
+    # all GPUs of a run are in one node; an online run has one process
+    can_shard = not recipe.get("adapter") and not settings.is_online(recipe)
+    remedies += ["raise count"] if can_shard and gpus["count"] < GPUS_PER_NODE else []
+    remedies.append("use larger GPUs (plan.gpu, or gpu_name of the profile)")
     other_recipe = "" if recipe.get("adapter") else " or a recipe with an adapter"
-    last = f"choose a smaller model{other_recipe}"
-    return f"{', '.join(remedies)}; if this does not suffice, {last}" if remedies else last
+    return f"{', '.join(remedies)}; if this does not suffice, choose a smaller model{other_recipe}"

@@ -39,9 +39,6 @@ class HubModel(Strict):
     licence: str
     """The licence of the weights."""
 
-    gated: bool | None = None
-    """true: before the download, accept the licence on the model's page and set HF_TOKEN."""
-
 
 class ModelFolder(Strict):
     """A model folder on this machine, in Hugging Face's form."""
@@ -438,7 +435,7 @@ class SamplingGpus(Strict):
 
 
 class Gpus(Strict):
-    """The GPUs (80 GB each) that each stage needs. Without this key, the model runs on the CPU."""
+    """The GPUs that each stage needs. Without this key, the model runs on the CPU."""
 
     sampling: SamplingGpus
 

@@ -59,11 +59,10 @@ def solutions(task: str) -> str:
     return f"results/tasks/{task}/solutions.jsonl"
 
 
-def dataset_folder(part: dict) -> str:
-    """The folder into which a dataset of the hub is downloaded; `part` is an entry of a task's
-    source."""
-    owner, name = part["dataset"].split("/")
-    return f"results/inputs/{owner}--{name}@{part['revision']}"
+def dataset_file(part: dict) -> str:
+    """The path to which a file of a dataset on the hub is downloaded; `part` is an entry of a
+    task's source."""
+    return f"results/inputs/{part['dataset'].replace('/', '--')}@{part['revision']}/{part['file']}"
 
 
 def original_folder(source: dict) -> str:
@@ -174,9 +173,9 @@ def is_committed(path: str) -> bool:
 
 
 def committed_table(table: str) -> str:
-    """The file of a committed table: 'mini/gains' is results/reference/mini/gains.csv, and
-    'docs/claims' is docs/claims.csv; a table below src/ is named in the same way."""
-    return f"{table}.csv" if table.startswith(("docs/", "src/")) else f"{reference('')}{table}.csv"
+    """The file of a committed table: 'mini/gains' is results/reference/mini/gains.csv,
+    'all/claims' the table of all studies, and 'src/TABLE' is src/TABLE.csv."""
+    return f"{table}.csv" if table.startswith("src/") else f"{reference('')}{table}.csv"
 
 
 def pair_of(path: str) -> tuple[str, str]:
@@ -363,9 +362,9 @@ def recorded_probes(study: ResolvedStudy) -> list[tuple[str, str, str]]:
     ]
 
 
-def parts(split: settings.Split, data: str) -> list[tuple[str, str]]:
-    """(file that must exist, file or folder to read) of each part of a split. A local copy, below
-    the folder `data`, takes precedence over the hub.
+def parts(split: settings.Split, data: str) -> list[str]:
+    """The file of each part of a split. A local copy, below the folder `data`, takes precedence
+    over the hub.
 
     If the split has no source, the returned path names the missing key. No such file can exist, so
     Snakemake reports the key as a missing file.
@@ -374,23 +373,17 @@ def parts(split: settings.Split, data: str) -> list[tuple[str, str]]:
     if source["kind"] == "generated":
         return []
     if split.name not in source:
-        missing = f"config.yaml: tasks.{split.task_name}.source.{split.name}"
-        return [(missing, missing)]
+        return [f"config.yaml: tasks.{split.task_name}.source.{split.name}"]
     if source["kind"] == "recorded":
         model, part = source[split.name].split("/")
-        return [(recording(model, split.task_name, part),) * 2]
+        return [recording(model, split.task_name, part)]
     if source["kind"] == "files":
         local_files = settings.as_list(source[split.name])
-        return [(path, path) for path in (os.path.join(data, name) for name in local_files)]
+        return [os.path.join(data, name) for name in local_files]
     files = []
     for part in source[split.name]:
         local = os.path.join(data, part["local"]) if "local" in part else None
-        folder = dataset_folder(part)
-        files.append(
-            (local, local)
-            if local and os.path.exists(local)
-            else (f"{folder}/manifest.json", folder)
-        )
+        files.append(local if local and os.path.exists(local) else dataset_file(part))
     return files
 
 

@@ -78,7 +78,7 @@ def configured_size(pool: Split, data: str) -> tuple[int, bool] | None:
         return None if stated is None else (stated, False)
     if not settings.has_train(pool.task):
         return None
-    parts = [path for path, _ in paths.parts(pool, data)]
+    parts = paths.parts(pool, data)
     try:
         contents = [sources.read(path) for path in parts if Path(path).is_file()]
     except UserError:

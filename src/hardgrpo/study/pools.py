@@ -75,6 +75,6 @@ def _parts(source: dict, split: str) -> list[str]:
         return [os.path.normpath(path) for path in settings.as_list(source.get(split, []))]
     if source["kind"] == "recorded":
         return settings.as_list(source.get(split, []))
-    keys = ("dataset", "revision", "name", "split", "rows")
+    keys = ("dataset", "revision", "file", "rows")
     parts = source.get(split, []) if source["kind"] == "hub" else []
     return [", ".join(f"{key} {part[key]}" for key in keys if key in part) for part in parts]

@@ -88,7 +88,10 @@ def study_mistakes(config: dict, name: str) -> Mistakes:
     # completion limit that the user raises for this study also applies to other studies, whose runs
     # may then need more memory than their GPUs have.
     if name == config["study"]:
-        yield from memory_shortages(study, config["models"], config["recipes"], config["tasks"])
+        gpu = config["plan"]["gpu"]
+        yield from memory_shortages(
+            study, config["models"], config["recipes"], config["tasks"], gpu
+        )
 
 
 def _kind(model: dict) -> str:
@@ -366,15 +369,16 @@ def _shared_problems(place: str, study: dict, tasks: dict) -> Mistakes:
                 )
 
 
-def memory_shortages(study: dict, models: dict, recipes: dict, tasks: dict) -> Mistakes:
-    """Report runs that do not fit the GPUs of their model."""
+def memory_shortages(study: dict, models: dict, recipes: dict, tasks: dict, gpu: str) -> Mistakes:
+    """Report runs that do not fit the GPUs of their model, which are of kind `gpu`."""
     for model, recipe, task in _combinations(study, "model", "recipe", "task"):
         shape, training = models[model].get("shape"), recipes[recipe]
         if shape is None or "gpus" not in models[model]:
             continue
         gpus = training_gpus(models[model], training)
         limit = tasks[task]["completion_tokens"]
-        if problem := memory.shortage(shape, training, limit, gpus, f"recipe {recipe} on {task}"):
+        name = f"recipe {recipe} on {task}"
+        if problem := memory.shortage(shape, training, limit, gpus, name, gpu):
             yield f"models.{model}.gpus.{'adapter' if training.get('adapter') else 'full'}", problem
 
 

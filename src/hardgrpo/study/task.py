@@ -17,15 +17,13 @@ class Generated(Strict):
     kind: Literal["generated"]
     """The problems are generated."""
 
-    family: Literal["swaps", "arithmetic", "shuffled_objects", "facts"]
-    """swaps: people swap colours. arithmetic: word problems of several steps. shuffled_objects:
-    as in BIG-Bench-Hard's tracking_shuffled_objects. facts: which animal a person keeps, at most
+    family: Literal["swaps", "arithmetic", "facts"]
+    """swaps: people swap colours. arithmetic: word problems of several steps. facts: which animal a person keeps, at most
     650 problems in both splits together. The animals are drawn at random, so a model can learn facts only from its
     demonstrations, which contain both splits."""
 
     objects: Annotated[list[Annotated[int, Field(ge=2, le=7)]], Field(min_length=1)] | None = None
-    """Required for swaps and shuffled_objects: the numbers of objects that a problem may have. A
-    problem of shuffled_objects has as many swaps as objects; this number is its tier."""
+    """Required for swaps: the numbers of objects that a problem may have."""
 
     length: Annotated[list[Annotated[int, Field(ge=1, le=9)]], Field(min_length=1)] | None = None
     """Required for swaps and arithmetic: the numbers of swaps or steps that a problem may have. A
@@ -42,7 +40,7 @@ class Generated(Strict):
 
     def contradictions(self) -> Iterator[tuple[str, str]]:
         for key, families in (
-            ("objects", ("swaps", "shuffled_objects")),
+            ("objects", ("swaps",)),
             ("length", ("swaps", "arithmetic")),
         ):
             if self.family in families and getattr(self, key) is None:
@@ -161,15 +159,12 @@ class Part(Strict):
     revision: Commit
     """The full commit hash (40 hexadecimal digits) that is downloaded."""
 
-    name: str | None = None
-    """The dataset's configuration on the hub."""
-
-    split: str
-    """The dataset's split on the hub."""
+    file: Annotated[str, Field(pattern=r"^[\w-][\w ./=-]*\.(jsonl?|csv|tsv|parquet)$")]
+    """Path of a file with rows in the dataset, such as main/train-00000-of-00001.parquet: Parquet, JSON Lines, CSV or TSV."""
 
     local: str | None = None
-    """A file with the rows of this split (JSON Lines, CSV, TSV or BIG-Bench-Hard's JSON), or the
-    dataset's folder, below `data`. If it exists, it is read and nothing is downloaded."""
+    """A file with the same rows (or BIG-Bench-Hard's JSON) below `data`. If it exists, it is read
+    and nothing is downloaded."""
 
     rows: Rows | None = None
 

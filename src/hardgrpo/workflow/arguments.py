@@ -7,7 +7,6 @@ configuration that is written as JSON therefore has sorted keys.
 import json
 import os
 import shlex
-from collections.abc import Callable
 from pathlib import Path
 
 from snakemake.iocontainers import Wildcards
@@ -55,17 +54,6 @@ class Arguments(Entries):
             settings.source_of_split(self._task(wildcards), "train", with_solutions=True)
         )
 
-    def source_folders(self, wildcards: Wildcards) -> list[str]:
-        """The files or folders from which a split is read."""
-        return self._folders(wildcards, wildcards.split)
-
-    def pool_folders(self, wildcards: Wildcards) -> list[str]:
-        """The files or folders from which a task's pool is read."""
-        return self._folders(wildcards, "train")
-
-    def _folders(self, wildcards: Wildcards, split: str) -> list[str]:
-        return [path for _, path in self._parts(wildcards, split)]
-
     def task_in_ids(self, wildcards: Wildcards) -> str:
         """The task whose name is part of the problems' ids."""
         return settings.sampled_task(self.config["tasks"], wildcards.task)
@@ -89,9 +77,6 @@ class Arguments(Entries):
 
     def answer_column(self, wildcards: Wildcards) -> str:
         return settings.answer_column(self._task(wildcards))
-
-    def question_column(self, wildcards: Wildcards) -> str:
-        return self._task(wildcards)["source"].get("columns", {}).get("question", "question")
 
     def model_source(self, wildcards: Wildcards) -> str:
         return as_json(settings.weights_source(self._model(wildcards)))
@@ -123,7 +108,7 @@ class Arguments(Entries):
 
     def expected_samples(self, wildcards: Wildcards) -> str:
         if wildcards.model in self.names.recorded:
-            return "--recorded"
+            return ""  # recordings have different numbers of completions
         probe = self._task(wildcards)["probe"]
         is_stopped = (wildcards.model, wildcards.task) == self.names.stopped_probe
         held_out = f" --held-out {probe['held_out']}" if "held_out" in probe else ""
@@ -250,14 +235,9 @@ class Arguments(Entries):
         """The study's first recipe. The displayed names of arms omit this recipe."""
         return self._study(wildcards).first_recipe
 
-    def figure_design(self, entry: registry.Figure) -> Callable[[Wildcards], str]:
-        return lambda wildcards: as_json(entry.design(self._study(wildcards)))
-
-    def design_of_figure(self, wildcards: Wildcards) -> str:
-        return self.figure_design(registry.all_figures()[wildcards.figure])(wildcards)
-
-    def code_of_figure(self, wildcards: Wildcards) -> str:
-        return self.code("figures/draw_figure.py", f"report/figures/{wildcards.figure}")
+    def figure_design(self, wildcards: Wildcards) -> str:
+        figure = registry.all_figures()[wildcards.figure]
+        return as_json(figure.design(self._study(wildcards)))
 
     def committed_design(self, wildcards: Wildcards) -> str:
         """The configuration that the paper over all studies describes: the designs of the committed

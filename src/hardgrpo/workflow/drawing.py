@@ -4,72 +4,47 @@ drawn."""
 import functools
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from snakemake.io import expand
 from snakemake.iocontainers import Wildcards
-from snakemake.logging import logger
 
 from hardgrpo.report import registry
+from hardgrpo.report.tables import TABLES
 from hardgrpo.runtime import checksums
 from hardgrpo.study import claim_conditions, paths, pools
 from hardgrpo.study.resolved import ResolvedStudy
-from hardgrpo.workflow.failures import raises_workflow_error
+from hardgrpo.workflow.failures import WorkflowError, raises_workflow_error
 
-NO_SUMMARIES = "`figures`, `supplement` and `paper` make no summaries: they use existing summaries"
 PAPER = "paper/main.tex.j2"  # the text of the paper over all studies
 PUBLISHED = [f"{paths.PUBLISHED}/{name}.csv" for name in registry.PUBLISHED]
 BY_HAND = {"deviations": f"{paths.PUBLISHED}/deviations.csv"}  # tables written by hand
 
 
-def tables_of_entries(entries: Mapping) -> dict[str, None]:
-    return dict.fromkeys(name for entry in entries.values() for name in entry.of)
-
-
 class Drawing:
-    """Inputs and targets of the rules that make summaries, figures, tables and papers.
-    `workflow` is Snakemake's object of this name in a Snakefile. `has_tex`: whether jobs have TeX.
-    `is_report`: whether Snakemake is called with `--report`."""
+    """Inputs and targets of the rules that make summaries, figures, tables and papers. `has_tex`:
+    whether jobs have TeX.
 
-    def __init__(
-        self,
-        config: dict,
-        studies: dict[str, ResolvedStudy],
-        workflow,
-        has_tex: bool,
-        is_report: bool = False,
-    ):
-        self.config, self.studies, self.workflow = config, studies, workflow
-        self.has_tex, self.is_report = has_tex, is_report
-        self.folder = functools.cache(self._folder)
+    The setting `draw` says from which tables everything is drawn: from the summaries that this
+    clone computes, or from committed summaries (reference). With `reference`, no study is run.
+    """
+
+    def __init__(self, config: dict, studies: dict[str, ResolvedStudy], has_tex: bool):
+        self.config, self.studies, self.has_tex = config, studies, has_tex
+        self.is_from_reference = config["draw"] == "reference"
         self.figure_names = functools.cache(self._figure_names)
+        name = config["study"]
+        if self.is_from_reference and not self._committed(name):
+            raise WorkflowError(
+                f"draw: reference, but {self.folder(name)} has no tables; run the study:"
+                f" .venv/bin/snakemake all --profile laptop --config study={name}"
+            )
 
     # --- inputs of drawings ---
 
-    def is_drawing_only(self) -> bool:
-        """Whether all targets are figures, tables or papers. If so, no study is run, even
-        if results are missing. Without targets, the result of `_reports_drawings`."""
-        is_drawing = lambda name: (
-            name in ("figures", "paper", "supplement")
-            or (name.startswith("paper/") and not name.endswith("explorer.html"))
-        )
-        targets = [str(target) for target in self.workflow.dag_settings.targets]
-        if not targets:
-            return self._reports_drawings()
-        return all(map(is_drawing, targets))
-
-    def _reports_drawings(self) -> bool:
-        """Whether Snakemake makes a report about a study that was only drawn. Such a study has no
-        explorer, because its completions are not on this machine."""
-        explorer = self.explorer(self.config["study"])
-        return self.is_report and not all(map(os.path.exists, explorer))
-
-    def results(self, wildcards: Wildcards) -> list[str] | str:
-        """Inputs of a study's summaries. If all targets are drawings, return a path that cannot
-        exist, so that Snakemake uses the existing summaries and plans no run."""
-        if self.is_drawing_only():
-            return NO_SUMMARIES
+    def results(self, wildcards: Wildcards) -> list[str]:
+        """Inputs of a study's summaries."""
         study = self.studies[wildcards.study]
         with_prompts = [with_prompt for _, _, with_prompt in paths.recorded_probes(study)]
         comparisons = pools.comparisons(study)
@@ -78,57 +53,21 @@ class Drawing:
         )
         return paths.results(study) + with_prompts + list(dict.fromkeys(tests + compared_pools))
 
-    def counts(self, wildcards: Wildcards) -> str:
-        """The input of the summaries of an analysis of published numbers; see `results`."""
-        return NO_SUMMARIES if self.is_drawing_only() else paths.counts(wildcards.study)
-
-    def _folder(self, study: str) -> str:
-        """Folder of the summary tables for a study's figures and paper.
-
-        If a call of Snakemake runs a study, its figures are drawn from the tables that the call
-        computes. If all targets are drawings, `draw` in the configuration says which tables are
-        used. If the computed tables are incomplete, or the study has no committed tables, return a
-        message, which Snakemake reports as a missing file.
-        """
-        computed, reference = paths.computed(study), paths.reference(study)
-        if not self.is_drawing_only():
-            return computed
-        names = registry.summary_tables(self.studies[study])
-        is_complete = {
-            computed: paths.has_tables(computed, names),
-            reference: bool(paths.existing_tables(reference, names)),
-        }
-        choices = {"computed": [computed], "reference": [reference], "auto": [computed, reference]}[
-            self.config["draw"]
-        ]
-        folder = next((choice for choice in choices if is_complete[choice]), None)
-        if folder is None:
-            return (
-                f"{' and '.join(choices)}: no complete summaries of study {study}; run it:"
-                f" .venv/bin/snakemake all --profile laptop --config study={study}"
-            )
-        kind, alternative = (
-            ("reference", reference) if folder == computed else ("computed", computed)
-        )
-        hint = f"; `--config draw={kind}` draws {alternative}" if is_complete[alternative] else ""
-        if self.workflow.is_main_process:
-            logger.info(f"Study {study} is drawn from {folder}{hint}.")
-        return folder
+    def folder(self, study: str) -> str:
+        """Folder of the summary tables for a study's figures and paper."""
+        return paths.reference(study) if self.is_from_reference else paths.computed(study)
 
     def tables(self, names: Iterable[str]) -> Callable[[Wildcards], list[str]]:
         names = list(names)
 
         def files(wildcards: Wildcards) -> list[str]:
+            study = wildcards.study
             summaries = [
-                name
-                for name in names
-                if name in registry.summary_tables(self.studies[wildcards.study])
+                name for name in names if name in registry.summary_tables(self.studies[study])
             ]
-            judged = [
-                f"paper/{wildcards.study}/{name}.csv" for name in names if name in registry.JUDGED
-            ]
+            judged = [f"paper/{study}/{name}.csv" for name in names if name in registry.JUDGED]
             by_hand = [BY_HAND[name] for name in names if name in BY_HAND]
-            return self._summaries(wildcards.study, summaries) + judged + by_hand
+            return self._summaries(study, summaries) + judged + by_hand
 
         return files
 
@@ -136,22 +75,16 @@ class Drawing:
         """The files of summary tables. Some committed tables have no file
         (`paths.existing_tables`), so the inputs are all committed tables of the study, at least one
         of which exists."""
-        folder = self.folder(study)
-        is_message = ":" in folder
-        if folder == paths.reference(study):
-            return paths.existing_tables(folder, registry.summary_tables(self.studies[study]))
-        return [folder] if is_message else [f"{folder}/{name}.csv" for name in names]
+        if self.is_from_reference:
+            return self._committed(study)
+        return [f"{paths.computed(study)}/{name}.csv" for name in names]
+
+    def _committed(self, study: str) -> list[str]:
+        names = registry.summary_tables(self.studies[study])
+        return paths.existing_tables(paths.reference(study), names)
 
     def analysis_tables(self, wildcards: Wildcards) -> list[str]:
-        return self._all_summaries(wildcards.study)
-
-    def configured_summaries(self, wildcards: Wildcards) -> list[str]:
-        """The configured study's tables. The targets `figures` and `supplement` have them as inputs
-        so that a missing table is an error: Snakemake does not check the inputs of a figure that
-        already exists."""
-        return self._all_summaries(self.config["study"])
-
-    def _all_summaries(self, study: str) -> list[str]:
+        study = wildcards.study
         return self._summaries(study, registry.summary_tables(self.studies[study]))
 
     # --- drawings of a study ---
@@ -176,7 +109,7 @@ class Drawing:
             return [f"paper/{study}/answers.md", f"paper/{study}/claims.csv"]
         kinds = ["tex", "csv", "html"]
         tables = expand(
-            "paper/{study}/tables/{table}.{kind}", study=study, table=registry.TABLES, kind=kinds
+            "paper/{study}/tables/{table}.{kind}", study=study, table=TABLES, kind=kinds
         )
         return [*tables, f"paper/{study}/captions.tex", f"paper/{study}/numbers.tex"]
 
@@ -223,7 +156,7 @@ class Drawing:
         return [paths.committed_table(table) for table in tables]
 
     def committed_inputs(self, wildcards: Wildcards) -> list[str]:
-        names = registry.all_figures()[wildcards.figure].of
+        names = registry.inputs_of_figure(wildcards.figure)
         return paths.existing_tables(paths.reference(wildcards.study), names)
 
     def paper_inputs(self) -> list[str]:
@@ -251,11 +184,11 @@ class Drawing:
     # --- a study that is finished ---
 
     def finished(self, study: str) -> list[str]:
-        """All files of a finished study."""
+        """All files of a finished study; with `draw: reference`, what is drawn from its tables."""
         if self.studies[study].is_analysis:
             return self.paper(study)
-        if self.is_report and self._reports_drawings():
-            return [name for name in self.paper(study) + self.pdf(study) if os.path.exists(name)]
+        if self.is_from_reference:
+            return self.paper(study) + self.pdf(study)
         results = paths.results(self.studies[study]) + self._prunings(study)
         drawn = self.paper(study) + self.pdf(study) + self.explorer(study)
         return results + drawn + self.agreement(study)
@@ -273,7 +206,7 @@ class Drawing:
         # If only a part of the study has run, the agreement with the reference does not exist yet.
         compared = (
             []
-            if self.is_drawing_only()
+            if self.is_from_reference
             else [path for path in self.agreement(name) if Path(path).exists()]
         )
         agreement = " ".join(["", "--agreement", *compared]) if compared else ""

@@ -39,7 +39,7 @@ class Entries:
             wildcards.model,
         )
 
-    def _parts(self, wildcards: Wildcards, split_name: str) -> list[tuple[str, str]]:
-        """(file that must exist, file or folder to read) of each part of a split."""
+    def _parts(self, wildcards: Wildcards, split_name: str) -> list[str]:
+        """The file of each part of a split."""
         split = Split(wildcards.task, split_name, self._task(wildcards))
         return paths.parts(split, self.config["data"])

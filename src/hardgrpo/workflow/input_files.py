@@ -17,6 +17,7 @@ from hardgrpo.data import inputs
 from hardgrpo.study import paths, pool_sizes, pools, resolved, settings
 from hardgrpo.study.resolved import ResolvedStudy
 from hardgrpo.workflow.entries import Entries
+from hardgrpo.workflow.failures import WorkflowError
 from hardgrpo.workflow.names import Names
 
 
@@ -35,11 +36,11 @@ class InputFiles(Entries):
 
     def source_files(self, wildcards: Wildcards) -> list[str]:
         """The files that must exist before a split is prepared."""
-        return [file for file, _ in self._parts(wildcards, wildcards.split)]
+        return self._parts(wildcards, wildcards.split)
 
     def solution_files(self, wildcards: Wildcards) -> list[str]:
         """The files that must exist before the worked solutions of a pool are written."""
-        return [file for file, _ in self._parts(wildcards, "train")]
+        return self._parts(wildcards, "train")
 
     def annotated_rows(self, wildcards: Wildcards) -> str:
         name = self._task(wildcards).get("annotated")
@@ -340,12 +341,8 @@ class InputFiles(Entries):
 
     def _pinned_originals(self, source: dict) -> dict[str, dict]:
         """{name: bytes and sha256} of the files of a repository in inputs.lock."""
-        entry = (
-            inputs.read_lock("inputs.lock")
-            .get("repositories", {})
-            .get(inputs.repository_entry(source), {})
-        )
-        return entry.get("files", {})
+        repositories = inputs.read_lock("inputs.lock").get("repositories", {})
+        return repositories.get(inputs.repository_entry(source), {})
 
     def _original(self, source: dict, name: str) -> str:
         """The path of an original on this machine: below `data` if the file exists there, else the
@@ -388,5 +385,10 @@ class InputFiles(Entries):
     # --- papers ---
 
     def texts(self, wildcards: Wildcards) -> list[str]:
-        """The evaluations of a study, the texts of their completions, and the problems."""
-        return paths.texts(self.studies[wildcards.study])
+        """The evaluations of a study, the texts of their completions, and the problems. Raise a
+        `WorkflowError` for a study without completions."""
+        if files := paths.texts(self.studies[wildcards.study]):
+            return files
+        raise WorkflowError(
+            f"study {wildcards.study} has no completions, so there is nothing to explore"
+        )

@@ -12,6 +12,7 @@ from snakemake.iocontainers import Wildcards
 from snakemake.resources import Resource
 
 from hardgrpo.planning import calibration, durations, server_costs
+from hardgrpo.runtime.gpu_kinds import GPUS
 from hardgrpo.sampling.requests import MAX_SEQUENCES
 from hardgrpo.study import memory, settings
 from hardgrpo.workflow.entries import Entries
@@ -62,8 +63,7 @@ class Machine(Entries):
     def __init__(self, config: dict, names: Names, cluster_entries: dict[str, str]):
         super().__init__(config, names)
         self.cluster = cluster_entries
-        # the kind of GPU that walltimes and plans assume
-        self.gpu = durations.gpu_kind(cluster_entries.get("gpu_name", "")) or config["plan"]["gpu"]
+        self.gpu = config["plan"]["gpu"]  # `startup.complete` takes the kind from the profile
 
     def setting(self, workflow) -> dict:
         """The hardware that this call of Snakemake may use, as the fields of
@@ -223,7 +223,10 @@ class Machine(Entries):
         if not self._training_gpus(wildcards):
             return 0
         need = memory.run_memory(
-            self._model(wildcards), self._recipe(wildcards), self._task(wildcards)
+            self._model(wildcards),
+            self._recipe(wildcards),
+            self._task(wildcards),
+            GPUS[self.gpu].gib,
         )
         return math.ceil(need["total"])
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from snakemake.logging import logger
 from snakemake_interface_executor_plugins.settings import DeploymentMethod
 
-from hardgrpo.runtime import environments, files, images, warm
+from hardgrpo.runtime import environments, files, gpu_kinds, images, warm
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.study import checks, load, paths, pool_sizes
 from hardgrpo.workflow import slurm
@@ -37,21 +37,40 @@ def read_config_files(workflow) -> None:
 
 
 @raises_workflow_error
-def complete(config: dict, workflow) -> None:
+def complete(config: dict, workflow, cluster: dict[str, str]) -> None:
     """Add the catalogue in config/ to Snakemake's configuration. Raise a `WorkflowError` that lists
     the mistakes in the configuration, says that no file names the study of a cluster, or names a
-    folder that this call writes to and that cannot be written."""
+    folder that this call writes to and that cannot be written.
+
+    `cluster` is the result of `resources.read_cluster`; `plan.gpu` becomes the kind of GPU that the
+    cluster's entries name."""
     _check_study_is_named(workflow)
     config.update(load.complete(config))
     # `--config update_inputs=true` arrives as text
     if config.get("update_inputs") in ("true", "false"):
         config["update_inputs"] = config["update_inputs"] == "true"
+    _name_gpu(config, workflow, cluster)
     names = list(map(os.path.relpath, workflow.configfiles))
     overlays = {name: files.read_yaml(name) for name in names if Path(name).name != "config.yaml"}
     checks.check(config, ", ".join(["config/", *names]), overlays)
     # Snakemake writes .snakemake even in a dry-run.
     folders = () if workflow.output_settings.dryrun else ("results", "paper")
     checks.check_writable(".snakemake", *folders)
+
+
+def _name_gpu(config: dict, workflow, cluster: dict[str, str]) -> None:
+    """Set `plan.gpu` to the kind of GPU that the entries of a cluster name. If they name an unknown
+    kind, log which kind is assumed."""
+    if not isinstance(config.get("plan"), dict):
+        return  # `checks.check` reports the mistake
+    keys = [key for key in ("gpu_name", "gpu_constraint", "gpu_partition") if key in cluster]
+    if kind := next(filter(None, (gpu_kinds.kind_of(cluster[key]) for key in keys)), None):
+        config["plan"]["gpu"] = kind
+    elif set(keys) - {"gpu_partition"} and workflow.is_main_process:
+        logger.info(
+            f"profile: {keys[0]}: '{cluster[keys[0]]}' is none of the known kinds of GPUs ({', '.join(gpu_kinds.GPUS)}): time and memory are estimated"
+            f" for plan.gpu: {config['plan']['gpu']}"
+        )
 
 
 def _check_study_is_named(workflow) -> None:
@@ -125,11 +144,6 @@ def has_tex(workflow) -> bool:
     return has_containers(workflow) or any(map(shutil.which, ("latexmk", "tectonic")))
 
 
-def is_report_call() -> bool:
-    """Whether Snakemake is called with `--report`, and so runs no job."""
-    return any(argument.split("=")[0] == "--report" for argument in sys.argv)
-
-
 def prepare_environment(workflow, bound_folders: Collection[str] = ()) -> None:
     """Set the environment variables of jobs, and make Python collect garbage less often in this
     process. `bound_folders` are the folders that containers need in addition to the current
@@ -141,11 +155,8 @@ def prepare_environment(workflow, bound_folders: Collection[str] = ()) -> None:
     gc.set_threshold(50_000, 20, 50)
     for name, value in environments.ALLOCATOR.items():
         os.environ.setdefault(name, value)
-    if os.getenv(warm.SOCKET) != warm.OFF:
-        runs_jobs = workflow.local_exec and workflow.is_main_process
-        os.environ[warm.SOCKET] = (
-            os.getenv(warm.SOCKET, warm.socket_path()) if runs_jobs else warm.OFF
-        )
+    if has_containers(workflow) or not (workflow.local_exec and workflow.is_main_process):
+        os.environ[warm.SOCKET] = warm.OFF  # jobs run on other nodes or in containers
     # Programs import the package of this clone, even if the package of another clone is installed
     # in their container or virtual environment.
     source = os.path.join(workflow.basedir, "src")
@@ -156,8 +167,6 @@ def prepare_environment(workflow, bound_folders: Collection[str] = ()) -> None:
     if shutil.which("sbatch"):
         _prepend("PATH", os.path.join(workflow.basedir, "slurm/bin"))
     if has_containers(workflow):
-        # the server of hardgrpo.runtime.warm runs outside of the container
-        os.environ[warm.SOCKET] = warm.OFF
         # Containers import this clone's package even if --cleanenv removes PYTHONPATH.
         os.environ.update(APPTAINERENV_PYTHONPATH=source, SINGULARITYENV_PYTHONPATH=source)
         # Add the folders to the user's list, under the variable's new and old name. Processes
@@ -218,7 +227,8 @@ def plan_arguments(workflow, setting: dict) -> str:
 
 @raises_workflow_error
 def check_jobs(policies: dict, tasks: dict, workflow, obstacle: str | None) -> None:
-    """Raise a `WorkflowError` before the first job if the jobs to run cannot succeed. `obstacle` is
+    """Raise a `WorkflowError` before the first job if the jobs to run cannot succeed. Start the
+    server that forks programs, if jobs run on this machine. `obstacle` is
     the result of `results_obstacle`; `policies` and `tasks` are sections of the configuration."""
     if obstacle and workflow.executor_plugin.name != "touch":
         raise WorkflowError(obstacle)
@@ -229,6 +239,8 @@ def check_jobs(policies: dict, tasks: dict, workflow, obstacle: str | None) -> N
     if remote_jobs and workflow.executor_plugin.name == "slurm":
         slurm.check(remote_jobs, workflow)
     _check_pools(policies, tasks, jobs)
+    if workflow.executor_plugin.name == "local" and warm.SOCKET not in os.environ:
+        warm.start()
 
 
 def _check_images() -> None:

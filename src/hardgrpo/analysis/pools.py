@@ -1,15 +1,29 @@
-"""Summary tables of the pool: the prompts that each policy chose, their difficulty, and recorded
-pass rates."""
+"""Summary tables of the pool: the prompts that each policy chose, their difficulty, recorded pass
+rates, and the test questions that are also in the pool."""
 
 import json
 from pathlib import Path
 
 import pandas as pd
 
-from hardgrpo.analysis.columns import SUBSET_NUMBERS
+from hardgrpo.analysis.summary_tables import table
 from hardgrpo.runtime import files
 from hardgrpo.selection.choices import CONFIDENT_AGREEMENT, WRONG_PASS_RATE
 from hardgrpo.study import paths, settings
+
+SUBSET_KEYS = ["model", "task", "policy", "rule", "budget"]
+# numbers that describe a subset: means over seeds
+SUBSET_NUMBERS = [
+    "pool",
+    "prompts",
+    "mean_pass_rate",
+    "zero_share",
+    "held_out_pass_rate",
+    "held_out_zero_share",
+    "boundary_pass_rate",
+    "tied",
+    "tied_chosen",
+]
 
 
 def read_rates(path: str) -> dict[str, float]:
@@ -25,6 +39,7 @@ def read_ids(path: str) -> list[str]:
     return [row["id"] for row in files.read_rows(Path(path).with_suffix(".csv"), {"id": str})]
 
 
+@table(f"{' '.join([*SUBSET_KEYS, *SUBSET_NUMBERS])} seeds")
 def subsets(subset_files: list[str]) -> list[dict]:
     """The numbers that describe each policy's subset, averaged over seeds. If several seeds have
     the same base model, their subsets differ only in the choice among tied prompts (in a random
@@ -48,16 +63,18 @@ def subsets(subset_files: list[str]) -> list[dict]:
         )
     if not rows:
         return []
-    keys = ["model", "task", "policy", "rule", "budget"]
-    frame = pd.DataFrame(rows, columns=[*keys, *SUBSET_NUMBERS]).astype(
+    frame = pd.DataFrame(rows, columns=[*SUBSET_KEYS, *SUBSET_NUMBERS]).astype(
         dict.fromkeys(SUBSET_NUMBERS, float)
     )
-    groups = frame.groupby(keys, sort=False, dropna=False)
+    groups = frame.groupby(SUBSET_KEYS, sort=False, dropna=False)
     return (
         groups[SUBSET_NUMBERS].mean().assign(seeds=groups.size()).reset_index().to_dict("records")
     )
 
 
+@table(
+    "model task policy pool prompts samples pass_rate never_solved mixed confidently_wrong seeds"
+)
 def chosen(
     subset_files: list[str], difficulty_files: list[str], signal_files: list[str]
 ) -> list[dict]:
@@ -135,6 +152,7 @@ def _means(prompts: pd.DataFrame, pool: pd.DataFrame) -> dict:
     }
 
 
+@table("model task group pass_rate problems")
 def difficulty(difficulty_files: list[str], subset_files: list[str]) -> list[dict]:
     """Histogram: how many problems have each pass rate, in the pool (mean over the replicates of a
     base model) and in each subset (mean over seeds).
@@ -173,13 +191,14 @@ def difficulty(difficulty_files: list[str], subset_files: list[str]) -> list[dic
     return rows
 
 
-def recorded_rates(probes: list[tuple[str, str, str]]) -> list[dict]:
+@table("model task id published with_prompt alone")
+def recorded_rates(recorded_probes: list[tuple[str, str, str]]) -> list[dict]:
     """Pass rates of recorded problems: as published, and as graded by this project, once from the
     completions alone and once from prompt and completion together. A problem without a published
-    rate is listed only if the two graded rates differ. `probes` is the return value
-    of `paths.recorded_probes`."""
+    rate is listed only if the two graded rates differ. `recorded_probes` is the return value of
+    `paths.recorded_probes`."""
     rows = []
-    for shard, alone, with_prompt in probes:
+    for shard, alone, with_prompt in recorded_probes:
         model, task = paths.pair_of(alone)
         published_rates = {
             str(row["id"]): row["published_pass_rate"]
@@ -200,4 +219,26 @@ def recorded_rates(probes: list[tuple[str, str, str]]) -> list[dict]:
                         "alone": rate,
                     }
                 )
+    return rows
+
+
+@table("task eval_task pool repeated near_in_pool problems equal near repeated_in_test")
+def contamination(comparisons: list[dict]) -> list[dict]:
+    """A row for each of `comparisons`, the return value of `pools.comparisons`."""
+    rows = []
+    for comparison in comparisons:
+        pool, test = files.read_json(comparison["pool"]), files.read_json(comparison["test"])
+        rows.append(
+            {
+                "task": comparison["task"],
+                "eval_task": comparison["eval_task"],
+                "pool": pool["problems"],
+                "repeated": pool["repeated"],
+                "near_in_pool": pool["near"],
+                "problems": test["problems"],
+                "equal": test["equal"],
+                "near": test["near"],
+                "repeated_in_test": test["repeated"],
+            }
+        )
     return rows

@@ -1,4 +1,5 @@
-"""Summary tables of training logs: learnable share, curves, and what each run spent.
+"""Summary tables of training logs: learnable share, curves, what each run spent, the rollouts of
+runs with a selector or process rewards, and the rollouts until an arm reaches a target accuracy.
 
 A row of a log is an update; with a selector or process rewards, a row is a sampling step. Means
 "over updates" are means over rows.
@@ -12,13 +13,14 @@ import numpy as np
 import pandas as pd
 
 from hardgrpo.analysis import statistics
-from hardgrpo.analysis.cells import estimate_columns
+from hardgrpo.analysis.cells import Cell, estimate_columns, minus_columns
 from hardgrpo.analysis.columns import RUNS
+from hardgrpo.analysis.summary_tables import CELL_KEYS, MINUS_KEYS, RUN_KEYS, table
 from hardgrpo.grading import graders
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.selection import policies
-from hardgrpo.study import paths
+from hardgrpo.study import paths, settings
 from hardgrpo.study.resolved import ResolvedStudy
 from hardgrpo.study.settings import Run
 from hardgrpo.study.spec import Spec
@@ -40,6 +42,9 @@ COLUMNS = {"step": int} | dict.fromkeys(
 OPTIONAL_COLUMNS = dict.fromkeys(
     ("all_right_share", "kept", "replayed", "thrown_away", "labels", "trained"), float
 )
+COUNTS = ("kept", "replayed", "thrown_away")
+DRAWS, SEED = 2000, 20250605  # number of draws and random seed of the bootstrap over seeds
+LEAST_SEEDS = 6  # minimum number of seeds for an interval; fewer seeds give too few distinct draws
 SPENT = ("updates", "prompts", "rollouts", "completion_tokens", "labels", "tokens")
 
 
@@ -67,6 +72,7 @@ def with_rollouts(updates: dict[Run, pd.DataFrame]) -> dict[Run, pd.DataFrame]:
     return {run: frame for run, frame in updates.items() if frame.rollouts.any()}
 
 
+@table(f"{RUN_KEYS} learnable± updates seeds")
 def learnable(updates: dict[Run, pd.DataFrame]) -> list[dict]:
     """Learnable share: the share of groups whose rewards differ, averaged over updates, with an
     interval over seeds."""
@@ -85,6 +91,7 @@ def learnable(updates: dict[Run, pd.DataFrame]) -> list[dict]:
     return rows
 
 
+@table(f"{RUN_KEYS} first step {' '.join(f'{name}±' for name in CURVES)} seeds")
 def curves(updates: dict[Run, pd.DataFrame], points: int = 20) -> list[dict]:
     """Statistics of rollouts by arm: means over each of at most `points` stretches of updates, with
     intervals over seeds.
@@ -117,7 +124,8 @@ def _over_seeds(logs: list[pd.DataFrame], name: str) -> statistics.Estimate:
     return statistics.seeds_interval(np.array([log[name].mean() for log in logs]))
 
 
-def parity(updates: dict[Run, pd.DataFrame], study: dict) -> list[dict]:
+@table(f"{RUN_KEYS} seed updates prompts rollouts completion_tokens labels tokens")
+def parity(updates: dict[Run, pd.DataFrame], plan: dict) -> list[dict]:
     """What each run spent. Raise a `UserError` if two runs of a task differ in a quantity that the
     study holds constant."""
     rows = []
@@ -137,7 +145,7 @@ def parity(updates: dict[Run, pd.DataFrame], study: dict) -> list[dict]:
     for row, other_row in itertools.combinations(rows, 2):
         if (row["model"], row["task"]) != (other_row["model"], other_row["task"]):
             continue
-        for key in study.get("held_constant", []):
+        for key in plan.get("held_constant", []):
             if row[key] != other_row[key]:
                 values = " and ".join(
                     f"{run['recipe']}/{run['policy']}/seed{run['seed']} has {run[key]}"
@@ -169,12 +177,16 @@ def labels_bought(subset: str, recipe: dict, log: pd.DataFrame) -> int:
     )
 
 
-def spent(parity_rows: list[dict], seconds: dict[tuple, float]) -> list[dict]:
+@table(
+    f"{RUN_KEYS} updates prompts rollouts completion_tokens labels tokens tokens_least tokens_most"
+    " seconds seconds_least seconds_most seeds"
+)
+def spent(parity: list[dict], seconds: dict[tuple, float]) -> list[dict]:
     """What an arm's runs spent: means over seeds, the smallest and the largest number of tokens,
     and the shortest and the longest wall time. `seconds` maps (model, task, policy, recipe, seed)
     to the wall time of the run's updates, nan if unknown."""
     rows = []
-    frame = pd.DataFrame(parity_rows)
+    frame = pd.DataFrame(parity)
     for key, group in frame.groupby(RUNS, sort=False) if len(frame) else []:
         times = np.array([seconds[(*key, seed)] for seed in group.seed])
         rows.append(
@@ -215,3 +227,161 @@ def group_by_arm(updates: dict[Run, pd.DataFrame]) -> list[tuple[dict, list[Run]
 
 def _arm(run: Run) -> tuple[str, ...]:
     return tuple(getattr(run, name) for name in RUNS)
+
+
+# --- runs with a selector or process rewards
+
+
+@table(
+    f"{RUN_KEYS} sampling_steps updates generated kept replayed thrown_away labels thrown_away_share"
+    " seeds"
+)
+def rollouts(updates: dict[Run, pd.DataFrame]) -> list[dict]:
+    """A row for each arm with a selector or process rewards, with means over seeds of the numbers of
+    sampling steps, updates, labels, generated rollouts (kept or thrown away) and replayed
+    rollouts."""
+    rows = []
+    for keys, runs in group_by_arm(updates):
+        logs = [updates[run] for run in runs]
+        if any(log.kept.isna().any() for log in logs):
+            continue  # neither a selector nor process rewards
+        steps = float(np.mean([len(log) for log in logs]))
+        columns = {"updates": "trained", "generated": "rollouts"} | {
+            name: name for name in (*COUNTS, "labels")
+        }
+        means = {
+            name: float(np.mean([log[column].sum() for log in logs]))
+            for name, column in columns.items()
+        }
+        rows.append(
+            {
+                **keys,
+                "sampling_steps": steps,
+                **means,
+                "thrown_away_share": means["thrown_away"] / means["generated"],
+                "seeds": len(runs),
+            }
+        )
+    return rows
+
+
+@table(f"{CELL_KEYS} {MINUS_KEYS} target minus_share share± reached seeds")
+def time_to_target(cells: list[Cell], updates: dict[Run, pd.DataFrame], plan: dict) -> list[dict]:
+    """The rollouts until an arm with a selector or process rewards reaches the `target` on the
+    task's own test. The target is the final accuracy of the baseline, which is the arm with the
+    same policy and the study's first recipe.
+
+    An arm's curve is its accuracy by the number of rollouts: the mean over seeds, linear between
+    checkpoints. `share` is the number of rollouts at which the arm's curve first reaches the
+    target, divided by the number of rollouts at which the baseline's curve first reaches the
+    target. The baseline's curve may reach the target before its end, because curves are noisy.
+    `minus_share` is the divisor as a share of all rollouts of the baseline. `share` is empty if the
+    arm never reaches the target. An arm has no row if the baseline is missing or has other seeds,
+    or if the baseline's final accuracy is not above the accuracy of the base model.
+
+    `share_low` and `share_high` are the ends of a 95 % percentile bootstrap interval over seeds
+    (Efron 1979): DRAWS resamples, with the same seeds for both arms. Both are empty with fewer than
+    LEAST_SEEDS seeds. A draw has no share if the arm never reaches the target, or if the baseline's
+    final accuracy is not above the accuracy of the base model. Either end is empty if the
+    percentile is a draw without a share. `reached` is the proportion of draws with a share.
+    """
+    own_cells = {
+        (cell.model, cell.task, *cell.arm): cell for cell in cells if cell.task == cell.eval_task
+    }
+    runs_by_arm = {tuple(keys.values()): runs for keys, runs in group_by_arm(updates)}
+    rows = []
+    for key, cell in own_cells.items():
+        runs = runs_by_arm.get(key, [])
+        baseline = own_cells.get((*key[:3], settings.first_recipe(plan)))
+        if (
+            not runs
+            or baseline is None
+            or baseline is cell
+            or baseline.seeds != cell.seeds
+            or any(updates[run].kept.isna().any() for run in runs)
+        ):
+            continue
+        mean_rollouts, curves = _curve(cell, [updates[run] for run in runs])
+        baseline_mean_rollouts, baseline_curves = _curve(
+            baseline, [updates[run] for run in runs_by_arm[*key[:2], *baseline.arm]]
+        )
+        seeds = len(cell.seeds)
+        rng = np.random.Generator(np.random.PCG64(SEED))
+        draws = rng.integers(seeds, size=(DRAWS, seeds))
+        share, divisor = _share(
+            mean_rollouts, curves.mean(axis=0), baseline_mean_rollouts, baseline_curves.mean(axis=0)
+        )
+        if divisor == 0:
+            continue
+        shares = np.array(
+            [
+                _share(
+                    mean_rollouts,
+                    curves[indices].mean(axis=0),
+                    baseline_mean_rollouts,
+                    baseline_curves[indices].mean(axis=0),
+                )[0]
+                for indices in draws
+            ]
+        )
+        low, high = (
+            np.quantile(shares, [0.025, 0.975], method="inverted_cdf")
+            if seeds >= LEAST_SEEDS
+            else (np.inf, np.inf)
+        )
+        rows.append(
+            cell.keys
+            | minus_columns(baseline)
+            | {
+                "target": baseline_curves[:, -1].mean(),
+                "minus_share": divisor / baseline_mean_rollouts[-1],
+            }
+            | {
+                name: value if np.isfinite(value) else None
+                for name, value in (("share", share), ("share_low", low), ("share_high", high))
+            }
+            | {"reached": np.isfinite(shares).mean(), "seeds": seeds}
+        )
+    return rows
+
+
+def _curve(cell: Cell, logs: list[pd.DataFrame]) -> tuple[list[float], np.ndarray]:
+    """(rollouts until step 0 and until each checkpoint, means over seeds; accuracies (seeds, 1 +
+    checkpoints))."""
+    steps = cell.steps()
+    mean_rollouts = [0.0] + [
+        float(np.mean([log.rollouts.iloc[:step].sum() for log in logs])) for step in steps
+    ]
+    bases = np.broadcast_to(cell.base_rates().mean(axis=1), (len(cell.seeds),))
+    return mean_rollouts, np.column_stack(
+        [bases] + [cell.rates(step).mean(axis=1) for step in steps]
+    )
+
+
+def _share(
+    mean_rollouts: list[float],
+    curve: np.ndarray,
+    baseline_mean_rollouts: list[float],
+    baseline_curve: np.ndarray,
+) -> tuple[float, float]:
+    """(share, divisor): `divisor` is the number of rollouts at which `baseline_curve` first reaches
+    its final accuracy. `share` is the number at which `curve` first reaches the same accuracy,
+    divided by `divisor`; infinite if `curve` never reaches this accuracy or if `divisor` is 0."""
+    divisor = first_reached(baseline_mean_rollouts, baseline_curve, baseline_curve[-1])
+    return (
+        first_reached(mean_rollouts, curve, baseline_curve[-1]) / divisor if divisor else np.inf
+    ), divisor
+
+
+def first_reached(mean_rollouts: list[float], curve: np.ndarray, target: float) -> float:
+    """The number of rollouts at which a curve, linear between the points at `mean_rollouts`, first
+    reaches the target; infinite if never."""
+    for index, accuracy in enumerate(curve):
+        if accuracy >= target - 1e-12:
+            if index == 0:
+                return mean_rollouts[0]
+            accuracy_before = curve[index - 1]
+            return mean_rollouts[index - 1] + (mean_rollouts[index] - mean_rollouts[index - 1]) * (
+                target - accuracy_before
+            ) / (accuracy - accuracy_before)
+    return np.inf
