@@ -23,25 +23,25 @@ wildcard_constraints:
 rule all:
     default_target: True
     input:
-        drawing.finished(config["study"]),
+        drawing.finished(project.study),
     message:
-        f"Study {config['study']} is complete"
+        f"Study {project.study} is complete"
 
 
 rule figures:
     input:
-        drawing.figures(config["study"]),
-        drawing.paper_tables(config["study"]),
+        drawing.figures(project.study),
+        drawing.paper_tables(project.study),
     message:
-        f"Figures and tables of study {config['study']} are drawn from {drawing.folder(config['study'])}"
+        f"Figures and tables of study {project.study} are drawn from {drawing.folder(project.study)}"
 
 
 rule supplement:
     input:
-        drawing.paper(config["study"]),
-        drawing.pdf(config["study"]),
+        drawing.paper(project.study),
+        drawing.pdf(project.study),
     message:
-        f"The figures, the tables and (with TeX) the supplement of study {config['study']} are made"
+        f"The figures, the tables and (with TeX) the supplement of study {project.study} are made"
 
 
 rule paper:
@@ -53,27 +53,27 @@ rule paper:
 
 rule explorer:
     input:
-        f"paper/{config['study']}/explorer.html",
+        f"paper/{project.study}/explorer.html",
     message:
-        f"The explorer of study {config['study']} is made"
+        f"The explorer of study {project.study} is made"
 
 
 rule subset:
     input:
-        paths.chosen_rows(config["subset"], config["models"], config["tasks"]),
-        paths.trainer_rows(config["subset"], config["models"]),
-        paths.pool_comparison(settings.sampled_task(config["tasks"], config["subset"]["task"])),
-        pools.own_comparison(config["tasks"], config["subset"]["task"]),
+        paths.chosen_rows(project.subset, project),
+        paths.trainer_rows_of(project.subset, project),
+        paths.pool_comparison(project.sampled_task(project.subset.task)),
+        pools.own_comparison(project, project.subset.task),
     message:
         "The subset of {config[subset][task]} is chosen"
 
 
 rule inputs:
     input:
-        paths.inputs(studies[config["study"]], studies.values()),
-        inputs.converted(config["study"]),
+        paths.inputs(studies[project.study], studies.values()),
+        inputs.converted(project.study),
     message:
-        f"Everything that study {config['study']} needs from the internet is here"
+        f"Everything that study {project.study} needs from the internet is here"
 
 
 rule images:
@@ -102,7 +102,7 @@ include: "rules/plan.smk"
 
 
 onstart:
-    startup.check_jobs(config["policies"], config["tasks"], workflow, obstacle)
+    startup.check_jobs(project, workflow, obstacle)
 
 
 onsuccess:
@@ -113,5 +113,5 @@ onsuccess:
     ]
     states.forget(provenance, Path(paths.STATES))
     if not {"subset", "inputs", "images", "plan", "paper"} & set(workflow.dag_settings.targets):
-        command = drawing.show_results_command(config["study"])
+        command = drawing.show_results_command(project.study)
         shell("{command}")  # not shell(command), which would expand the braces in the command

@@ -18,7 +18,8 @@ from hardgrpo.analysis import summary_tables
 from hardgrpo.planning import durations
 from hardgrpo.report import registry, tables
 from hardgrpo.runtime import images, states, user_settings
-from hardgrpo.study import paths, pools, settings
+from hardgrpo.selection import trainer_rows
+from hardgrpo.study import paths, pools
 from hardgrpo.study.resolved import resolve_studies
 from hardgrpo.workflow import startup
 from hardgrpo.workflow.arguments import Arguments
@@ -34,19 +35,19 @@ configfile: "config.yaml"
 
 
 cluster = read_cluster(workflow.resource_settings.default_resources or {})
-startup.complete(config, workflow, cluster)
+project = startup.complete(config, workflow, cluster)
 obstacle = startup.results_obstacle(workflow)
 user_settings.ignore()
-startup.prepare_environment(workflow, startup.folders_to_bind(config["models"], config["data"]))
+startup.prepare_environment(workflow, startup.folders_to_bind(project))
 
-studies = resolve_studies(config)
-names = Names(config, studies)
+studies = resolve_studies(project)
+names = Names(project, studies)
 startup.report_ignored_stop(names, workflow)
-inputs = InputFiles(config, studies, names, workflow)
-arguments = Arguments(config, studies, names, workflow)
-machine = Machine(config, names, cluster)
-drawing = Drawing(config, studies, startup.has_tex(workflow))
-startup.write_plan_facts(config, machine.setting(workflow), workflow)
+inputs = InputFiles(project, studies, names, workflow)
+arguments = Arguments(project, studies, names, workflow)
+machine = Machine(project, names, cluster)
+drawing = Drawing(project, studies, startup.has_tex(workflow))
+startup.write_plan_facts(config, machine.setting(workflow))
 
 # Container images for `--sdm apptainer`; otherwise jobs run in the environments of the Makefile. A
 # rule that names no image runs in the image for training.
@@ -56,4 +57,4 @@ IMAGE = images.PATHS
 container: IMAGE["training"]
 
 
-UPDATE_INPUTS = "--update-inputs" if config["update_inputs"] else ""
+UPDATE_INPUTS = "--update-inputs" if project.update_inputs else ""

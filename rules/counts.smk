@@ -45,9 +45,7 @@ for kind, kind_tables in registry.COUNT_TABLES.items():
         log:
             f"results/logs/summarize_{kind}/{{study}}.log",
         wildcard_constraints:
-            study=any_of(
-                name for name in names.analyses if config["analyses"][name]["kind"] == kind
-            ),
+            study=any_of(name for name in names.analyses if project.analyses[name].kind == kind),
         localrule: True
         container:
             IMAGE["figures"]

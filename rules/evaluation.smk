@@ -26,8 +26,8 @@ rule evaluate_base:
     params:
         checkpoints="",
         sampling=arguments.sampling,
-        prompt=lambda w: config["tasks"][w.eval_task]["prompt"],
-        grader=lambda w: config["tasks"][w.eval_task]["grader"],
+        prompt=arguments.prompt,
+        grader=arguments.grader,
         conditions=arguments.test,
     message:
         "Evaluate base model {wildcards.model} on {wildcards.eval_task}"
@@ -94,8 +94,8 @@ rule cut_evaluation:
         run=r"base|reach|.+/seed\d+",
         eval_task=any_of(names.tasks_with_cut_completions),
     params:
-        tokens=lambda w: config["tasks"][w.eval_task]["completion_tokens"],
-        grader=lambda w: config["tasks"][w.eval_task]["grader"],
+        tokens=arguments.completion_tokens,
+        grader=arguments.grader,
     message:
         "Cut the completions of {wildcards.model}/{wildcards.run} at the limit of {wildcards.eval_task} and grade them"
     shell:
@@ -136,7 +136,7 @@ rule grade_recorded_base:
         model=any_of(names.recorded),
     params:
         steps=[0],
-        grader=lambda w: config["tasks"][w.eval_task]["grader"],
+        grader=arguments.grader,
         code=arguments.code("evaluation/grade_recording.py"),
     message:
         "Grade the recorded completions of base model {wildcards.model} on {wildcards.eval_task}"

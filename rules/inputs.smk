@@ -109,9 +109,9 @@ rule convert_trajectory:
     resources:
         lock_mode=UPDATE_INPUTS,
     params:
-        name=lambda w: config["models"][w.model]["source"]["file"],
+        name=lambda w: project.models[w.model].source.file,
         repository=arguments.original_repository,
-        rollouts=lambda w: config["models"][w.model]["source"]["rollouts"],
+        rollouts=lambda w: project.models[w.model].source.rollouts,
         code=arguments.code("inputs/convert_recording.py"),
     message:
         "Convert the trajectory of {wildcards.model}"
@@ -165,7 +165,7 @@ rule compare_splits:
     container:
         IMAGE["figures"]
     params:
-        contamination=lambda w: config["tasks"][w.task].get("contamination", "refuse"),
+        contamination=lambda w: project.tasks[w.task].contamination or "refuse",
         code=arguments.code("inputs/compare_splits.py"),
     message:
         "Compare the test questions of {wildcards.test} with the pool of {wildcards.task}"
@@ -205,8 +205,8 @@ rule fit_prompts:
         model=any_of(names.sampled),
         task=any_of(names.sampled_tasks),
     params:
-        prompt=lambda w: config["tasks"][w.task]["prompt"],
-        tokens=lambda w: config["tasks"][w.task]["completion_tokens"],
+        prompt=arguments.prompt,
+        tokens=arguments.completion_tokens,
         chat=arguments.chat,
     message:
         "Select the {wildcards.split} prompts of {wildcards.task} that fit into the context of {wildcards.model}"
@@ -242,7 +242,7 @@ rule read_annotated:
         "results/logs/read_annotated/{task}.log",
     params:
         column=arguments.answer_column,
-        grader=lambda w: config["tasks"][w.task]["grader"],
+        grader=arguments.grader,
     message:
         "Read the annotators' answers to prompts of {wildcards.task}"
     shell:
@@ -262,7 +262,7 @@ rule write_solutions:
         named=arguments.task_in_ids,
         source=arguments.solution_source,
         files=inputs.solution_files,
-        grader=lambda w: config["tasks"][w.task]["grader"],  # determines the form in which a solution states the answer
+        grader=arguments.grader,  # determines the form in which a solution states the answer
     message:
         "Write the worked solutions of {wildcards.task}"
     shell:

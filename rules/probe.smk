@@ -26,8 +26,8 @@ rule probe:
         **machine.for_sampling("probe"),
     params:
         sampling=arguments.sampling,
-        prompt=lambda w: config["tasks"][w.task]["prompt"],
-        tokens=lambda w: config["tasks"][w.task]["completion_tokens"],
+        prompt=arguments.prompt,
+        tokens=arguments.completion_tokens,
         probe=arguments.probe,
         samples=arguments.probed_samples,
     message:
@@ -58,9 +58,9 @@ rule probe_early:
         **machine.for_sampling("probe_early"),
     params:
         sampling=arguments.sampling,
-        prompt=lambda w: config["tasks"][w.task]["prompt"],
-        grader=lambda w: config["tasks"][w.task]["grader"],
-        tokens=lambda w: config["tasks"][w.task]["completion_tokens"],
+        prompt=arguments.prompt,
+        grader=arguments.grader,
+        tokens=arguments.completion_tokens,
         probe=arguments.probe,
         stop=arguments.stop,
     message:
@@ -85,7 +85,7 @@ rule cut_probe:
         model=any_of(names.sampled),
         task=any_of(names.tasks_with_cut_completions),
     params:
-        tokens=lambda w: config["tasks"][w.task]["completion_tokens"],
+        tokens=arguments.completion_tokens,
         samples=arguments.fewer_samples,
     message:
         "Cut the probe of {wildcards.model}, shard {wildcards.shard}, at the limit of {wildcards.task}"
@@ -123,7 +123,7 @@ rule measure_difficulty:
     wildcard_constraints:
         task=any_of(names.tasks),
     params:
-        grader=lambda w: config["tasks"][w.task]["grader"],
+        grader=arguments.grader,
         samples=arguments.expected_samples,
         code=arguments.recording_code,
     message:
@@ -158,7 +158,7 @@ rule measure_signals:
     log:
         "results/logs/measure_signals/{model}/{task}.log",
     params:
-        grader=lambda w: config["tasks"][w.task]["grader"],
+        grader=arguments.grader,
         samples=arguments.expected_samples,
     message:
         "Measure label-free signals of {wildcards.task} for {wildcards.model}"
@@ -179,7 +179,7 @@ rule import_trajectory:
         model=any_of(names.trajectories),
         task=any_of(names.trajectory_prompts),
     params:
-        epochs=lambda w: config["models"][w.model]["source"]["chosen_from"],
+        epochs=lambda w: project.models[w.model].source.chosen_from,
         code=arguments.code("probe/import_trajectory.py"),
     message:
         "Import the trajectory of {wildcards.model}"

@@ -61,8 +61,8 @@ rule probe_again:
     params:
         model=arguments.first_checkpoint,
         sampling=arguments.sampling,
-        prompt=lambda w: config["tasks"][w.task]["prompt"],
-        tokens=lambda w: config["tasks"][w.task]["completion_tokens"],
+        prompt=arguments.prompt,
+        tokens=arguments.completion_tokens,
         probe=arguments.probe,
     message:
         "Probe {wildcards.model} on {wildcards.task} after round one of {wildcards.recipe} on {wildcards.policy} prompts,"
@@ -84,8 +84,8 @@ rule measure_again:
     log:
         f"results/logs/measure_again/{paths.RUN}.log",
     params:
-        grader=lambda w: config["tasks"][w.task]["grader"],
-        samples=lambda w: config["tasks"][w.task]["probe"]["samples"],
+        grader=arguments.grader,
+        samples=lambda w: project.tasks[w.task].probe.samples,
     message:
         "Measure label-free signals of {wildcards.task} for {wildcards.model} after round one on {wildcards.policy} prompts,"
         " seed {wildcards.seed}"

@@ -40,7 +40,7 @@ rule annotate_sample:
     container:
         IMAGE["figures"]
     params:
-        share=lambda w: config["policies"][w.policy]["calibrated_on"],
+        share=lambda w: project.policies[w.policy].calibrated_on,
     message:
         "Draw the prompts of {wildcards.task} that are annotated to predict pass rates, seed {wildcards.seed}"
     shell:
@@ -80,10 +80,10 @@ rule format_subset:
     log:
         "results/logs/format_subset/{model}/{task}/{policy}/seed{seed}.{trainer}.{kind}.log",
     wildcard_constraints:
-        trainer=any_of(settings.TRAINER_FILES),
-        kind=any_of(settings.TRAINER_FILES.values()),
+        trainer=any_of(trainer_rows.FILES),
+        kind=any_of(trainer_rows.FILES.values()),
     params:
-        prompt=lambda w: config["tasks"][w.task]["prompt"],
+        prompt=arguments.prompt,
         code=arguments.code("subsets/format_subset.py"),
     message:
         "Write subset {wildcards.policy} of {wildcards.task} for {wildcards.trainer}"

@@ -269,9 +269,13 @@ class World:
         path.write_text(change(path.read_text(encoding="utf-8")), encoding="utf-8")
 
     def clear(self) -> None:
-        """Remove all results, including the reference results. Keep only results/published."""
-        for path in (self.folder / "results").iterdir():
-            if path.name != "published":
+        """Remove all results, including the reference results of studies. Keep published numbers and
+        the tables over all studies."""
+        for path in [
+            *(self.folder / "results").iterdir(),
+            *self.folder.glob("results/reference/*"),
+        ]:
+            if path.name not in ("published", "reference", "all"):
                 shutil.rmtree(path)
 
     def configure(self, change) -> None:

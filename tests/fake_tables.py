@@ -6,7 +6,7 @@ import random
 from hardgrpo.analysis import published, summary_tables
 from hardgrpo.report import registry
 from hardgrpo.runtime import files
-from hardgrpo.study import settings
+from hardgrpo.study.model import model_of
 from hardgrpo.study.resolved import ResolvedStudy
 
 STEPS = 6  # checkpoints of a run after step 0
@@ -72,7 +72,7 @@ def write(config: dict, study: str, folder) -> None:
                 {"model": model, "eval_task": test, "k": k} | curve | count
             )
         for seed in (
-            range(10) if policy == "hard" and settings.is_first_recipe(study.entry, recipe) else ()
+            range(10) if policy == "hard" and recipe in ("recorded", study.first_recipe) else ()
         ):
             base_measures = {
                 name: rng.random()
@@ -150,7 +150,7 @@ def write(config: dict, study: str, folder) -> None:
                     row | {"never_solved": 0.2, "epochs": 5, "prompts": 110, "seeds": seeds}
                 )
     for model, task in dict.fromkeys(
-        (settings.model_of(base), task) for base, task, _ in study.probed_pools
+        (model_of(base), task) for base, task, _ in study.probed_pools
     ):
         pool = [
             {"model": model, "task": task, "group": "pool", "pass_rate": n / 10, "problems": 100}

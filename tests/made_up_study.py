@@ -8,6 +8,7 @@ from hardgrpo.data import evaluations, recorded_accuracies
 from hardgrpo.runtime import files
 from hardgrpo.selection import policies
 from hardgrpo.study import paths, pools
+from hardgrpo.study.configuration import Configuration
 from hardgrpo.study.resolved import ResolvedStudy
 from hardgrpo.study.spec import Spec
 
@@ -97,12 +98,13 @@ def write_recorded_probes(study: ResolvedStudy) -> None:
 def write_log(run, config: dict) -> None:
     """The specification of a run, its training log and its wall times."""
     rng, recipe = random.Random(run.path), config["recipes"][run.recipe]
+    checked = Configuration.of(config)
     Spec.of_run(
         run,
-        model=config["models"][run.model],
-        task=config["tasks"][run.task],
-        recipe=recipe,
-        policy=config["policies"][run.policy],
+        model=checked.models[run.model],
+        task=checked.tasks[run.task],
+        recipe=checked.recipes[run.recipe],
+        policy=checked.policies[run.policy],
     ).write(paths.training(run, "spec.yaml"))
     rows = []
     for step in range(1, STEPS[-1] + 1):

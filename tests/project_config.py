@@ -5,6 +5,7 @@ import functools
 from pathlib import Path
 
 from hardgrpo.study import load
+from hardgrpo.study.resolved import ResolvedStudy
 
 ROOT = Path(__file__).parents[1]
 
@@ -17,3 +18,22 @@ def config() -> dict:
 @functools.cache
 def parse() -> dict:
     return load.read(ROOT)
+
+
+# The keys that handwritten entries need, but that a test does not state.
+TASK = {
+    "source": {"kind": "files", "train": "t.csv", "test": "t.csv"},
+    "prompt": "{question}",
+    "grader": "final_word",
+    "completion_tokens": 8,
+    "probe": {"samples": 1, "shards": 1, "seed": 0},
+    "test": {"samples": 1, "greedy": False, "seed": 0},
+}
+STUDY = {"title": "", "models": ["m"], "tasks": [], "arms": [{"policy": "p"}], "seeds": [0]}
+
+
+def study(config: dict, name: str) -> ResolvedStudy:
+    """The study of a handwritten configuration, whose missing keys have any value."""
+    tasks = {key: load.lay_over(TASK, entry) for key, entry in config.get("tasks", {}).items()}
+    studies = {key: STUDY | entry for key, entry in config["studies"].items()}
+    return ResolvedStudy.of(config | {"tasks": tasks, "studies": studies}, name)

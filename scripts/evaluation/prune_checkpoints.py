@@ -51,10 +51,8 @@ def prune(folder: Path) -> int:
         raise errors.UserError(
             f"{folder}: no manifest.json, so this is not a finished checkpoint; no file of this checkpoint was removed"
         )
-    file_entries = provenance.read_manifest(
-        pruned_manifest if pruned_manifest.exists() else manifest,
-        remedy=f"delete {folder.parent} and run again",
-    )["files"]
+    present_manifest = pruned_manifest if pruned_manifest.exists() else manifest
+    file_entries = files.read_json(present_manifest)["files"]
     if not pruned_manifest.exists():
         # Rename first, so that an evaluation can report why weights are missing.
         os.replace(manifest, pruned_manifest)

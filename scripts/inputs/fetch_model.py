@@ -60,8 +60,8 @@ CODE_KEY = re.compile(
 IMPLEMENTATION_KEY = re.compile(
     r"(attn|attention|experts?|moe|mlp)\w*_implementation", re.IGNORECASE
 )
-# Implementations that are part of transformers and are accepted, and empty values.
-SAFE_IMPLEMENTATIONS = (None, "", "eager", "sdpa", "batched_mm", "grouped_mm")
+# implementations that are part of transformers
+SAFE_IMPLEMENTATIONS = {"", "eager", "sdpa", "batched_mm", "grouped_mm"}
 KERNEL_KEY = re.compile("^_?(use_|hub_)?kernels?(_config|_mapping)?$", re.IGNORECASE)
 ANOTHER_GGUF = "choose a GGUF file of a model that transformers supports"
 
@@ -267,28 +267,13 @@ def check_settings(origin: str, folder: Path) -> None:
 
 def names_code(key: str, value: object) -> bool:
     """Whether a setting may name code that is not part of transformers. Implementations other than
-    SAFE_IMPLEMENTATIONS count as such code. Empty values name no code."""
+    SAFE_IMPLEMENTATIONS count as such code. Empty values name no code, and numbers are sizes."""
+    texts = {entry for entry in nested_entries(value) if isinstance(entry, str)}
     if IMPLEMENTATION_KEY.search(key):
-        values = value if isinstance(value, list) else [value]
-        values = value.values() if isinstance(value, dict) else values
-        return any(entry not in SAFE_IMPLEMENTATIONS for entry in values)
-    # A number or a list of numbers is the size of a convolution, not the name of a kernel.
+        return bool(texts - SAFE_IMPLEMENTATIONS)
     if KERNEL_KEY.search(key):
-        return (
-            value is True
-            or isinstance(value, (str, dict, list))
-            and bool(value)
-            and not is_sizes(value)
-        )
+        return value is True or bool(texts)
     return bool(CODE_KEY.search(key)) and bool(value)
-
-
-def is_sizes(value: object) -> bool:
-    """Whether a value is a list of numbers, possibly nested."""
-    return isinstance(value, list) and all(
-        isinstance(entry, (int, float, list)) and not isinstance(entry, bool)
-        for entry in nested_entries(value)
-    )
 
 
 def check_shards(origin: str, folder: Path) -> None:

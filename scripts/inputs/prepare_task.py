@@ -1,5 +1,5 @@
-"""Write a split of a task: generate its problems, or read them from files or datasets; check them,
-and give an id to each problem that has none.
+"""Write a split of a task: generate its problems, or read them from files; check them, and give an
+id to each problem that has none.
 
 Of questions that are equal up to case, spaces and punctuation, a train split keeps only the first.
 A test split keeps all. In both splits, equal questions with different answers are an error.
@@ -35,7 +35,7 @@ def main() -> None:
         "--files",
         nargs="*",
         default=[],
-        help="files or dataset folders of the split's parts, in order",
+        help="files of the split's parts, in order",
     )
     parser.add_argument(
         "--grader",
@@ -48,28 +48,12 @@ def main() -> None:
         default={},
         help="policies that choose from these problems, by name, as JSON; fail if the problems are too few",
     )
-    parser.add_argument(
-        "--lock",
-        default="inputs.lock",
-        help="file that pins the problems of hub tasks (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--update-inputs",
-        action="store_true",
-        help="replace the lock's entry of a hub task by an entry for these problems",
-    )
+    inputs.add_lock_arguments(parser)
     parser.add_argument("--output", required=True)
     args = parser.parse_args()
 
     if args.grader:
         graders.check_grader(args.grader)
-    if "kind" not in args.source or (
-        args.source["kind"] == "hub" and args.split not in args.source
-    ):
-        raise errors.UserError(
-            f"--source: expected the keys kind and, for a hub, {args.split}; found {', '.join(args.source) or 'nothing'}"
-        )
-
     problems, places = tasks.prepare_with_places(
         args.task, args.source, args.split, args.files, not args.unlabelled
     )
@@ -84,10 +68,6 @@ def main() -> None:
         for warning in annotations.spreadsheet_warnings(problems, args.files, args.grader):
             print(f"warning: {errors.printable(warning)}")
     for name, policy in args.policies.items():
-        if not isinstance(policy, dict) or not policies.is_budget(policy.get("budget")):
-            raise errors.UserError(
-                f"--policies: '{name}' is not a policy with a budget; expected {{NAME: {{rule: ..., budget: ...}}}}"
-            )
         policies.check_pool(f"policy '{name}'", policy, args.task, usable)
     files.write_jsonl(args.output, problems)
     print(

@@ -36,8 +36,8 @@ def main() -> None:
 
     config_names = ", ".join(["config.yaml", *args.config])
     config = read_configuration(args.config)
-    checks.check(config, f"config/, {config_names}")
-    gpu = args.gpu or config["plan"]["gpu"]
+    config = checks.check(config, f"config/, {config_names}")
+    gpu = args.gpu or config.plan.gpu
     finished_jobs = calibration.read_finished_jobs(args.results, config)
     if not finished_jobs:
         raise errors.UserError(

@@ -18,6 +18,7 @@ from hardgrpo.analysis import claims, published
 from hardgrpo.planning import calibration, durations, label_counts, plans, power
 from hardgrpo.runtime import errors, files, gpu_kinds
 from hardgrpo.study import paths
+from hardgrpo.study.configuration import Configuration
 from hardgrpo.study.resolved import ResolvedStudy
 
 import argparse
@@ -83,7 +84,8 @@ def main() -> None:
     for study in args.study or [None]:
         # the configurations of the studies differ only in `study`
         facts, jobs = plan_jobs(args, study)
-        config, machine = facts["config"], args.setting or facts["setting"]
+        config = Configuration.of(facts["config"])
+        machine = args.setting or facts["setting"]
         planned_study = ResolvedStudy.of(config, config["study"])
         names.append(planned_study.name)
         if not planned_study.is_analysis:
@@ -118,7 +120,7 @@ def main() -> None:
         "assumptions": assumptions(
             setting,
             job_calibration,
-            largest_device(planned_jobs, config["models"], config["data"]),
+            largest_device(planned_jobs, config),
             splits_of_unknown_size(planned_jobs, config),
         ),
     }
@@ -178,21 +180,23 @@ def job_row(job: plans.PlannedJob) -> dict:
     }
 
 
-def largest_device(planned_jobs: list, models: dict, data: str) -> str:
+def largest_device(planned_jobs: list, config: Configuration) -> str:
     """The device whose assumptions the plan states, a key of `durations.TRAINING_SHARE`: "gpu" if a job needs a
     GPU; else "wide cpu" if a model is wide (`durations.place`), else "cpu"."""
     if any(job.estimate.gpus for job in planned_jobs):
         return "gpu"
     names = {job.model for job in planned_jobs if job.rule in durations.STAGES}
-    shapes = filter(None, [durations.model_shape(name, models[name], data) for name in names])
+    shapes = [durations.model_shape(name, config.models[name], config.data) for name in names]
     return max(
-        (durations.place(shape, 0) for shape in shapes),
+        (durations.place(shape, 0) for shape in shapes if shape),
         key=list(durations.TRAINING_SHARE).index,
         default="cpu",
     )
 
 
-def splits_of_unknown_size(planned_jobs: list[plans.PlannedJob], config: dict) -> list[str]:
+def splits_of_unknown_size(
+    planned_jobs: list[plans.PlannedJob], config: Configuration
+) -> list[str]:
     """The splits, as "split of task", that planned jobs sample and whose number of problems is
     assumed."""
     sampling_jobs = [

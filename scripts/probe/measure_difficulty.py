@@ -63,8 +63,8 @@ def main() -> None:
     for problem in problems:
         row, undecided_of_problem = measure_problem(problem, by_problem[problem["id"]], args)
         rows.append(row)
-        # Grading an undecided completion takes most of a minute, until the time limit ends it. The
-        # check after each problem ends the program as soon as too many completions are undecided.
+        # Grading an undecided completion lasts until the time limit ends it. The check after each
+        # problem ends the program as soon as too many completions are undecided.
         undecided += undecided_of_problem
         graders.check_decided(undecided, total, ", ".join(args.completions))
     plain_rows = rows
@@ -75,8 +75,12 @@ def main() -> None:
         ]
     columns = prompt_difficulty.COLUMNS
     if args.stopped:
-        columns = columns + prompt_difficulty.BOUND_COLUMNS
-        rows = [prompt_difficulty.add_bounds(row, args.samples) for row in rows]
+        # a problem that lacks planned samples has no pass rate
+        columns = [*columns, "planned"]
+        for row in rows:
+            row["planned"] = args.samples
+            if row["samples"] < args.samples:
+                row["pass_rate"] = None
     files.write_rows(args.output, columns, rows)
 
     if args.stopped:
@@ -84,7 +88,7 @@ def main() -> None:
         sampled = sum(row["samples"] for row in rows)
         print(
             f"{args.output}: {len(rows)} problems, {sampled} of {len(rows) * args.samples} completions; {complete} problems have all"
-            f" {args.samples} completions, the other problems have bounds instead of a pass rate"
+            f" {args.samples} completions, the other problems have no pass rate"
         )
         return
     # pairs of the same problem; a problem has no grades if one of its completions has no prompt

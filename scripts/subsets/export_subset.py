@@ -7,7 +7,7 @@ elsewhere.
 
 Rows are sorted by rank in the subset. If the pool's local files have the format of the output, the
 program copies all columns of a table, or complete lines of JSON Lines; a table has the delimiter of
-the first file. Otherwise (generated problems, the folder of a dataset, or files of another format)
+the first file. Otherwise (generated problems, or files of another format)
 the program writes the rows of --problems in the format of the output.
 
 With --to-annotate, each row also has an id made from its question (`prompt_id`), the reason why the

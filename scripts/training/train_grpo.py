@@ -34,7 +34,8 @@ from hardgrpo.runtime import (
     states,
     warm,
 )
-from hardgrpo.study import paths, settings
+from hardgrpo.study import paths
+from hardgrpo.study.recipe import Recipe
 from hardgrpo.study.spec import Spec, check_run_of_checkpoints
 from hardgrpo.training import outputs, recipes
 from hardgrpo.training.processes import LAUNCH_VARIABLE, Processes, launch
@@ -109,7 +110,7 @@ def main() -> None:
     )
     environments.use(*recipes.packages(spec.training), gpus=hardware.gpus)
     recipes.check_machine(spec.training, hardware)
-    recipes.micro_batches(settings.texts_per_update(spec.training), hardware)
+    recipes.micro_batches(Recipe.of(spec.training).texts_per_update, hardware)
     # Hide all GPUs except one before CUDA starts: the trainer of TRL would otherwise end with an
     # error.
     if hardware.gpus == 1:
@@ -146,6 +147,8 @@ def main() -> None:
     versions = [provenance.version(package) for package in ("torch", "transformers", "trl", "peft")]
     if recipes.has_exact_products(spec, hardware):  # exact products change the bytes of a run
         versions.append(exact_products.IDENTITY)
+    if hardware.processes > 1:  # a checkpoint has the random numbers of each process
+        versions.append(f"{hardware.processes} processes")
     state, output = Path(args.state) / spec.digest(*checksums, *versions), Path(args.output)
     is_single = hardware.processes == 1
     if not is_single and LAUNCH_VARIABLE not in os.environ:
@@ -158,16 +161,24 @@ def main() -> None:
         if processes.is_first:
             states.restore(state)
             # Remove checkpoints that cannot be resumed from.
-            states.resume_point(
-                state, spec.training["checkpoint_every"], recipes.arithmetic(spec.training)
-            )
+            states.resume_point(state, spec.training["checkpoint_every"])
         processes.wait()
         resumed_from = states.newest(state)
         if resumed_from < updates:
             # Import torch and TRL only after `environments.use` has chosen the environment.
             from hardgrpo.training import loop
 
+            build = loop.build_grpo_trainer
+            if Recipe.of(spec.training).is_supervised:
+                from hardgrpo.training import supervised
+
+                build = supervised.build_trainer
+            elif Recipe.of(spec.training).is_online:
+                from hardgrpo.online import online_trainer
+
+                build = online_trainer.build_trainer
             loop.train(
+                build,
                 spec,
                 problems,
                 subset,

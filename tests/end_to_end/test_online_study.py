@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from conftest import TABLES
-from hardgrpo.selection import online_selectors
+from hardgrpo.online import online_selectors
 
 PROCESS = {"weight": 1.0, "beta": 0.05, "learning_rate": 4.0e-4, "max_grad_norm": 1.0}
 ADAPTER = {"rank": 4, "alpha": 8, "dropout": 0.0}

@@ -164,8 +164,11 @@ def test_arithmetic_in_bf16_sums_gradients_and_gives_log_probabilities_in_float3
         ("torch.bfloat16", "torch.float32", "None")
     }, "parameters must be in bf16, sums of gradients in float32, and outputs must keep their type"
     layers = [note["layer"] for note in notes]
-    assert layers.count("Qwen3DecoderLayer") == 2 * 2 * 2, (
-        "two layers of two models in two processes"
+    assert layers.count("Qwen3DecoderLayer") == 2 * 2, (
+        "two layers of the trained model in two processes"
+    )
+    assert layers.count("Qwen3ForCausalLM") == 2 * 2, (
+        "the trained model and the reference in two processes"
     )
     assert place.updates("bf16")[0]["kl"] < 1e-4, (
         "the policy and the reference must both compute in bf16"

@@ -57,13 +57,10 @@ NO_MODEL_OPTIONS = format_options(
 CALLS: dict[str, list[str]] = {
     "format_subset": ["--subset", "S.csv", "--problems", "P.jsonl", "--prompt", "{question}", "--task", "t", "--format", "verl", "--output", "out.parquet"],
     "read_annotated": ["--problems", "P.jsonl", "--annotated", "to.csv", "--column", "answer", "--grader", "choice_letter", "--output", "out.jsonl"],
-    "prepare_task": ["--task", "t", "--split", "train", "--source", json.dumps(GENERATED_SOURCE), "--grader", "final_word", "--lock", "lock", "--output", "out.jsonl"],
-    "write_solutions": ["--task", "t", "--source", json.dumps(GENERATED_SOURCE), "--grader", "final_word", "--output", "out.jsonl"],
     "import_recording": ["--recording", "R.jsonl", "--problems", "P.jsonl", "--output", "out.jsonl.gz"],
     "import_trajectory": ["--trajectory", "T.csv", "--chosen-from", "1", "--difficulty", "out.csv", "--later", "later.csv"],
     "grade_recording": ["--problems", "P.jsonl", "--recordings", "R.jsonl", "--steps", "5", "--grader", "choice_letter", "--output", "out.csv.gz", "--completions", "out.jsonl.gz"],
     "calibrate": ["--config", "config.yaml", "--gpu", "h100", "--results", "folder", "--output", "out.json"],
-    "fetch_model": ["--model", "m", "--source", json.dumps({"kind": "folder", "path": "folder"}), "--output", "out", "--lock", "lock"],
     "compare_with_reference": ["--tables", next(path for path in TABLES if "decomposition_runs" in path), "--reference", next(path for path in TABLES if "decomposition_runs" in path), "--output", "out.csv"],
     "show_results": ["--study", "mini", "--tables", *TABLES],
     "pretrain_model": ["--model", "m", "--settings", "{}", "--exclude", "P.jsonl", "--output", "out"],

@@ -222,19 +222,6 @@ def lock(folder):
     assert inputs.read_lock(folder / "inputs.lock")["problems"]["t"]["train"]["rows"] == 1
 
 
-def manifest(folder):
-    content = provenance.check_manifest(folder / "m")
-    assert all(
-        files.sha256(folder / "m" / name) == entry["sha256"]
-        for name, entry in content["files"].items()
-    )
-    assert all(".." not in name and not name.startswith("/") for name in content["files"])
-
-
-def checkpoints(folder):
-    assert all(type(step) is int and step >= 0 for step in provenance.checkpoints(folder / "c"))
-
-
 def spec(folder):
     run_spec = Spec.read(str(folder / "spec.yaml"))
     for name, value in SPEC.items():
@@ -254,17 +241,6 @@ def model(folder):
         assert not json.loads(plain(folder / "out" / name)).get("auto_map"), (
             "the model's own code was accepted"
         )
-
-
-def pruned(folder):
-    first, last = (folder / f"checkpoints/step-{step}/x" for step in (2, 4))
-    try:
-        run_program(
-            "prune_checkpoints", checkpoints=folder / "checkpoints", output=folder / "out.json"
-        )
-    finally:
-        assert last.exists() and first.exists() >= first.with_name("manifest.json").exists()
-    assert first.exists() != (2 in parse_json(plain(folder / "out.json"))["steps"])
 
 
 def calibrated(folder):
@@ -308,12 +284,6 @@ TARGETS: dict[str, Target] = {
     "claims": Target({"claims.yaml": (yaml.safe_dump(contents.CLAIMS).encode(), "yaml")}, judged_claims),
     "published numbers": Target({"published/p.csv": (table([dict.fromkeys(published.COLUMNS, "x") | {"value": "1.50"}] * 3), "csv")}, printed_numbers),
     "inputs.lock": Target({"inputs.lock": (json.dumps(contents.LOCK).encode(), "json")}, lock),
-    "manifest": Target({"m/manifest.json": (json.dumps({"files": {"x": {"bytes": 3, "sha256": contents.CHECKSUM}}}).encode(), "json"), "m/x": (b"foo", "")}, manifest, kept=("m/x",)),
-    "checkpoints": Target({"c/manifest.json": (json.dumps({"steps": [0, 4, 8], "files": {}}).encode(), "json")}, checkpoints),
-    "checkpoints, pruned": Target(
-        {name: (data, "json" if name.endswith(".json") else "") for name, data in contents.checkpoints().items()},
-        pruned, kept=("checkpoints/step-2/x", "checkpoints/step-4/x"),
-    ),
     "specification of a run": Target({"spec.yaml": (yaml.safe_dump(SPEC).encode(), "yaml")}, spec),
     "model folder": Target(
         {"m/config.json": (json.dumps(contents.SETTINGS).encode(), "json"), "m/tokenizer_config.json": (json.dumps(contents.SETTINGS).encode(), "json"),

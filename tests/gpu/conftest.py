@@ -12,6 +12,7 @@ implementations, a token's log-probability then differs by .041 on average.
 """
 
 import contextlib
+import copy
 import csv
 import json
 import math
@@ -29,7 +30,9 @@ import yaml
 
 from hardgrpo.planning import durations
 from hardgrpo.runtime import environments, files, gpu_kinds, warm
-from hardgrpo.study import load, memory, settings
+from hardgrpo.study import load, memory
+from hardgrpo.study.model import Model
+from hardgrpo.study.recipe import Recipe
 from hardgrpo.training import outputs
 
 ROOT = Path(__file__).parents[2]
@@ -229,20 +232,25 @@ class Bench:
 
     def gpu_settings(self, model: str, recipe: dict, gpus: int) -> dict:
         kind = "as_written" if recipe["adapter"] else "as_written_full"
-        entry = settings.training_gpus(self.config["models"][model], self.config["recipes"][kind])
+        own_recipe = Recipe.of(self.config["recipes"][kind])
+        entry = Model.of(self.config["models"][model]).training_gpus(own_recipe)
         return SMALL_MODEL_GPUS | entry | {"count": gpus}
 
     def planned_gib(self, model: str, recipe: dict, gpus: int) -> dict[str, float]:
         entry, card = self.gpu_settings(model, recipe, gpus), min(gpu_memory("total"), default=80.0)
-        return memory.training_memory(self.shape(model), recipe, self.tokens, entry, gpu_gib=card)
+        return memory.training_memory(
+            self.shape(model), Recipe.of(recipe), self.tokens, entry, gpu_gib=card
+        )
 
     def planned_update_seconds(self, model: str, recipe: dict) -> float:
-        entry = self.config["models"][model] | {"shape": self.shape(model)}
-        task = {"grader": "final_number", "completion_tokens": self.tokens}
-        names = durations.Job("train_grpo", model, "gsm8k", "gpu_check", "random", 0)
+        config = copy.deepcopy(self.config)
+        config["models"][model]["shape"] = self.shape(model)
+        config["recipes"]["gpu_check"] = recipe
+        config["tasks"]["gsm8k"]["completion_tokens"] = self.tokens
         if ON_CPU:
-            entry.pop("gpus")
-        job = durations.ResolvedJob(names, entry, task, recipe, {"rule": "random"}, {}, "data")
+            del config["models"][model]["gpus"]
+        names = durations.Job("train_grpo", model, "gsm8k", "gpu_check", "random", 0)
+        job = durations.ResolvedJob.of(config, names)
         planned = durations.estimate(job, gpu_kinds.kind_of(device()) or "h100")
         return (planned.seconds - planned.start_seconds) / recipe["updates"]
 

@@ -22,7 +22,7 @@ def digest(value: object) -> str:
 
 def specs() -> dict[str, str]:
     """{run: hashes of its spec.yaml and of the arguments of its trainer}"""
-    from hardgrpo.study import load, settings
+    from hardgrpo.study import load
     from hardgrpo.study.resolved import resolve_studies
     from hardgrpo.study.spec import Spec
     from hardgrpo.training import recipes
@@ -33,18 +33,18 @@ def specs() -> dict[str, str]:
         for run in study.runs:
             if run.recipe == "recorded":
                 continue
-            model = settings.entry(study.models, run.base)
-            recipe, policy = study.recipes[run.recipe], study.policies.get(run.policy, {})
+            model, recipe = study.model(run.base), study.recipes[run.recipe]
+            policy = study.policies.get(run.policy)
             parts = {
                 "model": model,
                 "task": study.tasks[run.task],
                 "recipe": recipe,
                 "policy": policy,
             }
-            for is_first_round in [False, True] if settings.has_rounds(policy) else [False]:
+            for is_first_round in [False, True] if policy and policy.has_rounds else [False]:
                 spec = Spec.of_run(run, **parts, first=is_first_round)
                 spec.write(path)
-                gpus = settings.training_gpus(model, recipe)
+                gpus = model.training_gpus(recipe)
                 hardware = recipes.Hardware(
                     gpus["count"],
                     max(1, gpus["count"]),
@@ -52,7 +52,7 @@ def specs() -> dict[str, str]:
                     gpus.get("vllm_memory", 0.3),
                     gpus.get("vllm_sleep", False),
                 )
-                is_supervised = settings.is_supervised(recipe)
+                is_supervised = recipe.is_supervised
                 arguments = (
                     recipes.supervised_arguments if is_supervised else recipes.trainer_arguments
                 )

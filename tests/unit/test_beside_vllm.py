@@ -16,9 +16,10 @@ from transformers import AutoModelForCausalLM, TrainerCallback
 
 from fake_vllm import StandIn
 from hardgrpo import sampling
+from hardgrpo.online import rollout_groups
 from hardgrpo.sampling import engines
 from hardgrpo.study.spec import Spec
-from hardgrpo.training import loop, outputs, recipes, rollout_groups
+from hardgrpo.training import loop, outputs, recipes
 from hardgrpo.training.loop import Watch
 from hardgrpo.training.trainer import Trainer
 

@@ -3,10 +3,10 @@ completions, without them, and for prompts without reference answers."""
 
 import pytest
 
+import project_config
 from hardgrpo.analysis import pools as pool_tables
 from hardgrpo.report import conditions
 from hardgrpo.runtime import files
-from hardgrpo.study.resolved import ResolvedStudy
 
 
 def pool(folder, base, rows, held_out=True):
@@ -135,7 +135,7 @@ def test_policies_that_differ_only_in_the_budget_share_a_line():
         "half_by_small": {"rule": "nearest_half", "budget": 0.1, "probed_by": "small"},
     }  # fmt: skip
     config = {"policies": policies, "studies": {"s": {"arms": [{"policy": list(policies)}]}}}
-    assert conditions.budget_lines(ResolvedStudy.of(config, "s")) == {
+    assert conditions.budget_lines(project_config.study(config, "s")) == {
         name: "random" if name == "random_2" else name for name in policies
     }
 
@@ -148,4 +148,7 @@ def test_the_largest_budget_does_not_depend_on_the_order_of_its_keys(order):
         "many": {"rule": "random", "budget": money(2)},
     }
     config = {"policies": policies, "studies": {"s": {"arms": [{"policy": list(policies)}]}}}
-    assert conditions.budget_lines(ResolvedStudy.of(config, "s")) == {"few": "many", "many": "many"}
+    assert conditions.budget_lines(project_config.study(config, "s")) == {
+        "few": "many",
+        "many": "many",
+    }

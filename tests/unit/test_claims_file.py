@@ -10,7 +10,7 @@ import project_config
 from conftest import ROOT
 from hardgrpo.analysis import cells, claims
 from hardgrpo.runtime.errors import UserError
-from hardgrpo.study import claim_conditions, settings
+from hardgrpo.study import claim_conditions
 from hardgrpo.study.resolved import ResolvedStudy
 
 CONFIG = project_config.config()
@@ -58,11 +58,10 @@ def test_the_claims_are_about_policies_models_and_tasks_that_exist(published_cla
 
 
 def test_a_study_that_trains_both_arms_of_a_claim_compares_them(published_claims):
-    for study, entry in CONFIG["studies"].items():
-        arms = list(
-            dict.fromkeys((run.policy, run.recipe) for run in ResolvedStudy.of(CONFIG, study).runs)
-        )
-        arm_pairs = settings.also_compared(entry)
+    for name in CONFIG["studies"]:
+        study = ResolvedStudy.of(CONFIG, name)
+        arms = list(dict.fromkeys((run.policy, run.recipe) for run in study.runs))
+        arm_pairs = study.arms.compared_pairs
         cells_of_study = [
             SimpleNamespace(
                 arm=arm,
@@ -81,7 +80,7 @@ def test_a_study_that_trains_both_arms_of_a_claim_compares_them(published_claims
             frozenset((cell.arm, other_cell.arm))
             for cell, other_cell in cells.pairs(cells_of_study)
         }
-        first_recipe = settings.first_recipe(entry)
+        first_recipe = study.first_recipe
         for claim in published_claims:
             pair = frozenset(
                 (claim.get(policy), claim.get(recipe, first_recipe))

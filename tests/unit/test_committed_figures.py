@@ -16,7 +16,6 @@ from hardgrpo.analysis import summaries
 from hardgrpo.report import figures, plotting, registry
 from hardgrpo.runtime import files
 from hardgrpo.selection import policies
-from hardgrpo.study import settings
 from hardgrpo.study.resolved import ResolvedStudy
 from pages import committed
 
@@ -37,15 +36,15 @@ SHARES = {"accuracy (%)", "pass@k (%)", "learnable share of groups (%)", "groups
 
 @cache
 def policy_settings(study: str) -> dict:
-    plan = CONFIG["studies"].get(study)
-    return {name: CONFIG["policies"][name] for name in settings.policies_of(plan)} if plan else {}
+    names = ResolvedStudy.of(CONFIG, study).policy_names
+    return {name: CONFIG["policies"][name] for name in names}
 
 
 def draw(study: str, figure: str):
     """(figure, rows drawn) from the committed tables."""
     entry = registry.all_figures()[figure]
     tables = files.Tables.below(ROOT / "results/reference" / study)
-    first_recipe = settings.first_recipe(CONFIG["studies"].get(study, {"arms": []}))
+    first_recipe = ResolvedStudy.of(CONFIG, study).first_recipe
     design = entry.design(ResolvedStudy.of(CONFIG, study))
     function = figures.ALL[figure]
     names = [name for name in inspect.signature(function).parameters if name not in design]

@@ -19,7 +19,7 @@ from hardgrpo.analysis import agreement, published
 from hardgrpo.data import evaluations
 from hardgrpo.grading import graders
 from hardgrpo.selection import policies, prompt_difficulty
-from hardgrpo.study import checks, settings
+from hardgrpo.study import checks
 from pages import configuration, imports
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -74,7 +74,6 @@ def test_the_page_of_files_names_the_columns_that_the_code_writes():
     text = " ".join((ROOT / "docs/files.md").read_text(encoding="utf-8").split())
     written = [
         prompt_difficulty.COLUMNS,
-        prompt_difficulty.BOUND_COLUMNS,
         evaluations.COLUMNS,
         agreement.COLUMNS,
         published.COLUMNS,
@@ -209,11 +208,11 @@ def test_the_configuration_for_two_gpus_is_accepted_and_requests_two_gpus():
     (example,) = re.findall(r"^```yaml\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
     config = copy.deepcopy(CONFIG)
     snakemake.utils.update_config(config, yaml.safe_load(example))  # as --configfile does
-    checks.check(config, "gpus.md")
-    run = settings.Run("qwen3-4b", "gsm8k", "as_written", "hard", 0, "qwen3-4b")
+    checked = checks.check(config, "gpus.md")
+    model = checked.models["qwen3-4b"]
     assert (
-        settings.training_gpus(config["models"][run.model], config["recipes"][run.recipe])["count"]
-        == settings.gpus(config["models"]["qwen3-4b"], "sampling")["count"]
+        model.training_gpus(checked.recipes["as_written"])["count"]
+        == model.stage_gpus("sampling")["count"]
         == 2
     )
 
@@ -279,12 +278,12 @@ def test_the_example_of_a_selector_works(world):
     world.clear()
     assert world.plan()["train_grpo"] == 15
     code = """
-from hardgrpo.selection import online_selectors
+from hardgrpo.online import online_selectors
 recipe = {"selector": {"kind": "lowest"}, "updates": 2, "prompts_per_update": 2, "group_size": 2}
 one, other = (online_selectors.make(recipe, online_selectors.Pool(["a", "b", "c"]), 0) for _ in range(2))
 first = one.ask(1, 2)
 one.tell(1, first, [1.0, 0.5])
-other.restore(one.state())
+online_selectors.replay(other, [(1, 2, [1.0, 0.5])])
 print(other.ask(2, 2) == one.ask(2, 2), one.ask(2, 2).ids[0] not in first.ids, one.ask(2, 2).ids[1] == first.ids[1])"""
     assert run(world, code) == "True True True"
 

@@ -8,8 +8,9 @@ import pytest
 import project_config
 from hardgrpo.report import registry
 from hardgrpo.study import paths
+from hardgrpo.study.configuration import Configuration
 from hardgrpo.study.resolved import resolve_studies
-from hardgrpo.workflow.drawing import Drawing, tables_of_entries
+from hardgrpo.workflow.drawing import Drawing
 from hardgrpo.workflow.failures import WorkflowError
 
 MINI = SimpleNamespace(study="mini")
@@ -21,7 +22,7 @@ def drawing(has_tex=True, draw="computed") -> Drawing:
     """`Drawing` of the project's studies with this setting `draw`."""
     config = project_config.config()
     config["draw"] = draw
-    return Drawing(config, resolve_studies(config), has_tex)
+    return Drawing(Configuration.of(config), resolve_studies(config), has_tex)
 
 
 def write_tables(folder: str) -> None:
@@ -67,14 +68,6 @@ def test_a_drawing_reads_each_kind_of_table_from_its_own_folder():
 def test_tables_may_be_named_by_an_iterator():
     files = drawing().tables(iter(TABLES))
     assert files(MINI) == files(MINI) != []
-
-
-def test_a_table_of_several_registry_entries_is_listed_once():
-    entries = {
-        "a": SimpleNamespace(of=["gains", "spent"]),
-        "b": SimpleNamespace(of=["spent", "parts"]),
-    }
-    assert list(tables_of_entries(entries)) == ["gains", "spent", "parts"]
 
 
 def test_without_tex_a_study_is_finished_without_its_pdf():

@@ -16,7 +16,9 @@ from hardgrpo.planning import calibration, durations
 from hardgrpo.planning.durations import Job, ResolvedJob
 from hardgrpo.runtime import gpu_kinds
 from hardgrpo.study import memory
-from hardgrpo.study.settings import Split
+from hardgrpo.study.model import Model
+from hardgrpo.study.recipe import Recipe
+from hardgrpo.study.task import Split, Task
 from pages import costs
 
 CONFIG = project_config.config()
@@ -75,13 +77,13 @@ def test_the_estimate_of_a_run_equals_a_count_by_hand():
     )
     assert learning < estimate.seconds < 1.6 * learning
     job = ResolvedJob.of(CONFIG, TRAIN)
-    corrected_recipe = job.recipe | {
-        "importance_correction": {"mode": "token_truncate", "limit": 2.0}
-    }
+    corrected_recipe = job.recipe.changed(
+        {"importance_correction": {"mode": "token_truncate", "limit": 2.0}}
+    )
     corrected = durations.estimate(dataclasses.replace(job, recipe=corrected_recipe), "h100")
     assert corrected.seconds - estimate.seconds == pytest.approx(learning / 4)
     graded = durations.estimate(
-        dataclasses.replace(job, task=job.task | {"grader": "math"}), "h100"
+        dataclasses.replace(job, task=job.task.changed({"grader": "math"})), "h100"
     )
     # four processes grade
     assert graded.seconds - estimate.seconds == pytest.approx(
@@ -96,7 +98,8 @@ def test_the_estimate_of_a_run_equals_a_count_by_hand():
 
 
 def test_sharded_training_stores_one_more_copy_of_the_weights_in_each_of_two_checkpoints():
-    shape, recipe = CONFIG["models"]["qwen3-4b"]["shape"], CONFIG["recipes"]["as_written_full"]
+    shape = CONFIG["models"]["qwen3-4b"]["shape"]
+    recipe = Recipe.of(CONFIG["recipes"]["as_written_full"])
     (kept_bytes, state_bytes), (_, sharded_state_bytes) = (
         durations.training_bytes(shape, recipe, 1000, gpus) for gpus in (1, 2)
     )
@@ -124,7 +127,9 @@ def test_a_configured_number_of_problems_wins_over_a_file_of_an_earlier_configur
     monkeypatch.chdir(tmp_path)
     for task in ("gsm8k", "math_numeric"):
         write_prepared(tmp_path / "results", task, "train", 3)
-    size = lambda task: durations.known_problems(Split(task, "train", CONFIG["tasks"][task]))
+    size = lambda task: durations.known_problems(
+        Split(task, "train", Task.of(CONFIG["tasks"][task]))
+    )
     assert size("gsm8k") == 7473
     assert size("math_numeric") == 3, "the number is known only after `keep` has been applied"
 
@@ -198,7 +203,7 @@ def test_an_estimate_is_unknown_until_the_size_of_the_model_is_known(tmp_path, m
     facts |= {"vocab_size": 49152, "tie_word_embeddings": True}
     (tmp_path / "results/models/mine/config.json").write_text(json.dumps(facts))
     assert (
-        durations.model_shape("mine", config["models"]["mine"], config["data"])
+        durations.model_shape("mine", Model.of(config["models"]["mine"]), config["data"])
         == CONFIG["models"]["smollm2-135m"]["shape"]
     )
     assert durations.estimate(ResolvedJob.of(config, job), "h100").is_known
@@ -437,8 +442,9 @@ def test_an_update_of_a_small_model_on_a_gpu_takes_the_time_of_its_kernel_starts
     """Measured on an H200: 10 to 12 s for an update of 256 rollouts of SmolLM2-135M, although its
     arithmetic takes less than a second."""
     gpus = {"count": 1, "micro_batch": 16, "vllm_memory": 0.3, "vllm_sleep": True}
+    stages = {"sampling": {"count": 1}, "adapter": gpus, "full": gpus}
     models = CONFIG["models"] | {
-        "smollm2-135m": CONFIG["models"]["smollm2-135m"] | {"gpus": {"adapter": gpus}}
+        "smollm2-135m": CONFIG["models"]["smollm2-135m"] | {"gpus": stages}
     }
     job = Job("train_grpo", "smollm2-135m", "gsm8k", "as_written", "hard", 0)
     estimate = durations.estimate(ResolvedJob.of(CONFIG | {"models": models}, job), "h200")
@@ -469,7 +475,7 @@ def test_an_update_of_a_published_model_on_a_cpu_gets_one_to_two_times_the_measu
     config["recipes"]["small_lora"] |= {"updates": 1, "checkpoint_every": 1} | fp32
     estimate = durations.estimate(ResolvedJob.of(config, job), "h100")
     assert estimate.gpus == 0 and 440 < estimate.seconds - estimate.start_seconds < 2 * 440
-    shape = durations.model_shape(job.model, config["models"][job.model], config["data"])
+    shape = durations.model_shape(job.model, Model.of(config["models"][job.model]), config["data"])
     assert (
         150
         < durations.sampling_seconds(shape, 32, 5718, 200, durations.place(shape, 0), "h100", 1)

@@ -20,7 +20,8 @@ from hardgrpo.runtime import environments, errors, files
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.sampling import decoding, engines, programs
 from hardgrpo.sampling.requests import Request, sample_seed
-from hardgrpo.study import memory, settings
+from hardgrpo.study import memory
+from hardgrpo.study.model import NOT_OF_A_TEMPLATE
 
 QUESTIONS = [
     "Bob has 12 coins.",
@@ -100,7 +101,7 @@ def test_the_list_of_arguments_that_do_not_reach_the_chat_template_is_complete()
     tokenizer_arguments = inspect.signature(
         transformers.PreTrainedTokenizerBase.apply_chat_template
     ).parameters
-    assert set(tokenizer_arguments) - {"self", "kwargs"} == settings.NOT_OF_A_TEMPLATE
+    assert set(tokenizer_arguments) - {"self", "kwargs"} == NOT_OF_A_TEMPLATE
 
 
 @pytest.mark.parametrize(

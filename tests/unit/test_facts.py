@@ -17,7 +17,7 @@ import project_config
 from hardgrpo.data import generated, steps, tasks
 from hardgrpo.grading import graders
 from hardgrpo.report import registry
-from hardgrpo.study import settings
+from hardgrpo.study.configuration import Configuration
 from hardgrpo.study.resolved import ResolvedStudy, resolve_studies, withheld_splits
 
 CONFIG = project_config.config()
@@ -44,7 +44,12 @@ def checksum(value) -> str:
 def pretraining(model: str, **changes) -> dict:
     entry = copy.deepcopy(CONFIG["models"][model])
     entry["source"].update(seed=0, **changes)
-    return settings.pretraining(entry, CONFIG["tasks"])
+    source, tasks = entry["source"], CONFIG["tasks"]
+    demonstrations = {
+        task: values | {"source": tasks[task]["source"], "prompt": tasks[task]["prompt"]}
+        for task, values in source["demonstrations"].items()
+    }
+    return source | {"demonstrations": demonstrations}
 
 
 def spread(answers) -> float:
@@ -145,7 +150,7 @@ def test_every_fact_of_both_splits_is_demonstrated_in_pretraining():
     from hardgrpo.training import pretraining as trained
 
     studies = resolve_studies(CONFIG).values()
-    assert withheld_splits(CONFIG["models"], CONFIG["tasks"], "knowing-seed0", studies) == [], (
+    assert withheld_splits(Configuration.of(CONFIG), "knowing-seed0", studies) == [], (
         "some facts are withheld from the demonstrations"
     )
     settings = pretraining("knowing")

@@ -24,7 +24,6 @@ from hardgrpo.analysis.formats import interval, points
 from hardgrpo.report import figures, plotting, registry
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
-from hardgrpo.study import settings
 from hardgrpo.study.resolved import ResolvedStudy
 
 CONFIG = project_config.config()
@@ -54,12 +53,10 @@ def draw(figure: str, study: str, summaries, folder, monkeypatch, kinds=("csv",)
     )
     arguments += [
         "--first-recipe",
-        settings.first_recipe(CONFIG["studies"].get(study, {"arms": []})),
+        ResolvedStudy.of(CONFIG, study).first_recipe,
     ]
-    plan = CONFIG["studies"].get(study)
-    policies = (
-        {name: CONFIG["policies"][name] for name in settings.policies_of(plan)} if plan else {}
-    )
+    names = ResolvedStudy.of(CONFIG, study).policy_names
+    policies = {name: CONFIG["policies"][name] for name in names}
     arguments += ["--policies", json.dumps(policies)]
     monkeypatch.setattr(sys, "argv", ["draw_figure.py", "--figure", figure, *arguments])
     draw_figure.main()
@@ -202,7 +199,7 @@ def test_figure_ahead_shows_the_lead_of_hard_over_each_policy_with_the_same_reci
     paired.loc[0, ["policy", "minus"]] = paired.loc[0, ["minus", "policy"]].to_list()
     paired.to_csv(folder / "differences.csv", index=False)
     drawn, rows = draw("ahead", "variants", folder, tmp_path, monkeypatch)
-    recipes = settings.recipes_of(CONFIG["studies"]["variants"])
+    recipes = ResolvedStudy.of(CONFIG, "variants").recipe_names
     assert set(rows.recipe) == set(recipes)
     assert set(rows[rows.recipe == recipes[0]].minus) == {"random", "hard_solvable", "nearest_half"}
     assert set(rows[rows.recipe != recipes[0]].minus) == {"random"}
@@ -250,7 +247,7 @@ def test_figure_rollouts_sorts_arms_by_their_labels_and_shows_the_gain_at_every_
     assert sorted(zip(last.task, last.policy, last.recipe)) == sorted(
         zip(gains.task, gains.policy, gains.recipe)
     ), "each arm must have one interval, at its last checkpoint"
-    last = arms.add_labels(last, settings.first_recipe(CONFIG["studies"]["mini_online"]))
+    last = arms.add_labels(last, ResolvedStudy.of(CONFIG, "mini_online").first_recipe)
     needed = last.groupby("arm").labels.mean()
     order = [label.get_text() for label in drawn.axes[0].get_yticklabels()]
     assert [needed[name] for name in order] == sorted(needed), (

@@ -9,7 +9,7 @@ from command_line import format_options
 from conftest import path_of
 from hardgrpo.data import tasks
 from hardgrpo.runtime import files
-from hardgrpo.study import settings
+from hardgrpo.selection import trainer_rows
 
 QUESTIONS = [
     "What is 1 + 1?",
@@ -30,7 +30,7 @@ def format_subset(folder, trainer, kind=None, chosen=(2, 0, 1, 3)):
         ["id", "rank"],
         [{"id": f"p{n}", "rank": rank} for rank, n in enumerate(chosen, start=1)],
     )
-    output = f"out.{kind or settings.TRAINER_FILES[trainer]}"
+    output = f"out.{kind or trainer_rows.FILES[trainer]}"
     arguments = format_options(
         subset="S.csv",
         problems="P.jsonl",

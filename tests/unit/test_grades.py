@@ -103,7 +103,6 @@ WRAPS = [
         "{} cups of flour",
         "{} km/h",
         r"{}\ \text{{m}}^2",
-        r"{} \frac{{\text{{km}}}}{{\text{{h}}}}",
         "{} times a week",
     ],
     *[

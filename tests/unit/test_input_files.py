@@ -8,6 +8,7 @@ import pytest
 
 import project_config
 from hardgrpo.study import paths
+from hardgrpo.study.configuration import Configuration
 from hardgrpo.study.resolved import resolve_studies
 from hardgrpo.workflow import input_files
 from hardgrpo.workflow.input_files import InputFiles
@@ -29,6 +30,7 @@ def inputs(change=lambda config: None, **workflow) -> InputFiles:
     """Input functions for the project's configuration after `change`."""
     config = project_config.config()
     change(config)
+    config = Configuration.of(config)
     workflow = {"is_main_process": True, "configfiles": ["config.yaml"]} | workflow
     studies = resolve_studies(config)
     return InputFiles(config, studies, Names(config, studies), SimpleNamespace(**workflow))
@@ -51,14 +53,14 @@ def test_a_probe_consists_of_its_shards():
 def test_a_probe_that_stops_early_is_one_file():
     def stop(config):
         config["tasks"] = {"gsm8k": config["tasks"]["gsm8k"]}
-        config["tasks"]["gsm8k"]["probe"]["stop"] = True
+        config["tasks"]["gsm8k"]["probe"].update(stop=True, shards=1)
         config["studies"] = {}
 
     assert (
         inputs(stop).probe(job(model="smollm2-135m", task="gsm8k"))
         == "results/probe/smollm2-135m/gsm8k/stopped.jsonl.gz"
     )
-    assert len(inputs(stop).probe(job(model="qwen3-4b", task="gsm8k"))) == 4, (
+    assert len(inputs(stop).probe(job(model="qwen3-4b", task="gsm8k"))) == 1, (
         "only the probe for section `subset` may stop early"
     )
 
@@ -132,9 +134,9 @@ def test_the_process_of_a_single_job_does_not_check_pools():
 
 
 def test_a_run_reads_what_its_recipe_and_policy_need():
-    supervised = lambda config: config["recipes"]["mini"].update(objective="sft")
+    supervised = job(**RUN | {"recipe": "mini_sft"})
     assert inputs().training_extras(job(**RUN)) == []
-    assert inputs(supervised).training_extras(job(**RUN)) == ["results/tasks/swaps/solutions.jsonl"]
+    assert inputs().training_extras(supervised) == ["results/tasks/swaps/solutions.jsonl"]
     in_rounds = job(**RUN | {"policy": "agreement_in_rounds"})
     folder = "results/training/tiny-seed0/swaps/mini/agreement_in_rounds/seed0"
     assert inputs().training_extras(in_rounds) == [f"{folder}/first/checkpoints/manifest.json"]
@@ -159,7 +161,7 @@ def test_the_file_annotated_of_a_task_is_read_from_the_data_folder():
 def record(config: dict) -> None:
     config["models"]["qwen3-4b-recorded"]["source"] = {
         "kind": "recorded",
-        "recordings": {"gsm8k": {"runs": {"hard": "hard/{step}.jsonl"}}},
+        "recordings": {"gsm8k": {"base": "base.jsonl", "runs": {"hard": "hard/{step}.jsonl"}}},
     }
 
 

@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+import project_config
 from hardgrpo.analysis import completions, hard_leads
 from hardgrpo.analysis.cells import load_cells
 from hardgrpo.data import evaluations, generated, steps, tasks
 from hardgrpo.runtime import files
-from hardgrpo.study.resolved import ResolvedStudy
 
 CONFIG = {
     "studies": {
@@ -28,7 +28,7 @@ CONFIG = {
             "seeds": [0, 1],
         }
     },
-    "models": {"m": {"source": {"kind": "pretrain", "seed": "own"}}},
+    "models": {"m": project_config.config()["models"]["tiny"]},
     "tasks": {"t": {"completion_tokens": 8, "test": {"reach": {"samples": 3, "seed": 1}}}},
 }
 
@@ -36,7 +36,7 @@ CONFIG = {
 def load(folder, config: dict):
     """The cells of study `hand`, whose results are in a folder."""
     with contextlib.chdir(folder):
-        return load_cells(ResolvedStudy.of(config, "hand"))
+        return load_cells(project_config.study(config, "hand"))
 
 
 def write(

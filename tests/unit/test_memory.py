@@ -17,9 +17,13 @@ from dataclasses import dataclass
 import pytest
 
 import project_config
-from hardgrpo.study import memory, settings
+from hardgrpo.study import memory
+from hardgrpo.study.configuration import Configuration
+from hardgrpo.study.model import Model
+from hardgrpo.study.recipe import Recipe
 
 CONFIG = project_config.config()
+CHECKED = Configuration.of(CONFIG)
 BY_TRANSFORMERS = "as_released_later, sampled by transformers"
 RECIPES = CONFIG["recipes"] | {
     BY_TRANSFORMERS: CONFIG["recipes"]["as_released_later"] | {"generation": "transformers"}
@@ -112,8 +116,8 @@ BY_HAND = {
 
 @pytest.mark.parametrize(("model", "recipe"), BY_HAND)
 def test_estimates_equal_calculations_by_hand(model, recipe):
-    hand, task = BY_HAND[model, recipe], CONFIG["tasks"]["gsm8k"]
-    need = memory.run_memory(CONFIG["models"][model], RECIPES[recipe], task)
+    hand, task = BY_HAND[model, recipe], CHECKED.tasks["gsm8k"]
+    need = memory.run_memory(CHECKED.models[model], Recipe.of(RECIPES[recipe]), task)
     gib = GB / 2**30
     for name in ("weights", "optimiser", "gradients", "activations", "reference"):
         assert need[name] == pytest.approx(getattr(hand, name) * gib, rel=0.01), name
@@ -131,9 +135,9 @@ def test_a_larger_completion_limit_needs_no_memory_for_more_scores():
     would take 28 GiB."""
     short, long = (
         memory.run_memory(
-            CONFIG["models"]["qwen3-4b"],
-            CONFIG["recipes"]["as_released_later"],
-            CONFIG["tasks"][task],
+            CHECKED.models["qwen3-4b"],
+            CHECKED.recipes["as_released_later"],
+            CHECKED.tasks[task],
         )["activations"]
         for task in ("gsm8k", "gsm8k_1024")
     )
@@ -179,7 +183,7 @@ def test_vllm_has_room_for_weights_and_cache(model):
     400 tokens and a completion of 250."""
     for recipe, training in CONFIG["recipes"].items():
         if training.get("generation") == "vllm":
-            gpus = settings.training_gpus(CONFIG["models"][model], training)
+            gpus = Model.of(CONFIG["models"][model]).training_gpus(Recipe.of(training))
             assert gpus["vllm_memory"] * memory.GPU_GIB > memory.vllm_memory(
                 CONFIG["models"][model]["shape"], 650
             ), recipe
@@ -191,7 +195,7 @@ def test_rollouts_of_transformers_are_part_of_the_memory_that_was_measured():
     recipe = CONFIG["recipes"]["as_written"] | {"generation": "transformers"}
     gpus = {"count": 1, "micro_batch": 16, "vllm_memory": 0.3, "vllm_sleep": True}
     shape = CONFIG["models"]["smollm2-135m"]["shape"]
-    assert 5 < memory.training_memory(shape, recipe, 250, gpus)["total"] < 8
+    assert 5 < memory.training_memory(shape, Recipe.of(recipe), 250, gpus)["total"] < 8
 
 
 def test_a_gpu_samples_as_many_rows_at_once_as_fit_into_its_memory(monkeypatch):
@@ -225,7 +229,8 @@ def test_a_gpu_samples_as_many_rows_at_once_as_fit_into_its_memory(monkeypatch):
 
 def shortage(recipe: dict, model: str = "qwen3-14b", limit: int = 1024, **gpus) -> str:
     entry = CONFIG["models"][model]
-    gpus = settings.training_gpus(entry, recipe) | gpus
+    recipe = Recipe.of(recipe)
+    gpus = Model.of(entry).training_gpus(recipe) | gpus
     return memory.shortage(entry["shape"], recipe, limit, gpus, "the run")
 
 
@@ -248,7 +253,11 @@ def test_the_remedy_for_a_shortage_names_only_settings_that_lower_the_need():
     large = CONFIG["models"]["qwen3-14b"]["shape"] | {"layers": 120}
     gpus = {"count": 8, "micro_batch": 1, "vllm_memory": 0.2, "vllm_sleep": True}
     text = memory.shortage(
-        large, full | {"beta": 0.0, "optimiser": "paged_adamw_8bit"}, 250, gpus, "the run"
+        large,
+        Recipe.of(full | {"beta": 0.0, "optimiser": "paged_adamw_8bit"}),
+        250,
+        gpus,
+        "the run",
     )
     assert "vLLM needs" in text and "set vllm_memory" not in text
 
@@ -274,7 +283,7 @@ def test_memory_on_a_cpu_equals_a_calculation_by_hand():
         151936 * (4 + 32),
     )
     assert memory.sampled_row_bytes(shape, 100, 400) == cache + prompt + scores
-    recipe = CONFIG["recipes"]["mini_adapter"]
+    recipe = CHECKED.recipes["mini_adapter"]
     outputs = 896 + 128 + 128 + 4864 + 4864 + 896 + 896
     token = 24 * (8 * 896 + 4 * 4864 + 896 + 2 * 128 + outputs) + 4 * 896
     assert memory.trained_row_bytes(shape, recipe, 300) == 300 * token * 4
@@ -301,8 +310,8 @@ def test_models_of_the_miniature_sample_and_train_all_rows_at_once(model):
     """Other batch sizes would change the last bits of committed results."""
     from hardgrpo.planning import durations
 
-    shape = durations.model_shape(model, CONFIG["models"][model], CONFIG["data"])
+    shape = durations.model_shape(model, Model.of(CONFIG["models"][model]), CONFIG["data"])
     assert memory.rows_at_once(memory.sampled_row_bytes(shape, 200, 192), 512) == 512
     for recipe in [recipe for name, recipe in CONFIG["recipes"].items() if name.startswith("mini")]:
-        texts = settings.texts_per_update(recipe)
+        texts = Recipe.of(recipe).texts_per_update
         assert memory.rows_at_once(memory.trained_row_bytes(shape, recipe, 400), texts) == texts

@@ -8,8 +8,8 @@ import torch
 from test_trainer import Training, long, rows, same, tiny
 
 from fake_vllm import StandIn
+from hardgrpo.online import online_selectors
 from hardgrpo.runtime.errors import UserError
-from hardgrpo.selection import online_selectors
 from hardgrpo.training.trainer import Trainer
 
 pytestmark = pytest.mark.slow
@@ -22,7 +22,7 @@ PROCESS = {"weight": 1.0, "beta": 0.05, "learning_rate": 1e-2, "max_grad_norm": 
 def training(tiny, tmp_path):
     """A function that runs a short training by the online trainer, with four prompts and four
     rollouts of each in a sampling step."""
-    from hardgrpo.training.online_trainer import OnlineTrainer
+    from hardgrpo.online.online_trainer import OnlineTrainer
 
     def train(reward=long, updates=3, selector=None, process=None, micro_batch=None, **changes):
         recipe = {
@@ -117,7 +117,7 @@ def test_the_policy_has_its_own_weights_after_the_reward_model_was_trained(train
 def test_token_advantages_of_a_batch_by_hand():
     """A group of two rollouts: the first has three tokens, the second two. The last token of each
     rollout has no process reward."""
-    from hardgrpo.training.process_rewards import token_advantages
+    from hardgrpo.online.process_rewards import token_advantages
 
     rewards = torch.tensor([[0.2, -0.1, 9.0], [0.4, 9.0, 9.0]])
     mask = torch.tensor([[1, 1, 1], [1, 1, 0]])
@@ -146,7 +146,7 @@ def test_token_rewards_of_a_batch_by_hand():
     apart, and rewards token 0."""
     from types import SimpleNamespace
 
-    from hardgrpo.training.process_rewards import ProcessRewards
+    from hardgrpo.online.process_rewards import ProcessRewards
 
     def of_tokens(model, ids, mask, tokens, batch_size):
         return torch.log_softmax(model.weights, 0)[ids[:, -tokens:]], None
@@ -233,7 +233,7 @@ def test_a_run_without_any_update_of_the_policy_is_an_error(training):
 
 
 def test_the_newest_mixed_groups_are_kept_to_be_replayed(training, monkeypatch):
-    from hardgrpo.training.online_trainer import OnlineTrainer
+    from hardgrpo.online.online_trainer import OnlineTrainer
 
     mixed, replayed = [], OnlineTrainer._draw_replayed
 
@@ -273,7 +273,7 @@ def test_replayed_groups_keep_the_probabilities_of_the_policy_that_sampled_them(
 
 
 def test_groups_are_restored_unchanged_from_a_file(training, tmp_path):
-    from hardgrpo.training import rollout_groups
+    from hardgrpo.online import rollout_groups
 
     buffer = training(selector={"kind": "beta", "replay": 3, "buffer": 5}, updates=3).trainer.buffer
     rollout_groups.save(tmp_path / "groups.state", {"buffer": buffer, "pending": []})
@@ -302,7 +302,7 @@ def test_a_buffer_larger_than_the_memory_is_refused_in_one_line(monkeypatch):
 
     import psutil
 
-    from hardgrpo.training import online_trainer
+    from hardgrpo.online import online_trainer
 
     monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=2**30))
     recipe = {"group_size": 8}
@@ -317,7 +317,7 @@ def test_a_buffer_larger_than_the_memory_is_refused_in_one_line(monkeypatch):
     )
     # the check comes before the pool is embedded
     with pytest.raises(UserError, match=r"selector.buffer: 100000 groups"):
-        online_trainer.build_trainer(spec, {}, {"one": {"prompt": "2 + 2"}}, None, {})
+        online_trainer.make_selector(spec, {}, {"one": {"prompt": "2 + 2"}}, None, None, None)
     with pytest.raises(UserError, match=r"selector.buffer: 100000 groups.* 1.0 GiB"):
         online_trainer.check_buffer_memory(recipe, 250, 250, {"replay": 4, "buffer": 100_000})
 

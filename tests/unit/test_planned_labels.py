@@ -5,11 +5,19 @@ import pytest
 
 import project_config
 from hardgrpo.planning import label_counts
+from hardgrpo.study.policy import Policy
+from hardgrpo.study.recipe import Recipe
 from hardgrpo.study.resolved import ResolvedStudy
 
 CONFIG = project_config.config()
 STEPS = {"updates": 100, "prompts_per_update": 8}
 GRPO, MAJORITY = STEPS | {"reward": "correct"}, STEPS | {"reward": "majority"}
+
+
+def count(policy: dict, recipe: dict, pool: int | None) -> int | None:
+    return label_counts.label_count(
+        Policy.of(policy), Recipe.of(CONFIG["recipes"]["mini"] | recipe), pool
+    )
 
 
 @pytest.mark.parametrize(
@@ -50,14 +58,14 @@ GRPO, MAJORITY = STEPS | {"reward": "correct"}, STEPS | {"reward": "majority"}
     ],
 )
 def test_labels_follow_from_policy_recipe_and_pool(policy, recipe, pool, bought):
-    assert label_counts.label_count(policy, recipe, pool) == bought
+    assert count(policy, recipe, pool) == bought
 
 
 @pytest.mark.parametrize(("kind", "bought"), [("dynamic", 400), ("beta", 400), ("curriculum", 400)])
 def test_a_run_with_a_selector_needs_labels_of_sampled_prompts_only(kind, bought):
     online = GRPO | {"selector": {"kind": kind}, "updates": 50, "prompts_per_update": 8}
-    assert label_counts.label_count({"rule": "all"}, online, 500) == bought
-    assert label_counts.label_count({"rule": "random", "budget": 0.1}, online, 500) == 50
+    assert count({"rule": "all"}, online, 500) == bought
+    assert count({"rule": "random", "budget": 0.1}, online, 500) == 50
 
 
 @pytest.mark.parametrize(("pool", "bought"), [(None, None), (500, 500)])
@@ -67,7 +75,7 @@ def test_a_curriculum_by_pass_rate_needs_the_labels_of_the_whole_pool(budget, po
     """The size of a pool of the user's own files is unknown before the files are prepared."""
     recipe = reward | {"selector": {"kind": "curriculum", "by": "pass_rate"}}
     for policy in ({"rule": "random"}, {"rule": "lowest", "by": "agreement"}):
-        assert label_counts.label_count(policy | {"budget": budget}, recipe, pool) == bought
+        assert count(policy | {"budget": budget}, recipe, pool) == bought
 
 
 def test_a_plan_lists_the_largest_number_of_labels_of_each_arm():

@@ -41,16 +41,22 @@ def test_detectable_effects_equal_a_computation_by_hand():
             }
             | {"also_tested_on": {"t": ["u"]}}
         },
-        "models": {"m": {"source": {"kind": "folder"}}},
+        "models": {"m": {"source": {"kind": "folder", "path": "m"}}},
         "tasks": {
             name: {
-                "source": {"kind": "hub", "problems": {"test": problems}},
+                "source": {
+                    "kind": "generated",
+                    "family": "facts",
+                    "seed": 0,
+                    "train": 0,
+                    "test": problems,
+                },
                 "test": {"samples": 4},
             }
             for name, problems in {"t": 500, "u": 15}.items()
         },
     }
-    study = lambda **changes: ResolvedStudy.of(
+    study = lambda **changes: project_config.study(
         config | {"studies": {"s": config["studies"]["s"] | changes}}, "s"
     )
     effects = lambda seeds, **changes: power.detectable_effects(

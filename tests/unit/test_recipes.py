@@ -12,8 +12,12 @@ import project_config
 from conftest import ROOT
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
-from hardgrpo.study import checks, memory, settings, study_checks
+from hardgrpo.study import checks, memory, study_checks
+from hardgrpo.study.configuration import Configuration
+from hardgrpo.study.model import Model
+from hardgrpo.study.recipe import ADAM_BETA2, Recipe
 from hardgrpo.study.spec import Spec
+from hardgrpo.study.study import Run, Study
 from hardgrpo.training import loop, recipes
 
 RECIPE = {
@@ -38,6 +42,7 @@ SPEC = Spec(
     RECIPE,
 )
 CONFIG = project_config.config()
+CHECKED = Configuration.of(CONFIG)
 LARGE = [name for name, model in CONFIG["models"].items() if "gpus" in model]
 FOR_GPUS = [
     name
@@ -205,7 +210,7 @@ def test_every_argument_that_grpo_adds_is_set_or_listed_as_not_set():
 
 
 def hardware_of(model: str, recipe: str) -> recipes.Hardware:
-    gpus = settings.training_gpus(CONFIG["models"][model], CONFIG["recipes"][recipe])
+    gpus = Model.of(CONFIG["models"][model]).training_gpus(Recipe.of(CONFIG["recipes"][recipe]))
     return recipes.Hardware(
         gpus["count"], gpus["count"], gpus["micro_batch"], gpus["vllm_memory"], gpus["vllm_sleep"]
     )
@@ -218,13 +223,13 @@ def test_every_recipe_configures_a_trainer_for_every_model(model, recipe, tmp_pa
     arguments for loading the weights, and the estimate of memory."""
     from trl import GRPOConfig
 
-    run = settings.Run(model, "gsm8k", recipe, "hard", 0, model)
+    run = Run(model, "gsm8k", recipe, "hard", 0, model)
     spec = Spec.of_run(
         run,
-        model=CONFIG["models"][model],
-        task=CONFIG["tasks"]["gsm8k"],
-        recipe=CONFIG["recipes"][recipe],
-        policy=CONFIG["policies"]["hard"],
+        model=CHECKED.models[model],
+        task=CHECKED.tasks["gsm8k"],
+        recipe=CHECKED.recipes[recipe],
+        policy=CHECKED.policies["hard"],
     )
     hardware, training = hardware_of(model, recipe), CONFIG["recipes"][recipe]
     arguments = recipes.trainer_arguments(spec, str(tmp_path), hardware, context=400)
@@ -253,7 +258,7 @@ def test_every_recipe_configures_a_trainer_for_every_model(model, recipe, tmp_pa
         )
     loaded = recipes.model_arguments(training)
     assert loaded["use_safetensors"] and not loaded["trust_remote_code"]
-    need = memory.run_memory(CONFIG["models"][model], training, CONFIG["tasks"]["gsm8k"])
+    need = memory.run_memory(CHECKED.models[model], Recipe.of(training), CHECKED.tasks["gsm8k"])
     assert (
         3 < need["total"] < memory.GPU_GIB and need["total"] >= need["weights"] + need["optimiser"]
     )
@@ -283,7 +288,7 @@ def values(cell: str) -> set:
 def test_recipes_agree_with_the_table_of_deviations(recipe, state):
     """Every value that the table states equals the value in the recipe and in the trainer's
     arguments. Every key of a recipe has a row, except `keys_without_row`."""
-    training = settings.RECIPE_DEFAULTS | CONFIG["recipes"][recipe]
+    training = {"adam_beta2": ADAM_BETA2} | CONFIG["recipes"][recipe]
     arguments = recipes.trainer_arguments(dataclasses.replace(SPEC, training=training), "out")
     rows = {row["key"]: row[state] for row in DEVIATIONS}
     # `generation` is in the row of `importance_correction`; the other three keys have the same
@@ -460,7 +465,10 @@ def test_clipping_ranges_and_ratios_follow_the_recipe():
 
 @pytest.mark.parametrize(
     ("keys", "name"),
-    [({"selector": {"kind": "beta"}}, "selector"), ({"process": {"weight": 1.0}}, "process")],
+    [
+        ({"selector": {"kind": "beta"}}, "selector"),
+        ({"process": CONFIG["recipes"]["prime"]["process"]}, "process"),
+    ],
 )
 def test_selectors_and_process_rewards_require_a_single_process(keys, name):
     with pytest.raises(
@@ -492,7 +500,9 @@ def test_selectors_and_process_rewards_use_one_gpu_even_if_the_model_has_more():
     config = copy.deepcopy(CONFIG)
     config["models"]["qwen3-4b"]["gpus"]["adapter"]["count"] = 2
     counts = {
-        name: settings.training_gpus(config["models"]["qwen3-4b"], config["recipes"][name])["count"]
+        name: Model.of(config["models"]["qwen3-4b"]).training_gpus(
+            Recipe.of(config["recipes"][name])
+        )["count"]
         for name in ("as_written", "dynamic", "prime")
     }
     assert counts == {"as_written": 2, "dynamic": 1, "prime": 1}
@@ -508,17 +518,16 @@ def test_an_update_that_replays_as_many_groups_as_it_samples_takes_twice_the_act
         ({"replay": room // 2}, 12),
     ):
         gib_by_part = memory.training_memory(
-            shape, recipe | {"selector": recipe["selector"] | changes}, 1024, gpus
+            shape, Recipe.of(recipe | {"selector": recipe["selector"] | changes}), 1024, gpus
         )
         plain = memory.training_memory(
-            shape, CONFIG["recipes"]["as_written"], 1024, gpus | {"micro_batch": int(rows)}
+            shape, CHECKED.recipes["as_written"], 1024, gpus | {"micro_batch": int(rows)}
         )
         assert gib_by_part["activations"] == plain["activations"]
 
 
 def memory_shortages(config: dict, study: dict):
-    sections = (config[name] for name in ("models", "recipes", "tasks"))
-    return study_checks.memory_shortages(study, *sections, config["plan"]["gpu"])
+    return study_checks.memory_shortages(Study.of(study), Configuration.of(config))
 
 
 @pytest.mark.parametrize("study", CONFIG["studies"])
@@ -561,5 +570,5 @@ def test_the_memory_of_a_reward_model_is_that_of_its_weights_and_optimiser():
         recipe = CONFIG["recipes"]["prime"] | {"adapter": adapter}
         gpus = {"count": 1, "micro_batch": 4, "vllm_memory": 0.2, "vllm_sleep": True}
         trained = memory.adapter_parameters(shape, 32) if adapter else memory.parameters(shape)
-        gib = memory.training_memory(shape, recipe, 250, gpus)["reward model"]
+        gib = memory.training_memory(shape, Recipe.of(recipe), 250, gpus)["reward model"]
         assert gib * memory.GIB == pytest.approx(trained * bytes_each)

@@ -12,6 +12,7 @@ from snakemake.resources import Resource
 
 import project_config
 from hardgrpo.study import memory
+from hardgrpo.study.configuration import Configuration
 from hardgrpo.study.resolved import resolve_studies
 from hardgrpo.workflow.failures import raises_workflow_error
 from hardgrpo.workflow.names import Names
@@ -33,6 +34,7 @@ def job(**wildcards: str) -> Wildcards:
 def machine(cluster=None, change=lambda config: None) -> Machine:
     config = project_config.config()
     change(config)
+    config = Configuration.of(config)
     return Machine(config, Names(config, resolve_studies(config)), cluster or {})
 
 

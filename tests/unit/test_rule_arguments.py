@@ -7,8 +7,10 @@ from types import SimpleNamespace
 import pytest
 
 import project_config
+from hardgrpo.study.configuration import Configuration
 from hardgrpo.study.resolved import resolve_studies
-from hardgrpo.workflow.arguments import Arguments, as_json
+from hardgrpo.study.strict import sorted_json
+from hardgrpo.workflow.arguments import Arguments
 from hardgrpo.workflow.names import Names
 
 ROOT = project_config.ROOT
@@ -23,6 +25,7 @@ def arguments(change=lambda config: None, targets=()) -> Arguments:
     of the project's configuration."""
     config = project_config.config()
     change(config)
+    config = Configuration.of(config)
     workflow = SimpleNamespace(
         basedir=str(ROOT), dag_settings=SimpleNamespace(targets=set(targets))
     )
@@ -31,7 +34,7 @@ def arguments(change=lambda config: None, targets=()) -> Arguments:
 
 
 def test_json_does_not_depend_on_the_order_of_keys():
-    assert as_json({"b": [{"d": 1, "c": 2}], "a": None}) == as_json(
+    assert sorted_json({"b": [{"d": 1, "c": 2}], "a": None}) == sorted_json(
         {"a": None, "b": [{"c": 2, "d": 1}]}
     )
 
@@ -93,7 +96,7 @@ def test_a_cut_probe_states_both_numbers_of_samples_if_the_numbers_differ():
 
 def stopping(config: dict) -> None:
     config["tasks"] = {"gsm8k": config["tasks"]["gsm8k"]}
-    config["tasks"]["gsm8k"]["probe"]["stop"] = True
+    config["tasks"]["gsm8k"]["probe"].update(stop=True, shards=1)
     config["studies"] = {}
 
 
@@ -169,8 +172,8 @@ def test_reach_is_sampled_with_its_own_number_of_samples_and_seed():
 
 
 def test_the_column_to_fill_in_is_named_as_in_the_pools_file():
-    rename = lambda config: config["tasks"]["swaps"]["source"].update(
-        columns={"answer": "the answer"}
+    rename = lambda config: config["tasks"]["swaps"].update(
+        source={"kind": "files", "train": "mine.csv", "columns": {"answer": "the answer"}}
     )
     assert shlex.split(
         arguments(rename).annotation_column(job(task="swaps", content="to_annotate"))
@@ -191,7 +194,7 @@ def test_only_recordings_are_measured_again_when_the_program_changes():
 def test_the_specification_of_a_run_does_not_depend_on_other_recipes():
     run = job(model="tiny-seed0", task="swaps", recipe="mini", policy="hard", seed="0")
     add_recipe = lambda config: config["recipes"].update(
-        new=config["recipes"]["mini"] | {"updates": 1}
+        new=config["recipes"]["mini"] | {"updates": 10}
     )
     assert arguments().spec(run) == arguments(add_recipe).spec(run)
     assert json.loads(arguments().spec(run))["model"] == "tiny-seed0"

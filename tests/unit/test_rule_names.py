@@ -3,12 +3,13 @@
 import re
 
 import project_config
-from hardgrpo.study import settings
+from hardgrpo.study.configuration import Configuration
+from hardgrpo.study.model import model_of
 from hardgrpo.study.resolved import resolve_studies
 from hardgrpo.workflow.names import Names, any_of
 
 CONFIG = project_config.config()
-NAMES = Names(CONFIG, resolve_studies(CONFIG))
+NAMES = Names(Configuration.of(CONFIG), resolve_studies(CONFIG))
 
 
 def test_a_constraint_matches_its_names_and_nothing_else():
@@ -30,7 +31,7 @@ def test_a_constraint_of_no_names_matches_nothing():
 def test_every_base_model_and_every_task_belongs_to_one_group_of_rules():
     groups = [NAMES.recorded, NAMES.trajectories, NAMES.fetched, NAMES.pretrained]
     bases = [base for group in groups for base in group]
-    assert len(set(bases)) == len(bases) and {settings.model_of(base) for base in bases} == set(
+    assert len(set(bases)) == len(bases) and {model_of(base) for base in bases} == set(
         CONFIG["models"]
     )
     assert sorted(NAMES.sampled) == sorted(NAMES.fetched + NAMES.pretrained)
@@ -49,5 +50,5 @@ def test_rules_accept_the_base_model_that_probes_for_the_policy_of_the_subset():
     config = project_config.config()
     config["policies"]["own"] = {"rule": "nearest_half", "probed_by": "steady", "budget": 0.1}
     config["subset"] = {"model": "tiny", "task": "swaps", "policy": "own", "seed": 987}
-    names = Names(config, resolve_studies(config))
+    names = Names(Configuration.of(config), resolve_studies(config))
     assert {"tiny-seed987", "steady-seed987"} <= set(names.pretrained)

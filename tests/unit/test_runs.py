@@ -10,9 +10,9 @@ import pytest
 import project_config
 from hardgrpo.analysis import arms
 from hardgrpo.report import worth
-from hardgrpo.study import designs, paths, settings
+from hardgrpo.study import designs, paths
 from hardgrpo.study.resolved import ResolvedStudy, resolve_studies
-from hardgrpo.study.settings import Run
+from hardgrpo.study.study import Run, Study
 
 CONFIG = project_config.config()
 
@@ -60,32 +60,36 @@ def test_a_model_without_an_arm_on_a_task_has_no_runs_no_subsets_and_no_tests_th
             {"policy": "hard", "recipe": "one", "models": "tiny", "tasks": ["swaps"]},
             {("one", "hard")},
         ),
-        ({"policy": "hard", "recipe": "one", "models": "small"}, set()),
+        ({"policy": "hard", "recipe": "one", "models": "steady"}, set()),
         ({"policy": "hard", "recipe": "one", "tasks": "arithmetic"}, set()),
     ],
 )
 def test_an_arm_trains_every_combination_of_its_names(arm, expected):
-    study = study_of("mini", models=["tiny"], tasks=["swaps"], arms=[arm], seeds=[0])
-    assert {(run.recipe, run.policy) for run in study.runs} == expected
+    names = {"models": ["tiny", "steady"], "tasks": ["swaps", "arithmetic"]}
+    arms = [arm, {"policy": "random", "recipe": "one"}]  # all models and tasks have an arm
+    study = study_of("mini", **names, arms=arms, seeds=[0], also_tested_on={}, weaker_signal=[])
+    runs = [run for run in study.runs if (run.model, run.task) == ("tiny", "swaps")]
+    assert {(run.recipe, run.policy) for run in runs} - {("one", "random")} == expected
 
 
 def test_an_arm_is_found_by_any_of_its_names():
-    study = {
-        "arms": [
-            {"policy": "hard", "recipe": "x", "models": "a", "tasks": ["s", "t"]},
-            {"policy": "easy", "recipe": ["x", "y"]},
-        ]
-    }
-    assert settings.has_arm(study, model="a", task="t", policy="hard") and settings.has_arm(
-        study, model="b", policy="easy", recipe="y"
+    study = Study.of(
+        {
+            "title": "",
+            "models": ["a", "b"],
+            "tasks": ["s", "t"],
+            "seeds": [0],
+            "arms": [
+                {"policy": "hard", "recipe": "x", "models": "a", "tasks": ["s", "t"]},
+                {"policy": "easy", "recipe": ["x", "y"]},
+            ],
+        }
     )
-    assert not settings.has_arm(study, model="b", policy="hard") and not settings.has_arm(
-        study, policy="hard", recipe="y"
-    )
-    assert settings.policies_of(study) == ["hard", "easy"] and settings.recipes_of(study) == [
-        "x",
-        "y",
-    ]
+    assert study.has_arm(model="a", task="t", policy="hard")
+    assert study.has_arm(model="b", policy="easy", recipe="y")
+    assert not study.has_arm(model="b", policy="hard")
+    assert not study.has_arm(policy="hard", recipe="y")
+    assert study.policies == ["hard", "easy"] and study.recipes == ["x", "y"]
 
 
 def test_a_model_is_tested_on_its_task_and_on_further_tests_that_name_the_model():
@@ -106,15 +110,14 @@ def test_a_model_is_tested_on_its_task_and_on_further_tests_that_name_the_model(
 
 
 def test_arms_are_named_after_policies_and_after_recipes_that_are_not_the_first():
-    first_recipe = settings.first_recipe(
-        {"arms": [{"policy": "hard", "recipe": ["as_written", "finish_only"]}]}
-    )
+    arm = {"policy": "hard", "recipe": ["as_written", "finish_only"]}
+    first_recipe = study_of("paper", arms=[arm]).first_recipe
     labels = {
         recipe: arms.label("hard", recipe, first_recipe)
         for recipe in ("as_written", "finish_only", "recorded")
     }
     assert labels == {"as_written": "hard", "finish_only": "hard, finish_only", "recorded": "hard"}
-    assert settings.first_recipe({"arms": [{"policy": "hard"}]}) == "recorded", (
+    assert study_of("paper", arms=[{"policy": "hard"}]).first_recipe == "recorded", (
         "the first recipe must be `recorded` if no arm names a recipe"
     )
     for name, study in resolve_studies(CONFIG).items():
@@ -228,7 +231,7 @@ def test_inputs_include_a_model_that_is_probed_only_to_choose_prompts_for_anothe
 
 def test_each_recipe_is_billed_for_its_own_gpus():
     gpus = designs.prices(study_of("variants"), 2.5, "hard")["gpus"]["qwen3-4b"]
-    assert list(gpus) == settings.recipes_of(CONFIG["studies"]["variants"]) and (
+    assert list(gpus) == study_of("variants").recipe_names and (
         gpus["as_written"],
         gpus["as_written_full"],
     ) == (1, 2)

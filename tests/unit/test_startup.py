@@ -13,6 +13,7 @@ from snakemake_interface_executor_plugins.settings import DeploymentMethod
 
 import project_config
 from hardgrpo.runtime import user_settings, warm
+from hardgrpo.study.configuration import Configuration
 from hardgrpo.study.resolved import resolve_studies
 from hardgrpo.workflow import startup
 from hardgrpo.workflow.names import Names
@@ -79,10 +80,10 @@ def test_the_reason_why_a_probe_does_not_stop_is_logged_by_the_main_process(
     monkeypatch, probed_on, task
 ):
     config, lines = project_config.config(), []
-    config["tasks"][task]["probe"]["stop"] = {"confidence": 0.95}
+    config["tasks"][task]["probe"].update(stop=True, shards=1)
     if probed_on:
         config["policies"][config["subset"]["policy"]]["probed_on"] = probed_on
-    names = Names(config, resolve_studies(config))
+    names = Names(Configuration.of(config), resolve_studies(config))
     monkeypatch.setattr(startup.logger, "info", lines.append)
     startup.report_ignored_stop(names, call(is_main_process=False))
     assert lines == []
@@ -157,10 +158,10 @@ def test_results_of_unknown_origin_stop_every_call_except_with_touch(executor, s
     workflow = call(executor_plugin=SimpleNamespace(name=executor), dag=dag)
     if stops:
         with pytest.raises(WorkflowError, match="no record"):
-            startup.check_jobs({}, {}, workflow, "no record")
+            startup.check_jobs(None, workflow, "no record")
     else:
-        startup.check_jobs({}, {}, workflow, "no record")
-    startup.check_jobs({}, {}, workflow, None)
+        startup.check_jobs(None, workflow, "no record")
+    startup.check_jobs(None, workflow, None)
 
 
 def test_missing_images_are_reported_before_the_first_job():
@@ -175,9 +176,9 @@ def test_missing_images_are_reported_before_the_first_job():
         "executor_plugin": SimpleNamespace(name="local"),
         "dag": SimpleNamespace(needrun_jobs=lambda: iter(jobs)),
     }
-    startup.check_jobs({}, {}, call(**local), None)
+    startup.check_jobs(None, call(**local), None)
     with pytest.raises(WorkflowError, match=r"envs/\w+\.sif"):
-        startup.check_jobs({}, {}, call(deployment_settings=CONTAINERS, **local), None)
+        startup.check_jobs(None, call(deployment_settings=CONTAINERS, **local), None)
 
 
 def test_a_prepared_pool_smaller_than_a_budget_is_an_error():
@@ -203,7 +204,7 @@ def test_a_prepared_pool_smaller_than_a_budget_is_an_error():
             "executor_plugin": SimpleNamespace(name="local"),
             "dag": SimpleNamespace(needrun_jobs=lambda: iter(jobs)),
         }
-        startup.check_jobs(config["policies"], config["tasks"], call(**local), None)
+        startup.check_jobs(Configuration.of(config), call(**local), None)
 
     with pytest.raises(WorkflowError, match="hard.*50"):
         check(choose)
@@ -275,7 +276,8 @@ def test_containers_see_the_folders_of_jobs_and_of_the_user(empty_folder, monkey
         "SINGULARITYENV_PYTHONPATH",
     ):
         monkeypatch.setenv(name, "/mine" if name.endswith("BIND") else "")
-    bound_folders = startup.folders_to_bind({}, str(data))
+    config = Configuration.of(project_config.config() | {"data": str(data)})
+    bound_folders = startup.folders_to_bind(config)
     startup.prepare_environment(call(deployment_settings=CONTAINERS), bound_folders)
     assert os.environ["APPTAINER_BIND"] == os.environ["SINGULARITY_BIND"] == f"/mine,{data}"
     assert os.environ["APPTAINERENV_PYTHONPATH"] == "/clone/src"
@@ -322,15 +324,13 @@ def test_a_plan_has_the_configuration_of_the_call_that_requests_the_plan():
 
 
 def test_facts_of_a_plan_are_written_only_if_the_planning_program_names_a_file(monkeypatch):
-    options = SimpleNamespace(configfiles=[Path("slurm/study.yaml")])
-    facts = {"study": "mini"}, {"gpu": "h100"}, SimpleNamespace(config_settings=options)
+    facts = {"study": "mini"}, {"gpu": "h100"}
     startup.write_plan_facts(*facts)
     assert list(Path().iterdir()) == []
     monkeypatch.setenv("HARDGRPO_PLAN_FACTS", "facts.json")
     startup.write_plan_facts(*facts)
     assert json.loads(Path("facts.json").read_text()) == {
         "config": {"study": "mini"},
-        "configfiles": ["slurm/study.yaml"],
         "setting": {"gpu": "h100"},
     }
 

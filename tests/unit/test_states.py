@@ -66,26 +66,6 @@ def test_a_copy_of_a_checkpoint_is_no_checkpoint(state):
     assert states.newest(state) == states.resume_point(state, 2) == 6
 
 
-@pytest.mark.parametrize(
-    ("stored", "current"), [(None, "in float32"), ("in float32", None), ("in float32", "otherwise")]
-)
-def test_a_state_of_another_arithmetic_is_refused_with_the_reason(state, stored, current):
-    facts = {"arithmetic": stored} if stored else {}
-    for step in (2, 4, 6):
-        provenance.write_manifest(states.checkpoint(state, step), **facts)
-    states.thin(state, 2)  # the oldest checkpoint keeps its model and loses its training state
-    with pytest.raises(errors.UserError) as error:
-        states.resume_point(state, 2, current)
-    for words in (
-        "checkpoint-2: ",
-        current or "the first version's",
-        stored or "the first version's",
-        f"delete {state} to train",
-    ):
-        assert words in str(error.value)
-    assert states.resume_point(state, 2, stored) == 6, "a refusal must remove no checkpoint"
-
-
 @pytest.mark.parametrize("number", [errno.EIO, errno.ESTALE, errno.EACCES, errno.EMFILE])
 @pytest.mark.parametrize("name", ["manifest.json", "model.safetensors"])
 def test_an_unreadable_checkpoint_stops_the_run_and_nothing_is_removed(

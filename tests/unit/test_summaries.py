@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import settings as settings_of_hypothesis
 from hypothesis import strategies as st
 
+import project_config
 from hardgrpo.analysis import (
     accuracies,
     decomposition,
@@ -26,8 +27,7 @@ from hardgrpo.analysis.cells import load_cells
 from hardgrpo.data import evaluations
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
-from hardgrpo.study.resolved import ResolvedStudy
-from hardgrpo.study.settings import Run
+from hardgrpo.study.study import Run
 
 # --- tables from evaluation files
 
@@ -48,7 +48,7 @@ HAND = {
 def load(folder, config: dict):
     """The cells of study `hand`, whose results are in `folder`."""
     with contextlib.chdir(folder):
-        return load_cells(ResolvedStudy.of(config, "hand"))
+        return load_cells(project_config.study(config, "hand"))
 
 
 def evaluation(

@@ -14,14 +14,16 @@ from hardgrpo.data import generated, solutions, tasks
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.sampling import engines
 from hardgrpo.sampling.requests import Request
-from hardgrpo.study import checks, memory, paths, settings
+from hardgrpo.study import checks, memory, paths
+from hardgrpo.study.configuration import Configuration
+from hardgrpo.study.recipe import GRPO_KEYS, Recipe
 from hardgrpo.study.resolved import ResolvedStudy
 from hardgrpo.study.spec import Spec
+from hardgrpo.study.study import Run
+from hardgrpo.study.task import Task
 from hardgrpo.training import recipes
 
-SFT = {key: value for key, value in RECIPE.items() if key not in settings.GRPO_KEYS} | {
-    "objective": "sft"
-}
+SFT = {key: value for key, value in RECIPE.items() if key not in GRPO_KEYS} | {"objective": "sft"}
 SFT |= {
     "updates": 3,
     "prompts_per_update": 4,
@@ -44,12 +46,13 @@ SOURCE = {
 
 
 def spec_of(recipe: str) -> Spec:
+    checked = Configuration.of(CONFIG)
     return Spec.of_run(
-        settings.Run("tiny", "swaps", recipe, "hard", 0, "tiny-seed0"),
-        model=CONFIG["models"]["tiny"],
-        task=CONFIG["tasks"]["swaps"],
-        recipe=CONFIG["recipes"][recipe],
-        policy=CONFIG["policies"]["hard"],
+        Run("tiny", "swaps", recipe, "hard", 0, "tiny-seed0"),
+        model=checked.models["tiny"],
+        task=checked.tasks["swaps"],
+        recipe=checked.recipes[recipe],
+        policy=checked.policies["hard"],
     )
 
 
@@ -61,7 +64,7 @@ def test_the_specification_and_the_hash_of_a_grpo_run_do_not_depend_on_the_exist
         "completion_tokens", "training",
     ]  # fmt: skip
     assert (
-        paths.more_inputs("swaps", CONFIG["recipes"]["mini"]) == {}
+        paths.more_inputs("swaps", Recipe.of(CONFIG["recipes"]["mini"])) == {}
         and "solutions" not in Spec(**fields).fields()
     )
 
@@ -116,11 +119,10 @@ def test_a_study_may_have_recipes_of_both_objectives():
 
 def test_the_name_of_the_column_with_solutions_is_no_part_of_the_source_of_the_problems():
     task = {"source": {"kind": "files", "train": "mine.csv", "columns": {"solution": "worked"}}}
-    assert settings.has_solutions(task)
-    assert settings.source_of_split(task, "train") == {"kind": "files", "train": "mine.csv"}
-    assert settings.source_of_split(task, "train", with_solutions=True)["columns"] == {
-        "solution": "worked"
-    }
+    task = Task.of(CONFIG["tasks"]["gsm8k"] | task)
+    assert task.has_solutions
+    assert task.source_of_split("train") == {"kind": "files", "train": "mine.csv"}
+    assert task.source_of_split("train", with_solutions=True)["columns"] == {"solution": "worked"}
 
 
 # --- the solutions
@@ -517,10 +519,9 @@ def test_the_loss_falls(world, tmp_path):
 
 @pytest.mark.parametrize("model", ["qwen3-4b", "phi-4"])
 def test_memory_of_sft_includes_neither_vllm_nor_a_reference_policy(model):
+    checked = Configuration.of(CONFIG)
     need, grpo = (
-        memory.run_memory(
-            CONFIG["models"][model], CONFIG["recipes"][recipe], CONFIG["tasks"]["gsm8k"]
-        )
+        memory.run_memory(checked.models[model], checked.recipes[recipe], checked.tasks["gsm8k"])
         for recipe in ("sft", "as_written")
     )
     assert need["vllm"] == need["reference"] == 0 and grpo["vllm"] > 0

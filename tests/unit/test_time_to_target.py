@@ -9,7 +9,7 @@ import pytest
 
 from hardgrpo.analysis import training
 from hardgrpo.analysis.columns import CELL
-from hardgrpo.study.settings import Run
+from hardgrpo.study.study import Run
 
 
 def test_time_to_target_is_measured_in_rollouts_of_plain_grpo_on_the_same_prompts():
@@ -87,7 +87,7 @@ def time_to_target(plain: np.ndarray, other_accuracies: np.ndarray) -> list[dict
     return training.time_to_target(
         [cell("slow", plain), cell("fast", other_accuracies)],
         updates,
-        {"arms": [{"policy": "all", "recipe": ["slow", "fast"]}]},
+        SimpleNamespace(first_recipe="slow"),
     )
 
 

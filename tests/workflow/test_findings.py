@@ -15,6 +15,7 @@ from hardgrpo.report import latex, paper, task_examples
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.study import paths
+from hardgrpo.study.configuration import Configuration
 from hardgrpo.study.resolved import resolve_studies
 from hardgrpo.workflow.arguments import Arguments
 
@@ -24,7 +25,9 @@ BODY = TEXT[TEXT.index(r"\begin{document}") :]
 
 def committed_design() -> str:
     config = project_config.config()
-    return Arguments(config, resolve_studies(config), None, None).committed_design(None)
+    return Arguments(
+        Configuration.of(config), resolve_studies(config), None, None
+    ).committed_design(None)
 
 
 @pytest.fixture

@@ -12,7 +12,6 @@ import project_config
 from conftest import ROOT, count_jobs
 from hardgrpo.analysis import summary_tables
 from hardgrpo.runtime import code
-from hardgrpo.study import settings
 from hardgrpo.study.resolved import ResolvedStudy
 
 # figures of every study that has runs and a test with several tiers
@@ -117,7 +116,7 @@ def test_a_study_of_truncation_is_planned_job_by_job(world):
 
 
 CONFIG = project_config.config()
-WITH_RUNS = [name for name, study in CONFIG["studies"].items() if settings.recipes_of(study)]
+WITH_RUNS = [name for name in CONFIG["studies"] if ResolvedStudy.of(CONFIG, name).recipe_names]
 QUICK = {"paper", "base_wrong", "variants", "limits", "mini_variants"}
 
 

@@ -5,6 +5,7 @@ from hardgrpo.report import registry
 from hardgrpo.runtime import files
 from hardgrpo.study import claim_conditions, designs, paths
 from hardgrpo.study.resolved import ResolvedStudy
+from hardgrpo.study.strict import plain
 
 from pathlib import Path
 
@@ -46,7 +47,7 @@ def judged(root: Path, study: ResolvedStudy) -> dict[str, pd.DataFrame]:
             listed_claims,
             judged_study,
             study.name,
-            study.policies,
+            plain(study.policies),
             designs.names_of_ways(study.policies, study.recipes),
             others=pd.read_csv(root / registry.COMPARISONS),
         ),

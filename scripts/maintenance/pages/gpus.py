@@ -1,7 +1,8 @@
 """The table of docs/gpus.md: the GPUs and the memory that each model needs, from the configuration and
 src/hardgrpo/study/memory.py."""
 
-from hardgrpo.study import memory, settings
+from hardgrpo.study import memory
+from hardgrpo.study.configuration import Configuration
 
 import pandas as pd
 
@@ -11,16 +12,16 @@ RECIPES = {"as_written": "adapter", "as_written_full": "all weights"}
 
 def table(config: dict) -> pd.DataFrame:
     """A row for each model that has GPUs."""
-    lines = []
-    for name, model in config["models"].items():
-        if "gpus" not in model:
+    lines, configuration = [], Configuration.of(config)
+    for name, model in configuration.models.items():
+        if not model.gpus:
             continue
-        line = {"model": name, "weights": f"{memory.parameters(model['shape']) / 1e9:.2f} B"}
+        line = {"model": name, "weights": f"{memory.parameters(model.shape) / 1e9:.2f} B"}
         for recipe, weights in RECIPES.items():
-            training = config["recipes"][recipe]
-            line[f"{weights}: GPUs"] = settings.training_gpus(model, training)["count"]
+            training = configuration.recipes[recipe]
+            line[f"{weights}: GPUs"] = model.training_gpus(training)["count"]
             line[f"{weights}: GiB on each"] = ", ".join(
-                f"{memory.run_memory(model, training, config['tasks'][task])['total']:.0f}"
+                f"{memory.run_memory(model, training, configuration.tasks[task])['total']:.0f}"
                 for task in TASKS
             )
         lines.append(line)

@@ -14,7 +14,8 @@ from hardgrpo.analysis import claims, pooling, random_choice, summaries
 from hardgrpo.analysis.formats import change, change_interval
 from hardgrpo.runtime import files
 from hardgrpo.selection import policies
-from hardgrpo.study import claim_conditions, designs, paths, settings
+from hardgrpo.study import claim_conditions, designs, paths
+from hardgrpo.study.model import Model
 from hardgrpo.study.resolved import ResolvedStudy
 from pages import templates
 
@@ -48,7 +49,7 @@ def leads(root: Path, config: dict) -> list[dict]:
     for name, entry in config["studies"].items():
         folder = root / paths.reference(name)
         are_pretrained = all(
-            settings.is_pretrained(config["models"][model]) for model in entry["models"]
+            Model.of(config["models"][model]).is_pretrained for model in entry["models"]
         )
         if are_pretrained and (folder / "differences.csv").is_file():
             study = ResolvedStudy.of(config, name)

@@ -10,7 +10,8 @@ from hardgrpo.report import registry, tables
 from hardgrpo.report.markdown import table
 from hardgrpo.report.tables import last_checkpoints
 from hardgrpo.runtime import files
-from hardgrpo.study import designs, paths, settings
+from hardgrpo.study import designs, paths
+from hardgrpo.study.model import Model
 from hardgrpo.study.resolved import ResolvedStudy
 from pages import configuration, greedy, recommended, templates
 from pages.committed import (
@@ -87,9 +88,9 @@ def population(models: dict, gains: pd.DataFrame) -> str:
     (seeds,), (problems,) = (
         own_test_samples(gains)[name].unique() for name in ("seeds", "problems")
     )
-    if not all(settings.is_pretrained(models[name]) for name in names):
+    if not all(Model.of(models[name]).is_pretrained for name in names):
         return f"the published model {templates.quoted(names)}; {seeds} seeds of training; {problems} test problems"
-    if not all(settings.has_own_bases(models[name]) for name in names):
+    if not all(Model.of(models[name]).has_own_bases for name in names):
         return f"the weights {templates.quoted(names)} as pretrained here; {seeds} seeds; {problems} test problems per task"
     kinds = " or ".join(f"`{name}`" for name in names)
     return f"{seeds} replicates, each with a new base model ({kinds}); {problems} test problems per task"

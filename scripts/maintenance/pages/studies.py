@@ -4,7 +4,8 @@ needs instead of GPUs. The names of studies with committed summaries are bold.""
 
 from hardgrpo.planning import durations
 from hardgrpo.planning.durations import Job, ResolvedJob
-from hardgrpo.study import paths, settings
+from hardgrpo.study import paths
+from hardgrpo.study.configuration import Configuration
 from hardgrpo.study.resolved import ResolvedStudy
 
 from pathlib import Path
@@ -12,11 +13,12 @@ from pathlib import Path
 
 def table(root: Path, config: dict) -> str:
     lines = ["| study | question | runs | GPU-hours |", "|---|---|---|---|"]
+    checked = Configuration.of(config)
     for name, entry in config["studies"].items():
-        study = ResolvedStudy.of(config, name)
+        study = ResolvedStudy.of(checked, name)
         needs = trained_on(study)
         if needs == "GPUs":
-            jobs = [ResolvedJob.of(config, job) for job in jobs_with_gpus(study)]
+            jobs = [ResolvedJob.of(checked, job) for job in jobs_with_gpus(study)]
             needs = f"{sum(durations.estimate(job, 'h100').gpu_hours for job in jobs):,.0f}"
         title = shown_name(name, (root / paths.reference(name)).is_dir())
         question = entry.get("question") or entry["title"]
@@ -34,7 +36,7 @@ def shown_name(name: str, is_committed: bool) -> str:
 def trained_on(study: ResolvedStudy) -> str:
     """`GPUs`, or what a study needs instead of GPUs."""
     models = [study.models[name] for name in study.model_names]
-    if not any(map(settings.is_sampled, models)):
+    if not any(model.is_sampled for model in models):
         return "none: recorded"
     return "GPUs" if any("gpus" in model for model in models) else "none: a CPU"
 

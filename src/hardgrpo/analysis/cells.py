@@ -14,9 +14,9 @@ from hardgrpo.analysis.columns import CELL
 from hardgrpo.data import evaluations
 from hardgrpo.grading import graders
 from hardgrpo.runtime.errors import UserError
-from hardgrpo.study import paths, settings
+from hardgrpo.study import paths
 from hardgrpo.study.resolved import ResolvedStudy
-from hardgrpo.study.settings import Run
+from hardgrpo.study.study import RECORDED, Run, share_policy_or_recipe
 
 
 @dataclass(frozen=True)
@@ -159,7 +159,7 @@ def load_cells(study: ResolvedStudy) -> list[Cell]:
     read = functools.cache(
         lambda run_path, test: evaluations.read(paths.evaluation(run_path, test))
     )
-    cells, arm_pairs = [], settings.also_compared(study.entry)
+    cells, arm_pairs = [], study.arms.compared_pairs
     for (model, task, policy, recipe), replicates in groups.items():
         arm = policy, recipe
         partners = tuple(
@@ -182,7 +182,7 @@ def load_cells(study: ResolvedStudy) -> list[Cell]:
                     [read(run.path, test) for run in replicates],
                     [run.seed for run in replicates],
                     reach=base_evaluations.get("reach"),
-                    is_first_recipe=settings.is_first_recipe(study.entry, recipe),
+                    is_first_recipe=recipe in (RECORDED, study.first_recipe),
                     compared_with=partners,
                 )
             )
@@ -209,9 +209,7 @@ def families(cells: list[Cell]) -> list[list[Cell]]:
 def pairs(family: list[Cell]) -> list[tuple[Cell, Cell]]:
     """The pairs of cells of a family to compare: pairs of arms with the same seeds that have the
     same policy or the same recipe, or that the study's `also_compared` names."""
-    compared = lambda a, b: (
-        b.arm in a.compared_with or settings.share_policy_or_recipe(a.arm, b.arm)
-    )
+    compared = lambda a, b: b.arm in a.compared_with or share_policy_or_recipe(a.arm, b.arm)
     return [
         (a, b)
         for a, b in itertools.combinations(family, 2)

@@ -13,7 +13,8 @@ from hardgrpo.analysis.cells import Cell, estimate_columns, families
 from hardgrpo.analysis.columns import CELL
 from hardgrpo.analysis.summary_tables import CELL_KEYS, table
 from hardgrpo.runtime import files
-from hardgrpo.study import paths, settings
+from hardgrpo.study import paths
+from hardgrpo.study.model import own_base
 
 LEADING = "hard"
 # In figures, tables and texts, this name stands for the model of a regression whose points are
@@ -43,9 +44,9 @@ def leads(cells: list[Cell], difficulty_files: list[str]) -> list[dict]:
     for family in families(cells):
         for leader, rival in _leading(family):
             lead = _lead(leader, rival)
-            has_own_bases = (settings.own_base(leader.model, leader.seeds[0]), leader.task) in pools
+            has_own_bases = (own_base(leader.model, leader.seeds[0]), leader.task) in pools
             for index, seed in enumerate(leader.seeds if has_own_bases else [None]):
-                base = settings.own_base(leader.model, seed) if has_own_bases else leader.model
+                base = own_base(leader.model, seed) if has_own_bases else leader.model
                 rows.append(
                     leader.keys
                     | {

@@ -9,7 +9,8 @@ import pandas as pd
 from hardgrpo.analysis.summary_tables import table
 from hardgrpo.runtime import files
 from hardgrpo.selection.choices import CONFIDENT_AGREEMENT, WRONG_PASS_RATE
-from hardgrpo.study import paths, settings
+from hardgrpo.study import paths
+from hardgrpo.study.model import model_of
 
 SUBSET_KEYS = ["model", "task", "policy", "rule", "budget"]
 # numbers that describe a subset: means over seeds
@@ -52,7 +53,7 @@ def subsets(subset_files: list[str]) -> list[dict]:
         rows.append(
             description
             | {
-                "model": settings.model_of(base),
+                "model": model_of(base),
                 "task": task,
                 "policy": policy,
                 "rule": description["policy"]["rule"],
@@ -101,7 +102,7 @@ def chosen(
         )
         pool["confidently_wrong"] = is_wrong.astype(float).where(pool.pass_rate.notna())
     rows = [
-        {"model": settings.model_of(base), "task": task, "policy": "pool"} | _means(pool, pool)
+        {"model": model_of(base), "task": task, "policy": "pool"} | _means(pool, pool)
         for (base, task), pool in pools.items()
     ]
     for path in subset_files:
@@ -109,7 +110,7 @@ def chosen(
         if (base, task) in pools:
             pool = pools[base, task]
             rows.append(
-                {"model": settings.model_of(base), "task": task, "policy": policy}
+                {"model": model_of(base), "task": task, "policy": policy}
                 | _means(pool.loc[read_ids(path)], pool)
             )
     if not rows:
@@ -164,7 +165,7 @@ def difficulty(difficulty_files: list[str], subset_files: list[str]) -> list[dic
     for path in difficulty_files:
         base, task = paths.pair_of(path)
         pools[base, task] = read_rates(path)
-        groups.setdefault((settings.model_of(base), task, "pool"), []).append(
+        groups.setdefault((model_of(base), task, "pool"), []).append(
             list(pools[base, task].values())
         )
     for path in subset_files:
@@ -175,7 +176,7 @@ def difficulty(difficulty_files: list[str], subset_files: list[str]) -> list[dic
             pool_rates.get(row["id"]) if row["pass_rate"] is None else row["pass_rate"]
             for row in prompts
         ]
-        groups.setdefault((settings.model_of(base), task, policy), []).append(rates)
+        groups.setdefault((model_of(base), task, policy), []).append(rates)
     rows = []
     order = list(dict.fromkeys(key[:2] for key in groups))
     for (model, task, group), rate_lists in sorted(

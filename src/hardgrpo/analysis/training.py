@@ -20,10 +20,10 @@ from hardgrpo.grading import graders
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.selection import policies
-from hardgrpo.study import paths, settings
+from hardgrpo.study import paths
 from hardgrpo.study.resolved import ResolvedStudy
-from hardgrpo.study.settings import Run
 from hardgrpo.study.spec import Spec
+from hardgrpo.study.study import Run
 
 CURVES = (
     "tokens_mean",
@@ -292,7 +292,7 @@ def time_to_target(cells: list[Cell], updates: dict[Run, pd.DataFrame], plan: di
     rows = []
     for key, cell in own_cells.items():
         runs = runs_by_arm.get(key, [])
-        baseline = own_cells.get((*key[:3], settings.first_recipe(plan)))
+        baseline = own_cells.get((*key[:3], plan.first_recipe))
         if (
             not runs
             or baseline is None

@@ -31,7 +31,7 @@ def prepare(
 ) -> list[dict]:
     """The problems of a split.
 
-    `source` is the part of the task's `source` that this split needs (`settings.source_of_split`);
+    `source` is the part of the task's `source` that this split needs (`Task.source_of_split`);
     `paths` are the files of the split's parts, in order. Raise a `UserError` for
     rows that are not valid problems, and if no problem is left.
     """

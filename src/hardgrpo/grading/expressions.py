@@ -1,9 +1,9 @@
 r"""Compare expressions: this module compares numbers and words, and Math-Verify compares all other
 expressions.
 
-Math-Verify may compute forever on a model's text ('9^{9^{9^9}}'), and its own time limit works only
-in the main thread. Math-Verify therefore runs in a helper process: equivalence.py as a program,
-with JSON Lines over pipes. A process starts a helper for a question if no helper is idle, so threads
+Math-Verify may compute forever on a model's text ('9^{9^{9^9}}'). It therefore runs in a helper
+process with limits of processor time and memory: equivalence.py as a program, with JSON Lines over
+pipes. A process starts a helper for a question if no helper is idle, so threads
 that ask at the same time have a helper each. A comparison that ends its helper is undecided.
 """
 

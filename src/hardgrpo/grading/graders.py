@@ -22,7 +22,7 @@ from hardgrpo.runtime.errors import UserError
 @dataclass(frozen=True)
 class Grade:
     """A grade. Strict implies lenient, lenient implies readable, readable implies answered.
-    `undecided`: in both tries, the comparison exceeded its time limit or ended the helper process
+    `undecided`: the comparison exceeded its time limit or ended the helper process
     (expressions.py); the completion counts as wrong."""
 
     extracted: str | None

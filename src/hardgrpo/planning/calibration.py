@@ -20,7 +20,9 @@ from hardgrpo.planning import durations
 from hardgrpo.planning.durations import Job, ResolvedJob
 from hardgrpo.runtime import files, gpu_kinds
 from hardgrpo.runtime.errors import UserError
-from hardgrpo.study import paths, settings
+from hardgrpo.study import paths
+from hardgrpo.study.configuration import Configuration
+from hardgrpo.study.model import model_of
 
 PROVENANCE = {  # {rule: the path of a finished job's provenance below the folder of results}
     "train_grpo": f"training/{paths.RUN}/provenance.json",
@@ -52,7 +54,7 @@ class FinishedJob:
         return estimate.seconds > estimate.start_seconds
 
 
-def read_finished_jobs(results: str, config: dict) -> list[FinishedJob]:
+def read_finished_jobs(results: str, config: Configuration) -> list[FinishedJob]:
     """The finished jobs of the rules in PROVENANCE, below the folder `results`. Three kinds of jobs
     are left out: jobs whose model, task, test, recipe or policy is not in `config`, or lacks the
     settings of the rule; jobs whose provenance cannot be read; and resumed jobs, because their
@@ -104,9 +106,9 @@ def _key(job: ResolvedJob, model: str) -> tuple[str, str, str]:
     """The key of a group of jobs. A replicate's own base counts as its model. Runs on worked
     solutions are groups of their own, because their times do not predict runs that sample."""
     is_training = job.names.rule in durations.TRAINING
-    is_supervised = is_training and settings.is_supervised(job.recipe)
+    is_supervised = is_training and job.recipe.is_supervised
     rule = "sft" if is_supervised else job.names.rule
-    return rule, job.device, settings.model_of(model)
+    return rule, job.device, model_of(model)
 
 
 def calibrate(finished_jobs: list[FinishedJob], gpu: str) -> Calibration:

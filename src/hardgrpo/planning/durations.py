@@ -20,8 +20,12 @@ from hardgrpo.runtime import files
 from hardgrpo.runtime.gpu_kinds import GPUS, Processor
 from hardgrpo.sampling.requests import MAX_SEQUENCES
 from hardgrpo.selection import selector_settings
-from hardgrpo.study import memory, paths, settings
-from hardgrpo.study.settings import Split
+from hardgrpo.study import memory, paths
+from hardgrpo.study.configuration import Configuration
+from hardgrpo.study.model import CORES_PER_GPU, Model, ModelFolder, Shape, model_of
+from hardgrpo.study.policy import Policy
+from hardgrpo.study.recipe import Recipe
+from hardgrpo.study.task import HubDataset, Split, Task
 
 CORE = Processor(60e9, 10e9)  # one core of a server, fp32
 
@@ -103,30 +107,31 @@ class Job:
 
 @dataclass(frozen=True, eq=False)
 class ResolvedJob:
-    """A job with the configuration's entries of the model, task, recipe, policy and test that the
-    job names. An entry is empty if the job names no object of this kind."""
+    """A job with the configuration's model, task, recipe, policy and test that the job names. None
+    stands for an object that the job does not name, or that the configuration lacks."""
 
     names: Job
-    model: dict
-    task: dict
-    recipe: dict
-    policy: dict
-    eval_task: dict
+    model: Model | None
+    task: Task | None
+    recipe: Recipe | None
+    policy: Policy | None
+    eval_task: Task | None
     data: str  # the folder of local input files
     results: str = "results"  # the folder of results
 
     @classmethod
-    def of(cls, config: dict, job: Job, results: str = "results") -> "ResolvedJob":
-        """A job with its entries of a checked configuration."""
-        is_known = job.model and settings.model_of(job.model) in config["models"]
+    def of(cls, config: Configuration | dict, job: Job, results: str = "results") -> "ResolvedJob":
+        """A job with its objects of a configuration."""
+        config = Configuration.of(config)
+        is_known = job.model and model_of(job.model) in config.models
         return cls(
             job,
-            settings.entry(config["models"], job.model) if is_known else {},
-            config["tasks"].get(job.task, {}),
-            config["recipes"].get(job.recipe, {}),
-            config["policies"].get(job.policy, {}),
-            config["tasks"].get(job.eval_task, {}),
-            config["data"],
+            config.model(job.model) if is_known else None,
+            config.tasks.get(job.task),
+            config.recipes.get(job.recipe),
+            config.policies.get(job.policy),
+            config.tasks.get(job.eval_task),
+            config.data,
             results,
         )
 
@@ -138,13 +143,14 @@ class ResolvedJob:
         if not all(getattr(self, kind) for kind in kinds if getattr(self.names, kind) is not None):
             return False
         if self.names.rule == "pretrain_model":
-            return settings.is_pretrained(self.model)
+            return self.model.is_pretrained
+        test = self.eval_task and self.eval_task.test
         if self.names.rule == "sample_reach":
-            return "reach" in self.eval_task.get("test", {})
-        return not self.eval_task or "test" in self.eval_task
+            return bool(test and test.reach)
+        return not self.eval_task or bool(test)
 
     @functools.cached_property
-    def shape(self) -> dict | None:
+    def shape(self) -> Shape | dict | None:
         """The model's shape; None if unknown."""
         return model_shape(self.names.model, self.model, self.data, self.results)
 
@@ -154,8 +160,8 @@ class ResolvedJob:
         if self.names.rule == "pretrain_model":
             return {"count": 0}
         if self.names.rule in TRAINING:
-            return settings.training_gpus(self.model, self.recipe)
-        return settings.gpus(self.model, "sampling")
+            return self.model.training_gpus(self.recipe)
+        return self.model.stage_gpus("sampling")
 
     @property
     def device(self) -> str:
@@ -172,39 +178,39 @@ class ResolvedJob:
     @property
     def completion_limit(self) -> int:
         """The completion limit of the job's task, in tokens."""
-        return (self.eval_task or self.task)["completion_tokens"]
+        return (self.eval_task or self.task).completion_tokens
 
     @property
     def updates(self) -> int:
         """Number of updates that the job trains, or whose checkpoints it evaluates: half of the
         recipe's updates if the policy annotates in two rounds."""
-        return self.recipe["updates"] // (2 if settings.has_rounds(self.policy) else 1)
+        return self.recipe.updates // (2 if self.policy and self.policy.has_rounds else 1)
 
     @property
     def checkpoints(self) -> int:
         """Number of checkpoints that the job evaluates."""
         if self.names.rule != "evaluate_run":
             return 1
-        return self.updates // self.recipe["checkpoint_every"]
+        return self.updates // self.recipe.checkpoint_every
 
     @property
     def completions(self) -> int:
         """Number of completions that the job samples, over all its checkpoints."""
         rule = self.names.rule
         if rule in TRAINING:
-            return 0 if settings.is_supervised(self.recipe) else self.texts
+            return 0 if self.recipe.is_supervised else self.texts
         if rule in ("probe", "probe_early", "probe_again"):
             pool = problems(self.split, self.results)
-            probe = self.task["probe"]
+            probe = self.task.probe
             if rule == "probe_again":
-                return pool * probe["samples"]
+                return pool * probe.samples
             # an upper bound for probe_early, which stops when the subset is decided
-            return -(-pool // probe["shards"]) * settings.probe_samples(probe)
-        test = self.eval_task["test"]
+            return -(-pool // probe.shards) * probe.all_samples
+        test = self.eval_task.test
         size = problems(self.split, self.results)
         if rule == "sample_reach":
-            return size * test["reach"]["samples"]
-        return size * (test["samples"] + test["greedy"]) * self.checkpoints
+            return size * test.reach.samples
+        return size * (test.samples + test.greedy) * self.checkpoints
 
     @property
     def texts(self) -> int:
@@ -213,7 +219,7 @@ class ResolvedJob:
         limit, or the share that was measured in finished jobs."""
         if self.names.rule not in TRAINING:
             return self.completions
-        return self.updates * settings.texts_per_update(self.recipe)
+        return self.updates * self.recipe.texts_per_update
 
 
 @dataclass(frozen=True)
@@ -260,13 +266,15 @@ def walltime(job: ResolvedJob, gpu: str, attempt: int, calibration=None) -> int:
     return max(LEAST_MINUTES, round(seconds / 60 * SAFETY + 5)) * (1 + attempt) // 2
 
 
-def model_shape(name: str, model: dict, data: str, results: str = "results") -> dict | None:
+def model_shape(
+    name: str, model: Model, data: str, results: str = "results"
+) -> Shape | dict | None:
     """The shape of the model `name`, from its entry in the configuration or from the config.json of
     a local copy, which may be below the folders `results` or `data`; None if neither exists."""
-    if "shape" in model:
-        return model["shape"]
-    source = model["source"]
-    if source["kind"] == "pretrain":
+    if model.shape:
+        return model.shape
+    source = model.source
+    if model.is_pretrained:
         size_keys = (
             "hidden_size",
             "intermediate_size",
@@ -277,8 +285,8 @@ def model_shape(name: str, model: dict, data: str, results: str = "results") -> 
         )
         return {name: source[name] for name in size_keys} | {"vocabulary": 128, "tied": True}
     path = _below(results, paths.model_folder(name)) / "config.json"
-    if not path.exists() and source["kind"] == "folder":
-        path = Path(data) / Path(source["path"]).expanduser() / "config.json"
+    if not path.exists() and isinstance(source, ModelFolder):
+        path = Path(data) / Path(source.path).expanduser() / "config.json"
     return memory.shape_of(files.read_json(path)) if path.exists() else None
 
 
@@ -297,10 +305,11 @@ def known_problems(split: Split, results: str = "results") -> int | None:
     """Number of problems of a split: from the configuration if it determines the number, else counted
     if the split is prepared below the folder `results`, else the configuration's number before
     `keep` is applied; None if there is none of these."""
-    source = split.task["source"]
-    counts = source if source["kind"] == "generated" else source.get("problems", {})
-    stated = counts.get(split.name)
-    if stated is not None and "keep" not in source:
+    source = split.task.source
+    is_hub = isinstance(source, HubDataset)
+    sizes = source if split.task.is_generated else source.problems if is_hub else None
+    stated = getattr(sizes, split.name, None)
+    if stated is not None and not (is_hub and source.keep):
         return stated
     prepared = _below(results, paths.problems(split.task_name, split.name))
     if not prepared.is_file():
@@ -317,18 +326,18 @@ def _below(results: str, path: str) -> Path:
 def _sampling(job: ResolvedJob, gpu: str, fill: float | None) -> Estimate:
     count, shape = job.gpus["count"], job.shape
     engine = (
-        ("transformers" if settings.engine(job.model) == "transformers" else "vllm")
+        ("transformers" if job.model.engine_name == "transformers" else "vllm")
         if count
         else place(shape, 0)
     )
     limit, amount = job.completion_limit, job.completions
     tokens = amount * limit * (fill or FILL)
     loads = 1
-    if job.names.rule == "evaluate_run" and not job.recipe.get("adapter"):
+    if job.names.rule == "evaluate_run" and not job.recipe.adapter:
         loads = job.checkpoints  # each checkpoint is a full model and needs a new engine
     start = loads * _start(shape, engine)
     seconds = sampling_seconds(shape, amount, tokens, limit, engine, gpu, max(1, count))
-    seconds /= speedup(engine, job.model.get("precision"))
+    seconds /= speedup(engine, job.model.precision)
     return Estimate(start + seconds, start, count, amount, tokens, kept_bytes=tokens * TEXT_BYTES)
 
 
@@ -389,11 +398,11 @@ def _training(job: ResolvedJob, gpu: str, fill: float | None) -> Estimate:
     shape, recipe, updates = job.shape, job.recipe, job.updates
     count, limit = job.gpus["count"], job.completion_limit
     device = place(shape, count)
-    engine = recipe.get("generation", "transformers") if count else device
+    engine = (recipe.generation or "transformers") if count else device
     amount, sampled = job.texts, job.completions
     tokens = amount * limit * (fill or FILL)
     trained, generated = tokens + amount * PROMPT_TOKENS[device], tokens if sampled else 0.0
-    parameters, adapter = memory.parameters(shape), recipe.get("adapter")
+    parameters, adapter = memory.parameters(shape), recipe.adapter
     # Each GPU samples an equal part of an update's rollouts, and computes with all weights.
     parts = updates * max(1, count)
     sampling = updates * sampling_seconds(
@@ -404,14 +413,14 @@ def _training(job: ResolvedJob, gpu: str, fill: float | None) -> Estimate:
     weight_flops = 2 + (2 if adapter else 4)
     # gradient checkpointing recomputes layers in the backward pass
     weight_flops += 2 if count else 0
-    weight_flops += 2 if recipe.get("beta", 0) > 0 else 0  # the reference policy
+    weight_flops += 2 if recipe.beta else 0  # the reference policy
     # TRL computes the log-probabilities of vLLM's tokens in a pass of their own
-    weight_flops += 2 if settings.scores_before_update(recipe) else 0
-    share = selector_settings.trained_share(recipe) if recipe.get("selector") else 1
+    weight_flops += 2 if recipe.scores_before_update else 0
+    share = selector_settings.trained_share(recipe.entry) if recipe.selector else 1
     trained *= share
     # process rewards: the reference policy forward; the reward model forward, backward, and, after
     # the reward model's update, forward again
-    if recipe.get("process"):
+    if recipe.process:
         weight_flops += 2 + 2 + (2 if adapter else 4) + (2 if count else 0) + 2
     processor = GPUS[gpu] if count else CORE
     learning = (
@@ -426,11 +435,11 @@ def _training(job: ResolvedJob, gpu: str, fill: float | None) -> Estimate:
         passes = micro_batches * shape["layers"] * weight_flops / 2
         learning = max(learning, passes * PASS_SECONDS)
     grading = 0.0
-    if job.task["grader"].startswith("math"):
-        grading = sampled * MATH_SECONDS / max(1, settings.CORES_PER_GPU * count)
+    if job.task.grader.startswith("math"):
+        grading = sampled * MATH_SECONDS / max(1, CORES_PER_GPU * count)
     sync = parameters * 2.0 / SYNC_PER_SECOND if engine == "vllm" else 0.0
     start = _start(shape, engine)
-    computing = (sampling + learning) / speedup(device, recipe["precision"])
+    computing = (sampling + learning) / speedup(device, recipe.precision)
     seconds = start + computing + grading + updates * (UPDATE_SECONDS[device] + sync)
     checkpoint_bytes, state_bytes = training_bytes(shape, recipe, updates, count)
     return Estimate(
@@ -438,7 +447,7 @@ def _training(job: ResolvedJob, gpu: str, fill: float | None) -> Estimate:
     )
 
 
-def training_bytes(shape: dict, recipe: dict, updates: int, gpus: int = 1) -> tuple[float, float]:
+def training_bytes(shape: dict, recipe: Recipe, updates: int, gpus: int = 1) -> tuple[float, float]:
     """(bytes of the checkpoints after `updates` updates, additional bytes of the training state
     while the job runs).
 
@@ -447,23 +456,23 @@ def training_bytes(shape: dict, recipe: dict, updates: int, gpus: int = 1) -> tu
     reward model and the state of the reward model's optimiser. With weights sharded over several
     GPUs, they also hold a copy of the weights from which the shards are loaded.
     """
-    adapter = recipe.get("adapter")
+    adapter = recipe.adapter
     trained_parameters = (
-        memory.adapter_parameters(shape, adapter["rank"]) if adapter else memory.parameters(shape)
+        memory.adapter_parameters(shape, adapter.rank) if adapter else memory.parameters(shape)
     )
-    weights = trained_parameters * (4.0 if adapter or recipe["base"] == "fp32" else 2.0)
-    checkpoint_bytes = weights * (updates // recipe["checkpoint_every"])
-    reward_model = 4.0 + memory.OPTIMISER_BYTES["adamw"] if recipe.get("process") else 0.0
+    weights = trained_parameters * (4.0 if adapter or recipe.base == "fp32" else 2.0)
+    checkpoint_bytes = weights * (updates // recipe.checkpoint_every)
+    reward_model = 4.0 + memory.OPTIMISER_BYTES["adamw"] if recipe.process else 0.0
     shards = 4.0 if gpus > 1 and not adapter else 0.0
     return checkpoint_bytes, checkpoint_bytes + 2 * trained_parameters * (
-        memory.OPTIMISER_BYTES[recipe["optimiser"]] + reward_model + shards
+        memory.OPTIMISER_BYTES[recipe.optimiser] + reward_model + shards
     )
 
 
 def _pretraining(job: ResolvedJob, gpu: str, fill: float | None) -> Estimate:
-    source, parameters = job.model["source"], memory.parameters(job.shape)
+    source, parameters = job.model.source, memory.parameters(job.shape)
     # 80 tokens for a worked solution and its question
-    tokens = source["steps"] * source["batch_size"] * 80
+    tokens = source.steps * source.batch_size * 80
     start = START_SECONDS["cpu"]
     seconds = start + 6 * parameters * tokens / (CORE.flops * TRAINING_SHARE["cpu"])
     return Estimate(seconds, start, tokens_trained=tokens, kept_bytes=parameters * 4.0)
@@ -475,6 +484,6 @@ def _light(job: ResolvedJob) -> Estimate:
         return Estimate(LIGHT_SECONDS + size / DOWNLOAD_PER_SECOND, kept_bytes=size)
     if job.names.rule == "prune_checkpoints" and job.shape:
         checkpoint_bytes, _ = training_bytes(job.shape, job.recipe, job.updates)
-        last_share = job.recipe["checkpoint_every"] / job.updates
+        last_share = job.recipe.checkpoint_every / job.updates
         return Estimate(LIGHT_SECONDS, kept_bytes=-checkpoint_bytes * (1 - last_share))
     return Estimate(LIGHT_SECONDS)

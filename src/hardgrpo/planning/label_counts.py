@@ -5,7 +5,8 @@ import math
 from hardgrpo.analysis import arms
 from hardgrpo.planning import durations
 from hardgrpo.selection import policies, selector_settings
-from hardgrpo.study import settings
+from hardgrpo.study.policy import Policy
+from hardgrpo.study.recipe import Recipe
 from hardgrpo.study.resolved import ResolvedStudy
 
 
@@ -15,7 +16,7 @@ def planned_labels(study: ResolvedStudy) -> list[dict]:
     before the run."""
     rows = {}
     for run in study.runs:
-        if not settings.is_sampled(study.models[run.model]):
+        if not study.models[run.model].is_sampled:
             continue
         pool = durations.known_problems(study.split(run.task, "train"))
         rows[run.task, run.policy, run.recipe] = {
@@ -30,33 +31,33 @@ def planned_labels(study: ResolvedStudy) -> list[dict]:
     return list(rows.values())
 
 
-def label_count(policy: dict, recipe: dict, pool: int | None) -> int | None:
+def label_count(policy: Policy, recipe: Recipe, pool: int | None) -> int | None:
     """The largest number of labels that a run may buy from a pool of `pool` prompts; None if the
     configuration does not determine the number."""
-    needs, budget = policies.labels_before(policy), policy.get("budget")
-    if (recipe.get("selector") or {}).get("by") == "pass_rate":
+    needs, budget = policies.labels_before(policy.entry), policy.get("budget")
+    if getattr(recipe.selector, "by", None) == "pass_rate":
         needs = "pool"  # the curriculum sorts by pass rates
     if pool is None and (needs != "none" or not isinstance(budget, dict)):
         return None
-    if needs == "pool" or policy["rule"] == "all":
+    if needs == "pool" or policy.rule == "all":
         return policies.labels(
-            policy, recipe, pool, 0, pool, _sampled_prompts(policy, recipe, pool)
+            policy.entry, recipe.entry, pool, 0, pool, _sampled_prompts(policy, recipe, pool)
         )
     if budget is None:
         return None
-    sample = policies.subset_size(policy["calibrated_on"], pool) if needs == "sample" else 0
+    sample = policies.subset_size(policy.calibrated_on, pool) if needs == "sample" else 0
     subset = policies.subset_size(budget, math.inf if pool is None else pool)
     return policies.labels(
-        policy, recipe, pool, sample, subset, _sampled_prompts(policy, recipe, subset)
+        policy.entry, recipe.entry, pool, sample, subset, _sampled_prompts(policy, recipe, subset)
     )
 
 
-def _sampled_prompts(policy: dict, recipe: dict, subset: int) -> int | None:
+def _sampled_prompts(policy: Policy, recipe: Recipe, subset: int) -> int | None:
     """The largest number of prompts for which a run samples rollouts; None if the run buys the
     labels of the whole subset."""
     return (
-        selector_settings.max_labels(recipe, subset)
-        if recipe.get("selector") or policy["rule"] == "all"
+        selector_settings.max_labels(recipe.entry, subset)
+        if recipe.selector or policy.rule == "all"
         else None
     )
 

@@ -9,7 +9,8 @@ from graphlib import TopologicalSorter
 from hardgrpo.planning import durations
 from hardgrpo.planning.durations import Estimate
 from hardgrpo.runtime.errors import UserError
-from hardgrpo.study import settings
+from hardgrpo.study.configuration import Configuration
+from hardgrpo.study.model import model_of
 
 LIGHT = "light"  # downloads, subsets, summaries, figures
 ORDER = (*dict.fromkeys(durations.STAGES.values()), LIGHT)
@@ -53,7 +54,7 @@ class PlannedJob:
     @property
     def model(self) -> str:
         """The name of the model, without its replicate."""
-        return settings.model_of(self.wildcards.get("model", ""))
+        return model_of(self.wildcards.get("model", ""))
 
     @property
     def name(self) -> str:
@@ -200,7 +201,9 @@ def peak_disk(jobs: list[PlannedJob]) -> float:
     return peak
 
 
-def plan_jobs(dry_run: list[dict], config: dict, setting: Setting, calibration) -> list[PlannedJob]:
+def plan_jobs(
+    dry_run: list[dict], config: Configuration, setting: Setting, calibration
+) -> list[PlannedJob]:
     """The jobs of a dry-run (see `snakemake_logger_plugin_plan`) that write files, with estimates
     and a schedule. `study` of a job is the name of its study."""
     # Snakemake lists jobs in a different order each time. Sorted jobs give the same plan.

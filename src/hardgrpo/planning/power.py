@@ -13,8 +13,8 @@ from hardgrpo.analysis import statistics
 from hardgrpo.planning import durations
 from hardgrpo.planning.calibration import Calibration
 from hardgrpo.planning.durations import Job, ResolvedJob
-from hardgrpo.study import settings
 from hardgrpo.study.resolved import ResolvedStudy
+from hardgrpo.study.study import share_policy_or_recipe
 
 SEED_SD = 0.02  # standard deviation of a run's accuracy over seeds, as a share
 COMPLETION_VARIANCE = 0.15  # mean of p(1-p) over problems
@@ -59,7 +59,7 @@ def detectable_effects(study: ResolvedStudy) -> list[dict]:
 
 def test_size(study: ResolvedStudy, test: str) -> tuple[int, int]:
     """(number of problems of a test, sampled completions per problem)."""
-    return durations.problems(study.split(test, "test")), study.tasks[test]["test"]["samples"]
+    return durations.problems(study.split(test, "test")), study.tasks[test].test.samples
 
 
 def pairs_compared(study: ResolvedStudy) -> int:
@@ -69,8 +69,8 @@ def pairs_compared(study: ResolvedStudy) -> int:
     arms: dict[tuple, set] = {}
     for run in study.runs:
         arms.setdefault((run.model, run.task), set()).add((run.policy, run.recipe))
-    also_compared = [set(pair) for pair in settings.also_compared(study.entry)]
-    is_compared = lambda pair: set(pair) in also_compared or settings.share_policy_or_recipe(*pair)
+    also_compared = [set(pair) for pair in study.arms.compared_pairs]
+    is_compared = lambda pair: set(pair) in also_compared or share_policy_or_recipe(*pair)
     return max(
         (sum(map(is_compared, combinations(task_arms, 2))) for task_arms in arms.values()),
         default=0,
@@ -145,7 +145,7 @@ def required_seeds(
                     "takes": seeds_needed,
                     "gpu_hours": seeds_needed and seeds_needed * seed_hours,
                     "replicates": claim.get("replicates"),
-                    "aims": claim["id"] in study.entry.get("aims_at", []),
+                    "aims": claim["id"] in (study.arms.aims_at or []),
                 }
             )
     return rows
@@ -185,15 +185,15 @@ def _jobs_of_seed(
 ) -> list[ResolvedJob]:
     """The GPU jobs of one seed: training of the arms (policy, recipe), and evaluation on the
     trained task."""
-    base = settings.base_of(study.models, model, 0)
+    base = study.base_of(model, 0)
     return [
         ResolvedJob(
             Job(rule, base, task, recipe, policy, seed=0, eval_task=eval_task),
-            model=settings.entry(study.models, base),
+            model=study.model(base),
             task=study.tasks[task],
             recipe=study.recipes[recipe],
             policy=study.policies[policy],
-            eval_task=study.tasks[task] if eval_task else {},
+            eval_task=study.tasks[task] if eval_task else None,
             data=data,
         )
         for rule, eval_task in (("train_grpo", None), ("evaluate_run", task))

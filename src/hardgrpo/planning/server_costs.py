@@ -8,8 +8,8 @@ from hardgrpo.planning.durations import PROMPT_TOKENS, ResolvedJob, known_proble
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.sampling.requests import CHARACTERS_PER_TOKEN, MOST_SAMPLES
-from hardgrpo.study import paths, settings
-from hardgrpo.study.settings import Split
+from hardgrpo.study import paths
+from hardgrpo.study.task import Files, Split
 
 
 def describe(job: ResolvedJob) -> str:
@@ -18,27 +18,27 @@ def describe(job: ResolvedJob) -> str:
     The tokens of prompts, and thereby the money, are estimates. Completions that are already stored
     are not subtracted."""
     rule, task = job.names.rule, job.split.task
-    shards = task["probe"]["shards"] if rule == "probe" else 1
+    shards = task.probe.shards if rule == "probe" else 1
     sampled, greedy = {
-        "probe": lambda: (settings.probe_samples(task["probe"]), 0),
-        "probe_early": lambda: (task["probe"]["samples"], 0),
-        "evaluate_base": lambda: (task["test"]["samples"], int(task["test"]["greedy"])),
-        "sample_reach": lambda: (task["test"]["reach"]["samples"], 0),
+        "probe": lambda: (task.probe.all_samples, 0),
+        "probe_early": lambda: (task.probe.samples, 0),
+        "evaluate_base": lambda: (task.test.samples, int(task.test.greedy)),
+        "sample_reach": lambda: (task.test.reach.samples, 0),
     }[rule]()
     size = split_size(job.split, job.data)
     if size is None:
-        return f"{sampled + greedy} completions of at most {task['completion_tokens']} tokens for each prompt"
+        return f"{sampled + greedy} completions of at most {task.completion_tokens} tokens for each prompt"
     problems, prompt_tokens = size
     prompts = -(-problems // shards)
     requests_per_prompt = -(-sampled // MOST_SAMPLES) + greedy
     input_tokens = round(prompt_tokens * requests_per_prompt / shards)
-    output_tokens = prompts * (sampled + greedy) * task["completion_tokens"]
+    output_tokens = prompts * (sampled + greedy) * task.completion_tokens
     text = (
         f"at most {prompts * requests_per_prompt:,} requests if none is repeated, about {input_tokens:,} tokens of prompts,"
         f" {output_tokens:,} sampled tokens"
     )
-    if price := job.model["source"].get("price"):
-        money = (input_tokens * price["input"] + output_tokens * price["output"]) / 1e6
+    if price := job.model.source.price:
+        money = (input_tokens * price.input + output_tokens * price.output) / 1e6
         text += f", costing at most {money:.3g} (estimate)"
     return text
 
@@ -46,26 +46,26 @@ def describe(job: ResolvedJob) -> str:
 def split_size(split: Split, data: str) -> tuple[int, float] | None:
     """(number of problems of a split, estimated tokens of their prompts); None if the number of
     problems is unknown. Paths of local files are relative to the folder `data`."""
-    template = split.task["prompt"].replace("{question}", "")
+    template = split.task.prompt.replace("{question}", "")
     number, questions = known_problems(split), _questions(split, data)
     if questions:
         number = len(questions) if number is None else number
         characters = sum(map(len, questions)) / len(questions) + len(template)
         return number, number * characters / CHARACTERS_PER_TOKEN
-    kind = "cpu" if split.task["source"]["kind"] == "generated" else "gpu"
+    kind = "cpu" if split.task.is_generated else "gpu"
     return None if number is None else (number, number * PROMPT_TOKENS[kind])
 
 
 def _questions(split: Split, data: str) -> list[str] | None:
     """The questions of a split, if the split is prepared or its files are local; else None."""
     prepared = Path(paths.problems(split.task_name, split.name))
-    source = split.task["source"]
     try:
         if prepared.is_file():
             return [row["question"] for row in files.read_jsonl(prepared, {"question": str})]
-        if source["kind"] != "files" or split.name not in source:
+        source = split.task.source
+        if not isinstance(source, Files) or getattr(source, split.name) is None:
             return None
-        column = source.get("columns", {}).get("question", "question")
+        column = split.task.question_column
         local_files = paths.parts(split, data)
         rows = [row for path in local_files for row in sources.read(path).rows]
     except (UserError, OSError):

@@ -5,8 +5,9 @@ import json
 
 from hardgrpo.analysis import arms, published
 from hardgrpo.selection import policies
-from hardgrpo.study import paths, settings
+from hardgrpo.study import paths
 from hardgrpo.study.resolved import ResolvedStudy
+from hardgrpo.study.task import Task
 
 
 def has_training(study: ResolvedStudy) -> bool:
@@ -15,7 +16,7 @@ def has_training(study: ResolvedStudy) -> bool:
 
 def has_rollouts(study: ResolvedStudy) -> bool:
     names = {run.recipe for run in study.runs} - {"recorded"}
-    return any(not settings.is_supervised(study.recipes[name]) for name in names)
+    return any(not study.recipes[name].is_supervised for name in names)
 
 
 def tests(study: ResolvedStudy) -> set[tuple[str, str]]:
@@ -45,12 +46,12 @@ def has_tiers(study: ResolvedStudy) -> bool:
     return any(has_several_tiers(study.tasks[test]) for _, test in tests(study))
 
 
-def has_several_tiers(task: dict) -> bool:
+def has_several_tiers(task: Task) -> bool:
     """Whether the test problems of one task have several tiers (see `has_tiers`). A single dataset
     of format `choices` has one tier, because all its problems have the same number of options."""
-    source = task["source"]
+    source = task.source
     is_one_tier = source.get("format") == "choices" and len(source.get("test", ())) == 1
-    return settings.has_tiers(task) and not is_one_tier
+    return task.has_tiers and not is_one_tier
 
 
 def has_budgets(study: ResolvedStudy) -> bool:
@@ -85,7 +86,7 @@ def budget_lines(study: ResolvedStudy) -> dict[str, str]:
     """{policy: name of the line that joins the policy's point to the points of other budgets}. A
     line joins the policies of one way of choosing, and has the name of the policy with the largest
     budget."""
-    ways = {name: way_of_choosing(study.policies[name]) for name in study.policy_names}
+    ways = {name: way_of_choosing(study.policies[name].entry) for name in study.policy_names}
     largest_budget: dict[str, str] = {}
     for name in sorted(ways, key=lambda name: -budget_size(study.policies[name])):
         largest_budget.setdefault(ways[name], name)
@@ -99,7 +100,7 @@ def has_labels(study: ResolvedStudy) -> bool:
     sample equally many rollouts (`chooses_at_equal_rollouts`)."""
     needs = {
         (
-            policies.labels_before(study.policies[run.policy]),
+            policies.labels_before(study.policies[run.policy].entry),
             study.recipes[run.recipe].get("reward", "correct") == "correct",
         )
         for run in study.runs
@@ -117,7 +118,7 @@ def has_labels(study: ResolvedStudy) -> bool:
 def chooses_while_training(study: ResolvedStudy) -> bool:
     """Whether a run chooses prompts while it trains, or has process rewards."""
     recipes = {run.recipe for run in study.runs} & set(study.recipes)
-    return any(settings.is_online(study.recipes[name]) for name in recipes)
+    return any(study.recipes[name].is_online for name in recipes)
 
 
 def chooses_at_equal_rollouts(study: ResolvedStudy) -> bool:

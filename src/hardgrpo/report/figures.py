@@ -823,11 +823,8 @@ def pass_at_k(pass_at_k, base_pass_at_k):
     key = ["model", "eval_task", "k"]
     frame = pass_at_k.merge(base_pass_at_k[key].drop_duplicates())
     k_of_test = frame.groupby(TEST).k
-    frame = frame[
-        frame.k.isin([0])
-        | (frame.k == k_of_test.transform("min"))
-        | (frame.k == k_of_test.transform("max"))
-    ]
+    ends = k_of_test.transform("min"), k_of_test.transform("max")
+    frame = frame[(frame.k == ends[0]) | (frame.k == ends[1])]
     base_rows = base_pass_at_k.merge(frame[key].drop_duplicates())
     figure, panels = forest(frame, [*TEST, "k"])
     for panel in panels:

@@ -11,7 +11,6 @@ from hardgrpo.analysis.columns import RUNS
 from hardgrpo.analysis.summaries import own_test_rows
 from hardgrpo.report import plotting
 from hardgrpo.report.plotting import format_range
-from hardgrpo.study.settings import is_supervised
 
 LETTERS = 16  # largest number of letters in a line of a box
 
@@ -66,7 +65,7 @@ def draw(study: dict, subsets, parity, accuracy):
 def stages_of(study: dict, subsets, parity, accuracy) -> list[tuple[str, list[str]]]:
     """[(stage, lines)]. A line is '' if its value is unknown."""
     recipe, has_training, has_subsets = study["recipe"], len(parity) > 0, len(subsets) > 0
-    supervised = is_supervised(recipe)
+    supervised = recipe.get("objective") == "sft"
     accuracy = accuracy[accuracy.decoding == "sampled"]
     after = accuracy[accuracy.step > 0]
     runs = len(parity) if has_training else int(own_test_rows(after).groupby(RUNS).ngroups)

@@ -19,7 +19,7 @@ from hardgrpo.analysis.formats import UNKNOWN, integer, points, signed
 from hardgrpo.analysis.summaries import own_test_rows, own_test_samples, with_several_tiers
 from hardgrpo.report import latex
 from hardgrpo.selection import policies
-from hardgrpo.study.settings import RECIPE_DEFAULTS
+from hardgrpo.study.recipe import ADAM_BETA2
 
 # --- one formatter
 
@@ -517,7 +517,7 @@ def own_setting(study: dict, key: str) -> str:
         return settings[key]
     if not study["recipe"]:
         return "not trained here"
-    value = study["recipe"].get(key, RECIPE_DEFAULTS.get(key))
+    value = study["recipe"].get(key, ADAM_BETA2 if key == "adam_beta2" else None)
     if isinstance(value, dict):
         return ", ".join(
             f"{name} {entry if isinstance(entry, str) else f'{entry:g}'}"
@@ -539,16 +539,16 @@ KIND_PARTS = (
 TABLES = {
     "gain": Table(
         "gains",
-        "model; task; decoding; arm; base_accuracy:points; gain:change; published:number ="
-        f" published %; mdd:points{SIZES}",
+        "model; task; decoding; arm; base_accuracy:points; gain:change; "
+        f"published:number = published %; mdd:points{SIZES}",
         "Gain in accuracy over the base model, percentage points (pp).",
         rows=_gains,
         display=_published("gain"),
     ),
     "parts": Table(
         "parts",
-        f"{CELL_KEYS}answered:arrow = answered, %; accuracy_answered:arrow = right if"
-        f" answered, %; {PARTS}{SIZES}",
+        f"{CELL_KEYS}answered:arrow = answered, %; "
+        f"accuracy_answered:arrow = right if answered, %; {PARTS}{SIZES}",
         "Every gain split into finishing and correctness, percentage points (pp).",
     ),
     "kinds": Table(
@@ -567,16 +567,16 @@ TABLES = {
     ),
     "reasons": Table(
         "reasons",
-        f"{CELL_KEYS}sound_share:arrow = every step right, of right answers %;"
-        " sound_gain:change = gain, every step right; lucky_gain:change = gain, a step"
-        f" wrong{SIZES}",
+        f"{CELL_KEYS}sound_share:arrow = every step right, of right answers %; "
+        "sound_gain:change = gain, every step right; "
+        f"lucky_gain:change = gain, a step wrong{SIZES}",
         "Right answers in which every step is right, and right answers with a wrong step;"
         " gains in percentage points (pp).",
     ),
     "same_answers": Table(
         "same_answers",
-        f"{CELL_KEYS}same:arrow = same answer %; change:change; entropy:arrow_bits ="
-        f" entropy, bits{SIZES}",
+        f"{CELL_KEYS}same:arrow = same answer %; change:change; "
+        f"entropy:arrow_bits = entropy, bits{SIZES}",
         "How often two samples of a problem give the same answer, and the collision entropy"
         " of the answers.",
     ),
@@ -588,16 +588,16 @@ TABLES = {
     ),
     "learnable": Table(
         "learnable",
-        f"{ARM_KEYS}learnable:interval = learnable %; published:number = published %;"
-        " updates:count; seeds:count",
+        f"{ARM_KEYS}learnable:interval = learnable %; published:number = published %; "
+        "updates:count; seeds:count",
         "Learnable share: groups whose rewards differ, mean over all sampling steps.",
         display=_published("learnable"),
     ),
     "rollouts": Table(
         "rollouts",
-        f"{ARM_KEYS}sampling_steps:count; updates:count; generated:count; kept:count;"
-        " replayed:count; thrown_away:count; thrown_away_share:tenths = thrown away %;"
-        " labels:count = prompts sampled; seeds:count",
+        f"{ARM_KEYS}sampling_steps:count; updates:count; generated:count; kept:count; "
+        "replayed:count; thrown_away:count; thrown_away_share:tenths = thrown away %; "
+        "labels:count = prompts sampled; seeds:count",
         "Rollouts of runs that choose prompts during training, by arm, means over seeds:"
         " generated, kept for an update, replayed in a later update, thrown away. All"
         " sampling steps sample equally many rollouts; a step that keeps too few makes no"
@@ -606,9 +606,9 @@ TABLES = {
     ),
     "time_to_target": Table(
         "time_to_target",
-        f"{ARM_KEYS}target:tenths = target accuracy %; minus_share:percent = plain %;"
-        " share:interval = rollouts %; reached:percent = target reached, % of bootstrap"
-        " samples; seeds:count",
+        f"{ARM_KEYS}target:tenths = target accuracy %; minus_share:percent = plain %; "
+        "share:interval = rollouts %; "
+        "reached:percent = target reached, % of bootstrap samples; seeds:count",
         r"The target is the final accuracy of GRPO with the study's first recipe on the same"
         r" prompts. Shown: the number of rollouts until an arm first reaches the target, in"
         r" per cent of the number until the first recipe reaches the target, with 95\,\%"
@@ -619,17 +619,17 @@ TABLES = {
     ),
     "regressions": Table(
         "regressions",
-        "task; predictor = gain explained by; adjusted_for; r_squared:two_decimals = R²;"
-        " slope:number = sign of the slope; cells:count",
+        "task; predictor = gain explained by; adjusted_for; r_squared:two_decimals = R²; "
+        "slope:number = sign of the slope; cells:count",
         "Gain explained by learnable share and by mean length, each alone and each adjusted"
         " for the other measure.",
         display=_regressions,
     ),
     "lead_regressions": Table(
         "lead_regressions",
-        "model; task; minus = lead over; predictor = regressed on; slope:hundredths ="
-        " slope, pp per pp [95 %]; r_squared:hundredths = R²; p:probability; points:count ="
-        " base models",
+        "model; task; minus = lead over; predictor = regressed on; "
+        "slope:hundredths = slope, pp per pp [95 %]; r_squared:hundredths = R²; p:probability; "
+        "points:count = base models",
         r"Regression of the lead of \texttt{hard} over another policy on measures of the"
         r" base model. The slope is in points of lead per point of the predictor; p-values"
         r" are not corrected for the number of regressions.",
@@ -638,8 +638,8 @@ TABLES = {
     ),
     "lead_by_model": Table(
         "lead_by_model",
-        "task = trained on; eval_task = tested on; minus = lead over; models:count;"
-        " least:signed; most:signed; spread:points = spread, pp; p:probability; seeds:count",
+        "task = trained on; eval_task = tested on; minus = lead over; models:count; "
+        "least:signed; most:signed; spread:points = spread, pp; p:probability; seeds:count",
         r"Does the lead of \texttt{hard} depend on the model? The smallest and the largest"
         r" lead of any model, and the standard deviation of the lead between models without"
         r" the variation between seeds, percentage points (pp); p of Welch's test of equal"
@@ -647,15 +647,15 @@ TABLES = {
     ),
     "out_of_distribution": Table(
         "pass_at_k",
-        f"{CELL_KEYS}k:count; base:points = base pass@k %; pass:interval = pass@k %;"
-        f" gain:change{SIZES}",
+        f"{CELL_KEYS}k:count; base:points = base pass@k %; pass:interval = pass@k %; "
+        f"gain:change{SIZES}",
         "pass@$k$ on test sets other than the task's own.",
         rows=_other_tests("pass_at_k"),
     ),
     "compared": Table(
         "compared",
-        "model; eval_task = tested on; policy; quantity; place = from; published:interval = published"
-        " %; here:interval = here %; seeds:count",
+        "model; eval_task = tested on; policy; quantity; place = from; "
+        "published:interval = published %; here:interval = here %; seeds:count",
         "Published numbers and the same quantities in this study.",
         display=_compared,
     ),
@@ -667,8 +667,8 @@ TABLES = {
     ),
     "graders": Table(
         "decomposition",
-        f"{CELL_KEYS}grading; truncated:arrow = truncated %; tokens:arrow_count; {PARTS};"
-        " seeds:count",
+        f"{CELL_KEYS}grading; truncated:arrow = truncated %; tokens:arrow_count; {PARTS}; "
+        "seeds:count",
         r"Gains that differ between strict and lenient grading, and their parts, percentage"
         r" points (pp). In column \emph{grading}, \emph{task} is the task's own grading,"
         r" which gave the rewards in training. The truncated share and the mean length are"
@@ -684,9 +684,9 @@ TABLES = {
     ),
     "single_samples": Table(
         "mcnemar",
-        "model; task; eval_task; decoding; arm; minus_arm; only_this:count = only this run;"
-        " only_other:count = only other run; difference:signed; p:probability;"
-        " p_holm:probability; problems:count",
+        "model; task; eval_task; decoding; arm; minus_arm; only_this:count = only this run; "
+        "only_other:count = only other run; difference:signed; p:probability; "
+        "p_holm:probability; problems:count",
         "McNemar's exact test with one completion per problem: problems that only the run"
         " of the row solves, and problems that only the run of the comparison solves.",
         rows=_one_seed,
@@ -712,25 +712,27 @@ TABLES = {
     ),
     "catches_up": Table(
         "catches_up",
-        f"{CELL_KEYS}target:points = accuracy of ‘all’ %; step:count = reached at update;"
-        " steps_reached:number = range, over seeds; steps:count = of updates; seeds:number",
+        f"{CELL_KEYS}target:points = accuracy of ‘all’ %; step:count = reached at update; "
+        "steps_reached:number = range, over seeds; steps:count = of updates; seeds:number",
         "The first checkpoint that reaches the final accuracy of training on all prompts.",
         display=_seeds_reached,
     ),
     "subsets": Table(
         "subsets",
-        f"{POLICY_KEYS}prompts:count; pool:count; mean_pass_rate:three_decimals = mean p̂;"
-        " zero_share:points = p̂ = 0 %; held_out_pass_rate:three_decimals = held-out p̂;"
-        " held_out_zero_share:points = held-out p̂ = 0 %; boundary_pass_rate:two_decimals ="
-        " boundary p̂; tied:count = tied, at boundary; tied_chosen:count = chosen, of tied",
+        f"{POLICY_KEYS}prompts:count; pool:count; mean_pass_rate:three_decimals = mean p̂; "
+        "zero_share:points = p̂ = 0 %; held_out_pass_rate:three_decimals = held-out p̂; "
+        "held_out_zero_share:points = held-out p̂ = 0 %; "
+        "boundary_pass_rate:two_decimals = boundary p̂; tied:count = tied, at boundary; "
+        "tied_chosen:count = chosen, of tied",
         "The subsets: mean pass rate, share never solved by the base model, and ties at the"
         " boundary of the choice.",
     ),
     "chosen": Table(
         "chosen",
-        f"{POLICY_KEYS}prompts:count; pass_rate:points = right %; never_solved:points ="
-        " never solved %; mixed:points = mixed %; confidently_wrong:points = confidently"
-        " wrong %; samples:count = samples, per prompt; seeds:count",
+        f"{POLICY_KEYS}prompts:count; pass_rate:points = right %; "
+        "never_solved:points = never solved %; mixed:points = mixed %; "
+        "confidently_wrong:points = confidently wrong %; samples:count = samples, per prompt; "
+        "seeds:count",
         "Properties of the chosen prompts, measured by the reference answers and held-out"
         " samples: mean pass rate, share never solved, share whose samples are neither all"
         " right nor all wrong, and share on which the base model is confidently wrong (at"
@@ -739,8 +741,8 @@ TABLES = {
     ),
     "recorded": Table(
         "recorded_runs",
-        "model; task; policy = run; minus; questions; grading; value:arrow = accuracy %;"
-        " difference:change; problems:count",
+        "model; task; policy = run; minus; questions; grading; value:arrow = accuracy %; "
+        "difference:change; problems:count",
         r"Recorded runs of other authors, one run each: mean accuracy of the last five"
         r" checkpoints minus the accuracy of the base model (\emph{base}) or of another run,"
         r" percentage points (pp), on all test questions and on the questions with a pass"
@@ -754,8 +756,8 @@ TABLES = {
     ),
     "recorded_parts": Table(
         "recorded_runs",
-        "model; task; policy = run; minus; questions; finishing:change; correctness:change;"
-        " pass@k:change; problems:count",
+        "model; task; policy = run; minus; questions; finishing:change; correctness:change; "
+        "pass@k:change; problems:count",
         "The differences of recorded runs, one run each, split into finishing and"
         " correctness, and the difference in pass@$k$, where $k$ is the number of samples"
         " of a checkpoint, percentage points (pp).",
@@ -763,9 +765,9 @@ TABLES = {
     ),
     "spent": Table(
         "spent",
-        f"{ARM_KEYS}updates:count; prompts:count; rollouts:count; labels:count;"
-        " completion_tokens:count; tokens:number = tokens, millions; seconds:number ="
-        " minutes; gain:signed; gain_per_million:signed; seeds:count",
+        f"{ARM_KEYS}updates:count; prompts:count; rollouts:count; labels:count; "
+        "completion_tokens:count; tokens:number = tokens, millions; seconds:number = minutes; "
+        "gain:signed; gain_per_million:signed; seeds:count",
         "Cost of a run, by policy: means over seeds; for tokens and time, also the smallest"
         " and the largest value. Runs with the same recipe sample the same number of"
         " rollouts. The number of tokens differs, with a selector also the number of"
@@ -776,10 +778,10 @@ TABLES = {
     ),
     "trajectories": Table(
         "trajectories",
-        f"{POLICY_KEYS}prompts:count; never_solved:points = never solved, in first epochs %;"
-        " mixed:interval = learnable %; all_right:interval = all right %;"
-        " all_wrong:interval = all wrong %; pass_rate_end:interval = right at the end %;"
-        " seeds:count",
+        f"{POLICY_KEYS}prompts:count; never_solved:points = never solved, in first epochs %; "
+        "mixed:interval = learnable %; all_right:interval = all right %; "
+        "all_wrong:interval = all wrong %; pass_rate_end:interval = right at the end %; "
+        "seeds:count",
         r"Groups over the later epochs of a recorded training run, by policy, per cent;"
         r" \emph{end}: the last of ten (or fewer) equal stretches of these epochs. The"
         r" 95\,\% intervals are for new prompts in this one run.",
@@ -787,9 +789,10 @@ TABLES = {
     ),
     "claims": Table(
         "claims",
-        "paper; model:wrap10; population:wrap10 = holds for; claim:wrap20; tested:wrap12 ="
-        " on; test:wrap14 = estimate of; estimate:wrap13 = estimate, pp or R² [95\N{NARROW NO-BREAK SPACE}%];"
-        " p_holm:number; verdict:wrap10",
+        "paper; model:wrap10; population:wrap10 = holds for; claim:wrap20; tested:wrap12 = on; "
+        "test:wrap14 = estimate of; "
+        "estimate:wrap13 = estimate, pp or R² [95\N{NARROW NO-BREAK SPACE}%]; p_holm:number; "
+        "verdict:wrap10",
         r"The papers' claims. HE is Pikus et al.~\cite{pikus2025}, LDS is Yadav et"
         r" al.~\cite{yadav2026}, DAPO is Yu et al.~\cite{yu2025}, Sun is Sun et"
         r" al.~\cite{sun2025}. The first rows are the primary claims, one per paper or"
@@ -801,8 +804,8 @@ TABLES = {
     ),
     "deviations": Table(
         "deviations",
-        "what:wrap15; written:wrap19 = as written; july:wrap19 = code of July 2025;"
-        " later:wrap19 = later code; here:wrap19 = run here",
+        "what:wrap15; written:wrap19 = as written; july:wrap19 = code of July 2025; "
+        "later:wrap19 = later code; here:wrap19 = run here",
         "What HE's authors wrote, what two states of their code do, and what ran here."
         " Sources are in the table's CSV.",
         rows=_deviations,

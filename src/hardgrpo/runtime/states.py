@@ -51,14 +51,12 @@ def _steps(state: Path) -> list[int]:
     return sorted(int(number) for number in numbers if number.isdecimal())
 
 
-def resume_point(state: Path, checkpoint_every: int, arithmetic: str | None = None) -> int:
+def resume_point(state: Path, checkpoint_every: int) -> int:
     """The number of updates in the checkpoint to resume from (0: start from the base model).
 
     Training resumes from the newest complete checkpoint that has a training state and before which
     no scheduled checkpoint is missing. Incomplete, damaged and later checkpoints are removed;
-    training will write the later checkpoints again. Raise a `UserError` if a checkpoint was
-    computed with another `arithmetic` (see `recipes.arithmetic`), because the run would mix two
-    arithmetics.
+    training will write the later checkpoints again.
     """
     scheduled = point = 0
     for step in _steps(state):
@@ -72,13 +70,6 @@ def resume_point(state: Path, checkpoint_every: int, arithmetic: str | None = No
                 say(f"{error}; training does not resume from this checkpoint")
             shutil.rmtree(checkpoint(state, step))
             continue
-        if manifest.get("arithmetic") != arithmetic:
-            first_version = "the first version's"
-            raise UserError(
-                f"{checkpoint(state, step)}: another version of this program, which computes this recipe differently, saved this state"
-                f" (arithmetic of the state: {manifest.get('arithmetic') or first_version}; of this version: {arithmetic or first_version}); delete"
-                f" {state} to train the run from the beginning, or continue the run with that version"
-            )
         if step > scheduled + checkpoint_every:
             break
         if step == scheduled + checkpoint_every:

@@ -10,7 +10,8 @@ from hardgrpo.data import tasks
 from hardgrpo.runtime import environments, errors, files, provenance
 from hardgrpo.runtime.progress import Progress
 from hardgrpo.sampling import requests
-from hardgrpo.study import paths, settings
+from hardgrpo.study import paths
+from hardgrpo.study.model import ABOUT_CHAT, NOT_OF_A_TEMPLATE
 
 
 def build_parser(description: str) -> argparse.ArgumentParser:
@@ -75,8 +76,8 @@ def start(args: argparse.Namespace) -> None:
         raise errors.UserError(
             f"--prompt is {args.prompt!r}, expected a text with {{question}}, where the question is put"
         )
-    for name in sorted(set(args.chat) & settings.NOT_OF_A_TEMPLATE):
-        raise errors.UserError(f"--chat: {name} {settings.ABOUT_CHAT}")
+    for name in sorted(set(args.chat) & NOT_OF_A_TEMPLATE):
+        raise errors.UserError(f"--chat: {name} {ABOUT_CHAT}")
     if args.engine == "server":
         start_server_engine(args)
         return

@@ -16,9 +16,6 @@ COLUMNS = [
     "held_out",
     "held_out_correct",
 ]
-# Additional columns after a probe that stopped early: the number of planned samples, and bounds of
-# the pass rate. A problem that lacks planned samples has no pass rate.
-BOUND_COLUMNS = ["planned", "pass_rate_low", "pass_rate_high"]
 
 
 def measure(problem: dict, samples: list[dict], grader: str, with_prompt: bool = False) -> dict:
@@ -53,15 +50,4 @@ def _row(problem: dict, samples: list[dict], counts: dict) -> dict:
         "pass_rate": counts["correct"] / len(samples) if samples else None,
         "held_out": None,
         "held_out_correct": None,
-    }
-
-
-def add_bounds(row: dict, planned: int) -> dict:
-    """Add BOUND_COLUMNS to the row of a problem that has `row["samples"]` of `planned` samples."""
-    missing = planned - row["samples"]
-    return row | {
-        "pass_rate": None if missing else row["pass_rate"],
-        "pass_rate_low": row["correct"] / planned,
-        "pass_rate_high": (row["correct"] + missing) / planned,
-        "planned": planned,
     }

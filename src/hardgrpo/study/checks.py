@@ -8,8 +8,10 @@ from pathlib import Path
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.selection import policies
 from hardgrpo.study import configuration, pools, study_checks
-from hardgrpo.study.settings import OWN_BASE_NAME, has_train, is_labelled, is_trajectory
+from hardgrpo.study.configuration import Configuration
+from hardgrpo.study.model import OWN_BASE_NAME, Demonstrations, Pretrained, Recorded, Trajectory
 from hardgrpo.study.study_checks import SINGULAR, unknown_names
+from hardgrpo.study.task import RecordedProblems, Task
 
 MOST_MISTAKES = 20  # listed in one message
 # Family of generated problems -> ({required key of its demonstrations: example}, {optional keys}).
@@ -23,13 +25,13 @@ DEMONSTRATIONS = {
 }
 
 
-def check(config: dict, name: str, overlays: dict[str, dict] | None = None) -> None:
-    """Raise a `UserError` that lists the mistakes in the configuration, at most MOST_MISTAKES. The
+def check(config: dict, name: str, overlays: dict[str, dict] | None = None) -> Configuration:
+    """The configuration. Raise a `UserError` that lists its mistakes, at most MOST_MISTAKES. The
     line of a mistake starts with the last of the user's files `overlays` (name: content) that has
     the entry of the mistake, or else with `name`, and with the mistake's place."""
-    mistakes, is_well_typed = configuration.mistakes(config)
-    if is_well_typed:
-        mistakes = list(dict.fromkeys([*mistakes, *_mistakes_between_objects(config)]))
+    made, mistakes = configuration.make(config)
+    if made:
+        mistakes = list(dict.fromkeys([*mistakes, *_mistakes_between_objects(made)]))
     if mistakes:
         lines = [
             f"{_file_of(place, overlays or {}) or name}: {place}: {problem}"
@@ -37,6 +39,7 @@ def check(config: dict, name: str, overlays: dict[str, dict] | None = None) -> N
         ]
         unlisted = len(mistakes) - len(lines)
         raise UserError(*lines, *([f"and {unlisted} more mistakes"] if unlisted else []))
+    return made
 
 
 def _file_of(place: str, overlays: dict[str, dict]) -> str | None:
@@ -63,91 +66,86 @@ def check_writable(*folders: str) -> None:
             )
 
 
-def _mistakes_between_objects(config: dict) -> Iterator[tuple[str, str]]:
+def _mistakes_between_objects(config: Configuration) -> Iterator[tuple[str, str]]:
     """Yield (place, what is wrong and what to do) for mistakes that concern several objects of a
     configuration."""
-    tasks, models = config["tasks"], config["models"]
-    yield from unknown_names(
-        "study", "studies", [config["study"]], config["studies"] | config.get("analyses", {})
-    )
+    tasks, models = config.tasks, config.models
+    yield from unknown_names("study", "studies", [config.study], config.all_studies)
     for name, task in tasks.items():
-        if "cut_from" in task:
-            yield from _cut_task_mistakes(f"tasks.{name}", task, tasks.get(task["cut_from"]))
-        if task["source"]["kind"] == "recorded":
-            yield from _recorded_problems_mistakes(name, task["source"], models)
+        if task.cut_from:
+            yield from _cut_task_mistakes(f"tasks.{name}", task, tasks.get(task.cut_from))
+        if isinstance(task.source, RecordedProblems):
+            yield from _recorded_problems_mistakes(name, task.source, models)
     for name, model in models.items():
         if OWN_BASE_NAME.search(name):
             yield (
                 f"models.{name}",
                 "names that end in -seed and a number are reserved for replicates' own bases; give the model another name",
             )
-        if check_source := SOURCE_CHECKS.get(model["source"]["kind"]):
-            yield from check_source(f"models.{name}.source", model["source"], tasks)
-    for name, policy in config["policies"].items():
+        place = f"models.{name}.source"
+        if model.is_pretrained:
+            yield from _pretraining_mistakes(place, model.source, tasks)
+        if model.is_recorded:
+            yield from _recording_mistakes(place, model.source, tasks)
+        if model.is_trajectory:
+            yield from _trajectory_mistakes(place, model.source, tasks)
+    for name, policy in config.policies.items():
         for key, section in (("probed_on", "tasks"), ("probed_by", "models")):
+            named = getattr(policy, key)
+            entries = getattr(config, section)
             yield from unknown_names(
-                f"policies.{name}.{key}",
-                section,
-                [policy[key]] if key in policy else [],
-                config[section],
+                f"policies.{name}.{key}", section, [named] if named else [], entries
             )
-    yield from _subset_mistakes(config["subset"], models, tasks, config["policies"])
-    for name in config["studies"]:
+    yield from _subset_mistakes(config)
+    for name in config.studies:
         yield from study_checks.study_mistakes(config, name)
 
 
 def _cut_task_mistakes(
-    place: str, task: dict, source_task: dict | None
+    place: str, task: Task, source_task: Task | None
 ) -> Iterator[tuple[str, str]]:
     """Report the reasons why a task cannot cut the completions of `source_task`."""
-    name = task["cut_from"]
-    if source_task is None or "cut_from" in source_task:
+    name = task.cut_from
+    if source_task is None or source_task.cut_from:
         yield (
             f"{place}.cut_from",
             f"'{name}' is not a task, or is itself cut from another task; name a task that is sampled",
         )
         return
-    for key in sorted((set(task) | set(source_task)) - {"cut_from", "completion_tokens", "probe"}):
+    keys = {*task.entry, *source_task.entry} - {"cut_from", "completion_tokens", "probe"}
+    for key in sorted(keys):
         if task.get(key) != source_task.get(key):
             yield (
                 f"{place}.{key}",
                 f"differs from that of '{name}', whose completions this task cuts; use the same value",
             )
-    probe, source_probe = task["probe"], source_task["probe"]
-    for key in sorted((set(probe) | set(source_probe)) - {"samples"}):
+    probe, source_probe = task.probe, source_task.probe
+    for key in sorted({*probe.entry, *source_probe.entry} - {"samples"}):
         if probe.get(key) != source_probe.get(key):
             yield (
                 f"{place}.probe.{key}",
                 f"differs from that of '{name}', whose probe this task uses; use the same value",
             )
-    if probe["samples"] > source_probe["samples"]:
+    if probe.samples > source_probe.samples:
         yield (
             f"{place}.probe.samples",
             f"{probe['samples']} is more than the {source_probe['samples']} of '{name}'; lower it",
         )
-    limit, source_limit = task["completion_tokens"], source_task["completion_tokens"]
-    if (
-        limit > source_limit
-        or limit == source_limit
-        and probe["samples"] >= source_probe["samples"]
-    ):
+    limit, source_limit = task.completion_tokens, source_task.completion_tokens
+    if limit > source_limit or limit == source_limit and probe.samples >= source_probe.samples:
         yield (
             f"{place}.completion_tokens",
             f"{limit} is not below the {source_limit} of '{name}'; lower it",
         )
 
 
-def _pretraining_mistakes(place: str, source: dict, tasks: dict) -> Iterator[tuple[str, str]]:
+def _pretraining_mistakes(place: str, source: Pretrained, tasks: dict) -> Iterator[tuple[str, str]]:
     """Report unknown tasks, mistakes in a task's demonstrations, and a second task of facts."""
-    yield from unknown_names(f"{place}.demonstrations", "tasks", source["demonstrations"], tasks)
-    families = {
-        name: tasks[name]["source"].get("family")
-        for name in source["demonstrations"]
-        if name in tasks
-    }
+    yield from unknown_names(f"{place}.demonstrations", "tasks", source.demonstrations, tasks)
+    families = {name: tasks[name].family for name in source.demonstrations if name in tasks}
     for name, family in families.items():
         yield from _demonstration_mistakes(
-            f"{place}.demonstrations.{name}", source["demonstrations"][name], family
+            f"{place}.demonstrations.{name}", source.demonstrations[name], family
         )
     facts = [name for name, family in families.items() if family == "facts"]
     if len(facts) > 1:
@@ -158,7 +156,7 @@ def _pretraining_mistakes(place: str, source: dict, tasks: dict) -> Iterator[tup
 
 
 def _demonstration_mistakes(
-    place: str, demonstrations: dict, family: str | None
+    place: str, demonstrations: Demonstrations, family: str | None
 ) -> Iterator[tuple[str, str]]:
     """Report missing and unknown keys of the demonstrations of a task of this family, and a `slip`
     of the wrong form."""
@@ -172,7 +170,7 @@ def _demonstration_mistakes(
     for key, example in required.items():
         if key not in demonstrations:
             yield place, f"demonstrations of {family} need '{key}'; add it, e.g. {key}: {example}"
-    for key in sorted(set(demonstrations) - set(required) - optional - {"share"}):
+    for key in sorted(set(demonstrations.entry) - set(required) - optional - {"share"}):
         yield f"{place}.{key}", f"demonstrations of {family} take no '{key}'; remove it"
     if (
         "slip" in required
@@ -185,74 +183,63 @@ def _demonstration_mistakes(
         )
 
 
-def _recording_mistakes(place: str, source: dict, tasks: dict) -> Iterator[tuple[str, str]]:
-    yield from unknown_names(f"{place}.recordings", "tasks", source["recordings"], tasks)
-    for name, recording in source["recordings"].items():
-        if "probe" in recording and name in tasks and not has_train(tasks[name]):
+def _recording_mistakes(place: str, source: Recorded, tasks: dict) -> Iterator[tuple[str, str]]:
+    yield from unknown_names(f"{place}.recordings", "tasks", source.recordings, tasks)
+    for name, recording in source.recordings.items():
+        if recording.probe and name in tasks and not tasks[name].has_train:
             yield (
                 f"{place}.recordings.{name}.probe",
                 f"task '{name}' has no train split; give it one or leave the probe out",
             )
 
 
-def _recorded_problems_mistakes(task: str, source: dict, models: dict) -> Iterator[tuple[str, str]]:
+def _recorded_problems_mistakes(
+    task: str, source: RecordedProblems, models: dict
+) -> Iterator[tuple[str, str]]:
     """Report each split (train, test) whose recording does not exist."""
     for split in ("train", "test"):
-        if split not in source:
+        if not getattr(source, split):
             continue
-        place, (model, part) = f"tasks.{task}.source.{split}", source[split].split("/")
-        yield from unknown_names(place, "models", [model], models)
-        recorded = models[model]["source"] if model in models else None
-        if recorded and (recorded["kind"] != "recorded" or "repository" not in recorded):
+        place, (name, part) = f"tasks.{task}.source.{split}", getattr(source, split).split("/")
+        yield from unknown_names(place, "models", [name], models)
+        model = models.get(name)
+        if model and not (model.is_recorded and model.is_of_repository):
             yield (
                 place,
-                f"'{model}' is not recorded in a repository; name a model of kind recorded with `repository`",
+                f"'{name}' is not recorded in a repository; name a model of kind recorded with `repository`",
             )
-        elif recorded and part not in recorded["recordings"].get(task, {}):
+        elif model and part not in model.source.recordings.get(task, {}):
             yield (
                 place,
-                f"'{model}' has no recording '{part}' of task '{task}'; name another model or part",
+                f"'{name}' has no recording '{part}' of task '{task}'; name another model or part",
             )
 
 
-def _trajectory_mistakes(place: str, source: dict, tasks: dict) -> Iterator[tuple[str, str]]:
-    if source["prompts"] in tasks:
+def _trajectory_mistakes(place: str, source: Trajectory, tasks: dict) -> Iterator[tuple[str, str]]:
+    if source.prompts in tasks:
         yield (
             f"{place}.prompts",
-            f"'{source['prompts']}' is a task; give the prompts of the trajectory another name",
+            f"'{source.prompts}' is a task; give the prompts of the trajectory another name",
         )
 
 
-SOURCE_CHECKS = {
-    "pretrain": _pretraining_mistakes,
-    "recorded": _recording_mistakes,
-    "trajectory": _trajectory_mistakes,
-}
-
-
-def _subset_mistakes(
-    subset: dict, models: dict, tasks: dict, all_policies: dict
-) -> Iterator[tuple[str, str]]:
+def _subset_mistakes(config: Configuration) -> Iterator[tuple[str, str]]:
     """Report the reasons why `snakemake subset` cannot choose the subset."""
-    for section, entries in (("models", models), ("tasks", tasks), ("policies", all_policies)):
+    subset = config.subset
+    for section in ("models", "tasks", "policies"):
+        key = SINGULAR[section]
         yield from unknown_names(
-            f"subset.{SINGULAR[section]}", section, [subset[SINGULAR[section]]], entries
+            f"subset.{key}", section, [getattr(subset, key)], getattr(config, section)
         )
-    name = subset["task"]
-    task, policy = tasks.get(name), all_policies.get(subset["policy"])
+    name = subset.task
+    task, policy = config.tasks.get(name), config.policies.get(subset.policy)
     if task and policy:
         yield from study_checks.choice_mistakes(
-            "subset.policy",
-            subset["policy"],
-            name,
-            all_policies,
-            tasks,
-            models,
-            "name another task",
+            "subset.policy", subset.policy, name, config, "name another task"
         )
-    if task and policy and not is_labelled(task):
-        labels = policies.labels_before(policy)
-        if labels != "none" or policies.is_by_tier(policy["rule"]):
+    if task and policy and not task.is_labelled:
+        labels = policies.labels_before(policy.entry)
+        if labels != "none" or policies.is_by_tier(policy.rule):
             needs = {
                 "pool": "the answers of the whole pool",
                 "sample": "the answers of a sample of the pool",
@@ -260,27 +247,21 @@ def _subset_mistakes(
             }
             yield (
                 "subset.policy",
-                f"'{subset['policy']}' needs {needs[labels]} before it chooses, and task '{name}' has none (labelled: false);"
+                f"'{subset.policy}' needs {needs[labels]} before it chooses, and task '{name}' has none (labelled: false);"
                 " choose policy random, or a policy whose key `by` names a measure without answers, e.g. agreement_lowest",
             )
-        if policy["rule"] == "annotated" and "annotated" not in task:
+        if policy.rule == "annotated" and not task.annotated:
             yield (
                 "subset.policy",
-                f"'{subset['policy']}' takes the annotated prompts of '{name}', and there are none; choose another policy, annotate the prompts"
+                f"'{subset.policy}' takes the annotated prompts of '{name}', and there are none; choose another policy, annotate the prompts"
                 " that it chooses, and name the filled-in file as the task's `annotated`",
             )
-    if policy and "rounds" in policy:
+    if policy and policy.rounds:
         yield (
             "subset.policy",
-            f"'{subset['policy']}' chooses its second half by a model that was trained on the first; name a policy without rounds",
+            f"'{subset.policy}' chooses its second half by a model that was trained on the first; name a policy without rounds",
         )
-    if (
-        "format" in subset
-        and task
-        and policy
-        and not is_labelled(task)
-        and policy["rule"] != "annotated"
-    ):
+    if subset.format and task and policy and not task.is_labelled and policy.rule != "annotated":
         yield (
             "subset.format",
             f"the prompts of '{name}' have no answers to train on (labelled: false); leave format out, annotate the chosen prompts, name the"
@@ -291,15 +272,15 @@ def _subset_mistakes(
             "subset.task",
             f"'{name}' has the same problems in both splits ({part}); give the test a split of its own",
         )
-    if task and not has_train(task):
+    if task and not task.has_train:
         yield "subset.task", f"task '{name}' has no train split to choose from; give it one"
-    model, probed_on = models.get(subset["model"]), (policy or {}).get("probed_on", name)
+    model, probed_on = config.models.get(subset.model), (policy and policy.probed_on) or name
     # On a task without labels, only a policy with `by` chooses by a probe.
-    has_measure = policy is None or task is None or is_labelled(task) or "by" in policy
-    is_probed = has_measure and "probed_by" not in (policy or {})
-    if model and probed_on in tasks and (is_probed or is_trajectory(model)):
-        for obstacle in study_checks.probe_obstacles(model, probed_on, tasks):
+    has_measure = policy is None or task is None or task.is_labelled or policy.by
+    is_probed = has_measure and not (policy and policy.probed_by)
+    if model and probed_on in config.tasks and (is_probed or model.is_trajectory):
+        for obstacle in study_checks.probe_obstacles(model, probed_on, config):
             yield (
                 "subset.model",
-                f"'{subset['model']}', {obstacle}, cannot be probed; name another model or task",
+                f"'{subset.model}', {obstacle}, cannot be probed; name another model or task",
             )

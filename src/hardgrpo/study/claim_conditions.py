@@ -1,6 +1,5 @@
 """Properties of a study that determine which claims it can test."""
 
-from hardgrpo.study import paths, settings
 from hardgrpo.study.resolved import ResolvedStudy
 
 
@@ -12,17 +11,22 @@ def conditions(study: ResolvedStudy) -> dict:
     `weaker`: the tasks or models with a weaker learning signal (`weaker_signal` of the study). `own_bases`:
     models for which each replicate pretrains its own base model.
     """
-    tests = paths.study_part(study)["tasks"]
-    sources = {task: study.tasks[task]["source"] for task in tests}
+    tests = sorted({test for _, _, test in study.tests})
+    sources = {test: study.tasks[test].source for test in tests}
     first_with_source = lambda source: next(task for task in sources if sources[task] == source)
     return {
         "first_recipe": study.first_recipe,
         "tasks": {
-            task: facts | {"problems": first_with_source(sources[task])}
-            for task, facts in tests.items()
+            test: _facts(study, test) | {"problems": first_with_source(sources[test])}
+            for test in tests
         },
-        "weaker": study.entry.get("weaker_signal", []),
-        "own_bases": [
-            model for model in study.model_names if settings.has_own_bases(study.models[model])
-        ],
+        "weaker": study.arms.weaker_signal or [],
+        "own_bases": [name for name in study.model_names if study.models[name].has_own_bases],
     }
+
+
+def _facts(study: ResolvedStudy, test: str) -> dict:
+    keys = ("completion_tokens", "labelled")
+    facts = {key: study.tasks[test][key] for key in keys if key in study.tasks[test]}
+    sampled = study.tasks[study.sampled_task(test)]
+    return facts | {"test": {"reach": sampled.test.reach.entry} if sampled.test.reach else {}}

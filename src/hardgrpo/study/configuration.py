@@ -14,6 +14,7 @@ from hardgrpo.study.model import Model
 from hardgrpo.study.policy import Policy
 from hardgrpo.study.published_analysis import Analysis
 from hardgrpo.study.recipe import Recipe
+from hardgrpo.study.sections import Sections
 from hardgrpo.study.strict import Count, Name, Strict
 from hardgrpo.study.study import Study
 from hardgrpo.study.task import Task
@@ -57,7 +58,7 @@ class Plan(Strict):
     """Price of a GPU-hour, in any currency."""
 
 
-class Configuration(Strict):
+class Configuration(Strict, Sections):
     """The keys of config.yaml. All other keys are refused."""
 
     study: str
@@ -107,6 +108,10 @@ class Configuration(Strict):
     analyses: dict[Name, Analysis] | None = None
     """An analysis of published numbers of right answers: a study without arms, which samples and trains nothing."""
 
+    @property
+    def all_studies(self) -> dict[str, Study | Analysis]:
+        return self.studies | (self.analyses or {})
+
     def contradictions(self) -> Iterator[tuple[str, str]]:
         for name in sorted(set(self.studies) & set(self.analyses or {})):
             yield f"analyses.{name}", "a study has the same name; give the analysis another name"
@@ -149,18 +154,19 @@ def _plain(entry: dict, is_nullable: bool) -> dict:
     return plain
 
 
-def mistakes(config: dict) -> tuple[list[tuple[str, str]], bool]:
-    """Return ([(place, what is wrong and what to do)], whether all values have the expected types).
-    If all values have the expected types, every mistake is a contradiction between values."""
+def make(config: dict) -> tuple[Configuration | None, list[tuple[str, str]]]:
+    """(the configuration, or None if not all values have the expected types; [(place, what is wrong
+    and what to do)]). If all values have the expected types, every mistake is a contradiction
+    between values."""
     if unusable := [(place, f"{problem}; correct it") for place, problem in _unusable(config)]:
-        return unusable, False
+        return None, unusable
     try:
-        Configuration.model_validate(config)
+        return Configuration.model_validate(config), []
     except ValidationError as error:
-        return _explain(config, error), all(
-            detail["type"] == "contradiction" for detail in error.errors(include_url=False)
-        )
-    return [], True
+        details = error.errors(include_url=False)
+        is_well_typed = all(detail["type"] == "contradiction" for detail in details)
+        made = Configuration.of(config) if is_well_typed else None
+        return made, _explain(config, error)
 
 
 def _unusable(value, *place: str) -> Iterator[tuple[str, str]]:

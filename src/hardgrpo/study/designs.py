@@ -1,8 +1,10 @@
 """The design and the prices of a study: the part of the configuration that the study's paper
 describes."""
 
-from hardgrpo.study import settings
+from hardgrpo.study.policy import Money, Policy
+from hardgrpo.study.recipe import Recipe
 from hardgrpo.study.resolved import ResolvedStudy
+from hardgrpo.study.strict import Strict, plain
 
 
 def prices(study: ResolvedStudy, gpu_hour: float, annotating_policy: str) -> dict:
@@ -14,11 +16,11 @@ def prices(study: ResolvedStudy, gpu_hour: float, annotating_policy: str) -> dic
     that chose the prompts to annotate.
     """
     gpu_counts = lambda model: {
-        recipe: settings.training_gpus(study.models[model], study.recipes[recipe])["count"]
+        recipe: study.models[model].training_gpus(study.recipes[recipe])["count"]
         for recipe in study.recipe_names
     }
-    budget_of = lambda name: study.policies.get(name, {}).get("budget")
-    is_annotated = lambda name: study.policies.get(name, {}).get("rule") == "annotated"
+    budget_of = lambda name: study.policies[name].budget if name in study.policies else None
+    is_annotated = lambda name: name in study.policies and study.policies[name].rule == "annotated"
     budgets = {
         name: budget_of(annotating_policy if is_annotated(name) else name)
         for name in study.policy_names
@@ -27,14 +29,14 @@ def prices(study: ResolvedStudy, gpu_hour: float, annotating_policy: str) -> dic
         "gpu_hour": gpu_hour,
         "gpus": {model: gpu_counts(model) for model in study.model_names},
         "label": {
-            name: budget["label_price"]
+            name: budget.entry["label_price"]
             for name, budget in budgets.items()
-            if isinstance(budget, dict) and "label_price" in budget
+            if isinstance(budget, Money)
         },
     }
 
 
-def names_of_ways(policies: dict[str, dict], recipes: dict[str, dict]) -> dict[str, dict]:
+def names_of_ways(policies: dict[str, Policy], recipes: dict[str, Recipe]) -> dict[str, dict]:
     """{"ways": {policy: way}, "recipes": {recipe: recipe}}, from the sections of the configuration.
 
     A way of choosing has the name of the first policy that chooses in the same way, whatever its
@@ -47,9 +49,9 @@ def names_of_ways(policies: dict[str, dict], recipes: dict[str, dict]) -> dict[s
     }
 
 
-def _first_alike(entries: dict[str, dict], without: str) -> dict[str, str]:
+def _first_alike(entries: dict[str, Strict], without: str) -> dict[str, str]:
     compared = {
-        name: {key: value for key, value in entry.items() if key != without}
+        name: {key: value for key, value in plain(entry).items() if key != without}
         for name, entry in entries.items()
     }
     return {
@@ -61,52 +63,45 @@ def _first_alike(entries: dict[str, dict], without: str) -> dict[str, str]:
 def design(study: ResolvedStudy) -> dict:
     """The design of a study, from the configuration alone, for the text of the study's paper."""
     tasks = {name: study.tasks[name] for name in study.task_names}
-    models = {name: study.models[name] for name in study.model_names}
-    policies = {name: study.policies[name] for name in study.policy_names}
-    task = next(iter(tasks.values()), {})
-    recipe = study.recipes.get(study.first_recipe, {})
-    trajectories = [model["source"] for model in models.values() if settings.is_trajectory(model)]
-    budgets = {
-        policy["budget"]
-        for policy in policies.values()
-        if isinstance(policy.get("budget"), float | int)
-    }
+    models = [study.models[name] for name in study.model_names]
+    policies = [study.policies[name] for name in study.policy_names]
+    task = next(iter(tasks.values()), None)
+    test = task and task.test
+    recipe = study.recipes.get(study.first_recipe)
+    trajectories = [model.source for model in models if model.is_trajectory]
+    budgets = {policy["budget"] for policy in policies if isinstance(policy.budget, float)}
     return {
         "study": study.name,
-        "title": study.entry["title"],
+        "title": study.entry.title,
         "models": study.model_names,
         "tasks": study.task_names,
-        "cut_from": {
-            name: entry["cut_from"] for name, entry in tasks.items() if "cut_from" in entry
-        },
-        "pretrained": any(map(settings.is_pretrained, models.values())),
-        "own_bases": all(map(settings.has_own_bases, models.values())),
-        "held_constant": study.entry.get("held_constant", []),
-        "weaker_signal": study.entry.get("weaker_signal", []),
-        "graders": sorted({entry["grader"] for entry in tasks.values()}),
+        "cut_from": {name: entry.cut_from for name, entry in tasks.items() if entry.cut_from},
+        "pretrained": any(model.is_pretrained for model in models),
+        "own_bases": all(model.has_own_bases for model in models),
+        "held_constant": study.arms.held_constant or [],
+        "weaker_signal": study.arms.weaker_signal or [],
+        "graders": sorted({entry.grader for entry in tasks.values()}),
         "policies": study.policy_names,
-        "rules": sorted({policy["rule"] for policy in policies.values()}),
+        "rules": sorted({policy.rule for policy in policies}),
         "seeds": len(study.seeds),
         "budgets": sorted({min(budgets), max(budgets)}) if budgets else [],
-        "probe_samples": task.get("probe", {}).get("samples"),
+        "probe_samples": task and task.probe.samples,
         # {task: completions per prompt of its probe}, without recorded probes
         "probes": {
-            name: tasks[name]["probe"]["samples"]
+            name: tasks[name].probe.samples
             for model, name in study.pairs
-            if not settings.is_recorded(models[model])
+            if not study.models[model].is_recorded
         },
-        "test_samples": task.get("test", {}).get("samples"),
-        "greedy": task.get("test", {}).get("greedy", False)
-        and not settings.is_recorded(models[study.model_names[0]]),
-        "completion_tokens": {name: entry["completion_tokens"] for name, entry in tasks.items()},
+        "test_samples": test and test.samples,
+        "greedy": bool(test and test.greedy) and not models[0].is_recorded,
+        "completion_tokens": {name: entry.completion_tokens for name, entry in tasks.items()},
         "first_recipe": study.first_recipe,
-        "recipe": recipe,
+        "recipe": recipe.entry if recipe else {},
         "other_recipes": {
-            name: settings.recipe_differences(study.recipes[name], recipe)
-            for name in study.recipe_names[1:]
+            name: study.recipes[name].differences(recipe) for name in study.recipe_names[1:]
         },
         # A value n: policies choose by the pass rates in the first n epochs. Empty without
         # trajectories.
-        "chosen_from": sorted({source["chosen_from"] for source in trajectories}),
-        "origins": [source["origin"] for source in trajectories],
+        "chosen_from": sorted({source.chosen_from for source in trajectories}),
+        "origins": [source.origin for source in trajectories],
     }

@@ -13,7 +13,9 @@ import math
 
 from hardgrpo.runtime.gpu_kinds import GPUS
 from hardgrpo.selection import selector_settings
-from hardgrpo.study import settings
+from hardgrpo.study.model import Model
+from hardgrpo.study.recipe import Recipe
+from hardgrpo.study.task import Task
 
 GIB = 2**30
 BYTES = {"fp32": 4.0, "bf16": 2.0}  # per weight
@@ -106,7 +108,7 @@ def adapter_parameters(shape: dict, rank: int) -> int:
 
 
 def training_memory(
-    shape: dict, recipe: dict, completion_tokens: int, gpus: dict, gpu_gib: float = GPU_GIB
+    shape: dict, recipe: Recipe, completion_tokens: int, gpus: dict, gpu_gib: float = GPU_GIB
 ) -> dict[str, float]:
     """GiB on each GPU by purpose, and `total`. `gpus` is the model's entry for training (count,
     micro_batch, vllm_memory, vllm_sleep); `gpu_gib` is the memory of one GPU.
@@ -187,13 +189,13 @@ def _reward_model_bytes(trained: float, has_adapter: bool) -> float:
 
 
 def _rollout_bytes(
-    shape: dict, recipe: dict, completion_tokens: int, processes: int, width: float
+    shape: dict, recipe: Recipe, completion_tokens: int, processes: int, width: float
 ) -> float:
     """Bytes that one of `processes` needs while transformers samples its share of an update's
     rollouts on a GPU: the cache of keys and values, the activations of the widest layer for each
     prompt (once for all its rollouts), and the scores of one token with four float32 copies
     (`decoding.GlobalSampling`). `width` is the number of bytes per value."""
-    rollouts = settings.texts_per_update(recipe) / processes
+    rollouts = recipe.texts_per_update / processes
     cache_bytes = _cache_values(shape, PROMPT_TOKENS + completion_tokens) * width
     prompt_bytes = PROMPT_TOKENS * _prompt_layer(shape) * width
     score_bytes = shape["vocabulary"] * (width + 4 * 4.0)
@@ -227,7 +229,7 @@ def sampled_row_bytes(
 # --- on a CPU ---
 
 
-def trained_row_bytes(shape: dict, recipe: dict, tokens: int) -> float:
+def trained_row_bytes(shape: dict, recipe: Recipe, tokens: int) -> float:
     """Bytes that a text of `tokens` tokens keeps between forward and backward pass on a CPU, where
     no layer is recomputed."""
     layer = (
@@ -254,7 +256,7 @@ def cpu_sampling_memory(shape: dict, completion_tokens: int, rows: int) -> float
     ) / GIB
 
 
-def cpu_training_memory(shape: dict, recipe: dict, completion_tokens: int) -> float:
+def cpu_training_memory(shape: dict, recipe: Recipe, completion_tokens: int) -> float:
     """GiB of main memory of a program that trains a model on a CPU.
 
     The program always needs weights, gradients and optimiser state. It also needs either the texts
@@ -266,7 +268,7 @@ def cpu_training_memory(shape: dict, recipe: dict, completion_tokens: int) -> fl
         if recipe.get("adapter")
         else parameters(shape)
     )
-    texts = settings.texts_per_update(recipe)
+    texts = recipe.texts_per_update
     row_bytes = trained_row_bytes(shape, recipe, PROMPT_TOKENS + completion_tokens)
     sampled = texts * sampled_row_bytes(shape, PROMPT_TOKENS, completion_tokens)
     learning = rows_at_once(row_bytes, texts) * row_bytes + 2 * TILE * 4.0
@@ -282,7 +284,7 @@ def cpu_training_memory(shape: dict, recipe: dict, completion_tokens: int) -> fl
 # --- main memory of a machine with GPUs, and checks of a configured run ---
 
 
-def main_memory(shape: dict, recipe: dict) -> float:
+def main_memory(shape: dict, recipe: Recipe) -> float:
     """GiB of main memory that each process needs: the weights of the model and of the reference
     policy while they are loaded, and 16 GiB."""
     copies = 1 if recipe.get("adapter") or not recipe.get("beta") else 2
@@ -296,15 +298,17 @@ def vllm_memory(shape: dict, context: int) -> float:
     return (parameters(shape) * 2.0 + VLLM_BYTES + cache) / GIB
 
 
-def run_memory(model: dict, recipe: dict, task: dict, gpu_gib: float = GPU_GIB) -> dict[str, float]:
+def run_memory(
+    model: Model, recipe: Recipe, task: Task, gpu_gib: float = GPU_GIB
+) -> dict[str, float]:
     """`training_memory` of a configured run. The model must have `shape` and `gpus`."""
-    gpus = settings.training_gpus(model, recipe)
+    gpus = model.training_gpus(recipe)
     return training_memory(model["shape"], recipe, task["completion_tokens"], gpus, gpu_gib)
 
 
 def shortage(
     shape: dict,
-    recipe: dict,
+    recipe: Recipe,
     completion_tokens: int,
     gpus: dict,
     name: str,
@@ -334,7 +338,7 @@ def shortage(
     return None
 
 
-def _remedy(recipe: dict, gpus: dict, need: dict, gpu_gib: float) -> str:
+def _remedy(recipe: Recipe, gpus: dict, need: dict, gpu_gib: float) -> str:
     """What to do about a run whose `need` (`training_memory`) exceeds a GPU's memory."""
     in_updates = need["gradients"] + need["activations"]
     stays = sum(need.values()) - in_updates - need["vllm"] - need["rollouts"] - need["total"]
@@ -347,7 +351,7 @@ def _remedy(recipe: dict, gpus: dict, need: dict, gpu_gib: float) -> str:
     if stays + in_updates > gpu_gib or awake:
         remedies += ["lower micro_batch"] if gpus["micro_batch"] > 1 else []
     # all GPUs of a run are in one node; an online run has one process
-    can_shard = not recipe.get("adapter") and not settings.is_online(recipe)
+    can_shard = not recipe.adapter and not recipe.is_online
     remedies += ["raise count"] if can_shard and gpus["count"] < GPUS_PER_NODE else []
     remedies.append("use larger GPUs (plan.gpu, or gpu_name of the profile)")
     other_recipe = "" if recipe.get("adapter") else " or a recipe with an adapter"

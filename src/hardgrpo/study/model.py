@@ -1,12 +1,49 @@
 """Sources of weights, models behind servers, and recordings of models."""
 
+import re
 from collections.abc import Iterator
 from typing import Annotated, Literal
 
 from pydantic import Field
 
-from hardgrpo.study import settings
+from hardgrpo.study.recipe import Recipe
 from hardgrpo.study.strict import Commit, Count, Name, Names, Share, Strict
+
+OWN = "own"  # the value of `seed` of a pretrained model if each replicate pretrains its own base
+# end of the name of a replicate's own base; the name of a model may not have this end
+OWN_BASE_NAME = re.compile(r"-seed[0-9]+$")
+CORES_PER_GPU = 4  # processor cores that a job requests for each of its GPUs
+# Parameters of `apply_chat_template` itself. All other arguments are passed to the template.
+NOT_OF_A_TEMPLATE = {
+    "conversation",
+    "tools",
+    "documents",
+    "chat_template",
+    "add_generation_prompt",
+    "continue_final_message",
+    "tokenize",
+    "sanitize_control_tokens",
+    "padding",
+    "truncation",
+    "max_length",
+    "return_tensors",
+    "return_dict",
+    "return_assistant_tokens_mask",
+    "tokenizer_kwargs",
+}
+ABOUT_CHAT = "is set by the workflow or not supported; name only arguments of the model's own template, such as enable_thinking"
+# keys of a server's source that decide the completions
+COMPLETION_KEYS = ("kind", "model", "endpoint")
+
+
+def own_base(model: str, seed: int) -> str:
+    """The name of a replicate's own base: tiny, 3 -> tiny-seed3."""
+    return f"{model}-seed{seed}"
+
+
+def model_of(base: str) -> str:
+    """The model of a base: tiny-seed3 -> tiny."""
+    return OWN_BASE_NAME.sub("", base)
 
 
 class TrainingGpus(Strict):
@@ -472,9 +509,90 @@ class Model(Strict):
 
     gpus: Gpus | None = None
 
+    @property
+    def is_pretrained(self) -> bool:
+        """Whether the model is pretrained by this workflow."""
+        return isinstance(self.source, Pretrained)
+
+    @property
+    def is_recorded(self) -> bool:
+        return isinstance(self.source, Recorded)
+
+    @property
+    def is_trajectory(self) -> bool:
+        return isinstance(self.source, Trajectory)
+
+    @property
+    def is_served(self) -> bool:
+        """Whether the model is behind a server, so that there are no weights and no tokenizer."""
+        return isinstance(self.source, Server)
+
+    @property
+    def is_sampled(self) -> bool:
+        """Whether the workflow samples completions of the model, from its weights or a server."""
+        return not (self.is_recorded or self.is_trajectory)
+
+    @property
+    def is_of_repository(self) -> bool:
+        """Whether the model's recordings are files of a repository, in the format of their
+        authors."""
+        return isinstance(self.source, Repository) and self.source.repository is not None
+
+    @property
+    def has_own_bases(self) -> bool:
+        """Whether each replicate has a base of its own, pretrained from its own seed."""
+        return self.is_pretrained and self.source.seed == OWN
+
+    def base(self, name: str, seed: int) -> str:
+        """The name of the weights from which a replicate starts: the model's `name`, or the name of
+        the replicate's own base (tiny-seed3)."""
+        return own_base(name, seed) if self.has_own_bases else name
+
+    def bases(self, name: str, seeds: list[int]) -> list[str]:
+        return list(dict.fromkeys(self.base(name, seed) for seed in seeds))
+
+    def with_seed(self, seed: int) -> "Model":
+        """The model in which the seed of a replicate's own base replaces `seed: own`."""
+        return self.changed({"source": self.source.entry | {"seed": seed}})
+
+    @property
+    def chat_arguments(self) -> dict:
+        return self.chat or {}
+
+    @property
+    def engine_name(self) -> str:
+        return "server" if self.is_served else self.engine or "transformers"
+
+    @property
+    def weights_source(self) -> dict:
+        """The part of the source that determines the completions: for a server, all except
+        address, key, price and limits."""
+        source = self.source.entry
+        if not self.is_served:
+            return source
+        return {key: source[key] for key in COMPLETION_KEYS if key in source}
+
+    @property
+    def server(self) -> dict:
+        """The part of a server's source that does not decide the completions: address, key, price
+        and limits."""
+        source = self.source.entry
+        return {key: value for key, value in source.items() if key not in COMPLETION_KEYS}
+
+    def stage_gpus(self, stage: str) -> dict:
+        """The GPUs that a stage (sampling, adapter, full) needs; count 0 on a CPU."""
+        return getattr(self.gpus, stage).entry if self.gpus else {"count": 0}
+
+    def training_gpus(self, recipe: Recipe) -> dict:
+        """The GPUs of a training run: the entry for adapters or for all weights. A recipe with a
+        selector or process rewards gets at most one GPU, because the run trains in a single
+        process."""
+        gpus = self.stage_gpus("adapter" if recipe.adapter else "full")
+        return gpus | {"count": min(1, gpus["count"])} if recipe.is_online else gpus
+
     def contradictions(self) -> Iterator[tuple[str, str]]:
-        for name in sorted(set(self.chat or {}) & settings.NOT_OF_A_TEMPLATE):
-            yield "chat", f"{name} {settings.ABOUT_CHAT}"
+        for name in sorted(set(self.chat or {}) & NOT_OF_A_TEMPLATE):
+            yield "chat", f"{name} {ABOUT_CHAT}"
         if isinstance(self.source, Server):
             for key in ("engine", "precision", "shape", "gpus"):
                 if getattr(self, key) is not None:

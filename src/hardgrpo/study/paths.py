@@ -4,8 +4,17 @@ reads."""
 import os
 from collections.abc import Collection, Iterable
 
-from hardgrpo.study import settings
+from hardgrpo.selection import trainer_rows
+from hardgrpo.study.configuration import ChosenSubset
+from hardgrpo.study.model import Repository, model_of
+from hardgrpo.study.policy import Policy
+from hardgrpo.study.published_analysis import Original
+from hardgrpo.study.recipe import Recipe
 from hardgrpo.study.resolved import ResolvedStudy, withheld_splits
+from hardgrpo.study.sections import Sections
+from hardgrpo.study.strict import as_list, plain
+from hardgrpo.study.study import RECORDED, Run
+from hardgrpo.study.task import Files, Part, RecordedProblems, Split, Task
 
 PUBLISHED = "results/published"  # the folder of published numbers, which no rule makes
 CALIBRATION = "results/calibration.json"  # calibration of the cost model
@@ -48,10 +57,10 @@ def annotated_problems(task: str) -> str:
     return f"results/tasks/{task}/annotated.jsonl"
 
 
-def training_problems(name: str, task: dict) -> str:
+def training_problems(name: str, task: Task) -> str:
     """The problems with answers from which a run's prompts come: the train split, or the annotated
-    problems of a task without labels. `task` is the entry of the task `name`."""
-    return problems(name, "train") if settings.is_labelled(task) else annotated_problems(name)
+    problems of a task without labels."""
+    return problems(name, "train") if task.is_labelled else annotated_problems(name)
 
 
 def solutions(task: str) -> str:
@@ -59,16 +68,14 @@ def solutions(task: str) -> str:
     return f"results/tasks/{task}/solutions.jsonl"
 
 
-def dataset_file(part: dict) -> str:
-    """The path to which a file of a dataset on the hub is downloaded; `part` is an entry of a
-    task's source."""
-    return f"results/inputs/{part['dataset'].replace('/', '--')}@{part['revision']}/{part['file']}"
+def dataset_file(part: Part) -> str:
+    """The path to which a file of a dataset on the hub is downloaded."""
+    return f"results/inputs/{part.dataset.replace('/', '--')}@{part.revision}/{part.file}"
 
 
-def original_folder(source: dict) -> str:
-    """The folder into which files of a `repository` are downloaded. `source` is the entry `source`
-    of a model or an analysis."""
-    return f"results/originals/{source['repository'].replace('/', '--')}@{source['commit']}"
+def original_folder(source: Repository | Original) -> str:
+    """The folder into which files of a `repository` are downloaded."""
+    return f"results/originals/{source.repository.replace('/', '--')}@{source.commit}"
 
 
 def recording(model: str, task: str, part: str) -> str:
@@ -124,7 +131,7 @@ def subset(model: str, task: str, policy: str, seed: int, kind: str = "csv") -> 
     return f"results/subsets/{model}/{task}/{policy}/seed{seed}.{kind}"
 
 
-def training(run: settings.Run, name: str) -> str:
+def training(run: Run, name: str) -> str:
     return f"results/training/{run.path}/{name}"
 
 
@@ -133,15 +140,15 @@ def tracking(model: str, task: str, recipe: str, policy: str, seed: int) -> str:
     return f"results/tracking/{model}/{task}/{recipe}/{policy}/{seed}"
 
 
-def first_round(run: settings.Run, name: str) -> str:
+def first_round(run: Run, name: str) -> str:
     """A file of the first round of a run whose policy annotates in two rounds."""
     return training(run, f"first/{name}")
 
 
-def subset_of_run(run: settings.Run, policy: dict) -> str:
+def subset_of_run(run: Run, policy: Policy | None) -> str:
     """The prompts that a run is trained on. With a policy in two rounds: the prompts of both
     rounds."""
-    if settings.has_rounds(policy):
+    if policy and policy.has_rounds:
         return training(run, "second.csv")
     return subset(run.base, run.task, run.policy, run.seed)
 
@@ -202,8 +209,8 @@ def base_sample_sets(study: ResolvedStudy, model: str, test: str) -> tuple[str, 
 def has_reach(study: ResolvedStudy, model: str, test: str) -> bool:
     """Whether a base model's reach on a test is measured. A task with `cut_from` truncates the
     completions of another task, so its reach is measured with that task's samples."""
-    sampled = study.tasks[settings.sampled_task(study.tasks, test)]
-    return "reach" in sampled["test"] and not settings.is_recorded(study.models[model])
+    sampled = study.tasks[study.sampled_task(test)]
+    return bool(sampled.test.reach) and not study.models[model].is_recorded
 
 
 def has_tables(folder: str, names: Iterable[str]) -> bool:
@@ -222,60 +229,42 @@ def agreement(study: str) -> str:
 
 
 def study_part(study: ResolvedStudy) -> dict:
-    """The part of the configuration that determines the files of a study. `ResolvedStudy.of`
-    accepts this part in place of the configuration; the study then lacks settings of sampling and
-    training."""
-    tasks = study.tasks
-    tests = {test for _, _, test in study.tests}
-    source_keys = ("kind", "repository", "recordings", "seed", "prompts", "chosen_from")
-    by_signals = _by_signals(study)
-    return ({"policies": by_signals} if by_signals else {}) | {
+    """The part of the configuration that a study names, as mappings. `ResolvedStudy.of` accepts
+    this part in place of the configuration."""
+    tasks = {*study.task_names, *(test for _, _, test in study.tests)}
+    tasks |= {study.sampled_task(task) for task in tasks}
+    policies = {name for name in study.policy_names if name in study.policies}
+    sections = {
         "studies": {study.name: study.entry},
-        "tasks": {
-            test: _keep(tasks[test], ("completion_tokens", "labelled"))
-            | {"test": _keep(tasks[settings.sampled_task(tasks, test)]["test"], ["reach"])}
-            for test in sorted(tests)
-        },
-        "models": {
-            model: {"source": _keep(study.models[model]["source"], source_keys)}
-            for model in study.model_names
-        },
+        "tasks": {name: study.tasks[name] for name in tasks},
+        "models": {name: study.models[name] for name in study.probing_models},
+        "policies": {name: study.policies[name] for name in policies},
+        "recipes": {name: study.recipes[name] for name in study.recipe_names},
     }
+    return plain(sections)
 
 
-def _by_signals(study: ResolvedStudy) -> dict[str, dict]:
-    """{name: `by` and `rounds`} of a study's policies that use another measure than the pass
-    rate."""
-    entries = {name: study.policies.get(name, {}) for name in study.policy_names}
-    return {
-        name: _keep(entry, ("by", "rounds"))
-        for name, entry in entries.items()
-        if entry.get("by", "pass_rate") != "pass_rate"
-    }
-
-
-def _keep(entry: dict, keys: Iterable[str]) -> dict:
-    return {key: value for key, value in entry.items() if key in keys}
+def _chooses_by_signals(study: ResolvedStudy) -> bool:
+    policies = (study.policies.get(name) for name in study.policy_names)
+    return any(policy and policy.measure != "pass_rate" for policy in policies)
 
 
 def inputs(study: ResolvedStudy, studies: Collection[ResolvedStudy]) -> list[str]:
     """The files for which a study may need the internet: downloaded models, and problems in the
     format that the programs read. `studies` are all studies of the configuration; they determine
     which problems are left out of a pretrained model's demonstrations (`withheld_splits`)."""
-    models = [
-        model for model in sorted(study.probing_models) if settings.is_sampled(study.models[model])
-    ]
-    pretrained = [model for model in models if settings.is_pretrained(study.models[model])]
+    models = [model for model in sorted(study.probing_models) if study.models[model].is_sampled]
+    pretrained = [model for model in models if study.models[model].is_pretrained]
     splits = [(task, "train") for _, task, _ in study.probed_pools if task in study.tasks]
     # The policy of a recorded run may have no entry in `policies`.
-    policies = (study.policies.get(run.policy, {}) for run in study.runs)
+    policies = (study.policies.get(run.policy) for run in study.runs)
     probed_tasks = dict.fromkeys(
-        policy["probed_on"] for policy in policies if "probed_on" in policy
+        policy.probed_on for policy in policies if policy and policy.probed_on
     )
-    splits += [(settings.sampled_task(study.tasks, task), "train") for task in probed_tasks]
+    splits += [(study.sampled_task(task), "train") for task in probed_tasks]
     splits += [(test, "test") for _, _, test in study.tests]
     for model in pretrained:
-        splits += withheld_splits(study.models, study.tasks, model, studies)
+        splits += withheld_splits(study, model, studies)
     manifests = [f"{model_folder(name)}/manifest.json" for name in models if name not in pretrained]
     return manifests + [problems(*split) for split in dict.fromkeys(splits)]
 
@@ -292,12 +281,12 @@ def evaluations(study: ResolvedStudy) -> list[str]:
     return base_evaluations + run_evaluations
 
 
-def evaluations_of_run(study: ResolvedStudy, run: settings.Run) -> list[str]:
+def evaluations_of_run(study: ResolvedStudy, run: Run) -> list[str]:
     return [evaluation(run.path, test) for test in study.eval_tasks(run.task, run.model)]
 
 
 def updates(study: ResolvedStudy) -> list[str]:
-    return [training(run, "updates.csv") for run in study.runs if run.recipe != "recorded"]
+    return [training(run, "updates.csv") for run in study.runs if run.recipe != RECORDED]
 
 
 def trajectories(study: ResolvedStudy) -> list[str]:
@@ -306,13 +295,13 @@ def trajectories(study: ResolvedStudy) -> list[str]:
 
 def difficulties(study: ResolvedStudy) -> list[str]:
     # prompts of a trajectory belong to no task
-    is_labelled = lambda task: settings.is_labelled(study.tasks.get(task, {}))
+    is_labelled = lambda task: task not in study.tasks or study.tasks[task].is_labelled
     return [difficulty(base, task) for base, task, _ in study.probed_pools if is_labelled(task)]
 
 
 def signal_files(study: ResolvedStudy) -> list[str]:
     """The signals of the probed pools, if a policy of the study chooses by signals."""
-    if not _by_signals(study):
+    if not _chooses_by_signals(study):
         return []
     return [signals(base, task) for base, task, _ in study.probed_pools]
 
@@ -322,14 +311,15 @@ def subsets(study: ResolvedStudy) -> list[str]:
     the subset. With a policy in two rounds, the subset of a run is the subset of the second round,
     which includes the subset of the first round."""
     in_rounds = [
-        name for name in study.policy_names if settings.has_rounds(study.policies.get(name, {}))
+        name
+        for name in study.policy_names
+        if name in study.policies and study.policies[name].has_rounds
     ]
     subsets_of_bases = [
         subset(base, task, policy, seed, "json")
         for base, task, seeds in study.probed_pools
         for policy in study.policy_names
-        if policy not in in_rounds
-        and study.has_arm(model=settings.model_of(base), task=task, policy=policy)
+        if policy not in in_rounds and study.has_arm(model=model_of(base), task=task, policy=policy)
         for seed in seeds
     ]
     return subsets_of_bases + [
@@ -343,8 +333,8 @@ def published_runs(study: ResolvedStudy) -> list[tuple[str, str, str]]:
     return [
         (model, task, policy)
         for model, task in study.pairs
-        if settings.is_recorded(study.models[model])
-        for policy in study.models[model]["source"]["recordings"][task].get("published", {})
+        if study.models[model].is_recorded
+        for policy in study.models[model].source.recordings[task].published or {}
     ]
 
 
@@ -358,62 +348,58 @@ def recorded_probes(study: ResolvedStudy) -> list[tuple[str, str, str]]:
     return [
         (probe(model, task, 0), difficulty(model, task), difficulty(model, f"{task}.with_prompt"))
         for model, task, _ in study.probed_pools
-        if settings.is_recorded(settings.entry(study.models, model))
+        if study.model(model).is_recorded
     ]
 
 
-def parts(split: settings.Split, data: str) -> list[str]:
+def parts(split: Split, data: str) -> list[str]:
     """The file of each part of a split. A local copy, below the folder `data`, takes precedence
     over the hub.
 
     If the split has no source, the returned path names the missing key. No such file can exist, so
     Snakemake reports the key as a missing file.
     """
-    source = split.task["source"]
-    if source["kind"] == "generated":
+    source = split.task.source
+    if split.task.is_generated:
         return []
-    if split.name not in source:
+    named = getattr(source, split.name)
+    if named is None:
         return [f"config.yaml: tasks.{split.task_name}.source.{split.name}"]
-    if source["kind"] == "recorded":
-        model, part = source[split.name].split("/")
+    if isinstance(source, RecordedProblems):
+        model, part = named.split("/")
         return [recording(model, split.task_name, part)]
-    if source["kind"] == "files":
-        local_files = settings.as_list(source[split.name])
-        return [os.path.join(data, name) for name in local_files]
+    if isinstance(source, Files):
+        return [os.path.join(data, name) for name in as_list(named)]
     files = []
-    for part in source[split.name]:
-        local = os.path.join(data, part["local"]) if "local" in part else None
+    for part in named:
+        local = os.path.join(data, part.local) if part.local else None
         files.append(local if local and os.path.exists(local) else dataset_file(part))
     return files
 
 
-def chosen_rows(choice: dict, models: dict, tasks: dict) -> str:
-    """The rows of the subset that `snakemake subset` chooses, in the format of the pool's file.
-    `choice` is the key `subset` of the configuration."""
-    task = tasks[choice["task"]]
-    names = (
-        settings.as_list(task["source"].get("train", []))
-        if task["source"]["kind"] == "files"
-        else []
-    )
+def chosen_rows(choice: ChosenSubset, sections: Sections) -> str:
+    """The rows of the subset that `snakemake subset` chooses, in the format of the pool's file."""
+    task = sections.tasks[choice.task]
+    is_from_files = isinstance(task.source, Files)
+    names = as_list(task.source.train or []) if is_from_files else []
     kinds = {
         kind if (kind := name.lower().rpartition(".")[2]) in ("csv", "tsv") else "jsonl"
         for name in names
     } or {"jsonl"}
     kind = "jsonl" if "jsonl" in kinds else min(kinds)
-    base = settings.base_of(models, choice["model"], choice["seed"])
-    name = "rows" if settings.is_labelled(task) else "to_annotate"
-    return subset(base, choice["task"], choice["policy"], choice["seed"], f"{name}.{kind}")
+    name = "rows" if task.is_labelled else "to_annotate"
+    base = sections.base_of(choice.model, choice.seed)
+    return subset(base, choice.task, choice.policy, choice.seed, f"{name}.{kind}")
 
 
-def trainer_rows(choice: dict, models: dict) -> list[str]:
+def trainer_rows_of(choice: ChosenSubset, sections: Sections) -> list[str]:
     """The subset that `snakemake subset` chooses, in the format of the trainer that `subset.format`
     names; empty without the key."""
-    if "format" not in choice:
+    if choice.format is None:
         return []
-    base = settings.base_of(models, choice["model"], choice["seed"])
-    name = f"{choice['format']}.{settings.TRAINER_FILES[choice['format']]}"
-    return [subset(base, choice["task"], choice["policy"], choice["seed"], name)]
+    base = sections.base_of(choice.model, choice.seed)
+    name = f"{choice.format}.{trainer_rows.FILES[choice.format]}"
+    return [subset(base, choice.task, choice.policy, choice.seed, name)]
 
 
 def results(study: ResolvedStudy) -> list[str]:
@@ -437,7 +423,7 @@ def texts(study: ResolvedStudy) -> list[str]:
     return (
         grades
         + [completions(name) for name in grades]
-        + [problems(test, "test") for test in study_part(study)["tasks"]]
+        + [problems(test, "test") for test in sorted({test for _, _, test in study.tests})]
     )
 
 
@@ -455,16 +441,16 @@ def prunings(study: ResolvedStudy, studies: Collection[ResolvedStudy]) -> list[s
     return [
         training(run, "pruned.json")
         for run in study.runs
-        if run.recipe != "recorded" and run not in needed_runs
+        if run.recipe != RECORDED and run not in needed_runs
     ]
 
 
-def more_inputs(task: str, recipe: dict) -> dict[str, str]:
+def more_inputs(task: str, recipe: Recipe) -> dict[str, str]:
     """{name: file} that a recipe needs in addition to the subset: worked solutions (`solutions`),
     the pool without answers (`questions`), or nothing."""
     inputs = {}
-    if settings.is_supervised(recipe):
+    if recipe.is_supervised:
         inputs["solutions"] = solutions(task)
-    if settings.majority_share(recipe):
+    if recipe.majority_share:
         inputs["questions"] = questions(task)
     return inputs

@@ -94,6 +94,29 @@ class Policy(Strict):
     The default is the trained model. If the probing model has a base model for each seed, the base
     model with the run's seed is probed."""
 
+    @property
+    def has_rounds(self) -> bool:
+        """Whether half of the budget is annotated before training and the other half in the middle
+        of training."""
+        return self.rounds is not None
+
+    @property
+    def measure(self) -> str:
+        """The measure by which the policy chooses."""
+        return self.by or "pass_rate"
+
+    def choice(self, *, whole_budget: bool = False) -> dict:
+        """The keys that the programs of scripts/subsets read. With `rounds`, the budget is that of
+        the first round, or of both rounds (`whole_budget`)."""
+        chosen = {
+            key: value
+            for key, value in self.entry.items()
+            if key not in ("probed_on", "probed_by", "rounds")
+        }
+        if self.has_rounds and not whole_budget:
+            chosen["budget"] = policies.halve_budget(chosen["budget"])
+        return chosen
+
     def contradictions(self) -> Iterator[tuple[str, str]]:
         rule, keys = policies.RULES[self.rule], self.model_fields_set
         for key in sorted(set(rule.needs) - keys):

@@ -14,69 +14,67 @@ from hardgrpo.data import sources, spreadsheets
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.selection import policies
-from hardgrpo.study import paths, settings
+from hardgrpo.study import paths
+from hardgrpo.study.configuration import ChosenSubset
+from hardgrpo.study.policy import Policy
 from hardgrpo.study.resolved import ResolvedStudy
-from hardgrpo.study.settings import Split
+from hardgrpo.study.sections import Sections
+from hardgrpo.study.task import Files, HubDataset, Split, Task
 
 # largest share of a pool's problems that may be left out because the grader cannot read their
 # answers, see tasks.readable_problems
 UNREADABLE_SHARE = 0.01
 
 
-def too_small(policy_name: str, policy: dict, pool: Split, data: str) -> str | None:
+def too_small(policy_name: str, policy: Policy, pool: Split, data: str) -> str | None:
     """The reason why a policy cannot choose from a pool, according to the configuration and files
     in the folder `data`; None if no reason is found or the pool's size is unknown."""
-    if "budget" not in policy or (
-        not isinstance(policy["budget"], dict) and pool.task["source"]["kind"] == "files"
-    ):
+    is_share = isinstance(policy.budget, float)
+    if policy.budget is None or is_share and isinstance(pool.task.source, Files):
         # a share cannot exceed the pool; prepare_task checks that the share is at least one prompt
         return None
     size = configured_size(pool, data)
     if size is None:
         return None
     try:
-        policies.check_pool(f"policies.{policy_name}.budget", policy, pool.task_name, *size)
+        policies.check_pool(f"policies.{policy_name}.budget", policy.entry, pool.task_name, *size)
     except UserError as error:
         return str(error)
     return None
 
 
 def choosing_policies(
-    study: ResolvedStudy, subset: dict, task: str, targets: Collection[str]
+    study: ResolvedStudy, subset: ChosenSubset, task: str, targets: Collection[str]
 ) -> dict[str, dict]:
     """{name: policy} of the policies with a budget that choose from a task's pool. Target `subset`
     needs the policy that `subset` names; target `all`, or no target, needs the policies of the
     configured study."""
-    names = [subset["policy"]] if "subset" in targets and subset["task"] == task else []
+    names = [subset.policy] if "subset" in targets and subset.task == task else []
     if (not targets or "all" in targets) and task in study.task_names:
         names += [name for name in study.policy_names if study.has_arm(policy=name, task=task)]
-    return {name: study.policies[name] for name in names if "budget" in study.policies[name]}
+    return {name: study.policies[name].entry for name in names if study.policies[name].budget}
 
 
-def check_prepared(all_policies: dict, tasks: dict, choices: Iterable[tuple[str, str]]) -> None:
+def check_prepared(sections: Sections, choices: Iterable[tuple[str, str]]) -> None:
     """Raise a `UserError` if the policy of a choice (policy, task) cannot choose from the task's
     prepared pool (see `policies.check_pool`)."""
     for name, task in sorted(set(choices)):
-        policy, pool = all_policies[name], paths.problems(task, "train")
-        if "budget" in policy and os.path.exists(pool):
-            policies.check_pool(
-                f"policy '{name}'",
-                policy,
-                task,
-                _usable_problems(tasks[task], pool, policy["budget"]),
-            )
+        policy, pool = sections.policies[name], paths.problems(task, "train")
+        if policy.budget and os.path.exists(pool):
+            size = _usable_problems(sections.tasks[task], pool, policy["budget"])
+            policies.check_pool(f"policy '{name}'", policy.entry, task, size)
 
 
 def configured_size(pool: Split, data: str) -> tuple[int, bool] | None:
     """(size of a pool, whether the size is exact) according to the configuration and files in the
     folder `data`; None if the size is unknown."""
-    source = pool.task["source"]
-    if source["kind"] == "generated":
-        return source["train"], True
-    if source["kind"] == "hub":
-        stated = source.get("problems", {}).get("train")
+    source = pool.task.source
+    if pool.task.is_generated:
+        return source.train, True
+    if isinstance(source, HubDataset):
+        stated = source.problems and source.problems.train
         return None if stated is None else (stated, False)
-    if not settings.has_train(pool.task):
+    if not pool.task.has_train:
         return None
     parts = paths.parts(pool, data)
     try:
@@ -92,7 +90,7 @@ def configured_size(pool: Split, data: str) -> tuple[int, bool] | None:
     ), False
 
 
-def _usable_problems(task: dict, pool: str, budget: float | dict) -> int:
+def _usable_problems(task: Task, pool: str, budget: float | dict) -> int:
     """Number of problems in the file of a pool, without problems whose answer the grader cannot
     read.
 
@@ -103,11 +101,11 @@ def _usable_problems(task: dict, pool: str, budget: float | dict) -> int:
     problems = files.read_jsonl(pool, {"id": str})
     fewest_readable = (1 - UNREADABLE_SHARE) * len(problems)
     if (
-        not settings.is_labelled(task)
+        not task.is_labelled
         or not isinstance(budget, dict)
         or policies.affordable_prompts(budget) <= fewest_readable
     ):
         return len(problems)
     from hardgrpo.grading import graders  # imported late, because every dry-run reads this module
 
-    return sum(graders.accepts_reference(task["grader"], problem["answer"]) for problem in problems)
+    return sum(graders.accepts_reference(task.grader, problem["answer"]) for problem in problems)

@@ -3,43 +3,46 @@ whose questions must not be in a pool."""
 
 import os
 
-from hardgrpo.study import paths, settings
+from hardgrpo.study import paths
 from hardgrpo.study.resolved import ResolvedStudy
+from hardgrpo.study.sections import Sections
+from hardgrpo.study.strict import as_list
+from hardgrpo.study.task import Files, HubDataset, RecordedProblems, Task
 
 
-def problems(models: dict, tasks: dict, base: str, task: str, split: str = "train") -> str:
+def problems(sections: Sections, base: str, task: str, split: str = "train") -> str:
     """The file of the problems of a split that fit into a base model's context. For recorded models
     and models behind a server, no tokenizer is available, and the file has all problems of the
-    split. `models` and `tasks` are sections of the configuration."""
-    if _has_tokenizer(models, base):
-        return paths.pool(base, settings.sampled_task(tasks, task), split)
+    split."""
+    if _has_tokenizer(sections, base):
+        return paths.pool(base, sections.sampled_task(task), split)
     return paths.problems(task, split)
 
 
-def questions(models: dict, tasks: dict, base: str, task: str) -> str:
+def questions(sections: Sections, base: str, task: str) -> str:
     """The file of the problems of a base model's pool, without the answers."""
-    if _has_tokenizer(models, base):
-        return paths.pool(base, settings.sampled_task(tasks, task), "questions")
+    if _has_tokenizer(sections, base):
+        return paths.pool(base, sections.sampled_task(task), "questions")
     return paths.questions(task)
 
 
-def _has_tokenizer(models: dict, base: str) -> bool:
-    model = settings.entry(models, base)
-    return not (settings.is_recorded(model) or settings.is_served(model))
+def _has_tokenizer(sections: Sections, base: str) -> bool:
+    model = sections.model(base)
+    return not (model.is_recorded or model.is_served)
 
 
-def own_comparison(tasks: dict, name: str) -> list[str]:
+def own_comparison(sections: Sections, task: str) -> list[str]:
     """[the file that compares a task's pool with the task's own test split]; [] without a test
-    split. `tasks` is the section of the configuration."""
-    sampled = settings.sampled_task(tasks, name)
-    return [paths.contamination(sampled, sampled)] if tasks[sampled]["source"].get("test") else []
+    split."""
+    sampled = sections.sampled_task(task)
+    return [paths.contamination(sampled, sampled)] if sections.tasks[sampled].has_test else []
 
 
 def comparisons(study: ResolvedStudy) -> list[dict]:
     """A row for each pool and test of a study, with keys `task`, `eval_task`, `pool` and `test`.
     `pool` is a JSON file with the numbers of duplicate and near-duplicate questions of the pool,
     `test` a JSON file with the number of test questions that are also in the pool."""
-    sampled = lambda name: settings.sampled_task(study.tasks, name)
+    sampled = study.sampled_task
     return [
         {
             "task": task,
@@ -56,25 +59,24 @@ def _tests(study: ResolvedStudy) -> list[tuple[str, str]]:
     training problems are unknown."""
     return list(
         dict.fromkeys(
-            (task, test)
-            for model, task, test in study.tests
-            if settings.is_sampled(study.models[model])
+            (task, test) for model, task, test in study.tests if study.models[model].is_sampled
         )
     )
 
 
-def shared_part(task: dict, test: dict) -> str | None:
+def shared_part(task: Task, test: Task) -> str | None:
     """A file or part of a dataset that is in the train split of `task` and in the test split of
     `test`; None if there is none."""
-    test_parts = _parts(test["source"], "test")
-    return next((part for part in _parts(task["source"], "train") if part in test_parts), None)
+    test_parts = _parts(test, "test")
+    return next((part for part in _parts(task, "train") if part in test_parts), None)
 
 
-def _parts(source: dict, split: str) -> list[str]:
-    if source["kind"] == "files":
-        return [os.path.normpath(path) for path in settings.as_list(source.get(split, []))]
-    if source["kind"] == "recorded":
-        return settings.as_list(source.get(split, []))
+def _parts(task: Task, split: str) -> list[str]:
+    named = getattr(task.source, split) or []
+    if isinstance(task.source, Files):
+        return [os.path.normpath(path) for path in as_list(named)]
+    if isinstance(task.source, RecordedProblems):
+        return as_list(named)
     keys = ("dataset", "revision", "file", "rows")
-    parts = source.get(split, []) if source["kind"] == "hub" else []
+    parts = named if isinstance(task.source, HubDataset) else []
     return [", ".join(f"{key} {part[key]}" for key in keys if key in part) for part in parts]

@@ -6,8 +6,20 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from hardgrpo.selection import selector_settings
-from hardgrpo.study import settings
 from hardgrpo.study.strict import Count, Share, Strict
+
+ADAM_BETA2 = 0.999  # the default of `adam_beta2`
+# Keys that every GRPO recipe needs and no other recipe may have.
+GRPO_KEYS = (
+    "group_size",
+    "temperature",
+    "reward",
+    "advantage",
+    "loss",
+    "beta",
+    "epsilon",
+    "generation",
+)
 
 
 class DynamicSelector(Strict):
@@ -124,7 +136,7 @@ Selector = Annotated[
 class Process(Strict):
     """PRIME (arXiv 2502.01456): a reward model, initially a copy of the base model, is trained on
     the outcomes together with the model, and rewards every token
-    (src/hardgrpo/training/process_rewards.py). The paper's values: weight 1, beta 0.05, a learning
+    (src/hardgrpo/online/process_rewards.py). The paper's values: weight 1, beta 0.05, a learning
     rate twice the model's, max_grad_norm 1."""
 
     weight: Annotated[float, Field(ge=0)]
@@ -273,6 +285,33 @@ class Recipe(Strict):
         """Whether the recipe trains on worked solutions, without rollouts."""
         return self.objective == "sft"
 
+    @property
+    def is_online(self) -> bool:
+        """Whether the recipe selects prompts during training, or trains a reward model together
+        with the model."""
+        return bool(self.selector or self.process)
+
+    @property
+    def scores_before_update(self) -> bool:
+        """Whether TRL computes the log-probabilities of vLLM's rollouts in a pass of its own before
+        the update: for the weights of rollouts, and for replayed rollouts."""
+        replay = getattr(self.selector, "replay", None)
+        return self.generation == "vllm" and bool(self.importance_correction or replay)
+
+    @property
+    def texts_per_update(self) -> int:
+        """Number of texts in an update: the rollouts of its prompts, or their worked solutions."""
+        return self.prompts_per_update * (1 if self.is_supervised else self.group_size)
+
+    def differences(self, first: "Recipe") -> dict:
+        """{key: this recipe's value} of keys with another value in `first`. The value is None if
+        this recipe lacks the key."""
+        return {
+            key: self.get(key)
+            for key in sorted(self.entry | first.entry)
+            if self.get(key) != first.get(key)
+        }
+
     def contradictions(self) -> Iterator[tuple[str, str]]:
         if self.updates % self.checkpoint_every:
             yield (
@@ -313,14 +352,14 @@ class Recipe(Strict):
         """Report keys that the objective needs and the recipe lacks, and keys that the objective
         does not use."""
         if self.is_supervised:
-            for key in (*settings.GRPO_KEYS, "ratio", "epsilon_high", "selector", "process"):
+            for key in (*GRPO_KEYS, "ratio", "epsilon_high", "selector", "process"):
                 if key in self.model_fields_set:
                     yield (
                         key,
                         "belongs to GRPO, and this recipe trains on worked solutions (objective: sft); remove it",
                     )
             return
-        for key in settings.GRPO_KEYS:
+        for key in GRPO_KEYS:
             if key not in self.model_fields_set:
                 yield "", f"'{key}' is missing, which GRPO needs; add it, or set objective: sft"
 

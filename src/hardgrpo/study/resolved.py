@@ -5,100 +5,122 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Self
 
-from hardgrpo.data import generated
 from hardgrpo.runtime.errors import UserError
-from hardgrpo.study import settings
-from hardgrpo.study.settings import Run, Split
+from hardgrpo.study.configuration import Configuration
+from hardgrpo.study.model import Model, model_of
+from hardgrpo.study.policy import Policy
+from hardgrpo.study.published_analysis import Analysis
+from hardgrpo.study.recipe import Recipe
+from hardgrpo.study.sections import Sections
+from hardgrpo.study.strict import Strict
+from hardgrpo.study.study import RECORDED, Run, Study
+from hardgrpo.study.task import Task
 
-# Keys of a study that an analysis of published numbers does not have.
-NOTHING_TRAINED = {"models": [], "tasks": [], "arms": [], "seeds": []}
+# what an analysis of published numbers trains
+NOTHING_TRAINED = Study.model_construct(title="", models=[], tasks=[], arms=[], seeds=[])
+
+
+class Part(Strict, Sections):
+    """Some sections of a configuration."""
+
+    tasks: dict[str, Task] = {}
+    models: dict[str, Model] = {}
+    policies: dict[str, Policy] = {}
+    recipes: dict[str, Recipe] = {}
+    studies: dict[str, Study] = {}
+    analyses: dict[str, Analysis] = {}
+
+    @classmethod
+    def of_mapping(cls, config: dict) -> Self:
+        return cls.of({key: config[key] for key in cls.model_fields if key in config})
 
 
 @dataclass(frozen=True, eq=False)
-class ResolvedStudy:
+class ResolvedStudy(Sections):
     """A study, or an analysis of published numbers, with the objects that it names.
 
     `entry` is the study's own entry in the configuration. `tasks`, `models`, `policies` and
-    `recipes` are whole sections of the configuration that `of` was given. For an analysis,
-    `model_names`, `task_names`, `seeds` and `runs` are empty.
+    `recipes` are sections of the configuration. For an analysis, `model_names`, `task_names`,
+    `seeds` and `runs` are empty.
     """
 
     name: str
-    entry: dict
-    tasks: dict[str, dict]
-    models: dict[str, dict]
-    policies: dict[str, dict]
-    recipes: dict[str, dict]
+    entry: Study | Analysis
+    tasks: dict[str, Task]
+    models: dict[str, Model]
+    policies: dict[str, Policy]
+    recipes: dict[str, Recipe]
 
     @classmethod
-    def of(cls, config: dict, name: str) -> Self:
-        """A study of a checked configuration, or of the part of a configuration that
-        `paths.study_part` returns. Raise a `UserError` for an unknown name."""
-        analyses = config.get("analyses", {})
-        if name not in analyses and name not in config["studies"]:
-            raise UserError(f"no study '{name}'; config/studies has {', '.join(config['studies'])}")
-        entry = NOTHING_TRAINED | analyses[name] if name in analyses else config["studies"][name]
-        sections = (config.get(key, {}) for key in ("tasks", "models", "policies", "recipes"))
-        return cls(name, entry, *sections)
+    def of(cls, config: Configuration | dict, name: str) -> Self:
+        """A study of a configuration, or of a mapping with some of its sections. Raise a
+        `UserError` for an unknown name."""
+        part = config if isinstance(config, Configuration | Part) else Part.of_mapping(config)
+        studies = part.studies | (part.analyses or {})
+        if name not in studies:
+            raise UserError(f"no study '{name}'; config/studies has {', '.join(part.studies)}")
+        sections = part.tasks, part.models, part.policies, part.recipes
+        return cls(name, studies[name], *sections)
 
     @property
     def is_analysis(self) -> bool:
-        """Whether this is an analysis of published numbers; only analyses have a kind."""
-        return "kind" in self.entry
+        """Whether this is an analysis of published numbers."""
+        return isinstance(self.entry, Analysis)
+
+    @property
+    def arms(self) -> Study:
+        """The models, tasks, arms and seeds."""
+        return NOTHING_TRAINED if isinstance(self.entry, Analysis) else self.entry
 
     # --- names ---
 
     @property
     def model_names(self) -> list[str]:
-        return self.entry["models"]
+        return self.arms.models
 
     @property
     def task_names(self) -> list[str]:
         """The tasks that are trained on."""
-        return self.entry["tasks"]
+        return self.arms.tasks
 
     @cached_property
     def policy_names(self) -> list[str]:
         """The policies of the arms, in the order of the arms."""
-        return settings.policies_of(self.entry)
+        return self.arms.policies
 
     @cached_property
     def recipe_names(self) -> list[str]:
         """The recipes of the arms, in the order of the arms; empty if nothing is trained."""
-        return settings.recipes_of(self.entry)
+        return self.arms.recipes
 
     @property
     def seeds(self) -> list[int]:
-        return self.entry["seeds"]
+        return self.arms.seeds
 
     @property
     def first_recipe(self) -> str:
-        return settings.first_recipe(self.entry)
+        return self.arms.first_recipe
 
     @cached_property
     def probing_models(self) -> set[str]:
         """The study's models, and the models that its policies name in `probed_by`."""
-        entries = [self.policies.get(name, {}) for name in self.policy_names]
-        probing = (policy["probed_by"] for policy in entries if "probed_by" in policy)
+        policies = (self.policies.get(name) for name in self.policy_names)
+        probing = (policy.probed_by for policy in policies if policy and policy.probed_by)
         return {*self.model_names, *probing}
 
     # --- runs and the models and tasks of runs ---
 
     def has_arm(self, **names: str) -> bool:
         """Whether one arm has all `names` (`model`, `task`, `policy`, `recipe`)."""
-        return settings.has_arm(self.entry, **names)
+        return self.arms.has_arm(**names)
 
     def eval_tasks(self, task: str, model: str) -> list[str]:
         """The tasks on which a model's runs on `task` are tested, beginning with `task` itself."""
-        return settings.eval_tasks(self.entry, task, model)
-
-    def split(self, task: str, name: str) -> Split:
-        """The split `name` (`train` or `test`) of a task."""
-        return Split(task, name, self.tasks[task])
+        return self.arms.eval_tasks(task, model)
 
     def bases(self, model: str) -> list[str]:
         """The names of the weights from which the study's runs of a model start."""
-        return settings.bases_of(self.models, model, self.seeds)
+        return self.models[model].bases(model, self.seeds)
 
     @cached_property
     def pairs(self) -> list[tuple[str, str]]:
@@ -108,10 +130,7 @@ class ResolvedStudy:
             for model in self.model_names
             for task in self.task_names
             if self.has_arm(model=model, task=task)
-            and (
-                not settings.is_recorded(self.models[model])
-                or task in self.models[model]["source"]["recordings"]
-            )
+            and (not self.models[model].is_recorded or task in self.models[model].source.recordings)
         ]
 
     @cached_property
@@ -119,13 +138,13 @@ class ResolvedStudy:
         """All runs, in the order of the configuration."""
         runs = []
         for model, task in self.pairs:
-            if settings.is_recorded(self.models[model]):
-                policies = self.models[model]["source"]["recordings"][task].get("runs", {})
-                arms, seeds = [("recorded", policy) for policy in policies], self.seeds[:1]
+            if self.models[model].is_recorded:
+                policies = self.models[model].source.recordings[task].runs or {}
+                arms, seeds = [(RECORDED, policy) for policy in policies], self.seeds[:1]
             else:
                 arms, seeds = self._arms(model, task), self.seeds
             runs += [
-                Run(model, task, recipe, policy, seed, self._base(model, seed))
+                Run(model, task, recipe, policy, seed, self.base_of(model, seed))
                 for recipe, policy in arms
                 for seed in seeds
             ]
@@ -171,34 +190,32 @@ class ResolvedStudy:
         study's own models, not of models in `probed_by`. A recorded model may have no probe. For a
         trajectory, the name of its prompts replaces the task."""
         return [
-            (base, task, [seed for seed in self.seeds if self._base(model, seed) == base])
+            (base, task, [seed for seed in self.seeds if self.base_of(model, seed) == base])
             for model, task in self.pairs
-            if not settings.is_recorded(self.models[model])
-            or "probe" in self.models[model]["source"]["recordings"][task]
+            if not self.models[model].is_recorded
+            or self.models[model].source.recordings[task].probe
             for base in self.bases(model)
         ] + [(model, prompts, self.seeds) for model, prompts in self.trajectory_prompts]
-
-    def _base(self, model: str, seed: int) -> str:
-        return settings.base_of(self.models, model, seed)
 
     @cached_property
     def trajectory_prompts(self) -> list[tuple[str, str]]:
         """(model, name of the model's prompts) of the trajectories."""
         return [
-            (model, self.models[model]["source"]["prompts"])
+            (model, self.models[model].source.prompts)
             for model in self.model_names
-            if settings.is_trajectory(self.models[model])
+            if self.models[model].is_trajectory
         ]
 
 
-def resolve_studies(config: dict) -> dict[str, ResolvedStudy]:
-    """{name: study} of all studies and analyses of a checked configuration."""
-    names = [*config["studies"], *config.get("analyses", {})]
-    return {name: ResolvedStudy.of(config, name) for name in names}
+def resolve_studies(config: Configuration | dict) -> dict[str, ResolvedStudy]:
+    """{name: study} of all studies and analyses of a configuration."""
+    part = config if isinstance(config, Configuration) else Part.of_mapping(config)
+    names = [*part.studies, *(part.analyses or {})]
+    return {name: ResolvedStudy.of(part, name) for name in names}
 
 
 def withheld_splits(
-    models: dict, tasks: dict, base: str, studies: Collection[ResolvedStudy]
+    sections: Sections, base: str, studies: Collection[ResolvedStudy]
 ) -> list[tuple[str, str]]:
     """(task, split) whose problems are left out of a pretrained base's demonstrations.
 
@@ -208,19 +225,17 @@ def withheld_splits(
     only from its demonstrations. Tasks that no study uses with this model are not left out, so that
     the model is not pretrained again when somebody adds a task.
     """
-    base_model = settings.model_of(base)
-    demonstrations = models[base_model]["source"]["demonstrations"]
-    families = {tasks[name]["source"]["family"] for name in demonstrations} - set(
-        generated.MEMORISED
-    )
+    model, tasks = model_of(base), sections.tasks
+    demonstrations = sections.models[model].source.demonstrations
+    families = {tasks[name].family for name in demonstrations if not tasks[name].is_memorised}
     used_tasks = set(demonstrations)
     for study in studies:
-        used_tasks |= {test for model, _, test in study.tests if model == base_model}
-    sampled_tasks = {settings.sampled_task(tasks, name) for name in used_tasks}
+        used_tasks |= {test for tested, _, test in study.tests if tested == model}
+    sampled_tasks = {sections.sampled_task(name) for name in used_tasks}
     return [
         (name, split)
         for name, task in tasks.items()
-        if name in sampled_tasks and task["source"].get("family") in families
+        if name in sampled_tasks and task.family in families
         for split in ("train", "test")
-        if task["source"][split]
+        if task.source.entry[split]
     ]

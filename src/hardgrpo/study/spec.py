@@ -11,12 +11,17 @@ import yaml
 
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
-from hardgrpo.study import paths, settings
+from hardgrpo.study import paths
+from hardgrpo.study.model import Model
+from hardgrpo.study.policy import Policy
+from hardgrpo.study.recipe import Recipe
+from hardgrpo.study.study import Run
+from hardgrpo.study.task import Task
 
 # {key that a specification may lack: function that says whether a recipe needs the key}
 OPTIONAL = {
-    "solutions": settings.is_supervised,
-    "questions": settings.majority_share,
+    "solutions": lambda recipe: recipe.get("objective") == "sft",
+    "questions": lambda recipe: recipe.get("majority_share"),
     "continues": lambda recipe: False,
 }
 
@@ -47,17 +52,16 @@ class Spec:
     @classmethod
     def of_run(
         cls,
-        run: settings.Run,
+        run: Run,
         *,
-        model: dict,
-        task: dict,
-        recipe: dict,
-        policy: dict,
+        model: Model,
+        task: Task,
+        recipe: Recipe,
+        policy: Policy | None,
         first: bool = False,
     ) -> Self:
         """The specification of a run. With a policy in two rounds: the specification of the second
-        round, or of the first round if `first`. The dictionaries are the entries of the run's
-        model, task, recipe and policy in the configuration."""
+        round, or of the first round if `first`."""
         fields = {
             "model": run.base,
             "task": run.task,
@@ -67,14 +71,14 @@ class Spec:
             "model_folder": paths.model_folder(run.base),
             "problems": paths.training_problems(run.task, task),
             "subset": paths.subset(run.base, run.task, run.policy, run.seed),
-            "prompt": task["prompt"],
-            "chat": settings.chat(model),
-            "grader": task["grader"],
-            "completion_tokens": task["completion_tokens"],
-            "training": {"adapter": None} | recipe,
+            "prompt": task.prompt,
+            "chat": model.chat_arguments,
+            "grader": task.grader,
+            "completion_tokens": task.completion_tokens,
+            "training": {"adapter": None} | recipe.entry,
         }
         fields |= paths.more_inputs(run.task, recipe)
-        if not settings.has_rounds(policy):
+        if not (policy and policy.has_rounds):
             return cls(**fields)
         half = fields["training"]["updates"] // 2
         fields["training"] = fields["training"] | {"updates": half}
@@ -109,9 +113,7 @@ class Spec:
         """Write `spec.yaml`, with sorted keys."""
         objective = self.training.get("objective", "grpo").upper()
         head = f"# One {objective} run. By hand: python scripts/training/train_grpo.py --spec THIS_FILE --output FOLDER\n"
-        content = yaml.safe_dump(
-            settings.sorted_slice(self.fields()), sort_keys=False, allow_unicode=True
-        )
+        content = yaml.safe_dump(self.fields(), sort_keys=True, allow_unicode=True)
         files.write_text(path, head + content)
 
     def fields(self) -> dict:

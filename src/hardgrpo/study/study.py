@@ -3,12 +3,38 @@
 import itertools
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from pydantic import Field
 
-from hardgrpo.study.settings import as_list, has_arm
-from hardgrpo.study.strict import Names, Strict
+from hardgrpo.study.strict import Names, Strict, as_list
+
+RECORDED = "recorded"  # the recipe of recorded completions
+
+
+@dataclass(frozen=True)
+class Run:
+    """One training run. The recipe of recorded completions is `recorded`.
+
+    `base` names the weights from which the run starts. The run's path begins with this name.
+    """
+
+    model: str
+    task: str
+    recipe: str
+    policy: str
+    seed: int
+    base: str
+
+    @property
+    def path(self) -> str:
+        return f"{self.base}/{self.task}/{self.recipe}/{self.policy}/seed{self.seed}"
+
+
+def share_policy_or_recipe(first: tuple[str, str], second: tuple[str, str]) -> bool:
+    """Whether two arms (policy, recipe) have the same policy or the same recipe."""
+    return first[0] == second[0] or first[1] == second[1]
 
 
 class Arm(Strict):
@@ -25,6 +51,19 @@ class Arm(Strict):
 
     tasks: str | Names | None = None
     """Tasks of the study on which the arm trains. The default is all tasks of the study."""
+
+    def has(self, **names: str) -> bool:
+        """Whether the arm has all `names` (`model`, `task`, `policy`, `recipe`). An arm without
+        `models` has all models, an arm without `tasks` all tasks."""
+        fields = {
+            "model": self.models,
+            "task": self.tasks,
+            "policy": self.policy,
+            "recipe": self.recipe,
+        }
+        return all(
+            fields[kind] is None or name in as_list(fields[kind]) for kind, name in names.items()
+        )
 
 
 class OtherTest(Strict):
@@ -89,6 +128,47 @@ class Study(Strict):
     each time that it is sampled, `completion_tokens` is the limit, `labels` are all labels that
     a run buys. The summary fails if a quantity differs."""
 
+    @property
+    def policies(self) -> list[str]:
+        """The names of the policies, in the order of the arms."""
+        return list(dict.fromkeys(name for arm in self.arms for name in as_list(arm.policy)))
+
+    @property
+    def recipes(self) -> list[str]:
+        """The names of the recipes, in the order of the arms; empty if nothing is trained."""
+        return list(dict.fromkeys(name for arm in self.arms for name in as_list(arm.recipe or [])))
+
+    @property
+    def first_recipe(self) -> str:
+        """The first recipe; "recorded" if all of the study's runs are recorded."""
+        return next(iter(self.recipes), RECORDED)
+
+    def has_arm(self, **names: str) -> bool:
+        """Whether one arm has all `names`; see `Arm.has`."""
+        return any(arm.has(**names) for arm in self.arms)
+
+    def eval_tasks(self, task: str, model: str) -> list[str]:
+        """The tasks on which a model's runs of `task` are tested, beginning with `task` itself."""
+        tests = (self.also_tested_on or {}).get(task, [])
+        return [task] + [
+            test if isinstance(test, str) else test.task
+            for test in tests
+            if isinstance(test, str) or model in as_list(test.models)
+        ]
+
+    @property
+    def other_tests(self) -> dict[str, list[str]]:
+        """{task: the tasks of `also_tested_on`, for any model}"""
+        return {
+            task: [test if isinstance(test, str) else test.task for test in tests]
+            for task, tests in (self.also_tested_on or {}).items()
+        }
+
+    @property
+    def compared_pairs(self) -> list[list[tuple[str, str]]]:
+        """Pairs of arms (policy, recipe) that are compared although both policy and recipe differ."""
+        return [[(arm.policy, arm.recipe) for arm in pair] for pair in self.also_compared or []]
+
     def contradictions(self) -> Iterator[tuple[str, str]]:
         for key in ("models", "tasks"):
             if len(set(getattr(self, key))) < len(getattr(self, key)):
@@ -98,8 +178,7 @@ class Study(Strict):
                 "seeds",
                 f"{self.seeds} are not distinct; a repeated seed counts one replicate twice: remove it",
             )
-        study = self.model_dump(exclude_unset=True)
-        yield from _arm_contradictions(study)
+        yield from self._arm_contradictions()
         for name in self.weaker_signal or []:
             if name not in [*self.tasks, *self.models]:
                 yield (
@@ -134,46 +213,46 @@ class Study(Strict):
                     )
         for number, pair in enumerate(self.also_compared or []):
             for arm in pair:
-                if not has_arm(study, policy=arm.policy, recipe=arm.recipe):
+                if not self.has_arm(policy=arm.policy, recipe=arm.recipe):
                     yield (
                         f"also_compared[{number}]",
                         f"no arm of the study has policy '{arm.policy}' and recipe '{arm.recipe}'; name two arms of the study",
                     )
 
-
-def _arm_contradictions(study: dict) -> Iterator[tuple[str, str]]:
-    """Report models and tasks of arms that are not in the study, models and tasks of the study
-    without an arm, and the first combination (model, task, policy, recipe) that is listed twice."""
-    for number, arm in enumerate(study["arms"]):
-        for kind in ("models", "tasks"):
-            for name in as_list(arm.get(kind, [])):
-                if name not in study[kind]:
+    def _arm_contradictions(self) -> Iterator[tuple[str, str]]:
+        """Report models and tasks of arms that are not in the study, models and tasks of the study
+        without an arm, and the first combination (model, task, policy, recipe) that is listed
+        twice."""
+        for number, arm in enumerate(self.arms):
+            for kind in ("models", "tasks"):
+                for name in as_list(getattr(arm, kind) or []):
+                    if name not in getattr(self, kind):
+                        yield (
+                            f"arms[{number}].{kind}",
+                            f"'{name}' is not one of the study's {kind}; correct it",
+                        )
+        for kind, singular in (("models", "model"), ("tasks", "task")):
+            for name in getattr(self, kind):
+                if not self.has_arm(**{singular: name}):
                     yield (
-                        f"arms[{number}].{kind}",
-                        f"'{name}' is not one of the study's {kind}; correct it",
+                        "arms",
+                        f"no arm has {singular} '{name}'; add an arm, or take '{name}' out of `{kind}`",
                     )
-    for kind, singular in (("models", "model"), ("tasks", "task")):
-        for name in study[kind]:
-            if not has_arm(study, **{singular: name}):
-                yield (
-                    "arms",
-                    f"no arm has {singular} '{name}'; add an arm, or take '{name}' out of `{kind}`",
-                )
-    # (model, task, policy, recipe) -> number of the first arm that has this combination
-    first_arm: dict[tuple, int] = {}
-    for number, arm in enumerate(study["arms"]):
-        values = [
-            arm.get("models", study["models"]),
-            arm.get("tasks", study["tasks"]),
-            arm["policy"],
-            arm.get("recipe", ""),
-        ]
-        for combination in itertools.product(*map(as_list, values)):
-            if combination in first_arm:
-                names = ", ".join(filter(None, combination))
-                yield (
-                    f"arms[{number}]",
-                    f"the combination {names} is listed twice, first in arms[{first_arm[combination]}]; remove one of the two",
-                )
-                return
-            first_arm[combination] = number
+        # (model, task, policy, recipe) -> number of the first arm that has this combination
+        first_arm: dict[tuple, int] = {}
+        for number, arm in enumerate(self.arms):
+            values = [
+                arm.models or self.models,
+                arm.tasks or self.tasks,
+                arm.policy,
+                arm.recipe or "",
+            ]
+            for combination in itertools.product(*map(as_list, values)):
+                if combination in first_arm:
+                    names = ", ".join(filter(None, combination))
+                    yield (
+                        f"arms[{number}]",
+                        f"the combination {names} is listed twice, first in arms[{first_arm[combination]}]; remove one of the two",
+                    )
+                    return
+                first_arm[combination] = number

@@ -1,12 +1,15 @@
 """A dataset, and the conditions under which models answer it."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from pydantic import Field
 
 from hardgrpo.data import generated
 from hardgrpo.study.strict import Commit, Count, Names, Strict
+
+SOLVED_FAMILIES = ("swaps", "arithmetic")  # generated families whose problems have worked solutions
 
 
 class Generated(Strict):
@@ -235,6 +238,11 @@ class Probe(Strict):
     base_*, the policy has no probed_by, and neither a study nor a `cut_from` uses
     the task. Otherwise `stop` is ignored, and Snakemake's log says why. `shards` must be 1."""
 
+    @property
+    def all_samples(self) -> int:
+        """Completions per prompt: the samples that decide the subset, and the held-out samples."""
+        return self.samples + (self.held_out or 0)
+
     def contradictions(self) -> Iterator[tuple[str, str]]:
         if self.stop and self.held_out:
             yield (
@@ -342,9 +350,99 @@ class Task(Strict):
 
     test: Test | None = None
 
+    @property
+    def has_train(self) -> bool:
+        return bool(self.source.train)
+
+    @property
+    def has_test(self) -> bool:
+        return bool(self.source.test)
+
+    @property
+    def is_labelled(self) -> bool:
+        """Whether the problems of the train split have reference answers. Problems of a test split
+        always have answers."""
+        return self.labelled is not False
+
+    @property
+    def is_generated(self) -> bool:
+        return isinstance(self.source, Generated)
+
+    @property
+    def family(self) -> str | None:
+        """The family of generated problems; None for other problems."""
+        return self.source.family if isinstance(self.source, Generated) else None
+
+    @property
+    def is_memorised(self) -> bool:
+        """Whether a model can learn the answers only from its demonstrations."""
+        return self.family in generated.MEMORISED
+
+    @property
+    def has_solutions(self) -> bool:
+        """Whether the problems come with worked solutions."""
+        if isinstance(self.source, Generated):
+            return self.family in SOLVED_FAMILIES
+        return self._format in ("gsm8k", "math") or "solution" in self._columns
+
+    @property
+    def has_tiers(self) -> bool:
+        """Whether the problems certainly have tiers. Rows of a user's own files may also have
+        tiers, but are not read here."""
+        if isinstance(self.source, Generated):
+            return not self.is_memorised
+        return self._format in ("gsm8k", "choices", "math")
+
+    @property
+    def answer_column(self) -> str:
+        """The name of the column for answers in the task's file."""
+        return self._columns.get("answer", "answer")
+
+    @property
+    def question_column(self) -> str:
+        return self._columns.get("question", "question")
+
+    @property
+    def _format(self) -> str | None:
+        return self.source.format if isinstance(self.source, HubDataset) else None
+
+    @property
+    def _columns(self) -> dict[str, str]:
+        return self.source.entry.get("columns", {})
+
+    def source_of_split(self, split: str, with_solutions: bool = False) -> dict:
+        """The part of the source that determines the problems of a split, and with
+        `with_solutions` their worked solutions."""
+        source = dict(self.source.entry)
+        if split == "train":
+            source.pop("test", None)
+        # a generated test split depends on the train split, which is drawn first
+        elif not self.is_generated:
+            source.pop("train", None)
+        if "problems" in source:
+            source["problems"] = source["problems"].get(split)
+        # Problems do not contain solutions, so the problems need not be prepared again when the
+        # setting `solution` changes.
+        if "solution" in self._columns and not with_solutions:
+            source["columns"] = {
+                key: name for key, name in self._columns.items() if key != "solution"
+            }
+            if not source["columns"]:
+                del source["columns"]
+        return source
+
     def contradictions(self) -> Iterator[tuple[str, str]]:
         if isinstance(self.source, Generated) and self.probe.shards > max(1, self.source.train):
             yield (
                 "probe.shards",
                 f"{self.probe.shards} shards, but only {self.source.train} problems; use at most as many shards as problems",
             )
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """A split of the task `task_name`: `train` or `test`."""
+
+    task_name: str
+    name: str
+    task: Task

@@ -1,13 +1,15 @@
 """Train a run in its state folder: build TRL's trainer, reward rollouts, save checkpoints, stop on
 SIGTERM. Imports TRL.
 
-`supervised.py` builds the trainer for recipes that train on worked solutions.
+`supervised.py` builds the trainer for recipes that train on worked solutions, the package `online`
+the trainer for recipes with a selector or process rewards.
 """
 
 import math
 import os
 import time
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -25,9 +27,10 @@ from hardgrpo.runtime.progress import Progress
 from hardgrpo.sampling import engines, model_folders
 from hardgrpo.sampling.requests import Request
 from hardgrpo.selection import signals
-from hardgrpo.study import paths, settings
+from hardgrpo.study import paths
+from hardgrpo.study.model import CORES_PER_GPU
 from hardgrpo.study.spec import Spec
-from hardgrpo.training import base_weights, outputs, recipes, supervised
+from hardgrpo.training import base_weights, outputs, recipes
 from hardgrpo.training.processes import Processes, take_free_port
 from hardgrpo.training.trainer import Trainer
 
@@ -39,6 +42,7 @@ LARGE_DIFFERENCE = 0.1
 
 
 def train(
+    build: Callable,
     spec: Spec,
     problems: dict,
     subset: list[str],
@@ -53,7 +57,8 @@ def train(
     `state` (0: from the weights in `spec.model_folder`). Between the scheduled checkpoints, the run
     also saves a state about every `save_minutes`.
 
-    `problems` are rows of the task by id, `subset` the ids of the chosen prompts. Raise a
+    `build` is a function like `build_grpo_trainer`. `problems` are rows of the task by id, `subset`
+    the ids of the chosen prompts. Raise a
     `UserError` if a prompt does not fit into the model's context or if training diverges.
     """
     engines.configure_torch()
@@ -73,7 +78,6 @@ def train(
     engines.check_context(spec.model_folder, prompts, spec.completion_tokens, subset)
     tracking = paths.tracking(spec.model, spec.task, spec.recipe, spec.policy, spec.seed)
     os.environ.setdefault("TENSORBOARD_LOGGING_DIR", tracking)
-    build = supervised.build_trainer if settings.is_supervised(recipe) else build_grpo_trainer
     trainer = build(spec, problems, subset, tokenizer, state, hardware, track)
     trainer.remove_callback(PrinterCallback)
     if processes.state is not None and processes.is_first:
@@ -87,8 +91,9 @@ def train(
     with Progress(
         title, recipe["updates"], "updates", start=resume_from, visible=processes.is_first
     ) as progress:
-        every, arithmetic = recipe["checkpoint_every"], recipes.arithmetic(recipe)
-        trainer.add_callback(Watch(progress, processes, every, arithmetic, 60 * save_minutes))
+        trainer.add_callback(
+            Watch(progress, processes, recipe["checkpoint_every"], 60 * save_minutes)
+        )
         checkpoint = str(states.checkpoint(state, resume_from)) if resume_from else None
         trainer.train(resume_from_checkpoint=checkpoint)
     interruption.stop_at_once()
@@ -103,8 +108,26 @@ def build_grpo_trainer(
     hardware: recipes.Hardware,
     track: str,
 ) -> Trainer:
-    """The trainer of a GRPO recipe: `Trainer`, or `OnlineTrainer` for a recipe with a selector or
-    process rewards."""
+    """The trainer of a GRPO recipe. `problems` are rows of the task by id, `subset` the ids of the
+    chosen prompts; `state` is the folder of checkpoints, `track` is TRL's `report_to`."""
+    arguments, rows, schedule = grpo_arguments(
+        spec, problems, subset, tokenizer, state, hardware, track
+    )
+    dataset = Dataset.from_list([rows[prompt] for prompt in schedule])
+    return Trainer(**arguments, train_dataset=dataset)
+
+
+def grpo_arguments(
+    spec: Spec,
+    problems: dict,
+    subset: list[str],
+    tokenizer,
+    state: Path,
+    hardware: recipes.Hardware,
+    track: str,
+) -> tuple[dict, dict[str, dict], list[str]]:
+    """(arguments of `Trainer` except the dataset; {prompt id: row of the dataset}; ids of the
+    prompts in the order of training)."""
     recipe = spec.training
     if recipe["generation"] == "vllm":
         from hardgrpo.sampling import vllm_engine
@@ -140,25 +163,13 @@ def build_grpo_trainer(
             spec.grader,
             recipe,
             hardware.processes,
-            grading_processes=settings.CORES_PER_GPU if hardware.gpus else 1,
+            grading_processes=CORES_PER_GPU if hardware.gpus else 1,
         ),
         "args": GRPOConfig(**trainer_arguments),
         "peft_config": recipes.adapter_configuration(recipe),
         "applies_correction": bool(recipe.get("importance_correction")),
     }
-    if not settings.is_online(recipe):
-        return Trainer(
-            **arguments, train_dataset=Dataset.from_list([pool[prompt] for prompt in schedule])
-        )
-    from hardgrpo.training import online_trainer
-
-    # With a selector, which chooses the prompts itself, only the number of the dataset's rows in a
-    # sampling step is used. Without a selector (process rewards alone), the prompts are those of
-    # the dataset.
-    rows = Dataset.from_list([{"id": prompt} | pool[prompt] for prompt in schedule])
-    return online_trainer.build_trainer(
-        spec, problems, pool, hardware, arguments | {"train_dataset": rows}
-    )
+    return arguments, pool, schedule
 
 
 def read_unlabelled_pool(spec: Spec, subset: set[str], tokenizer) -> dict[str, dict]:
@@ -210,7 +221,7 @@ def reward_function(grader: str, recipe: dict, processes: int, grading_processes
     processes.
     """
     group_size, by_majority = recipe["group_size"], recipe["reward"] == "majority"
-    by_group = by_majority or settings.majority_share(recipe) > 0
+    by_group = by_majority or "majority_share" in recipe
     reward_field = {"correct": "correct", "finished": "readable"}.get(recipe["reward"])
 
     def reward(completions, answer, log_metric, **_) -> list[float]:
@@ -268,14 +279,13 @@ class Watch(TrainerCallback):
         progress: Progress,
         processes: Processes,
         checkpoint_every: int,
-        arithmetic: str | None = None,
         save_seconds: float = math.inf,
     ):
         self.progress, self.processes, self.checkpoint_every = progress, processes, checkpoint_every
         self.save_seconds = save_seconds
         self.save_began = self.save_ended = time.monotonic()
         self.has_warned = False
-        self.manifest_fields: dict = {"arithmetic": arithmetic} if arithmetic else {}
+        self.manifest_fields: dict = {}
 
     def on_train_begin(self, args, state, control, **_) -> None:
         interruption.save_first()

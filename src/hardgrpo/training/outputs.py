@@ -7,7 +7,7 @@ from pathlib import Path
 
 from hardgrpo.runtime import files, provenance, states
 from hardgrpo.runtime.interruption import say
-from hardgrpo.study import settings
+from hardgrpo.study.recipe import Recipe
 from hardgrpo.study.spec import Spec
 from hardgrpo.training import recipes
 
@@ -67,7 +67,7 @@ def export(
     first_round_rows, timing = _read_first_round(spec) if spec.continues else ([], [])
     offset = len(first_round_rows)  # updates of the first round
     _export_checkpoints(spec, state, output / "checkpoints", steps, offset)
-    supervised = settings.is_supervised(spec.training)
+    supervised = Recipe.of(spec.training).is_supervised
     columns = update_columns(spec.training)
     rows = [
         {"step": offset + entry["step"]}
@@ -83,9 +83,7 @@ def export(
     ]
     timing += own_timing
     files.write_rows(output / "timing.csv", ["step", "seconds"], timing)
-    last_state = provenance.read_manifest(
-        states.checkpoint(state, updates) / "manifest.json", f"delete {state} and run again"
-    )
+    last_state = files.read_json(states.checkpoint(state, updates) / "manifest.json")
     facts = provenance.describe(
         started,
         run=spec.fields(),
@@ -127,7 +125,7 @@ def export(
 
 def update_columns(recipe: dict) -> dict[str, str]:
     """{column: key of TRL's log} for all columns of a recipe's `updates.csv` except `step`."""
-    online, with_vllm = settings.is_online(recipe), recipe.get("generation") == "vllm"
+    online, with_vllm = Recipe.of(recipe).is_online, recipe.get("generation") == "vllm"
     return UPDATE_COLUMNS | (ONLINE_COLUMNS if online else {}) | (VLLM_COLUMNS if with_vllm else {})
 
 

@@ -10,8 +10,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-from hardgrpo.runtime import replacements
-from hardgrpo.runtime.errors import UserError
 from hardgrpo.study.spec import Spec
 from hardgrpo.training import recipes
 
@@ -103,48 +101,13 @@ def sharding_arguments(bf16: bool) -> dict:
     return {"fsdp_plugin": FullyShardedDataParallelPlugin(mixed_precision_policy=policy)}
 
 
-def shard_reference(model, accelerator):
-    """Shard the weights of a reference policy over the processes, layer by layer. TRL's
-    `prepare_fsdp` shards all weights as one group, so that each process would hold two complete
-    copies in bf16 during a forward pass: the received shards, and the weights assembled from
-    them."""
-    from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
-
-    plugin = accelerator.state.fsdp_plugin
-    settings = {
-        "reshard_after_forward": plugin.reshard_after_forward,
-        "mp_policy": plugin.mixed_precision_policy or MixedPrecisionPolicy(),
-    }
-    for module in model.modules():
-        if type(module).__name__ in (model._no_split_modules or ()):
-            fully_shard(module, **settings)
-    fully_shard(model, **settings)
-    return model.eval()
-
-
-def process_seed(seed: int, rank: int, update: int = 0) -> int:
-    """The seed that a process uses from `update` on. The first process starts with the run's seed.
-    accelerate would add the rank to the seed: the second process of a run would draw the same
-    numbers as the first process of the run with the next seed."""
-    if rank == update == 0:
+def process_seed(seed: int, rank: int) -> int:
+    """The seed of a process; that of the first process is the run's seed. accelerate would add the
+    rank to the seed: the second process of a run would draw the same numbers as the first process
+    of the run with the next seed."""
+    if rank == 0:
         return seed
-    return int.from_bytes(hashlib.sha256(f"process:{seed}:{rank}:{update}".encode()).digest()[:4])
-
-
-def check_sharded(model) -> None:
-    """Raise a `UserError` if `shard_reference` has not sharded each layer of a reference policy
-    separately."""
-    from torch.distributed.fsdp import FSDPModule
-    from trl import GRPOTrainer
-
-    layers = [
-        module
-        for module in model.modules()
-        if type(module).__name__.removeprefix("FSDP") in (model._no_split_modules or ())
-    ]
-    if not all(isinstance(layer, FSDPModule) for layer in layers):
-        problem = "shards the reference policy without prepare_fsdp"
-        raise UserError(replacements.message(GRPOTrainer, problem))
+    return int.from_bytes(hashlib.sha256(f"process:{seed}:{rank}:0".encode()).digest()[:4])
 
 
 class Processes:

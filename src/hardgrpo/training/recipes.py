@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 
 from hardgrpo.runtime import exact_products
 from hardgrpo.runtime.errors import UserError
-from hardgrpo.study import memory, settings
+from hardgrpo.study import memory
+from hardgrpo.study.recipe import ADAM_BETA2, Recipe
 from hardgrpo.study.spec import Spec
 
 # TRL's settings for a recipe that replays rollouts without importance_correction: TRL logs the
@@ -38,7 +39,7 @@ def schedule_with_unlabelled(
     share of the update. Raise a `UserError` if the recipe needs unlabelled prompts and there are
     none."""
     updates, size = recipe["updates"], recipe["prompts_per_update"]
-    unlabelled_size = round(settings.majority_share(recipe) * size)
+    unlabelled_size = round(recipe.get("majority_share", 0) * size)
     if not unlabelled_size:
         return schedule(subset, updates, size, seed)
     if not unlabelled:
@@ -92,7 +93,7 @@ def without_gpus(hardware: Hardware, config, recipe: dict, tokens: int) -> Hardw
     shape = memory.shape_of(config.get_text_config().to_dict())
     if hardware.gpus or hardware.micro_batch or shape is None:
         return hardware
-    share = settings.texts_per_update(recipe) // hardware.processes
+    share = Recipe.of(recipe).texts_per_update // hardware.processes
     rows = memory.rows_at_once(memory.trained_row_bytes(shape, recipe, tokens), share)
     return replace(hardware, micro_batch=rows) if rows < share else hardware
 
@@ -103,18 +104,6 @@ def packages(recipe: dict) -> list[str]:
     if recipe["optimiser"] == "paged_adamw_8bit":
         names.append("bitsandbytes")
     return names
-
-
-def arithmetic(recipe: dict) -> str | None:
-    """A description of the present computation, for recipes whose computation has changed between
-    versions of this project; None for all other recipes. A run resumes only from a state with the
-    same description."""
-    if recipe.get("generation") == "vllm":
-        return (
-            "rollouts of vLLM follow the seed and have the weight of importance_correction, no ratio of an update that follows its sampling is"
-            " clipped, and the base under an adapter stays as it is"
-        )
-    return None
 
 
 def optimiser(recipe: dict, hardware: Hardware) -> str:
@@ -153,7 +142,7 @@ def check_machine(recipe: dict, hardware: Hardware) -> None:
         raise UserError(
             "recipe: optimiser: paged_adamw_8bit needs a GPU, and this run asks for none; give the model `gpus`, or set optimiser: adamw"
         )
-    if hardware.processes > 1 and settings.is_online(recipe):
+    if hardware.processes > 1 and Recipe.of(recipe).is_online:
         key = "selector" if recipe.get("selector") else "process"
         raise UserError(
             f"recipe: {key}: a run with this key can have only one process and at most one GPU; use an adapter, so that the model fits on one GPU"
@@ -209,7 +198,7 @@ def trainer_arguments(
     """
     recipe = spec.training
     with_vllm = recipe["generation"] == "vllm"
-    _, accumulation_steps = micro_batches(settings.texts_per_update(recipe), hardware)
+    _, accumulation_steps = micro_batches(Recipe.of(recipe).texts_per_update, hardware)
     correction = recipe.get("importance_correction") or NO_CORRECTION
     return _common_arguments(spec, output_dir, hardware, track) | {
         # the objective
@@ -252,7 +241,7 @@ def trainer_arguments(
         "vllm_gpu_memory_utilization": hardware.vllm_memory,
         "vllm_enable_sleep_mode": with_vllm and hardware.vllm_sleep,
         "vllm_max_model_length": context if with_vllm else None,
-        "vllm_importance_sampling_correction": settings.scores_before_update(recipe),
+        "vllm_importance_sampling_correction": Recipe.of(recipe).scores_before_update,
         "vllm_importance_sampling_mode": correction["mode"],
         "vllm_importance_sampling_clip_max": correction["limit"],
         "vllm_importance_sampling_clip_min": None,
@@ -289,7 +278,7 @@ def _common_arguments(spec: Spec, output_dir: str, hardware: Hardware, track: st
     logs."""
     recipe, on_gpu = spec.training, hardware.gpus > 0
     is_sharded = hardware.processes > 1 and not recipe.get("adapter")
-    micro_batch, accumulation_steps = micro_batches(settings.texts_per_update(recipe), hardware)
+    micro_batch, accumulation_steps = micro_batches(Recipe.of(recipe).texts_per_update, hardware)
     return {
         "output_dir": output_dir,
         "seed": spec.seed,
@@ -307,7 +296,7 @@ def _common_arguments(spec: Spec, output_dir: str, hardware: Hardware, track: st
         "warmup_steps": round(recipe["warmup_share"] * recipe["updates"]),
         "weight_decay": recipe["weight_decay"],
         "adam_beta1": 0.9,
-        "adam_beta2": recipe.get("adam_beta2", settings.RECIPE_DEFAULTS["adam_beta2"]),
+        "adam_beta2": recipe.get("adam_beta2", ADAM_BETA2),
         "adam_epsilon": 1e-8,
         "max_grad_norm": recipe["max_grad_norm"],
         "bf16": recipe["precision"] == "bf16",

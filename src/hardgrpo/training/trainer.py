@@ -1,30 +1,13 @@
-"""TRL's GRPOTrainer without computation that cannot change the result.
-
-- `decoding.decode` samples the rollouts. It draws the same tokens as `generate`, but computes each
-  prompt once per group and drops rows that have ended.
-- In a run with one process, the forward and backward pass of a micro-batch are skipped if all
-  advantages are zero (groups all right or all wrong) and the loss has no other terms, because the
-  gradient is then zero.
-- With several micro-batches per update, rows with zero advantage are placed last and the other rows
-  are sorted by length, unless the loss or the logged KL is an average over a micro-batch. In either
-  case, the padding of each micro-batch is trimmed.
-
-With one micro-batch per update, the updated weights equal TRL's bit by bit. With several
-micro-batches, the gradient equals TRL's up to rounding. Metrics that TRL logs per micro-batch
-(entropy, clip ratios) are means over the computed micro-batches.
-
-The difference between vLLM's and the trainer's log-probabilities is logged without a pass of its
-own, from the log-probabilities that the loss computes anyway.
+"""TRL's GRPOTrainer with the corrections that several processes and vLLM need, and with the decoding
+of probes: `decoding.decode` draws the same tokens as `generate`, but computes each prompt once per
+group and drops rows that have ended, which saves more than a tenth of an update on a CPU.
 """
-
-from pathlib import Path
 
 import torch
 from accelerate.utils import is_peft_model, set_seed
 from trl import GRPOTrainer
 from trl.models.utils import unwrap_model_for_generation
-from trl.trainer import grpo_trainer
-from trl.trainer.utils import pad, split_tensor_dict
+from trl.trainer.utils import pad
 from typing_extensions import override  # comes with torch
 
 from hardgrpo.runtime import replacements
@@ -32,13 +15,15 @@ from hardgrpo.runtime.errors import UserError
 from hardgrpo.sampling import decoding
 from hardgrpo.training import base_weights, outputs, processes
 
-replacements.replace(grpo_trainer, "prepare_fsdp", processes.shard_reference)
-
 
 @replacements.check_overrides
 class Trainer(GRPOTrainer):
     """`applies_correction`: whether the losses of vLLM's rollouts are multiplied by importance
-    ratios (the recipe's importance_correction)."""
+    ratios (the recipe's importance_correction).
+
+    The difference between vLLM's and the trainer's log-probabilities is logged without a pass of
+    its own, from the log-probabilities that the loss computes anyway.
+    """
 
     # whether an update may train on rollouts that were sampled with weights of an earlier update
     is_off_policy = False
@@ -57,8 +42,6 @@ class Trainer(GRPOTrainer):
             set_seed(processes.process_seed(self.args.seed, rank))
         if self.use_vllm and is_peft_model(self.model):
             replacements.replace(self.vllm_generation, "_iter_named_params", self._weights_for_vllm)
-        if self.is_fsdp_enabled and self.ref_model is not None:
-            processes.check_sharded(self.ref_model)
 
     def _weights_for_vllm(self):
         self.has_sent_weights = True
@@ -69,16 +52,6 @@ class Trainer(GRPOTrainer):
         return super()._build_accelerator_args(**kwargs) | processes.sharding_arguments(
             self.args.bf16
         )
-
-    @override
-    def _load_rng_state(self, checkpoint):
-        super()._load_rng_state(checkpoint)
-        rank = self.accelerator.process_index
-        name = f"rng_state_{rank}.pth" if self.accelerator.num_processes > 1 else "rng_state.pth"
-        if checkpoint is not None and not (Path(checkpoint) / name).exists():
-            # A different number of processes saved the checkpoint. Without a new seed, this process
-            # would repeat the random numbers of the first updates.
-            set_seed(processes.process_seed(self.args.seed, rank, self.state.global_step))
 
     @override
     def _generate_single_turn(
@@ -149,35 +122,12 @@ class Trainer(GRPOTrainer):
         return decoding.GlobalSampling(rows, self.temperature)
 
     @override
-    def _prepare_inputs(self, generation_batch):
-        is_new_batch = (
-            self._step % self.args.steps_per_generation == 0 or self._buffered_inputs is None
-        )
-        inputs = super()._prepare_inputs(generation_batch)
-        if not is_new_batch or self.args.steps_per_generation == 1 or not self.model.training:
-            return inputs
-        # The logged KL, the loss "bnpo" and a router loss are averages over a micro-batch, so rows
-        # must stay in their micro-batch.
-        if self.beta == 0 and self.loss_type != "bnpo" and not self.aux_loss_enabled:
-            self._buffered_inputs = regroup(self._buffered_inputs)
-        self._buffered_inputs = [trim_padding(batch) for batch in self._buffered_inputs]
-        return self._buffered_inputs[self._step % self.args.steps_per_generation]
-
-    @override
     def _compute_loss(self, model, inputs):
-        has_other_terms = self.beta != 0 or self.aux_loss_enabled or self._entropy_bonus_enabled
-        # With several processes, a process must not skip a pass, because the other processes would
-        # wait for it.
-        if has_other_terms or self.accelerator.num_processes > 1 or inputs["advantages"].any():
-            loss = super()._compute_loss(model, inputs)
-            if self.use_vllm and not self.vllm_importance_sampling_correction:
-                differences = self.policy_logps - inputs["sampling_per_token_logps"]
-                self.logp_differences.append(differences[inputs["completion_mask"].bool()])
-            return loss
-        for weights in model.parameters():
-            if weights.requires_grad and weights.grad is None:
-                weights.grad = torch.zeros_like(weights)  # the optimiser still applies its momentum
-        return torch.zeros((), device=self.accelerator.device, requires_grad=True)
+        loss = super()._compute_loss(model, inputs)
+        if self.use_vllm and not self.vllm_importance_sampling_correction:
+            differences = self.policy_logps - inputs["sampling_per_token_logps"]
+            self.logp_differences.append(differences[inputs["completion_mask"].bool()])
+        return loss
 
     @override
     def _get_per_token_logps_and_entropies(self, *args, **kwargs):
@@ -210,39 +160,3 @@ class Trainer(GRPOTrainer):
 def has_active_dropout(model) -> bool:
     """Whether a module drops units with a probability above 0."""
     return any(isinstance(module, torch.nn.Dropout) and module.p for module in model.modules())
-
-
-def regroup(batches: list[dict]) -> list[dict]:
-    """Redistribute the rows of all micro-batches: rows with a nonzero advantage come
-    first. Among these rows, and among the other rows, longer completions come first."""
-    rows = {
-        name: torch.cat([batch[name] for batch in batches]) if has_rows(value) else value
-        for name, value in batches[0].items()
-    }
-    lengths = rows["completion_mask"].sum(dim=1)
-    advantages = rows["advantages"].reshape(len(lengths), -1)  # one per rollout, or one per token
-    has_no_advantage = (advantages == 0).all(dim=1).long()
-    order = torch.argsort(has_no_advantage * (int(lengths.max()) + 1) - lengths, stable=True)
-    ordered = {name: value[order] if has_rows(value) else value for name, value in rows.items()}
-    return split_tensor_dict(ordered, len(batches))
-
-
-def has_rows(value: torch.Tensor | None) -> bool:
-    """Whether a value has one entry per row. `num_items_in_batch` is a single number."""
-    return value is not None and value.ndim > 0
-
-
-def trim_padding(batch: dict) -> dict:
-    """Remove columns that are padding in every row: left of prompts, right of completions and of
-    their per-token values."""
-    completion_width = batch["completion_ids"].shape[1]
-    completion_length = int(batch["completion_mask"].sum(dim=1).max())
-    prompt_padding = batch["prompt_mask"].shape[1] - int(batch["prompt_mask"].sum(dim=1).max())
-    trimmed = {}
-    for name, value in batch.items():
-        if name in ("prompt_ids", "prompt_mask"):
-            value = value[:, prompt_padding:]
-        elif has_rows(value) and value.ndim == 2 and value.shape[1] == completion_width:
-            value = value[:, :completion_length]
-        trimmed[name] = value
-    return trimmed

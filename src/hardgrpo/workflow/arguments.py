@@ -13,24 +13,23 @@ from snakemake.iocontainers import Wildcards
 
 from hardgrpo.report import registry
 from hardgrpo.runtime import code as code_files
-from hardgrpo.selection import policies
-from hardgrpo.study import claim_conditions, designs, paths, pool_sizes, pools, settings
+from hardgrpo.study import claim_conditions, designs, paths, pool_sizes, pools
+from hardgrpo.study.configuration import Configuration
+from hardgrpo.study.model import ModelFolder
 from hardgrpo.study.resolved import ResolvedStudy
 from hardgrpo.study.spec import Spec
+from hardgrpo.study.strict import sorted_json
 from hardgrpo.workflow.entries import Entries
 from hardgrpo.workflow.names import Names
-
-
-def as_json(value) -> str:
-    """A part of the configuration as one JSON argument, with sorted keys."""
-    return json.dumps(settings.sorted_slice(value))
 
 
 class Arguments(Entries):
     """Functions that map wildcards to arguments, for one configuration and its studies. `workflow`
     is Snakemake's object of this name in a Snakefile."""
 
-    def __init__(self, config: dict, studies: dict[str, ResolvedStudy], names: Names, workflow):
+    def __init__(
+        self, config: Configuration, studies: dict[str, ResolvedStudy], names: Names, workflow
+    ):
         super().__init__(config, names)
         self.studies, self.workflow = studies, workflow
 
@@ -46,89 +45,101 @@ class Arguments(Entries):
 
     def source(self, wildcards: Wildcards) -> str:
         """The part of a task's source that determines the problems of a split."""
-        return as_json(settings.source_of_split(self._task(wildcards), wildcards.split))
+        return sorted_json(self._task(wildcards).source_of_split(wildcards.split))
 
     def solution_source(self, wildcards: Wildcards) -> str:
         """The part of a task's source that determines the worked solutions of the pool."""
-        return as_json(
-            settings.source_of_split(self._task(wildcards), "train", with_solutions=True)
-        )
+        return sorted_json(self._task(wildcards).source_of_split("train", with_solutions=True))
 
     def task_in_ids(self, wildcards: Wildcards) -> str:
         """The task whose name is part of the problems' ids."""
-        return settings.sampled_task(self.config["tasks"], wildcards.task)
+        return self.config.sampled_task(wildcards.task)
 
     def grader_and_policies(self, wildcards: Wildcards) -> str:
         """Arguments: the grader that must be able to read the answers, and the policies for which
         the pool must be large enough."""
-        study, targets = self.studies[self.config["study"]], self.workflow.dag_settings.targets
+        study, targets = self.studies[self.config.study], self.workflow.dag_settings.targets
         choosing = (
-            pool_sizes.choosing_policies(study, self.config["subset"], wildcards.task, targets)
+            pool_sizes.choosing_policies(study, self.config.subset, wildcards.task, targets)
             if wildcards.split == "train"
             else {}
         )
-        argument = f"--policies {shlex.quote(as_json(choosing))}" if choosing else ""
-        return f"{self._task(wildcards)['grader']} {argument}"
+        argument = f"--policies {shlex.quote(sorted_json(choosing))}" if choosing else ""
+        return f"{self._task(wildcards).grader} {argument}"
 
     def unlabelled(self, wildcards: Wildcards) -> str:
-        return (
-            "" if settings.is_labelled(self._task(wildcards), wildcards.split) else "--unlabelled"
-        )
+        has_answers = wildcards.split == "test" or self._task(wildcards).is_labelled
+        return "" if has_answers else "--unlabelled"
 
     def answer_column(self, wildcards: Wildcards) -> str:
-        return settings.answer_column(self._task(wildcards))
+        return self._task(wildcards).answer_column
+
+    def prompt(self, wildcards: Wildcards) -> str:
+        return self._task(wildcards).prompt
+
+    def grader(self, wildcards: Wildcards) -> str:
+        return self._task(wildcards).grader
+
+    def completion_tokens(self, wildcards: Wildcards) -> int:
+        return self._task(wildcards).completion_tokens
 
     def model_source(self, wildcards: Wildcards) -> str:
-        return as_json(settings.weights_source(self._model(wildcards)))
+        return sorted_json(self._model(wildcards).weights_source)
 
     def model_parent(self, wildcards: Wildcards) -> str:
         """The folder to which the path of a model is relative."""
-        is_folder = self._model(wildcards)["source"]["kind"] == "folder"
-        return self.config["data"] if is_folder else "."
+        is_folder = isinstance(self._model(wildcards).source, ModelFolder)
+        return self.config.data if is_folder else "."
 
     def pretraining(self, wildcards: Wildcards) -> str:
-        return as_json(settings.pretraining(self._model(wildcards), self.config["tasks"]))
+        """The settings of pretrain_model.py: a model's source, with the source and prompt of each
+        demonstrated task added to `demonstrations`."""
+        source, tasks = self._model(wildcards).source, self.config.tasks
+        demonstrations = {
+            task: values.entry | {"source": tasks[task].source, "prompt": tasks[task].prompt}
+            for task, values in source.demonstrations.items()
+        }
+        return sorted_json(source.entry | {"demonstrations": demonstrations})
 
     def chat(self, wildcards: Wildcards) -> str:
-        return as_json(settings.chat(self._model(wildcards)))
+        return sorted_json(self._model(wildcards).chat_arguments)
 
     # --- probe and subsets ---
 
     def sampling(self, wildcards: Wildcards) -> str:
         model = self._model(wildcards)
-        precision = f" --precision {model['precision']}" if "precision" in model else ""
-        return f"--engine {settings.engine(model)} --chat {shlex.quote(self.chat(wildcards))}{precision}"
+        precision = f" --precision {model.precision}" if model.precision else ""
+        return f"--engine {model.engine_name} --chat {shlex.quote(self.chat(wildcards))}{precision}"
 
     def probe(self, wildcards: Wildcards) -> dict:
-        return settings.sorted_slice(self._task(wildcards)["probe"])
+        return dict(sorted(self._task(wildcards).probe.entry.items()))
 
     def probed_samples(self, wildcards: Wildcards) -> int:
         """Completions per prompt of a probe, including held-out completions."""
-        return settings.probe_samples(self._task(wildcards)["probe"])
+        return self._task(wildcards).probe.all_samples
 
     def expected_samples(self, wildcards: Wildcards) -> str:
         if wildcards.model in self.names.recorded:
             return ""  # recordings have different numbers of completions
-        probe = self._task(wildcards)["probe"]
+        probe = self._task(wildcards).probe
         is_stopped = (wildcards.model, wildcards.task) == self.names.stopped_probe
-        held_out = f" --held-out {probe['held_out']}" if "held_out" in probe else ""
+        held_out = f" --held-out {probe.held_out}" if probe.held_out else ""
         stopped = " --stopped" if is_stopped else ""
-        return f"--samples {probe['samples']}{held_out}{stopped}"
+        return f"--samples {probe.samples}{held_out}{stopped}"
 
     def fewer_samples(self, wildcards: Wildcards) -> str:
         """Arguments that reduce a probe to the task's number of samples, if the task that
         `cut_from` names has more samples."""
         task = self._task(wildcards)
-        samples = task["probe"]["samples"]
-        longer_samples = self.config["tasks"][task["cut_from"]]["probe"]["samples"]
-        return "" if samples == longer_samples else f" --samples {samples} --of {longer_samples}"
+        samples, of = task.probe.samples, self.config.tasks[task.cut_from].probe.samples
+        return "" if samples == of else f" --samples {samples} --of {of}"
 
     def stop(self, wildcards: Wildcards) -> str:
         """Arguments of a probe that stops as soon as the subset of `snakemake subset` is
         decided."""
-        subset = self.config["subset"]
-        policy = self._first_policy(subset["policy"]) | {"seed": subset["seed"]}
-        return f"--stop-for {shlex.quote(as_json(policy))}"
+        subset = self.config.subset
+        policy = self.config.policies[subset.policy].choice() | {"seed": subset.seed}
+        return f"--stop-for {shlex.quote(sorted_json(policy))}"
 
     def recording_code(self, wildcards: Wildcards) -> str:
         """For recordings, the checksum of the program that measures difficulty. Empty for other
@@ -140,8 +151,8 @@ class Arguments(Entries):
         )
 
     def original_repository(self, wildcards: Wildcards) -> str:
-        source = self._model(wildcards)["source"]
-        return f"--repository {source['repository']} --commit {source['commit']}"
+        source = self._model(wildcards).source
+        return f"--repository {source.repository} --commit {source.commit}"
 
     def named_inputs(self, wildcards: Wildcards, input) -> str:
         """Options that pass the input files of a job, each named like the input of the rule."""
@@ -149,25 +160,11 @@ class Arguments(Entries):
 
     def policy(self, wildcards: Wildcards) -> str:
         """The policy that chooses a subset. With two rounds: the policy of the first round."""
-        return as_json(self._first_policy(wildcards.policy))
+        return sorted_json(self.config.policies[wildcards.policy].choice())
 
     def second_policy(self, wildcards: Wildcards) -> str:
         """The policy that chooses in the second round, with the budget of both rounds."""
-        budget = self._policy(wildcards)["budget"]
-        return as_json(self._first_policy(wildcards.policy) | {"budget": budget})
-
-    def _first_policy(self, name: str) -> dict:
-        """The part of a policy that the programs of scripts/subsets read. With `rounds`, the budget
-        is that of the first round."""
-        policy = self.config["policies"][name]
-        rule = {
-            key: value
-            for key, value in policy.items()
-            if key not in ("probed_on", "probed_by", "rounds")
-        }
-        if settings.has_rounds(policy):
-            rule["budget"] = policies.halve_budget(policy["budget"])
-        return rule
+        return sorted_json(self.config.policies[wildcards.policy].choice(whole_budget=True))
 
     def annotation_column(self, wildcards: Wildcards) -> str:
         """The argument that adds a column for the answer, named as the task's column of answers.
@@ -179,10 +176,10 @@ class Arguments(Entries):
     # --- training ---
 
     def spec(self, wildcards: Wildcards) -> str:
-        return as_json(self._spec(wildcards).fields())
+        return sorted_json(self._spec(wildcards).fields())
 
     def first_spec(self, wildcards: Wildcards) -> str:
-        return as_json(self._spec(wildcards, first=True).fields())
+        return sorted_json(self._spec(wildcards, first=True).fields())
 
     def first_checkpoint(self, wildcards: Wildcards) -> str:
         """The last checkpoint of the first of two rounds."""
@@ -193,23 +190,23 @@ class Arguments(Entries):
             self._run(wildcards),
             model=self._model(wildcards),
             task=self._task(wildcards),
-            recipe=self._recipe(wildcards),
-            policy=self.config["policies"].get(wildcards.policy, {}),
+            recipe=self.config.recipes[wildcards.recipe],
+            policy=self.config.policies.get(wildcards.policy),
             first=first,
         )
 
     # --- evaluation ---
 
     def test(self, wildcards: Wildcards) -> str:
-        task = self._test_task(wildcards)
-        greedy = " --greedy" if task["test"]["greedy"] else ""
-        sampling = f"--samples {task['test']['samples']}{greedy} --seed {task['test']['seed']}"
-        return f"{sampling} --completion-tokens {task['completion_tokens']}"
+        task = self._task(wildcards)
+        greedy = " --greedy" if task.test.greedy else ""
+        sampling = f"--samples {task.test.samples}{greedy} --seed {task.test.seed}"
+        return f"{sampling} --completion-tokens {task.completion_tokens}"
 
     def reach(self, wildcards: Wildcards) -> str:
-        task = self._test_task(wildcards)
-        reach = task["test"]["reach"]
-        return f"--samples {reach['samples']} --seed {reach['seed']} --completion-tokens {task['completion_tokens']}"
+        task = self._task(wildcards)
+        reach = task.test.reach
+        return f"--samples {reach.samples} --seed {reach.seed} --completion-tokens {task.completion_tokens}"
 
     def checkpoints(self, wildcards: Wildcards, input) -> str:
         return f"--checkpoints {os.path.dirname(input.checkpoints)}"
@@ -217,19 +214,19 @@ class Arguments(Entries):
     # --- analyses of published numbers ---
 
     def analysis(self, wildcards: Wildcards) -> dict:
-        return settings.sorted_slice(self.config["analyses"][wildcards.study])
+        return json.loads(self.analysis_as_json(wildcards))
 
     def analysis_as_json(self, wildcards: Wildcards) -> str:
-        return as_json(self.config["analyses"][wildcards.study])
+        return sorted_json(self.config.analyses[wildcards.study])
 
     # --- summaries and papers ---
 
     def study(self, wildcards: Wildcards) -> str:
         """The part of the configuration that determines a study's files."""
-        return as_json(paths.study_part(self._study(wildcards)))
+        return sorted_json(paths.study_part(self._study(wildcards)))
 
     def design(self, wildcards: Wildcards) -> str:
-        return as_json(designs.design(self._study(wildcards)))
+        return sorted_json(designs.design(self._study(wildcards)))
 
     def first_recipe(self, wildcards: Wildcards) -> str:
         """The study's first recipe. The displayed names of arms omit this recipe."""
@@ -237,7 +234,7 @@ class Arguments(Entries):
 
     def figure_design(self, wildcards: Wildcards) -> str:
         figure = registry.all_figures()[wildcards.figure]
-        return as_json(figure.design(self._study(wildcards)))
+        return sorted_json(figure.design(self._study(wildcards)))
 
     def committed_design(self, wildcards: Wildcards) -> str:
         """The configuration that the paper over all studies describes: the designs of the committed
@@ -247,29 +244,23 @@ class Arguments(Entries):
             for name, study in self.studies.items()
             if not study.is_analysis and os.path.isdir(paths.reference(name))
         }
-        models = {
-            name: model
-            for name, model in self.config["models"].items()
-            if model["source"]["kind"] == "pretrain"
-        }
-        tasks = {
-            name: task
-            for name, task in self.config["tasks"].items()
-            if task["source"]["kind"] == "generated"
-        }
-        analyses = self.config["analyses"]
-        return as_json({"studies": studies, "models": models, "tasks": tasks, "analyses": analyses})
+        models = {name: model for name, model in self.config.models.items() if model.is_pretrained}
+        tasks = {name: task for name, task in self.config.tasks.items() if task.is_generated}
+        analyses = self.config.analyses or {}
+        return sorted_json(
+            {"studies": studies, "models": models, "tasks": tasks, "analyses": analyses}
+        )
 
     def policies(self, wildcards: Wildcards) -> str:
         study = self._study(wildcards)
-        return as_json({name: study.policies[name] for name in study.policy_names})
+        return sorted_json({name: study.policies[name] for name in study.policy_names})
 
     def compared_policies(self, wildcards: Wildcards) -> str:
         """The arguments `policies` and `names` of `random_choice.comparisons`."""
         study, config = self._study(wildcards), self.config
-        names = designs.names_of_ways(config["policies"], config["recipes"])
+        names = designs.names_of_ways(config.policies, config.recipes)
         used = {"ways": study.policy_names, "recipes": study.recipe_names}
-        return as_json(
+        return sorted_json(
             {
                 "policies": {name: study.policies[name] for name in study.policy_names},
                 "names": {key: {name: names[key][name] for name in used[key]} for key in used},
@@ -281,15 +272,15 @@ class Arguments(Entries):
 
     def graders(self, wildcards: Wildcards) -> str:
         """{task: grader} of the tests of a study."""
-        tests = paths.study_part(self._study(wildcards))["tasks"]
-        return as_json({test: self.config["tasks"][test]["grader"] for test in tests})
+        tests = {test for _, _, test in self._study(wildcards).tests}
+        return sorted_json({test: self.config.tasks[test].grader for test in tests})
 
     def prices(self, wildcards: Wildcards) -> str:
-        gpu_hour, annotating_policy = self.config["plan"]["price"], self.config["subset"]["policy"]
-        return as_json(designs.prices(self._study(wildcards), gpu_hour, annotating_policy))
+        gpu_hour, annotating_policy = self.config.plan.price, self.config.subset.policy
+        return sorted_json(designs.prices(self._study(wildcards), gpu_hour, annotating_policy))
 
     def conditions(self, wildcards: Wildcards) -> str:
-        return as_json(claim_conditions.conditions(self._study(wildcards)))
+        return sorted_json(claim_conditions.conditions(self._study(wildcards)))
 
     def _study(self, wildcards: Wildcards) -> ResolvedStudy:
         return self.studies[wildcards.study]

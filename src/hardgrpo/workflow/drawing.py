@@ -14,7 +14,9 @@ from hardgrpo.report import registry
 from hardgrpo.report.tables import TABLES
 from hardgrpo.runtime import checksums
 from hardgrpo.study import claim_conditions, paths, pools
+from hardgrpo.study.configuration import Configuration
 from hardgrpo.study.resolved import ResolvedStudy
+from hardgrpo.study.study import RECORDED
 from hardgrpo.workflow.failures import WorkflowError, raises_workflow_error
 
 PAPER = "paper/main.tex.j2"  # the text of the paper over all studies
@@ -30,11 +32,11 @@ class Drawing:
     clone computes, or from committed summaries (reference). With `reference`, no study is run.
     """
 
-    def __init__(self, config: dict, studies: dict[str, ResolvedStudy], has_tex: bool):
+    def __init__(self, config: Configuration, studies: dict[str, ResolvedStudy], has_tex: bool):
         self.config, self.studies, self.has_tex = config, studies, has_tex
-        self.is_from_reference = config["draw"] == "reference"
+        self.is_from_reference = config.draw == "reference"
         self.figure_names = functools.cache(self._figure_names)
-        name = config["study"]
+        name = config.study
         if self.is_from_reference and not self._committed(name):
             raise WorkflowError(
                 f"draw: reference, but {self.folder(name)} has no tables; run the study:"
@@ -114,7 +116,7 @@ class Drawing:
         return [*tables, f"paper/{study}/captions.tex", f"paper/{study}/numbers.tex"]
 
     def worth(self, study: str) -> list[str]:
-        has_runs = any(run.recipe != "recorded" for run in self.studies[study].runs)
+        has_runs = any(run.recipe != RECORDED for run in self.studies[study].runs)
         return [f"paper/{study}/worth.html"] if has_runs else []
 
     def paper(self, study: str) -> list[str]:
@@ -178,7 +180,7 @@ class Drawing:
     def in_report(self, path: str) -> bool:
         """Whether a table of the configured study is part of the report: it has rows, or was not
         made yet. `path` has the wildcard {study}."""
-        rows = Path(path.format(study=self.config["study"])).with_suffix(".csv")
+        rows = Path(path.format(study=self.config.study)).with_suffix(".csv")
         return not rows.exists() or len(rows.read_text(encoding="utf-8").splitlines()) > 1
 
     # --- a study that is finished ---
@@ -194,7 +196,7 @@ class Drawing:
         return results + drawn + self.agreement(study)
 
     def _prunings(self, study: str) -> list[str]:
-        if self.config["keep_checkpoints"] == "all":
+        if self.config.keep_checkpoints == "all":
             return []
         return paths.prunings(self.studies[study], self.studies.values())
 

@@ -2,36 +2,31 @@
 
 from snakemake.iocontainers import Wildcards
 
-from hardgrpo.study import paths, settings
-from hardgrpo.study.settings import Run, Split
+from hardgrpo.study import paths
+from hardgrpo.study.configuration import Configuration
+from hardgrpo.study.model import Model, model_of
+from hardgrpo.study.study import Run
+from hardgrpo.study.task import Task
 from hardgrpo.workflow.names import Names
 
 
 class Entries:
     """Look-ups of entries by wildcards, for subclasses that return inputs, arguments or resources."""
 
-    def __init__(self, config: dict, names: Names):
+    def __init__(self, config: Configuration, names: Names):
         self.config, self.names = config, names
 
-    def _task(self, wildcards: Wildcards) -> dict:
-        return self.config["tasks"][wildcards.task]
+    def _task(self, wildcards: Wildcards) -> Task:
+        """The task that a job tests, or else the task that it trains on or probes."""
+        return self.config.tasks[getattr(wildcards, "eval_task", None) or wildcards.task]
 
-    def _test_task(self, wildcards: Wildcards) -> dict:
-        return self.config["tasks"][wildcards.eval_task]
-
-    def _model(self, wildcards: Wildcards) -> dict:
-        """The entry of a model; `wildcards.model` may be a replicate's base model (tiny-seed3)."""
-        return settings.entry(self.config["models"], wildcards.model)
-
-    def _policy(self, wildcards: Wildcards) -> dict:
-        return self.config["policies"][wildcards.policy]
-
-    def _recipe(self, wildcards: Wildcards) -> dict:
-        return self.config["recipes"][wildcards.recipe]
+    def _model(self, wildcards: Wildcards) -> Model:
+        """The model of a base; `wildcards.model` may be a replicate's base (tiny-seed3)."""
+        return self.config.model(wildcards.model)
 
     def _run(self, wildcards: Wildcards) -> Run:
         return Run(
-            settings.model_of(wildcards.model),
+            model_of(wildcards.model),
             wildcards.task,
             wildcards.recipe,
             wildcards.policy,
@@ -39,7 +34,6 @@ class Entries:
             wildcards.model,
         )
 
-    def _parts(self, wildcards: Wildcards, split_name: str) -> list[str]:
+    def _parts(self, wildcards: Wildcards, split: str) -> list[str]:
         """The file of each part of a split."""
-        split = Split(wildcards.task, split_name, self._task(wildcards))
-        return paths.parts(split, self.config["data"])
+        return paths.parts(self.config.split(wildcards.task, split), self.config.data)

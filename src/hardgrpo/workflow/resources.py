@@ -14,7 +14,9 @@ from snakemake.resources import Resource
 from hardgrpo.planning import calibration, durations, server_costs
 from hardgrpo.runtime.gpu_kinds import GPUS
 from hardgrpo.sampling.requests import MAX_SEQUENCES
-from hardgrpo.study import memory, settings
+from hardgrpo.study import memory
+from hardgrpo.study.configuration import Configuration
+from hardgrpo.study.model import CORES_PER_GPU, Shape
 from hardgrpo.workflow.entries import Entries
 from hardgrpo.workflow.failures import WorkflowError, raises_workflow_error
 from hardgrpo.workflow.names import Names
@@ -60,10 +62,10 @@ class Machine(Entries):
     `cluster_entries` is the result of `read_cluster`: {} if the profile describes no cluster.
     """
 
-    def __init__(self, config: dict, names: Names, cluster_entries: dict[str, str]):
+    def __init__(self, config: Configuration, names: Names, cluster_entries: dict[str, str]):
         super().__init__(config, names)
         self.cluster = cluster_entries
-        self.gpu = config["plan"]["gpu"]  # `startup.complete` takes the kind from the profile
+        self.gpu = config.plan.gpu  # `startup.complete` takes the kind from the profile
 
     def setting(self, workflow) -> dict:
         """The hardware that this call of Snakemake may use, as the fields of
@@ -73,7 +75,7 @@ class Machine(Entries):
         on_cluster = limits.nodes is not None
         return {
             "gpu": self.gpu,
-            "gpus": self.config["plan"]["gpus"] if on_cluster or gpus is None else gpus,
+            "gpus": self.config.plan.gpus if on_cluster or gpus is None else gpus,
             "slots": limits.nodes if on_cluster else limits.cores,
             "cluster": on_cluster,
         }
@@ -108,7 +110,7 @@ class Machine(Entries):
         }
         return entries | {
             "gpu": count,
-            "cpus_per_task": lambda wildcards: settings.CORES_PER_GPU * count(wildcards) or None,
+            "cpus_per_task": lambda wildcards: CORES_PER_GPU * count(wildcards) or None,
             "place": lambda wildcards: self._place(count(wildcards)),
         }
 
@@ -158,10 +160,10 @@ class Machine(Entries):
     def for_sampling(self, rule: str) -> dict[str, Callable]:
         def place(wildcards: Wildcards) -> str:
             model = self._model(wildcards)
-            if not settings.is_served(model):
+            if not model.is_served:
                 return self._place(self._sampling_gpus(wildcards))
             costs = server_costs.describe(self._job(rule, wildcards))
-            return f"server {settings.server(model)['url']}: {costs}"
+            return f"server {model.source.url}: {costs}"
 
         return self.for_gpus(self._sampling_gpus) | {
             "place": place,
@@ -171,32 +173,31 @@ class Machine(Entries):
         }
 
     def _sampling_gpus(self, wildcards: Wildcards) -> int:
-        return settings.gpus(self._model(wildcards), "sampling")["count"]
+        return self._model(wildcards).stage_gpus("sampling")["count"]
 
     def _sampling_arguments(self, wildcards: Wildcards) -> str:
         """Arguments of a program that samples: its GPUs, or its server. The arguments are a
         resource, so that Snakemake does not rerun the job when they change."""
         model = self._model(wildcards)
-        if settings.is_served(model):
-            return f"--server {shlex.quote(json.dumps(settings.server(model)))}"
+        if model.is_served:
+            return f"--server {shlex.quote(json.dumps(model.server))}"
         return self._gpu_arguments(self._sampling_gpus(wildcards))
 
     def _sampling_memory(self, wildcards: Wildcards) -> int:
         """Main memory of a sampling job in MB."""
         if gpus := self._sampling_gpus(wildcards):
             return 64000 * gpus
-        task = wildcards.get("eval_task") or wildcards.get("task")
-        limit = self.config["tasks"][task]["completion_tokens"]
+        limit = self._task(wildcards).completion_tokens
         return self._memory_without_gpus(
             wildcards, lambda shape: memory.cpu_sampling_memory(shape, limit, MAX_SEQUENCES)
         )
 
-    def _memory_without_gpus(self, wildcards: Wildcards, estimate: Callable[[dict], float]) -> int:
+    def _memory_without_gpus(self, wildcards: Wildcards, estimate: Callable[[Shape], float]) -> int:
         """Main memory in MB of a job on the CPU. `estimate` maps the shape of a model to GiB."""
         model = self._model(wildcards)
-        if wildcards.model in self.names.pretrained or settings.is_served(model):
+        if wildcards.model in self.names.pretrained or model.is_served:
             return 2000
-        shape = durations.model_shape(wildcards.model, model, self.config["data"])
+        shape = durations.model_shape(wildcards.model, model, self.config.data)
         return 6000 if shape is None else math.ceil(1100 * estimate(shape))
 
     # --- training ---
@@ -213,7 +214,7 @@ class Machine(Entries):
         }
 
     def _training_gpu_settings(self, wildcards: Wildcards) -> dict:
-        return settings.training_gpus(self._model(wildcards), self._recipe(wildcards))
+        return self._model(wildcards).training_gpus(self.config.recipes[wildcards.recipe])
 
     def _training_gpus(self, wildcards: Wildcards) -> int:
         return self._training_gpu_settings(wildcards)["count"]
@@ -222,23 +223,19 @@ class Machine(Entries):
         """The estimated memory in GiB that a run needs on each GPU; 0 on a CPU."""
         if not self._training_gpus(wildcards):
             return 0
-        need = memory.run_memory(
-            self._model(wildcards),
-            self._recipe(wildcards),
-            self._task(wildcards),
-            GPUS[self.gpu].gib,
-        )
+        recipe, gib = self.config.recipes[wildcards.recipe], GPUS[self.gpu].gib
+        need = memory.run_memory(self._model(wildcards), recipe, self._task(wildcards), gib)
         return math.ceil(need["total"])
 
     def _training_memory(self, wildcards: Wildcards) -> int:
         """Main memory of a training job in MB."""
-        count, recipe = self._training_gpus(wildcards), self._recipe(wildcards)
+        count, recipe = self._training_gpus(wildcards), self.config.recipes[wildcards.recipe]
         if not count:
-            limit = self._task(wildcards)["completion_tokens"]
+            limit = self._task(wildcards).completion_tokens
             return self._memory_without_gpus(
                 wildcards, lambda shape: memory.cpu_training_memory(shape, recipe, limit)
             )
-        shape = self._model(wildcards)["shape"]
+        shape = self._model(wildcards).shape
         return math.ceil(1100 * count * memory.main_memory(shape, recipe))
 
     def _training_signal(self, wildcards: Wildcards, attempt: int) -> str:

@@ -20,6 +20,8 @@ from snakemake_interface_executor_plugins.settings import DeploymentMethod
 from hardgrpo.runtime import environments, files, gpu_kinds, images, warm
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.study import checks, load, paths, pool_sizes
+from hardgrpo.study.configuration import Configuration
+from hardgrpo.study.model import ModelFolder
 from hardgrpo.workflow import slurm
 from hardgrpo.workflow.failures import WorkflowError, raises_workflow_error
 from hardgrpo.workflow.names import Names
@@ -37,10 +39,10 @@ def read_config_files(workflow) -> None:
 
 
 @raises_workflow_error
-def complete(config: dict, workflow, cluster: dict[str, str]) -> None:
-    """Add the catalogue in config/ to Snakemake's configuration. Raise a `WorkflowError` that lists
-    the mistakes in the configuration, says that no file names the study of a cluster, or names a
-    folder that this call writes to and that cannot be written.
+def complete(config: dict, workflow, cluster: dict[str, str]) -> Configuration:
+    """Add the catalogue in config/ to Snakemake's configuration, and return the configuration.
+    Raise a `WorkflowError` that lists the mistakes in the configuration, says that no file names the
+    study of a cluster, or names a folder that this call writes to and that cannot be written.
 
     `cluster` is the result of `resources.read_cluster`; `plan.gpu` becomes the kind of GPU that the
     cluster's entries name."""
@@ -52,10 +54,11 @@ def complete(config: dict, workflow, cluster: dict[str, str]) -> None:
     _name_gpu(config, workflow, cluster)
     names = list(map(os.path.relpath, workflow.configfiles))
     overlays = {name: files.read_yaml(name) for name in names if Path(name).name != "config.yaml"}
-    checks.check(config, ", ".join(["config/", *names]), overlays)
+    checked = checks.check(config, ", ".join(["config/", *names]), overlays)
     # Snakemake writes .snakemake even in a dry-run.
     folders = () if workflow.output_settings.dryrun else ("results", "paper")
     checks.check_writable(".snakemake", *folders)
+    return checked
 
 
 def _name_gpu(config: dict, workflow, cluster: dict[str, str]) -> None:
@@ -175,15 +178,14 @@ def prepare_environment(workflow, bound_folders: Collection[str] = ()) -> None:
             os.environ[name] = ",".join(filter(None, [os.getenv(name), *bound_folders]))
 
 
-def folders_to_bind(models: dict, data: str) -> list[str]:
+def folders_to_bind(config: Configuration) -> list[str]:
     """The existing folders outside the current folder that containers must bind, because jobs read
-    or write them. `models` is a section of the configuration, `data` the folder of local files."""
-    sources = [model["source"] for model in models.values()]
-    folders = ["results", "paper", data]
+    or write them."""
+    folders = ["results", "paper", config.data]
     folders += [
-        os.path.join(data, os.path.expanduser(source["path"]))
-        for source in sources
-        if source["kind"] == "folder"
+        os.path.join(config.data, os.path.expanduser(model.source.path))
+        for model in config.models.values()
+        if isinstance(model.source, ModelFolder)
     ]
     # a folder may be a symbolic link, whose target must be bound, too
     paths = {path for name in folders for path in (Path(name).absolute(), Path(name).resolve())}
@@ -200,14 +202,11 @@ def _prepend(variable: str, folder: str) -> None:
 # --- plans ---
 
 
-def write_plan_facts(config: dict, setting: dict, workflow) -> None:
-    """Write the configuration, the names of the files of --configfile (the profile may set this
-    option), and the description of the machine (`Machine.setting`) to a file for
+def write_plan_facts(config: dict, setting: dict) -> None:
+    """Write the configuration and the description of the machine (`Machine.setting`) to a file for
     scripts/plan/plan.py, if plan.py started this dry-run."""
     if facts_file := os.getenv("HARDGRPO_PLAN_FACTS"):
-        configfiles = [str(name) for name in workflow.config_settings.configfiles]
-        facts = {"config": config, "configfiles": configfiles, "setting": setting}
-        Path(facts_file).write_text(json.dumps(facts))
+        Path(facts_file).write_text(json.dumps({"config": config, "setting": setting}))
 
 
 def plan_arguments(workflow, setting: dict) -> str:
@@ -226,10 +225,10 @@ def plan_arguments(workflow, setting: dict) -> str:
 
 
 @raises_workflow_error
-def check_jobs(policies: dict, tasks: dict, workflow, obstacle: str | None) -> None:
+def check_jobs(config: Configuration, workflow, obstacle: str | None) -> None:
     """Raise a `WorkflowError` before the first job if the jobs to run cannot succeed. Start the
     server that forks programs, if jobs run on this machine. `obstacle` is
-    the result of `results_obstacle`; `policies` and `tasks` are sections of the configuration."""
+    the result of `results_obstacle`."""
     if obstacle and workflow.executor_plugin.name != "touch":
         raise WorkflowError(obstacle)
     jobs = list(workflow.dag.needrun_jobs())
@@ -238,7 +237,7 @@ def check_jobs(policies: dict, tasks: dict, workflow, obstacle: str | None) -> N
     remote_jobs = [job for job in jobs if not job.is_local]
     if remote_jobs and workflow.executor_plugin.name == "slurm":
         slurm.check(remote_jobs, workflow)
-    _check_pools(policies, tasks, jobs)
+    _check_pools(config, jobs)
     if workflow.executor_plugin.name == "local" and warm.SOCKET not in os.environ:
         warm.start()
 
@@ -251,17 +250,17 @@ def _check_images() -> None:
             )
 
 
-def _check_pools(policies: dict, tasks: dict, jobs: list) -> None:
+def _check_pools(config: Configuration, jobs: list) -> None:
     """Raise a `UserError` if a pool from an earlier call is too small for a subset of this call."""
     tasks_to_prepare = {job.wildcards.task for job in jobs if job.rule.name == "prepare_task"}
     subsets = [
         job.wildcards
         for job in jobs
-        if job.rule.name == "select_subset" and job.wildcards.task in tasks
+        if job.rule.name == "select_subset" and job.wildcards.task in config.tasks
     ]
     subsets_of_prepared_pools = [
         (wildcards.policy, wildcards.task)
         for wildcards in subsets
         if wildcards.task not in tasks_to_prepare
     ]
-    pool_sizes.check_prepared(policies, tasks, subsets_of_prepared_pools)
+    pool_sizes.check_prepared(config, subsets_of_prepared_pools)

@@ -10,15 +10,17 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from datasets import Dataset
 from typing_extensions import override  # comes with torch
 
+from hardgrpo.online import online_selectors, rollout_groups
+from hardgrpo.online.process_rewards import ProcessRewards
 from hardgrpo.runtime import errors, files, replacements
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.sampling import decoding, model_folders
-from hardgrpo.selection import online_selectors, selector_settings
+from hardgrpo.selection import selector_settings
 from hardgrpo.study.spec import Spec
-from hardgrpo.training import recipes, rollout_groups
-from hardgrpo.training.process_rewards import ProcessRewards
+from hardgrpo.training import loop, recipes
 from hardgrpo.training.trainer import Trainer
 
 STATE, GROUPS, PROCESS = "selector.json", "groups.state", "process.state"  # files of a checkpoint
@@ -34,6 +36,8 @@ class OnlineTrainer(Trainer):
         self.rows, self.selector, self.recipe = rows, selector, recipe
         self.settings = selector_settings.with_defaults(recipe) if selector else {}
         self.is_off_policy = bool(self.settings.get("replay"))
+        # calls of the selector: step, `max_prompts` of `ask`, shares of `tell`
+        self.selector_calls: list[tuple[int, int, list[float]]] = []
         # groups that wait until there are enough for an update
         self.pending: list[rollout_groups.Group] = []
         self.buffer: list[rollout_groups.Group] = []  # groups for replay, the newest last
@@ -67,7 +71,9 @@ class OnlineTrainer(Trainer):
             self.rewards = self.rewards.to(batch["advantages"].device)
             if self.selector:
                 sums = self.rewards.view(-1, size).sum(dim=1).tolist()
-                self.selector.tell(step, prompts, [total / size for total in sums])
+                shares = [total / size for total in sums]
+                self.selector.tell(step, prompts, shares)
+                self.selector_calls.append((step, missing, shares))
             calls.append((prompts, batch, self.rewards))
             missing -= len(prompts.ids)
         batch, counts = self._training_batch(calls)
@@ -255,7 +261,7 @@ class OnlineTrainer(Trainer):
         super()._save_checkpoint(model, trial)
         folder = Path(self.args.output_dir) / f"checkpoint-{self.state.global_step}"
         state = {
-            "selector": self.selector.state() if self.selector else None,
+            "selector_calls": self.selector_calls,
             "waited": self.steps_since_update,
             "known": sorted(self.labelled_prompts),
         }
@@ -272,8 +278,9 @@ class OnlineTrainer(Trainer):
         folder = Path(checkpoint)
         state = files.read_json(folder / STATE)
         groups_by_name = rollout_groups.load(folder / GROUPS)
+        self.selector_calls = state["selector_calls"]
         if self.selector:
-            self.selector.restore(state["selector"])
+            online_selectors.replay(self.selector, self.selector_calls)
         self.steps_since_update, self.labelled_prompts = state["waited"], set(state["known"])
         self.pending, self.buffer = groups_by_name["pending"], groups_by_name["buffer"]
         if self.process_rewards:
@@ -281,31 +288,53 @@ class OnlineTrainer(Trainer):
 
 
 def build_trainer(
-    spec: Spec, problems: dict, rows: dict[str, dict], hardware: recipes.Hardware, arguments: dict
+    spec: Spec,
+    problems: dict,
+    subset: list[str],
+    tokenizer,
+    state: Path,
+    hardware: recipes.Hardware,
+    track: str,
 ) -> OnlineTrainer:
-    """The trainer of a recipe with a selector or process rewards. `rows` maps the id of each prompt
-    to its row of TRL's dataset; `arguments` are the arguments of TRL's trainer."""
-    recipe, selector = spec.training, None
-    if recipe.get("selector"):
-        settings, prompts = selector_settings.with_defaults(recipe), list(rows)
-        measures = embeddings = None
-        if settings["kind"] == "curriculum":
-            measures = curriculum_measures(spec, problems, prompts, settings["by"])
-        longest_prompt = max(len(str(row["prompt"])) for row in rows.values())
-        check_buffer_memory(recipe, longest_prompt, spec.completion_tokens, settings)
-        if settings["kind"] == "targeted":
-            # checked before the model embeds the prompts, because the embedding takes long
-            online_selectors.check_anchor_count(settings, len(prompts))
-            if hardware.gpus:
-                arguments["model"].to("cuda")
-            with errors.while_loading(spec.model_folder):
-                embeddings = embed_prompts(
-                    arguments["model"], arguments["processing_class"], rows, spec.chat
-                )
-        selector = online_selectors.make(
-            recipe, online_selectors.Pool(prompts, measures, embeddings), spec.seed
-        )
-    return OnlineTrainer(**arguments, rows=rows, selector=selector, recipe=recipe)
+    """The trainer of a recipe with a selector or process rewards; arguments as in
+    `loop.build_grpo_trainer`."""
+    arguments, rows, schedule = loop.grpo_arguments(
+        spec, problems, subset, tokenizer, state, hardware, track
+    )
+    # With a selector, which chooses the prompts itself, only the number of the dataset's rows in a
+    # sampling step is used. Without a selector (process rewards alone), the prompts are those of
+    # the dataset.
+    dataset = Dataset.from_list([{"id": prompt} | rows[prompt] for prompt in schedule])
+    selector = None
+    if spec.training.get("selector"):
+        selector = make_selector(spec, problems, rows, hardware, arguments["model"], tokenizer)
+    return OnlineTrainer(
+        **arguments, train_dataset=dataset, rows=rows, selector=selector, recipe=spec.training
+    )
+
+
+def make_selector(
+    spec: Spec, problems: dict, rows: dict[str, dict], hardware: recipes.Hardware, model, tokenizer
+) -> online_selectors.Selector:
+    """The selector of a run. `rows` maps the id of each prompt to its row of TRL's dataset. Raise a
+    `UserError` if the selector lacks memory, prompts or their measures."""
+    recipe, prompts = spec.training, list(rows)
+    settings = selector_settings.with_defaults(recipe)
+    measures = embeddings = None
+    if settings["kind"] == "curriculum":
+        measures = curriculum_measures(spec, problems, prompts, settings["by"])
+    longest_prompt = max(len(str(row["prompt"])) for row in rows.values())
+    check_buffer_memory(recipe, longest_prompt, spec.completion_tokens, settings)
+    if settings["kind"] == "targeted":
+        # checked before the model embeds the prompts, because the embedding takes long
+        online_selectors.check_anchor_count(settings, len(prompts))
+        if hardware.gpus:
+            model.to("cuda")
+        with errors.while_loading(spec.model_folder):
+            embeddings = embed_prompts(model, tokenizer, rows, spec.chat)
+    return online_selectors.make(
+        recipe, online_selectors.Pool(prompts, measures, embeddings), spec.seed
+    )
 
 
 def curriculum_measures(

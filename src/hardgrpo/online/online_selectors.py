@@ -4,9 +4,8 @@ interface).
 A run is a sequence of sampling steps. Whatever the selector, each step samples `group_size`
 rollouts for each of `prompts_per_update` prompts. The trainer asks for prompts (`ask`) and reports
 the share of rewarded rollouts of each group (`tell`). A selector's choices depend only on the seed
-and the earlier calls. A selector derives its random numbers from the seed and from counters such as
-the step, so a checkpoint needs the selector's `state`, but no state of a random generator. The pool
-of a selector is the run's subset.
+and the earlier calls, so a run resumes by repeating these calls (`replay`). The pool of a selector
+is the run's subset.
 
 The docstring of a selector cites the source of its formula and states where this code differs from
 the source.
@@ -75,17 +74,17 @@ class Selector:
         """Receive the share of rewarded rollouts of each group that `ask` requested, in the order
         of `prompts.ids`."""
 
-    def state(self) -> dict:
-        """The history that `ask` needs, as JSON, for a checkpoint."""
-        return {}
 
-    def restore(self, state: dict) -> None:
-        """Continue from the return value of `state`."""
+def replay(selector: Selector, calls: list[tuple[int, int, list[float]]]) -> None:
+    """Bring a new selector into the state after earlier calls: (step, `max_prompts` of `ask`,
+    shares of `tell`)."""
+    for step, max_prompts, shares in calls:
+        selector.tell(step, selector.ask(step, max_prompts), shares)
 
 
 class Epochs:
-    """Takes prompts one by one, in shuffled epochs of the pool. State: `position`, the number of
-    prompts taken."""
+    """Takes prompts one by one, in shuffled epochs of the pool. `position` is the number of prompts
+    taken."""
 
     def __init__(self, ids: list[str], seed: int):
         self.ids, self.seed, self.position, self.order = ids, seed, 0, (None, [])
@@ -112,12 +111,6 @@ class Dynamic(Selector):
 
     def ask(self, step: int, max_prompts: int) -> PromptBatch:
         return PromptBatch([self.epochs.take() for _ in range(max_prompts)])
-
-    def state(self) -> dict:
-        return {"taken": self.epochs.position}
-
-    def restore(self, state: dict) -> None:
-        self.epochs.position = state["taken"]
 
 
 class Skip(Dynamic):
@@ -168,14 +161,6 @@ class Skip(Dynamic):
             )
             self.explore[outcome] = min(highest, max(lowest, probability))
 
-    def state(self) -> dict:
-        return super().state() | {"explore": self.explore, "idle": self.streaks}
-
-    def restore(self, state: dict) -> None:
-        super().restore(state)
-        self.explore = dict(state["explore"])
-        self.streaks = {prompt: list(streak) for prompt, streak in state["idle"].items()}
-
 
 class Beta(Selector):
     """MoPPS (arXiv 2507.04632): each prompt's pass rate has a Beta(a, b) posterior, which starts as
@@ -202,14 +187,6 @@ class Beta(Selector):
             index = self.index[prompt]
             self.a[index] = discount * self.a[index] + (1 - discount) + group_size * share
             self.b[index] = discount * self.b[index] + (1 - discount) + group_size * (1 - share)
-
-    def state(self) -> dict:
-        updated = np.flatnonzero((self.a != 1) | (self.b != 1))
-        return {"seen": {self.ids[index]: [self.a[index], self.b[index]] for index in updated}}
-
-    def restore(self, state: dict) -> None:
-        for prompt, (a, b) in state["seen"].items():
-            self.a[self.index[prompt]], self.b[self.index[prompt]] = a, b
 
 
 class Targeted(Selector):
@@ -262,13 +239,6 @@ class Targeted(Selector):
             self.predicted = None
         elif step % self.settings["every"] == 0:  # the next step begins a cycle
             self.anchor_prompts = []
-
-    def state(self) -> dict:
-        return {"references": self.anchor_prompts, "shares": self.shares}
-
-    def restore(self, state: dict) -> None:
-        self.anchor_prompts, self.shares = list(state["references"]), list(state["shares"])
-        self.predicted = None
 
 
 class Curriculum(Selector):

@@ -5,10 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from safetensors.torch import load_file, save_file
 from trl.trainer.utils import pad
-
-from hardgrpo.runtime import files
 
 # Tensors of a batch with one entry per completion token -> padding value (None: the padding token).
 PER_TOKEN = {
@@ -92,48 +89,14 @@ def join(groups: list[Group], pad_token_id: int, device) -> dict:
 
 
 def save(path: Path, groups_by_name: dict[str, list[Group]]) -> None:
-    """Write named lists of groups to a safetensors file, and the ids of their prompts to a JSON
-    file with the same stem."""
-    tensors, prompt_ids = {}, {}
-    for name, groups in groups_by_name.items():
-        prompt_ids[name] = [group.prompt for group in groups]
-        for index, group in enumerate(groups):
-            prefix = f"{name}.{index}"
-            tensors |= {
-                f"{prefix}.prompt_ids": group.prompt_ids,
-                f"{prefix}.advantages": group.advantages,
-                f"{prefix}.rewards": group.rewards,
-            }
-            lengths = torch.tensor([len(row) for row in group.rows["completion_ids"]])
-            tensors[f"{prefix}.lengths"] = lengths
-            tensors |= {f"{prefix}.rows.{key}": torch.cat(rows) for key, rows in group.rows.items()}
-    save_file(tensors, path)
-    files.write_json(path.with_suffix(".json"), prompt_ids)
+    """Write named lists of groups to a file."""
+    torch.save({name: list(map(vars, groups)) for name, groups in groups_by_name.items()}, path)
 
 
 def load(path: Path) -> dict[str, list[Group]]:
     """Read the named lists of groups that `save` wrote."""
-    tensors, groups_by_name = load_file(path), {}
-    for name, prompts in files.read_json(path.with_suffix(".json")).items():
-        groups_by_name[name] = []
-        for index, prompt in enumerate(prompts):
-            prefix = f"{name}.{index}"
-            lengths = tensors[f"{prefix}.lengths"].tolist()
-            rows = {
-                key: list(tensors[f"{prefix}.rows.{key}"].split(lengths))
-                for key in PER_TOKEN
-                if f"{prefix}.rows.{key}" in tensors
-            }
-            groups_by_name[name].append(
-                Group(
-                    prompt,
-                    tensors[f"{prefix}.prompt_ids"],
-                    rows,
-                    tensors[f"{prefix}.advantages"],
-                    tensors[f"{prefix}.rewards"],
-                )
-            )
-    return groups_by_name
+    groups_by_name = torch.load(path, weights_only=True)
+    return {name: [Group(**fields) for fields in groups] for name, groups in groups_by_name.items()}
 
 
 def memory_bytes(groups: int, group_size: int, prompt_tokens: int, completion_tokens: int) -> int:

@@ -31,7 +31,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import torch
-from safetensors.torch import load_file, save_file
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 
@@ -130,25 +129,16 @@ class ProcessRewards:
             weights.grad = None
 
     def save(self, path: Path) -> None:
-        """Write the weights and the optimiser's state to a safetensors file."""
-        tensors = {f"weights.{name}": weights.detach() for name, weights in self.weights.items()}
-        for name, weights in self.weights.items():
-            for key, value in self.optimiser.state.get(weights, {}).items():
-                tensors[f"{key}.{name}"] = value
-        save_file({name: value.contiguous().clone() for name, value in tensors.items()}, path)
+        """Write the weights and the optimiser's state to a file."""
+        weights = {name: parameter.data for name, parameter in self.weights.items()}
+        torch.save({"weights": weights, "optimiser": self.optimiser.state_dict()}, path)
 
     def load(self, path: Path) -> None:
         """Restore what `save` wrote."""
-        tensors = load_file(path)
-        for name, weights in self.weights.items():
-            weights.data.copy_(tensors[f"weights.{name}"])
-            keys = [key for key in ("step", "exp_avg", "exp_avg_sq") if f"{key}.{name}" in tensors]
-            state = {
-                key: tensors[f"{key}.{name}"].to("cpu" if key == "step" else weights.device)
-                for key in keys
-            }
-            if state:
-                self.optimiser.state[weights] = state
+        state = torch.load(path, weights_only=True, map_location="cpu")
+        for name, parameter in self.weights.items():
+            parameter.data.copy_(state["weights"][name])
+        self.optimiser.load_state_dict(state["optimiser"])
 
 
 def token_advantages(rewards: torch.Tensor, mask: torch.Tensor, group_size: int) -> torch.Tensor:
