@@ -75,11 +75,9 @@ def main() -> None:
         ]
         lengths = [(row["tokens"], row["finish_reason"]) for row in rows]
     else:
-        columns = {"step": int, "id": (str, int), "decoding": str, "sample": int, "completion": str}
-        text = files.read_text(args.completions)
-        numbered = files.parse_jsonl(text, args.completions, columns)
-        rows = [row for _, row in numbered]
-        lengths = read_lengths(args, numbered)
+        columns = {"step": int, "id": str, "decoding": str, "sample": int, "completion": str}
+        rows = files.read_jsonl(args.completions, columns)
+        lengths = read_lengths(args.graded, rows)
     retokenized_count = sum(
         not completions.keeps_token_count(tokenizer, row["completion"], *length)
         for row, length in zip(rows, lengths)
@@ -125,40 +123,15 @@ def main() -> None:
         )
 
 
-def read_lengths(
-    args: argparse.Namespace, numbered: list[tuple[int, dict]]
-) -> list[tuple[int, str]]:
-    """(tokens, finish reason) of each completion, read from the evaluation. `numbered` is [(line
-    number, row)] of the completions. Raise a `UserError` if the completions are not those of the
-    evaluation."""
-    frame = evaluations.read(args.graded)
-    key_columns = ["step", "id", "decoding", "sample"]
-    lengths_by_key = {
-        tuple(values): (tokens, is_truncated)
-        for *values, tokens, is_truncated in frame[
-            [*key_columns, "tokens", "truncated"]
-        ].itertuples(index=False)
+def read_lengths(path: str, rows: list[dict]) -> list[tuple[int, str]]:
+    """(tokens, finish reason) of each completion in `rows`, read from the evaluation in `path`."""
+    frame = evaluations.read(path)
+    columns = [*evaluations.KEY_COLUMNS, "tokens", "truncated"]
+    length_of_key = {
+        tuple(key): (int(tokens), "length" if is_truncated else "stop")
+        for *key, tokens, is_truncated in frame[columns].itertuples(index=False)
     }
-    problems = {problem["id"] for problem in tasks.read_problems(args.problems)}
-    lengths = []
-    for line, row in numbered:
-        row["id"] = str(row["id"])
-        if (
-            length := lengths_by_key.pop(tuple(row[name] for name in key_columns), None)
-        ) is None or length[0] != length[0]:
-            raise errors.UserError(
-                f"{args.completions}: row {line}: {args.graded} lacks this completion or its length, or the row is a repetition; make both files again"
-            )
-        if row["id"] not in problems:
-            raise errors.UserError(
-                f"{args.completions}: row {line}: problem '{row['id']}' is not in {args.problems}; give the problems that were sampled, or sample the completions again"
-            )
-        lengths.append((int(length[0]), "length" if length[1] else "stop"))
-    if lengths_by_key:
-        raise errors.UserError(
-            f"{args.completions}: {len(lengths_by_key)} completions of {args.graded} are missing; make both files again"
-        )
-    return lengths
+    return [length_of_key[tuple(row[name] for name in evaluations.KEY_COLUMNS)] for row in rows]
 
 
 if __name__ == "__main__":

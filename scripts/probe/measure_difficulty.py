@@ -62,12 +62,6 @@ def main() -> None:
     args = parser.parse_args()
 
     graders.check_grader(args.grader, *args.completions)
-    if args.stopped and (
-        args.samples is None or args.recorded or args.grade_prompt_too or args.held_out
-    ):
-        raise errors.UserError(
-            "--stopped: expected --samples, and none of --recorded, --grade-prompt-too and --held-out; correct the command"
-        )
     if args.samples is not None and args.samples < 1:
         raise errors.UserError(
             f"--samples is {args.samples}, expected at least 1; correct the command"
@@ -86,8 +80,6 @@ def main() -> None:
         args.stopped,
     )
     problems = tasks.readable_problems(problems, args.grader, args.problems)
-    if args.held_out:
-        check_numbered(by_problem, args.completions)
     total = sum(len(by_problem[problem["id"]]) for problem in problems)
     rows, undecided = [], 0
     for problem in problems:
@@ -141,16 +133,6 @@ def main() -> None:
         for row, plain_row in changed_rows:
             print(
                 f"  {row['id']}: {row['pass_rate']:.6g} with the prompt, {plain_row['pass_rate']:.6g} alone"
-            )
-
-
-def check_numbered(by_problem: dict[str, list[dict]], paths: list[str]) -> None:
-    """Raise a `UserError` if a completion has no number (`sample`): with --held-out, the numbers
-    decide which completions are held out."""
-    for problem_id, samples in by_problem.items():
-        if any(sample.get("sample") is None for sample in samples):
-            raise errors.UserError(
-                f"{', '.join(paths)}: a completion of problem '{problem_id}' has no `sample`, but --held-out needs the numbers of the samples; number them from 0"
             )
 
 
