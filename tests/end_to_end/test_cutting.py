@@ -149,33 +149,3 @@ def test_a_policy_can_choose_by_one_sample_per_prompt(two_limits):
     assert sum(grades) == max(0, len(grades) - list(first_grades.values()).count(0)), (
         "prompts with an incorrect completion must be chosen first"
     )
-
-
-def test_completions_without_their_evaluation_are_reported(two_limits):
-    world = two_limits
-    rows = gzip.open(world.folder / f"{BASE}.jsonl.gz", "rt").read()
-    (world.folder / "base.jsonl").write_text("\n" + rows)
-    command = [
-        sys.executable,
-        "scripts/probe/cut_completions.py",
-        *format_options(model="results/models/tiny", completion_tokens="5"),
-    ]
-    command += [
-        "--completions",
-        "base.jsonl",
-        "--graded",
-        "results/evaluation/tiny/swaps/mini/hard/seed0/swaps.csv.gz",
-    ]
-    command += format_options(
-        problems="results/tasks/swaps/test.jsonl",
-        grader="final_word",
-        output="a.gz",
-        output_graded="b.gz",
-    )
-    done = subprocess.run(command, cwd=world.folder, capture_output=True, text=True, check=False)
-    assert (
-        done.returncode == 1
-        and done.stderr.startswith("error: base.jsonl: row 2: ")
-        and "Traceback" not in done.stderr
-    )
-    assert not (world.folder / "a.gz").exists()

@@ -29,7 +29,7 @@ from fuzzing.judge import UserError, program, run_program
 from hardgrpo.runtime import files, provenance
 from hardgrpo.runtime.errors import printable
 from hardgrpo.sampling import server_engine
-from hardgrpo.sampling.answers import AnswerFile, checksum
+from hardgrpo.sampling.answers import AnswerFile
 from hardgrpo.sampling.requests import Request
 
 mutations.STRUCTURED["binary"] = mutations.BYTES[
@@ -207,14 +207,6 @@ CHOICES = [
     for index in range(2)
 ]  # fmt: skip
 ANSWER = {"model": "m", "choices": CHOICES, "usage": {"prompt_tokens": 3, "completion_tokens": 4}}
-STORED = {
-    "completions": {
-        "k": {"text": "x", "tokens": 1, "finish_reason": "stop", "log_probability": -0.5}
-    },
-    "input_tokens": 1,
-    "output_tokens": 1,
-    "models": ["m"],
-}
 
 
 def answer(folder):
@@ -240,19 +232,6 @@ def answer(folder):
     answers.add(stored, usage)
     read_completions = AnswerFile(folder / "state").read(stored)
     assert read_completions == stored or any("\ud800" <= letter <= "\udfff" for stored_completion in completions for letter in stored_completion.text)  # fmt: skip
-
-
-def stored_answers(folder):
-    lines = (folder / "given.jsonl").read_bytes().splitlines()
-    (folder / "state").mkdir()
-    (folder / "state/answers.jsonl").write_bytes(
-        b"".join(line + b"\t" + checksum(line) + b"\n" for line in lines)
-    )
-    answers = AnswerFile(folder / "state")
-    for completion in answers.read({"k"}).values():
-        assert isinstance(completion.text, str) and type(completion.tokens) is int
-        assert completion.log_probability is None or math.isfinite(completion.log_probability)
-    assert type(answers.usage.output_tokens) is int and answers.usage.output_tokens >= 0
 
 
 # --- exports
@@ -295,7 +274,6 @@ TARGETS = {
     "pass rates as published, CSV": Target({"d.csv": (table(AFTER), "csv")}, counted("before_after", "d.csv")),
     "weights in parts": Weights(),
     "answer of a server": Target({"answer.json": (json.dumps(ANSWER).encode(), "json")}, answer),
-    "stored answers of a server": Target({"given.jsonl": (jsonl([STORED] * 2), "jsonl")}, stored_answers),
     **{
         f"export for {form}": Target(P | {"S.csv": S["S.csv"]}, exported(form, ending))
         for form, ending in (("trl", "jsonl"), ("verl", "parquet"), ("prime-rl", "jsonl"))

@@ -13,7 +13,7 @@ from fuzzing import originals
 from hardgrpo.data import published_counts
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.sampling import server_engine
-from hardgrpo.sampling.answers import AnswerFile, Usage, checksum
+from hardgrpo.sampling.answers import AnswerFile, Usage
 from hardgrpo.sampling.requests import Completion, Request
 
 
@@ -63,32 +63,8 @@ def request() -> Request:
     return Request(({"role": "user", "content": "q"},), 1, 1.0, log_probability=True)
 
 
-@pytest.mark.parametrize(
-    "change",
-    [{"output_tokens": -1}, {"input_tokens": "1"}]
-    + [
-        {"completions": {"k": originals.STORED["completions"]["k"] | {name: value}}}
-        for name, value in (("text", 5), ("tokens", "1"), ("log_probability", "x"))
-    ],
-)
-def test_stored_answers_with_values_of_wrong_types_are_refused(tmp_path, change):
-    store(tmp_path, json.dumps(originals.STORED | change).encode())
-    with pytest.raises(UserError, match="not a file of a server's answers"):
-        AnswerFile(tmp_path).read({"k"})
-
-
-def test_stored_answers_that_are_nested_too_deeply_are_refused(tmp_path):
-    store(tmp_path, b"[" * 100_000)
-    with pytest.raises(UserError, match="not a file of a server's answers"):
-        AnswerFile(tmp_path).read({"k"})
-
-
 def test_stored_answers_are_read_unchanged(tmp_path):
     completion = Completion("x", 1, "stop", -0.5)
     AnswerFile(tmp_path).add({"k": completion}, Usage(3, 1, frozenset(["m"])))
     answers = AnswerFile(tmp_path)
     assert answers.read({"k"}) == {"k": completion} and answers.usage.input_tokens == 3
-
-
-def store(folder, line: bytes) -> None:
-    (folder / "answers.jsonl").write_bytes(line + b"\t" + checksum(line) + b"\n")

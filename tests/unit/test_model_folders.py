@@ -206,7 +206,6 @@ def test_damaged_weights_give_a_one_line_error_in_every_program_that_loads_weigh
     for load in (
         engines.load,
         lambda path: model_folders.load_model(path, **recipes.model_arguments({"base": "fp32"})),
-        lambda path: engines.check_adapter(path, path) if content else engines.load(path),
     ):
         with pytest.raises(UserError) as error:
             load(str(folder))

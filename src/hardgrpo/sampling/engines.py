@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import torch
-from safetensors import safe_open
 
 from hardgrpo.runtime import errors, exact_products, files
 from hardgrpo.runtime.errors import UserError, first_entries, printable
@@ -54,8 +53,6 @@ def sample(
     argument of `load`; vLLM ignores it.
     """
     adapters = list(adapters)
-    for adapter in filter(None, adapters):
-        check_adapter(adapter, folder)
     tokenizer = load_tokenizer(folder)
     prompts = tokenize(tokenizer, requests, chat or {})
     check_context(folder, prompts, max_tokens)
@@ -188,41 +185,6 @@ def check_context(
         )
 
 
-def check_adapter(adapter: str, base: str) -> None:
-    """Raise a `UserError` if the shapes of the adapter's matrices do not fit the base model. Reads
-    file headers only."""
-    shapes = _shapes(Path(adapter), "adapter_model.safetensors")
-    base_shapes = _shapes(Path(base), "*.safetensors")
-    for name, shape in shapes.items():
-        module, _, matrix = name.removeprefix("base_model.model.").rpartition(".lora_")
-        expected = base_shapes.get(f"{module}.weight")
-        fits = expected and (
-            shape[1] == expected[1] if matrix.startswith("A") else shape[0] == expected[0]
-        )
-        if matrix[:1] in ("A", "B") and not fits:
-            mismatch = (
-                f"{module}.weight of the base has the shape {expected}"
-                if expected
-                else f"the base has no {module}.weight"
-            )
-            raise UserError(
-                f"{adapter}: the adapter does not fit its base {base}: {name} has the shape {shape}, but {mismatch};"
-                " name the base model that the adapter was trained on"
-            )
-
-
-def _shapes(folder: Path, pattern: str) -> dict[str, list[int]]:
-    paths = sorted(folder.glob(pattern))
-    if not paths:
-        raise UserError(f"{folder}: no {pattern}; expected weights as safetensors")
-    shapes = {}
-    for path in paths:
-        with errors.while_loading(folder), safe_open(path, framework="pt") as stream:
-            names = list(stream.keys())  # noqa: SIM118 (a handle, not a dictionary)
-            shapes |= {name: stream.get_slice(name).get_shape() for name in names}
-    return shapes
-
-
 def load(folder: str, precision: str = "fp32"):
     """The model in evaluation mode, on the GPU if there is one. `precision` is bf16 or fp32; on a
     GPU, fp32 keeps the precision in which the weights are stored. Raise a `UserError` if the model
@@ -271,10 +233,11 @@ def adapted_models(model, adapters: list[str | None]) -> Iterator[tuple]:
         from peft import PeftModel  # slow to import, and needed only for adapters
 
         name = f"adapter{index}"
-        if peft_model is None:
-            peft_model = PeftModel.from_pretrained(model, adapter, adapter_name=name).eval()
-        else:
-            peft_model.load_adapter(adapter, adapter_name=name)
+        with errors.while_loading(adapter):  # the adapter may not fit its base
+            if peft_model is None:
+                peft_model = PeftModel.from_pretrained(model, adapter, adapter_name=name).eval()
+            else:
+                peft_model.load_adapter(adapter, adapter_name=name)
         peft_model.set_adapter(name)
         peft_model.eval()
         yield adapter, peft_model
