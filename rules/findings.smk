@@ -12,12 +12,10 @@ localrules:
 rule write_findings:
     input:
         tables=drawing.committed_tables,
-        text="paper/main.tex",
-        findings="paper/findings.yaml",
+        text="paper/main.tex.j2",
     output:
-        macros="paper/findings/numbers.tex",
+        text="paper/main.tex",
         origins="paper/findings/numbers.csv",
-        examples="paper/findings/examples.tex",
     log:
         "results/logs/write_findings/paper.log",
     container:
@@ -26,10 +24,9 @@ rule write_findings:
         design=arguments.committed_design,
         code=arguments.code("paper/write_findings.py"),
     message:
-        "Check the sentences of the paper and write its numbers"
+        "Check the sentences of the paper and write its text"
     shell:
-        "python scripts/paper/write_findings.py --text {input.text} --findings {input.findings} --design {params.design:q}"
-        " --output {output.macros} --examples {output.examples} > {log} 2>&1"
+        "python scripts/paper/write_findings.py --text {input.text} --design {params.design:q} --output {output.text} --origins {output.origins} > {log} 2>&1"
 
 
 use rule plot as draw_for_paper with:

@@ -59,6 +59,7 @@ pytest_plugins = [
 pytest.register_assert_rewrite("learned_model")  # not a plugin, because it imports torch
 
 ROOT = Path(__file__).parents[1]
+collect_ignore = ["gpu"]  # make gpu-check
 SCRIPTS = ROOT / "scripts"
 
 
@@ -85,8 +86,7 @@ PARTS = [
     "envs",
     "inputs.lock",
     "CITATION.cff",
-    "paper/findings.yaml",
-    "paper/main.tex",
+    "paper/main.tex.j2",
     "paper/supplement.tex",
     "paper/trajectory.tex",
     "paper/references.bib",
@@ -113,12 +113,6 @@ CHROMIUM = (
 )
 NO_SLURM = slurm_cluster.missing()
 COMPILER = shutil.which("gcc") or shutil.which("clang")
-GPU = (
-    shutil.which("nvidia-smi")
-    and subprocess.run(
-        ["nvidia-smi", "-L"], capture_output=True, text=True, check=False
-    ).stdout.strip()
-)
 
 
 def pytest_report_header(config):
@@ -129,7 +123,6 @@ def pytest_report_header(config):
         f"Chromium: {CHROMIUM or 'none; install chromium for the tests that open pages in a browser'}",
         f"TeX: {TEX or 'none; install latexmk and TeX Live to compile the paper in the tests'}",
         f"C compiler: {COMPILER or 'none; install gcc for the tests of trainings on a GPU, which compile a C file'}",
-        f"GPU: {GPU or 'none; tests marked gpu are left out (run make gpu-check on a machine with a GPU)'}",
         f"Slurm: {'none; ' + NO_SLURM if NO_SLURM else 'the tests start a cluster'}",
     ]
 
@@ -179,14 +172,9 @@ LONGEST = [
 LONG_LIMIT = 900
 
 
-def pytest_collection_modifyitems(config, items):
+def pytest_collection_modifyitems(items):
     """Start the longest files first, skip tests that cannot run here, mark tests that need the
     finished world as slow, and raise the time limit of tests on Slurm and of vLLM."""
-    if not GPU and "gpu" not in config.option.markexpr:
-        config.hook.pytest_deselected(
-            items=[item for item in items if item.get_closest_marker("gpu")]
-        )
-        items[:] = [item for item in items if not item.get_closest_marker("gpu")]
     place = {f"test_{name}": number for number, name in enumerate(LONGEST)}
     items.sort(key=lambda item: place.get(item.path.stem, len(LONGEST)))
     for item in items:
@@ -214,8 +202,6 @@ def pytest_collection_modifyitems(config, items):
             item.add_marker(pytest.mark.skip(reason="neither latexmk nor tectonic is installed"))
         if item.get_closest_marker("compiler") and not COMPILER:
             item.add_marker(pytest.mark.skip(reason="neither gcc nor clang is installed"))
-        if item.get_closest_marker("gpu") and not GPU:
-            item.add_marker(pytest.mark.skip(reason="nvidia-smi finds no GPU"))
         if item.get_closest_marker("slurm") and NO_SLURM:
             item.add_marker(pytest.mark.skip(reason=NO_SLURM))
 

@@ -53,9 +53,8 @@ BLOCKS: dict[tuple[str, str], Callable[[Path, dict], str]] = {
     ("docs/which-prompts.md", "samples"): published_numbers.samples_section,
     ("docs/configuration.md", "reference"): lambda root, config: configuration.reference(config),
     ("docs/reproduce.md", "studies"): studies.table,
-    ("docs/costs.md", "spent"): costs.spent,
     ("docs/costs.md", "tables"): lambda root, config: costs.tables(config),
-    ("docs/gpus.md", "table"): lambda root, config: templates.table(gpus.short(gpus.table(config))),
+    ("docs/gpus.md", "table"): lambda root, config: templates.table(gpus.table(config)),
     ("docs/design.md", "imports"): lambda root, config: imports.diagram(root),
 }
 # {generated file: function (root, config) -> text}. The CSV tables hold shares (0.05); the pages show the
@@ -66,7 +65,6 @@ FILES: dict[str, Callable[[Path, dict], str]] = {
     paths.committed_table("all/claims"): lambda root, config: csv(
         summaries.all_claims(root, config)
     ),
-    "docs/gpus.csv": lambda root, config: csv(gpus.table(config)),
     paths.committed_table("all/which-prompts"): lambda root, config: csv(
         recommended.every_case(root, config)
     ),

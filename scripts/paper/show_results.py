@@ -44,7 +44,8 @@ def main() -> None:
         show_trajectories(tables["trajectories"])
         look_at(args.study, args.no_tex)
         return
-    first_recipe = args.first_recipe
+    recipes = [row["recipe"] for row in files.read_rows(tables["gains"], {"recipe": str})]
+    first_recipe = arms.default_recipe(args.first_recipe, recipes)
     show(
         f"\nStudy {args.study}: gains over the base model, in points with 95 % intervals; a sampled gain is finishing plus correctness"
     )
@@ -72,7 +73,6 @@ def show_gains(tables: files.Tables, against_random: Path, first_recipe: str) ->
     random choice if the study has such a table. Return the number of seeds."""
     numbers = ["base_accuracy", *interval("gain"), "seeds"]
     gains = read(tables["gains"], [*CELL, "decoding"], numbers)
-    first_recipe = arms.default_recipe(first_recipe, [row["recipe"] for row in gains])
     cell = lambda row: tuple(row[name] for name in CELL)
     parts = {cell(row): row for row in read(tables["parts"], CELL, ["finishing", "correctness"])}
     leads = {}

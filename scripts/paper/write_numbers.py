@@ -1,11 +1,10 @@
-"""Write every number of the supplement's text as a LaTeX macro, and list the origin of each number.
+"""Write the paragraphs of a supplement's text as LaTeX macros, and list the origin of each number.
 
     python scripts/paper/write_numbers.py \\
         --tables results/reference/mini/*.csv paper/mini/claims.csv --study '{...}' \\
         --output paper/mini/numbers.tex
 
-For example, `\\result{gain.steady.arithmetic.arithmetic.hard.sampled}` prints a gain with its
-interval, such as '+3.1 [1.2, 5.0]'. Further macros hold paragraphs of the text. numbers.csv lists
+Further macros hold the study's design. numbers.csv lists
 the summary table, the line, the columns and the format (column `written`) of each number. Numbers
 of the design, such as updates and seeds, come from the configuration and have no table.
 """
@@ -34,15 +33,11 @@ def main() -> None:
     from hardgrpo.report import latex, numbers  # imported late: see hardgrpo.runtime.warm
 
     macros = numbers.Numbers(args.tables, args.study["first_recipe"])
-    for key, text in numbers.design(args.study).items():
-        macros.define(key, text)
-    numbers.define(macros)
     texts = numbers.texts(macros, args.study)
-    files.write_text(args.output, latex.macros(macros.values | texts))
-    files.write_rows(Path(args.output).with_suffix(".csv"), numbers.ORIGIN, macros.origins)
-    print(
-        f"{args.output}: {len(macros.values)} numbers, {sum(map(bool, texts.values()))} paragraphs"
-    )
+    files.write_text(args.output, latex.macros(numbers.design(args.study) | texts))
+    origins = list(macros.origins.values())
+    files.write_rows(Path(args.output).with_suffix(".csv"), numbers.ORIGIN, origins)
+    print(f"{args.output}: {len(origins)} numbers, {sum(map(bool, texts.values()))} paragraphs")
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from conftest import ROOT, path_of
+from conftest import ROOT
 from hardgrpo.runtime import environments
 
 EXPECTED = ROOT / "tests/end_to_end/exact_run.sha256"
@@ -16,7 +16,13 @@ pytestmark = pytest.mark.skipif(not environments.has_avx2(), reason="no x86-64 w
 
 
 def checksums_of_run(folder, *emulator: str) -> str:
-    command = [*emulator, sys.executable, path_of("exact_run"), "--output", str(folder / "run")]
+    command = [
+        *emulator,
+        sys.executable,
+        str(ROOT / "tests/exact_run.py"),
+        "--output",
+        str(folder / "run"),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout

@@ -21,15 +21,6 @@ FILES = {
     "D.csv": table(contents.RATES), "G.csv": table(contents.SIGNALS), "S.csv": table(contents.SUBSET), "S.json": json.dumps(contents.FACTS).encode(),
     "T.csv": table(contents.EPOCHS), "to.csv": table(contents.TO_ANNOTATE), "rows.csv": table(contents.TEXTS), "empty": b"", "config.yaml": (ROOT / "config.yaml").read_bytes(),
 }  # fmt: skip
-GENERATED_SOURCE = {
-    "kind": "generated",
-    "family": "swaps",
-    "objects": [3],
-    "length": [2],
-    "seed": 1,
-    "train": 5,
-    "test": 3,
-}
 POLICY = {"rule": "hard", "budget": 0.25}
 TABLES = [str(path) for path in sorted((ROOT / "results/reference/mini").glob("*.csv"))]
 # options that name an output: their values must stay inside the case's folder

@@ -25,7 +25,6 @@ RUN_BY_A_TEST = {
     "count_answers": "test_shares_become_numbers_of_right_answers_and_a_repeated_question_counts_once",
     "cut_completions": "test_cut_completions_equal_those_sampled_under_the_limit",
     "draw_ways": "test_the_paper_is_compiled_and_a_table_that_contradicts_it_is_an_error",
-    "exact_run": "test_every_stage_writes_the_committed_bytes_on_this_processor",
     "export_subset": "test_chosen_rows_are_exported_unchanged_in_the_order_of_their_rank",
     "fetch_model": "test_model_from_the_hub",
     "fetch_original": "test_an_original_is_downloaded_and_compared_with_the_lock",

@@ -19,7 +19,6 @@ from hardgrpo.study.recipe import ADAM_BETA2, Recipe
 from hardgrpo.study.spec import Spec
 from hardgrpo.study.study import Run, Study
 from hardgrpo.training import loop, recipes
-from pages import gpus
 
 RECIPE = {
     "updates": 30, "prompts_per_update": 8, "group_size": 8, "temperature": 1.0, "reward": "correct", "advantage": "centred",
@@ -48,7 +47,7 @@ LARGE = [name for name, model in CONFIG["models"].items() if "gpus" in model]
 FOR_GPUS = [
     name
     for name, recipe in CONFIG["recipes"].items()
-    if recipe["precision"] == "bf16" and "beta" in recipe and name not in gpus.FOR_CPUS
+    if recipe["precision"] == "bf16" and "beta" in recipe and not name.startswith("small_lora")
 ]
 
 

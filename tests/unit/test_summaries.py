@@ -14,15 +14,7 @@ from hypothesis import settings as settings_of_hypothesis
 from hypothesis import strategies as st
 
 import project_config
-from hardgrpo.analysis import (
-    accuracies,
-    decomposition,
-    gains_and_differences,
-    online_runs,
-    regressions,
-    statistics,
-    training_logs,
-)
+from hardgrpo.analysis import completions, regressions, statistics, training
 from hardgrpo.analysis.cells import load_cells
 from hardgrpo.data import evaluations
 from hardgrpo.runtime import files
@@ -114,7 +106,7 @@ def test_runs_that_differ_only_in_the_seed_make_a_cell_and_each_recipe_makes_its
 def test_accuracy_by_tier_by_hand(tmp_path):
     rows = {
         (row["policy"], row["recipe"], row["tier"]): row
-        for row in accuracies.tiers(cells(tmp_path))
+        for row in completions.tiers(cells(tmp_path))
     }
     assert list(rows) == [
         (*arm, tier)
@@ -143,7 +135,7 @@ def test_accuracy_by_tier_by_hand(tmp_path):
 def test_the_interval_of_a_tier_uses_only_problems_of_this_tier(tmp_path):
     (row,) = [
         r
-        for r in accuracies.tiers(cells(tmp_path))
+        for r in completions.tiers(cells(tmp_path))
         if (r["policy"], r["recipe"], r["tier"]) == ("low", "slow", "10")
     ]
     # The accuracies on b and d are 1 and 1 for one seed, 0 and 1/2 for the other. The means of the
@@ -157,16 +149,16 @@ def test_the_interval_of_a_tier_uses_only_problems_of_this_tier(tmp_path):
 
 
 def test_tiers_that_are_words_follow_numbers_and_problems_without_a_tier_are_left_out(tmp_path):
-    rows = accuracies.tiers(cells(tmp_path, tiers={"a": "hard", "b": 2, "c": "easy"}))
+    rows = completions.tiers(cells(tmp_path, tiers={"a": "hard", "b": 2, "c": "easy"}))
     assert [row["tier"] for row in rows if row["policy"] == "all"] == ["2", "easy", "hard"]
     assert {row["problems"] for row in rows} == {1} and all(
         row["accuracy_low"] != row["accuracy_low"] for row in rows
     ), "a single problem must give an interval of nan"
-    assert accuracies.tiers(cells(tmp_path / "none", tiers={})) == []
+    assert completions.tiers(cells(tmp_path / "none", tiers={})) == []
 
 
 def test_steps_until_an_arm_reaches_the_final_accuracy_of_policy_all_by_hand(tmp_path):
-    rows = {(row["policy"], row["recipe"]): row for row in accuracies.catches_up(cells(tmp_path))}
+    rows = {(row["policy"], row["recipe"]): row for row in completions.catches_up(cells(tmp_path))}
     assert {row["target"] for row in rows.values()} == {(6 + 4) / 16}
     assert {(row["steps"], row["seeds"]) for row in rows.values()} == {(30, 2)}
     reached = ("step", "step_first", "step_last", "seeds_reached")
@@ -181,7 +173,7 @@ def test_steps_until_an_arm_reaches_the_final_accuracy_of_policy_all_by_hand(tmp
 def test_without_a_run_on_all_prompts_the_table_of_steps_is_empty(tmp_path):
     runs = {path: correct for path, correct in RUNS.items() if "/low/" in path}
     assert (
-        accuracies.catches_up(
+        completions.catches_up(
             cells(
                 tmp_path,
                 runs=runs,
@@ -195,7 +187,7 @@ def test_without_a_run_on_all_prompts_the_table_of_steps_is_empty(tmp_path):
 def test_a_target_that_is_not_above_the_base_model_is_not_reached(tmp_path):
     """All arms lose accuracy."""
     losing = {path: dict.fromkeys(steps, share(0, 0, 0, 0)) for path, steps in RUNS.items()}
-    assert accuracies.catches_up(cells(tmp_path, runs=losing)) == []
+    assert completions.catches_up(cells(tmp_path, runs=losing)) == []
 
 
 def test_checkpoints_that_only_some_seeds_have_do_not_count(tmp_path):
@@ -203,13 +195,13 @@ def test_checkpoints_that_only_some_seeds_have_do_not_count(tmp_path):
     del runs["slow/low/seed0"][30]
     rows = {
         (row["policy"], row["recipe"]): row
-        for row in accuracies.catches_up(cells(tmp_path, runs=runs))
+        for row in completions.catches_up(cells(tmp_path, runs=runs))
     }
     low, every = rows["low", "slow"], rows["all", "slow"]
     assert (low["steps"], low["step"], every["steps"]) == (20, None, 30)
     assert {
         row["step"]
-        for row in accuracies.tiers(cells(tmp_path, runs=runs))
+        for row in completions.tiers(cells(tmp_path, runs=runs))
         if (row["policy"], row["recipe"]) == ("low", "slow")
     } == {20}
 
@@ -221,7 +213,7 @@ def test_a_run_that_is_evaluated_on_fewer_problems_than_the_base_model_is_refuse
         UserError,
         match=r"m/t/slow/low on t: the problems at step 30 \(3\) are not those of the base model \(4\)",
     ):
-        accuracies.tiers(cells(tmp_path, runs=runs))
+        completions.tiers(cells(tmp_path, runs=runs))
 
 
 # --- tests, decomposition, what was spent
@@ -232,9 +224,7 @@ def test_gains_and_differences_by_hand(tmp_path):
     the interval from the pooled variance and for the detectable difference. A row of a difference
     also has p-values."""
     loaded_cells = cells(tmp_path)
-    gained = {
-        (row["policy"], row["recipe"]): row for row in gains_and_differences.gains(loaded_cells)
-    }
+    gained = {(row["policy"], row["recipe"]): row for row in completions.gains(loaded_cells)}
     assert list(gained) == [("all", "slow"), ("low", "slow"), ("low", "fast")]
     assert gained["all", "slow"]["gain"] == pytest.approx(10 / 16 - 3 / 8)
     for row in gained.values():
@@ -247,7 +237,7 @@ def test_gains_and_differences_by_hand(tmp_path):
     assert len({row["mdd"] for row in gained.values()}) == 1, (
         "the smallest detectable difference must be the same for all policies"
     )
-    rows = gains_and_differences.differences(loaded_cells)
+    rows = completions.differences(loaded_cells)
     # The arms (all, slow) and (low, fast) differ in both policy and recipe, so their difference
     # would answer no question.
     assert [(row["policy"], row["recipe"], row["minus"], row["minus_recipe"]) for row in rows] == [
@@ -266,8 +256,8 @@ def test_one_seed_gives_no_interval_for_target_a_and_none_from_a_pooled_variance
     runs = {path: correct for path, correct in RUNS.items() if path.endswith("seed0")}
     loaded_cells = cells(tmp_path, runs=runs, study=STUDY | {"seeds": [0]})
     for row in (
-        *gains_and_differences.gains(loaded_cells),
-        *gains_and_differences.differences(loaded_cells),
+        *completions.gains(loaded_cells),
+        *completions.differences(loaded_cells),
     ):
         name = "gain" if "gain" in row else "difference"
         assert row[f"{name}_low"] < row[name] < row[f"{name}_high"] and row["mdd"] > 0, (
@@ -276,7 +266,7 @@ def test_one_seed_gives_no_interval_for_target_a_and_none_from_a_pooled_variance
         assert np.isnan(
             [row[f"{name}_{end}"] for end in ("low_a", "high_a", "low_pooled", "high_pooled")]
         ).all()
-    assert gains_and_differences.mcnemar(loaded_cells) == [], (
+    assert completions.mcnemar(loaded_cells) == [], (
         "McNemar's test needs one sample per problem, and these runs have two"
     )
 
@@ -290,7 +280,7 @@ def test_mcnemar_compares_single_grades_of_the_same_seed(tmp_path):
     evaluation(tmp_path, "m/base/t.csv.gz", base, TIERS)
     for path, correct in single.items():
         evaluation(tmp_path, f"m/t/{path}/t.csv.gz", correct, TIERS)
-    rows = gains_and_differences.mcnemar(load(tmp_path, HAND | {"studies": {"hand": STUDY}}))
+    rows = completions.mcnemar(load(tmp_path, HAND | {"studies": {"hand": STUDY}}))
     assert [(row["policy"], row["recipe"], row["minus"], row["minus_recipe"]) for row in rows if row["seed"] == 0] == [
         ("all", "slow", "base", ""), ("low", "slow", "base", ""), ("low", "fast", "base", ""),
         ("all", "slow", "low", "slow"), ("low", "slow", "low", "fast"),
@@ -349,11 +339,11 @@ def test_every_split_adds_up_to_its_gain(tmp_path_factory, outcomes):
     write("m/t/slow/all/seed0/t.csv.gz", 5, outcomes[1])
     write("m/t/slow/all/seed1/t.csv.gz", 5, outcomes[0][::-1])
     loaded_cells = load(folder, HAND | {"studies": {"hand": study}})
-    by_group = decomposition.decomposition(loaded_cells)
+    by_group = completions.decomposition(loaded_cells)
     assert {(row["tier"], row["grading"]) for row in by_group} == set(
         itertools.product([None, "0", "1", "2"], ["task", "strict", "lenient"])
     )
-    for row in [*by_group, *decomposition.decomposition_runs(loaded_cells)]:
+    for row in [*by_group, *completions.decomposition_runs(loaded_cells)]:
         assert abs(row["finishing"] + row["correctness"] - row["gain"]) < 1e-12
         assert row["truncated"] == pytest.approx(1 - row["answered"]) and row["tokens"] >= 10
 
@@ -379,13 +369,13 @@ def updates_of(*lengths):
 def parity_rows(monkeypatch, updates, held_constant):
     recipe = {"reward": "correct"}
     monkeypatch.setattr(
-        training_logs.Spec,
+        training.Spec,
         "read",
         lambda path: SimpleNamespace(completion_tokens=48, training=recipe, subset="seed0.csv"),
     )
     description = {"policy": {"rule": "all"}, "pool": 40, "prompts": 40}
-    monkeypatch.setattr(training_logs.files, "read_json", lambda path: description)
-    return training_logs.parity(
+    monkeypatch.setattr(training.files, "read_json", lambda path: description)
+    return training.parity(
         updates,
         STUDY
         | {"arms": [{"policy": ["all", "low"], "recipe": "slow"}], "held_constant": held_constant},
@@ -403,7 +393,7 @@ def test_costs_of_training_are_shown_by_policy(monkeypatch):
     seconds = {
         ("m", "t", row["policy"], row["recipe"], row["seed"]): 10.0 + row["seed"] for row in rows
     }
-    every, low = training_logs.spent(rows, seconds)
+    every, low = training.spent(rows, seconds)
     assert (every["policy"], every["tokens"], every["tokens_least"], every["tokens_most"]) == (
         "all",
         192 * 11,
@@ -416,7 +406,7 @@ def test_costs_of_training_are_shown_by_policy(monkeypatch):
         11.0,
         2,
     )
-    assert training_logs.spent([], {}) == []
+    assert training.spent([], {}) == []
 
 
 @pytest.mark.parametrize(
@@ -449,9 +439,9 @@ def test_labels_bought_by_hand(policy, reward, labels, monkeypatch):
         "prompts": prompts,
         "sample": 10 if "calibrated_on" in policy else None,
     }
-    monkeypatch.setattr(training_logs.files, "read_json", lambda path: description)
+    monkeypatch.setattr(training.files, "read_json", lambda path: description)
     assert (
-        training_logs.labels_bought(
+        training.labels_bought(
             "p/seed0.csv", {"reward": reward}, pd.DataFrame({"prompts": [8] * 100})
         )
         == labels
@@ -470,10 +460,10 @@ def test_a_short_run_on_all_prompts_needs_only_the_answers_of_the_sampled_prompt
     ):
         description = {"policy": {"rule": rule}, "pool": 500, "prompts": chosen}
         monkeypatch.setattr(
-            training_logs.files, "read_json", lambda path, description=description: description
+            training.files, "read_json", lambda path, description=description: description
         )
         assert (
-            training_logs.labels_bought(
+            training.labels_bought(
                 "p/seed0.csv", {"reward": "correct"}, pd.DataFrame({"prompts": [8, 8, 8]})
             )
             == labels
@@ -513,9 +503,9 @@ def test_labels_bought_while_training_by_hand(policy, recipe, sampled, labels, m
         "prompts": prompts,
         "sample": 10 if "calibrated_on" in policy else None,
     }
-    monkeypatch.setattr(training_logs.files, "read_json", lambda path: description)
+    monkeypatch.setattr(training.files, "read_json", lambda path: description)
     log = pd.DataFrame({"labels": sampled})
-    assert training_logs.labels_bought("p/seed0.csv", {"reward": "correct"} | recipe, log) == labels
+    assert training.labels_bought("p/seed0.csv", {"reward": "correct"} | recipe, log) == labels
 
 
 def test_the_rollouts_of_runs_with_a_selector_add_up():
@@ -527,7 +517,7 @@ def test_the_rollouts_of_runs_with_a_selector_add_up():
                 [64, 8, 0, 2, 1],
                 [0, 0, 64, 0, 1],
             ]
-    (row,) = online_runs.rollouts(updates)
+    (row,) = training.rollouts(updates)
     assert row == {"model": "m", "task": "t", "policy": "low", "recipe": "slow", "sampling_steps": 3, "updates": 2, "generated": 192, "kept": 104} | {
         "replayed": 8, "thrown_away": 88, "labels": 10, "thrown_away_share": 88 / 192, "seeds": 2
     }  # fmt: skip
@@ -557,7 +547,7 @@ def test_wall_time_is_read_from_timing_csv_and_is_nan_without_this_file(tmp_path
         ["step", "seconds"],
         [{"step": 1, "seconds": 1.5}, {"step": 2, "seconds": 2}],
     )
-    seconds = training_logs.read_seconds(updates)
+    seconds = training.read_seconds(updates)
     assert seconds["m", "t", "all", "slow", 0] == 3.5 and np.isnan(
         seconds["m", "t", "low", "slow", 0]
     )

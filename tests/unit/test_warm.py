@@ -2,6 +2,7 @@
 started directly."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -92,9 +93,11 @@ def snakemake():
         text=True,
         stdout=subprocess.PIPE,
     )
-    yield process, process.stdout.readline().strip()
+    path = process.stdout.readline().strip()
+    yield process, path
     process.kill()
     process.wait()
+    shutil.rmtree(Path(path).parent, ignore_errors=True)  # left by a killed server
 
 
 def finish(process: subprocess.Popen, text: str = "") -> tuple[str, str]:

@@ -76,8 +76,7 @@ def test_only_files_that_the_subset_needs_are_planned_and_made(answered):
     }
     assert sorted(path.name for path in (answered.folder / "paper").iterdir()) == [
         "claims.yaml",
-        "findings.yaml",
-        "main.tex",
+        "main.tex.j2",
         "references.bib",
         "supplement.tex",
         "trajectory.tex",

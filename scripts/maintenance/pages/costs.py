@@ -1,13 +1,8 @@
-"""The tables of docs/costs.md: what studies spent, throughput by the cost model beside published
-throughput, and estimates for a probe, a training and a test."""
+"""The tables of docs/costs.md: throughput by the cost model beside published throughput, and estimates
+for a probe, a training and a test."""
 
 from hardgrpo.planning import durations
 from hardgrpo.planning.durations import Job, ResolvedJob
-from hardgrpo.study import paths
-
-from pathlib import Path
-
-import pandas as pd
 
 QWEN3_8B = {  # no model of config/models.yaml has this shape
     "hidden_size": 4096, "intermediate_size": 12288, "layers": 36, "heads": 32, "key_value_heads": 8, "head_size": 128,
@@ -21,29 +16,6 @@ PUBLISHED = [
     ("llama-3.1-8b-instruct", 512, 9806),
 ]
 OUTPUT_TOKENS = 640
-
-
-def spent(root: Path, config: dict) -> str:
-    """The totals of each study with committed summaries: the means over seeds in its spent.csv,
-    times the number of seeds."""
-    lines = [
-        "| study | runs | updates | rollouts | tokens sampled | hours of updates | minutes per run, least to most |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    for name in config["studies"]:
-        path = root / paths.reference(name) / "spent.csv"
-        rows = pd.read_csv(path) if path.is_file() else ()
-        if not len(rows):
-            continue
-        updates, rollouts, tokens, seconds = (
-            (rows[column] * rows.seeds).sum()
-            for column in ("updates", "rollouts", "tokens", "seconds")
-        )
-        lines.append(
-            f"| `{name}` | {rows.seeds.sum()} | {updates:,.0f} | {rollouts:,.0f} | {tokens / 1e6:.1f} M | {seconds / 3600:.2f}"
-            f" | {rows.seconds_least.min() / 60:.1f} to {rows.seconds_most.max() / 60:.1f} |"
-        )
-    return "\n".join(lines)
 
 
 def tokens_per_second(shape: dict, at_once: int) -> float:

@@ -1,15 +1,19 @@
-"""docs/results.md, from the committed summaries: tables for each study of HEADINGS, and the primary
-claims."""
+"""docs/results.md, from the committed summaries: a section for each study of HEADINGS, with a table of its
+supplement, and the primary claims."""
 
-from hardgrpo.analysis import columns, statistics
-from hardgrpo.analysis.formats import change, round_parts
+from hardgrpo.analysis import columns, statistics, summaries
 from hardgrpo.analysis.formats import change_interval as interval
+from hardgrpo.analysis.formats import round_parts
 from hardgrpo.analysis.random_choice import difference_row
 from hardgrpo.analysis.summaries import own_test_samples
-from hardgrpo.report.tables import RECORDED_KEYS, last_checkpoints
+from hardgrpo.report import registry, tables
+from hardgrpo.report.markdown import table
+from hardgrpo.report.tables import last_checkpoints
+from hardgrpo.runtime import files
+from hardgrpo.study import designs, paths
 from hardgrpo.study.model import Model
 from hardgrpo.study.resolved import ResolvedStudy
-from pages import configuration, greedy, recommended, tables, templates
+from pages import configuration, greedy, recommended, templates
 from pages.committed import (
     CONFIRM,
     LABELS,
@@ -23,6 +27,7 @@ from pages.committed import (
     TRUNCATION,
     VARIANTS,
     all_claims,
+    judged,
     read,
 )
 
@@ -52,7 +57,6 @@ PAPERS_OF = {
     ONLINE: ("DAPO",),
     REAL: ("small_real",),
 }
-KINDS = ("finishing", "sharpening", "new_solving")
 # {verdict on a claim: answer to the question that the claim asks}; other verdicts stay
 ANSWERS = {"supported": "yes", "contradicted": "no"}
 
@@ -75,12 +79,6 @@ def lead(differences: pd.DataFrame, arm: tuple[str, str], minus: tuple[str, str]
     this difference."""
     row = difference_row(differences, arm, minus)
     return interval(row["difference"], row["low"], row["high"]) if row else ""
-
-
-def percent(row, name: str) -> str:
-    """A share of a row in per cent, with its interval if known: '14.0 [9.8, 18.2]'."""
-    value, low, high = (100 * getattr(row, f"{name}{end}") for end in ("", "_low", "_high"))
-    return f"{value:.1f}" + ("" if pd.isna(low) else f" [{low:.1f}, {high:.1f}]")
 
 
 def population(models: dict, gains: pd.DataFrame) -> str:
@@ -108,12 +106,6 @@ def place(rows: pd.DataFrame, row) -> str:
 def model_of(name: str) -> str:
     """The model of a recording, without the suffix of recorded models."""
     return name.removesuffix("-recorded").removesuffix("-trajectory")
-
-
-def random_of(all_policies: dict, policy: str) -> str:
-    """The policy that chooses at random, with the budget of `policy`."""
-    random_entry = {"rule": "random", "budget": all_policies[policy].get("budget")}
-    return next(name for name, entry in all_policies.items() if entry == random_entry)
 
 
 # --- the table of each study ---
@@ -147,147 +139,24 @@ def estimate_of(row) -> str:
     return interval(row.estimate, row.low, row.high)
 
 
-def gains_and_kinds(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
-    lines = []
-    for row in own_test_samples(tables["gains"]).itertuples():
-        arm_rows = lambda name, row=row: tables[name][
-            (tables[name].task == row.task) & (tables[name].policy == row.policy)
-        ]
-        kind = arm_rows("kinds").query("eval_task == task and tier.isna()").iloc[0]
-        greedy = arm_rows("gains").query("eval_task == task and decoding == 'greedy'").iloc[0]
-        parts = round_parts(row.gain, [kind[name] for name in KINDS])
-        lines.append(
-            {
-                "task": row.task,
-                "policy": row.policy,
-                "base % (greedy %)": f"{100 * row.base_accuracy:.1f} ({100 * greedy.base_accuracy:.1f})",
-                "gain": estimate(row, "gain"),
-                "greedy gain": estimate(greedy, "gain"),
-            }
-            | {name.replace("_", " "): change(part) for name, part in zip(KINDS, parts)}
-            | {
-                "learnable %": f"{100 * arm_rows('learnable').learnable.iloc[0]:.1f}",
-                "p̂ = 0 %": f"{100 * arm_rows('subsets').zero_share.iloc[0]:.1f}",
-            }
-        )
-    return pd.DataFrame(lines)
-
-
-def gains_by_limit(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
-    lines = []
-    for (task, policy), group in tables["parts"].groupby(["task", "policy"], sort=False):
-        line = {"trained on": task, "policy": policy}
-        for test in tables["parts"].eval_task.unique():
-            row = group[group.eval_task == test].iloc[0]
-            finishing, _ = round_parts(row.gain, [row.finishing, row.correctness])
-            line[f"gain on {test}"] = change(row.gain)
-            line[f"of which finishing, {test}"] = interval(
-                finishing, row.finishing_low, row.finishing_high
-            )
-        lines.append(line)
-    return pd.DataFrame(lines)
+def shown(root: Path, config: dict, study: str, name: str, cell: str = "") -> str:
+    """A table of a study's supplement in Markdown, without columns that hold one value; with
+    `cell`, only the rows that have a cell of this text."""
+    resolved = ResolvedStudy.of(config, study)
+    frames = summaries.read_all(
+        files.Tables.below(root / paths.reference(study)), registry.SUMMARIES, resolved.first_recipe
+    )
+    frames["compared"] = judged(root, resolved)["compared"]
+    _, columns = tables.make(name, frames, designs.design(resolved))
+    frame = tables.to_frame(columns)
+    if cell:
+        frame = frame[(frame == cell).any(axis=1)]
+    return table(frame.loc[:, [len(set(values)) > 1 for _, values in frame.items()]])
 
 
 def bases_by_limit(tables: dict[str, pd.DataFrame]) -> list:
     """A row of the table `parts` for each test: how often the base model answers and is right."""
     return list(tables["parts"].drop_duplicates("eval_task").itertuples())
-
-
-def gains_in_parts(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
-    """A row for each arm and test, of formatted values: shares answered and right before and after
-    training, gain, finishing and correctness. `tables` are those of a study with one recipe."""
-    keys = ["model", "task", "eval_task", "policy", "recipe"]
-    gain_intervals = tables["gains"].query("decoding == 'sampled'")[
-        [*keys, "gain_low", "gain_high"]
-    ]
-    lines = []
-    for row in tables["parts"].merge(gain_intervals, on=keys).itertuples():
-        finishing, correctness = round_parts(row.gain, [row.finishing, row.correctness])
-        lines.append(
-            {
-                "tested on": row.eval_task,
-                "policy": row.policy,
-                "answered %": f"{100 * row.base_answered:.1f} → {100 * row.answered:.1f}",
-                "right %": f"{100 * row.base_accuracy:.1f} → {100 * row.accuracy:.1f}",
-                "gain": estimate(row, "gain"),
-                "finishing": interval(finishing, row.finishing_low, row.finishing_high),
-                "correctness": interval(correctness, row.correctness_low, row.correctness_high),
-            }
-        )
-    return pd.DataFrame(lines).sort_values(["tested on", "policy"], ignore_index=True)
-
-
-def completions_of_runs(rows: pd.DataFrame) -> pd.DataFrame:
-    """A row for each run, of formatted values before and after training: mean length of the
-    completions, and shares cut off, answered and right. `rows` has a row of decomposition_runs.csv
-    for each run."""
-    by_run = pd.DataFrame({"policy": rows.policy, "seed": rows.seed})
-    for head, column, scale in (
-        ("mean tokens", "tokens", 1),
-        ("cut off %", "truncated", 100),
-        ("answered %", "answered", 100),
-        ("right %", "accuracy", 100),
-    ):
-        pairs = zip(scale * rows[f"base_{column}"], scale * rows[column])
-        by_run[head] = [f"{before:.0f} → {after:.0f}" for before, after in pairs]
-    return by_run
-
-
-def gains_by_recipe(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
-    gains, differences = own_test_samples(tables["gains"]), own_test_samples(tables["differences"])
-    lines = []
-    for row in gains[gains.policy != "random"].itertuples():
-        task_differences = differences[
-            (differences.model == row.model) & (differences.task == row.task)
-        ]
-        leads_over_random = lead(task_differences, (row.policy, row.recipe), ("random", row.recipe))
-        lines.append([row.task, row.recipe, row.policy, estimate(row, "gain"), leads_over_random])
-    return pd.DataFrame(lines, columns=["task", "recipe", "policy", "gain", "lead over random"])
-
-
-def gains_by_labels(study: ResolvedStudy, tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
-    """The arms that choose as many prompts as policy `random`, with gain and lead for each base
-    model and task. `tables` are the tables of `study`."""
-    gains, spent = own_test_samples(tables["gains"]), tables["spent"]
-    differences = own_test_samples(tables["differences"])
-    lines: dict[tuple, dict] = {}
-    for row in gains.itertuples():
-        if random_of(study.policies, row.policy) != "random":
-            continue
-        cell = lambda frame, row=row: frame[(frame.model == row.model) & (frame.task == row.task)]
-        arm = row.policy, row.recipe
-        labels = cell(spent).query("policy == @row.policy and recipe == @row.recipe").labels.iloc[0]
-        line = lines.setdefault(
-            arm, {"policy": row.policy, "recipe": row.recipe, "labels": f"{labels:.0f}"}
-        )
-        line[f"gain, {row.task} of {row.model}"] = change(row.gain)
-        line[f"lead, {row.task} of {row.model}"] = lead(
-            cell(differences), arm, ("random", study.first_recipe)
-        )
-    return pd.DataFrame(lines.values())
-
-
-def gains_by_selector(first_recipe: str, tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
-    """Every arm with its gain, and its lead over plain GRPO (`first_recipe`) on the prompts of the
-    same policy."""
-    gains, spent = own_test_samples(tables["gains"]), tables["spent"]
-    differences = own_test_samples(tables["differences"])
-    lines: dict[tuple, dict] = {}
-    for row in gains.itertuples():
-        arm = row.policy, row.recipe
-        line = lines.setdefault(arm, {"policy": row.policy, "recipe": row.recipe, "labels": []})
-        line["labels"].append(
-            spent.query(
-                "task == @row.task and policy == @row.policy and recipe == @row.recipe"
-            ).labels.iloc[0]
-        )
-        line[f"gain, {row.task}"] = change(row.gain)
-        line[f"lead, {row.task}"] = lead(
-            differences[differences.task == row.task], arm, (row.policy, first_recipe)
-        )
-    for line in lines.values():
-        line["labels"] = ", ".join(dict.fromkeys(f"{labels:.0f}" for labels in line["labels"]))
-    return pd.DataFrame(lines.values())
 
 
 def recorded_gains(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
@@ -317,37 +186,6 @@ def recorded_gains(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
     return pd.DataFrame(lines)
 
 
-def recorded_contrasts(table: pd.DataFrame) -> pd.DataFrame:
-    """Accuracy of recorded runs minus the accuracy of other runs: means of the last five
-    checkpoints, on all and on hard questions, by the task's grader or as published.
-
-    A published accuracy is left out if the run's completions are available.
-    """
-    keys, last = RECORDED_KEYS[:5], last_checkpoints(table)
-    last["shown"] = [estimate(row, "difference") for row in last.itertuples()]
-    by_questions = last.pivot(index=keys, columns="questions", values="shown").reindex(
-        columns=["all", "hard"]
-    )
-    own_grader = last[
-        (last.questions == "all") & (last.grading != "lenient") & (last.minus != "base")
-    ]
-    frame = own_grader.merge(by_questions, on=keys)
-    return pd.DataFrame(
-        {
-            "model": frame.model.map(model_of),
-            "test": frame.task,
-            "run": frame.policy,
-            "minus run": frame.minus,
-            "grading": frame.grading,
-            "accuracy %, minus run → run": [
-                f"{100 * row.minus_value:.1f} → {100 * row.value:.1f}" for row in frame.itertuples()
-            ],
-            "difference": frame["all"],
-            "on hard questions": frame["hard"].fillna(""),
-        }
-    )
-
-
 def recorded_leads(table: pd.DataFrame, task: str, policy: str, minus: str) -> dict:
     """{model: row with the accuracy of the run on `policy` minus that of the run on `minus`}, on
     all questions: means of the last checkpoints."""
@@ -362,26 +200,6 @@ def recorded_leads(table: pd.DataFrame, task: str, policy: str, minus: str) -> d
     leads = {model_of(row.model): row for row in graded.itertuples()}
     # sorted by the number of parameters in the model's name
     return dict(sorted(leads.items(), key=lambda lead: float(re.search(r"([\d.]+)b", lead[0])[1])))
-
-
-def recorded_groups(table: pd.DataFrame) -> pd.DataFrame:
-    """Shares of learnable, all right and all wrong groups in the later epochs of the recorded run,
-    by policy. Policies choose by the earlier epochs."""
-    lines = []
-    for row in table[table.stretch.isna()].itertuples():
-        policy_rows = table[table.policy == row.policy]
-        stretches = policy_rows[policy_rows.stretch.notna()].sort_values("stretch").mixed
-        lines.append(
-            {
-                "policy": row.policy,
-                "prompts": f"{policy_rows.prompts.max():.0f}",
-                "learnable %": percent(row, "mixed"),
-                "all right %": percent(row, "all_right"),
-                "all wrong %": percent(row, "all_wrong"),
-                "learnable %, first to last tenth of the later epochs": f"{100 * stretches.iloc[0]:.1f} to {100 * stretches.iloc[-1]:.1f}",
-            }
-        )
-    return pd.DataFrame(lines)
 
 
 def probe_completions(tasks: dict, chosen: pd.DataFrame) -> set[str]:
@@ -467,10 +285,8 @@ def values(root: Path, config: dict) -> dict:
             study,
             "spent",
             "chosen",
-            "trajectories",
             "recorded_runs",
             "mcnemar",
-            "decomposition_runs",
         )
         for study in HEADINGS
     }
@@ -517,47 +333,27 @@ def values(root: Path, config: dict) -> dict:
 def page(root: Path, config: dict) -> str:
     content = values(root, config)
     studies = content["studies"]
-    real_runs = (
-        studies[REAL]["decomposition_runs"]
-        .query("eval_task == 'gsm8k_small' and grading == 'task'")
-        .reset_index(drop=True)
-    )
     return templates.fill(
         "results",
         **content,
+        shown=functools.partial(shown, root, config),
         which=recommended.short_finding(root, config),
         best=largest_gains(studies[REFERENCE]),
         bases_by_limit=bases_by_limit(studies[TRUNCATION]),
-        reference_table=gains_and_kinds(studies[REFERENCE]),
-        confirm_table=gains_and_kinds(studies[CONFIRM]),
         steady_gains={
             row.decoding: estimate(row, "gain")
             for row in studies[CONFIRM]["gains"]
             .query("model == 'steady' and policy == 'random' and eval_task == task")
             .itertuples()
         },
-        limit_table=gains_by_limit(studies[TRUNCATION]),
-        real_table=gains_in_parts(studies[REAL]),
         real_lead=lead(
             own_test_samples(studies[REAL]["differences"]),
             ("hard", "small_lora"),
             ("random", "small_lora"),
         ),
-        run_table=completions_of_runs(real_runs),
-        worse_runs=(real_runs.gain < 0).sum(),
-        recipe_table=gains_by_recipe(studies[VARIANTS]),
-        label_table=gains_by_labels(ResolvedStudy.of(config, LABELS), studies[LABELS]),
         wrong=studies[LABELS]["chosen"].query("policy == 'random'"),
-        selector_table=gains_by_selector(
-            ResolvedStudy.of(config, ONLINE).first_recipe, studies[ONLINE]
-        ),
         rollouts=" or ".join(
             f"{rollouts:.0f}" for rollouts in studies[ONLINE]["spent"].rollouts.unique()
         ),
         probe=" or ".join(sorted(probe_completions(config["tasks"], studies[ONLINE]["chosen"]))),
-        rates_table=greedy.gains(studies[RATES]),
-        margins_table=greedy.margins(root),
-        contrast_table=recorded_contrasts(studies[RECORDINGS]["recorded_runs"]),
-        group_table=recorded_groups(studies[TRAJECTORIES]["trajectories"]),
-        published=tables.same_in_paper(root, config),
     )

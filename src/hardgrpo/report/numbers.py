@@ -1,13 +1,11 @@
-"""The LaTeX macros of the paper's text: numbers of the summary tables, each with its origin,
-paragraphs, and the design of the study."""
+"""The LaTeX macros of a supplement's text: paragraphs, whose numbers keep their origins in the summary
+tables, and the design of the study."""
 
 import functools
 
 from hardgrpo.analysis import formats, summaries
-from hardgrpo.analysis.columns import interval
 from hardgrpo.report import latex, paragraphs, registry
 from hardgrpo.report.latex import escape
-from hardgrpo.report.paragraphs import cell
 from hardgrpo.runtime import files
 
 # {format: function from the values of a row's columns to text}
@@ -41,31 +39,22 @@ def format_values(form: str, *values) -> str:
 
 
 class Numbers:
-    """The text of each macro (`values`), its origin (`origins`), and the summary tables
-    (`tables`)."""
+    """The summary tables (`tables`), and the origin of each number that a paragraph prints
+    (`origins`)."""
 
     def __init__(self, tables: files.Tables, first_recipe: str):
-        self.values: dict[str, str] = {}
-        self.origins: list[dict] = []
+        self.origins: dict[str, dict] = {}
         self.tables = {}
         frames = summaries.read_all(tables, registry.NUMBERED, first_recipe)
         for name, frame in frames.items():
             self.tables[name] = frame.assign(line=range(2, len(frame) + 2))
 
-    def define(self, key: str, text: str, *origin) -> str:
-        """Define a macro and return the LaTeX that uses it. `origin`: table, line, columns,
-        format."""
-        self.values[key] = text
-        self.origins.append(dict.fromkeys(ORIGIN, "") | dict(zip(ORIGIN, (key, text, *origin))))
-        return rf"\result{{{key}}}"
-
     def add(self, key: str, table: str, row, columns: list[str], form: str) -> str:
-        """Define a macro from a row of a table, unless the macro exists, and return the LaTeX that
-        uses it."""
-        if key in self.values:
-            return rf"\result{{{key}}}"
+        """The text of a number of a row of a table. `key` names the number."""
         text = format_values(form, *(getattr(row, column) for column in columns))
-        return self.define(key, text, table, row.line, " ".join(columns), form)
+        origin = (key, text, table, row.line, " ".join(columns), form)
+        self.origins[key] = dict(zip(ORIGIN, origin))
+        return text
 
 
 def texts(numbers: Numbers, study: dict) -> dict[str, str]:
@@ -122,45 +111,3 @@ def describe_settings(settings: dict) -> str:
         if value is not None
     }
     return ", ".join([f"{key.replace('_', ' ')} {value}" for key, value in words.items()])
-
-
-def define(numbers: Numbers) -> None:
-    """Define a macro for each number of the summary tables that a text may quote by its key. The
-    functions of `paragraphs` define further macros."""
-    tables, add = numbers.tables, numbers.add
-    for row in tables["gains"].itertuples():
-        key = f"{cell(row)}.{row.decoding}"
-        base = f"{row.model}.{row.eval_task}.{row.decoding}"
-        add(f"gain.{key}", "gains", row, interval("gain"), "gain")
-        add(f"base.{base}", "gains", row, ["base_accuracy"], "points")
-        add(f"detectable.{key}", "gains", row, ["mdd"], "points")
-    for row in tables["differences"].itertuples():
-        key, test = f"{cell(row)}.{row.minus_arm}", f"{row.model}.{row.task}.{row.eval_task}"
-        add(f"difference.{key}", "differences", row, interval("difference"), "gain")
-        add(f"detectable.difference.{test}", "differences", row, ["mdd"], "points")
-    for row in tables["learnable"].itertuples():
-        key = f"{row.model}.{row.task}.{row.arm}"
-        add(f"learnable.{key}", "learnable", row, interval("learnable"), "interval")
-    for row in tables["parts"].itertuples():
-        for part in ("finishing", "correctness"):
-            add(f"{part}.{cell(row)}", "parts", row, interval(part), "gain")
-        for name in ("base_answered", "answered", "base_accuracy"):
-            add(f"{name.replace('_', '.')}.{cell(row)}", "parts", row, [name], "points")
-    for row in tables["subsets"].itertuples():
-        key = f"{row.model}.{row.task}.{row.policy}"
-        add(f"zero.{key}", "subsets", row, ["zero_share"], "points")
-        add(f"tied.{key}", "subsets", row, ["tied"], "count")
-    trajectories = tables["trajectories"]
-    is_whole_run = trajectories.stretch.isna()
-    for row in trajectories[is_whole_run].itertuples():
-        key = f"{row.model}.{row.task}.{row.policy}"
-        for name in ("mixed", "all_right", "all_wrong"):
-            macro = f"{name.replace('_', '.')}.{key}"
-            add(macro, "trajectories", row, interval(name), "interval")
-        add(f"never.solved.{key}", "trajectories", row, ["never_solved"], "points")
-    for row in trajectories[~is_whole_run].itertuples():
-        key = f"{row.model}.{row.task}.{row.policy}"
-        if row.begin == 0:
-            add(f"mixed.first.{key}", "trajectories", row, interval("mixed"), "interval")
-        if row.end == 1:
-            add(f"mixed.last.{key}", "trajectories", row, interval("mixed"), "interval")

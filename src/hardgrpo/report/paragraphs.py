@@ -2,8 +2,8 @@
 templates/paragraphs.tex.j2.
 
 Each function for a paragraph receives `numbers` (numbers.Numbers) and returns LaTeX, or '' if the
-study lacks the result. `numbers.tables` are the summaries; `numbers.add` makes a LaTeX macro from a
-row.
+study lacks the result. `numbers.tables` are the summaries; `numbers.add` returns the text of a
+number of a row.
 """
 
 import functools
@@ -78,9 +78,9 @@ def cell(row) -> str:
 
 
 def ends(numbers, table: str, rows: pd.DataFrame, name: str, key: Callable) -> list[dict]:
-    """The smallest and the largest estimate of column `name`, each as {"number": macro, "arm":
+    """The smallest and the largest estimate of column `name`, each as {"number": text, "arm":
     label}. The list has one entry if there is one row or if all estimates round to zero, and none
-    without an estimate. `key` returns the name of a row's macro.
+    without an estimate. `key` returns the name of a row's number.
     """
     rows = rows[rows[name].notna()]
     if not len(rows):
@@ -97,7 +97,7 @@ def ends(numbers, table: str, rows: pd.DataFrame, name: str, key: Callable) -> l
 
 
 def part_key(name: str) -> Callable:
-    """A function that returns the name of the macro for part `name` of a row's gain."""
+    """A function that returns the name of the number of part `name` of a row's gain."""
     return lambda row: f"{name}.{cell(row)}"
 
 
@@ -115,8 +115,8 @@ def abstract(numbers, study: dict) -> str:
 
 
 def primary_claims(numbers, keys: list[str], most_rows: float = float("inf")) -> list[dict]:
-    """Primary claims, grouped by `keys`, with the macros of their rows. If a claim has more than
-    `most_rows` rows, the number of rows with each verdict takes the place of the macros."""
+    """Primary claims, grouped by `keys`, with the numbers of their rows. If a claim has more than
+    `most_rows` rows, the number of rows with each verdict takes their place."""
     table, claims = numbers.tables["claims"], []
     for names, rows in table[table.primary == 1].groupby(keys, sort=False):
         counts = {} if len(rows) <= most_rows else rows.verdict.value_counts().to_dict()
@@ -127,7 +127,7 @@ def primary_claims(numbers, keys: list[str], most_rows: float = float("inf")) ->
 
 
 def claim_numbers(numbers, row) -> dict[str, str]:
-    """The macros of a claim's estimate, p ('' if unknown) and verdict, with the task and the model
+    """The texts of a claim's estimate, p ('' if unknown) and verdict, with the task and the model
     of the row."""
     key = f"claim.{row.id}.{row.model}.{row.task}"
     if row.eval_task != row.task:
@@ -202,7 +202,11 @@ def gains(numbers) -> str:
                 "task": task,
                 "sampled": sampled,
                 "greedy": greedy,
-                "detectable": detectable_difference(of_cell(differences)),
+                "bases": {
+                    row.decoding: base_of(numbers, row)
+                    for row in group.drop_duplicates("decoding").itertuples()
+                },
+                "detectable": detectable_difference(numbers, of_cell(differences)),
                 "against_random": against_random(of_cell(numbers.tables["against_random"])),
             }
         )
@@ -218,12 +222,19 @@ def gain_ends(numbers, rows: pd.DataFrame) -> list[dict]:
     return ends(numbers, "gains", rows, "gain", lambda row: f"gain.{cell(row)}.{row.decoding}")
 
 
-def detectable_difference(pairs: pd.DataFrame) -> str:
-    """The key of the macro of the smallest detectable difference; "" if unknown."""
+def base_of(numbers, row) -> str:
+    """The accuracy of the base model of a row of table `gains`."""
+    key = f"base.{row.model}.{row.eval_task}.{row.decoding}"
+    return numbers.add(key, "gains", row, ["base_accuracy"], "points")
+
+
+def detectable_difference(numbers, pairs: pd.DataFrame) -> str:
+    """The smallest detectable difference; "" if unknown."""
     if not pairs.mdd.notna().any():
         return ""
     row = pairs.iloc[0]
-    return f"detectable.difference.{row.model}.{row.task}.{row.eval_task}"
+    key = f"detectable.difference.{row.model}.{row.task}.{row.eval_task}"
+    return numbers.add(key, "differences", row, ["mdd"], "points")
 
 
 def made_of(numbers) -> str:
@@ -362,7 +373,13 @@ def elsewhere(numbers) -> str:
     table = numbers.tables["gains"]
     table = table[(table.task != table.eval_task) & (table.decoding == "sampled")]
     cells = [
-        {"model": model, "task": task, "test": test, "gains": gain_ends(numbers, group)}
+        {
+            "model": model,
+            "task": task,
+            "test": test,
+            "base": base_of(numbers, group.iloc[0]),
+            "gains": gain_ends(numbers, group),
+        }
         for (model, task, test), group in table.groupby(["model", "task", "eval_task"], sort=False)
     ]
     return fill("elsewhere", cells=cells)
@@ -406,7 +423,13 @@ def limits_compared(numbers, cut_from: dict[str, str]) -> str:
                                 "task": trained_task,
                                 "test": test,
                                 "model": model,
-                                "key": cell(rows.iloc[0]),
+                                "answered": numbers.add(
+                                    f"base.answered.{cell(rows.iloc[0])}",
+                                    "parts",
+                                    rows.iloc[0],
+                                    ["base_answered"],
+                                    "points",
+                                ),
                             }
                             | gain_parts
                         )
@@ -423,7 +446,8 @@ def unsolved(numbers) -> str:
             held_out = numbers.add(
                 f"zero.held.out.{key}", "subsets", row, ["held_out_zero_share"], "points"
             )
-        rows.append({"task": row.task, "model": row.model, "key": key, "held_out": held_out})
+        share = numbers.add(f"zero.{key}", "subsets", row, ["zero_share"], "points")
+        rows.append({"task": row.task, "model": row.model, "share": share, "held_out": held_out})
     return fill("unsolved", rows=rows)
 
 
@@ -433,21 +457,31 @@ def followed(numbers) -> str:
     chooses by); and the shares of `hard` and `easy` in the first and in the last stretch of these
     epochs."""
     table, runs = numbers.tables["trajectories"], []
-    for (model, prompts), group in table[table.stretch.isna()].groupby(
-        ["model", "task"], sort=False
-    ):
-        shares = group.set_index("policy").mixed
+    for (model, prompts), group in table.groupby(["model", "task"], sort=False):
+        share = lambda name, row, model=model, prompts=prompts: numbers.add(
+            f"{name}.{model}.{prompts}.{row.policy}",
+            "trajectories",
+            row,
+            interval("mixed"),
+            "interval",
+        )
+        whole = group[group.stretch.isna()].set_index("policy", drop=False)
+        mixed = whole.mixed
         policies = dict.fromkeys(
-            [shares.idxmax(), *shares.index.intersection(["all", "hard"]), shares.idxmin()]
+            [mixed.idxmax(), *mixed.index.intersection(["all", "hard"]), mixed.idxmin()]
         )
-        trends = [policy for policy in ("hard", "easy") if policy in shares]
-        runs.append(
-            {
-                "model": model,
-                "key": f"{model}.{prompts}",
-                "policies": policies,
-                "has_all": "all" in shares,
-                "trends": trends,
-            }
-        )
+        trends = []
+        for policy in ("hard", "easy"):
+            stretches = group[(group.policy == policy) & group.stretch.notna()]
+            if policy in mixed:
+                (first,) = stretches[stretches.begin == 0].itertuples()
+                (last,) = stretches[stretches.end == 1].itertuples()
+                ends_of_run = share("mixed.first", first), share("mixed.last", last)
+                trends.append((policy, *ends_of_run))
+        never = ""
+        if "all" in mixed:
+            key = f"never.solved.{model}.{prompts}.all"
+            never = numbers.add(key, "trajectories", whole.loc["all"], ["never_solved"], "points")
+        shares = {policy: share("mixed", whole.loc[policy]) for policy in policies}
+        runs.append({"model": model, "shares": shares, "never_solved": never, "trends": trends})
     return fill("followed", runs=runs)

@@ -51,7 +51,7 @@ def make(task: str, chain: generated.Chain, demonstrate) -> Example:
 
 def as_latex() -> str:
     r"""The examples as the entries of a LaTeX description list."""
-    lines = ["% Made by write_findings.py with hardgrpo.report.task_examples; not to be edited."]
+    lines = ["% Made by hardgrpo.report.task_examples"]
     for example in examples():
         question, right, wrong = map(latex.escape, (example.question, example.right, example.wrong))
         lines.append(

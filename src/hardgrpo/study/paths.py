@@ -18,7 +18,6 @@ from hardgrpo.study.task import Files, Part, RecordedProblems, Split, Task
 
 PUBLISHED = "results/published"  # the folder of published numbers, which no rule makes
 CALIBRATION = "results/calibration.json"  # calibration of the cost model
-GPU_CHECK = "results/gpu-check"
 # what the command `hardgrpo` writes: configurations, and recordings in the project's format
 # a run in the paths of rules; the wildcard `model` is the name of the run's base model
 RUN = "{model}/{task}/{recipe}/{policy}/seed{seed}"

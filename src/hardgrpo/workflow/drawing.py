@@ -12,14 +12,14 @@ from snakemake.iocontainers import Wildcards
 
 from hardgrpo.report import registry
 from hardgrpo.report.tables import TABLES
-from hardgrpo.runtime import checksums, files
+from hardgrpo.runtime import checksums
 from hardgrpo.study import claim_conditions, paths, pools
 from hardgrpo.study.configuration import Configuration
 from hardgrpo.study.resolved import ResolvedStudy
 from hardgrpo.study.study import RECORDED
 from hardgrpo.workflow.failures import WorkflowError, raises_workflow_error
 
-PAPER, FINDINGS = "paper/main.tex", "paper/findings.yaml"  # sources of the paper over all studies
+PAPER = "paper/main.tex.j2"  # the text of the paper over all studies
 PUBLISHED = [f"{paths.PUBLISHED}/{name}.csv" for name in registry.PUBLISHED]
 BY_HAND = {"deviations": f"{paths.PUBLISHED}/deviations.csv"}  # tables written by hand
 
@@ -152,13 +152,9 @@ class Drawing:
     # --- the paper over all studies ---
 
     def committed_tables(self, wildcards: Wildcards) -> list[str]:
-        """The committed tables that the paper's numbers and claims name."""
-        entries = files.read_yaml(FINDINGS)
-        table_entries = [
-            *entries["numbers"].values(),
-            *(condition for claim in entries["claims"].values() for condition in claim),
-        ]
-        tables = dict.fromkeys(entry["table"] for entry in table_entries if "table" in entry)
+        """The committed tables that the paper's text reads."""
+        text = Path(PAPER).read_text(encoding="utf-8")
+        tables = dict.fromkeys(re.findall(r'\brows\("([^"]+)"', text))
         return [paths.committed_table(table) for table in tables]
 
     def committed_inputs(self, wildcards: Wildcards) -> list[str]:
@@ -166,18 +162,17 @@ class Drawing:
         return paths.existing_tables(paths.reference(wildcards.study), names)
 
     def paper_inputs(self) -> list[str]:
-        """The numbers, examples and figures of the paper over all studies."""
+        """The filled text and the figures of the paper over all studies."""
         text = Path(PAPER).read_text(encoding="utf-8") if Path(PAPER).exists() else ""
         figures = [
             f"paper/findings/{study}/{figure}.pdf"
             for study, figure in re.findall(r"\\findingfigure\{(\w+)\}\{(\w+)\}", text)
         ]
-        written = ["paper/findings/numbers.tex", "paper/findings/examples.tex"]
-        return [*written, "paper/findings/which_prompts.pdf", *figures]
+        return ["paper/main.tex", "paper/findings/which_prompts.pdf", *figures]
 
     def one_paper(self) -> list[str]:
-        """The paper over all studies, with its numbers, examples and figures. Without TeX, all of
-        these except the PDF."""
+        """The paper over all studies, with its text and figures. Without TeX, all of these except
+        the PDF."""
         return self.paper_inputs() + (["paper/paper.pdf"] if self.has_tex else [])
 
     # --- Snakemake's report ---

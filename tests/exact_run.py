@@ -1,15 +1,13 @@
 """Run, in a few seconds, a tiny example of the stages whose files must be equal on every x86-64
 processor with AVX2, and print the checksums of these files.
 
-    python scripts/maintenance/exact_run.py --output FOLDER
-    qemu-x86_64 -cpu Haswell .venv/bin/python scripts/maintenance/exact_run.py --output FOLDER
+    python tests/exact_run.py --output FOLDER
+    qemu-x86_64 -cpu Haswell .venv/bin/python tests/exact_run.py --output FOLDER
 
 The program pretrains a model, probes it, trains it by GRPO and evaluates it, all in one process,
 because an emulated processor takes minutes to load torch. tests/end_to_end/exact_run.sha256 holds
 the expected lines.
 """
-
-from hardgrpo.runtime import checksums, environments, errors, files
 
 import argparse
 import contextlib
@@ -19,7 +17,9 @@ import runpy
 import sys
 from pathlib import Path
 
-SCRIPTS = Path(__file__).parents[1]
+from hardgrpo.runtime import checksums, environments, errors, files
+
+SCRIPTS = Path(__file__).parents[1] / "scripts"
 QUESTIONS, SAMPLES, TOKENS = 4, 2, 6
 # Facts, because their demonstrations are short: the answer alone, without steps.
 TASK = {"kind": "generated", "family": "facts", "seed": 17, "train": QUESTIONS, "test": QUESTIONS}
