@@ -210,7 +210,7 @@ def test_an_estimate_is_unknown_until_the_size_of_the_model_is_known(tmp_path, m
 
     monkeypatch.setenv("HOME", str(tmp_path / "results/models"))
     source = {"kind": "folder", "path": "~/mine"}
-    assert durations.model_shape("other", {"source": source}, config["data"]) is not None
+    assert durations.model_shape("other", Model.of({"source": source}), config["data"]) is not None
 
 
 def write_finished_run(folder, run, seconds, work, tokens, **changes):
