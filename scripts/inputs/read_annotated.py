@@ -10,6 +10,7 @@ is not in the pool, are reported and left out. An answer that the grader cannot 
 """
 
 from hardgrpo.data import annotations, tasks
+from hardgrpo.grading import graders
 from hardgrpo.runtime import errors, files
 
 import argparse
@@ -30,6 +31,7 @@ def main() -> None:
     parser.add_argument("--output", required=True)
     args = parser.parse_args()
 
+    graders.check_grader(args.grader)
     pool = tasks.read_problems(args.problems, needs_answer=False)
     annotated = annotations.read(args.annotated, args.column, pool, args.grader, args.problems)
     by_id = {problem["id"]: problem for problem in pool}

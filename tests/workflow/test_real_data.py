@@ -266,7 +266,7 @@ def test_a_file_that_was_cut_off_is_reported_with_its_line(copied):
 def test_without_local_copies_the_hub_is_asked(copied):
     shutil.rmtree(copied.folder / "data/gsm8k")
     assert copied.plan(target("gsm8k", "test"), target("aime2025", "test")) == {
-        "fetch_dataset": 2,
+        "fetch_dataset": 1,
         "prepare_task": 2,
     }
 
