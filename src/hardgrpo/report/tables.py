@@ -70,12 +70,14 @@ HEADERS = {
 
 @dataclass(frozen=True)
 class Column:
-    """`width`: a share of the line if the text wraps, else 0."""
+    """`width`: a share of the line if the text wraps, else 0. `is_design`: whether the cells are
+    names or counts, which describe the design, not results."""
 
     header: str
     cells: list[str]
     is_number: bool = False
     width: float = 0.0
+    is_design: bool = False
 
 
 @dataclass(frozen=True)
@@ -125,7 +127,8 @@ def _column(rows: list[dict], frame: pd.DataFrame, name: str, form: str, header:
     is_number = form != "text"
     if rows and is_number and not any(set(cell) - set(f"{UNKNOWN}→ ") for cell in cells):
         return None
-    return Column((header or HEADERS.get(name, name.replace("_", " "))) + unit, cells, is_number)
+    header = header or HEADERS.get(name, name.replace("_", " "))
+    return Column(header + unit, cells, is_number, is_design=form in ("text", "count"))
 
 
 def _with_parts(row: dict, names: list[str]) -> dict:
@@ -209,8 +212,12 @@ def _latex_cell(cell: str, column: Column) -> str:
 
 def printed_columns(columns: list[Column]) -> tuple[list[str], list[Column]]:
     """(notes for the caption, columns to print). A column whose cells are all equal becomes a note
-    if the table has at least FEW rows."""
-    is_constant = lambda column: len(set(column.cells)) == 1 and len(column.cells) >= FEW
+    if it describes the design, or if the table has at least FEW rows."""
+    is_constant = lambda column: (
+        len(set(column.cells)) == 1 and (column.is_design or len(column.cells) >= FEW)
+    )
+    if all(map(is_constant, columns)):
+        return [], columns
     notes = [
         f"{latex.escape(column.header)}: {_latex_cell(column.cells[0], column)}"
         for column in columns
