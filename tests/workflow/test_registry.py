@@ -45,7 +45,7 @@ def test_an_added_table_and_figure_appear_in_summaries_paper_and_report(finished
     assert {
         "summarize",
         "write_tables",
-        "plot",
+        "plot_best",
     } <= planned.keys() and "train_grpo" not in planned
     done = finished.snakemake()
     assert done.returncode == 0, done.stdout + done.stderr
