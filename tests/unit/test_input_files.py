@@ -7,7 +7,6 @@ from types import SimpleNamespace
 import pytest
 
 import project_config
-from hardgrpo.study import paths
 from hardgrpo.study.configuration import Configuration
 from hardgrpo.study.resolved import resolve_studies
 from hardgrpo.workflow import input_files
