@@ -7,7 +7,6 @@ from types import SimpleNamespace
 import pytest
 
 import project_config
-from hardgrpo.study import paths
 from hardgrpo.study.configuration import Configuration
 from hardgrpo.study.resolved import resolve_studies
 from hardgrpo.workflow import input_files
@@ -112,25 +111,6 @@ def test_a_policy_for_a_task_without_labels_reads_no_pass_rates():
         "questions": "results/tasks/swaps/questions.jsonl",
         "annotated": "results/tasks/swaps/annotated.jsonl",
     }
-
-
-def small_pool(config: dict) -> None:
-    config["tasks"]["swaps"]["source"]["train"] = 5
-    config["policies"]["hard"]["budget"] = {"prompts": 50}
-
-
-def test_a_pool_smaller_than_a_budget_gives_a_missing_input_that_names_the_mistake():
-    (path,) = inputs(small_pool).measures(job(**RUN)).values()
-    assert path.startswith("config.yaml: policies.hard.budget") and "50" in path
-
-
-def test_a_subset_that_exists_is_kept_if_the_pool_is_smaller_than_the_budget():
-    write_file(paths.subset("tiny-seed0", "swaps", "hard", 0))
-    assert "difficulty" in inputs(small_pool).measures(job(**RUN))
-
-
-def test_the_process_of_a_single_job_does_not_check_pools():
-    assert "difficulty" in inputs(small_pool, is_main_process=False).measures(job(**RUN))
 
 
 def test_a_run_reads_what_its_recipe_and_policy_need():
