@@ -9,7 +9,6 @@ is a JSON object: its further arguments. The workflow passes the return value of
 figure's entry in registry.py.
 """
 
-from hardgrpo.report import registry
 from hardgrpo.runtime import errors, files, warm
 
 import argparse
@@ -17,10 +16,14 @@ import inspect
 
 
 def main() -> None:
+    # imported late: see hardgrpo.runtime.warm
+    from hardgrpo.analysis import arms, summaries
+    from hardgrpo.report import figures, plotting
+
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--figure", required=True, choices=registry.all_figures())
+    parser.add_argument("--figure", required=True, choices=figures.ALL)
     files.add_tables(parser)
     parser.add_argument(
         "--first-recipe", default="", help="the study's first recipe; labels of arms omit its name"
@@ -39,10 +42,6 @@ def main() -> None:
         help="files to write: the figure as PDF and PNG, the drawn rows as CSV",
     )
     args = parser.parse_args()
-
-    # imported late: see hardgrpo.runtime.warm
-    from hardgrpo.analysis import arms, summaries
-    from hardgrpo.report import figures, plotting
 
     draw = figures.ALL[args.figure]
     names = [name for name in inspect.signature(draw).parameters if name not in args.design]

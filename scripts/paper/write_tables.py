@@ -10,7 +10,6 @@ figures.
 tables.
 """
 
-from hardgrpo.report import registry
 from hardgrpo.runtime import files, warm
 
 import argparse
@@ -33,7 +32,7 @@ def main() -> None:
 
     # imported late: see hardgrpo.runtime.warm
     from hardgrpo.analysis import arms, summaries
-    from hardgrpo.report import figures, latex, tables
+    from hardgrpo.report import figures, latex, registry, tables
 
     frames = summaries.read_all(
         args.tables,

@@ -9,7 +9,6 @@ docstring of the table's function says otherwise; see src/hardgrpo/analysis/stat
 src/hardgrpo/analysis/summary_tables.py says how a table is defined.
 """
 
-from hardgrpo.report import registry
 from hardgrpo.runtime import files, warm
 from hardgrpo.study import paths
 from hardgrpo.study.resolved import ResolvedStudy
@@ -63,6 +62,8 @@ def main() -> None:
     )
     parser.add_argument("--output", required=True, help="folder for the tables")
     args = parser.parse_args()
+
+    from hardgrpo.report import registry  # imported late: see hardgrpo.runtime.warm
 
     study = ResolvedStudy.of(args.config, args.study)
     tables = Tables(study, args.comparisons)

@@ -241,7 +241,7 @@ def test_chosen_rows_of_several_files_are_exported_unchanged(world):
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     stem = world.folder / "results/subsets/mine/mine/own/seed0"
     header, *lines = (stem.parent / "seed0.to_annotate.csv").read_text().splitlines()
-    assert header == "\ufeffquestion;level;answer;id;chosen_because"
+    assert header == "\ufeffquestion;level;answer;prompt_id;chosen_because"
     assert sorted(line.split(";")[:2] for line in lines) == [["b1", "3"], ["ä1", "1"], ["ä2", "2"]]
 
     for name, text in (
@@ -253,7 +253,7 @@ def test_chosen_rows_of_several_files_are_exported_unchanged(world):
     overlay(world, {"rule": "random", "budget": {"prompts": 3}}, task)
     done = world.snakemake("subset", "--configfile", "my.yaml")
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    rows = files.read_jsonl(stem.parent / "seed0.to_annotate.jsonl", {"id": str})
+    rows = files.read_jsonl(stem.parent / "seed0.to_annotate.jsonl", {"prompt_id": str})
     assert sorted((row["question"], row.get("n")) for row in rows) == [
         ("a", None),
         ("b", None),
