@@ -10,7 +10,6 @@ import hashlib
 import io
 import json
 import os
-import re
 import shutil
 import zlib
 from collections.abc import Callable, Iterable, Iterator
@@ -472,21 +471,6 @@ def check_cells(
             if len(row) != len(header)
         ]
     )
-
-
-NUMBER = re.compile(r"-?\d+(\.\d+)?(e[+-]?\d+)?|-?inf", re.ASCII)
-
-
-def check_numbers(path: str | Path, columns: Iterable[str]) -> None:
-    """Raise a `UserError` if a cell of these columns is neither empty nor a number. pandas would
-    accept ' 3' and False as numbers."""
-    header, cells = read_cells(path)
-    for name, values in zip(header, zip(*cells)):
-        for value in set(values) if name in columns else ():
-            if value and not NUMBER.fullmatch(value):
-                raise UserError(
-                    f"{path}: row {values.index(value) + 2}: column '{name}' is '{value}', expected a number"
-                )
 
 
 def _convert_cell(convert: Callable, cell: str):

@@ -83,10 +83,3 @@ def token_ids(tokenizer, conversations: list[Conversation], chat: dict) -> list[
 
     with errors.while_loading(tokenizer.name_or_path):
         return [apply(conversation) for conversation in conversations]
-
-
-def render_conversation(tokenizer, conversation: Conversation, source: str) -> str:
-    """The text of a complete conversation under the chat template. Raise a `UserError`, which starts
-    with `source`, if the template fails."""
-    with errors.while_loading(source):
-        return tokenizer.apply_chat_template(conversation, tokenize=False)

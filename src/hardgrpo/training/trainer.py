@@ -1,6 +1,6 @@
 """TRL's GRPOTrainer with the corrections that several processes and vLLM need, and with the decoding
 of probes: `decoding.decode` draws the same tokens as `generate`, but computes each prompt once per
-group and drops rows that have ended, which saves more than a tenth of an update on a CPU.
+group and drops rows that have ended.
 """
 
 import torch
