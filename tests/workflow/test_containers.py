@@ -66,14 +66,16 @@ def test_the_image_for_figures_has_the_tex_that_the_tests_use():
     )
 
 
-def test_every_rule_except_image_and_plan_names_an_image():
+def test_every_rule_except_image_and_plan_runs_in_an_image():
+    known = {f'IMAGE["{name}"]' for name in images.LOCKS}
+    default = re.findall(r"(?m)^container: (.+)", (ROOT / "rules/common.smk").read_text())
+    assert len(default) == 1 and set(default) <= known
     for path in (ROOT / "rules").glob("*.smk"):
         for rule in re.split(r"(?m)^(?=rule )", path.read_text())[1:]:
             name = re.match(r"rule (\w+)", rule)[1]
-            image_names = re.findall(r'container:\n        IMAGE\["(\w+)"\]', rule)
-            assert len(image_names) == (name not in ("image", "plan")) and set(image_names) <= set(
-                images.LOCKS
-            ), (path.name, name)
+            own = re.findall(r"    container:\n        (.+)", rule)
+            allowed = {"None"} if name in ("image", "plan") else known
+            assert set(own or default) <= allowed and len(own) <= 1, (path.name, name)
 
 
 @pytest.fixture
