@@ -73,7 +73,7 @@ def test_every_rule_except_image_and_plan_runs_in_an_image():
     for path in (ROOT / "rules").glob("*.smk"):
         for rule in re.split(r"(?m)^(?=rule )", path.read_text())[1:]:
             name = re.match(r"rule (\w+)", rule)[1]
-            own = re.findall(r"    container:\n        (.+)", rule)
+            own = re.findall(r"container:\n +(.+)", rule)
             allowed = {"None"} if name in ("image", "plan") else known
             assert set(own or default) <= allowed and len(own) <= 1, (path.name, name)
 
