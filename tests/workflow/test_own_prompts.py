@@ -221,7 +221,7 @@ def test_a_fault_of_prompts_or_model_is_reported_in_one_line(tmp_path, untrained
         "my data/twice.csv: row 22 (line 26): id 'n0' is already in row 2",
         "my data/kind.xlsx: unknown kind of file '.xlsx'; expected .jsonl, .jsonl.gz, .csv or",
         "my data/wordless: no tokenizer; expected one of tokenizer.json",
-        "my data/pickled: its weights are pickle files (pytorch_model.bin), which can run code when loaded",
+        "my data/pickled: no weights in model.safetensors or model-*.safetensors; pickle files (.bin, .pt) are refused, because they can run code when loaded",
         "my data/nowhere: no such folder",
         "results/tasks/long/train.jsonl: 20 of 20 prompts are too long for the context of results/models/mine, which leaves 0 tokens for a prompt",
     }  # fmt: skip
