@@ -36,7 +36,8 @@ def test_results_copied_into_a_fresh_clone_are_refused_until_they_are_touched(fi
     shutil.copytree(
         finished.folder / "results", fresh.folder / "results", copy_function=shutil.copy
     )
-    assert fresh.plan().keys() >= TRAINS
+    # the base model has no input files, so its copy is never older than an input
+    assert fresh.plan().keys() >= TRAINS - {"pretrain_model"}
     check_refused_and_kept(fresh, "copied")
 
 
