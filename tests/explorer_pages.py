@@ -10,6 +10,7 @@ from decimal import ROUND_HALF_UP, Decimal
 
 import pytest
 
+import project_config
 from conftest import CHROMIUM, path_of
 from hardgrpo.data import evaluations
 from hardgrpo.runtime import files
@@ -40,11 +41,12 @@ class HandMadeStudy:
             "arms": [{"policy": list(policies), "recipe": ["r"]}],
             "seeds": list(seeds),
         }
-        study_config["also_tested_on"] = {"t": list(tests[1:])}
+        if tests[1:]:
+            study_config["also_tested_on"] = {"t": list(tests[1:])}
         self.config = {
             "studies": {"s": study_config},
-            "tasks": {test: {} for test in tests},
-            "models": {"m": {"source": {"kind": "hub"}}},
+            "tasks": dict.fromkeys(tests, project_config.TASK),
+            "models": {"m": {"source": {"kind": "folder", "path": "m"}}},
         }
         self.model_paths = ["m/base"] + [
             f"m/t/r/{policy}/seed{seed}" for policy in policies for seed in seeds

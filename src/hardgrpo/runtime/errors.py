@@ -250,6 +250,7 @@ def explain(error: BaseException) -> str | None:
         place = f" ({str(error).splitlines()[0]})"
     elif (
         isinstance(error, OSError)
+        and error.errno is not None  # an error of a server has none
         and error.filename
         and not isinstance(error, (FileNotFoundError, FileExistsError))
     ):
