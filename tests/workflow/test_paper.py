@@ -36,7 +36,11 @@ def table_of(world, study: str, name: str):
 
 def write(world, study="mini"):
     done = world.snakemake(
-        f"paper/{study}/numbers.tex", f"paper/{study}/tables/gain.tex", "--config", f"study={study}"
+        f"paper/{study}/numbers.tex",
+        f"paper/{study}/tables/gain.tex",
+        "--config",
+        f"study={study}",
+        "draw=reference",
     )
     assert done.returncode == 0, done.stdout + done.stderr
 
@@ -95,7 +99,7 @@ def test_a_changed_row_of_a_summary_changes_only_the_text_of_its_own_number(worl
     frame.loc[changed, ["gain", "gain_low", "gain_high"]] = [0.4321, 0.4, 0.45]
     world.edit("results/reference/mini/gains.csv", lambda _: frame.to_csv(index=False))
     done = world.snakemake("--forcerun", "write_numbers", "write_tables", "--allowed-rules", "write_numbers", "write_tables",
-                           "--", "paper/mini/numbers.tex", "paper/mini/tables/gain.tex")  # fmt: skip
+                           "--config", "draw=reference", "--", "paper/mini/numbers.tex", "paper/mini/tables/gain.tex")  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     after = {row["key"]: row["text"] for row in origins(world)}
     row = frame.loc[changed]
