@@ -32,7 +32,7 @@ def training(tiny, tmp_path):
             "reward": "correct",
             "process": process,
         }
-        recipe |= {"selector": selector}
+        recipe |= {"selector": selector} if selector else {}
         online_selector = (
             online_selectors.make(recipe, online_selectors.Pool(list(rows())), 3)
             if selector
@@ -41,7 +41,7 @@ def training(tiny, tmp_path):
         kind = functools.partial(
             OnlineTrainer, rows=rows(), selector=online_selector, recipe=recipe
         )
-        changes |= {"selector": selector}
+        changes |= {"selector": selector} if selector else {}
         return Training(kind, tiny, tmp_path, reward, micro_batch, updates, **changes)
 
     return train

@@ -18,7 +18,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from matplotlib import colors
 
 from hardgrpo.analysis import count_tables
 from hardgrpo.analysis.columns import CELL, RUNS, interval
@@ -655,7 +654,7 @@ def transfer(gains):
             _write_gain(axis, row, tests.index(row.eval_task), place, largest)
         for i, j in np.argwhere(np.isnan(cells)):
             axis.text(j, i, "not tested", ha="center", va="center", fontsize=7, color="0.45")
-        norm = colors.Normalize(-largest, largest)
+        norm = plotting.plt.Normalize(-largest, largest)
         image = axis.imshow(cells, cmap="PuOr_r", norm=norm, aspect="auto")
         rows = [": ".join(keys) for keys in trained]
         for ticks, names in ((axis.set_xticks, tests), (axis.set_yticks, rows)):
