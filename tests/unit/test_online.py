@@ -41,7 +41,9 @@ def training(tiny, tmp_path):
         kind = functools.partial(
             OnlineTrainer, rows=rows(), selector=online_selector, recipe=recipe
         )
-        changes |= {"selector": selector} if selector else {}
+        # Only the selector `targeted`, which needs embeddings, can be configured with replay.
+        configured = {"kind": "targeted", "reference": 4} if "replay" in (selector or {}) else {}
+        changes |= {"selector": selector | configured} if selector else {}
         return Training(kind, tiny, tmp_path, reward, micro_batch, updates, **changes)
 
     return train
@@ -311,7 +313,7 @@ def test_a_buffer_larger_than_the_memory_is_refused_in_one_line(monkeypatch):
         training=recipe
         | {
             "prompts_per_update": 8,
-            "selector": {"kind": "targeted", "replay": 4, "buffer": 100_000},
+            "selector": {"kind": "beta", "replay": 4, "buffer": 100_000},
         },
         completion_tokens=250,
     )

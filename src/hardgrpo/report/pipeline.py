@@ -5,7 +5,6 @@ import re
 import textwrap
 
 import pandas as pd
-from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 
 from hardgrpo.analysis.columns import RUNS
 from hardgrpo.analysis.summaries import own_test_rows
@@ -18,6 +17,9 @@ LETTERS = 16  # largest number of letters in a line of a box
 def draw(study: dict, subsets, parity, accuracy):
     """(figure with a box of text for each stage, table with the lines of text before wrapping).
     `study` is the study's design (designs.design)."""
+    # imported late: `plotting` first sets the variables that Matplotlib reads
+    from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
+
     stages = [
         (name, [line for line in lines if line])
         for name, lines in stages_of(study, subsets, parity, accuracy)
