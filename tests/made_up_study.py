@@ -61,7 +61,9 @@ def write_pool(base: str, task: str, seeds: list[int], study: ResolvedStudy) -> 
         [{"id": name} | values for name, values in signals.items()],
     )
     for policy in study.policy_names:
-        entry = study.policies.get(policy, {"rule": "random", "budget": 0.1})
+        entry = {"rule": "random", "budget": 0.1}
+        if policy in study.policies:
+            entry = study.policies[policy].entry
         measure = entry.get("by", "pass_rate")
         values = rates if measure == "pass_rate" else {n: signals[n][measure] for n in POOL}
         keys = {key: value for key, value in entry.items() if key not in ("by", "probed_on")}

@@ -19,6 +19,7 @@ from conftest import LONG_LIMIT, ROOT
 from fuzzing.judge import run_program
 from hardgrpo.report import registry
 from hardgrpo.study import paths
+from hardgrpo.study.configuration import Configuration
 from hardgrpo.study.resolved import ResolvedStudy
 from hardgrpo.workflow.arguments import Arguments
 from hardgrpo.workflow.names import Names
@@ -118,7 +119,8 @@ def test_the_tables_of_made_up_studies_have_the_committed_checksums(tmp_path, mo
     config["studies"]["made_up"] = MADE_UP
     config["studies"]["recordings"] |= {"models": ["qwen3-4b-recorded"], "tasks": RECORDED}
     studies = {name: ResolvedStudy.of(config, name) for name in STUDIES}
-    arguments = Arguments(config, studies, Names(config, studies), None)
+    checked = Configuration.of(config)
+    arguments = Arguments(checked, studies, Names(checked, studies), None)
     for name, study in studies.items():
         write_tables(name, config, arguments, study)
     for name, analysis in config["analyses"].items():

@@ -89,7 +89,6 @@ FACTS = {
 CHECKSUM = "2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae"  # SHA-256 of b"foo"
 SETTINGS = {"auto_map": {}, "model_type": "qwen3", "vocab_size": 10}
 INDEX = {"metadata": {}, "weight_map": {"a": "model-1.safetensors", "b": "model-2.safetensors"}}
-PROVENANCE = {"machine": {"gpus": 0}, "seconds": 5.0, "work_seconds": 3.0, "completion_tokens": 30}
 GROUPS = {
     "jobs": 3,
     "groups": [
