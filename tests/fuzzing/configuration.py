@@ -20,6 +20,7 @@ from hardgrpo.planning import label_counts, power
 from hardgrpo.report import conditions
 from hardgrpo.runtime import files
 from hardgrpo.study import checks, claim_conditions, paths
+from hardgrpo.study.configuration import Configuration
 from hardgrpo.study.resolved import resolve_studies
 from hardgrpo.workflow.names import Names
 
@@ -104,8 +105,9 @@ def planned(config: dict, folder: Path) -> None:
             fact(study)
         label_counts.planned_labels(study)
         power.detectable_effects(study)
-    Names(config, studies)
-    paths.chosen_rows(config["subset"], config["models"], config["tasks"])
+    checked = Configuration.of(config)
+    Names(checked, studies)
+    paths.chosen_rows(checked.subset, checked)
 
 
 def dry_run(config: dict, folder: Path) -> None:
