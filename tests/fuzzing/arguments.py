@@ -54,7 +54,6 @@ CALLS: dict[str, list[str]] = {
     "calibrate": ["--config", "config.yaml", "--gpu", "h100", "--results", "folder", "--output", "out.json"],
     "compare_with_reference": ["--tables", next(path for path in TABLES if "decomposition_runs" in path), "--reference", next(path for path in TABLES if "decomposition_runs" in path), "--output", "out.csv"],
     "show_results": ["--study", "mini", "--tables", *TABLES],
-    "pretrain_model": ["--model", "m", "--settings", "{}", "--exclude", "P.jsonl", "--output", "out"],
     "probe": [*NO_MODEL_OPTIONS, "--samples", "2", "--seed", "1", "--shard", "0", "--shards", "1", "--output", "out.jsonl"],
     "evaluate": [*NO_MODEL_OPTIONS, "--samples", "2", "--seed", "1", "--grader", "choice_letter", "--output", "out.csv.gz", "--completions", "out.jsonl.gz"],
     "train_grpo": ["--spec", "empty", "--output", "out", "--state", "state"],
