@@ -1,9 +1,10 @@
 """The decorator of functions that make summary tables.
 
-A function decorated with `table` makes the summary table of its name. Its arguments are named after
-what it reads: another summary table (its rows), or an entry of the inputs in
-scripts/summaries/summarize.py. It yields rows. The decorator lists the table's columns; `x±` stands
-for an estimate `x` and the ends of its 95 % interval, `x_low` and `x_high`.
+A function decorated with `table` makes the summary table of its name, and yields or returns its
+rows. Arguments without a default are named after what they are: the rows of another summary table, or
+an entry of the inputs in scripts/summaries/summarize.py. The tables of an analysis, which have a
+`kind`, get the counts and the analysis. The decorator's argument lists the columns; `x±` stands for
+an estimate `x` and the ends of its 95 % interval, `x_low` and `x_high`.
 """
 
 import functools

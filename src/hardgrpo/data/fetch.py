@@ -2,11 +2,13 @@
 `inputs.lock`) or from GitHub (section `repositories`).
 
 If the source does not deliver a file that `inputs.lock` lists, the file is read from the mirror
-that HARDGRPO_MIRROR names: a folder, or the http(s) address of a folder, with the same names:
+that HARDGRPO_MIRROR names: a folder, or the http(s) address of a folder, with a folder for each
+entry of the lock:
 
     MIRROR/openai--gsm8k@<commit>/main/train-00000-of-00001.parquet
 
-The folders below `results/inputs` and `results/originals` have these names.
+The folders below `results/inputs` and `results/originals` have these names; those of
+`results/models` do not (docs/reproduce.md).
 """
 
 import os
@@ -23,7 +25,7 @@ from hardgrpo.runtime.errors import UserError
 
 MIRROR = "HARDGRPO_MIRROR"
 GITHUB = "https://raw.githubusercontent.com"  # HARDGRPO_GITHUB names another server
-TIMEOUT_SECONDS = 60  # longest time without an answer
+TIMEOUT_SECONDS = 60  # longest time without an answer, except for files of the hub
 LARGEST = 2**30  # bytes of a file of a GitHub repository
 REMEDY = (
     "check name, commit and path; accept the licence of a gated repository on its page and set HF_TOKEN; without internet access, download on"
@@ -32,8 +34,8 @@ REMEDY = (
 
 
 def list_names(section: str, entry: str, lock: str | Path) -> list[str]:
-    """The names of all files of a repository of the hub; `entry` is "owner/name@commit". If the hub
-    does not answer and a mirror is named, return the names in the lock."""
+    """The names of all files of a repository of the hub; `entry` is "owner/name@commit". If the
+    question fails, a mirror is named and the lock has the entry, return the names in the lock."""
     name, _, commit = entry.rpartition("@")
 
     def ask() -> list[str]:
@@ -47,7 +49,7 @@ def list_names(section: str, entry: str, lock: str | Path) -> list[str]:
     try:
         return _from_source(f"{section}: {entry}", ask)
     except UserError:
-        if not (os.environ.get(MIRROR) and locked):
+        if not (os.environ.get(MIRROR, "").strip() and locked):
             raise
         return list(locked)
 
@@ -56,7 +58,8 @@ def download(
     section: str, entry: str, names: list[str], folder: str | Path, lock: str | Path
 ) -> None:
     """Download files of a repository into `folder`, under the same names; `entry` is
-    "owner/name@commit". Raise a `UserError` if neither the source nor the mirror has a file."""
+    "owner/name@commit". Raise a `UserError` if a name leaves the folder, or if neither the source
+    nor the mirror has the file; the mirror is read only for files that the lock lists."""
     folder, locked = Path(folder), inputs.read_lock(lock).get(section, {}).get(entry, {})
     for name in names:
         if files.is_outside(name):
@@ -79,7 +82,7 @@ def download(
 
 
 def _from_source(place: str, ask: Callable):
-    """What `ask` returns; a failure of the hub, its library or the network becomes a `UserError`
+    """What `ask` returns; a failure of a server, its library or the network becomes a `UserError`
     with a remedy."""
     try:
         return ask()
@@ -128,6 +131,8 @@ def _copy_from_mirror(mirror: str, entry: str, name: str, facts: dict, path: Pat
             raise ValueError("size or checksum differs from inputs.lock")
     except Exception as error:  # urllib and its parsers raise many kinds of errors
         path.unlink(missing_ok=True)
+        if errors.explain(error) is not None:  # disk and permissions
+            raise
         raise UserError(
             f"mirror {mirror}: '{place}' cannot be used ({errors.printable(error)}); put the file there, or correct {MIRROR}"
         ) from None

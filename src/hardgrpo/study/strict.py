@@ -38,13 +38,15 @@ def plain(value):
 
 
 class Strict(BaseModel):
-    """An object of the configuration. Unknown keys, values of another type and null are refused.
+    """An object of the configuration. Unknown keys, values of another type, and null
+    (except for keys in `nullable`) are refused.
 
     The text below a field is its description in error messages and in docs/configuration.md.
     Without a text, a field whose value is an object has the description of the object's class.
 
     `entry` is the mapping from which the object was made. The object can also be read like this
-    mapping, which lacks the keys that the configuration leaves out.
+    mapping, which lacks the keys that the configuration leaves out. `changed` changes both; pydantic's
+    `model_copy` changes only the attributes.
     """
 
     model_config = ConfigDict(
