@@ -122,7 +122,7 @@ def origin(citation: str, material: str) -> str:
     return "".join(f"\\def\\{name}{{{value}}}" for name, value in values.items())
 
 
-def find_flaws(log: str, name: str = "main.tex") -> list[str]:
+def find_flaws(log: str, name: str) -> list[str]:
     """The warnings of TeX's log that match FLAWS. Each starts with the name of the last file that
     TeX read before the warning."""
     flaws, file = [], name

@@ -19,14 +19,13 @@ def main() -> None:
     )
     parser.add_argument("--text", required=True, help="the template of the paper, in LaTeX")
     parser.add_argument("--design", required=True, type=files.as_object)
-    parser.add_argument("--root", default=".", help="folder of results/reference")
     parser.add_argument("--output", required=True, help="file for the filled text")
     parser.add_argument("--origins", required=True, help="file for the origins of the numbers")
     args = parser.parse_args()
 
     from hardgrpo.report import paper  # imported late: see hardgrpo.runtime.warm
 
-    filled = paper.Paper(args.root, args.design)
+    filled = paper.Paper(".", args.design)
     files.write_text(args.output, filled.fill(args.text))
     files.write_rows(args.origins, paper.ORIGIN, filled.origins)
     print(f"{args.text}: {len(filled.origins)} numbers; all sentences hold")

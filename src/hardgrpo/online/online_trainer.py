@@ -24,6 +24,7 @@ from hardgrpo.training import loop, recipes
 from hardgrpo.training.trainer import Trainer
 
 STATE, GROUPS, PROCESS = "selector.json", "groups.state", "process.state"  # files of a checkpoint
+EMBEDDED_TOGETHER = 64  # prompts in a forward pass
 
 
 @replacements.check_overrides
@@ -393,9 +394,7 @@ def check_buffer_memory(
         )
 
 
-def embed_prompts(
-    model, tokenizer, prompts: dict[str, dict], chat: dict, batch_size: int = 64
-) -> np.ndarray:
+def embed_prompts(model, tokenizer, prompts: dict[str, dict], chat: dict) -> np.ndarray:
     """Embeddings (prompts, width): the mean of the last hidden states over a prompt's tokens,
     standardised over the prompts."""
     token_ids = model_folders.token_ids(
@@ -405,8 +404,8 @@ def embed_prompts(
     decoder = model.get_decoder()
     order = sorted(range(len(token_ids)), key=lambda index: len(token_ids[index]))
     with torch.no_grad():
-        for start in range(0, len(token_ids), batch_size):
-            batch = order[start : start + batch_size]
+        for start in range(0, len(token_ids), EMBEDDED_TOGETHER):
+            batch = order[start : start + EMBEDDED_TOGETHER]
             rows = [token_ids[index] for index in batch]
             width = max(map(len, rows))
             mask = torch.tensor(

@@ -356,12 +356,11 @@ def csv_text(columns: list[str], rows: list[list], delimiter: str = ",") -> str:
     return buffer.getvalue()
 
 
-def round_floats(rows: Iterable[dict], digits: int = 10) -> list[dict]:
-    """The rows with floats rounded to `digits` significant digits. Ten digits are the same on every
-    machine."""
+def round_floats(rows: Iterable[dict]) -> list[dict]:
+    """The rows with floats rounded to ten significant digits, which are the same on every machine."""
     return [
         {
-            key: float(f"{value:.{digits}g}") if isinstance(value, float) else value
+            key: float(f"{value:.10g}") if isinstance(value, float) else value
             for key, value in row.items()
         }
         for row in rows

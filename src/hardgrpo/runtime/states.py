@@ -166,12 +166,9 @@ def restore(state: Path) -> None:
 
 
 @contextlib.contextmanager
-def hold_lock(state: Path, activity: str = "is training this run") -> Iterator[None]:
+def hold_lock(state: Path) -> Iterator[None]:
     """Create a state folder if needed and hold its lock, which the system releases when this
-    process ends. Raise a `UserError` if another process holds the lock.
-
-    `activity`: what the holder is doing, for the message.
-    """
+    process ends. Raise a `UserError` if another process holds the lock."""
     state.mkdir(parents=True, exist_ok=True)
     with open(state / "lock", "a+", encoding="utf-8") as stream:
         try:
@@ -179,7 +176,9 @@ def hold_lock(state: Path, activity: str = "is training this run") -> Iterator[N
         except BlockingIOError:
             stream.seek(0)
             holder = stream.read().strip() or "another process"
-            raise UserError(f"{state}: {holder} {activity}; wait for it, or stop it") from None
+            raise UserError(
+                f"{state}: {holder} is training this run; wait for it, or stop it"
+            ) from None
         except OSError as error:
             raise UserError(
                 f"{state}: this file system has no locks ({error.strerror}), so a second process on the run would go unnoticed; name a"

@@ -459,17 +459,16 @@ def affordable_prompts(budget: dict) -> int:
     )
 
 
-def check_pool(place: str, policy: dict, task: str, pool: int, exact: bool = True) -> None:
+def check_pool(place: str, policy: dict, task: str, pool: int) -> None:
     """Raise a `UserError` that starts with `place` if a policy of the configuration cannot choose
-    from a pool of size `pool`, whatever the measures are. If `exact` is false, `pool` is an upper
-    bound, and only errors that hold for every smaller pool are raised."""
+    from a pool of size `pool`, whatever the measures are."""
     try:
-        _check_size(policy, pool, exact)
+        _check_size(policy, pool)
     except UserError as error:
         raise UserError(f"{place}: task '{task}': {error}") from None
 
 
-def _check_size(policy: dict, pool: int, exact: bool) -> None:
+def _check_size(policy: dict, pool: int) -> None:
     if "budget" not in policy:
         return
     budget, rule = policy["budget"], policy["rule"]
@@ -482,7 +481,7 @@ def _check_size(policy: dict, pool: int, exact: bool) -> None:
             raise UserError(
                 f"policy rule {rule}: {size} prompts of {pool} cannot be annotated in two rounds; raise the budget"
             )
-    if "calibrated_on" in policy and exact:
+    if "calibrated_on" in policy:
         sample = sample_size(policy["calibrated_on"], pool)
         if sample >= size:
             raise UserError(spent_budget_message(budget, sample))
