@@ -219,7 +219,7 @@ def test_a_fault_of_prompts_or_model_is_reported_in_one_line(tmp_path, untrained
         "my data/blank.csv: row 6 (line 8): the answer is missing; add the answer, take the row out, or set the task's `labelled` to false",
         "my data/empty.csv: row 6 (line 8): the question is empty",
         "my data/twice.csv: row 22 (line 26): id 'n0' is already in row 2",
-        "my data/kind.xlsx: unknown kind of file '.xlsx'; expected .jsonl, .jsonl.gz, .csv or",
+        "my data/kind.xlsx: unknown kind of file '.xlsx'; expected .jsonl, .jsonl.gz, .parquet, .csv or",
         "my data/wordless: no tokenizer; expected one of tokenizer.json",
         "my data/pickled: no weights in model.safetensors or model-*.safetensors; pickle files (.bin, .pt) are refused, because they can run code when loaded",
         "my data/nowhere: no such folder",
