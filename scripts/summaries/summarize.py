@@ -28,8 +28,9 @@ class Tables(dict):
         self.inputs = {  # data from which tables are computed, besides other tables
             "cells": lambda: cells.load_cells(study),
             "updates": lambda: training.read_updates(study),
-            "seconds": lambda: training.read_seconds(self["updates"]),
             "plan": lambda: study.entry,
+            "parity": lambda: training.parity(self["updates"], self["plan"]),
+            "seconds": lambda: training.read_seconds(self["updates"]),
             "subset_files": lambda: paths.subsets(study),
             "signal_files": lambda: paths.signal_files(study),
             "difficulty_files": lambda: paths.difficulties(study),

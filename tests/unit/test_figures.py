@@ -29,7 +29,6 @@ from hardgrpo.study.resolved import ResolvedStudy
 CONFIG = project_config.config()
 MINI = ROOT / "results/reference/mini_reference"
 OF_MINI = [
-    "pipeline",
     "difficulty",
     "accuracy",
     "parts",
@@ -90,10 +89,6 @@ def test_figures_of_the_miniature_are_drawn_from_its_committed_summaries(
 ):
     _, rows = draw(figure, "mini_reference", MINI, tmp_path, monkeypatch, ("pdf", "png", "csv"))
     assert (tmp_path / f"{figure}.pdf").read_bytes().startswith(b"%PDF")
-    if figure == "pipeline":
-        assert "10 base models: tiny" in set(rows.line), (
-            "the figure does not state that there are 10 base models, one for each replicate"
-        )
     assert (tmp_path / f"{figure}.png").read_bytes().startswith(b"\x89PNG")
     assert len(rows)
 
@@ -305,26 +300,10 @@ def test_figure_truncation_has_four_panels_on_one_scale_and_prints_each_gain(
     assert sorted(texts) == sorted(points(gain, "+") for gain in rows.gain)
 
 
-def test_figure_pipeline_shows_the_numbers_of_its_study(tmp_path, monkeypatch):
-    _, rows = draw("pipeline", "mini_reference", MINI, tmp_path, monkeypatch)
-    lines = rows.groupby("stage").line.apply(list)
-    assert (
-        "500 prompts each" in lines["Pool"]
-        and "80 runs" in lines["GRPO"]
-        and "100 updates" in lines["GRPO"]
-    )
-    _, rows = draw(
-        "pipeline", "recordings", ROOT / "results/reference/recordings", tmp_path, monkeypatch
-    )
-    assert "GRPO" not in set(rows.stage) and "Recorded runs" in set(rows.stage)
-
-
 # --- messages about figures without rows
 
 
-@pytest.mark.parametrize(
-    "figure", [name for name in registry.FIGURES if name != "pipeline"]
-)  # figure `pipeline` shows a design, with or without runs
+@pytest.mark.parametrize("figure", registry.FIGURES)
 def test_a_table_without_rows_is_a_one_line_error_and_no_figure_is_written(
     figure, tables, tmp_path, monkeypatch
 ):
@@ -354,10 +333,10 @@ STUDIES = {
     "mini_reference": [*OF_MINI, "kinds", "pass_at_k", "leads"],
     "mini_truncation": [*OF_MINI, "truncation"],
     "paper": [*OF_MINI, "compared"],
-    "budget": ["accuracy", "parts", "budget", "pipeline", "compared"],
+    "budget": ["accuracy", "parts", "budget", "compared"],
     "limits": [*OF_MINI, "kinds", "pass_at_k"],
-    "truncation": ["accuracy", "parts", "learnable", "pipeline"],
-    "recordings": ["accuracy", "parts", "difficulty", "pipeline"],
+    "truncation": ["accuracy", "parts", "learnable"],
+    "recordings": ["accuracy", "parts", "difficulty"],
     "trajectories": ["trajectories", "difficulty"],
     "mini_online": ["rollouts", "learnable", "accuracy", "kinds"],
     "online": ["rollouts"],
@@ -482,13 +461,8 @@ SETTINGS = {
 
 @pytest.mark.slow
 def test_figures_do_not_depend_on_the_users_settings(tmp_path):
-    outputs = [f"pipeline.{kind}" for kind in ("pdf", "png", "csv")]
-    design = json.dumps(
-        registry.FIGURES["pipeline"].design(ResolvedStudy.of(CONFIG, "mini_reference"))
-    )
-    arguments = format_options(
-        figure="pipeline", tables=list(MINI.glob("*.csv")), design=design, output=outputs
-    )
+    outputs = [f"parts.{kind}" for kind in ("pdf", "png", "csv")]
+    arguments = format_options(figure="parts", tables=list(MINI.glob("*.csv")), output=outputs)
     content = {}
     for case, (variables, written) in SETTINGS.items():
         folder = tmp_path / case

@@ -15,7 +15,7 @@ from hardgrpo.runtime import code
 from hardgrpo.study.resolved import ResolvedStudy
 
 # figures of every study that has runs and a test with several tiers
-FIGURES = {"accuracy", "parts", "difficulty", "pipeline", "tiers"}
+FIGURES = {"accuracy", "parts", "difficulty", "tiers"}
 TRAINED = FIGURES | {"learnable", "groups", "lengths"}
 OF_STUDY = {  # {study: all its figures}
     "paper": TRAINED | {"ahead", "transfer", "compared", "leads"},

@@ -77,7 +77,6 @@ def leads_of_study(
     spent = tables["spent"].set_index(arm).labels.sort_index()
     gains = summaries.own_test_samples(tables["gains"]).set_index(arm).sort_index()
     runs = summaries.own_test_rows(tables["decomposition_runs"])
-    runs = runs[(runs.grading == "task") & (runs.step == runs.groupby(arm).step.transform("max"))]
     gain_of_run = runs.set_index([*arm, "seed"]).gain.sort_index()
     names = designs.names_of_ways(config["policies"], config["recipes"])
     rows = random_choice.comparisons(

@@ -8,7 +8,6 @@ from hardgrpo.analysis.random_choice import difference_row
 from hardgrpo.analysis.summaries import own_test_samples
 from hardgrpo.report import registry, tables
 from hardgrpo.report.markdown import table
-from hardgrpo.report.tables import last_checkpoints
 from hardgrpo.runtime import files
 from hardgrpo.study import designs, paths
 from hardgrpo.study.model import Model
@@ -189,12 +188,12 @@ def recorded_gains(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
 def recorded_leads(table: pd.DataFrame, task: str, policy: str, minus: str) -> dict:
     """{model: row with the accuracy of the run on `policy` minus that of the run on `minus`}, on
     all questions: means of the last checkpoints."""
-    last = last_checkpoints(table)
-    rows = last[
-        (last.task == task)
-        & (last.policy == policy)
-        & (last.minus == minus)
-        & (last.questions == "all")
+    frame = tables.recorded_accuracies(table)
+    rows = frame[
+        (frame.task == task)
+        & (frame.policy == policy)
+        & (frame.minus == minus)
+        & (frame.questions == "all")
     ]
     graded = rows[rows.grading != "lenient"]
     leads = {model_of(row.model): row for row in graded.itertuples()}

@@ -25,7 +25,7 @@ from hardgrpo.analysis.formats import interval as format_interval
 from hardgrpo.analysis.formats import points
 from hardgrpo.analysis.hard_leads import LEADING, OTHER_MODELS, PREDICTORS
 from hardgrpo.analysis.summaries import own_test_rows, own_test_samples, with_several_tiers
-from hardgrpo.report import pipeline, plotting, registry
+from hardgrpo.report import plotting, registry
 from hardgrpo.report.plotting import MOST_ARMS, spread
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.selection import probe_sizes as probes
@@ -38,7 +38,7 @@ BASE = {"color": "0.45", "linewidth": 0.9, "linestyle": "--", "zorder": 1}
 BARS = {"fmt": "none", "elinewidth": 0.9, "zorder": 3}
 
 TABLES = {*registry.SUMMARIES, "compared"}
-ALL: dict[str, Callable] = {"pipeline": pipeline.draw}
+ALL: dict[str, Callable] = {}
 
 
 def figure(function: Callable) -> Callable:

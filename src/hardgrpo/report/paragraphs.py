@@ -301,7 +301,6 @@ def sound_of(numbers, key: str, rows: pd.DataFrame) -> dict:
 def finishing_by_grader(numbers, rows: pd.DataFrame) -> dict | None:
     """The part *finishing* of the largest gain, by the strict and by the lenient grader; None if
     the two numbers differ by less than 0.05 points, or if there are no rows."""
-    rows = rows[rows.tier.isna() & (rows.step == rows.groupby("arm").step.transform("max"))]
     task_rows = rows[rows.grading == "task"]
     if not len(task_rows):
         return None

@@ -292,11 +292,10 @@ def seeds(group: pd.DataFrame) -> str:
     return f"{count} seed{'s' if count > 1 else ''}"
 
 
-def format_range(numbers, form: str = ",.0f", word: str = "") -> str:
-    """'3 to 5', or '3' if all numbers are equal; then `word` in the singular or plural."""
-    smallest, largest = (format(end, form) for end in (min(numbers), max(numbers)))
-    text = smallest if smallest == largest else f"{smallest} to {largest}"
-    return f"{text} {word}{'' if largest == '1' else 's'}" if word else text
+def format_range(numbers) -> str:
+    """'3 to 5', or '3' if all numbers are equal."""
+    smallest, largest = (f"{end:,.0f}" for end in (min(numbers), max(numbers)))
+    return smallest if smallest == largest else f"{smallest} to {largest}"
 
 
 def bars(frame: pd.DataFrame, name: str, scale: float = 100, share: bool = False) -> list:

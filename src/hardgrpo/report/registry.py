@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from hardgrpo.report import conditions
-from hardgrpo.study import designs, paths
+from hardgrpo.study import paths
 from hardgrpo.study.resolved import ResolvedStudy
 
 # --- summary tables ---
@@ -46,7 +46,6 @@ SUMMARIES = [
     "lead_regressions",
     "lead_by_model",
     "catches_up",
-    "parity",
     "spent",
     "rollouts",
     "time_to_target",
@@ -112,13 +111,6 @@ class Figure:
 
 
 FIGURES = {
-    "pipeline": Figure(
-        "Design",
-        "From the pool to the results",
-        "The steps of the study, from the pool of prompts to this paper.",
-        when=lambda study: not study.trajectory_prompts,
-        design=lambda study: {"study": designs.design(study)},
-    ),
     "difficulty": Figure(
         "Design",
         "Difficulty of the pool and of the subsets",
