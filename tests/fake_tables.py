@@ -71,17 +71,6 @@ def write(config: dict, study: str, folder) -> None:
             tables["base_pass_at_k"].append(
                 {"model": model, "eval_task": test, "k": k} | curve | count
             )
-        for seed in (
-            range(10) if policy == "hard" and recipe in ("recorded", study.first_recipe) else ()
-        ):
-            base_measures = {
-                name: rng.random()
-                for name in ("base_accuracy", "greedy_gap", "zero_share", "mixed_share")
-            }
-            tables["leads"] += [
-                keys | {"minus": minus, "seed": seed, "lead": rng.gauss(0, 0.03)} | base_measures
-                for minus in ("random", "easy")
-            ]
         for minus in study.policy_names if policy == "hard" else ():
             if minus != "hard" and (model, task, test, minus, recipe) in cells:
                 pair = keys | {

@@ -165,8 +165,6 @@ def test_figures_tables_and_numbers_are_made_and_the_log_says_what_to_open(finis
         "learnable",
         "parts",
         "difficulty",
-        "tiers",
-        "transfer",
         "lengths",
     ):
         assert (paper / f"figures/{figure}.pdf").read_bytes().startswith(b"%PDF")

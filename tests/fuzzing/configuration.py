@@ -99,7 +99,6 @@ def planned(config: dict, folder: Path) -> None:
             conditions.budget_lines,
             conditions.limits,
             conditions.has_reach,
-            conditions.has_leads,
             conditions.is_compared,
         ):
             fact(study)

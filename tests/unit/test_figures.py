@@ -20,7 +20,7 @@ from command_line import format_options
 from conftest import ROOT, path_of
 from hardgrpo.analysis import arms
 from hardgrpo.analysis.columns import ARM
-from hardgrpo.analysis.formats import interval, points
+from hardgrpo.analysis.formats import points
 from hardgrpo.report import figures, plotting, registry
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
@@ -35,8 +35,6 @@ OF_MINI = [
     "learnable",
     "groups",
     "lengths",
-    "tiers",
-    "transfer",
 ]
 
 
@@ -122,11 +120,9 @@ def heights(axes) -> list[float]:
     )
 
 
-@pytest.mark.parametrize("figure, column", [("accuracy", "accuracy"), ("compared", "here")])
-def test_drawn_points_are_the_values_of_the_rows(figure, column, tables, tmp_path, monkeypatch):
-    study = {"accuracy": "mini", "compared": "paper"}[figure]
-    drawn, rows = draw(figure, study, tables(study), tmp_path, monkeypatch)
-    assert heights(drawn.axes) == pytest.approx(sorted(100 * rows[column]))
+def test_drawn_points_are_the_values_of_the_rows(tables, tmp_path, monkeypatch):
+    drawn, rows = draw("accuracy", "mini", tables("mini"), tmp_path, monkeypatch)
+    assert heights(drawn.axes) == pytest.approx(sorted(100 * rows.accuracy))
 
 
 def test_bars_of_figure_budget_are_the_gains_of_its_rows(tables, tmp_path, monkeypatch):
@@ -221,11 +217,7 @@ def test_each_of_several_models_has_its_own_mark(tables, tmp_path, monkeypatch):
     )
 
 
-def test_tiers_and_lengths_are_drawn_from_their_rows(tmp_path, monkeypatch):
-    drawn, rows = draw("tiers", "mini_reference", MINI, tmp_path, monkeypatch)
-    assert heights(drawn.axes) == pytest.approx(
-        sorted([*(100 * rows.accuracy), *(100 * rows.gain)])
-    )
+def test_lengths_are_drawn_from_their_rows(tmp_path, monkeypatch):
     drawn, rows = draw("lengths", "mini_reference", MINI, tmp_path, monkeypatch)
     assert heights(drawn.axes) == pytest.approx(
         sorted([*rows.tokens_mean, *(100 * rows.truncated_share)])
@@ -267,20 +259,6 @@ def test_figure_rollouts_sorts_arms_by_their_labels_and_shows_the_gain_at_every_
         assert sorted(grey) == pytest.approx(sorted(100 * group[group.gain_low.isna()].gain))
     half = rows[rows.step == rows.step.max() / 2]
     assert set(half.rollouts) == {19200 / 2}, "half of the updates do not use half of the rollouts"
-
-
-def test_numbers_in_figure_transfer_are_the_gains_and_intervals_of_its_rows(tmp_path, monkeypatch):
-    drawn, rows = draw("transfer", "mini_reference", MINI, tmp_path, monkeypatch)
-    texts = [text.get_text() for axis in drawn.axes for text in axis.texts]
-    for row in rows.itertuples():
-        assert points(row.gain, "+") in texts
-        assert interval(row.gain_low, row.gain_high) in texts
-    for axis in drawn.axes[:-1]:
-        (image,) = axis.images
-        assert image.norm.vmin == -image.norm.vmax, "0 is not in the middle of the colour scale"
-    assert len({image.norm.vmax for axis in drawn.axes[:-1] for image in axis.images}) == 1, (
-        "the panels differ in their colour scales"
-    )
 
 
 def test_figure_truncation_has_four_panels_on_one_scale_and_prints_each_gain(
@@ -330,10 +308,10 @@ def test_no_two_policies_share_both_marker_and_line_style():
 
 
 STUDIES = {
-    "mini_reference": [*OF_MINI, "kinds", "pass_at_k", "leads"],
+    "mini_reference": [*OF_MINI, "kinds", "pass_at_k"],
     "mini_truncation": [*OF_MINI, "truncation"],
-    "paper": [*OF_MINI, "compared"],
-    "budget": ["accuracy", "parts", "budget", "compared"],
+    "paper": OF_MINI,
+    "budget": ["accuracy", "parts", "budget"],
     "limits": [*OF_MINI, "kinds", "pass_at_k"],
     "truncation": ["accuracy", "parts", "learnable"],
     "recordings": ["accuracy", "parts", "difficulty"],

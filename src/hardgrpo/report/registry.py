@@ -42,9 +42,7 @@ SUMMARIES = [
     "regressions",
     "tiers",
     "tier_trends",
-    "leads",
     "lead_regressions",
-    "lead_by_model",
     "catches_up",
     "spent",
     "rollouts",
@@ -90,9 +88,8 @@ NUMBERED = [
     "kinds",
     "reasons",
     "subsets",
-    "regressions",
 ]
-NUMBERED += ["lead_regressions", "claims", "against_random", "trajectories", "contamination"]
+NUMBERED += ["claims", "against_random", "trajectories", "contamination"]
 
 
 # --- figures ---
@@ -194,30 +191,6 @@ FIGURES = {
         " least squares within the task, through ten points or more.",
         when=conditions.has_rollouts,
     ),
-    "leads": Figure(
-        "What explains the gains",
-        "Which measures correlate with the lead",
-        r"The lead of \texttt{hard} over the other policies against measures of the base model. A"
-        " point is a base model. With more than eight policies and ten points or more, the figure"
-        r" has a row for each policy with the slope of the least-squares line and its 95\,\%"
-        " interval.",
-        when=conditions.has_leads,
-    ),
-    "tiers": Figure(
-        "Results",
-        "Gain by difficulty tier",
-        r"Gain by policy and by the tier of the test problem, with 95\,\% intervals. With at most"
-        " four combinations of model, task, test and recipe and at most eight arms, panels above"
-        " the gains show accuracy before (grey bars) and after training.",
-        when=conditions.has_tiers,
-    ),
-    "transfer": Figure(
-        "Results",
-        "Trained on one task, tested on another",
-        r"Gain in points by the task trained on (rows) and the test set (columns), with 95\,\%"
-        " intervals; bold: the interval excludes zero.",
-        when=lambda study: any(task != test for task, test in conditions.tests(study)),
-    ),
     "budget": Figure(
         "Results",
         "Gain by share of the pool",
@@ -250,14 +223,6 @@ FIGURES = {
         "Shares of a prompt's groups that are learnable, all wrong and all right over a recorded"
         r" training run, by policy, with 95\,\% intervals for new prompts in this run.",
         when=lambda study: bool(study.trajectory_prompts),
-    ),
-    "compared": Figure(
-        "Published numbers",
-        "Published against measured here",
-        r"Published numbers (diamonds) and this study's numbers (dots), which have 95\,\%"
-        " intervals where known. If there are many numbers, each pair of numbers is a point; on"
-        " the dashed line, both numbers are equal.",
-        when=conditions.is_published,
     ),
 }
 
@@ -301,9 +266,3 @@ def figures_of(study: ResolvedStudy) -> list[str]:
     if study.is_analysis:
         return list(COUNT_FIGURES[study.entry["kind"]])
     return [name for name, figure in FIGURES.items() if figure.when(study)]
-
-
-def inputs_of_figure(figure: str) -> list[str]:
-    """The tables that may be inputs of a figure."""
-    tables = [*SUMMARIES, *(name for names in COUNT_TABLES.values() for name in names)]
-    return ["compared"] if figure == "compared" else tables

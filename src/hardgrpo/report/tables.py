@@ -628,15 +628,6 @@ TABLES = {
         rows=_leads,
         display=_predictors,
     ),
-    "lead_by_model": Table(
-        "lead_by_model",
-        "task = trained on; eval_task = tested on; minus = lead over; models:count; "
-        "least:signed; most:signed; spread:points = spread, pp; p:probability; seeds:count",
-        r"Does the lead of \texttt{hard} depend on the model? The smallest and the largest"
-        r" lead of any model, and the standard deviation of the lead between models without"
-        r" the variation between seeds, percentage points (pp); p of Welch's test of equal"
-        r" leads. All numbers hold for these models and problems only.",
-    ),
     "out_of_distribution": Table(
         "pass_at_k",
         f"{CELL_KEYS}k:count; base:points = base pass@k %; pass:interval = pass@k %; "
