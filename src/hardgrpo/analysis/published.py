@@ -217,8 +217,6 @@ def study_numbers(tables: dict[str, list[dict]]) -> list[dict]:
         add("accuracy", row, row["accuracy"], "accuracy", policy)
         add("answered", row, row["answered_mean"], policy=policy)
     for row in tables["parts"]:
-        if row.get("step") not in (None, last_rows.get(_arm(row), row).get("step")):
-            continue  # an earlier checkpoint
         add("accuracy_answered", row, row["base_accuracy_answered"], policy="base")
         add("accuracy_answered", row, row["accuracy_answered"])
         add("finishing", row, row["finishing"], "finishing")

@@ -177,7 +177,7 @@ def _published(
                 # Runs are not compared with the base model by pass@k: the authors computed the base
                 # model's pass@k from ten completions, and each run's pass@k from three.
                 if curve.base is not None and measure == "accuracy":
-                    keys = _published_keys(model, task, policy, "base", questions, measure)
+                    keys = (model, task, policy, "base", "published", questions, measure)
                     base_values = dict.fromkeys(curve.values, curve.base)
                     yield _published_row(keys, curve, base_values, sizes)
         for policy, minus in itertools.combinations(sorted(runs, key=_order), 2):
@@ -188,22 +188,8 @@ def _published(
                     and None not in (curve.base, minus_curve.base)
                     and abs(curve.base - minus_curve.base) < 1e-9
                 ):
-                    keys = _published_keys(model, task, policy, minus, questions, measure)
+                    keys = (model, task, policy, minus, "published", questions, measure)
                     yield _published_row(keys, curve, minus_curve.values, sizes)
-
-
-def _published_keys(
-    model: str, task: str, policy: str, minus: str, questions: str, measure: str
-) -> dict:
-    return {
-        "model": model,
-        "task": task,
-        "policy": policy,
-        "minus": minus,
-        "grading": "published",
-        "questions": questions,
-        "measure": measure,
-    }
 
 
 @dataclass
@@ -229,25 +215,28 @@ def _by_measure(rows: list[dict]) -> dict[tuple[str, str], _Curve]:
 
 
 def _published_row(
-    keys: dict, curve: _Curve, minus_values: dict[int, float], sizes: dict[tuple[str, str], int]
+    keys: tuple[str, ...],
+    curve: _Curve,
+    minus_values: dict[int, float],
+    sizes: dict[tuple[str, str], int],
 ) -> dict:
-    """The row of a published measure minus `minus_values` ({step: value})."""
+    """The row of a published measure minus `minus_values` ({step: value}). `keys` are model, task,
+    policy, minus, grading, questions and measure."""
+    names = ("model", "task", "policy", "minus", "grading", "questions", "measure")
+    row = dict(zip(names, keys))
     steps = sorted(curve.values.keys() & minus_values.keys())[-LAST_CHECKPOINTS:]
     problems = curve.problems or (
-        sizes.get((keys["model"], keys["task"])) if keys["questions"] == "all" else None
+        sizes.get((row["model"], row["task"])) if row["questions"] == "all" else None
     )
     value, minus_value = (
         float(np.mean([values[step] for step in steps])) for values in (curve.values, minus_values)
     )
-    return {
-        **keys,
-        "checkpoints": len(steps),
-        "value": value,
-        "minus_value": minus_value,
-        **estimate_columns("difference", _widest_interval(value, minus_value, problems)),
-        "problems": problems,
-        "seeds": 1,
-    }
+    return (
+        row
+        | {"checkpoints": len(steps), "value": value, "minus_value": minus_value}
+        | estimate_columns("difference", _widest_interval(value, minus_value, problems))
+        | {"problems": problems, "seeds": 1}
+    )
 
 
 def _widest_interval(value: float, minus_value: float, problems: int | None) -> statistics.Estimate:
