@@ -311,39 +311,16 @@ def difficulty(difficulty):
     sums = difficulty.groupby([*TASK, "group"]).problems.transform("sum")
     shares = difficulty.assign(share=difficulty.problems / sums, policy=difficulty.group)
     drawn_rows = shares[[*TASK, "group", "pass_rate", "problems", "share"]]
-    if shares.group.nunique() > MOST_ARMS + 1:
-        policies = shares[shares.group != "pool"].assign(arm=lambda rows: rows.group)
-        figure, panels = forest(shares, TASK, "group", order=["pool", *by_hue(policies)])
-        for panel in panels:
-            for group, rows in panel.rows.groupby("group", sort=False):
-                color = "0.6" if group == "pool" else plotting.hue(group)
-                panel.axis.scatter(
-                    rows.pass_rate, rows.place, s=90 * rows.share, color=color, linewidths=0
-                )
-            panel.axis.set_xlim(-0.05, 1.05)
-            panel.title(_pool_size(panel.rows))
-        label = "pass rate of the base model (area: share of the row's problems)"
-        return finish_forest(figure, panels, label), drawn_rows
-    figure, panels = curves(shares, TASK)
+    policies = shares[shares.group != "pool"].assign(arm=lambda rows: rows.group)
+    figure, panels = forest(shares, TASK, "group", order=["pool", *by_hue(policies)])
     for panel in panels:
-        pool = panel.rows[panel.rows.group == "pool"]
-        rates = sorted(pool.pass_rate)
-        width = min(0.8 * min((b - a for a, b in zip(rates[:-1], rates[1:])), default=0.1), 0.08)
-        bar = {"color": "0.85", "edgecolor": "0.5", "linewidth": 0.5, "label": "pool"}
-        panel.axis.bar(pool.pass_rate, 100 * pool.share, width, **bar)
-        chosen = panel.rows[panel.rows.group != "pool"]
-        no_line = {} if len(rates) > 2 else {"linestyle": "none"}
-        names = [name for name in panel.key["names"] if name != "pool"]
-        for number, (policy, rows) in enumerate(chosen.groupby("group", sort=False)):
-            # side by side, because policies may choose prompts with the same pass rate
-            rows = rows.sort_values("pass_rate")
-            places = rows.pass_rate + spread(number, chosen.group.nunique(), 0.04)
-            look = plotting.style(policy, names) | no_line
-            panel.axis.plot(places, 100 * rows.share, label=policy, **look)
-        panel.axis.set_xlim(-0.08, 1.08)
+        for group, rows in panel.rows.groupby("group", sort=False):
+            look = {"s": 90 * rows.share, "linewidths": 0}
+            look["color"] = "0.6" if group == "pool" else plotting.hue(group)
+            panel.axis.scatter(rows.pass_rate, rows.place, **look)
+        panel.axis.set_xlim(-0.05, 1.05)
         panel.title(_pool_size(panel.rows))
-    label = "pass rate of the base model"
-    return finish_curves(figure, panels, label, "share of problems (%)"), drawn_rows
+    return finish_forest(figure, panels, "pass rate of the base model"), drawn_rows
 
 
 def _pool_size(rows: pd.DataFrame) -> str:
@@ -490,43 +467,14 @@ def labels(gains, spent, lines):
     frame["line"] = line_names(frame, lines)
     columns = [*TASK, "line", "policy", "recipe", "labels", "step", *interval("gain")]
     drawn_rows = frame[[*columns, "problems", "seeds"]]
-    if are_many(frame):
-        order = frame.groupby("arm", sort=False).labels.mean().sort_values(kind="stable").index
-        figure, panels = forest(frame, TASK, order=list(order))
-        for panel in panels:
-            zero_line(panel.axis)
-            dots(panel.axis, panel.rows, "gain")
-            numbers_beside(panel.axis, panel.rows.place, panel.rows.labels, "labels bought")
-            panel.title(plotting.sizes(panel.rows))
-        return finish_forest(figure, panels, "gain in accuracy (points)"), drawn_rows
-    figure, panels = curves(frame, TASK, by="line", height=2.8, sharey=True)
+    order = frame.groupby("arm", sort=False).labels.mean().sort_values(kind="stable").index
+    figure, panels = forest(frame, TASK, order=list(order))
     for panel in panels:
-        names, rows = panel.key["names"], panel.rows
-        counts = sorted(rows.labels.unique())
-        smallest = min((count for count in counts if count > 0), default=1.0)
-        rows = rows.assign(order=rows.line.map(names.index))
-        rows = rows.sort_values(["order", "labels"], kind="stable")
-        # Points at the same count stand side by side, offset by a factor, because the axis is
-        # logarithmic. Zero is drawn at `smallest / 4`.
-        same_count = rows.groupby("labels").labels
-        offset = 1.09 ** (same_count.cumcount() - (same_count.transform("size") - 1) / 2)
-        rows["place"] = rows.labels.where(rows.labels > 0, smallest / 4) * offset
-        for name, line in rows.groupby("line", sort=False):
-            # A policy that needs the labels of the whole pool buys equally many labels at every
-            # budget; no line connects such points.
-            no_line = {} if line.labels.is_unique else {"linestyle": "none"}
-            look = plotting.style(name, names) | no_line
-            plotting.series(panel.axis, line.place, line, "gain", label=name, **look)
-        panel.axis.set_xscale("log")
-        panel.axis.set_xticks(
-            [count or smallest / 4 for count in counts],
-            [f"{count:,.0f}" if count else "none" for count in counts],
-        )
-        panel.axis.set_xticks([], minor=True)
-        panel.axis.axhline(0, color="black", linewidth=0.6)
-        panel.title(plotting.sizes(rows))
-    label = "labels bought (log scale)"
-    return finish_curves(figure, panels, label, "gain in accuracy (points)"), drawn_rows
+        zero_line(panel.axis)
+        dots(panel.axis, panel.rows, "gain")
+        numbers_beside(panel.axis, panel.rows.place, panel.rows.labels, "labels bought")
+        panel.title(plotting.sizes(panel.rows))
+    return finish_forest(figure, panels, "gain in accuracy (points)"), drawn_rows
 
 
 @figure

@@ -112,8 +112,7 @@ FIGURES = {
         "Design",
         "Difficulty of the pool and of the subsets",
         "Pass rates of the base model on the pool, and on the prompts that each policy chooses,"
-        " as shares of the pool and of each subset (mean over seeds). With more than eight"
-        " policies, the figure has a row for each policy, in which the area of a disc is the"
+        " as shares of the pool and of each subset (mean over seeds): the area of a disc is the"
         " share.",
         when=lambda study: bool(paths.difficulties(study)),
     ),
@@ -202,9 +201,8 @@ FIGURES = {
     "labels": Figure(
         "Results",
         "Gain against labels bought",
-        "Gain against the number of labels bought to choose the prompts and to train on them,"
-        r" with 95\,\% intervals. With more than eight arms, the figure has a row for each arm,"
-        " and the number at the right is its number of labels. The intervals are wider than those"
+        "Gain by arm, sorted by the number of labels (at the right) bought to choose the prompts and"
+        r" to train on them, with 95\,\% intervals. The intervals are wider than those"
         " of differences between policies, which are paired by problem and seed.",
         when=conditions.has_labels,
         design=lambda study: {"lines": conditions.budget_lines(study)},
