@@ -124,12 +124,10 @@ def generate_pages(root: Path) -> dict[str, str]:
 
 
 def rules() -> str:
-    """A table of the rules of policies: the prompts that each rule takes, and the keys that it
-    needs."""
-    lines = ["| rule | takes | needs |", "|---|---|---|"]
+    """A table of the rules of policies: the prompts that each rule takes."""
+    lines = ["| rule | takes |", "|---|---|"]
     for name, rule in policies.RULES.items():
-        keys = ", ".join(f"`{key}`" for key in rule.needs)
-        lines.append(f"| `{name}` | {rule.description} | {keys} |")
+        lines.append(f"| `{name}` | {rule.description} |")
     return "\n".join(lines)
 
 

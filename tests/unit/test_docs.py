@@ -176,10 +176,11 @@ def apply(world, *diffs: str) -> None:
 
 @pytest.mark.slow
 def test_the_configurations_of_own_prompts_are_planned(world):
-    served, local, unanswered, study, selector = re.findall(
-        r"^```yaml\n(.*?)^```", OWN_PROMPTS, re.MULTILINE | re.DOTALL
-    )
+    yaml_blocks = re.compile(r"^```yaml\n(.*?)^```", re.MULTILINE | re.DOTALL)
+    served, local, unanswered, study, selector = yaml_blocks.findall(OWN_PROMPTS)
+    my, *_ = yaml_blocks.findall((ROOT / "docs/configuration.md").read_text(encoding="utf-8"))
     for name, example in {
+        "my.yaml": my,
         "served.yaml": served,
         "local.yaml": local,
         "no_answers.yaml": unanswered,
@@ -196,22 +197,22 @@ def test_the_configurations_of_own_prompts_are_planned(world):
     (world.folder / "prompts/my_model").mkdir()
     for name in ("config.json", "tokenizer.json", "model.safetensors"):
         (world.folder / "prompts/my_model" / name).write_text("{}")
-    assert world.plan("subset", "--configfile", "served.yaml") == {
+    assert world.plan("subset", "--configfile", "my.yaml", "served.yaml") == {
         "compare_pool": 1, "export_subset": 1, "fetch_model": 1, "measure_signals": 1, "prepare_task": 1, "probe": 1, "remove_answers": 1, "select_subset": 1, "subset": 1,
     }  # fmt: skip
-    plan = world.plan("subset", "--configfile", "no_answers.yaml")
+    plan = world.plan("subset", "--configfile", "my.yaml", "no_answers.yaml")
     assert (
         plan["measure_signals"] == plan["export_subset"] == 1 and "measure_difficulty" not in plan
     )
-    plan = world.plan("all", "--configfile", "no_answers.yaml", "study.yaml")
+    plan = world.plan("all", "--configfile", "my.yaml", "no_answers.yaml", "study.yaml")
     assert plan["read_annotated"] == 1 and plan["train_grpo"] == 3 and plan["write_worth"] == 1
     assert (
-        world.plan("all", "--configfile", "no_answers.yaml", "study.yaml", "selector.yaml")[
-            "train_grpo"
-        ]
+        world.plan(
+            "all", "--configfile", "my.yaml", "no_answers.yaml", "study.yaml", "selector.yaml"
+        )["train_grpo"]
         == 2 * 3
     )
-    assert world.plan("subset", "--configfile", "served.yaml", "local.yaml") == {
+    assert world.plan("subset", "--configfile", "my.yaml", "local.yaml") == {
         "compare_pool": 1, "export_subset": 1, "fetch_model": 1, "fit_prompts": 1, "measure_difficulty": 1, "prepare_task": 1, "probe": 1, "select_subset": 1, "subset": 1,
     }  # fmt: skip
 
