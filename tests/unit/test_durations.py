@@ -51,6 +51,12 @@ def test_sampling_is_within_a_quarter_of_every_published_throughput():
         assert tokens_per_second(shape, at_once) == pytest.approx(published, rel=0.25)
 
 
+def test_the_page_states_the_errors_of_the_estimates():
+    errors = [100 * (tokens_per_second(*entry[:2]) / entry[2] - 1) for entry in PUBLISHED]
+    page = (ROOT / "docs/cluster.md").read_text(encoding="utf-8").split()
+    assert f"differ from them by {min(errors):+.0f} to {max(errors):+.0f} %" in " ".join(page)
+
+
 @pytest.mark.parametrize("left_out", range(3))
 def test_each_published_throughput_is_predicted_from_the_other_two(left_out, monkeypatch):
     def rate(shape, at_once, share):
