@@ -12,7 +12,7 @@ from hardgrpo.runtime import files
 from hardgrpo.study import designs, paths
 from hardgrpo.study.model import Model
 from hardgrpo.study.resolved import ResolvedStudy
-from pages import configuration, recommended, templates
+from pages import recommended, templates
 from pages.committed import (
     CONFIRM,
     LABELS,
@@ -63,11 +63,6 @@ ANSWERS = {"supported": "yes", "contradicted": "no"}
 
 
 # --- formatted values ---
-
-
-def anchor(study: str) -> str:
-    """The link results.md#NAME to the study's heading."""
-    return f"results.md#{configuration.anchor(HEADINGS[study])}"
 
 
 def estimate(row, name: str) -> str:
@@ -328,7 +323,6 @@ def values(root: Path, config: dict) -> dict:
     recorded_rows = functools.partial(recorded_leads, studies[RECORDINGS]["recorded_runs"])
     return {
         "headings": HEADINGS,
-        "anchors": {study: anchor(study) for study in HEADINGS},
         "populations": {
             study: population(config["models"], studies[study]["gains"]) for study in TRAINED
         },
