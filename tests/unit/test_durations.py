@@ -16,12 +16,14 @@ from hardgrpo.planning import calibration, durations
 from hardgrpo.planning.durations import Job, ResolvedJob
 from hardgrpo.runtime import gpu_kinds
 from hardgrpo.study import memory
+from hardgrpo.study.configuration import Configuration
 from hardgrpo.study.model import Model
-from hardgrpo.study.recipe import Recipe
+from hardgrpo.study.recipe import ImportanceCorrection, Recipe
 from hardgrpo.study.task import Split, Task
 from pages import costs
 
 CONFIG = project_config.config()
+CHECKED = Configuration.of(CONFIG)
 TRAIN = Job("train_grpo", "qwen3-14b", "gsm8k", "as_written", "hard", 0)
 PROBE = Job("probe", "qwen3-4b", "gsm8k")
 EVALUATE = Job("evaluate_run", "qwen3-4b", "gsm8k", "as_written", "hard", 0, "gsm8k")
@@ -71,26 +73,25 @@ def test_the_estimate_of_a_run_equals_a_count_by_hand():
     learning = (
         4
         * 2
-        * memory.parameters(CONFIG["models"]["qwen3-14b"]["shape"])
+        * memory.parameters(CHECKED.models["qwen3-14b"].shape)
         * estimate.tokens_trained
         / (989e12 * 0.3)
     )
     assert learning < estimate.seconds < 1.6 * learning
     job = ResolvedJob.of(CONFIG, TRAIN)
-    corrected_recipe = job.recipe.changed(
-        {"importance_correction": {"mode": "token_truncate", "limit": 2.0}}
-    )
+    correction = ImportanceCorrection(mode="token_truncate", limit=2.0)
+    corrected_recipe = job.recipe.model_copy(update={"importance_correction": correction})
     corrected = durations.estimate(dataclasses.replace(job, recipe=corrected_recipe), "h100")
     assert corrected.seconds - estimate.seconds == pytest.approx(learning / 4)
     graded = durations.estimate(
-        dataclasses.replace(job, task=job.task.changed({"grader": "math"})), "h100"
+        dataclasses.replace(job, task=job.task.model_copy(update={"grader": "math"})), "h100"
     )
     # four processes grade
     assert graded.seconds - estimate.seconds == pytest.approx(
         1000 * 256 * durations.MATH_SECONDS / 4
     )
     assert estimate.gpus == 1 and estimate.gpu_hours == estimate.seconds / 3600
-    adapter = memory.adapter_parameters(CONFIG["models"]["qwen3-14b"]["shape"], 32) * 4
+    adapter = memory.adapter_parameters(CHECKED.models["qwen3-14b"].shape, 32) * 4
     assert (
         estimate.kept_bytes == 10 * adapter
         and estimate.scratch_bytes == 10 * adapter + 2 * 2 * adapter
@@ -98,7 +99,7 @@ def test_the_estimate_of_a_run_equals_a_count_by_hand():
 
 
 def test_sharded_training_stores_one_more_copy_of_the_weights_in_each_of_two_checkpoints():
-    shape = CONFIG["models"]["qwen3-4b"]["shape"]
+    shape = CHECKED.models["qwen3-4b"].shape
     recipe = Recipe.of(CONFIG["recipes"]["as_written_full"])
     (kept_bytes, state_bytes), (_, sharded_state_bytes) = (
         durations.training_bytes(shape, recipe, 1000, gpus) for gpus in (1, 2)
@@ -204,7 +205,7 @@ def test_an_estimate_is_unknown_until_the_size_of_the_model_is_known(tmp_path, m
     (tmp_path / "results/models/mine/config.json").write_text(json.dumps(facts))
     assert (
         durations.model_shape("mine", Model.of(config["models"]["mine"]), config["data"])
-        == CONFIG["models"]["smollm2-135m"]["shape"]
+        == CHECKED.models["smollm2-135m"].shape
     )
     assert durations.estimate(ResolvedJob.of(config, job), "h100").is_known
 
@@ -404,7 +405,7 @@ def test_a_run_on_worked_solutions_samples_nothing_and_trains_on_its_texts(tmp_p
     learning = (
         3
         * 2
-        * memory.parameters(CONFIG["models"]["qwen3-4b"]["shape"])
+        * memory.parameters(CHECKED.models["qwen3-4b"].shape)
         * estimate.tokens_trained
         / (989e12 * 0.3)
     )
@@ -498,7 +499,7 @@ def test_bf16_on_a_cpu_gets_one_to_three_times_the_measured_time():
 
 
 def test_more_completions_than_fit_into_the_memory_of_a_cpu_are_sampled_in_turn():
-    shape = CONFIG["models"]["qwen2.5-coder-0.5b-instruct"]["shape"]
+    shape = CHECKED.models["qwen2.5-coder-0.5b-instruct"].shape
     prompt, limit = durations.PROMPT_TOKENS["wide cpu"], 400
     rows = memory.rows_at_once(memory.sampled_row_bytes(shape, prompt, limit), 512)
     seconds = lambda amount: durations.sampling_seconds(

@@ -13,6 +13,7 @@ from snakemake.resources import Resource
 import project_config
 from hardgrpo.study import memory
 from hardgrpo.study.configuration import Configuration
+from hardgrpo.study.model import Model
 from hardgrpo.study.resolved import resolve_studies
 from hardgrpo.workflow.failures import raises_workflow_error
 from hardgrpo.workflow.names import Names
@@ -142,7 +143,7 @@ def test_a_training_on_the_cpu_requests_no_gpus():
 @pytest.mark.parametrize("model", ["qwen2.5-coder-0.5b-instruct", "smollm2-135m"])
 def test_a_job_of_a_published_model_on_the_cpu_requests_memory_for_weights_and_one_batch(model):
     run = job(model=model, recipe="mini_adapter", task="gsm8k", policy="hard", seed="0", shard="0")
-    weights_mb = memory.parameters(project_config.config()["models"][model]["shape"]) * 4e-6
+    weights_mb = memory.parameters(Model.of(project_config.config()["models"][model]).shape) * 4e-6
     for requested_mb in (
         machine().for_training()["mem_mb"](run),
         machine().for_sampling("probe")["mem_mb"](run),

@@ -61,7 +61,6 @@ def test_the_order_of_keys_in_the_configuration_changes_no_argument():
         "spec",
         "study",
         "design",
-        "graders",
         "prices",
         "conditions",
         "pretraining",

@@ -2,7 +2,8 @@
 values and the rules of policies."""
 
 from hardgrpo.selection import policies
-from hardgrpo.study import configuration
+from hardgrpo.study.configuration import Configuration
+from hardgrpo.study.strict import Strict
 
 import re
 from collections.abc import Iterator
@@ -41,9 +42,44 @@ SECTIONS = {
 LABELS = {"pool": "of the whole pool", "sample": "of a small sample (simulated)", "none": "none"}
 
 
+def schema() -> dict:
+    """The JSON schema of the configuration."""
+    json_schema = Configuration.model_json_schema()
+    for subclass in _subclasses(Strict):
+        part = (
+            json_schema
+            if subclass is Configuration
+            else json_schema["$defs"].get(subclass.__name__, {})
+        )
+        for name, entry in part.get("properties", {}).items():
+            part["properties"][name] = _plain(entry, name in subclass.nullable)
+        if "description" in part:
+            part["description"] = " ".join(part["description"].split())
+    return json_schema
+
+
+def _subclasses(base: type[Strict]) -> list[type[Strict]]:
+    """The direct and indirect subclasses of a class."""
+    return [
+        name for subclass in base.__subclasses__() for name in (subclass, *_subclasses(subclass))
+    ]
+
+
+def _plain(entry: dict, is_nullable: bool) -> dict:
+    """The schema of a key, without pydantic's titles and defaults, without line breaks in the
+    description, and without the type null of an optional key."""
+    plain = {key: value for key, value in entry.items() if key not in ("title", "default")}
+    if "anyOf" in plain and not is_nullable:
+        options = [option for option in plain.pop("anyOf") if option != {"type": "null"}]
+        plain = (options[0] if len(options) == 1 else {"anyOf": options}) | plain
+    if "description" in plain:
+        plain["description"] = " ".join(plain["description"].split())
+    return plain
+
+
 def reference(config: dict) -> str:
     """A table of the top level with the values of `config`, and a table for each section."""
-    json_schema = configuration.schema()
+    json_schema = schema()
     lines = ["## Top level", "", "| key | value | configured | what |", "|---|---|---|---|"]
     for key, part, _ in keys(json_schema, json_schema):
         setting = config

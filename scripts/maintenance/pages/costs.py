@@ -3,11 +3,12 @@ for a probe, a training and a test."""
 
 from hardgrpo.planning import durations
 from hardgrpo.planning.durations import Job, ResolvedJob
+from hardgrpo.study.model import Shape
 
-QWEN3_8B = {  # no model of config/models.yaml has this shape
-    "hidden_size": 4096, "intermediate_size": 12288, "layers": 36, "heads": 32, "key_value_heads": 8, "head_size": 128,
-    "vocabulary": 151936, "tied": False,
-}  # fmt: skip
+QWEN3_8B = Shape(  # no model of config/models.yaml has this shape
+    hidden_size=4096, intermediate_size=12288, layers=36, heads=32, key_value_heads=8, head_size=128,
+    vocabulary=151936, tied=False,
+)  # fmt: skip
 # (model, sequences at once, output tokens/s) of vLLM on one H100 in bf16, with about 640 output
 # tokens per sequence. The source for Llama does not give the number of sequences: 512 is assumed.
 PUBLISHED = [
@@ -18,15 +19,15 @@ PUBLISHED = [
 OUTPUT_TOKENS = 640
 
 
-def tokens_per_second(shape: dict, at_once: int) -> float:
+def tokens_per_second(shape: Shape, at_once: int) -> float:
     tokens = OUTPUT_TOKENS * at_once
     return tokens / durations.sampling_seconds(
         shape, at_once, tokens, OUTPUT_TOKENS, "vllm", "h100", 1
     )
 
 
-def shape_of(models: dict, model: str) -> dict:
-    return QWEN3_8B if model == "Qwen3-8B" else models[model]["shape"]
+def shape_of(models: dict, model: str) -> Shape:
+    return QWEN3_8B if model == "Qwen3-8B" else Shape.of(models[model]["shape"])
 
 
 def tables(config: dict) -> str:

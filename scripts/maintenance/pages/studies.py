@@ -38,7 +38,7 @@ def trained_on(study: ResolvedStudy) -> str:
     models = [study.models[name] for name in study.model_names]
     if not any(model.is_sampled for model in models):
         return "none: recorded"
-    return "GPUs" if any("gpus" in model for model in models) else "none: a CPU"
+    return "GPUs" if any(model.gpus for model in models) else "none: a CPU"
 
 
 def jobs_with_gpus(study: ResolvedStudy) -> list[Job]:

@@ -22,7 +22,16 @@ from hardgrpo.sampling.requests import MAX_SEQUENCES
 from hardgrpo.selection import selector_settings
 from hardgrpo.study import memory, paths
 from hardgrpo.study.configuration import Configuration
-from hardgrpo.study.model import CORES_PER_GPU, Model, ModelFolder, Shape, model_of
+from hardgrpo.study.model import (
+    CORES_PER_GPU,
+    NO_GPUS,
+    Model,
+    ModelFolder,
+    SamplingGpus,
+    Shape,
+    TrainingGpus,
+    model_of,
+)
 from hardgrpo.study.policy import Policy
 from hardgrpo.study.recipe import Recipe
 from hardgrpo.study.task import HubDataset, Split, Task
@@ -150,23 +159,23 @@ class ResolvedJob:
         return not self.eval_task or bool(test)
 
     @functools.cached_property
-    def shape(self) -> Shape | dict | None:
+    def shape(self) -> Shape | None:
         """The model's shape; None if unknown."""
         return model_shape(self.names.model, self.model, self.data, self.results)
 
     @functools.cached_property
-    def gpus(self) -> dict:
+    def gpus(self) -> TrainingGpus | SamplingGpus:
         """The GPUs that the job needs; count 0 on a CPU."""
-        if self.names.rule == "pretrain_model":
-            return {"count": 0}
+        if self.names.rule == "pretrain_model" or self.model.gpus is None:
+            return NO_GPUS
         if self.names.rule in TRAINING:
             return self.model.training_gpus(self.recipe)
-        return self.model.stage_gpus("sampling")
+        return self.model.gpus.sampling
 
     @property
     def device(self) -> str:
         """The kind of device that the job computes on: "gpu" or "cpu"."""
-        return "gpu" if self.gpus["count"] else "cpu"
+        return "gpu" if self.gpus.count else "cpu"
 
     @property
     def split(self) -> Split:
@@ -250,7 +259,7 @@ def estimate(job: ResolvedJob, gpu: str, calibration=None) -> Estimate:
     if rule not in STAGES:
         return _light(job)
     if job.shape is None:
-        return Estimate(UNKNOWN_SECONDS, gpus=job.gpus["count"], is_known=False)
+        return Estimate(UNKNOWN_SECONDS, gpus=job.gpus.count, is_known=False)
     medians = calibration.find(job) if calibration else {}
     model_estimate = {
         "train_grpo": _training,
@@ -266,34 +275,25 @@ def walltime(job: ResolvedJob, gpu: str, attempt: int, calibration=None) -> int:
     return max(LEAST_MINUTES, round(seconds / 60 * SAFETY + 5)) * (1 + attempt) // 2
 
 
-def model_shape(
-    name: str, model: Model, data: str, results: str = "results"
-) -> Shape | dict | None:
+def model_shape(name: str, model: Model, data: str, results: str = "results") -> Shape | None:
     """The shape of the model `name`, from its entry in the configuration or from the config.json of
     a local copy, which may be below the folders `results` or `data`; None if neither exists."""
     if model.shape:
         return model.shape
     source = model.source
     if model.is_pretrained:
-        size_keys = (
-            "hidden_size",
-            "intermediate_size",
-            "layers",
-            "heads",
-            "key_value_heads",
-            "head_size",
-        )
-        return {name: source[name] for name in size_keys} | {"vocabulary": 128, "tied": True}
+        sizes = {key: value for key, value in source.entry.items() if key in Shape.model_fields}
+        return Shape.of(sizes | {"vocabulary": 128, "tied": True})
     path = _below(results, paths.model_folder(name)) / "config.json"
     if not path.exists() and isinstance(source, ModelFolder):
         path = Path(data) / Path(source.path).expanduser() / "config.json"
     return memory.shape_of(files.read_json(path)) if path.exists() else None
 
 
-def place(shape: dict, gpus: int) -> str:
+def place(shape: Shape, gpus: int) -> str:
     """The key of TRAINING_SHARE and UPDATE_SECONDS for a model with this shape and number of GPUs:
     gpu, cpu or wide cpu."""
-    return "gpu" if gpus else "wide cpu" if shape["hidden_size"] >= WIDE else "cpu"
+    return "gpu" if gpus else "wide cpu" if shape.hidden_size >= WIDE else "cpu"
 
 
 def problems(split: Split, results: str = "results") -> int:
@@ -324,7 +324,7 @@ def _below(results: str, path: str) -> Path:
 
 
 def _sampling(job: ResolvedJob, gpu: str, fill: float | None) -> Estimate:
-    count, shape = job.gpus["count"], job.shape
+    count, shape = job.gpus.count, job.shape
     engine = (
         ("transformers" if job.model.engine_name == "transformers" else "vllm")
         if count
@@ -348,12 +348,12 @@ def speedup(device: str, precision: str | None) -> float:
     return BF16_SPEEDUP if (device, precision) == ("wide cpu", "bf16") else 1.0
 
 
-def _start(shape: dict, engine: str) -> float:
+def _start(shape: Shape, engine: str) -> float:
     return START_SECONDS[engine] + memory.parameters(shape) * 2.0 / WEIGHTS_PER_SECOND
 
 
 def sampling_seconds(
-    shape: dict, amount: float, tokens: float, limit: int, engine: str, gpu: str, count: int
+    shape: Shape, amount: float, tokens: float, limit: int, engine: str, gpu: str, count: int
 ) -> float:
     """Seconds for `amount` completions with `tokens` tokens in total, by a model split over `count`
     devices. A batch has at most `MAX_SEQUENCES` completions, and on a CPU at most as many as fit
@@ -375,14 +375,12 @@ def sampling_seconds(
     steps = tokens / rows if engine == "vllm" else math.ceil(amount / rows) * limit
     # Of an untied input embedding, a decoding step reads only the rows of the current tokens. A tied
     # embedding is also the output layer and is read completely.
-    weights = memory.parameters(shape) - (
-        0 if shape["tied"] else shape["vocabulary"] * shape["hidden_size"]
-    )
+    weights = memory.parameters(shape) - (0 if shape.tied else shape.vocabulary * shape.hidden_size)
     cache = (
         2
-        * shape["layers"]
-        * shape["key_value_heads"]
-        * shape["head_size"]
+        * shape.layers
+        * shape.key_value_heads
+        * shape.head_size
         * width
         * (prompt + tokens / amount / 2)
     )
@@ -391,12 +389,12 @@ def sampling_seconds(
     busy_seconds = (
         max(bytes_read / processor.bandwidth, flops / processor.flops) / SAMPLING_SHARE[engine]
     )
-    return busy_seconds / count + steps * shape["layers"] * LAYER_SECONDS[engine]
+    return busy_seconds / count + steps * shape.layers * LAYER_SECONDS[engine]
 
 
 def _training(job: ResolvedJob, gpu: str, fill: float | None) -> Estimate:
     shape, recipe, updates = job.shape, job.recipe, job.updates
-    count, limit = job.gpus["count"], job.completion_limit
+    count, limit = job.gpus.count, job.completion_limit
     device = place(shape, count)
     engine = (recipe.generation or "transformers") if count else device
     amount, sampled = job.texts, job.completions
@@ -431,8 +429,8 @@ def _training(job: ResolvedJob, gpu: str, fill: float | None) -> Estimate:
         / max(1, count)
     )
     if count:
-        micro_batches = amount * share / count / job.gpus["micro_batch"]
-        passes = micro_batches * shape["layers"] * weight_flops / 2
+        micro_batches = amount * share / count / job.gpus.micro_batch
+        passes = micro_batches * shape.layers * weight_flops / 2
         learning = max(learning, passes * PASS_SECONDS)
     grading = 0.0
     if job.task.grader.startswith("math"):
@@ -447,7 +445,9 @@ def _training(job: ResolvedJob, gpu: str, fill: float | None) -> Estimate:
     )
 
 
-def training_bytes(shape: dict, recipe: Recipe, updates: int, gpus: int = 1) -> tuple[float, float]:
+def training_bytes(
+    shape: Shape, recipe: Recipe, updates: int, gpus: int = 1
+) -> tuple[float, float]:
     """(bytes of the checkpoints after `updates` updates, additional bytes of the training state
     while the job runs).
 

@@ -216,21 +216,12 @@ def first_repeated(names: list[str]) -> str | None:
 
 def as_object(text: str) -> dict:
     """The JSON object in an argument of a program; a `type` of `argparse`."""
-    return _argument(text, dict, "object")
-
-
-def as_list(text: str) -> list[dict]:
-    """The JSON list of objects in an argument of a program; a `type` of `argparse`."""
-    return _argument(text, list, "list")
-
-
-def _argument(text: str, kind: type, form: str):
     try:
-        value = parse_json(text, "the argument", f"expected a JSON {form}")
+        value = parse_json(text, "the argument", "expected a JSON object")
     except UserError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
-    if not isinstance(value, kind):
-        raise argparse.ArgumentTypeError(f"expected a JSON {form}, found {type(value).__name__}")
+    if not isinstance(value, dict):
+        raise argparse.ArgumentTypeError(f"expected a JSON object, found {type(value).__name__}")
     return value
 
 
@@ -283,9 +274,6 @@ def _json_row(text: str, path: str | Path, line: int, keys: Kinds, kinds: Kinds)
     return row
 
 
-LARGEST_YAML = 1_000_000  # entries; an alias that contains itself has no end
-
-
 class _Yaml(yaml.SafeLoader):  # libyaml's loader would crash on deep nesting
     """A loader of plain data that refuses duplicate keys. PyYAML's own loader silently keeps only
     the last value of a duplicate key."""
@@ -307,7 +295,7 @@ def read_yaml(path: str | Path):
 
 def parse_yaml(text: str, path: str | Path):
     """The content of a YAML text. Raise a `UserError` that starts with the file's `path` if the
-    text is not valid YAML or endless."""
+    text is not valid YAML."""
     try:
         content = yaml.load(text, _Yaml)
     except yaml.YAMLError as error:
@@ -322,10 +310,6 @@ def parse_yaml(text: str, path: str | Path):
     if isinstance(content, dict) and "__use_yte__" in content:
         raise UserError(
             f"{path}: '__use_yte__' makes Snakemake run the file as a program; a configuration is plain data: remove the key"
-        )
-    if any(count > LARGEST_YAML for count, _ in enumerate(nested_entries(content))):
-        raise UserError(
-            f"{path}: more than {LARGEST_YAML:,} entries, counted again for each alias (*); use fewer aliases"
         )
     return content
 
