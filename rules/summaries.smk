@@ -60,7 +60,7 @@ rule compare_with_reference:
         reference="results/reference/{study}/decomposition_runs.csv",
         files=drawing.run_files,
     output:
-        "results/agreement/{study}.csv",
+        paths.AGREEMENT,
     log:
         "results/logs/compare_with_reference/{study}.log",
     container:

@@ -39,28 +39,6 @@ def test_sampling_is_within_a_quarter_of_every_published_throughput():
         assert costs.tokens_per_second(shape, at_once) == pytest.approx(published, rel=0.25)
 
 
-@pytest.mark.parametrize("left_out", range(3))
-def test_each_published_throughput_is_predicted_from_the_other_two(left_out, monkeypatch):
-    def rate(shape, at_once, share):
-        monkeypatch.setitem(durations.SAMPLING_SHARE, "vllm", share)
-        return costs.tokens_per_second(shape, at_once)
-
-    def share(shape, at_once, published):
-        """The sampling share that gives the published rate, found by bisection: the rate is not
-        proportional to the share, because each layer also takes a constant time."""
-        low, high = 0.01, 1.0
-        for _ in range(60):
-            middle = (low + high) / 2
-            low, high = (
-                (middle, high) if rate(shape, at_once, middle) < published else (low, middle)
-            )
-        return low
-
-    other_shares = [share(*entry) for number, entry in enumerate(PUBLISHED) if number != left_out]
-    shape, at_once, published = PUBLISHED[left_out]
-    assert rate(shape, at_once, sum(other_shares) / 2) == pytest.approx(published, rel=0.3)
-
-
 def test_the_estimate_of_a_run_equals_a_count_by_hand():
     estimate = durations.estimate(ResolvedJob.of(CONFIG, TRAIN), "h100")
     assert estimate.completions == 1000 * 32 * 8
@@ -305,16 +283,6 @@ def calibrate(folder, *arguments):
     return fork_server.run(path_of("calibrate"), ["--results", str(folder), *arguments], ROOT)
 
 
-def test_a_calibration_without_comparable_jobs_replaces_no_earlier_calibration(tmp_path):
-    write_finished_run(
-        tmp_path, "qwen3-14b/gsm8k/as_written/hard/seed0", 30, 20, 1000, machine={"gpus": 0}
-    )
-    (tmp_path / "calibration.json").write_text("earlier")
-    done = calibrate(tmp_path, "--output", str(tmp_path / "calibration.json"))
-    assert done.returncode == 1 and "gpus" in done.stderr and "Traceback" not in done.stderr
-    assert (tmp_path / "calibration.json").read_text() == "earlier"
-
-
 def test_a_file_of_the_user_is_laid_over_the_configuration(tmp_path):
     config = {"models": {"mine": CONFIG["models"]["qwen3-14b"]}}
     (tmp_path / "my.yaml").write_text(json.dumps(config))
@@ -496,16 +464,6 @@ def test_bf16_on_a_cpu_gets_one_to_three_times_the_measured_time():
     run = resolved(Job("train_grpo", model, f"{task}_cut", "small_lora", "random", 0))
     estimate = durations.estimate(run, "h100")
     assert 110 < (estimate.seconds - estimate.start_seconds) / run.updates < 3 * 110
-
-
-def test_more_completions_than_fit_into_the_memory_of_a_cpu_are_sampled_in_turn():
-    shape = CHECKED.models["qwen2.5-coder-0.5b-instruct"].shape
-    prompt, limit = durations.PROMPT_TOKENS["wide cpu"], 400
-    rows = memory.rows_at_once(memory.sampled_row_bytes(shape, prompt, limit), 512)
-    seconds = lambda amount: durations.sampling_seconds(
-        shape, amount, amount * 300, limit, "wide cpu", "h100", 1
-    )
-    assert rows < 512 and seconds(2 * rows) == pytest.approx(2 * seconds(rows))
 
 
 @pytest.mark.parametrize(

@@ -41,14 +41,6 @@ def empty_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
-def test_a_probe_consists_of_its_shards():
-    shards = inputs().probe(job(model="qwen3-4b", task="gsm8k"))
-    assert shards == [f"results/probe/qwen3-4b/gsm8k/shard{shard}.jsonl.gz" for shard in range(4)]
-    assert inputs().probe(job(model="qwen3-4b-recorded", task="gsm8k")) == [
-        "results/probe/qwen3-4b-recorded/gsm8k/shard0.jsonl.gz"
-    ]
-
-
 def test_a_probe_that_stops_early_is_one_file():
     def stop(config):
         config["tasks"] = {"gsm8k": config["tasks"]["gsm8k"]}
@@ -132,12 +124,6 @@ def test_pruning_waits_for_the_evaluations_of_the_configured_study():
     assert path.startswith("config.yaml: studies.mini") and "seed99" in path
 
 
-def test_the_file_annotated_of_a_task_is_read_from_the_data_folder():
-    answered = lambda config: config["tasks"]["swaps"].update(annotated="mine.csv")
-    assert inputs(answered).annotated_rows(job(task="swaps")) == "data/mine.csv"
-    assert inputs().annotated_rows(job(task="swaps")) == "config.yaml: tasks.swaps.annotated"
-
-
 def record(config: dict) -> None:
     config["models"]["qwen3-4b-recorded"]["source"] = {
         "kind": "recorded",
@@ -159,10 +145,6 @@ def test_recorded_checkpoints_come_in_the_order_of_their_steps():
         "data/hard/20.jsonl",
         "data/hard/100.jsonl",
     ]
-
-
-def test_a_run_without_recorded_checkpoints_needs_a_file_that_does_not_exist():
-    assert inputs(record).recorded_steps(RECORDED_RUN) == {"N": "data/hard/N.jsonl"}
 
 
 # --- recordings in the formats of their authors

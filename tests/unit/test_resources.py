@@ -1,6 +1,5 @@
 """The resources that jobs request from a machine or a cluster."""
 
-import inspect
 import json
 import shlex
 from types import SimpleNamespace
@@ -15,7 +14,6 @@ from hardgrpo.study import memory
 from hardgrpo.study.configuration import Configuration
 from hardgrpo.study.model import Model
 from hardgrpo.study.resolved import resolve_studies
-from hardgrpo.workflow.failures import raises_workflow_error
 from hardgrpo.workflow.names import Names
 from hardgrpo.workflow.resources import Machine, read_cluster
 
@@ -66,11 +64,6 @@ def test_entries_of_a_profile_stay_text(name):
     assert eval(defaults["slurm_partition"].raw) == name, (
         "the Snakemake inside a job would not read the entry as the same text"
     )
-
-
-def test_entries_that_do_not_describe_the_cluster_are_left_alone():
-    defaults = {"nodes": Resource("nodes", 1, raw="1")}
-    assert read_cluster(defaults) == {} and defaults["nodes"].raw == "1"
 
 
 @pytest.mark.parametrize("minutes", ["0", "-5", "1d", "1e3", ""])
@@ -128,16 +121,6 @@ def test_a_training_receives_the_gpu_settings_of_its_model():
     ] == str(entry["micro_batch"])
     assert "--vllm-sleep" in words and words[-1] == str(resources["gpu_gib"](run)) != "0"
     assert resources["mem_mb"](run) > 10_000
-
-
-def test_a_training_on_the_cpu_requests_no_gpus():
-    run = job(model="tiny-seed0", recipe="mini", task="swaps", policy="hard", seed="0")
-    resources = machine().for_training()
-    assert (resources["hardware"](run), resources["gpu_gib"](run), resources["mem_mb"](run)) == (
-        "--gpus 0",
-        0,
-        2000,
-    )
 
 
 @pytest.mark.parametrize("model", ["qwen2.5-coder-0.5b-instruct", "smollm2-135m"])
@@ -211,13 +194,6 @@ def test_a_plan_counts_the_gpus_of_this_machine_or_of_the_cluster():
     json.dumps(machine().setting(call(gpu=1)))
 
 
-def test_a_plan_without_a_limit_of_gpus_counts_the_gpus_of_the_configuration():
-    """Without --profile laptop, resource `gpu` has no value."""
-    without_limit = call()
-    without_limit.global_resources["gpu"] = SimpleNamespace(value=None)
-    assert machine().setting(without_limit)["gpus"] == project_config.config()["plan"]["gpus"]
-
-
 def test_a_job_has_a_resource_of_the_cluster_only_if_the_profile_sets_it():
     """Snakemake calls the function of each resource for each job, so unused resources cost time."""
     always = {"gpu", "cpus_per_task", "place"}
@@ -230,12 +206,3 @@ def test_a_job_has_a_resource_of_the_cluster_only_if_the_profile_sets_it():
         *always,
         *("gpu_model", "slurm_partition", "constraint"),
     }
-
-
-def test_raises_workflow_error_keeps_the_signature():
-    def function(wildcards, attempt: int = 1) -> int:
-        return attempt
-
-    wrapped = raises_workflow_error(function)
-    assert inspect.signature(wrapped) == inspect.signature(function)
-    assert wrapped({}, attempt=3) == 3
