@@ -141,9 +141,6 @@ def test_several_files_are_one_pool(planned):
     assert done.returncode != 0 and "data/none.csv" in done.stdout + done.stderr
 
 
-FILES = "The file or files of the pool: a name, or a list of names"
-
-
 # --- pools whose size is known only after the preparation
 
 

@@ -9,7 +9,6 @@ and model, and all jobs of a rule and device. An entry holds medians over its jo
   limit; only in groups of one model.
 """
 
-import math
 import re
 import statistics
 from collections import defaultdict
@@ -19,7 +18,6 @@ from pathlib import Path
 from hardgrpo.planning import durations
 from hardgrpo.planning.durations import Job, ResolvedJob
 from hardgrpo.runtime import files, gpu_kinds
-from hardgrpo.runtime.errors import UserError
 from hardgrpo.study import paths
 from hardgrpo.study.configuration import Configuration
 from hardgrpo.study.model import model_of
@@ -55,10 +53,10 @@ class FinishedJob:
 
 
 def read_finished_jobs(results: str, config: Configuration) -> list[FinishedJob]:
-    """The finished jobs of the rules in PROVENANCE, below the folder `results`. Three kinds of jobs
+    """The finished jobs of the rules in PROVENANCE, below the folder `results`. Two kinds of jobs
     are left out: jobs whose model, task, test, recipe or policy is not in `config`, or lacks the
-    settings of the rule; jobs whose provenance cannot be read; and resumed jobs, because their
-    `seconds` count only the time since the job was resumed."""
+    settings of the rule; and resumed jobs, because their `seconds` count only the time since the
+    job was resumed."""
     finished_jobs = []
     for rule, pattern in PROVENANCE.items():
         wildcard_pattern = re.sub(r"{(\w+)}", r"(?P<\1>[^/]+)", pattern)
@@ -74,21 +72,13 @@ def read_finished_jobs(results: str, config: Configuration) -> list[FinishedJob]
 
 
 def _read_finished_job(path: Path, job: ResolvedJob) -> FinishedJob | None:
-    try:
-        record = files.read_json(path)
-        gpus = record.get("machine", {}).get("gpus", 0)
-        tokens = record.get("solution_tokens", record.get("completion_tokens"))
-        if record.get("resumed_from") or not all(map(_is_amount, (record["seconds"], tokens or 0))):
-            return None
-        kind = next(filter(None, map(gpu_kinds.kind_of, record.get("gpus", []))), None)
-        return FinishedJob(job, "gpu" if gpus else "cpu", float(record["seconds"]), tokens, kind)
-    except (UserError, KeyError, TypeError, AttributeError):
+    record = files.read_json(path)
+    if record.get("resumed_from"):
         return None
-
-
-def _is_amount(value) -> bool:
-    """Whether a value is a finite number of at least 0, as seconds and tokens must be."""
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < math.inf
+    device = "gpu" if record.get("machine", {}).get("gpus") else "cpu"
+    tokens = record.get("solution_tokens", record.get("completion_tokens"))
+    kind = next(filter(None, map(gpu_kinds.kind_of, record.get("gpus", []))), None)
+    return FinishedJob(job, device, record["seconds"], tokens, kind)
 
 
 class Calibration:
@@ -135,23 +125,15 @@ def calibrate(finished_jobs: list[FinishedJob], gpu: str) -> Calibration:
 
 
 def read(path: str = paths.CALIBRATION) -> Calibration | None:
-    """The calibration that `scripts/plan/calibrate.py` wrote; None without the file. Raise a
-    `UserError` if the file is malformed."""
+    """The calibration that `scripts/plan/calibrate.py` wrote; None without the file."""
     if not Path(path).exists():
         return None
-    try:
-        content = files.read_json(path)
-        groups = {
-            (group["rule"], group["device"], group["model"]): {
-                name: float(group[name]) for name in ("fill", "slowness") if name in group
-            }
-            for group in content["groups"]
-        }
-        return Calibration(groups, content["jobs"] + 0)
-    except (KeyError, TypeError, ValueError):
-        raise UserError(
-            f"{path}: not a calibration; delete it, or write it again with scripts/plan/calibrate.py"
-        ) from None
+    content = files.read_json(path)
+    groups = {
+        (group.pop("rule"), group.pop("device"), group.pop("model")): group
+        for group in content["groups"]
+    }
+    return Calibration(groups, content["jobs"])
 
 
 def write(calibration: Calibration, path: str = paths.CALIBRATION) -> None:
