@@ -57,4 +57,6 @@ IMAGE = images.PATHS
 container: IMAGE["training"]
 
 
+# what an expensive job requests, in its message
+NEEDS = "({resources.place}, {resources.mem_mb} MB, up to {resources.runtime} min)"
 UPDATE_INPUTS = "--update-inputs" if project.update_inputs else ""

@@ -30,8 +30,7 @@ rule evaluate_base:
         grader=arguments.grader,
         conditions=arguments.test,
     message:
-        "Evaluate base model {wildcards.model} on {wildcards.eval_task}"
-        " ({resources.place}, {resources.mem_mb} MB, up to {resources.runtime} min)"
+        "Evaluate base model {wildcards.model} on {wildcards.eval_task} " + NEEDS
     shell:
         "python scripts/evaluation/evaluate.py --model results/models/{wildcards.model} {params.checkpoints} {params.sampling}"
         " {resources.hardware} --problems {input.problems}"
@@ -53,8 +52,7 @@ use rule evaluate_base as sample_reach with:
     params:
         conditions=arguments.reach,
     message:
-        "Find the problems of {wildcards.eval_task} within reach of {wildcards.model}"
-        " ({resources.place}, {resources.mem_mb} MB, up to {resources.runtime} min)"
+        "Find the problems of {wildcards.eval_task} within reach of {wildcards.model} " + NEEDS
 
 
 use rule evaluate_base as evaluate_run with:
@@ -74,8 +72,7 @@ use rule evaluate_base as evaluate_run with:
         checkpoints=arguments.checkpoints,
     message:
         "Evaluate the checkpoints of {wildcards.model}/{wildcards.task}/{wildcards.policy}/seed{wildcards.seed} by {wildcards.recipe}"
-        " on {wildcards.eval_task}"
-        " ({resources.place}, {resources.mem_mb} MB, up to {resources.runtime} min)"
+        " on {wildcards.eval_task} " + NEEDS
 
 
 rule cut_evaluation:

@@ -31,8 +31,7 @@ rule probe:
         probe=arguments.probe,
         samples=arguments.probed_samples,
     message:
-        "Probe {wildcards.model} on {wildcards.task}, shard {wildcards.shard}"
-        " ({resources.place}, {resources.mem_mb} MB, up to {resources.runtime} min)"
+        "Probe {wildcards.model} on {wildcards.task}, shard {wildcards.shard} " + NEEDS
     shell:
         "python scripts/probe/probe.py --model results/models/{wildcards.model} --problems {input.problems} --prompt {params.prompt:q}"
         " {params.sampling} {resources.hardware}"
@@ -64,8 +63,7 @@ rule probe_early:
         probe=arguments.probe,
         stop=arguments.stop,
     message:
-        "Probe {wildcards.model} on {wildcards.task} until the subset is decided"
-        " ({resources.place}, {resources.mem_mb} MB, up to {resources.runtime} min)"
+        "Probe {wildcards.model} on {wildcards.task} until the subset is decided " + NEEDS
     shell:
         "python scripts/probe/probe.py --model results/models/{wildcards.model} --problems {input.problems} --prompt {params.prompt:q}"
         " {params.sampling} {resources.hardware} --grader {params.grader}"

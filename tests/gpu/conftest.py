@@ -31,6 +31,7 @@ import yaml
 from hardgrpo.planning import durations
 from hardgrpo.runtime import environments, files, gpu_kinds, warm
 from hardgrpo.study import load, memory
+from hardgrpo.study.configuration import Configuration
 from hardgrpo.study.model import Model, Shape, TrainingGpus
 from hardgrpo.study.recipe import Recipe
 from hardgrpo.training import outputs
@@ -254,8 +255,8 @@ class Bench:
         config["tasks"]["gsm8k"]["completion_tokens"] = self.tokens
         if ON_CPU:
             del config["models"][model]["gpus"]
-        names = durations.Job("train_grpo", model, "gsm8k", "gpu_check", "random", 0)
-        job = durations.ResolvedJob.of(config, names)
+        checked = Configuration.of(config)
+        job = durations.Job(checked, "train_grpo", model, "gsm8k", "gpu_check", "random")
         planned = durations.estimate(job, gpu_kinds.kind_of(device()) or "h100")
         return (planned.seconds - planned.start_seconds) / recipe["updates"]
 

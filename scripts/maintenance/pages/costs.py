@@ -2,7 +2,8 @@
 for a probe, a training and a test."""
 
 from hardgrpo.planning import durations
-from hardgrpo.planning.durations import Job, ResolvedJob
+from hardgrpo.planning.durations import Job
+from hardgrpo.study.configuration import Configuration
 from hardgrpo.study.model import Shape
 
 QWEN3_8B = Shape(  # no model of config/models.yaml has this shape
@@ -31,6 +32,7 @@ def shape_of(models: dict, model: str) -> Shape:
 
 
 def tables(config: dict) -> str:
+    checked = Configuration.of(config)
     lines = [
         "| one H100, bf16, vLLM | sequences at once | published tokens/s | tokens/s by the cost model | error of the cost model |",
         "|---|---|---|---|---|",
@@ -47,17 +49,16 @@ def tables(config: dict) -> str:
     ]
     for model in config["studies"]["paper"]["models"][:2]:
         for job in (
-            Job("probe", model, "gsm8k"),
-            Job("train_grpo", model, "gsm8k", "as_written", "hard", 0),
-            Job("evaluate_run", model, "gsm8k", "as_written", "hard", 0, "gsm8k"),
+            Job(checked, "probe", model, "gsm8k"),
+            Job(checked, "train_grpo", model, "gsm8k", "as_written", "hard"),
+            Job(checked, "evaluate_run", model, "gsm8k", "as_written", "hard", "gsm8k"),
         ):
-            resolved_job = ResolvedJob.of(config, job)
-            estimate = durations.estimate(resolved_job, "h100")
+            estimate = durations.estimate(job, "h100")
             trained_tokens = (
                 f"{estimate.tokens_trained / 1e6:.1f} M" if estimate.tokens_trained else "-"
             )
             lines.append(
                 f"| {job.rule} {model} | {estimate.seconds:,.0f} | {estimate.gpu_hours:.2f} | {estimate.tokens_generated / 1e6:.1f} M | {trained_tokens}"
-                f" | {durations.walltime(resolved_job, 'h100', 1)} min |"
+                f" | {durations.walltime(job, 'h100', 1)} min |"
             )
     return "\n".join(lines)

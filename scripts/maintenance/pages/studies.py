@@ -3,7 +3,7 @@ GPU-hours to train and test the runs on H100s by the uncalibrated cost model, or
 needs instead of GPUs. The names of studies with committed summaries are bold."""
 
 from hardgrpo.planning import durations
-from hardgrpo.planning.durations import Job, ResolvedJob
+from hardgrpo.planning.durations import Job
 from hardgrpo.study import paths
 from hardgrpo.study.configuration import Configuration
 from hardgrpo.study.resolved import ResolvedStudy
@@ -18,7 +18,7 @@ def table(root: Path, config: dict) -> str:
         study = ResolvedStudy.of(checked, name)
         needs = trained_on(study)
         if needs == "GPUs":
-            jobs = [ResolvedJob.of(checked, job) for job in jobs_with_gpus(study)]
+            jobs = jobs_with_gpus(checked, study)
             needs = f"{sum(durations.estimate(job, 'h100').gpu_hours for job in jobs):,.0f}"
         title = shown_name(name, (root / paths.reference(name)).is_dir())
         question = entry.get("question") or entry["title"]
@@ -41,9 +41,9 @@ def trained_on(study: ResolvedStudy) -> str:
     return "GPUs" if any(model.gpus for model in models) else "none: a CPU"
 
 
-def jobs_with_gpus(study: ResolvedStudy) -> list[Job]:
+def jobs_with_gpus(config: Configuration, study: ResolvedStudy) -> list[Job]:
     """The jobs that train and test the runs of a study."""
-    names = lambda run: (run.model, run.task, run.recipe, run.policy, run.seed)
-    training = [Job("train_grpo", *names(run)) for run in study.runs]
-    testing = [Job("evaluate_run", *names(run), test) for run, test in study.tests_of_runs]
+    names = lambda run: (run.model, run.task, run.recipe, run.policy)
+    training = [Job(config, "train_grpo", *names(run)) for run in study.runs]
+    testing = [Job(config, "evaluate_run", *names(run), test) for run, test in study.tests_of_runs]
     return training + testing

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hardgrpo.planning import durations
-from hardgrpo.planning.durations import Job, ResolvedJob
+from hardgrpo.planning.durations import Job
 from hardgrpo.runtime import files, gpu_kinds
 from hardgrpo.study import paths
 from hardgrpo.study.configuration import Configuration
@@ -36,7 +36,7 @@ PROVENANCE = {  # {rule: the path of a finished job's provenance below the folde
 class FinishedJob:
     """The device, times and tokens of a finished job, from its provenance."""
 
-    job: ResolvedJob
+    job: Job
     device: str
     seconds: float
     tokens: int | None  # number of tokens of completions or of worked solutions
@@ -65,13 +65,13 @@ def read_finished_jobs(results: str, config: Configuration) -> list[FinishedJob]
             match = wildcard_pattern.fullmatch(path.relative_to(results).as_posix())
             if match is None:
                 continue  # not a result of the workflow, for example a copy `seed0.old`
-            job = ResolvedJob.of(config, Job.of(rule, match.groupdict()), results)
+            job = Job.of(config, rule, match.groupdict(), results)
             if job.is_complete:
                 finished_jobs.append(_read_finished_job(path, job))
     return list(filter(None, finished_jobs))
 
 
-def _read_finished_job(path: Path, job: ResolvedJob) -> FinishedJob | None:
+def _read_finished_job(path: Path, job: Job) -> FinishedJob | None:
     record = files.read_json(path)
     if record.get("resumed_from"):
         return None
@@ -87,17 +87,17 @@ class Calibration:
     def __init__(self, groups: dict[tuple, dict[str, float]], jobs: int = 0):
         self.groups, self.jobs = groups, jobs
 
-    def find(self, job: ResolvedJob) -> dict[str, float]:
+    def find(self, job: Job) -> dict[str, float]:
         """The medians for a job: those of its model, or else those of all models."""
-        return self.groups.get(_key(job, ""), {}) | self.groups.get(_key(job, job.names.model), {})
+        return self.groups.get(_key(job, ""), {}) | self.groups.get(_key(job, job.base), {})
 
 
-def _key(job: ResolvedJob, model: str) -> tuple[str, str, str]:
+def _key(job: Job, model: str) -> tuple[str, str, str]:
     """The key of a group of jobs. A replicate's own base counts as its model. Runs on worked
     solutions are groups of their own, because their times do not predict runs that sample."""
-    is_training = job.names.rule in durations.TRAINING
+    is_training = job.rule in durations.TRAINING
     is_supervised = is_training and job.recipe.is_supervised
-    rule = "sft" if is_supervised else job.names.rule
+    rule = "sft" if is_supervised else job.rule
     return rule, job.device, model_of(model)
 
 
@@ -110,7 +110,7 @@ def calibrate(finished_jobs: list[FinishedJob], gpu: str) -> Calibration:
         job, medians = finished_job.job, {}
         if finished_job.tokens:
             medians["fill"] = finished_job.tokens / (job.texts * job.completion_limit)
-        of_model = _key(job, job.names.model)
+        of_model = _key(job, job.base)
         with_tokens = Calibration({of_model: medians})
         expected = durations.estimate(job, finished_job.gpu or gpu, with_tokens).seconds
         medians["slowness"] = finished_job.seconds / expected

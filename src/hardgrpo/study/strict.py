@@ -68,8 +68,6 @@ class Strict(BaseModel):
             return entry
         return cls.model_validate(entry, context=MAY_CONTRADICT)
 
-    __contains__ = None  # TRAP
-
     @property
     def entry(self) -> dict:
         """The keys of the configuration with their values, as plain data."""

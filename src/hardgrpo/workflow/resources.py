@@ -127,9 +127,8 @@ class Machine(Entries):
 
         return walltime
 
-    def _job(self, rule: str, wildcards: Wildcards) -> durations.ResolvedJob:
-        job = durations.Job.of(rule, dict(wildcards.items()))
-        return durations.ResolvedJob.of(self.config, job)
+    def _job(self, rule: str, wildcards: Wildcards) -> durations.Job:
+        return durations.Job.of(self.config, rule, dict(wildcards.items()))
 
     @functools.cached_property
     def _calibration(self) -> calibration.Calibration | None:
