@@ -223,7 +223,7 @@ def write_finished_run(folder, run, seconds, work, tokens, **changes):
 
 
 def read_finished_jobs(folder):
-    return calibration.read_finished_jobs(str(folder), CONFIG)
+    return calibration.read_finished_jobs(str(folder), CHECKED)
 
 
 def test_a_replicate_with_its_own_base_is_estimated_by_the_other_replicates_of_the_model(tmp_path):
@@ -253,7 +253,7 @@ def test_jobs_that_the_configuration_no_longer_has_are_left_out(tmp_path):
     config = copy.deepcopy(CONFIG)
     rules = lambda: [
         finished_job.job.rule
-        for finished_job in calibration.read_finished_jobs(str(tmp_path), config)
+        for finished_job in calibration.read_finished_jobs(str(tmp_path), Configuration.of(config))
     ]
     assert rules() == ["evaluate_base", "sample_reach", "pretrain_model"]
     del config["tasks"]["swaps"]["test"]["reach"]
@@ -276,7 +276,7 @@ def test_a_job_without_work_by_the_configuration_is_left_out(tmp_path):
     path.parent.mkdir(parents=True)
     record = {"seconds": 9, "work_seconds": 3, "completion_tokens": 50, "machine": {"gpus": 0}}
     path.write_text(json.dumps(record))
-    (finished_job,) = calibration.read_finished_jobs(str(tmp_path), config)
+    (finished_job,) = calibration.read_finished_jobs(str(tmp_path), Configuration.of(config))
     assert finished_job.job.texts == 0
     assert calibration.calibrate([finished_job], "h100").jobs == 0
 
@@ -315,10 +315,6 @@ def test_an_estimate_uses_the_measurements_of_the_model_or_else_of_all_models(tm
     # ignored, because a resumed run records only the seconds of its last attempt
     write_finished_run(
         tmp_path, "qwen3-14b/gsm8k/as_written/hard/seed1", 9e9, 9e9, tokens, resumed_from=500
-    )
-    (tmp_path / "training/qwen3-14b/gsm8k/as_written/hard/seed2").mkdir()
-    (tmp_path / "training/qwen3-14b/gsm8k/as_written/hard/seed2/provenance.json").write_text(
-        "not JSON"
     )
     # ignored, because it is a user's copy and not a result of the workflow
     write_finished_run(tmp_path, "qwen3-14b/gsm8k/as_written/hard/seed0.old", 9e9, 9e9, tokens)
