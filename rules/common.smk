@@ -57,6 +57,4 @@ IMAGE = images.PATHS
 container: IMAGE["training"]
 
 
-# what an expensive job requests, in its message
-NEEDS = "({resources.place}, {resources.mem_mb} MB, up to {resources.runtime} min)"
 UPDATE_INPUTS = "--update-inputs" if project.update_inputs else ""

@@ -30,7 +30,8 @@ rule evaluate_base:
         grader=arguments.grader,
         conditions=arguments.test,
     message:
-        "Evaluate base model {wildcards.model} on {wildcards.eval_task} " + NEEDS
+        "Evaluate base model {wildcards.model} on {wildcards.eval_task}"
+        " ({resources.place}, {resources.mem_mb} MB, up to {resources.runtime} min)"
     shell:
         "python scripts/evaluation/evaluate.py --model results/models/{wildcards.model} {params.checkpoints} {params.sampling}"
         " {resources.hardware} --problems {input.problems}"
@@ -52,7 +53,8 @@ use rule evaluate_base as sample_reach with:
     params:
         conditions=arguments.reach,
     message:
-        "Find the problems of {wildcards.eval_task} within reach of {wildcards.model} " + NEEDS
+        "Find the problems of {wildcards.eval_task} within reach of {wildcards.model}"
+        " ({resources.place}, {resources.mem_mb} MB, up to {resources.runtime} min)"
 
 
 use rule evaluate_base as evaluate_run with:
@@ -72,7 +74,8 @@ use rule evaluate_base as evaluate_run with:
         checkpoints=arguments.checkpoints,
     message:
         "Evaluate the checkpoints of {wildcards.model}/{wildcards.task}/{wildcards.policy}/seed{wildcards.seed} by {wildcards.recipe}"
-        " on {wildcards.eval_task} " + NEEDS
+        " on {wildcards.eval_task}"
+        " ({resources.place}, {resources.mem_mb} MB, up to {resources.runtime} min)"
 
 
 rule cut_evaluation:

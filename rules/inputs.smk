@@ -304,7 +304,7 @@ rule pretrain_model:
     params:
         settings=arguments.pretraining,
     message:
-        "Pretrain {wildcards.model} from scratch " + NEEDS
+        "Pretrain {wildcards.model} from scratch ({resources.place}, {resources.mem_mb} MB, up to {resources.runtime} min)"
     shell:
         "python scripts/inputs/pretrain_model.py --model {wildcards.model} --settings {params.settings:q} --exclude {input}"
         " --output results/models/{wildcards.model} 2>> {log} | tee -a {log}"

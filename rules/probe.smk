@@ -31,7 +31,8 @@ rule probe:
         probe=arguments.probe,
         samples=arguments.probed_samples,
     message:
-        "Probe {wildcards.model} on {wildcards.task}, shard {wildcards.shard} " + NEEDS
+        "Probe {wildcards.model} on {wildcards.task}, shard {wildcards.shard}"
+        " ({resources.place}, {resources.mem_mb} MB, up to {resources.runtime} min)"
     shell:
         "python scripts/probe/probe.py --model results/models/{wildcards.model} --problems {input.problems} --prompt {params.prompt:q}"
         " {params.sampling} {resources.hardware}"
@@ -63,7 +64,8 @@ rule probe_early:
         probe=arguments.probe,
         stop=arguments.stop,
     message:
-        "Probe {wildcards.model} on {wildcards.task} until the subset is decided " + NEEDS
+        "Probe {wildcards.model} on {wildcards.task} until the subset is decided"
+        " ({resources.place}, {resources.mem_mb} MB, up to {resources.runtime} min)"
     shell:
         "python scripts/probe/probe.py --model results/models/{wildcards.model} --problems {input.problems} --prompt {params.prompt:q}"
         " {params.sampling} {resources.hardware} --grader {params.grader}"

@@ -41,7 +41,8 @@ use rule train_grpo as train_first_round with:
         policy=any_of(names.policies_in_rounds),
     message:
         "Train round one of {wildcards.model} on {wildcards.policy} prompts of {wildcards.task} by {wildcards.recipe},"
-        " seed {wildcards.seed} " + NEEDS
+        " seed {wildcards.seed}"
+        " ({resources.place}, {resources.mem_mb} MB, up to {resources.runtime} min)"
 
 
 rule probe_again:
@@ -65,7 +66,8 @@ rule probe_again:
         probe=arguments.probe,
     message:
         "Probe {wildcards.model} on {wildcards.task} after round one of {wildcards.recipe} on {wildcards.policy} prompts,"
-        " seed {wildcards.seed} " + NEEDS
+        " seed {wildcards.seed}"
+        " ({resources.place}, {resources.mem_mb} MB, up to {resources.runtime} min)"
     shell:
         "python scripts/probe/probe.py --model {params.model} --problems {input.problems} --prompt {params.prompt:q}"
         " {params.sampling} {resources.hardware}"

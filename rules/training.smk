@@ -41,8 +41,8 @@ rule train_grpo:
     params:
         folder=lambda w, output: os.path.dirname(output.updates),
     message:
-        "Train {wildcards.model} on {wildcards.policy} prompts of {wildcards.task} by {wildcards.recipe}, seed {wildcards.seed} "
-        + NEEDS
+        "Train {wildcards.model} on {wildcards.policy} prompts of {wildcards.task} by {wildcards.recipe}, seed {wildcards.seed}"
+        " ({resources.place}, {resources.mem_mb} MB, up to {resources.runtime} min)"
     shell:
         # Slurm also sends SIGTERM to this shell. Without the trap, the shell and the job would end
         # before the state is saved.
