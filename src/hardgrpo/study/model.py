@@ -376,23 +376,6 @@ class Recorded(Repository):
         yield from super().contradictions()
         for task, recording in self.recordings.items():
             place = f"recordings.{task}"
-            paths = [
-                recording.base,
-                recording.probe,
-                *(recording.runs or {}).values(),
-                *(recording.published or {}).values(),
-            ]
-            if self.name is None and any("{model}" in path for path in paths if path):
-                yield (
-                    place,
-                    "a path has {model}, but the source has no `name`; add `name`, or write the path in full",
-                )
-            for key in ("questions", "scores", "published"):
-                if self.repository is None and getattr(recording, key) is not None:
-                    yield (
-                        f"{place}.{key}",
-                        "is read only from a `repository`; add `repository` and `commit`, or remove this key",
-                    )
             for part, split in (("probe", "train"), ("base", "test")):
                 if (
                     self.repository
