@@ -1,4 +1,4 @@
-"""Estimates of GPU memory compared with calculations by hand: four models, three recipes, 250
+"""Estimates of GPU memory compared with calculations by hand: three models and recipes, 250
 tokens per completion, prompts of 400 tokens.
 
 The comment above each model's calculations gives:
@@ -66,50 +66,21 @@ BY_HAND = {
     ),
     # N 14.768e9, E .7779e9 (twice), 40 layers of .3303e9, width 5,120, 103,424 + 52,224 values a
     # token, A 128.45e6
-    ("qwen3-14b", "as_written"): Hand(
-        29.537 + 0.514, 1.028, 0.514, 8 * 650 * (40 * 5120 + 155648) * 2e-9 + 8 * 250 * 5120 * 6e-9 + TILE / GB, share=0.5
-    ),
     # each of eight GPUs holds an eighth of weights, gradients and optimiser
     ("qwen3-14b", "as_written_full"): Hand(
         7.384, 14.768, 7.384,
         2 * 650 * (40 * 5120 + 103424) * 2e-9 + 2 * 250 * 5120 * 6e-9 + TILE / GB + 0.7779 * 4 + 2 * 0.3303 * 2 + 2 * 0.7779 * 8,
         7.384, 0.45,
     ),
-    ("qwen3-14b", BY_TRANSFORMERS): Hand(
-        29.537 + 0.514, 0.257, 0.514,
-        8 * 650 * (40 * 5120 + 155648) * 2e-9 + 8 * 250 * 5120 * 6e-9 + TILE / GB,
-        rollouts=8 * 650 * 40 * 2048 * 2e-9 + 400 * (4 * 5120 + 3 * 17408) * 2e-9 + 8 * 151936 * 18e-9,
-    ),
     # N 14.659e9, E .5138e9 (twice), 40 layers of .3408e9 in four matrices, width 5,120, 104,960 +
     # 53,760 values a token, A 111.4e6
     ("phi-4", "as_written"): Hand(
         29.319 + 0.446, 0.891, 0.446, 8 * 650 * (40 * 5120 + 158720) * 2e-9 + 8 * 250 * 5120 * 6e-9 + TILE / GB, share=0.5
     ),
-    ("phi-4", "as_written_full"): Hand(
-        7.330, 14.659, 7.330,
-        2 * 650 * (40 * 5120 + 104960) * 2e-9 + 2 * 250 * 5120 * 6e-9 + TILE / GB + 0.5138 * 4 + 2 * 0.3408 * 2 + 2 * 0.5138 * 8,
-        7.330, 0.45,
-    ),
     ("phi-4", BY_TRANSFORMERS): Hand(
         29.319 + 0.446, 0.223, 0.446,
         8 * 650 * (40 * 5120 + 158720) * 2e-9 + 8 * 250 * 5120 * 6e-9 + TILE / GB,
         rollouts=8 * 650 * 40 * 2560 * 2e-9 + 400 * (4 * 5120 + 3 * 17920) * 2e-9 + 8 * 100352 * 18e-9,
-    ),
-    # N 8.030e9, E .5253e9 (twice), 32 layers of .2181e9, width 4,096, 83,968 + 43,008 values a
-    # token, A 83.89e6
-    ("llama-3.1-8b-instruct", "as_written"): Hand(
-        16.060 + 0.336, 0.671, 0.336, 16 * 650 * (32 * 4096 + 126976) * 2e-9 + 16 * 250 * 4096 * 6e-9 + TILE / GB, share=0.35
-    ),
-    # each of four GPUs holds a quarter of weights, gradients and optimiser
-    ("llama-3.1-8b-instruct", "as_written_full"): Hand(
-        8.030, 16.060, 8.030,
-        8 * 650 * (32 * 4096 + 83968) * 2e-9 + 8 * 250 * 4096 * 6e-9 + TILE / GB + 0.5253 * 4 + 2 * 0.2181 * 2 + 2 * 0.5253 * 8,
-        8.030, 0.3,
-    ),
-    ("llama-3.1-8b-instruct", BY_TRANSFORMERS): Hand(
-        16.060 + 0.336, 0.168, 0.336,
-        16 * 650 * (32 * 4096 + 126976) * 2e-9 + 16 * 250 * 4096 * 6e-9 + TILE / GB,
-        rollouts=8 * 650 * 32 * 2048 * 2e-9 + 400 * (4 * 4096 + 3 * 14336) * 2e-9 + 8 * 128256 * 18e-9,
     ),
 }  # fmt: skip
 

@@ -255,17 +255,6 @@ def test_a_new_comment_in_a_program_that_samples_or_trains_reruns_nothing_expens
     )
 
 
-def test_an_edit_of_the_figures_plans_the_figures_and_the_captions(finished):
-    finished.edit("src/hardgrpo/report/figures.py", lambda text: text + "\n# another look\n")
-    planned = {rule.partition("_")[0] for rule in jobs(finished.plan())}
-    assert planned == {"plot", "write"}
-
-
-def test_an_edit_of_the_statistics_plans_the_summaries_and_their_figures_and_tables(finished):
-    finished.edit("src/hardgrpo/analysis/statistics.py", lambda text: text + "\n# a remark\n")
-    assert set(jobs(finished.plan())) == {"summarize"} | JUDGING | DRAWING - {"compile_supplement"}
-
-
 def test_a_new_policy_plans_its_own_runs_and_the_figures_and_tables_of_these_runs(finished):
     finished.configure(
         lambda config: config["studies"]["mini"]["arms"].append(
