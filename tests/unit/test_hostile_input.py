@@ -164,6 +164,7 @@ def test_a_carriage_return_in_a_completion_is_read_unchanged(tmp_path):
     [
         ("a: 1\na: 2\n", "line 1: not valid YAML ('a' occurs twice in a mapping)"),
         ("[" * 100_000, "not valid YAML"),
+        ("a: &a [*a]\n", "aliases"),
         ("a: 2020-13-45\n", "not valid YAML"),
         ("? [1]\n: 2\n", "not valid YAML"),
         ("a: 1\n__use_yte__: true\n", "makes Snakemake run the file as a program"),

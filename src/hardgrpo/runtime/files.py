@@ -274,6 +274,9 @@ def _json_row(text: str, path: str | Path, line: int, keys: Kinds, kinds: Kinds)
     return row
 
 
+LARGEST_YAML = 1_000_000  # entries; an alias that contains itself has no end
+
+
 class _Yaml(yaml.SafeLoader):  # libyaml's loader would crash on deep nesting
     """A loader of plain data that refuses duplicate keys. PyYAML's own loader silently keeps only
     the last value of a duplicate key."""
@@ -295,7 +298,7 @@ def read_yaml(path: str | Path):
 
 def parse_yaml(text: str, path: str | Path):
     """The content of a YAML text. Raise a `UserError` that starts with the file's `path` if the
-    text is not valid YAML."""
+    text is not valid YAML or endless."""
     try:
         content = yaml.load(text, _Yaml)
     except yaml.YAMLError as error:
@@ -310,6 +313,10 @@ def parse_yaml(text: str, path: str | Path):
     if isinstance(content, dict) and "__use_yte__" in content:
         raise UserError(
             f"{path}: '__use_yte__' makes Snakemake run the file as a program; a configuration is plain data: remove the key"
+        )
+    if any(count > LARGEST_YAML for count, _ in enumerate(nested_entries(content))):
+        raise UserError(
+            f"{path}: more than {LARGEST_YAML:,} entries, counted again for each alias (*); use fewer aliases"
         )
     return content
 
