@@ -117,6 +117,43 @@ class Configuration(Strict, Sections):
             yield f"analyses.{name}", "a study has the same name; give the analysis another name"
 
 
+@functools.cache
+def schema() -> dict:
+    """The JSON schema of the configuration. Callers must not change the dictionary, which is
+    cached."""
+    json_schema = Configuration.model_json_schema()
+    for subclass in _subclasses(Strict):
+        part = (
+            json_schema
+            if subclass is Configuration
+            else json_schema["$defs"].get(subclass.__name__, {})
+        )
+        for name, entry in part.get("properties", {}).items():
+            part["properties"][name] = _plain(entry, name in subclass.nullable)
+        if "description" in part:
+            part["description"] = " ".join(part["description"].split())
+    return json_schema
+
+
+def _subclasses(base: type[Strict]) -> list[type[Strict]]:
+    """The direct and indirect subclasses of a class."""
+    return [
+        name for subclass in base.__subclasses__() for name in (subclass, *_subclasses(subclass))
+    ]
+
+
+def _plain(entry: dict, is_nullable: bool) -> dict:
+    """The schema of a key, without pydantic's titles and defaults, without line breaks in the
+    description, and without the type null of an optional key."""
+    plain = {key: value for key, value in entry.items() if key not in ("title", "default")}
+    if "anyOf" in plain and not is_nullable:
+        options = [option for option in plain.pop("anyOf") if option != {"type": "null"}]
+        plain = (options[0] if len(options) == 1 else {"anyOf": options}) | plain
+    if "description" in plain:
+        plain["description"] = " ".join(plain["description"].split())
+    return plain
+
+
 def make(config: dict) -> tuple[Configuration | None, list[tuple[str, str]]]:
     """(the configuration, or None if not all values have the expected types; [(place, what is wrong
     and what to do)]). If all values have the expected types, every mistake is a contradiction
