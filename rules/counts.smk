@@ -14,7 +14,7 @@ rule count_answers:
     input:
         inputs.originals,
     output:
-        "results/counts/{study}.csv",
+        paths.COUNTS,
     log:
         "results/logs/count_answers/{study}.log",
     wildcard_constraints:
@@ -39,7 +39,7 @@ for kind, kind_tables in registry.COUNT_TABLES.items():
         name:
             f"summarize_{kind}"
         input:
-            "results/counts/{study}.csv",
+            paths.COUNTS,
         output:
             [f"results/summaries/{{study}}/{table}.csv" for table in kind_tables],
         log:

@@ -10,7 +10,7 @@ localrules:
 
 rule evaluate_base:
     input:
-        model="results/models/{model}/manifest.json",
+        model=paths.MANIFEST,
         problems=inputs.test_problems,
     output:
         graded="results/evaluation/{model}/base/{eval_task}.csv.gz",
@@ -59,7 +59,7 @@ use rule evaluate_base as sample_reach with:
 
 use rule evaluate_base as evaluate_run with:
     input:
-        model="results/models/{model}/manifest.json",
+        model=paths.MANIFEST,
         checkpoints=f"{paths.RUN_FOLDER}/checkpoints/manifest.json",
         problems=inputs.test_problems,
     output:
@@ -82,8 +82,8 @@ rule cut_evaluation:
     input:
         graded=inputs.longer_grades,
         completions=inputs.longer_completions,
-        model="results/models/{model}/manifest.json",
-        problems="results/tasks/{eval_task}/test.jsonl",
+        model=paths.MANIFEST,
+        problems=paths.TEST_PROBLEMS,
     output:
         graded="results/evaluation/{model}/{run}/{eval_task}.csv.gz",
         completions="results/evaluation/{model}/{run}/{eval_task}.jsonl.gz",
@@ -126,7 +126,7 @@ rule prune_checkpoints:
 rule grade_recorded_base:
     input:
         recordings=inputs.recorded_base,
-        problems="results/tasks/{eval_task}/test.jsonl",
+        problems=paths.TEST_PROBLEMS,
     output:
         graded="results/evaluation/{model}/base/{eval_task}.csv.gz",
         completions="results/evaluation/{model}/base/{eval_task}.jsonl.gz",
@@ -148,7 +148,7 @@ rule grade_recorded_base:
 use rule grade_recorded_base as grade_recorded_run with:
     input:
         recordings=inputs.recorded_checkpoints,
-        problems="results/tasks/{eval_task}/test.jsonl",
+        problems=paths.TEST_PROBLEMS,
     output:
         graded="results/evaluation/{model}/{task}/recorded/{policy}/seed{seed}/{eval_task}.csv.gz",
         completions="results/evaluation/{model}/{task}/recorded/{policy}/seed{seed}/{eval_task}.jsonl.gz",

@@ -22,10 +22,9 @@ rule write_explorer:
         IMAGE["figures"]
     params:
         config=arguments.study,
-        graders=arguments.graders,
         code=arguments.code("paper/write_explorer.py"),
     message:
         "Write the explorer of completions ({wildcards.study})"
     shell:
-        "python scripts/paper/write_explorer.py --study {wildcards.study} --config {params.config:q} --graders {params.graders:q}"
+        "python scripts/paper/write_explorer.py --study {wildcards.study} --config {params.config:q}"
         " --output {output} > {log} 2>&1"

@@ -54,7 +54,7 @@ rule convert_recording:
     input:
         unpack(inputs.original_recording),
     output:
-        "results/recordings/{model}/{task}/{part}.jsonl.gz",
+        paths.RECORDING,
     log:
         "results/logs/convert_recording/{model}/{task}/{part}.log",
     wildcard_constraints:
@@ -78,7 +78,7 @@ rule convert_accuracies:
     input:
         unpack(inputs.original_accuracies),
     output:
-        "results/recordings/{model}/{task}/{policy}/published.csv",
+        paths.PUBLISHED_ACCURACIES,
     log:
         "results/logs/convert_accuracies/{model}/{task}/{policy}.log",
     wildcard_constraints:
@@ -101,7 +101,7 @@ rule convert_trajectory:
     input:
         inputs.original_trajectory,
     output:
-        "results/recordings/{model}/trajectory.csv",
+        paths.CONVERTED_TRAJECTORY,
     log:
         "results/logs/convert_trajectory/{model}.log",
     wildcard_constraints:
@@ -124,7 +124,7 @@ rule prepare_task:
     input:
         inputs.source_files,
     output:
-        "results/tasks/{task}/{split}.jsonl",
+        paths.PROBLEMS,
     log:
         "results/logs/prepare_task/{task}.{split}.log",
     priority: 100  # compare_splits waits for this rule
@@ -154,11 +154,11 @@ rule prepare_task:
 # otherwise the pool would be sampled again for each new test set.
 rule compare_splits:
     input:
-        pool="results/tasks/{task}/train.jsonl",
+        pool=paths.POOL_PROBLEMS,
         problems="results/tasks/{test}/test.jsonl",
     output:
-        questions="results/tasks/{task}/contamination.{test}.csv",
-        counts="results/tasks/{task}/contamination.{test}.json",
+        questions=f"{paths.CONTAMINATION}.csv",
+        counts=f"{paths.CONTAMINATION}.json",
     log:
         "results/logs/compare_splits/{task}/{test}.log",
     priority: 100
@@ -176,10 +176,10 @@ rule compare_splits:
 
 rule compare_pool:
     input:
-        "results/tasks/{task}/train.jsonl",
+        paths.POOL_PROBLEMS,
     output:
-        questions="results/tasks/{task}/compared.csv",
-        counts="results/tasks/{task}/compared.json",
+        questions=f"{paths.POOL_COMPARISON}.csv",
+        counts=f"{paths.POOL_COMPARISON}.json",
     log:
         "results/logs/compare_pool/{task}.log",
     priority: 100
@@ -195,10 +195,10 @@ rule compare_pool:
 
 rule fit_prompts:
     input:
-        problems="results/tasks/{task}/{split}.jsonl",
-        model="results/models/{model}/manifest.json",
+        problems=paths.PROBLEMS,
+        model=paths.MANIFEST,
     output:
-        "results/pools/{model}/{task}/{split}.jsonl",
+        paths.POOL,
     log:
         "results/logs/fit_prompts/{model}/{task}.{split}.log",
     wildcard_constraints:
@@ -234,10 +234,10 @@ rule remove_answers:
 
 rule read_annotated:
     input:
-        problems="results/tasks/{task}/train.jsonl",
+        problems=paths.POOL_PROBLEMS,
         annotated=inputs.annotated_rows,
     output:
-        "results/tasks/{task}/annotated.jsonl",
+        paths.ANNOTATED,
     log:
         "results/logs/read_annotated/{task}.log",
     params:
@@ -255,7 +255,7 @@ rule write_solutions:
     input:
         inputs.solution_files,
     output:
-        "results/tasks/{task}/solutions.jsonl",
+        paths.SOLUTIONS,
     log:
         "results/logs/write_solutions/{task}.log",
     params:
@@ -272,7 +272,7 @@ rule write_solutions:
 
 rule fetch_model:
     output:
-        "results/models/{model}/manifest.json",
+        paths.MANIFEST,
     log:
         "results/logs/fetch_model/{model}.log",
     wildcard_constraints:
@@ -293,7 +293,7 @@ rule pretrain_model:
     input:
         inputs.hidden_problems,
     output:
-        "results/models/{model}/manifest.json",
+        paths.MANIFEST,
     log:
         "results/logs/pretrain_model/{model}.log",
     wildcard_constraints:

@@ -12,10 +12,10 @@ localrules:
 
 rule probe:
     input:
-        model="results/models/{model}/manifest.json",
+        model=paths.MANIFEST,
         problems=inputs.pool,
     output:
-        completions="results/probe/{model}/{task}/shard{shard}.jsonl.gz",
+        completions=paths.PROBE,
         provenance="results/provenance/probe/{model}/{task}/shard{shard}.json",
     log:
         "results/logs/probe/{model}/{task}/shard{shard}.log",
@@ -44,10 +44,10 @@ rule probe:
 # Sample only until the subset is decided. See `hardgrpo keys tasks.NAME.probe.stop`.
 rule probe_early:
     input:
-        model="results/models/{model}/manifest.json",
+        model=paths.MANIFEST,
         problems=inputs.pool,
     output:
-        completions="results/probe/{model}/{task}/stopped.jsonl.gz",
+        completions=paths.STOPPED_PROBE,
         provenance="results/provenance/probe_early/{model}/{task}.json",
     log:
         "results/logs/probe_early/{model}/{task}.log",
@@ -76,9 +76,9 @@ rule probe_early:
 rule cut_probe:
     input:
         completions=inputs.longer_probe,
-        model="results/models/{model}/manifest.json",
+        model=paths.MANIFEST,
     output:
-        "results/probe/{model}/{task}/shard{shard}.jsonl.gz",
+        paths.PROBE,
     log:
         "results/logs/cut_probe/{model}/{task}/shard{shard}.log",
     wildcard_constraints:
@@ -97,7 +97,7 @@ rule cut_probe:
 rule import_recording:
     input:
         recording=inputs.recorded_probe,
-        problems="results/tasks/{task}/train.jsonl",
+        problems=paths.POOL_PROBLEMS,
     output:
         "results/probe/{model}/{task}/shard0.jsonl.gz",
     log:
@@ -117,7 +117,7 @@ rule measure_difficulty:
         completions=inputs.probe,
         problems=inputs.pool,
     output:
-        "results/difficulty/{model}/{task}.csv",
+        paths.DIFFICULTY,
     log:
         "results/logs/measure_difficulty/{model}/{task}.log",
     wildcard_constraints:
@@ -154,7 +154,7 @@ rule measure_signals:
         completions=inputs.probe,
         questions=inputs.pool_questions,
     output:
-        "results/signals/{model}/{task}.csv",
+        paths.SIGNALS,
     log:
         "results/logs/measure_signals/{model}/{task}.log",
     params:
@@ -171,8 +171,8 @@ rule import_trajectory:
     input:
         inputs.recorded_trajectory,
     output:
-        difficulty="results/difficulty/{model}/{task}.csv",
-        later="results/trajectories/{model}/{task}.csv",
+        difficulty=paths.DIFFICULTY,
+        later=paths.TRAJECTORY,
     log:
         "results/logs/import_trajectory/{model}/{task}.log",
     wildcard_constraints:

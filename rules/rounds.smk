@@ -27,9 +27,9 @@ use rule write_spec as write_first_spec with:
 use rule train_grpo as train_first_round with:
     input:
         spec=f"{paths.RUN_FOLDER}/first/spec.yaml",
-        model="results/models/{model}/manifest.json",
+        model=paths.MANIFEST,
         problems=inputs.training_problems,
-        subset="results/subsets/{model}/{task}/{policy}/seed{seed}.csv",
+        subset=f"{paths.SUBSET}.csv",
     output:
         checkpoints=f"{paths.RUN_FOLDER}/first/checkpoints/manifest.json",
         updates=f"{paths.RUN_FOLDER}/first/updates.csv",
@@ -97,7 +97,7 @@ rule measure_again:
 rule select_again:
     input:
         signals=f"{paths.RUN_FOLDER}/first/signals.csv",
-        besides="results/subsets/{model}/{task}/{policy}/seed{seed}.csv",
+        besides=f"{paths.SUBSET}.csv",
     output:
         subset=f"{paths.RUN_FOLDER}/second.csv",
         facts=f"{paths.RUN_FOLDER}/second.json",

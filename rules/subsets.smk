@@ -12,8 +12,8 @@ rule select_subset:
     input:
         unpack(inputs.measures),
     output:
-        subset="results/subsets/{model}/{task}/{policy}/seed{seed}.csv",
-        facts="results/subsets/{model}/{task}/{policy}/seed{seed}.json",
+        subset=f"{paths.SUBSET}.csv",
+        facts=f"{paths.SUBSET}.json",
     log:
         "results/logs/select_subset/{model}/{task}/{policy}/seed{seed}.log",
     container:
@@ -34,7 +34,7 @@ rule annotate_sample:
         questions=inputs.questions_to_choose_from,
         difficulty=inputs.pass_rates,
     output:
-        "results/subsets/{model}/{task}/{policy}/seed{seed}.sample.csv",
+        f"{paths.SUBSET}.sample.csv",
     log:
         "results/logs/annotate_sample/{model}/{task}/{policy}/seed{seed}.log",
     container:
@@ -50,11 +50,11 @@ rule annotate_sample:
 
 rule export_subset:
     input:
-        subset="results/subsets/{model}/{task}/{policy}/seed{seed}.csv",
-        facts="results/subsets/{model}/{task}/{policy}/seed{seed}.json",
-        problems="results/tasks/{task}/train.jsonl",
+        subset=f"{paths.SUBSET}.csv",
+        facts=f"{paths.SUBSET}.json",
+        problems=paths.POOL_PROBLEMS,
     output:
-        "results/subsets/{model}/{task}/{policy}/seed{seed}.{content}.{kind}",
+        f"{paths.SUBSET}.{{content}}.{{kind}}",
     log:
         "results/logs/export_subset/{model}/{task}/{policy}/seed{seed}.{content}.{kind}.log",
     wildcard_constraints:
@@ -73,10 +73,10 @@ rule export_subset:
 
 rule format_subset:
     input:
-        subset="results/subsets/{model}/{task}/{policy}/seed{seed}.csv",
+        subset=f"{paths.SUBSET}.csv",
         problems=inputs.training_problems,
     output:
-        "results/subsets/{model}/{task}/{policy}/seed{seed}.{trainer}.{kind}",
+        f"{paths.SUBSET}.{{trainer}}.{{kind}}",
     log:
         "results/logs/format_subset/{model}/{task}/{policy}/seed{seed}.{trainer}.{kind}.log",
     wildcard_constraints:

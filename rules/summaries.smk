@@ -22,13 +22,12 @@ rule summarize:
         IMAGE["figures"]
     params:
         config=arguments.study,
-        comparisons=arguments.comparisons,
         code=arguments.code("summaries/summarize.py", *SUMMARY_MODULES),
     message:
         "Summarise study {wildcards.study}"
     shell:
         "python scripts/summaries/summarize.py --study {wildcards.study} --config {params.config:q}"
-        " --comparisons {params.comparisons:q} --output results/summaries/{wildcards.study} > {log} 2>&1"
+        " --output results/summaries/{wildcards.study} > {log} 2>&1"
 
 
 rule judge_claims:
@@ -61,7 +60,7 @@ rule compare_with_reference:
         reference="results/reference/{study}/decomposition_runs.csv",
         files=drawing.run_files,
     output:
-        "results/agreement/{study}.csv",
+        paths.AGREEMENT,
     log:
         "results/logs/compare_with_reference/{study}.log",
     container:

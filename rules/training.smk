@@ -24,7 +24,7 @@ rule write_spec:
 rule train_grpo:
     input:
         spec=f"{paths.RUN_FOLDER}/spec.yaml",
-        model="results/models/{model}/manifest.json",
+        model=paths.MANIFEST,
         problems=inputs.training_problems,
         subset=inputs.training_subset,
         extras=inputs.training_extras,

@@ -84,12 +84,7 @@ class HandMadeStudy:
             "--config",
             json.dumps(self.config),
         ]
-        command += [
-            "--graders",
-            json.dumps(dict.fromkeys(self.tests, "final_word")),
-            "--output",
-            "explorer.html",
-        ]
+        command += ["--output", "explorer.html"]
         return subprocess.run(command, cwd=self.folder, capture_output=True, text=True, check=False)
 
     @property

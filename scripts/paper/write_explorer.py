@@ -2,11 +2,10 @@
 file that can be opened from disk, mailed and archived.
 
     python scripts/paper/write_explorer.py --study mini --config '{...}' \\
-        --graders '{"arithmetic": "final_number"}' --output paper/mini/explorer.html
+        --output paper/mini/explorer.html
 
 --config is the part of the configuration that determines the study's files (paths.study_part), as
-JSON. --graders maps each test to the grader that extracts the answers for the page. The grades come
-from the evaluation files.
+JSON. The grades come from the evaluation files.
 """
 
 from hardgrpo.report import explorer
@@ -22,13 +21,12 @@ def main() -> None:
     )
     parser.add_argument("--study", required=True)
     parser.add_argument("--config", required=True, type=files.as_object)
-    parser.add_argument("--graders", required=True, type=files.as_object)
     parser.add_argument("--output", required=True)
     args = parser.parse_args()
 
     study = ResolvedStudy.of(args.config, args.study)
-    index, texts = explorer.read_study(study, args.graders)
-    page = explorer.page(study.entry["title"], index, texts)
+    index, texts = explorer.read_study(study)
+    page = explorer.page(study.entry.title, index, texts)
     files.write_text(args.output, page)
     rows = sum(len(block["problem"]) for block in index["blocks"])
     print(

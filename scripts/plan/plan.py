@@ -30,21 +30,6 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-DETECTABLE = ["study", "test", "seeds", "problems", "samples", "gain", "difference", "primary"]
-LABELS = ["study", "task", "pool", "policy", "recipe", "arm", "labels"]
-POWER = [
-    "study",
-    "claim",
-    "model",
-    "task",
-    "published",
-    "seeds",
-    "detectable",
-    "takes",
-    "gpu_hours",
-    "replicates",
-    "aims",
-]
 
 
 def main() -> None:
@@ -86,25 +71,25 @@ def main() -> None:
         facts, jobs = plan_jobs(args, study)
         config = Configuration.of(facts["config"])
         machine = args.setting or facts["setting"]
-        planned_study = ResolvedStudy.of(config, config["study"])
+        planned_study = ResolvedStudy.of(config, config.study)
         names.append(planned_study.name)
         if not planned_study.is_analysis:
             label_rows += label_counts.planned_labels(planned_study)
             effects += power.detectable_effects(planned_study)
             power_rows += power.required_seeds(
+                config,
                 planned_study,
                 claims.read(ROOT / "paper/claims.yaml"),
                 published_results,
                 readings,
-                config["data"],
                 machine["gpu"],
                 job_calibration,
             )
         for job in jobs:
             if not outputs & set(job["output"]):
-                dry_run.append(job | {"study": config["study"]})
+                dry_run.append(job | {"study": config.study})
             outputs |= set(job["output"])
-    setting, price = plans.Setting(**machine), config["plan"]["price"]
+    setting, price = plans.Setting(**machine), config.plan.price
     planned_jobs = plans.plan_jobs(dry_run, config, setting, job_calibration)
     planned_studies = list(dict.fromkeys(job["study"] for job in dry_run)) or names
     plan = {
@@ -112,7 +97,7 @@ def main() -> None:
         "setting": vars(setting)
         | {"price": price, "calibrated_on_jobs": job_calibration.jobs if job_calibration else 0},
         "totals": plans.totals(planned_jobs, setting, price),
-        "table": plans.table(planned_jobs, planned_studies, list(config["models"])),
+        "table": plans.table(planned_jobs, planned_studies, list(config.models)),
         "detectable": effects,
         "power": power_rows,
         "labels": label_rows,
@@ -200,7 +185,7 @@ def splits_of_unknown_size(
     """The splits, as "split of task", that planned jobs sample and whose number of problems is
     assumed."""
     sampling_jobs = [
-        durations.ResolvedJob.of(config, durations.Job.of(job.rule, job.wildcards))
+        durations.Job.of(config, job.rule, job.wildcards)
         for job in planned_jobs
         if job.stage in ("probing", "evaluation")
     ]
@@ -253,65 +238,58 @@ def format_plan(plan: dict) -> str:
     setting, totals = plan["setting"], plan["totals"]
     if not totals["jobs"]:
         return f"Nothing is left to do for {', '.join(plan['studies'])}."
-    head = (
-        "study",
-        "stage",
-        "model",
-        "jobs",
-        "GPU-hours",
-        "job-hours",
-        "generated",
-        "trained on",
-        "kept GB",
-    )
     rows = [
         (
-            row["study"], row["stage"], row["model"], str(row["jobs"]), f"{row['gpu_hours']:.2f}", f"{row['job_hours']:.2f}",
+            row["study"], row["stage"], row["model"], row["jobs"], f"{row['gpu_hours']:.2f}", f"{row['job_hours']:.2f}",
             format_millions(row["tokens_generated"]), format_millions(row["tokens_trained"]), f"{row['kept_gb']:.1f}",
         )
         for row in [*plan["table"], totals | {"study": "total", "stage": "", "model": ""}]
     ]  # fmt: skip
-    widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
-    lines = [
-        "  ".join(
-            cell.ljust(width) if i < 3 else cell.rjust(width)
-            for i, (cell, width) in enumerate(zip(row, widths))
-        )
-        for row in (head, *rows)
-    ]
+    head = "study stage model jobs GPU-hours job-hours generated trained_on kept_GB"
+    lines = format_table(head, rows, text_columns=3)
     lines.insert(1, "-" * len(lines[0]))
     lines.insert(-1, "-" * len(lines[0]))
-    place = (
-        f"{setting['gpus']} GPUs ({setting['gpu']})"
-        if totals["gpu_hours"]
-        else f"{setting['slots']} {'jobs at a time' if setting['cluster'] else 'cores'}"
-    )
+    slots = "jobs" if setting["cluster"] else "cores"
+    if totals["gpu_hours"]:
+        place, unlimited = f"{setting['gpus']} GPUs ({setting['gpu']})", "GPUs"
+    else:
+        place, unlimited = f"{setting['slots']} {slots} at a time", slots
     lines += [
         "",
-        f"Wall time on {place}: {format_duration(totals['wall_hours'])}; with unlimited {'GPUs' if totals['gpu_hours'] else 'jobs' if setting['cluster'] else 'cores'} {format_duration(totals['critical_path_hours'])} (the critical path)",
-        *(
-            [f"Cost at {setting['price']:g} a GPU-hour: {totals['cost']:,.0f}"]
-            if totals["gpu_hours"]
-            else []
-        ),
+        f"Wall time on {place}: {format_duration(totals['wall_hours'])}; with unlimited {unlimited}"
+        f" {format_duration(totals['critical_path_hours'])} (the critical path)",
+    ]
+    if totals["gpu_hours"]:
+        lines.append(f"Cost at {setting['price']:g} a GPU-hour: {totals['cost']:,.0f}")
+    lines += [
         f"Disk: at most {totals['peak_disk_gb']:,.1f} GB more than now",
         "",
         "Critical path:",
-        *(
-            f"  {format_duration(job.estimate.seconds / 3600):>9}  {job.name}"
-            for job in plan["critical_path"]
-        ),
-        *format_effects(plan["detectable"]),
-        *format_power(plan["power"]),
-        *label_counts.format_lines(plan["labels"]),
-        "",
-        *plan["assumptions"],
     ]
+    lines += [
+        f"  {format_duration(job.estimate.seconds / 3600):>9}  {job.name}"
+        for job in plan["critical_path"]
+    ]
+    lines += format_effects(plan["detectable"]) + format_power(plan["power"])
+    lines += label_counts.format_lines(plan["labels"]) + ["", *plan["assumptions"]]
     if totals["unknown"]:
         lines.append(
             f"The model's size is unknown for {totals['unknown']} jobs (the model's entry has no `shape`, and there is no local copy of the model); the plan assumes 2 hours for each."
         )
     return "\n".join([*format_question(plan["power"], setting["price"]), *lines])
+
+
+def format_table(head: str, rows: list[tuple], text_columns: int) -> list[str]:
+    """A head and rows as lines of aligned columns; the first `text_columns` are aligned to the
+    left. An underscore in the head stands for a space."""
+    cells = [tuple(name.replace("_", " ") for name in head.split())]
+    cells += [tuple(map(str, row)) for row in rows]
+    widths = [max(map(len, column)) for column in zip(*cells)]
+    alignments = "<" * text_columns + ">" * (len(widths) - text_columns)
+    return [
+        "  ".join(f"{cell:{side}{width}}" for cell, side, width in zip(row, alignments, widths))
+        for row in cells
+    ]
 
 
 def format_question(rows: list[dict], price: float) -> list[str]:
@@ -341,17 +319,20 @@ def format_effects(rows: list[dict]) -> list[str]:
     """The smallest detectable effects, as text; [] without rows."""
     if not rows:
         return []
+    effects = [
+        (
+            *[row[key] for key in ("study", "test", "seeds", "problems", "samples")],
+            *[f"{100 * row[key]:.1f}" for key in ("gain", "difference", "primary")],
+        )
+        for row in rows
+    ]
+    head = "study tested_on seeds problems samples gain difference primary"
     return [
         "",
         "Smallest effects, in points, that the study detects with power 80 %. gain: the gain of an arm; difference: the difference of two arms,",
         "corrected for the number of compared pairs of arms; primary: the difference of the two arms of a primary claim, corrected for the number",
         "of tasks (both by Bonferroni's method). A primary claim is written down before the study is run.",
-        f"  {'study':<14} {'tested on':<24} {'seeds':>5} {'problems':>8} {'samples':>7} {'gain':>6} {'difference':>10} {'primary':>8}",
-        *(
-            f"  {row['study']:<14} {row['test']:<24} {row['seeds']:>5} {row['problems']:>8} {row['samples']:>7}"
-            f" {100 * row['gain']:>6.1f} {100 * row['difference']:>10.1f} {100 * row['primary']:>8.1f}"
-            for row in rows
-        ),
+        *format_table(head, effects, text_columns=2),
     ]
 
 
@@ -359,20 +340,24 @@ def format_power(rows: list[dict]) -> list[str]:
     """The numbers of seeds needed to detect published differences, as text; [] without rows."""
     if not rows:
         return []
-    lines = [
+    claims_of_study = [
+        (
+            f"{'*' if row['aims'] else ' '} {row['claim']}",
+            row["model"],
+            row["task"],
+            f"{100 * row['published']:+.1f}",
+            f"{100 * row['detectable']:.1f} with {row['seeds']}",
+            row["takes"] or f">{power.MOST_SEEDS}",
+            f"{row['gpu_hours']:,.0f}" if row["takes"] else "-",
+        )
+        for row in rows
+    ]
+    head = "claim model task published detectable,_with_seeds seeds_needed GPU-hours"
+    return [
         "",
         "Seeds needed to detect a published difference with power 80 %, and the GPU-hours of the two arms' runs with so many seeds (*: a claim that the study aims at):",
-        f"  {'claim':<28} {'model':<22} {'task':<22} {'published':>9} {'detectable, with seeds':>22} {'seeds needed':>12} {'GPU-hours':>10}",
+        *format_table(head, claims_of_study, text_columns=3),
     ]
-    for row in rows:
-        detectable_text = f"{100 * row['detectable']:.1f} with {row['seeds']}"
-        takes = f"{row['takes']}" if row["takes"] else f">{power.MOST_SEEDS}"
-        hours = f"{row['gpu_hours']:,.0f}" if row["takes"] else "-"
-        lines.append(
-            f"{'*' if row['aims'] else ' '} {row['claim']:<28} {row['model']:<22} {row['task']:<22} {100 * row['published']:>+9.1f}"
-            f" {detectable_text:>21} {takes:>12} {hours:>10}"
-        )
-    return lines
 
 
 def format_duration(hours: float) -> str:
@@ -392,16 +377,17 @@ def format_millions(tokens: float) -> str:
 
 def write(plan: dict, planned_jobs: list[plans.PlannedJob], text: str, folder: Path) -> None:
     """Write all files of the plan to a folder."""
-    columns = ["study", "stage", "model", *plans.sum_jobs([])]
     totals = plan["setting"] | plan["totals"]
     files.write_text(folder / "plan.txt", text + "\n")
-    files.write_rows(folder / "plan.csv", columns, plan["table"])
-    files.write_rows(folder / "detectable.csv", DETECTABLE, plan["detectable"])
-    files.write_rows(folder / "power.csv", POWER, plan["power"])
-    files.write_rows(folder / "labels.csv", LABELS, plan["labels"])
-    files.write_rows(folder / "totals.csv", list(totals), [totals])
-    rows = list(map(job_row, planned_jobs))
-    files.write_rows(folder / "jobs.csv", list(rows[0]) if rows else ["number"], rows)
+    for name, rows in (
+        ("plan", plan["table"]),
+        ("detectable", plan["detectable"]),
+        ("power", plan["power"]),
+        ("labels", plan["labels"]),
+        ("totals", [totals]),
+        ("jobs", [job_row(job) for job in planned_jobs]),
+    ):
+        files.write_rows(folder / f"{name}.csv", list(rows[0]) if rows else ["study"], rows)
 
 
 if __name__ == "__main__":

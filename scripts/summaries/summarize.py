@@ -10,7 +10,7 @@ src/hardgrpo/analysis/summary_tables.py says how a table is defined.
 """
 
 from hardgrpo.runtime import files, warm
-from hardgrpo.study import paths
+from hardgrpo.study import paths, pools
 from hardgrpo.study.resolved import ResolvedStudy
 
 import argparse
@@ -20,7 +20,7 @@ from pathlib import Path
 class Tables(dict):
     """Summary tables and their inputs by name. Each entry is computed when it is first read."""
 
-    def __init__(self, study: ResolvedStudy, comparisons: list[dict]):
+    def __init__(self, study: ResolvedStudy):
         # imported late: see hardgrpo.runtime.warm
         from hardgrpo.analysis import cells, hard_leads, summary_tables, training
 
@@ -28,7 +28,7 @@ class Tables(dict):
         self.inputs = {  # data from which tables are computed, besides other tables
             "cells": lambda: cells.load_cells(study),
             "updates": lambda: training.read_updates(study),
-            "plan": lambda: study.entry,
+            "plan": lambda: study.arms,
             "parity": lambda: training.parity(self["updates"], self["plan"]),
             "leads": lambda: hard_leads.leads(self["cells"], self["difficulty_files"]),
             "seconds": lambda: training.read_seconds(self["updates"]),
@@ -39,7 +39,7 @@ class Tables(dict):
             "published_runs": lambda: [
                 (*run, paths.published_accuracies(*run)) for run in paths.published_runs(study)
             ],
-            "comparisons": lambda: comparisons,
+            "comparisons": lambda: pools.comparisons(study),
             "trajectory_files": lambda: paths.trajectories(study),
         }
 
@@ -59,16 +59,13 @@ def main() -> None:
     )
     parser.add_argument("--study", required=True)
     parser.add_argument("--config", required=True, type=files.as_object)
-    parser.add_argument(
-        "--comparisons", default=[], type=files.as_list, help="value of pools.comparisons as JSON"
-    )
     parser.add_argument("--output", required=True, help="folder for the tables")
     args = parser.parse_args()
 
     from hardgrpo.report import registry  # imported late: see hardgrpo.runtime.warm
 
     study = ResolvedStudy.of(args.config, args.study)
-    tables = Tables(study, args.comparisons)
+    tables = Tables(study)
     summaries = {name: tables[name] for name in registry.SUMMARIES}
     for name, rows in summaries.items():
         files.write_rows(

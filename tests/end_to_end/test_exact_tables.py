@@ -61,7 +61,6 @@ def write_tables(name: str, config: dict, arguments: Arguments, study: ResolvedS
         "summarize",
         study=name,
         config=arguments.study(wildcards),
-        comparisons=arguments.comparisons(wildcards),
         output=f"summaries/{name}",
     )
     assert invariants.faults(Path(f"summaries/{name}")) == []

@@ -89,18 +89,6 @@ FACTS = {
 CHECKSUM = "2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae"  # SHA-256 of b"foo"
 SETTINGS = {"auto_map": {}, "model_type": "qwen3", "vocab_size": 10}
 INDEX = {"metadata": {}, "weight_map": {"a": "model-1.safetensors", "b": "model-2.safetensors"}}
-GROUPS = {
-    "jobs": 3,
-    "groups": [
-        {
-            "rule": "probe",
-            "device": "cpu",
-            "model": "m",
-            "fill": 0.5,
-            "slowness": 1.5,
-        }
-    ],
-}
 CLAIMS = yaml.safe_load((ROOT / "paper/claims.yaml").read_text(encoding="utf-8"))[:3]
 
 

@@ -39,7 +39,6 @@ from hardgrpo.data import (
     trajectory_files,
 )
 from hardgrpo.data.question_ids import question_id
-from hardgrpo.planning import calibration
 from hardgrpo.runtime import files, provenance
 from hardgrpo.study.spec import Spec
 
@@ -243,10 +242,6 @@ def model(folder):
         )
 
 
-def calibrated(folder):
-    calibration.read(str(folder / "calibration.json"))
-
-
 P, R = (
     {"P.jsonl": (jsonl(contents.PROBLEMS), "jsonl")},
     {"R.jsonl": (jsonl(contents.RECORDING), "jsonl")},
@@ -277,5 +272,4 @@ TARGETS: dict[str, Target] = {
          "m/model.safetensors.index.json": (json.dumps(contents.INDEX).encode(), "json")} | {f"m/{name}": (b"x", "") for name in ("model-1.safetensors", "model-2.safetensors", "tokenizer.json")},
         model, kept=("m/model-1.safetensors", "m/model-2.safetensors", "m/tokenizer.json"),
     ),
-    "calibration": Target({"calibration.json": (json.dumps(contents.GROUPS).encode(), "json")}, calibrated),
 }  # fmt: skip

@@ -31,7 +31,8 @@ import yaml
 from hardgrpo.planning import durations
 from hardgrpo.runtime import environments, files, gpu_kinds, warm
 from hardgrpo.study import load, memory
-from hardgrpo.study.model import Model
+from hardgrpo.study.configuration import Configuration
+from hardgrpo.study.model import Model, Shape, TrainingGpus
 from hardgrpo.study.recipe import Recipe
 from hardgrpo.training import outputs
 
@@ -233,13 +234,18 @@ class Bench:
     def gpu_settings(self, model: str, recipe: dict, gpus: int) -> dict:
         kind = "as_written" if recipe["adapter"] else "as_written_full"
         own_recipe = Recipe.of(self.config["recipes"][kind])
-        entry = Model.of(self.config["models"][model]).training_gpus(own_recipe)
+        model = Model.of(self.config["models"][model])
+        entry = model.training_gpus(own_recipe).entry if model.gpus else {}
         return SMALL_MODEL_GPUS | entry | {"count": gpus}
 
     def planned_gib(self, model: str, recipe: dict, gpus: int) -> dict[str, float]:
         entry, card = self.gpu_settings(model, recipe, gpus), min(gpu_memory("total"), default=80.0)
         return memory.training_memory(
-            self.shape(model), Recipe.of(recipe), self.tokens, entry, gpu_gib=card
+            Shape.of(self.shape(model)),
+            Recipe.of(recipe),
+            self.tokens,
+            TrainingGpus.of(entry),
+            gpu_gib=card,
         )
 
     def planned_update_seconds(self, model: str, recipe: dict) -> float:
@@ -249,8 +255,8 @@ class Bench:
         config["tasks"]["gsm8k"]["completion_tokens"] = self.tokens
         if ON_CPU:
             del config["models"][model]["gpus"]
-        names = durations.Job("train_grpo", model, "gsm8k", "gpu_check", "random", 0)
-        job = durations.ResolvedJob.of(config, names)
+        checked = Configuration.of(config)
+        job = durations.Job(checked, "train_grpo", model, "gsm8k", "gpu_check", "random")
         planned = durations.estimate(job, gpu_kinds.kind_of(device()) or "h100")
         return (planned.seconds - planned.start_seconds) / recipe["updates"]
 

@@ -45,13 +45,8 @@ def specs() -> dict[str, str]:
                 spec = Spec.of_run(run, **parts, first=is_first_round)
                 spec.write(path)
                 gpus = model.training_gpus(recipe)
-                hardware = recipes.Hardware(
-                    gpus["count"],
-                    max(1, gpus["count"]),
-                    gpus.get("micro_batch"),
-                    gpus.get("vllm_memory", 0.3),
-                    gpus.get("vllm_sleep", False),
-                )
+                vllm = (gpus.micro_batch, gpus.vllm_memory, gpus.vllm_sleep) if gpus.count else ()
+                hardware = recipes.Hardware(gpus.count, max(1, gpus.count), *vllm)
                 is_supervised = recipe.is_supervised
                 arguments = (
                     recipes.supervised_arguments if is_supervised else recipes.trainer_arguments

@@ -2,7 +2,6 @@
 
 import ast
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -122,87 +121,12 @@ def test_every_import_that_ast_finds_is_found():
         } <= code.dependencies(path), path
 
 
-def test_the_checksum_of_a_figure_covers_the_figures_and_their_style():
-    followed = {path.name for path in code.files_of(SCRIPTS / "figures/draw_figure.py")}
-    assert {"draw_figure.py", "figures.py", "figures.mplstyle", "errors.py"} <= followed
-    assert "trainer.py" not in followed
-
-
 FOLLOWING = re.compile(r"""\bcode\(\s*["']([\w/]+\.py)["']""")
 # Modules that a program loads by their names in the registry: {program: [modules of one checksum,
 # ...]}. The rules pass the same modules to `arguments.code`.
 MODULES_IN_REGISTRY = {
     "summaries/summarize.py": [[f"analysis/{module}.py" for module in summary_tables.MODULES]],
 }
-
-
-def imports_of(path: Path, package: dict[str, Path]) -> set[Path]:
-    """The project's modules that Python runs for the imports in one file; `package` is {dotted
-    name: file}."""
-    modules = package | {sibling.stem: sibling for sibling in path.parent.glob("*.py")}
-    prefixes = {
-        ".".join(parts[:end])
-        for parts in (name.split(".") for name in read_imports(path))
-        for end in range(1, len(parts) + 1)
-    }
-    return {modules[name] for name in prefixes & modules.keys()}
-
-
-def closure(files: list[Path], imports: dict[Path, set[Path]]) -> set[Path]:
-    """The files and everything that they import, directly or indirectly."""
-    reached, waiting = set(), list(files)
-    while waiting:
-        path = waiting.pop()
-        if path not in reached:
-            reached.add(path)
-            waiting += imports[path]
-    return reached
-
-
-@pytest.mark.slow
-def test_a_change_of_any_module_changes_the_checksums_of_exactly_the_programs_that_import_it(
-    tmp_path, monkeypatch
-):
-    """This test covers the programs that rules/*.smk pass to `arguments.code` by name. It finds
-    imported modules with `ast`, independently of code.py."""
-    for folder in ("src", "scripts"):
-        shutil.copytree(
-            ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__")
-        )
-    source, scripts = tmp_path / "src", tmp_path / "scripts"
-    monkeypatch.setattr(code, "SOURCE", source)
-    modules = sorted(source.rglob("*.py"))
-    dotted = lambda path: ".".join(path.relative_to(source).with_suffix("").parts).removesuffix(
-        ".__init__"
-    )
-    package = {dotted(path): path for path in modules}
-    imports = {path: imports_of(path, package) for path in [*modules, *scripts.rglob("*.py")]}
-
-    programs = {
-        name
-        for rules in (ROOT / "rules").glob("*.smk")
-        for name in FOLLOWING.findall(rules.read_text(encoding="utf-8"))
-    }
-    assert MODULES_IN_REGISTRY.keys() < programs and len(programs) >= 15 and len(modules) > 100
-    followed = [
-        [scripts / name] + [source / "hardgrpo" / module_path for module_path in module_paths]
-        for name in programs
-        for module_paths in MODULES_IN_REGISTRY.get(name, [[]])
-    ]
-    using = [closure(files, imports) for files in followed]
-    # The cache of imports in code.py stays valid, because the added comment changes no import.
-    before = [code.checksum(*files) for files in followed]
-    for module in modules:
-        text = module.read_bytes()
-        module.write_bytes(text + b"\n# a remark\n")
-        changed = [code.checksum(*files) != old for files, old in zip(followed, before)]
-        module.write_bytes(text)
-        wrong = [
-            files[0].name
-            for files, is_changed, used in zip(followed, changed, using)
-            if is_changed != (module in used)
-        ]
-        assert not wrong, f"{dotted(module)}: {wrong}"
 
 
 # Paths that programs may hard-code as strings: folders that only one program uses, and patterns

@@ -235,11 +235,7 @@ def test_the_configuration_for_two_gpus_is_accepted_and_requests_two_gpus():
     snakemake.utils.update_config(config, yaml.safe_load(example))  # as --configfile does
     checked = checks.check(config, "cluster.md")
     model = checked.models["qwen3-4b"]
-    assert (
-        model.training_gpus(checked.recipes["as_written"])["count"]
-        == model.stage_gpus("sampling")["count"]
-        == 2
-    )
+    assert model.training_gpus(checked.recipes["as_written"]).count == model.sampling_gpus == 2
 
 
 @pytest.mark.slow

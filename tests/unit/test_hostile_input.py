@@ -21,7 +21,6 @@ from fuzzing.arguments import CALLS
 from fuzzing.judge import program, run_program
 from hardgrpo.data import completions, evaluations, solutions, sources, spreadsheets
 from hardgrpo.grading import graders
-from hardgrpo.planning import calibration
 from hardgrpo.runtime import files, provenance
 from hardgrpo.runtime.errors import LONGEST_MESSAGE, UserError, explain, printable
 from hardgrpo.study import checks
@@ -207,11 +206,6 @@ def test_other_malformed_state_files_are_refused(tmp_path):
     (tmp_path / "W.jsonl").write_text('{"id": "a", "solution": "x"}\n\n' * 2)
     with pytest.raises(UserError, match="line 3: id 'a' occurs twice"):
         solutions.read(tmp_path / "W.jsonl")
-    (tmp_path / "calibration.json").write_text(
-        '{"jobs": 1, "groups": [{"rule": "probe", "device": "cpu", "model": "", "slowness": "fast"}]}'
-    )
-    with pytest.raises(UserError, match="not a calibration"):
-        calibration.read(str(tmp_path / "calibration.json"))
 
 
 @pytest.mark.parametrize("row", [{"tokens": [-1]}, {"tokens": ["3"]}, {"finish_reasons": [5]}])
@@ -365,54 +359,3 @@ def test_no_part_of_a_cell_is_a_formula_whatever_delimiter_a_spreadsheet_takes(c
 @given(st.text(alphabet="=+-@;'\"\t\n\r1a ,\uff1d", max_size=12))
 def test_escaped_formulas_are_read_back_unchanged(cell):
     assert spreadsheets.unescape_formulas(spreadsheets.escape_formulas(cell)) == cell
-
-
-def test_merge_keys_of_a_usual_size_and_many_keys_are_read(tmp_path):
-    lines = ["base: &base {a: 1, b: 2}"] + [
-        f"k{number}: {{<<: *base, a: {number}}}" for number in range(5000)
-    ]
-    (tmp_path / "x.yaml").write_text(
-        "\n".join(
-            [*lines, "more: {" + ", ".join(f"n{number}: 1" for number in range(20_000)) + "}"]
-        )
-    )
-    content = files.read_yaml(tmp_path / "x.yaml")
-    assert content["k7"] == {"a": 7, "b": 2} and len(content["more"]) == 20_000
-
-
-@pytest.mark.parametrize("rows", [1, 1000, 100_000])
-def test_up_to_a_hundred_thousand_repetitive_rows_are_unpacked(tmp_path, rows):
-    files.write_jsonl(tmp_path / "x.jsonl.gz", [{"id": "the same text in every row " * 5}] * rows)
-    assert len(files.read_jsonl(tmp_path / "x.jsonl.gz", {"id": str})) == rows
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("mini", "expected a mapping"),
-        ("[1, 2]", "expected a mapping"),
-        ("", "expected a mapping"),
-        ("plan: 3", "plan: 3"),
-        ("models: 5", "models: 5"),
-    ],
-)
-def test_calibrate_refuses_a_malformed_configuration(tmp_path, text, words):
-    (tmp_path / "config.yaml").write_text(text)
-    with pytest.raises(UserError, match=words):
-        run_program("calibrate", "--config", tmp_path / "config.yaml", "--results", tmp_path)
-
-
-def test_the_command_of_make_fuzz_finds_package_fuzzing():
-    """The test adds --help to the command, so that no case is run."""
-    variables = {**os.environ, "MAKEFLAGS": "", "MAKELEVEL": "", "PYTHONPATH": ""}
-    rule = "include Makefile\nfuzz-help:\n\t%s\n"
-    recipe = subprocess.run(
-        ["make", "-s", "-n", "-o", ".venv/development.ready", "fuzz"],
-        cwd=ROOT, env=variables, capture_output=True, text=True, check=True,
-    ).stdout.strip()  # fmt: skip
-    command = recipe.replace(".venv/bin/python", sys.executable).partition(" --cases")[0]
-    started = subprocess.run(
-        ["make", "-s", "-f", "-", "fuzz-help"], input=rule % f"{command} --help",
-        cwd=ROOT, env=variables, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert started.returncode == 0 and "--cases" in started.stdout, started.stderr

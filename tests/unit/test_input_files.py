@@ -41,76 +41,63 @@ def empty_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
-def test_a_probe_consists_of_its_shards():
-    shards = inputs().probe(job(model="qwen3-4b", task="gsm8k"))
-    assert shards == [f"results/probe/qwen3-4b/gsm8k/shard{shard}.jsonl.gz" for shard in range(4)]
-    assert inputs().probe(job(model="qwen3-4b-recorded", task="gsm8k")) == [
-        "results/probe/qwen3-4b-recorded/gsm8k/shard0.jsonl.gz"
-    ]
+def stop(config: dict) -> None:
+    config["tasks"] = {"gsm8k": config["tasks"]["gsm8k"]}
+    config["tasks"]["gsm8k"]["probe"].update(stop=True, shards=1)
+    config["studies"] = {}
 
 
-def test_a_probe_that_stops_early_is_one_file():
-    def stop(config):
-        config["tasks"] = {"gsm8k": config["tasks"]["gsm8k"]}
-        config["tasks"]["gsm8k"]["probe"].update(stop=True, shards=1)
-        config["studies"] = {}
-
-    assert (
-        inputs(stop).probe(job(model="smollm2-135m", task="gsm8k"))
-        == "results/probe/smollm2-135m/gsm8k/stopped.jsonl.gz"
-    )
-    assert len(inputs(stop).probe(job(model="qwen3-4b", task="gsm8k"))) == 1, (
-        "only the probe for section `subset` may stop early"
-    )
-
-
-def test_a_cut_task_reads_the_completions_and_problems_of_the_task_that_it_is_cut_from():
-    cut = job(model="tiny-seed0", task="swaps_once", eval_task="swaps_once", shard="0", run="base")
-    assert inputs().longer_probe(cut) == "results/probe/tiny-seed0/swaps/shard0.jsonl.gz"
-    assert inputs().longer_grades(cut) == "results/evaluation/tiny-seed0/base/swaps.csv.gz"
-    assert inputs().longer_completions(cut) == "results/evaluation/tiny-seed0/base/swaps.jsonl.gz"
-    assert inputs().pool(cut) == "results/pools/tiny-seed0/swaps/train.jsonl"
-    assert inputs().pool_questions(cut) == "results/pools/tiny-seed0/swaps/questions.jsonl"
-    assert inputs().test_problems(cut) == "results/pools/tiny-seed0/swaps/test.jsonl"
-
-
-def test_a_model_with_recorded_completions_uses_all_problems_of_the_task():
-    recorded = job(model="qwen3-4b-recorded", task="gsm8k", eval_task="gsm8k")
-    assert inputs().pool(recorded) == "results/tasks/gsm8k/train.jsonl"
-    assert inputs().pool_questions(recorded) == "results/tasks/gsm8k/questions.jsonl"
+CUT = {"model": "tiny-seed0", "task": "swaps_once", "eval_task": "swaps_once", "shard": "0", "run": "base"}  # fmt: skip
+RECORDED = {"model": "qwen3-4b-recorded", "task": "gsm8k", "eval_task": "gsm8k"}
 
 
 @pytest.mark.parametrize(
-    ("policy", "files"),
+    ("name", "wildcards", "path"),
     [
-        ("hard", {"difficulty": "results/difficulty/tiny-seed0/swaps.csv"}),
-        # a policy that chooses by the probe of another task
-        ("hard_once", {"difficulty": "results/difficulty/tiny-seed0/swaps_once.csv"}),
-        # a policy that chooses by the probe of another model
-        ("half_by_small", {"difficulty": "results/difficulty/small-seed0/swaps.csv"}),
-        ("agreement_lowest", {"signals": "results/signals/tiny-seed0/swaps.csv"}),
-        (
-            "predicted_half",
-            {
-                "signals": "results/signals/tiny-seed0/swaps.csv",
-                "sample": "results/subsets/tiny-seed0/swaps/predicted_half/seed0.sample.csv",
-            },
-        ),
+        # a cut task reads the completions and problems of the task that it is cut from
+        ("longer_probe", CUT, "results/probe/tiny-seed0/swaps/shard0.jsonl.gz"),
+        ("longer_grades", CUT, "results/evaluation/tiny-seed0/base/swaps.csv.gz"),
+        ("longer_completions", CUT, "results/evaluation/tiny-seed0/base/swaps.jsonl.gz"),
+        ("pool", CUT, "results/pools/tiny-seed0/swaps/train.jsonl"),
+        ("pool_questions", CUT, "results/pools/tiny-seed0/swaps/questions.jsonl"),
+        ("test_problems", CUT, "results/pools/tiny-seed0/swaps/test.jsonl"),
+        # a model with recorded completions uses all problems of the task
+        ("pool", RECORDED, "results/tasks/gsm8k/train.jsonl"),
+        ("pool_questions", RECORDED, "results/tasks/gsm8k/questions.jsonl"),
     ],
 )
-def test_a_policy_chooses_by_the_measure_that_it_names(policy, files):
-    assert inputs().measures(job(**RUN | {"policy": policy})) == files
+def test_jobs_read_the_completions_and_problems_of_their_task(name, wildcards, path):
+    assert getattr(inputs(), name)(job(**wildcards)) == path
 
 
-def test_a_policy_for_a_task_without_labels_reads_no_pass_rates():
-    unlabelled = lambda config: config["tasks"]["swaps"].update(labelled=False)
-    assert inputs(unlabelled).measures(job(**RUN | {"policy": "random"})) == {
-        "questions": "results/tasks/swaps/questions.jsonl"
-    }
-    assert inputs(unlabelled).measures(job(**RUN | {"policy": "annotated"})) == {
-        "questions": "results/tasks/swaps/questions.jsonl",
-        "annotated": "results/tasks/swaps/annotated.jsonl",
-    }
+def test_only_the_probe_for_section_subset_may_stop_early():
+    stopped, other = (job(model=name, task="gsm8k") for name in ("smollm2-135m", "qwen3-4b"))
+    assert inputs(stop).probe(stopped) == "results/probe/smollm2-135m/gsm8k/stopped.jsonl.gz"
+    assert inputs(stop).probe(other) == ["results/probe/qwen3-4b/gsm8k/shard0.jsonl.gz"]
+
+
+QUESTIONS = {"questions": "results/tasks/swaps/questions.jsonl"}
+SIGNALS = {"signals": "results/signals/tiny-seed0/swaps.csv"}
+SAMPLE = {"sample": "results/subsets/tiny-seed0/swaps/predicted_half/seed0.sample.csv"}
+
+
+@pytest.mark.parametrize(
+    ("policy", "is_labelled", "files"),
+    [
+        ("hard", True, {"difficulty": "results/difficulty/tiny-seed0/swaps.csv"}),
+        # a policy that chooses by the probe of another task, and one by that of another model
+        ("hard_once", True, {"difficulty": "results/difficulty/tiny-seed0/swaps_once.csv"}),
+        ("half_by_small", True, {"difficulty": "results/difficulty/small-seed0/swaps.csv"}),
+        ("agreement_lowest", True, SIGNALS),
+        ("predicted_half", True, SIGNALS | SAMPLE),
+        # without labels, there are no pass rates
+        ("random", False, QUESTIONS),
+        ("annotated", False, QUESTIONS | {"annotated": "results/tasks/swaps/annotated.jsonl"}),
+    ],
+)
+def test_a_policy_chooses_by_the_measure_that_it_names(policy, is_labelled, files):
+    label = lambda config: config["tasks"]["swaps"].update(labelled=is_labelled)
+    assert inputs(label).measures(job(**RUN | {"policy": policy})) == files
 
 
 def test_a_run_reads_what_its_recipe_and_policy_need():
@@ -130,12 +117,6 @@ def test_pruning_waits_for_the_evaluations_of_the_configured_study():
     assert files == ["results/evaluation/steady-seed0/arithmetic/mini/hard/seed0/arithmetic.csv.gz"]
     (path,) = inputs().run_evaluations(job(**run | {"seed": "99"}))
     assert path.startswith("config.yaml: studies.mini") and "seed99" in path
-
-
-def test_the_file_annotated_of_a_task_is_read_from_the_data_folder():
-    answered = lambda config: config["tasks"]["swaps"].update(annotated="mine.csv")
-    assert inputs(answered).annotated_rows(job(task="swaps")) == "data/mine.csv"
-    assert inputs().annotated_rows(job(task="swaps")) == "config.yaml: tasks.swaps.annotated"
 
 
 def record(config: dict) -> None:
@@ -159,10 +140,6 @@ def test_recorded_checkpoints_come_in_the_order_of_their_steps():
         "data/hard/20.jsonl",
         "data/hard/100.jsonl",
     ]
-
-
-def test_a_run_without_recorded_checkpoints_needs_a_file_that_does_not_exist():
-    assert inputs(record).recorded_steps(RECORDED_RUN) == {"N": "data/hard/N.jsonl"}
 
 
 # --- recordings in the formats of their authors

@@ -85,13 +85,6 @@ def test_the_locks_of_the_development_environment_contain_all_requirements_of_th
         assert not missing, f"{package} needs {missing}: pin them in envs/, then run make locks"
 
 
-def test_the_locks_name_no_package_index():
-    for path in (ROOT / "envs").iterdir():
-        if path.suffix == ".sif":  # an image that `snakemake images` has built
-            continue
-        assert not re.search(r"https?://|--(extra-)?index-url|--find-links", path.read_text()), path
-
-
 # A stand-in for uv that writes the committed versions. As in the output of uv, a comment after each
 # package names the packages that need this package.
 UV = """#!{python}

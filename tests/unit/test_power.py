@@ -9,6 +9,7 @@ from conftest import ROOT
 from hardgrpo.analysis import claims, published
 from hardgrpo.planning import power
 from hardgrpo.planning.calibration import Calibration
+from hardgrpo.study.configuration import Configuration
 from hardgrpo.study.resolved import ResolvedStudy
 
 CONFIG = project_config.config()
@@ -20,11 +21,11 @@ def required_seeds(
     study: str, claims: list[dict] = CLAIMS, calibration: Calibration | None = None
 ) -> list[dict]:
     return power.required_seeds(
+        Configuration.of(CONFIG),
         ResolvedStudy.of(CONFIG, study),
         claims,
         published.read(FOLDER),
         published.read_readings(FOLDER),
-        CONFIG["data"],
         "h100",
         calibration,
     )

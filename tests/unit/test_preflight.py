@@ -62,57 +62,10 @@ def environment(monkeypatch):
     return set_environment
 
 
-def test_fewer_granted_than_requested_gpus_are_an_error(environment):
-    environment(CUDA_VISIBLE_DEVICES="0,1")
-    assert environments.granted_gpus(2) == 2 and environments.granted_gpus(1) == 1
-    with pytest.raises(
-        UserError,
-        match=r"GPUs requested: 4, granted: 2 \(CUDA_VISIBLE_DEVICES is '0,1'\); check partition",
-    ):
-        environments.granted_gpus(4)
-    environment(CUDA_VISIBLE_DEVICES="")
-    with pytest.raises(UserError, match="granted: 0"):
-        environments.granted_gpus(1)
-    environment()
-    assert environments.granted_gpus(4) == 4, "without a scheduler, check_gpus checks the machine"
-
-
 @pytest.mark.parametrize("visible", [{}, {"CUDA_VISIBLE_DEVICES": "0,1"}])
 def test_a_program_that_requests_no_gpu_sees_none(environment, visible):
     environment(**visible)
     assert environments.granted_gpus(0) == 0 and os.environ["CUDA_VISIBLE_DEVICES"] == ""
-
-
-@pytest.mark.parametrize(
-    "entries, count",
-    [
-        ("0", 1),
-        ("3, 1", 2),
-        ("GPU-8d6e7a01-3f,GPU-1c", 2),
-        ("MIG-5c9b1d2e-77aa-5b1c-8f4b-0a6f2f1c9d10", 1),
-        ("MIG-5c9b,MIG-8f4b", 1),
-        ("MIG-GPU-5c9b/1/0,MIG-GPU-5c9b/2/0", 1),
-        ("NoDevFiles", 0),
-        ("-1", 0),
-        ("0,-1,1", 1),
-        ("", 0),
-    ],
-)
-def test_gpus_are_counted_from_cuda_visible_devices(entries, count, environment):
-    """In CUDA_VISIBLE_DEVICES, Slurm names MIG slices of a GPU by their UUIDs. For a job without
-    GPUs, Slurm sets the variable to NoDevFiles."""
-    assert environments.visible_gpus(entries) == count
-    for rehearsal in ({}, {environments.REHEARSAL: "1"}):
-        environment(CUDA_VISIBLE_DEVICES=entries, **rehearsal)
-        with pytest.raises(
-            UserError,
-            match="one MIG slice to a process: ask for whole GPUs"
-            if "MIG" in entries
-            else "check partition and GPUs",
-        ):
-            environments.granted_gpus(count + 1)
-        if count:
-            assert environments.granted_gpus(count) == (0 if rehearsal else count)
 
 
 def test_a_rehearsal_checks_the_granted_gpus_and_computes_on_the_cpu(environment):
@@ -124,9 +77,11 @@ def test_a_rehearsal_checks_the_granted_gpus_and_computes_on_the_cpu(environment
     environment(CUDA_VISIBLE_DEVICES="3", HARDGRPO_REHEARSAL="1")
     with pytest.raises(UserError, match="granted: 1"):
         environments.granted_gpus(2)
-    environment(HARDGRPO_REHEARSAL="1")
-    with pytest.raises(UserError, match="granted: unknown, CUDA_VISIBLE_DEVICES is not set"):
-        environments.granted_gpus(1)
+    # for a job without GPUs, Slurm sets the variable to NoDevFiles
+    for visible in ({}, {"CUDA_VISIBLE_DEVICES": ""}, {"CUDA_VISIBLE_DEVICES": "NoDevFiles"}):
+        environment(HARDGRPO_REHEARSAL="1", **visible)
+        with pytest.raises(UserError, match="granted: 0"):
+            environments.granted_gpus(1)
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.study import checks, memory, study_checks
 from hardgrpo.study.configuration import Configuration
-from hardgrpo.study.model import Model
+from hardgrpo.study.model import Model, Shape, TrainingGpus
 from hardgrpo.study.recipe import ADAM_BETA2, Recipe
 from hardgrpo.study.spec import Spec
 from hardgrpo.study.study import Run, Study
@@ -74,7 +74,8 @@ def test_a_run_on_a_cpu_has_micro_batches_that_fit_into_its_memory(monkeypatch):
         ),
         SPEC.training,
     )
-    row_bytes = memory.trained_row_bytes(memory.shape_of(config.to_dict()), recipe, 100)
+    shape = memory.shape_of(config.to_dict())
+    row_bytes = memory.trained_row_bytes(shape, Recipe.of(recipe), 100)
     monkeypatch.setattr(memory, "CPU_BYTES", 17.5 * row_bytes)
     hardware = recipes.without_gpus(recipes.Hardware(), config, recipe, 100)
     assert hardware == recipes.Hardware(micro_batch=17) and recipes.micro_batches(64, hardware) == (
@@ -212,7 +213,7 @@ def test_every_argument_that_grpo_adds_is_set_or_listed_as_not_set():
 def hardware_of(model: str, recipe: str) -> recipes.Hardware:
     gpus = Model.of(CONFIG["models"][model]).training_gpus(Recipe.of(CONFIG["recipes"][recipe]))
     return recipes.Hardware(
-        gpus["count"], gpus["count"], gpus["micro_batch"], gpus["vllm_memory"], gpus["vllm_sleep"]
+        gpus.count, gpus.count, gpus.micro_batch, gpus.vllm_memory, gpus.vllm_sleep
     )
 
 
@@ -355,7 +356,7 @@ def test_recipes_equal_appendix_b_and_the_released_code():
      ("qwen2.5-1.5b-instruct", 1.54), ("qwen2.5-3b-instruct", 3.09), ("smollm2-135m", 0.1345)],
 )  # fmt: skip
 def test_numbers_of_weights_equal_those_that_the_models_authors_state(model, billions):
-    assert memory.parameters(CONFIG["models"][model]["shape"]) / 1e9 == pytest.approx(
+    assert memory.parameters(CHECKED.models[model].shape) / 1e9 == pytest.approx(
         billions, rel=0.005
     )
 
@@ -367,15 +368,10 @@ def test_numbers_of_weights_of_model_and_adapter_equal_those_of_real_modules():
     from peft import get_peft_model
     from transformers import Qwen2Config, Qwen2ForCausalLM
 
-    shape = {
-        "hidden_size": 32,
-        "intermediate_size": 48,
-        "layers": 3,
-        "heads": 4,
-        "key_value_heads": 2,
-        "head_size": 8,
-    }
-    shape |= {"vocabulary": 60, "tied": False, "attention_bias": True}
+    shape = Shape(
+        hidden_size=32, intermediate_size=48, layers=3, heads=4, key_value_heads=2, head_size=8,
+        vocabulary=60, tied=False, attention_bias=True,
+    )  # fmt: skip
     with torch.device("meta"):
         model = Qwen2ForCausalLM(
             Qwen2Config(
@@ -500,17 +496,17 @@ def test_selectors_and_process_rewards_use_one_gpu_even_if_the_model_has_more():
     config = copy.deepcopy(CONFIG)
     config["models"]["qwen3-4b"]["gpus"]["adapter"]["count"] = 2
     counts = {
-        name: Model.of(config["models"]["qwen3-4b"]).training_gpus(
-            Recipe.of(config["recipes"][name])
-        )["count"]
+        name: Model.of(config["models"]["qwen3-4b"])
+        .training_gpus(Recipe.of(config["recipes"][name]))
+        .count
         for name in ("as_written", "dynamic", "prime")
     }
     assert counts == {"as_written": 2, "dynamic": 1, "prime": 1}
 
 
 def test_an_update_that_replays_as_many_groups_as_it_samples_takes_twice_the_activations():
-    shape, recipe = CONFIG["models"]["qwen3-4b"]["shape"], CONFIG["recipes"]["replay"]
-    gpus = {"count": 1, "micro_batch": 8, "vllm_memory": 0.2, "vllm_sleep": True}
+    shape, recipe = CHECKED.models["qwen3-4b"].shape, CONFIG["recipes"]["replay"]
+    gpus = TrainingGpus(count=1, micro_batch=8, vllm_memory=0.2, vllm_sleep=True)
     room = recipe["prompts_per_update"]
     for changes, rows in (
         ({}, 8 * (room + recipe["selector"]["replay"]) / room),
@@ -521,7 +517,10 @@ def test_an_update_that_replays_as_many_groups_as_it_samples_takes_twice_the_act
             shape, Recipe.of(recipe | {"selector": recipe["selector"] | changes}), 1024, gpus
         )
         plain = memory.training_memory(
-            shape, CHECKED.recipes["as_written"], 1024, gpus | {"micro_batch": int(rows)}
+            shape,
+            CHECKED.recipes["as_written"],
+            1024,
+            gpus.model_copy(update={"micro_batch": int(rows)}),
         )
         assert gib_by_part["activations"] == plain["activations"]
 
@@ -565,10 +564,10 @@ def test_a_model_and_a_recipe_must_fit_the_gpus_only_if_an_arm_combines_them():
 
 
 def test_the_memory_of_a_reward_model_is_that_of_its_weights_and_optimiser():
-    shape = CONFIG["models"]["qwen3-4b"]["shape"]
+    shape = CHECKED.models["qwen3-4b"].shape
     for adapter, bytes_each in (({"rank": 32, "alpha": 32, "dropout": 0.0}, 12), (None, 16)):
         recipe = CONFIG["recipes"]["prime"] | {"adapter": adapter}
-        gpus = {"count": 1, "micro_batch": 4, "vllm_memory": 0.2, "vllm_sleep": True}
+        gpus = TrainingGpus(count=1, micro_batch=4, vllm_memory=0.2, vllm_sleep=True)
         trained = memory.adapter_parameters(shape, 32) if adapter else memory.parameters(shape)
         gib = memory.training_memory(shape, Recipe.of(recipe), 250, gpus)["reward model"]
         assert gib * memory.GIB == pytest.approx(trained * bytes_each)

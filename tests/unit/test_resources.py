@@ -1,6 +1,5 @@
 """The resources that jobs request from a machine or a cluster."""
 
-import inspect
 import json
 import shlex
 from types import SimpleNamespace
@@ -13,8 +12,8 @@ from snakemake.resources import Resource
 import project_config
 from hardgrpo.study import memory
 from hardgrpo.study.configuration import Configuration
+from hardgrpo.study.model import Model
 from hardgrpo.study.resolved import resolve_studies
-from hardgrpo.workflow.failures import raises_workflow_error
 from hardgrpo.workflow.names import Names
 from hardgrpo.workflow.resources import Machine, read_cluster
 
@@ -65,11 +64,6 @@ def test_entries_of_a_profile_stay_text(name):
     assert eval(defaults["slurm_partition"].raw) == name, (
         "the Snakemake inside a job would not read the entry as the same text"
     )
-
-
-def test_entries_that_do_not_describe_the_cluster_are_left_alone():
-    defaults = {"nodes": Resource("nodes", 1, raw="1")}
-    assert read_cluster(defaults) == {} and defaults["nodes"].raw == "1"
 
 
 @pytest.mark.parametrize("minutes", ["0", "-5", "1d", "1e3", ""])
@@ -129,20 +123,10 @@ def test_a_training_receives_the_gpu_settings_of_its_model():
     assert resources["mem_mb"](run) > 10_000
 
 
-def test_a_training_on_the_cpu_requests_no_gpus():
-    run = job(model="tiny-seed0", recipe="mini", task="swaps", policy="hard", seed="0")
-    resources = machine().for_training()
-    assert (resources["hardware"](run), resources["gpu_gib"](run), resources["mem_mb"](run)) == (
-        "--gpus 0",
-        0,
-        2000,
-    )
-
-
 @pytest.mark.parametrize("model", ["qwen2.5-coder-0.5b-instruct", "smollm2-135m"])
 def test_a_job_of_a_published_model_on_the_cpu_requests_memory_for_weights_and_one_batch(model):
     run = job(model=model, recipe="mini_adapter", task="gsm8k", policy="hard", seed="0", shard="0")
-    weights_mb = memory.parameters(project_config.config()["models"][model]["shape"]) * 4e-6
+    weights_mb = memory.parameters(Model.of(project_config.config()["models"][model]).shape) * 4e-6
     for requested_mb in (
         machine().for_training()["mem_mb"](run),
         machine().for_sampling("probe")["mem_mb"](run),
@@ -175,13 +159,6 @@ def test_a_training_is_warned_before_its_time_limit():
     assert machine().for_training()["slurm_extra"](long_run, 1) == "--signal=TERM@600"
 
 
-def test_a_malformed_calibration_is_reported(empty_folder):
-    (empty_folder / "results").mkdir()
-    (empty_folder / "results/calibration.json").write_text("[]")
-    with pytest.raises(WorkflowError, match="results/calibration.json"):
-        machine().minutes("probe")(job(model="qwen3-4b", task="gsm8k", shard="0"), 1)
-
-
 # --- where jobs run ---
 
 
@@ -210,13 +187,6 @@ def test_a_plan_counts_the_gpus_of_this_machine_or_of_the_cluster():
     json.dumps(machine().setting(call(gpu=1)))
 
 
-def test_a_plan_without_a_limit_of_gpus_counts_the_gpus_of_the_configuration():
-    """Without --profile laptop, resource `gpu` has no value."""
-    without_limit = call()
-    without_limit.global_resources["gpu"] = SimpleNamespace(value=None)
-    assert machine().setting(without_limit)["gpus"] == project_config.config()["plan"]["gpus"]
-
-
 def test_a_job_has_a_resource_of_the_cluster_only_if_the_profile_sets_it():
     """Snakemake calls the function of each resource for each job, so unused resources cost time."""
     always = {"gpu", "cpus_per_task", "place"}
@@ -229,12 +199,3 @@ def test_a_job_has_a_resource_of_the_cluster_only_if_the_profile_sets_it():
         *always,
         *("gpu_model", "slurm_partition", "constraint"),
     }
-
-
-def test_raises_workflow_error_keeps_the_signature():
-    def function(wildcards, attempt: int = 1) -> int:
-        return attempt
-
-    wrapped = raises_workflow_error(function)
-    assert inspect.signature(wrapped) == inspect.signature(function)
-    assert wrapped({}, attempt=3) == 3

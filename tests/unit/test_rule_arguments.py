@@ -7,25 +7,28 @@ from types import SimpleNamespace
 import pytest
 
 import project_config
+from hardgrpo.study import load
 from hardgrpo.study.configuration import Configuration
 from hardgrpo.study.resolved import resolve_studies
-from hardgrpo.study.strict import sorted_json
 from hardgrpo.workflow.arguments import Arguments
 from hardgrpo.workflow.names import Names
 
 ROOT = project_config.ROOT
 
 
+RUN = {"model": "tiny-seed0", "task": "swaps", "policy": "hard", "recipe": "mini", "seed": "0"}
+GSM8K = {"model": "qwen3-4b", "task": "gsm8k", "eval_task": "gsm8k"}
+RECORDED = {"model": "qwen3-4b-recorded", "task": "gsm8k"}
+
+
 def job(**wildcards: str) -> SimpleNamespace:
     return SimpleNamespace(**wildcards)
 
 
-def arguments(change=lambda config: None, targets=()) -> Arguments:
-    """The arguments that rules pass if Snakemake is called with `targets`. `change` changes a copy
-    of the project's configuration."""
-    config = project_config.config()
-    change(config)
-    config = Configuration.of(config)
+def arguments(changes: dict | None = None, targets=()) -> Arguments:
+    """The arguments that rules pass if Snakemake is called with `targets`, by the project's
+    configuration with `changes`."""
+    config = Configuration.of(load.lay_over(project_config.config(), changes or {}))
     workflow = SimpleNamespace(
         basedir=str(ROOT), dag_settings=SimpleNamespace(targets=set(targets))
     )
@@ -33,108 +36,104 @@ def arguments(change=lambda config: None, targets=()) -> Arguments:
     return Arguments(config, studies, Names(config, studies), workflow)
 
 
-def test_json_does_not_depend_on_the_order_of_keys():
-    assert sorted_json({"b": [{"d": 1, "c": 2}], "a": None}) == sorted_json(
-        {"a": None, "b": [{"c": 2, "d": 1}]}
-    )
+def of_task(name: str, **changes) -> dict:
+    return {"tasks": {name: changes}}
 
 
 def test_the_order_of_keys_in_the_configuration_changes_no_argument():
-    def reverse(config):
-        for section in ("tasks", "policies", "recipes"):
-            config[section] = {
-                name: dict(reversed(entry.items())) for name, entry in config[section].items()
-            }
-
-    wildcards = job(
-        model="tiny-seed0",
-        task="swaps",
-        policy="hard",
-        recipe="mini",
-        seed="0",
-        study="mini",
-        split="train",
-    )
-    for name in (
-        "source",
-        "policy",
-        "spec",
-        "study",
-        "design",
-        "graders",
-        "prices",
-        "conditions",
-        "pretraining",
-    ):
-        assert getattr(arguments(), name)(wildcards) == getattr(arguments(reverse), name)(
-            wildcards
-        ), name
+    config = project_config.config()
+    for section in ("tasks", "policies", "recipes"):
+        config[section] = {
+            name: dict(reversed(entry.items())) for name, entry in config[section].items()
+        }
+    wildcards = RUN | {"study": "mini", "split": "train"}
+    names = ("source", "policy", "spec", "study", "design", "prices", "conditions", "pretraining")
+    for name in names:
+        before, after = (getattr(parts, name) for parts in (arguments(), arguments(config)))
+        assert before(job(**wildcards)) == after(job(**wildcards)), name
 
 
-def test_programs_receive_the_number_of_samples_of_a_probe():
-    swaps = job(model="tiny-seed0", task="swaps")
-    probe = project_config.config()["tasks"]["swaps"]["probe"]
-    held_out = f" --held-out {probe['held_out']}" if "held_out" in probe else ""
-    assert arguments().expected_samples(swaps) == f"--samples {probe['samples']}{held_out}"
-    assert arguments().expected_samples(job(model="qwen3-4b-recorded", task="gsm8k")) == ""
+HELD_OUT = of_task("gsm8k", probe={"samples": 5, "held_out": 3})
+OWN_COLUMN = {"source": {"kind": "files", "train": "m.csv", "columns": {"answer": "the answer"}}}
 
 
-def test_held_out_samples_are_sampled_but_not_used_for_the_choice():
-    hold_out = lambda config: config["tasks"]["gsm8k"]["probe"].update(samples=5, held_out=3)
-    gsm8k = job(model="qwen3-4b", task="gsm8k")
-    assert arguments(hold_out).expected_samples(gsm8k) == "--samples 5 --held-out 3"
-    assert arguments(hold_out).probed_samples(gsm8k) == 8
+@pytest.mark.parametrize(
+    ("changes", "name", "wildcards", "expected"),
+    [
+        ({}, "expected_samples", RECORDED, ""),
+        # held-out samples are sampled, but not used for the choice
+        (HELD_OUT, "expected_samples", GSM8K, "--samples 5 --held-out 3"),
+        (HELD_OUT, "probed_samples", GSM8K, 8),
+        # a cut probe states both numbers of samples if they differ
+        ({}, "fewer_samples", {"task": "swaps_tight"}, ""),
+        (
+            of_task("swaps_once", probe={"samples": 2}),
+            "fewer_samples",
+            {"task": "swaps_once"},
+            " --samples 2 --of 8",
+        ),
+        ({}, "test", GSM8K, "--samples 4 --greedy --seed 2 --completion-tokens 250"),
+        (
+            of_task("gsm8k", test={"greedy": False}),
+            "test",
+            GSM8K,
+            "--samples 4 --seed 2 --completion-tokens 250",
+        ),
+        (
+            of_task("gsm8k", test={"reach": {"samples": 16, "seed": 9}}),
+            "reach",
+            GSM8K,
+            "--samples 16 --seed 9 --completion-tokens 250",
+        ),
+        ({}, "annotation_column", {"task": "swaps", "content": "rows"}, ""),
+        # only recordings are measured again when the program changes
+        ({}, "recording_code", RUN, ""),
+    ],
+)
+def test_programs_receive_the_conditions_of_the_task(changes, name, wildcards, expected):
+    assert getattr(arguments(changes), name)(job(**wildcards)) == expected
 
 
-def test_a_cut_probe_states_both_numbers_of_samples_if_the_numbers_differ():
-    fewer = lambda config: config["tasks"]["swaps_once"]["probe"].update(samples=2)
-    samples = project_config.config()["tasks"]["swaps"]["probe"]["samples"]
-    assert arguments(fewer).fewer_samples(job(task="swaps_once")) == f" --samples 2 --of {samples}"
-    equal = lambda config: config["tasks"]["swaps_once"]["probe"].update(samples=samples)
-    assert arguments(equal).fewer_samples(job(task="swaps_once")) == ""
+@pytest.mark.parametrize(
+    ("changes", "name", "wildcards", "place", "expected"),
+    [
+        # the program that chooses does not receive on which model and task a policy is probed
+        ({}, "policy", {"policy": "hard_once"}, 0, {"rule": "hard", "budget": 0.1}),
+        # in the first of two rounds, half of the budget is chosen
+        (
+            {},
+            "policy",
+            {"policy": "agreement_in_rounds"},
+            0,
+            {"rule": "lowest", "by": "agreement", "budget": 0.05},
+        ),
+        (
+            {},
+            "second_policy",
+            {"policy": "agreement_in_rounds"},
+            0,
+            {"rule": "lowest", "by": "agreement", "budget": 0.1},
+        ),
+        ({}, "stop", {"task": "gsm8k"}, 1, {"rule": "hard", "budget": 0.1, "seed": 0}),
+        # a value with quotes reaches the program unchanged
+        (
+            {"models": {"qwen3-4b": {"chat": {"system": """it's "quoted" $HOME `ls`"""}}}},
+            "sampling",
+            GSM8K,
+            3,
+            {"enable_thinking": False, "system": """it's "quoted" $HOME `ls`"""},
+        ),
+    ],
+)
+def test_programs_receive_json(changes, name, wildcards, place, expected):
+    argument = getattr(arguments(changes), name)(job(**wildcards))
+    assert json.loads(shlex.split(argument)[place] if place else argument) == expected
 
 
-def stopping(config: dict) -> None:
-    config["tasks"] = {"gsm8k": config["tasks"]["gsm8k"]}
-    config["tasks"]["gsm8k"]["probe"].update(stop=True, shards=1)
-    config["studies"] = {}
-
-
-def test_a_probe_that_stops_early_receives_the_policy_and_its_seed():
-    words = shlex.split(arguments(stopping).stop(job(task="gsm8k")))
-    assert json.loads(words[1]) == {"rule": "hard", "budget": 0.1, "seed": 0}
-    assert (
-        arguments(stopping)
-        .expected_samples(job(model="smollm2-135m", task="gsm8k"))
-        .endswith("--stopped")
-    )
-
-
-def test_round_one_has_half_of_the_budget_and_round_two_all_of_it():
-    in_rounds = job(policy="agreement_in_rounds")
-    assert json.loads(arguments().policy(in_rounds)) == {
-        "rule": "lowest",
-        "by": "agreement",
-        "budget": 0.05,
-    }
-    assert json.loads(arguments().second_policy(in_rounds)) == {
-        "rule": "lowest",
-        "by": "agreement",
-        "budget": 0.1,
-    }
-
-
-@pytest.mark.parametrize("policy", ["hard_once", "half_by_small"])
-def test_the_program_that_chooses_is_not_told_on_which_model_and_task_a_policy_is_probed(policy):
-    assert json.loads(arguments().policy(job(policy=policy))).keys() == {"rule", "budget"}
-
-
-def test_the_files_that_a_policy_chooses_by_become_options():
-    files = {"signals": "results/signals/a/b.csv", "sample": "results/s.csv"}
-    assert (
-        arguments().named_inputs(job(), files)
-        == "--signals results/signals/a/b.csv --sample results/s.csv"
-    )
+def test_the_column_to_fill_in_is_named_as_in_the_pools_file():
+    own = {"tasks": {"own": project_config.TASK | OWN_COLUMN}}
+    words = arguments(own).annotation_column(job(task="own", content="to_annotate"))
+    assert shlex.split(words) == ["--to-annotate", "the answer"]
 
 
 def test_the_size_of_a_pool_is_checked_only_if_policies_of_the_targets_choose_from_it():
@@ -146,70 +145,14 @@ def test_the_size_of_a_pool_is_checked_only_if_policies_of_the_targets_choose_fr
     assert shlex.split(arguments(targets=["inputs"]).grader_and_policies(pool)) == [grader]
 
 
-def test_a_chat_template_with_quotes_reaches_the_program_unchanged():
-    value = """it's "quoted" $HOME `ls`"""
-    chatty = lambda config: config["models"]["qwen3-4b"].update(chat={"system": value})
-    words = shlex.split(arguments(chatty).sampling(job(model="qwen3-4b")))
-    assert words[0] == "--engine" and json.loads(words[3]) == {"system": value}
-
-
-def test_an_evaluation_with_a_greedy_completion_receives_the_greedy_option():
-    words = arguments().test(job(eval_task="gsm8k"))
-    assert words == "--samples 4 --greedy --seed 2 --completion-tokens 250"
-    sampled = lambda config: config["tasks"]["gsm8k"]["test"].update(greedy=False)
-    assert (
-        arguments(sampled).test(job(eval_task="gsm8k"))
-        == "--samples 4 --seed 2 --completion-tokens 250"
-    )
-
-
-def test_reach_is_sampled_with_its_own_number_of_samples_and_seed():
-    reach = lambda config: config["tasks"]["gsm8k"]["test"].update(reach={"samples": 16, "seed": 9})
-    assert (
-        arguments(reach).reach(job(eval_task="gsm8k"))
-        == "--samples 16 --seed 9 --completion-tokens 250"
-    )
-
-
-def test_the_column_to_fill_in_is_named_as_in_the_pools_file():
-    rename = lambda config: config["tasks"]["swaps"].update(
-        source={"kind": "files", "train": "mine.csv", "columns": {"answer": "the answer"}}
-    )
-    assert shlex.split(
-        arguments(rename).annotation_column(job(task="swaps", content="to_annotate"))
-    ) == [
-        "--to-annotate",
-        "the answer",
-    ]
-    assert arguments().annotation_column(job(task="swaps", content="rows")) == ""
-
-
-def test_only_recordings_are_measured_again_when_the_program_changes():
-    assert arguments().recording_code(job(model="tiny-seed0")) == ""
-    assert arguments().recording_code(job(model="qwen3-4b-recorded")) == arguments().code(
-        "probe/measure_difficulty.py"
-    )
-
-
 def test_the_specification_of_a_run_does_not_depend_on_other_recipes():
-    run = job(model="tiny-seed0", task="swaps", recipe="mini", policy="hard", seed="0")
-    add_recipe = lambda config: config["recipes"].update(
-        new=config["recipes"]["mini"] | {"updates": 10}
-    )
-    assert arguments().spec(run) == arguments(add_recipe).spec(run)
+    run = job(**RUN)
+    recipe = project_config.config()["recipes"]["mini"] | {"updates": 10}
+    assert arguments().spec(run) == arguments({"recipes": {"new": recipe}}).spec(run)
     assert json.loads(arguments().spec(run))["model"] == "tiny-seed0"
 
 
-def test_sampling_receives_the_precision_that_the_model_sets():
-    probe = job(model="tiny-seed0", task="swaps")
-    set_precision = lambda config: config["models"]["tiny"].update(precision="bf16")
-    assert "--precision" not in arguments().sampling(probe)
-    assert arguments(set_precision).sampling(probe).endswith(" --precision bf16")
-
-
 def test_the_second_round_starts_from_the_checkpoint_that_the_first_ends_with():
-    run = job(
-        model="tiny-seed0", task="swaps", recipe="mini", policy="agreement_in_rounds", seed="0"
-    )
+    run = job(**RUN | {"policy": "agreement_in_rounds"})
     updates = json.loads(arguments().first_spec(run))["training"]["updates"]
     assert arguments().first_checkpoint(run).endswith(f"first/checkpoints/step-{updates}")

@@ -14,9 +14,7 @@ from snakemake_interface_executor_plugins.settings import DeploymentMethod
 import project_config
 from hardgrpo.runtime import user_settings, warm
 from hardgrpo.study.configuration import Configuration
-from hardgrpo.study.resolved import resolve_studies
 from hardgrpo.workflow import startup
-from hardgrpo.workflow.names import Names
 
 
 def call(**attributes) -> SimpleNamespace:
@@ -66,29 +64,6 @@ def test_update_inputs_may_come_from_the_command_line(value, expected):
     config = project_config.config() | {"update_inputs": value}
     startup.complete(config, call(), {})
     assert config["update_inputs"] is expected
-
-
-@pytest.mark.parametrize("value", [["true"], {"a": 1}, "yes please", 3, None], ids=str)
-def test_any_other_value_of_update_inputs_is_refused_with_its_place(value):
-    Path("config.yaml").write_text("study: mini\n\nupdate_inputs: maybe\n")
-    with pytest.raises(WorkflowError, match="config.yaml(:3)?: update_inputs"):
-        startup.complete(project_config.config() | {"update_inputs": value}, call(), {})
-
-
-@pytest.mark.parametrize("probed_on, task", [(None, "gsm8k"), ("math", "math")])
-def test_the_reason_why_a_probe_does_not_stop_is_logged_by_the_main_process(
-    monkeypatch, probed_on, task
-):
-    config, lines = project_config.config(), []
-    config["tasks"][task]["probe"].update(stop=True, shards=1)
-    if probed_on:
-        config["policies"][config["subset"]["policy"]]["probed_on"] = probed_on
-    names = Names(Configuration.of(config), resolve_studies(config))
-    monkeypatch.setattr(startup.logger, "info", lines.append)
-    startup.report_ignored_stop(names, call(is_main_process=False))
-    assert lines == []
-    startup.report_ignored_stop(names, call())
-    assert len(lines) == 1 and f"tasks.{task}.probe.stop" in lines[0]
 
 
 def test_a_dry_run_needs_no_permission_to_write_results(monkeypatch):
@@ -233,14 +208,6 @@ def test_on_a_cluster_the_slurm_commands_of_this_clone_come_first_in_path(empty_
     ]
 
 
-def test_an_empty_variable_does_not_add_the_current_folder():
-    os.environ.update(PATH="", PYTHONPATH="")
-    startup.prepare_environment(call())
-    assert (
-        "" not in os.environ["PATH"].split(os.pathsep) and os.environ["PYTHONPATH"] == "/clone/src"
-    )
-
-
 @pytest.mark.parametrize(
     ("attributes", "expected"),
     [
@@ -283,11 +250,6 @@ def test_containers_see_the_folders_of_jobs_and_of_the_user(empty_folder, monkey
     assert os.environ["APPTAINERENV_PYTHONPATH"] == "/clone/src"
 
 
-def test_jobs_in_images_have_tex_even_if_the_machine_has_none():
-    os.environ["PATH"] = "/nowhere"
-    assert not startup.has_tex(call()) and startup.has_tex(call(deployment_settings=CONTAINERS))
-
-
 def test_jobs_do_not_see_the_modules_of_another_python(empty_folder, monkeypatch):
     """An environment module may add folders to PYTHONPATH and set variables of Python."""
     own_folder = Path(user_settings.ROOT, "scripts/plan/plugins")
@@ -323,18 +285,6 @@ def test_a_plan_has_the_configuration_of_the_call_that_requests_the_plan():
     ]
 
 
-def test_facts_of_a_plan_are_written_only_if_the_planning_program_names_a_file(monkeypatch):
-    facts = {"study": "mini"}, {"gpu": "h100"}
-    startup.write_plan_facts(*facts)
-    assert list(Path().iterdir()) == []
-    monkeypatch.setenv("HARDGRPO_PLAN_FACTS", "facts.json")
-    startup.write_plan_facts(*facts)
-    assert json.loads(Path("facts.json").read_text()) == {
-        "config": {"study": "mini"},
-        "setting": {"gpu": "h100"},
-    }
-
-
 @pytest.mark.parametrize(
     ("cluster", "kind"),
     [
@@ -348,15 +298,6 @@ def test_the_kind_of_gpu_comes_from_the_profile_or_from_the_plan(cluster, kind):
     config = project_config.config()
     startup.complete(config, call(), cluster)
     assert config["plan"]["gpu"] == kind
-
-
-def test_an_unknown_kind_of_gpu_is_logged_with_the_kind_that_is_assumed(monkeypatch):
-    lines = []
-    monkeypatch.setattr(startup.logger, "info", lines.append)
-    config = project_config.config()
-    startup.complete(config, call(), {"gpu_name": "big"})
-    (line,) = lines
-    assert config["plan"]["gpu"] == "h100" and "'big'" in line and "plan.gpu: h100" in line
 
 
 @pytest.mark.parametrize(("kind", "fits"), [("h200", True), ("a40", False)])

@@ -18,7 +18,7 @@ from hardgrpo.analysis.cells import load_cells
 from hardgrpo.data import evaluations
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
-from hardgrpo.study.study import Run
+from hardgrpo.study.study import Run, Study
 
 # --- tables from evaluation files
 
@@ -372,11 +372,9 @@ def parity_rows(monkeypatch, updates, held_constant):
     )
     description = {"policy": {"rule": "all"}, "pool": 40, "prompts": 40}
     monkeypatch.setattr(training.files, "read_json", lambda path: description)
-    return training.parity(
-        updates,
-        STUDY
-        | {"arms": [{"policy": ["all", "low"], "recipe": "slow"}], "held_constant": held_constant},
-    )
+    arms = [{"policy": ["all", "low"], "recipe": "slow"}]
+    study = Study.of(STUDY | {"arms": arms, "held_constant": held_constant})
+    return training.parity(updates, study)
 
 
 def test_costs_of_training_are_shown_by_policy(monkeypatch):

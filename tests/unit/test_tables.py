@@ -36,7 +36,7 @@ def test_every_entry_uses_existing_tables_and_its_function_accepts_the_tables():
     assert [name for name in registry.SUMMARIES if tables[name].kind is None] == registry.SUMMARIES
     counts = {name for names in registry.COUNT_TABLES.values() for name in names}
     assert tables.keys() == {*registry.SUMMARIES, *counts}
-    inputs = Tables(project_config.study({"studies": {"s": {}}}, "s"), []).inputs
+    inputs = Tables(project_config.study({"studies": {"s": {}}}, "s")).inputs
     for name in registry.SUMMARIES:
         assert {*tables[name].inputs} <= {*registry.SUMMARIES, *inputs}, name
         assert len(set(tables[name].columns)) == len(tables[name].columns), name

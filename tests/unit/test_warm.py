@@ -147,12 +147,6 @@ def test_output_is_appended_to_the_log_of_the_job(start, tmp_path):
     assert sorted(lines[2:]) == ["a line", "what is wrong"]
 
 
-def test_exit_handlers_run_at_the_end_of_the_program(run):
-    process, _ = run("import atexit\natexit.register(print, 'handler')\nsys.exit(2)")
-    assert finish(process) == ("handler\n", "")
-    assert process.returncode == 2
-
-
 @pytest.mark.parametrize(
     ("code", "status", "output"),
     [
@@ -175,14 +169,6 @@ def test_a_signal_reaches_the_program_once(run):
     assert process.stdout.readline() == "ready\n"
     process.terminate()
     assert finish(process) == ("['TERM']\n", "") and process.returncode == 0
-
-
-def test_ctrl_c_reaches_the_program_once(run):
-    """A terminal sends Ctrl-C to the whole process group."""
-    process, _ = run(COUNT)
-    assert process.stdout.readline() == "ready\n"
-    os.killpg(process.pid, signal.SIGINT)
-    assert finish(process) == ("['INT']\n", "")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])

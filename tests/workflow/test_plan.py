@@ -207,16 +207,6 @@ def test_several_studies_are_planned_with_the_same_what_if_as_each_alone(world):
     )
 
 
-def test_an_assumed_number_of_problems_is_stated(world):
-    world.edit(
-        "config/tasks.yaml",
-        lambda text: text.replace("      problems: {train: 7473, test: 1319}\n", ""),
-    )
-    bill = plan(world, "--study", "process_rewards")
-    (sentence,) = [line for line in bill["text"].splitlines() if "train of gsm8k" in line]
-    assert "test of gsm8k" in sentence and "1000" in sentence
-
-
 def test_pruned_checkpoints_leave_less_on_the_disk(world):
     unpruned = plan(world, "--study", "limits")
     world.configure(lambda config: config.update(keep_checkpoints="last"))
@@ -303,14 +293,6 @@ def test_calibration_changes_the_planned_times_and_plans_no_finished_job(finishe
     assert seconds(plain) != seconds(calibrated), "calibration must change at least one estimate"
 
 
-def test_a_broken_calibration_is_reported(finished):
-    (finished.folder / "results/calibration.json").write_text("{}")
-    assert (
-        "results/calibration.json: not a calibration; delete it"
-        in plan(finished, fails=True)["error"]
-    )
-
-
 def test_calibration_without_finished_jobs_is_refused(world):
     done = subprocess.run(
         [sys.executable, "scripts/plan/calibrate.py"],
@@ -321,7 +303,3 @@ def test_calibration_without_finished_jobs_is_refused(world):
     )
     assert done.returncode == 1
     assert done.stderr.startswith("error: results: no provenance of a finished job")
-
-
-def test_snakemake_plan_does_not_affect_other_targets(world):
-    assert "plan" not in world.plan("--config", "study=mini")

@@ -97,23 +97,6 @@ def test_the_miniature_is_planned_job_by_job(world):
     } | DRAWN | {f"plot_{name}": 1 for name in OF_STUDY["mini"]}  # fmt: skip
 
 
-def test_a_study_of_truncation_is_planned_job_by_job(world):
-    """The study trains on two tasks with a limit of 250 tokens and on one with 1,024 tokens. It
-    also tests on `gsm8k_1024_cut`: completions of `gsm8k_1024`, truncated to 250 tokens."""
-    plan = jobs(world.plan("--config", "study=truncation", profile="slurm"))
-    assert {rule: count for rule, count in plan.items() if not rule.startswith("plot_") and rule not in DRAWN} == {
-        "fetch_dataset": 2, "fetch_model": 1, "prepare_task": 7, "probe": 12, "measure_difficulty": 3,
-        # the two tasks with 250 tokens are also tested with 1,024 tokens
-        "compare_splits": 3 + 2, "compare_pool": 3, "fit_prompts": 3 * 2,
-        "select_subset": 27, "write_spec": 36, "train_grpo": 36, "evaluate_base": 3,
-        # each run under the limit of its training, and runs with 250 tokens also under 1,024
-        "evaluate_run": 18 * 2 + 9 * 1 + 9 * 2,
-        # evaluations on gsm8k_1024_cut: of the base model, of models trained on gsm8k, and of
-        # models trained on gsm8k_1024
-        "cut_evaluation": 1 + 18 + 9,
-    }  # fmt: skip
-
-
 CONFIG = project_config.config()
 WITH_RUNS = [name for name in CONFIG["studies"] if ResolvedStudy.of(CONFIG, name).recipe_names]
 QUICK = {"paper", "base_wrong", "variants", "limits", "mini_variants"}
@@ -196,10 +179,6 @@ def test_target_inputs_makes_all_that_a_study_needs_from_the_internet(world, stu
     assert plan.keys() == {*INPUTS, "inputs"}
 
 
-def test_the_inputs_of_the_miniature_are_its_problems(world):
-    assert world.plan("inputs", profile="slurm") == {"prepare_task": 3, "inputs": 1}
-
-
 def test_jobs_ask_for_the_gpus_that_their_model_needs(world):
     done = world.snakemake("-n", "--printshellcmds", "--config", "study=paper", profile="slurm")
     output = done.stdout + done.stderr
@@ -275,17 +254,6 @@ def test_a_new_comment_in_a_program_that_samples_or_trains_reruns_nothing_expens
     )
 
 
-def test_an_edit_of_the_figures_plans_the_figures_and_the_captions(finished):
-    finished.edit("src/hardgrpo/report/figures.py", lambda text: text + "\n# another look\n")
-    planned = {rule.partition("_")[0] for rule in jobs(finished.plan())}
-    assert planned == {"plot", "write"}
-
-
-def test_an_edit_of_the_statistics_plans_the_summaries_and_their_figures_and_tables(finished):
-    finished.edit("src/hardgrpo/analysis/statistics.py", lambda text: text + "\n# a remark\n")
-    assert set(jobs(finished.plan())) == {"summarize"} | JUDGING | DRAWING - {"compile_supplement"}
-
-
 def test_a_new_policy_plans_its_own_runs_and_the_figures_and_tables_of_these_runs(finished):
     finished.configure(
         lambda config: config["studies"]["mini"]["arms"].append(
@@ -337,16 +305,6 @@ def test_a_model_for_another_study_plans_nothing(finished):
         config["studies"]["other"] = config["studies"]["mini"] | {"models": ["tiny2"]}
 
     finished.configure(add)
-    assert finished.plan() == {}
-
-
-def test_the_order_of_keys_in_the_configuration_plans_nothing(finished):
-    def reverse(config):
-        for kind in ("recipes", "policies", "tasks"):
-            for name, entry in config[kind].items():
-                config[kind][name] = dict(reversed(entry.items()))
-
-    finished.configure(reverse)
     assert finished.plan() == {}
 
 

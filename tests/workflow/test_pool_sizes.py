@@ -93,11 +93,6 @@ def test_a_budget_that_the_pool_cannot_fill_is_refused_before_anything_is_sample
     )
 
 
-def test_a_budget_as_large_as_the_pool_is_planned(planned):
-    overlay(planned, {"rule": "hard", "budget": {"prompts": 20}})
-    assert "probe" in planned.plan("subset", "--configfile", "my.yaml")
-
-
 @pytest.mark.parametrize(
     ("policy", "words"),
     [
@@ -146,29 +141,6 @@ def test_several_files_are_one_pool(planned):
     assert done.returncode != 0 and "data/none.csv" in done.stdout + done.stderr
 
 
-FILES = "The file or files of the pool: a name, or a list of names"
-
-
-@pytest.mark.parametrize(
-    ("names", "expected"),
-    [
-        ([], FILES),
-        (["pool.csv", "pool.csv"], "['pool.csv', 'pool.csv'] name a file twice; remove"),
-        ([5], FILES),
-        (5, FILES),
-        ({"a": "pool.csv"}, FILES),
-    ],
-)
-def test_a_malformed_list_of_files_is_refused(planned, names, expected):
-    overlay(
-        planned,
-        {"rule": "hard", "budget": 0.5},
-        TASK | {"source": {"kind": "files", "train": names}},
-    )
-    done = planned.snakemake("-n", "subset", "--configfile", "my.yaml")
-    check_refusal(done, "tasks.mine.source.train", expected)
-
-
 # --- pools whose size is known only after the preparation
 
 
@@ -193,28 +165,6 @@ def test_an_answer_that_the_grader_cannot_read_makes_the_pool_smaller(world):
         "the pool has 199",
     )
     assert not (world.folder / "results/probe").exists() and not (world.folder / PREPARED).exists()
-
-
-def test_a_share_below_one_prompt_is_refused_by_the_rule_that_counts_the_pool(world):
-    pool(world)
-    overlay(world, {"rule": "hard", "budget": 0.04})
-    check_refusal(
-        world.snakemake("subset", "--configfile", "my.yaml"),
-        "error: policy 'own': task 'mine': ",
-        "pays for none of the 20 prompts",
-    )
-    overlay(world, PREDICTED | {"budget": 0.5, "calibrated_on": 0.06})
-    check_refusal(
-        world.snakemake("subset", "--configfile", "my.yaml"),
-        "error: policy 'own': task 'mine': ",
-        "the fit needs at least two",
-    )
-    overlay(world, PREDICTED | {"budget": {"prompts": 4}, "calibrated_on": 0.2})
-    check_refusal(
-        world.snakemake("subset", "--configfile", "my.yaml"),
-        "error: policy 'own': task 'mine': ",
-        "is spent on the 4 prompts",
-    )
 
 
 def test_a_budget_that_the_pool_cannot_fill_is_refused_even_if_an_older_subset_exists(world):

@@ -19,7 +19,7 @@ def table(config: dict) -> pd.DataFrame:
         line = {"model": name, "weights": f"{memory.parameters(model.shape) / 1e9:.2f} B"}
         for recipe, weights in RECIPES.items():
             training = configuration.recipes[recipe]
-            line[f"{weights}: GPUs"] = model.training_gpus(training)["count"]
+            line[f"{weights}: GPUs"] = model.training_gpus(training).count
             line[f"{weights}: GiB on each"] = ", ".join(
                 f"{memory.run_memory(model, training, configuration.tasks[task])['total']:.0f}"
                 for task in TASKS

@@ -258,9 +258,9 @@ def largest_gains(tables: dict[str, pd.DataFrame]) -> list[dict]:
 def under_limits(study: ResolvedStudy, frame: pd.DataFrame) -> list[pd.Series]:
     """Two rows of policy `hard`, trained under the tight limit: tested under the tight limit, and
     under the larger limit. `frame` is a table of `study`."""
-    tight = next(task for task in study.task_names if "cut_from" in study.tasks[task])
+    tight = next(task for task in study.task_names if study.tasks[task].cut_from)
     rows = frame[(frame.policy == "hard") & (frame.task == tight)].set_index("eval_task")
-    return [rows.loc[test] for test in (tight, study.tasks[tight]["cut_from"])]
+    return [rows.loc[test] for test in (tight, study.tasks[tight].cut_from)]
 
 
 def primary(rows: pd.DataFrame, study: str, paper: str) -> str:

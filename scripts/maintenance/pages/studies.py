@@ -2,7 +2,7 @@
 and the GPU-hours to train and test the runs on H100s by the uncalibrated cost model."""
 
 from hardgrpo.planning import durations
-from hardgrpo.planning.durations import Job, ResolvedJob
+from hardgrpo.planning.durations import Job
 from hardgrpo.study.configuration import Configuration
 from hardgrpo.study.resolved import ResolvedStudy
 
@@ -14,17 +14,17 @@ def table(root: Path, config: dict) -> str:
     checked = Configuration.of(config)
     for name in config["studies"]:
         study = ResolvedStudy.of(checked, name)
-        if any("gpus" in study.models[model] for model in study.model_names):
-            jobs = [ResolvedJob.of(checked, job) for job in jobs_with_gpus(study)]
+        if any(study.models[model].gpus for model in study.model_names):
+            jobs = jobs_with_gpus(checked, study)
             hours = sum(durations.estimate(job, "h100").gpu_hours for job in jobs)
             question = config["studies"][name].get("question") or config["studies"][name]["title"]
             lines.append(f"| `{name}` | {question} | {len(study.runs)} | {hours:,.0f} |")
     return "\n".join(lines)
 
 
-def jobs_with_gpus(study: ResolvedStudy) -> list[Job]:
+def jobs_with_gpus(config: Configuration, study: ResolvedStudy) -> list[Job]:
     """The jobs that train and test the runs of a study."""
-    names = lambda run: (run.model, run.task, run.recipe, run.policy, run.seed)
-    training = [Job("train_grpo", *names(run)) for run in study.runs]
-    testing = [Job("evaluate_run", *names(run), test) for run, test in study.tests_of_runs]
+    names = lambda run: (run.model, run.task, run.recipe, run.policy)
+    training = [Job(config, "train_grpo", *names(run)) for run in study.runs]
+    testing = [Job(config, "evaluate_run", *names(run), test) for run, test in study.tests_of_runs]
     return training + testing

@@ -23,7 +23,7 @@ from hardgrpo.selection import policies
 from hardgrpo.study import paths
 from hardgrpo.study.resolved import ResolvedStudy
 from hardgrpo.study.spec import Spec
-from hardgrpo.study.study import Run
+from hardgrpo.study.study import Run, Study
 
 CURVES = (
     "tokens_mean",
@@ -123,9 +123,9 @@ def _over_seeds(logs: list[pd.DataFrame], name: str) -> statistics.Estimate:
     return statistics.seeds_interval(np.array([log[name].mean() for log in logs]))
 
 
-def parity(updates: dict[Run, pd.DataFrame], plan: dict) -> list[dict]:
-    """What each run spent, for table `spent`. Raise a `UserError` if two runs of a task differ in a quantity that the
-    study holds constant."""
+def parity(updates: dict[Run, pd.DataFrame], plan: Study) -> list[dict]:
+    """What each run spent, for table `spent`. Raise a `UserError` if two runs of a task differ in a
+    quantity that the study holds constant."""
     rows = []
     for run, frame in updates.items():
         spec = Spec.read(paths.training(run, "spec.yaml"))
@@ -143,7 +143,7 @@ def parity(updates: dict[Run, pd.DataFrame], plan: dict) -> list[dict]:
     for row, other_row in itertools.combinations(rows, 2):
         if (row["model"], row["task"]) != (other_row["model"], other_row["task"]):
             continue
-        for key in plan.get("held_constant", []):
+        for key in plan.held_constant or []:
             if row[key] != other_row[key]:
                 values = " and ".join(
                     f"{run['recipe']}/{run['policy']}/seed{run['seed']} has {run[key]}"
@@ -264,7 +264,7 @@ def rollouts(updates: dict[Run, pd.DataFrame]) -> list[dict]:
 
 
 @table(f"{CELL_KEYS} {MINUS_KEYS} target minus_share share± reached seeds")
-def time_to_target(cells: list[Cell], updates: dict[Run, pd.DataFrame], plan: dict) -> list[dict]:
+def time_to_target(cells: list[Cell], updates: dict[Run, pd.DataFrame], plan: Study) -> list[dict]:
     """The rollouts until an arm with a selector or process rewards reaches the `target` on the
     task's own test. The target is the final accuracy of the baseline, which is the arm with the
     same policy and the study's first recipe.

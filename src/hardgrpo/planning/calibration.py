@@ -9,7 +9,6 @@ and model, and all jobs of a rule and device. An entry holds medians over its jo
   limit; only in groups of one model.
 """
 
-import math
 import re
 import statistics
 from collections import defaultdict
@@ -17,9 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hardgrpo.planning import durations
-from hardgrpo.planning.durations import Job, ResolvedJob
+from hardgrpo.planning.durations import Job
 from hardgrpo.runtime import files, gpu_kinds
-from hardgrpo.runtime.errors import UserError
 from hardgrpo.study import paths
 from hardgrpo.study.configuration import Configuration
 from hardgrpo.study.model import model_of
@@ -38,7 +36,7 @@ PROVENANCE = {  # {rule: the path of a finished job's provenance below the folde
 class FinishedJob:
     """The device, times and tokens of a finished job, from its provenance."""
 
-    job: ResolvedJob
+    job: Job
     device: str
     seconds: float
     tokens: int | None  # number of tokens of completions or of worked solutions
@@ -55,10 +53,10 @@ class FinishedJob:
 
 
 def read_finished_jobs(results: str, config: Configuration) -> list[FinishedJob]:
-    """The finished jobs of the rules in PROVENANCE, below the folder `results`. Three kinds of jobs
+    """The finished jobs of the rules in PROVENANCE, below the folder `results`. Two kinds of jobs
     are left out: jobs whose model, task, test, recipe or policy is not in `config`, or lacks the
-    settings of the rule; jobs whose provenance cannot be read; and resumed jobs, because their
-    `seconds` count only the time since the job was resumed."""
+    settings of the rule; and resumed jobs, because their `seconds` count only the time since the
+    job was resumed."""
     finished_jobs = []
     for rule, pattern in PROVENANCE.items():
         wildcard_pattern = re.sub(r"{(\w+)}", r"(?P<\1>[^/]+)", pattern)
@@ -67,28 +65,20 @@ def read_finished_jobs(results: str, config: Configuration) -> list[FinishedJob]
             match = wildcard_pattern.fullmatch(path.relative_to(results).as_posix())
             if match is None:
                 continue  # not a result of the workflow, for example a copy `seed0.old`
-            job = ResolvedJob.of(config, Job.of(rule, match.groupdict()), results)
+            job = Job.of(config, rule, match.groupdict(), results)
             if job.is_complete:
                 finished_jobs.append(_read_finished_job(path, job))
     return list(filter(None, finished_jobs))
 
 
-def _read_finished_job(path: Path, job: ResolvedJob) -> FinishedJob | None:
-    try:
-        record = files.read_json(path)
-        gpus = record.get("machine", {}).get("gpus", 0)
-        tokens = record.get("solution_tokens", record.get("completion_tokens"))
-        if record.get("resumed_from") or not all(map(_is_amount, (record["seconds"], tokens or 0))):
-            return None
-        kind = next(filter(None, map(gpu_kinds.kind_of, record.get("gpus", []))), None)
-        return FinishedJob(job, "gpu" if gpus else "cpu", float(record["seconds"]), tokens, kind)
-    except (UserError, KeyError, TypeError, AttributeError):
+def _read_finished_job(path: Path, job: Job) -> FinishedJob | None:
+    record = files.read_json(path)
+    if record.get("resumed_from"):
         return None
-
-
-def _is_amount(value) -> bool:
-    """Whether a value is a finite number of at least 0, as seconds and tokens must be."""
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < math.inf
+    device = "gpu" if record.get("machine", {}).get("gpus") else "cpu"
+    tokens = record.get("solution_tokens", record.get("completion_tokens"))
+    kind = next(filter(None, map(gpu_kinds.kind_of, record.get("gpus", []))), None)
+    return FinishedJob(job, device, record["seconds"], tokens, kind)
 
 
 class Calibration:
@@ -97,17 +87,17 @@ class Calibration:
     def __init__(self, groups: dict[tuple, dict[str, float]], jobs: int = 0):
         self.groups, self.jobs = groups, jobs
 
-    def find(self, job: ResolvedJob) -> dict[str, float]:
+    def find(self, job: Job) -> dict[str, float]:
         """The medians for a job: those of its model, or else those of all models."""
-        return self.groups.get(_key(job, ""), {}) | self.groups.get(_key(job, job.names.model), {})
+        return self.groups.get(_key(job, ""), {}) | self.groups.get(_key(job, job.base), {})
 
 
-def _key(job: ResolvedJob, model: str) -> tuple[str, str, str]:
+def _key(job: Job, model: str) -> tuple[str, str, str]:
     """The key of a group of jobs. A replicate's own base counts as its model. Runs on worked
     solutions are groups of their own, because their times do not predict runs that sample."""
-    is_training = job.names.rule in durations.TRAINING
+    is_training = job.rule in durations.TRAINING
     is_supervised = is_training and job.recipe.is_supervised
-    rule = "sft" if is_supervised else job.names.rule
+    rule = "sft" if is_supervised else job.rule
     return rule, job.device, model_of(model)
 
 
@@ -120,7 +110,7 @@ def calibrate(finished_jobs: list[FinishedJob], gpu: str) -> Calibration:
         job, medians = finished_job.job, {}
         if finished_job.tokens:
             medians["fill"] = finished_job.tokens / (job.texts * job.completion_limit)
-        of_model = _key(job, job.names.model)
+        of_model = _key(job, job.base)
         with_tokens = Calibration({of_model: medians})
         expected = durations.estimate(job, finished_job.gpu or gpu, with_tokens).seconds
         medians["slowness"] = finished_job.seconds / expected
@@ -135,23 +125,15 @@ def calibrate(finished_jobs: list[FinishedJob], gpu: str) -> Calibration:
 
 
 def read(path: str = paths.CALIBRATION) -> Calibration | None:
-    """The calibration that `scripts/plan/calibrate.py` wrote; None without the file. Raise a
-    `UserError` if the file is malformed."""
+    """The calibration that `scripts/plan/calibrate.py` wrote; None without the file."""
     if not Path(path).exists():
         return None
-    try:
-        content = files.read_json(path)
-        groups = {
-            (group["rule"], group["device"], group["model"]): {
-                name: float(group[name]) for name in ("fill", "slowness") if name in group
-            }
-            for group in content["groups"]
-        }
-        return Calibration(groups, content["jobs"] + 0)
-    except (KeyError, TypeError, ValueError):
-        raise UserError(
-            f"{path}: not a calibration; delete it, or write it again with scripts/plan/calibrate.py"
-        ) from None
+    content = files.read_json(path)
+    groups = {
+        (group.pop("rule"), group.pop("device"), group.pop("model")): group
+        for group in content["groups"]
+    }
+    return Calibration(groups, content["jobs"])
 
 
 def write(calibration: Calibration, path: str = paths.CALIBRATION) -> None:

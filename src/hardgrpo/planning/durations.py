@@ -15,6 +15,7 @@ import functools
 import math
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Self
 
 from hardgrpo.runtime import files
 from hardgrpo.runtime.gpu_kinds import GPUS, Processor
@@ -22,7 +23,16 @@ from hardgrpo.sampling.requests import MAX_SEQUENCES
 from hardgrpo.selection import selector_settings
 from hardgrpo.study import memory, paths
 from hardgrpo.study.configuration import Configuration
-from hardgrpo.study.model import CORES_PER_GPU, Model, ModelFolder, Shape, model_of
+from hardgrpo.study.model import (
+    CORES_PER_GPU,
+    NO_GPUS,
+    Model,
+    ModelFolder,
+    SamplingGpus,
+    Shape,
+    TrainingGpus,
+    model_of,
+)
 from hardgrpo.study.policy import Policy
 from hardgrpo.study.recipe import Recipe
 from hardgrpo.study.task import HubDataset, Split, Task
@@ -84,96 +94,94 @@ SAFETY = 2.0
 LEAST_MINUTES = 10
 
 
-@dataclass(frozen=True)
-class Job:
-    """A job of Snakemake: its rule and its wildcards."""
-
-    rule: str
-    model: str | None = None
-    task: str | None = None  # the task whose pool is probed or trained on
-    recipe: str | None = None
-    policy: str | None = None
-    seed: int | None = None
-    eval_task: str | None = None
-
-    @classmethod
-    def of(cls, rule: str, wildcards: dict) -> "Job":
-        """The job of a rule with its wildcards."""
-        fields = {name: wildcards.get(name) for name in cls.__dataclass_fields__ if name != "rule"}
-        return cls(
-            rule, **fields | {"seed": None if fields["seed"] is None else int(fields["seed"])}
-        )
-
-
 @dataclass(frozen=True, eq=False)
-class ResolvedJob:
-    """A job with the configuration's model, task, recipe, policy and test that the job names. None
-    stands for an object that the job does not name, or that the configuration lacks."""
+class Job:
+    """A job of Snakemake: its rule and wildcards, and the objects of the configuration that the
+    wildcards name. None stands for an object that the job does not name, or that the configuration
+    lacks."""
 
-    names: Job
-    model: Model | None
-    task: Task | None
-    recipe: Recipe | None
-    policy: Policy | None
-    eval_task: Task | None
-    data: str  # the folder of local input files
+    config: Configuration
+    rule: str
+    base: str | None = None  # the wildcard `model`
+    task_name: str | None = None  # the task whose pool is probed or trained on
+    recipe_name: str | None = None
+    policy_name: str | None = None
+    test_name: str | None = None  # the wildcard `eval_task`
     results: str = "results"  # the folder of results
 
     @classmethod
-    def of(cls, config: Configuration | dict, job: Job, results: str = "results") -> "ResolvedJob":
-        """A job with its objects of a configuration."""
-        config = Configuration.of(config)
-        is_known = job.model and model_of(job.model) in config.models
-        return cls(
-            job,
-            config.model(job.model) if is_known else None,
-            config.tasks.get(job.task),
-            config.recipes.get(job.recipe),
-            config.policies.get(job.policy),
-            config.tasks.get(job.eval_task),
-            config.data,
-            results,
-        )
+    def of(
+        cls, config: Configuration, rule: str, wildcards: dict, results: str = "results"
+    ) -> Self:
+        names = ("model", "task", "recipe", "policy", "eval_task")
+        return cls(config, rule, *map(wildcards.get, names), results)
+
+    @functools.cached_property
+    def model(self) -> Model | None:
+        is_known = self.base and model_of(self.base) in self.config.models
+        return self.config.model(self.base) if is_known else None
+
+    @property
+    def task(self) -> Task | None:
+        return self.config.tasks.get(self.task_name)
+
+    @property
+    def recipe(self) -> Recipe | None:
+        return self.config.recipes.get(self.recipe_name)
+
+    @property
+    def policy(self) -> Policy | None:
+        return self.config.policies.get(self.policy_name)
+
+    @property
+    def eval_task(self) -> Task | None:
+        return self.config.tasks.get(self.test_name)
 
     @property
     def is_complete(self) -> bool:
         """Whether the configuration has all objects that the job names, with the settings that the
         job's rule needs."""
-        kinds = ("model", "task", "recipe", "policy", "eval_task")
-        if not all(getattr(self, kind) for kind in kinds if getattr(self.names, kind) is not None):
+        named_objects = (
+            (self.base, self.model),
+            (self.task_name, self.task),
+            (self.recipe_name, self.recipe),
+            (self.policy_name, self.policy),
+            (self.test_name, self.eval_task),
+        )
+        if not all(entry for name, entry in named_objects if name is not None):
             return False
-        if self.names.rule == "pretrain_model":
+        if self.rule == "pretrain_model":
             return self.model.is_pretrained
         test = self.eval_task and self.eval_task.test
-        if self.names.rule == "sample_reach":
+        if self.rule == "sample_reach":
             return bool(test and test.reach)
         return not self.eval_task or bool(test)
 
     @functools.cached_property
-    def shape(self) -> Shape | dict | None:
+    def shape(self) -> Shape | None:
         """The model's shape; None if unknown."""
-        return model_shape(self.names.model, self.model, self.data, self.results)
+        return model_shape(self.base, self.model, self.config.data, self.results)
 
     @functools.cached_property
-    def gpus(self) -> dict:
+    def gpus(self) -> TrainingGpus | SamplingGpus:
         """The GPUs that the job needs; count 0 on a CPU."""
-        if self.names.rule == "pretrain_model":
-            return {"count": 0}
-        if self.names.rule in TRAINING:
+        if self.rule == "pretrain_model" or self.model.gpus is None:
+            return NO_GPUS
+        if self.rule in TRAINING:
             return self.model.training_gpus(self.recipe)
-        return self.model.stage_gpus("sampling")
+        return self.model.gpus.sampling
 
     @property
     def device(self) -> str:
         """The kind of device that the job computes on: "gpu" or "cpu"."""
-        return "gpu" if self.gpus["count"] else "cpu"
+        return "gpu" if self.gpus.count else "cpu"
 
     @property
     def split(self) -> Split:
         """The split for whose problems a probing or evaluating job samples completions."""
         if self.eval_task:
-            return Split(self.names.eval_task, "test", self.eval_task)
-        return Split(self.names.task, "train", self.task)
+            return Split(self.test_name, "test", self.eval_task)
+        return Split(self.task_name, "train", self.task)
 
     @property
     def completion_limit(self) -> int:
@@ -189,14 +197,14 @@ class ResolvedJob:
     @property
     def checkpoints(self) -> int:
         """Number of checkpoints that the job evaluates."""
-        if self.names.rule != "evaluate_run":
+        if self.rule != "evaluate_run":
             return 1
         return self.updates // self.recipe.checkpoint_every
 
     @property
     def completions(self) -> int:
         """Number of completions that the job samples, over all its checkpoints."""
-        rule = self.names.rule
+        rule = self.rule
         if rule in TRAINING:
             return 0 if self.recipe.is_supervised else self.texts
         if rule in ("probe", "probe_early", "probe_again"):
@@ -217,7 +225,7 @@ class ResolvedJob:
         """Number of texts that the job processes: the completions that it samples, or the worked
         solutions that it trains on. On average, a text fills the share FILL of the completion
         limit, or the share that was measured in finished jobs."""
-        if self.names.rule not in TRAINING:
+        if self.rule not in TRAINING:
             return self.completions
         return self.updates * self.recipe.texts_per_update
 
@@ -243,14 +251,14 @@ class Estimate:
         return self.seconds * self.gpus / 3600
 
 
-def estimate(job: ResolvedJob, gpu: str, calibration=None) -> Estimate:
+def estimate(job: Job, gpu: str, calibration=None) -> Estimate:
     """Time, tokens and disk of a job. `gpu` is a key of `gpu_kinds.GPUS`, `calibration` a
     `calibration.Calibration`."""
-    rule = job.names.rule
+    rule = job.rule
     if rule not in STAGES:
         return _light(job)
     if job.shape is None:
-        return Estimate(UNKNOWN_SECONDS, gpus=job.gpus["count"], is_known=False)
+        return Estimate(UNKNOWN_SECONDS, gpus=job.gpus.count, is_known=False)
     medians = calibration.find(job) if calibration else {}
     model_estimate = {
         "train_grpo": _training,
@@ -260,40 +268,31 @@ def estimate(job: ResolvedJob, gpu: str, calibration=None) -> Estimate:
     return replace(model_estimate, seconds=model_estimate.seconds * medians.get("slowness", 1.0))
 
 
-def walltime(job: ResolvedJob, gpu: str, attempt: int, calibration=None) -> int:
+def walltime(job: Job, gpu: str, attempt: int, calibration=None) -> int:
     """Minutes to request from the cluster for the `attempt`-th attempt (from 1)."""
     seconds = estimate(job, gpu, calibration).seconds
     return max(LEAST_MINUTES, round(seconds / 60 * SAFETY + 5)) * (1 + attempt) // 2
 
 
-def model_shape(
-    name: str, model: Model, data: str, results: str = "results"
-) -> Shape | dict | None:
+def model_shape(name: str, model: Model, data: str, results: str = "results") -> Shape | None:
     """The shape of the model `name`, from its entry in the configuration or from the config.json of
     a local copy, which may be below the folders `results` or `data`; None if neither exists."""
     if model.shape:
         return model.shape
     source = model.source
     if model.is_pretrained:
-        size_keys = (
-            "hidden_size",
-            "intermediate_size",
-            "layers",
-            "heads",
-            "key_value_heads",
-            "head_size",
-        )
-        return {name: source[name] for name in size_keys} | {"vocabulary": 128, "tied": True}
+        sizes = {key: value for key, value in source.entry.items() if key in Shape.model_fields}
+        return Shape.of(sizes | {"vocabulary": 128, "tied": True})
     path = _below(results, paths.model_folder(name)) / "config.json"
     if not path.exists() and isinstance(source, ModelFolder):
         path = Path(data) / Path(source.path).expanduser() / "config.json"
     return memory.shape_of(files.read_json(path)) if path.exists() else None
 
 
-def place(shape: dict, gpus: int) -> str:
+def place(shape: Shape, gpus: int) -> str:
     """The key of TRAINING_SHARE and UPDATE_SECONDS for a model with this shape and number of GPUs:
     gpu, cpu or wide cpu."""
-    return "gpu" if gpus else "wide cpu" if shape["hidden_size"] >= WIDE else "cpu"
+    return "gpu" if gpus else "wide cpu" if shape.hidden_size >= WIDE else "cpu"
 
 
 def problems(split: Split, results: str = "results") -> int:
@@ -323,8 +322,8 @@ def _below(results: str, path: str) -> Path:
     return Path(results, Path(path).relative_to("results"))
 
 
-def _sampling(job: ResolvedJob, gpu: str, fill: float | None) -> Estimate:
-    count, shape = job.gpus["count"], job.shape
+def _sampling(job: Job, gpu: str, fill: float | None) -> Estimate:
+    count, shape = job.gpus.count, job.shape
     engine = (
         ("transformers" if job.model.engine_name == "transformers" else "vllm")
         if count
@@ -333,7 +332,7 @@ def _sampling(job: ResolvedJob, gpu: str, fill: float | None) -> Estimate:
     limit, amount = job.completion_limit, job.completions
     tokens = amount * limit * (fill or FILL)
     loads = 1
-    if job.names.rule == "evaluate_run" and not job.recipe.adapter:
+    if job.rule == "evaluate_run" and not job.recipe.adapter:
         loads = job.checkpoints  # each checkpoint is a full model and needs a new engine
     start = loads * _start(shape, engine)
     seconds = sampling_seconds(shape, amount, tokens, limit, engine, gpu, max(1, count))
@@ -348,12 +347,12 @@ def speedup(device: str, precision: str | None) -> float:
     return BF16_SPEEDUP if (device, precision) == ("wide cpu", "bf16") else 1.0
 
 
-def _start(shape: dict, engine: str) -> float:
+def _start(shape: Shape, engine: str) -> float:
     return START_SECONDS[engine] + memory.parameters(shape) * 2.0 / WEIGHTS_PER_SECOND
 
 
 def sampling_seconds(
-    shape: dict, amount: float, tokens: float, limit: int, engine: str, gpu: str, count: int
+    shape: Shape, amount: float, tokens: float, limit: int, engine: str, gpu: str, count: int
 ) -> float:
     """Seconds for `amount` completions with `tokens` tokens in total, by a model split over `count`
     devices. A batch has at most `MAX_SEQUENCES` completions, and on a CPU at most as many as fit
@@ -375,14 +374,12 @@ def sampling_seconds(
     steps = tokens / rows if engine == "vllm" else math.ceil(amount / rows) * limit
     # Of an untied input embedding, a decoding step reads only the rows of the current tokens. A tied
     # embedding is also the output layer and is read completely.
-    weights = memory.parameters(shape) - (
-        0 if shape["tied"] else shape["vocabulary"] * shape["hidden_size"]
-    )
+    weights = memory.parameters(shape) - (0 if shape.tied else shape.vocabulary * shape.hidden_size)
     cache = (
         2
-        * shape["layers"]
-        * shape["key_value_heads"]
-        * shape["head_size"]
+        * shape.layers
+        * shape.key_value_heads
+        * shape.head_size
         * width
         * (prompt + tokens / amount / 2)
     )
@@ -391,12 +388,12 @@ def sampling_seconds(
     busy_seconds = (
         max(bytes_read / processor.bandwidth, flops / processor.flops) / SAMPLING_SHARE[engine]
     )
-    return busy_seconds / count + steps * shape["layers"] * LAYER_SECONDS[engine]
+    return busy_seconds / count + steps * shape.layers * LAYER_SECONDS[engine]
 
 
-def _training(job: ResolvedJob, gpu: str, fill: float | None) -> Estimate:
+def _training(job: Job, gpu: str, fill: float | None) -> Estimate:
     shape, recipe, updates = job.shape, job.recipe, job.updates
-    count, limit = job.gpus["count"], job.completion_limit
+    count, limit = job.gpus.count, job.completion_limit
     device = place(shape, count)
     engine = (recipe.generation or "transformers") if count else device
     amount, sampled = job.texts, job.completions
@@ -431,8 +428,8 @@ def _training(job: ResolvedJob, gpu: str, fill: float | None) -> Estimate:
         / max(1, count)
     )
     if count:
-        micro_batches = amount * share / count / job.gpus["micro_batch"]
-        passes = micro_batches * shape["layers"] * weight_flops / 2
+        micro_batches = amount * share / count / job.gpus.micro_batch
+        passes = micro_batches * shape.layers * weight_flops / 2
         learning = max(learning, passes * PASS_SECONDS)
     grading = 0.0
     if job.task.grader.startswith("math"):
@@ -447,7 +444,9 @@ def _training(job: ResolvedJob, gpu: str, fill: float | None) -> Estimate:
     )
 
 
-def training_bytes(shape: dict, recipe: Recipe, updates: int, gpus: int = 1) -> tuple[float, float]:
+def training_bytes(
+    shape: Shape, recipe: Recipe, updates: int, gpus: int = 1
+) -> tuple[float, float]:
     """(bytes of the checkpoints after `updates` updates, additional bytes of the training state
     while the job runs).
 
@@ -469,7 +468,7 @@ def training_bytes(shape: dict, recipe: Recipe, updates: int, gpus: int = 1) -> 
     )
 
 
-def _pretraining(job: ResolvedJob, gpu: str, fill: float | None) -> Estimate:
+def _pretraining(job: Job, gpu: str, fill: float | None) -> Estimate:
     source, parameters = job.model.source, memory.parameters(job.shape)
     # 80 tokens for a worked solution and its question
     tokens = source.steps * source.batch_size * 80
@@ -478,11 +477,11 @@ def _pretraining(job: ResolvedJob, gpu: str, fill: float | None) -> Estimate:
     return Estimate(seconds, start, tokens_trained=tokens, kept_bytes=parameters * 4.0)
 
 
-def _light(job: ResolvedJob) -> Estimate:
-    if job.names.rule == "fetch_model" and job.shape:
+def _light(job: Job) -> Estimate:
+    if job.rule == "fetch_model" and job.shape:
         size = memory.parameters(job.shape) * 2.0
         return Estimate(LIGHT_SECONDS + size / DOWNLOAD_PER_SECOND, kept_bytes=size)
-    if job.names.rule == "prune_checkpoints" and job.shape:
+    if job.rule == "prune_checkpoints" and job.shape:
         checkpoint_bytes, _ = training_bytes(job.shape, job.recipe, job.updates)
         last_share = job.recipe.checkpoint_every / job.updates
         return Estimate(LIGHT_SECONDS, kept_bytes=-checkpoint_bytes * (1 - last_share))

@@ -34,7 +34,7 @@ def planned_labels(study: ResolvedStudy) -> list[dict]:
 def label_count(policy: Policy, recipe: Recipe, pool: int | None) -> int | None:
     """The largest number of labels that a run may buy from a pool of `pool` prompts; None if the
     configuration does not determine the number."""
-    needs, budget = policies.labels_before(policy.entry), policy.get("budget")
+    needs, budget = policies.labels_before(policy.entry), policy.entry.get("budget")
     if getattr(recipe.selector, "by", None) == "pass_rate":
         needs = "pool"  # the curriculum sorts by pass rates
     if pool is None and (needs != "none" or not isinstance(budget, dict)):

@@ -215,7 +215,7 @@ def plan_jobs(
             job["rule"],
             job["wildcards"],
             durations.estimate(
-                durations.ResolvedJob.of(config, durations.Job.of(job["rule"], job["wildcards"])),
+                durations.Job.of(config, job["rule"], job["wildcards"]),
                 setting.gpu,
                 calibration,
             ),

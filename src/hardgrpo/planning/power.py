@@ -12,7 +12,8 @@ from itertools import combinations
 from hardgrpo.analysis import statistics
 from hardgrpo.planning import durations
 from hardgrpo.planning.calibration import Calibration
-from hardgrpo.planning.durations import Job, ResolvedJob
+from hardgrpo.planning.durations import Job
+from hardgrpo.study.configuration import Configuration
 from hardgrpo.study.resolved import ResolvedStudy
 from hardgrpo.study.study import share_policy_or_recipe
 
@@ -90,11 +91,11 @@ def smallest_effect(
 
 
 def required_seeds(
+    config: Configuration,
     study: ResolvedStudy,
     claims: list[dict],
     printed_gains: list[dict],
     readings: set,
-    data: str,
     gpu: str,
     calibration: Calibration | None = None,
 ) -> list[dict]:
@@ -108,7 +109,7 @@ def required_seeds(
     `gpu_hours` is the time of the two policies' runs with `takes` seeds on GPUs of kind `gpu`,
     corrected by `calibration`. `replicates` is the number that the claim's verdict requires. `aims` is true if the study's `aims_at` names the claim. Primary
     claims are corrected for the number of the study's tasks. `readings` holds pairs (published
-    task, corresponding task of this project). `data` is the folder of local input files.
+    task, corresponding task of this project).
     """
     rows = []
     for claim in claims:
@@ -131,7 +132,7 @@ def required_seeds(
                 continue
             effect, size = gains[0] - gains[1], test_size(study, task)
             seeds_needed = _least_seeds(*size, abs(effect), comparisons)
-            jobs = _jobs_of_seed(study, model, task, arms, data)
+            jobs = _jobs_of_seed(config, study, model, task, arms)
             seed_hours = sum(durations.estimate(job, gpu, calibration).gpu_hours for job in jobs)
             rows.append(
                 {
@@ -140,8 +141,8 @@ def required_seeds(
                     "model": model,
                     "task": task,
                     "published": effect,
-                    "detectable": smallest_effect(*size, len(study.seeds), 2, comparisons),
                     "seeds": len(study.seeds),
+                    "detectable": smallest_effect(*size, len(study.seeds), 2, comparisons),
                     "takes": seeds_needed,
                     "gpu_hours": seeds_needed and seeds_needed * seed_hours,
                     "replicates": claim.get("replicates"),
@@ -181,21 +182,13 @@ def _least_seeds(problems: int, samples: int, effect: float, comparisons: int) -
 
 
 def _jobs_of_seed(
-    study: ResolvedStudy, model: str, task: str, arms: list[tuple[str, str]], data: str
-) -> list[ResolvedJob]:
+    config: Configuration, study: ResolvedStudy, model: str, task: str, arms: list[tuple[str, str]]
+) -> list[Job]:
     """The GPU jobs of one seed: training of the arms (policy, recipe), and evaluation on the
     trained task."""
     base = study.base_of(model, 0)
     return [
-        ResolvedJob(
-            Job(rule, base, task, recipe, policy, seed=0, eval_task=eval_task),
-            model=study.model(base),
-            task=study.tasks[task],
-            recipe=study.recipes[recipe],
-            policy=study.policies[policy],
-            eval_task=study.tasks[task] if eval_task else None,
-            data=data,
-        )
-        for rule, eval_task in (("train_grpo", None), ("evaluate_run", task))
+        Job(config, rule, base, task, recipe, policy, test)
+        for rule, test in (("train_grpo", None), ("evaluate_run", task))
         for policy, recipe in arms
     ]

@@ -4,7 +4,7 @@ money, for the dry-run."""
 from pathlib import Path
 
 from hardgrpo.data import sources
-from hardgrpo.planning.durations import PROMPT_TOKENS, ResolvedJob, known_problems
+from hardgrpo.planning.durations import PROMPT_TOKENS, Job, known_problems
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.sampling.requests import CHARACTERS_PER_TOKEN, MOST_SAMPLES
@@ -12,12 +12,12 @@ from hardgrpo.study import paths
 from hardgrpo.study.task import Files, Split
 
 
-def describe(job: ResolvedJob) -> str:
+def describe(job: Job) -> str:
     """The requests, tokens and money of a job in words, if every completion reaches its limit and no
     request is repeated. A request is repeated if the server fails or returns too few completions.
     The tokens of prompts, and thereby the money, are estimates. Completions that are already stored
     are not subtracted."""
-    rule, task = job.names.rule, job.split.task
+    rule, task = job.rule, job.split.task
     shards = task.probe.shards if rule == "probe" else 1
     sampled, greedy = {
         "probe": lambda: (task.probe.all_samples, 0),
@@ -25,7 +25,7 @@ def describe(job: ResolvedJob) -> str:
         "evaluate_base": lambda: (task.test.samples, int(task.test.greedy)),
         "sample_reach": lambda: (task.test.reach.samples, 0),
     }[rule]()
-    size = split_size(job.split, job.data)
+    size = split_size(job.split, job.config.data)
     if size is None:
         return f"{sampled + greedy} completions of at most {task.completion_tokens} tokens for each prompt"
     problems, prompt_tokens = size

@@ -36,9 +36,9 @@ def has_budgets(study: ResolvedStudy) -> bool:
     """Whether a rule chooses subsets of more than one size."""
     entries = [study.policies[name] for name in study.policy_names]
     pairs = {
-        (policy["rule"], str(policy["budget"]))
+        (policy.rule, str(policy.budget))
         for policy in entries
-        if "budget" in policy and "probed_on" not in policy
+        if policy.budget and not policy.probed_on
     }
     return has_training(study) and len(pairs) > len({rule for rule, _ in pairs})
 
@@ -66,7 +66,7 @@ def budget_lines(study: ResolvedStudy) -> dict[str, str]:
     budget."""
     ways = {name: way_of_choosing(study.policies[name].entry) for name in study.policy_names}
     largest_budget: dict[str, str] = {}
-    for name in sorted(ways, key=lambda name: -budget_size(study.policies[name])):
+    for name in sorted(ways, key=lambda name: -budget_size(study.policies[name].entry)):
         largest_budget.setdefault(ways[name], name)
     return {name: largest_budget[way] for name, way in ways.items()}
 
@@ -79,15 +79,13 @@ def has_labels(study: ResolvedStudy) -> bool:
     needs = {
         (
             policies.labels_before(study.policies[run.policy].entry),
-            study.recipes[run.recipe].get("reward", "correct") == "correct",
+            study.recipes[run.recipe].reward in (None, "correct"),
         )
         for run in study.runs
         if run.recipe in study.recipes
     }
     measures = {
-        study.policies[name].get("by", "pass_rate")
-        for name in study.policy_names
-        if name in study.policies
+        study.policies[name].measure for name in study.policy_names if name in study.policies
     }
     is_compared_by_labels = len(needs) > 1 and measures != {"pass_rate"}
     return has_training(study) and is_compared_by_labels and not chooses_while_training(study)
@@ -102,7 +100,7 @@ def chooses_while_training(study: ResolvedStudy) -> bool:
 def chooses_at_equal_rollouts(study: ResolvedStudy) -> bool:
     """Whether a run chooses prompts while it trains or has process rewards, and all runs of a task
     sample equally many rollouts."""
-    return chooses_while_training(study) and "rollouts" in study.entry.get("held_constant", [])
+    return chooses_while_training(study) and "rollouts" in (study.arms.held_constant or [])
 
 
 def limits(study: ResolvedStudy) -> dict[str, int]:
@@ -112,10 +110,8 @@ def limits(study: ResolvedStudy) -> dict[str, int]:
     token_limits = {}
     for model, task in {(run.model, run.task) for run in study.runs}:
         names = study.eval_tasks(task, model)
-        pairs = [
-            (cut, uncut) for cut in names if (uncut := study.tasks[cut].get("cut_from")) in names
-        ]
+        pairs = [(cut, uncut) for cut in names if (uncut := study.tasks[cut].cut_from) in names]
         token_limits |= {
-            name: study.tasks[name]["completion_tokens"] for pair in pairs for name in pair
+            name: study.tasks[name].completion_tokens for pair in pairs for name in pair
         }
     return token_limits

@@ -25,13 +25,16 @@ from hardgrpo.study.resolved import ResolvedStudy
 UNKNOWN = -1  # an unknown `truncated` or `tokens` of a recording, because JSON has no nan
 
 
-def read_study(study: ResolvedStudy, graders: dict[str, str]) -> tuple[dict, list[dict]]:
-    """(index, blocks of texts) of a study. `graders` maps each test to its grader.
+def read_study(study: ResolvedStudy) -> tuple[dict, list[dict]]:
+    """(index, blocks of texts) of a study.
 
     A block holds the completions of a base model, or of the last checkpoint of a run, on a test.
     `index["blocks"][i]` holds the grades of block i as columns, and `texts[i]` the texts in the
     same order. The column `problem` holds positions in `index["tests"][test]`.
     """
+    graders = {
+        test: study.tasks[test].grader for test in sorted({test for _, _, test in study.tests})
+    }
     tests = {test: tasks.read_problems(paths.problems(test, "test")) for test in graders}
     columns, texts = [], []
     for path, key in evaluation_files(study):

@@ -256,11 +256,11 @@ def all_figures() -> dict[str, Figure]:
 
 
 def summary_tables(study: ResolvedStudy) -> list[str]:
-    return COUNT_TABLES[study.entry["kind"]] if study.is_analysis else SUMMARIES
+    return COUNT_TABLES[study.entry.kind] if study.is_analysis else SUMMARIES
 
 
 def figures_of(study: ResolvedStudy) -> list[str]:
     """Names of the figures for which the study has data."""
     if study.is_analysis:
-        return list(COUNT_FIGURES[study.entry["kind"]])
+        return list(COUNT_FIGURES[study.entry.kind])
     return [name for name, figure in FIGURES.items() if figure.when(study)]

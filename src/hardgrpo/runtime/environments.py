@@ -188,51 +188,29 @@ def add_gpu_arguments(parser) -> None:
 
 def granted_gpus(requested: int) -> int:
     """The number of GPUs to compute on: as many as requested, or 0 in a rehearsal. Raise a
-    `UserError` if the scheduler granted fewer.
+    `UserError` if the scheduler granted a rehearsal fewer; `check_gpus` checks all other jobs.
 
     Call this function before CUDA starts: if the CPU does the work, the function hides all GPUs.
     """
     if requested < 0:
         raise UserError(f"--gpus is {requested}, expected at least 0; correct the command")
-    rehearsal = os.environ.get(REHEARSAL, "")
-    if not requested or rehearsal == "checked":  # the parent process has checked the GPUs
-        os.environ["CUDA_VISIBLE_DEVICES"] = ""
-        return 0
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-    granted = None if visible is None else visible_gpus(visible)
-    if granted is None and rehearsal:
-        raise UserError(
-            f"GPUs requested: {requested}, granted: unknown, CUDA_VISIBLE_DEVICES is not set ({REHEARSAL}={rehearsal}); run the rehearsal in a job"
-            " that was given GPUs"
-        )
-    if granted is not None and granted < requested:
-        remedy = (
-            "CUDA shows only one MIG slice to a process: ask for whole GPUs, or lower `count` under the model's `gpus` in config/models.yaml"
-            if "MIG-" in visible
-            else "check partition and GPUs of the job (slurm/config.yaml), or list that many GPUs in CUDA_VISIBLE_DEVICES"
-        )
-        raise UserError(
-            f"GPUs requested: {requested}, granted: {granted} (CUDA_VISIBLE_DEVICES is '{visible}'); {remedy}"
-        )
-    if not rehearsal:
+    rehearsal = os.environ.get(REHEARSAL)
+    if requested and not rehearsal:
         return requested
-    os.environ.update({REHEARSAL: "checked", "CUDA_VISIBLE_DEVICES": ""})
-    print(f"rehearsal: {granted} GPUs granted, the CPU does the work", file=sys.stderr, flush=True)
+    if requested and rehearsal != "checked":  # the parent process has checked the GPUs
+        visible = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+        granted = len(re.findall(r"(?:^|,)\s*(?:\d+|GPU-|MIG-)", visible))
+        if granted < requested:
+            raise UserError(
+                f"GPUs requested: {requested}, granted: {granted} (CUDA_VISIBLE_DEVICES is '{visible}'); check partition and GPUs of the job"
+                " (slurm/config.yaml)"
+            )
+        os.environ[REHEARSAL] = "checked"
+        print(
+            f"rehearsal: {granted} GPUs granted, the CPU does the work", file=sys.stderr, flush=True
+        )
+    os.environ["CUDA_VISIBLE_DEVICES"] = ""
     return 0
-
-
-def visible_gpus(entries: str) -> int:
-    """The number of GPUs that CUDA shows for a value of CUDA_VISIBLE_DEVICES.
-
-    CUDA stops at the first entry that is not a GPU (`-1`, or Slurm's `NoDevFiles`), and shows at
-    most one MIG slice.
-    """
-    count = 0
-    for entry in entries.split(","):
-        if not re.fullmatch(r"\d+|(GPU|MIG)-\S+", entry.strip()):
-            break
-        count += 1
-    return min(count, 1) if entries.strip().startswith("MIG-") else count
 
 
 def check_gpus(count: int, name: str | None = None, gib: float = 0.0) -> None:

@@ -216,21 +216,12 @@ def first_repeated(names: list[str]) -> str | None:
 
 def as_object(text: str) -> dict:
     """The JSON object in an argument of a program; a `type` of `argparse`."""
-    return _argument(text, dict, "object")
-
-
-def as_list(text: str) -> list[dict]:
-    """The JSON list of objects in an argument of a program; a `type` of `argparse`."""
-    return _argument(text, list, "list")
-
-
-def _argument(text: str, kind: type, form: str):
     try:
-        value = parse_json(text, "the argument", f"expected a JSON {form}")
+        value = parse_json(text, "the argument", "expected a JSON object")
     except UserError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
-    if not isinstance(value, kind):
-        raise argparse.ArgumentTypeError(f"expected a JSON {form}, found {type(value).__name__}")
+    if not isinstance(value, dict):
+        raise argparse.ArgumentTypeError(f"expected a JSON object, found {type(value).__name__}")
     return value
 
 

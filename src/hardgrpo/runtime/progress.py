@@ -1,10 +1,6 @@
-"""Show the progress of long work with rate and remaining time: a bar in a terminal, a line every
-ten seconds in a log."""
+"""Show the progress of long work with rate and remaining time: a line every ten seconds."""
 
-import sys
 import time
-
-from tqdm import tqdm
 
 from hardgrpo.runtime.interruption import say
 
@@ -26,21 +22,9 @@ class Progress:
         self.visible = visible
         self.started = self.last_line = self.mark = time.monotonic()
         self.seconds = 0.0  # time of the work, without the preparation that `ready` excludes
-        self.bar = (
-            tqdm(
-                total=total,
-                initial=start,
-                desc=title,
-                unit=f" {unit}",
-                file=sys.stdout,
-                dynamic_ncols=True,
-            )
-            if visible and sys.stdout.isatty()
-            else None
-        )
 
     def __enter__(self) -> "Progress":
-        if self.bar is None and self.visible:
+        if self.visible:
             say(f"{self.title}: {self.count} of {self.total} {self.unit}")
         return self
 
@@ -52,17 +36,11 @@ class Progress:
     def advance(self, count: int = 1, note: str = "") -> None:
         """Count `count` more units of work. `note` is shown after the progress."""
         self.count += count
-        self.seconds -= self.mark
-        self.mark = time.monotonic()
-        self.seconds += self.mark
-        if self.bar is not None:
-            self.bar.set_postfix_str(note, refresh=False)
-            self.bar.update(count)
-            return
-        if not self.visible:
-            return
         now = time.monotonic()
-        if self.count >= self.total or now - self.last_line >= SECONDS_BETWEEN_LINES:
+        self.seconds += now - self.mark
+        self.mark = now
+        is_due = self.count >= self.total or now - self.last_line >= SECONDS_BETWEEN_LINES
+        if self.visible and is_due:
             self.last_line = now
             rate = (self.count - self.start) / max(now - self.started, 1e-9)
             remaining_seconds = (self.total - self.count) / rate if rate else float("nan")
@@ -73,5 +51,4 @@ class Progress:
             )
 
     def __exit__(self, *_) -> None:
-        if self.bar is not None:
-            self.bar.close()
+        """Nothing has to be closed."""

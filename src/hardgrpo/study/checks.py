@@ -9,9 +9,14 @@ from hardgrpo.runtime.errors import UserError
 from hardgrpo.selection import policies
 from hardgrpo.study import configuration, pools, study_checks
 from hardgrpo.study.configuration import Configuration
-from hardgrpo.study.model import OWN_BASE_NAME, Demonstrations, Pretrained, Recorded, Trajectory
+from hardgrpo.study.model import (
+    OWN_BASE_NAME,
+    Demonstrations,
+    Pretrained,
+    SlipByOperation,
+)
 from hardgrpo.study.study_checks import SINGULAR, unknown_names
-from hardgrpo.study.task import RecordedProblems, Task
+from hardgrpo.study.task import Probe, Task
 
 MOST_MISTAKES = 20  # listed in one message
 # Family of generated problems -> ({required key of its demonstrations: example}, {optional keys}).
@@ -74,21 +79,14 @@ def _mistakes_between_objects(config: Configuration) -> Iterator[tuple[str, str]
     for name, task in tasks.items():
         if task.cut_from:
             yield from _cut_task_mistakes(f"tasks.{name}", task, tasks.get(task.cut_from))
-        if isinstance(task.source, RecordedProblems):
-            yield from _recorded_problems_mistakes(name, task.source, models)
     for name, model in models.items():
         if OWN_BASE_NAME.search(name):
             yield (
                 f"models.{name}",
                 "names that end in -seed and a number are reserved for replicates' own bases; give the model another name",
             )
-        place = f"models.{name}.source"
         if model.is_pretrained:
-            yield from _pretraining_mistakes(place, model.source, tasks)
-        if model.is_recorded:
-            yield from _recording_mistakes(place, model.source, tasks)
-        if model.is_trajectory:
-            yield from _trajectory_mistakes(place, model.source, tasks)
+            yield from _pretraining_mistakes(f"models.{name}.source", model.source, tasks)
     for name, policy in config.policies.items():
         for key, section in (("probed_on", "tasks"), ("probed_by", "models")):
             named = getattr(policy, key)
@@ -112,16 +110,15 @@ def _cut_task_mistakes(
             f"'{name}' is not a task, or is itself cut from another task; name a task that is sampled",
         )
         return
-    keys = {*task.entry, *source_task.entry} - {"cut_from", "completion_tokens", "probe"}
-    for key in sorted(keys):
-        if task.get(key) != source_task.get(key):
+    for key in sorted(set(Task.model_fields) - {"cut_from", "completion_tokens", "probe"}):
+        if getattr(task, key) != getattr(source_task, key):
             yield (
                 f"{place}.{key}",
                 f"differs from that of '{name}', whose completions this task cuts; use the same value",
             )
     probe, source_probe = task.probe, source_task.probe
-    for key in sorted({*probe.entry, *source_probe.entry} - {"samples"}):
-        if probe.get(key) != source_probe.get(key):
+    for key in sorted(set(Probe.model_fields) - {"samples"}):
+        if getattr(probe, key) != getattr(source_probe, key):
             yield (
                 f"{place}.probe.{key}",
                 f"differs from that of '{name}', whose probe this task uses; use the same value",
@@ -129,7 +126,7 @@ def _cut_task_mistakes(
     if probe.samples > source_probe.samples:
         yield (
             f"{place}.probe.samples",
-            f"{probe['samples']} is more than the {source_probe['samples']} of '{name}'; lower it",
+            f"{probe.samples} is more than the {source_probe.samples} of '{name}'; lower it",
         )
     limit, source_limit = task.completion_tokens, source_task.completion_tokens
     if limit > source_limit or limit == source_limit and probe.samples >= source_probe.samples:
@@ -168,58 +165,18 @@ def _demonstration_mistakes(
         return
     required, optional = DEMONSTRATIONS[family]
     for key, example in required.items():
-        if key not in demonstrations:
+        if getattr(demonstrations, key) is None:
             yield place, f"demonstrations of {family} need '{key}'; add it, e.g. {key}: {example}"
-    for key in sorted(set(demonstrations.entry) - set(required) - optional - {"share"}):
+    for key in sorted(demonstrations.model_fields_set - set(required) - optional - {"share"}):
         yield f"{place}.{key}", f"demonstrations of {family} take no '{key}'; remove it"
     if (
         "slip" in required
-        and "slip" in demonstrations
-        and (family == "arithmetic") != isinstance(demonstrations["slip"], dict)
+        and demonstrations.slip is not None
+        and (family == "arithmetic") != isinstance(demonstrations.slip, SlipByOperation)
     ):
         yield (
             f"{place}.slip",
             "expected one number for swaps, or one number for each operation (+ - * /) for arithmetic",
-        )
-
-
-def _recording_mistakes(place: str, source: Recorded, tasks: dict) -> Iterator[tuple[str, str]]:
-    yield from unknown_names(f"{place}.recordings", "tasks", source.recordings, tasks)
-    for name, recording in source.recordings.items():
-        if recording.probe and name in tasks and not tasks[name].has_train:
-            yield (
-                f"{place}.recordings.{name}.probe",
-                f"task '{name}' has no train split; give it one or leave the probe out",
-            )
-
-
-def _recorded_problems_mistakes(
-    task: str, source: RecordedProblems, models: dict
-) -> Iterator[tuple[str, str]]:
-    """Report each split (train, test) whose recording does not exist."""
-    for split in ("train", "test"):
-        if not getattr(source, split):
-            continue
-        place, (name, part) = f"tasks.{task}.source.{split}", getattr(source, split).split("/")
-        yield from unknown_names(place, "models", [name], models)
-        model = models.get(name)
-        if model and not (model.is_recorded and model.is_of_repository):
-            yield (
-                place,
-                f"'{name}' is not recorded in a repository; name a model of kind recorded with `repository`",
-            )
-        elif model and part not in model.source.recordings.get(task, {}):
-            yield (
-                place,
-                f"'{name}' has no recording '{part}' of task '{task}'; name another model or part",
-            )
-
-
-def _trajectory_mistakes(place: str, source: Trajectory, tasks: dict) -> Iterator[tuple[str, str]]:
-    if source.prompts in tasks:
-        yield (
-            f"{place}.prompts",
-            f"'{source.prompts}' is a task; give the prompts of the trajectory another name",
         )
 
 

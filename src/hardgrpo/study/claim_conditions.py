@@ -26,7 +26,6 @@ def conditions(study: ResolvedStudy) -> dict:
 
 
 def _facts(study: ResolvedStudy, test: str) -> dict:
-    keys = ("completion_tokens", "labelled")
-    facts = {key: study.tasks[test][key] for key in keys if key in study.tasks[test]}
-    sampled = study.tasks[study.sampled_task(test)]
+    entry, sampled = study.tasks[test].entry, study.tasks[study.sampled_task(test)]
+    facts = {key: entry[key] for key in ("completion_tokens", "labelled") if key in entry}
     return facts | {"test": {"reach": sampled.test.reach.entry} if sampled.test.reach else {}}

@@ -231,7 +231,7 @@ def _explain(config: dict, error: ValidationError) -> list[tuple[str, str]]:
                     for key, problem in detail["ctx"]["problems"]
                 ]
             else:
-                problems.append(_sentence(config, location.keys, detail))
+                problems.append(_sentence(location.keys, detail))
     return list(dict.fromkeys(problems))
 
 
@@ -270,25 +270,18 @@ def _has(node: object, part: str | int) -> bool:
     return isinstance(node, dict) and part in node
 
 
-def _sentence(config: dict, keys: tuple, detail: dict) -> tuple[str, str]:
+def _sentence(keys: tuple, detail: dict) -> tuple[str, str]:
     """(place, what is wrong and what to do) of one error."""
-    kind, place, json_schema = detail["type"], _dotted(keys), schema()
+    kind, place = detail["type"], _dotted(keys)
     if kind == "extra_forbidden":
-        node, _ = _describe(config, keys[:-1], json_schema)
-        properties = list(node.get("properties", {}))
-        similar = difflib.get_close_matches(str(keys[-1]), properties, n=1)
+        other_keys = _known_keys() - {keys[-1]}
+        similar = difflib.get_close_matches(str(keys[-1]), sorted(other_keys), n=1)
         hint = f"did you mean '{similar[0]}'?" if similar else "remove it"
-        problem = f"unknown key '{keys[-1]}'; {hint} (known keys: {', '.join(properties)})"
-        return _dotted(keys[:-1]), problem
-    node, description = _describe(config, keys, json_schema)
-    if kind == "union_tag_not_found":
-        return place, f"'kind' is missing; add it: one of {', '.join(node.get('kinds', ()))}"
+        return _dotted(keys[:-1]), f"unknown key '{keys[-1]}'; {hint}"
     if kind == "missing":
-        key = detail["loc"][-1]
-        _, meaning = _describe(config, (*keys, key), json_schema)
-        return place, f"'{key}' is missing; add it" + (
-            f" ({meaning.rstrip('.')})" if meaning else ""
-        )
+        return place, f"'{detail['loc'][-1]}' is missing; add it"
+    if kind == "union_tag_not_found":
+        return place, "'kind' is missing; add it"
     if kind == "union_tag_invalid":
         tags = detail["ctx"]["expected_tags"].replace("'", "")
         problem = f"'{detail['ctx']['tag']}' is not one of {tags}; correct it"
@@ -296,73 +289,19 @@ def _sentence(config: dict, keys: tuple, detail: dict) -> tuple[str, str]:
     if detail["loc"][-1] == "[key]":
         problem = "is used as a folder's name; expected a name of letters, digits, _ . -, which begins with a letter or digit"
         return place, f"{detail['input']!r} {problem}"
-    message = re.sub("^(Input|String|List|Dictionary) should", "should", detail["msg"]).replace(
-        " after validation", ""
-    )
-    message = re.sub(
-        r"a valid dictionary( or instance of \w+)?", "a mapping of keys and values", message
-    )
-    expectation = f"; expected: {description.rstrip('.')}" if description else ""
+    message = re.sub("^(Input|String|List|Dictionary) should", "should", detail["msg"])
     # keys and addresses may contain secrets
     value = "the value" if keys[-1] in ("key", "url") else repr(detail["input"])
-    return place, f"{value} {message}{expectation}; correct it"
+    return place, f"{value} {message}; correct it"
 
 
-def _describe(value: object, keys: tuple, json_schema: dict) -> tuple[dict, str]:
-    """(schema at a place of the configuration, innermost description on the way to the place)."""
-    node, description = _resolve(json_schema, value, json_schema), ""
-    for key in keys:
-        names = [*node.get("patternProperties", {}).values(), node.get("additionalProperties")]
-        child = (
-            node.get("items")
-            if isinstance(key, int)
-            else node.get("properties", {}).get(str(key), names[0])
-        )
-        if not isinstance(child, dict):
-            return {}, description
-        value = (
-            value[key]
-            if isinstance(value, list)
-            else value.get(key)
-            if isinstance(value, dict)
-            else None
-        )
-        node = _resolve(child, value, json_schema)
-        description = child.get("description") or node.get("description") or description
-    return node, description
-
-
-def _resolve(node: dict, value: object, json_schema: dict) -> dict:
-    """The definition of a part of the schema: a reference is replaced by what it names, and a choice
-    between alternatives by the alternative that fits the value best. Deeper parts keep their
-    references."""
-    if "$ref" in node:
-        return _resolve(json_schema["$defs"][node["$ref"].rsplit("/", 1)[1]], value, json_schema)
-    options = [
-        _resolve(option, value, json_schema) for option in node.get("anyOf", node.get("oneOf", []))
-    ]
-    if not options:
-        return node
-    kind = value.get("kind") if isinstance(value, dict) else None
-    same_kind = [
-        option
-        for option in options
-        if kind and option.get("properties", {}).get("kind", {}).get("const") == kind
-    ]
-    same_keys = [
-        option
-        for option in options
-        if isinstance(value, dict) and set(value) & set(option.get("properties", {}))
-    ]
-    same_type = [
-        option
-        for option in options
-        if isinstance(value, {"array": list, "object": dict}.get(option.get("type"), ()))
-    ]
-    kinds = node.get("discriminator", {}).get("mapping", {})
-    return (same_kind or same_keys or same_type or options)[0] | (
-        {"kinds": list(kinds)} if kinds else {}
-    )
+@functools.cache
+def _known_keys() -> set[str]:
+    """The keys of all objects of the configuration."""
+    classes = [Strict]
+    for part in classes:
+        classes += part.__subclasses__()
+    return {field.alias or key for part in classes for key, field in part.model_fields.items()}
 
 
 def _dotted(keys: tuple) -> str:

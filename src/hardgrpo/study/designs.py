@@ -16,7 +16,7 @@ def prices(study: ResolvedStudy, gpu_hour: float, annotating_policy: str) -> dic
     that chose the prompts to annotate.
     """
     gpu_counts = lambda model: {
-        recipe: study.models[model].training_gpus(study.recipes[recipe])["count"]
+        recipe: study.models[model].training_gpus(study.recipes[recipe]).count
         for recipe in study.recipe_names
     }
     budget_of = lambda name: study.policies[name].budget if name in study.policies else None
@@ -29,7 +29,7 @@ def prices(study: ResolvedStudy, gpu_hour: float, annotating_policy: str) -> dic
         "gpu_hour": gpu_hour,
         "gpus": {model: gpu_counts(model) for model in study.model_names},
         "label": {
-            name: budget.entry["label_price"]
+            name: budget.label_price
             for name, budget in budgets.items()
             if isinstance(budget, Money)
         },
@@ -69,7 +69,7 @@ def design(study: ResolvedStudy) -> dict:
     test = task and task.test
     recipe = study.recipes.get(study.first_recipe)
     trajectories = [model.source for model in models if model.is_trajectory]
-    budgets = {policy["budget"] for policy in policies if isinstance(policy.budget, float)}
+    budgets = {policy.budget for policy in policies if isinstance(policy.budget, float)}
     return {
         "study": study.name,
         "title": study.entry.title,

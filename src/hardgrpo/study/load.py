@@ -16,7 +16,6 @@ from hardgrpo.runtime.errors import UserError
 # sections whose entries may have the key `extends`
 SECTIONS = ("tasks", "models", "policies", "recipes")
 FOLDERS = ("studies", "analyses")  # sections with a file for each entry
-LONGEST_CHAIN = 100  # largest number of entries with `extends` in a chain
 
 
 def read(folder: str | Path = ".") -> dict:
@@ -85,10 +84,6 @@ def _resolve(entries: dict, key: str, place: str, extending: tuple[str, ...]):
     if key in extending:
         raise UserError(
             f"{place}.{extending[0]}.extends: {' -> '.join((*extending, key))} is a cycle; remove `extends` from one entry"
-        )
-    if len(extending) == LONGEST_CHAIN:
-        raise UserError(
-            f"{place}.{extending[0]}.extends: a chain of more than {LONGEST_CHAIN} entries; remove `extends` from one entry"
         )
     if not isinstance(base, str) or base not in entries:
         similar = difflib.get_close_matches(str(base), entries, n=1)

@@ -11,9 +11,11 @@ estimates with calculations by hand.
 
 import math
 
+from pydantic import ValidationError
+
 from hardgrpo.runtime.gpu_kinds import GPUS
 from hardgrpo.selection import selector_settings
-from hardgrpo.study.model import Model
+from hardgrpo.study.model import Model, Shape, TrainingGpus
 from hardgrpo.study.recipe import Recipe
 from hardgrpo.study.task import Task
 
@@ -28,7 +30,6 @@ CONTEXT_BYTES = 1.5 * GIB  # CUDA context, kernels, allocator slack
 VLLM_BYTES = 2.0 * GIB
 GPU_GIB = GPUS["h100"].gib  # assumed unless a kind of GPU is named
 LARGEST_SHARE = 0.95  # largest value of `vllm_memory`
-GPUS_PER_NODE = 8  # assumed
 # Number of scores (tokens x vocabulary) in memory: TRL computes log-probabilities tile by tile
 # (trl/kernels/chunked_logprob.py).
 TILE = 4096 * 32768
@@ -36,9 +37,13 @@ TILE = 4096 * 32768
 # weights. With this value, two jobs, each with a model of half a billion weights, fit into 16 GiB.
 CPU_BYTES = 4.0 * GIB
 PROGRAM_BYTES = 1.0 * GIB  # Python, torch and transformers
+REMEDY = (
+    "lower micro_batch or vllm_memory, set vllm_sleep: true, raise count (if all weights are trained), use larger GPUs (plan.gpu, or"
+    " gpu_name of the profile), or choose a smaller model or a recipe with an adapter"
+)
 
 
-def shape_of(model_config: dict) -> dict | None:
+def shape_of(model_config: dict) -> Shape | None:
     """The shape in the content of a model's config.json; None if an entry is missing or not a
     positive integer."""
     try:
@@ -51,38 +56,36 @@ def shape_of(model_config: dict) -> dict | None:
             "key_value_heads": model_config.get("num_key_value_heads", heads),
             "head_size": model_config.get("head_dim") or model_config["hidden_size"] // heads,
             "vocabulary": model_config["vocab_size"],
+            "tied": bool(model_config.get("tie_word_embeddings")),
         }
-    except (KeyError, TypeError, ZeroDivisionError):
+        is_fused = model_config.get("model_type") in ("phi3", "phi4")
+        return Shape.of(shape | ({"fused": True} if is_fused else {}))
+    except (KeyError, TypeError, ZeroDivisionError, ValidationError):
         return None
-    is_valid = all(type(size) is int and size > 0 for size in shape.values())
-    fused = {"fused": True} if model_config.get("model_type") in ("phi3", "phi4") else {}
+
+
+def parameters(shape: Shape) -> int:
+    """Number of weights."""
     return (
-        shape | {"tied": bool(model_config.get("tie_word_embeddings"))} | fused
-        if is_valid
-        else None
+        _embedding(shape) * (1 if shape.tied else 2)
+        + shape.layers * _layer(shape)
+        + shape.hidden_size
     )
 
 
-def parameters(shape: dict) -> int:
-    """Number of weights. `shape` is a model's `shape` in the configuration."""
-    return (
-        _embedding(shape) * (1 if shape["tied"] else 2)
-        + shape["layers"] * _layer(shape)
-        + shape["hidden_size"]
-    )
+def _embedding(shape: Shape) -> int:
+    return shape.vocabulary * shape.hidden_size
 
 
-def _embedding(shape: dict) -> int:
-    return shape["vocabulary"] * shape["hidden_size"]
-
-
-def _linear(shape: dict) -> list[tuple[int, int]]:
+def _linear(shape: Shape) -> list[tuple[int, int]]:
     """(inputs, outputs) of a layer's linear maps: queries, keys, values, gate, up, output, down. A
     `fused` layer has one map for queries, keys and values, and one for gate and up."""
-    hidden, feed_forward = shape["hidden_size"], shape["intermediate_size"]
-    query, key_value = (shape[heads] * shape["head_size"] for heads in ("heads", "key_value_heads"))
+    hidden, feed_forward = shape.hidden_size, shape.intermediate_size
+    query, key_value = (
+        getattr(shape, heads) * shape.head_size for heads in ("heads", "key_value_heads")
+    )
     output_and_down = [(query, hidden), (feed_forward, hidden)]
-    if shape.get("fused"):
+    if shape.fused:
         return [(hidden, query + 2 * key_value), (hidden, 2 * feed_forward), *output_and_down]
     return [
         (hidden, query),
@@ -92,26 +95,27 @@ def _linear(shape: dict) -> list[tuple[int, int]]:
     ]
 
 
-def _layer(shape: dict) -> int:
-    biases = sum(outputs for _, outputs in _linear(shape)[:3]) if shape.get("attention_bias") else 0
+def _layer(shape: Shape) -> int:
+    biases = sum(outputs for _, outputs in _linear(shape)[:3]) if shape.attention_bias else 0
     return (
-        sum(inputs * outputs for inputs, outputs in _linear(shape))
-        + biases
-        + 2 * shape["hidden_size"]
+        sum(inputs * outputs for inputs, outputs in _linear(shape)) + biases + 2 * shape.hidden_size
     )
 
 
-def adapter_parameters(shape: dict, rank: int) -> int:
+def adapter_parameters(shape: Shape, rank: int) -> int:
     """Number of weights of a LoRA adapter: rank x (inputs + outputs) for every linear map of the
     layers."""
-    return shape["layers"] * rank * sum(inputs + outputs for inputs, outputs in _linear(shape))
+    return shape.layers * rank * sum(inputs + outputs for inputs, outputs in _linear(shape))
 
 
 def training_memory(
-    shape: dict, recipe: Recipe, completion_tokens: int, gpus: dict, gpu_gib: float = GPU_GIB
+    shape: Shape,
+    recipe: Recipe,
+    completion_tokens: int,
+    gpus: TrainingGpus,
+    gpu_gib: float = GPU_GIB,
 ) -> dict[str, float]:
-    """GiB on each GPU by purpose, and `total`. `gpus` is the model's entry for training (count,
-    micro_batch, vllm_memory, vllm_sleep); `gpu_gib` is the memory of one GPU.
+    """GiB on each GPU by purpose, and `total`. `gpu_gib` is the memory of one GPU.
 
     With an adapter each process holds the whole base. Without an adapter, weights, gradients and
     optimiser state are sharded over the GPUs. Gradient checkpointing recomputes layers in the
@@ -120,63 +124,61 @@ def training_memory(
     `total` is the memory of the phase that needs more, sampling or updating; the trainer's weights
     stay in memory in both phases.
     """
-    count, adapter = gpus["count"], recipe.get("adapter")
-    all_weights = parameters(shape) * BYTES[recipe["base"]]
+    count, adapter = gpus.count, recipe.adapter
+    all_weights = parameters(shape) * BYTES[recipe.base]
     base = all_weights / (1 if adapter else count)
-    trained = adapter_parameters(shape, adapter["rank"]) if adapter else parameters(shape) / count
-    width = 4.0 if recipe["precision"] == "fp32" else 2.0
+    trained = adapter_parameters(shape, adapter.rank) if adapter else parameters(shape) / count
+    width = 4.0 if recipe.precision == "fp32" else 2.0
     # An update may have more groups than a sampling step. It is split into as many micro-batches as
     # an update of one sampling step, so its micro-batches are larger.
     rows = math.ceil(
-        gpus["micro_batch"]
-        * (selector_settings.largest_update(recipe) if recipe.get("selector") else 1)
+        gpus.micro_batch
+        * (selector_settings.largest_update(recipe.entry) if recipe.selector else 1)
     )
     tokens = rows * (PROMPT_TOKENS + completion_tokens)
     # Values per token in the layer that is being recomputed; an adapter adds the outputs of its
     # maps.
-    layer = 10 * shape["hidden_size"] + 3 * shape["intermediate_size"]
+    layer = 10 * shape.hidden_size + 3 * shape.intermediate_size
     layer += sum(outputs for _, outputs in _linear(shape)) if adapter else 0
     # The inputs of all layers stay in memory. Autocast leaves these inputs in float32 if the
     # weights are in float32. Sharded weights have no autocast: they are converted to bf16 before a
     # layer computes.
-    autocast = (
-        not adapter and count <= 1 and recipe["base"] == "fp32" and recipe["precision"] == "bf16"
-    )
+    autocast = not adapter and count <= 1 and recipe.base == "fp32" and recipe.precision == "bf16"
     activation_bytes = tokens * (
-        shape["layers"] * shape["hidden_size"] * (4.0 if autocast else width) + layer * width
+        shape.layers * shape.hidden_size * (4.0 if autocast else width) + layer * width
     )
     if autocast:  # autocast keeps a copy of each weight in bf16 for the forward pass
         activation_bytes += parameters(shape) * 2.0
     # The last hidden states of the completions, the gradient of these states in float32, a tile of
     # scores, and the gradient of a trained output layer in float32.
-    head = rows * completion_tokens * shape["hidden_size"] * (width + 4.0) + TILE * width
+    head = rows * completion_tokens * shape.hidden_size * (width + 4.0) + TILE * width
     head += 0.0 if adapter else _embedding(shape) * 4.0
     # The reference policy of a KL term is the base without its adapter, or a second copy of all
     # weights in the same precision.
-    has_copy = not adapter and recipe.get("beta", 0) > 0
+    has_copy = not adapter and recipe.beta
     reference = all_weights / count if has_copy else 0.0
     gathered = 0.0
     if not adapter and count > 1:
         # Each GPU holds two gathered layers in bf16, the gathered embeddings and their gradient in
         # bf16, and the sum of this gradient over the GPUs in float32.
-        embeddings = _embedding(shape) * (1 if shape["tied"] else 2)
+        embeddings = _embedding(shape) * (1 if shape.tied else 2)
         gathered = 2 * _layer(shape) * 2.0 + embeddings * (2.0 + 2.0 + 4.0)
-    reward_model = _reward_model_bytes(trained, bool(adapter)) if recipe.get("process") else 0.0
+    reward_model = _reward_model_bytes(trained, bool(adapter)) if recipe.process else 0.0
     need = {
         "weights": base + (trained * 4.0 if adapter else 0.0),
         "gradients": trained * 4.0,
-        "optimiser": trained * OPTIMISER_BYTES[recipe["optimiser"]],
+        "optimiser": trained * OPTIMISER_BYTES[recipe.optimiser],
         "reference": reference,
         "reward model": reward_model,
         "activations": activation_bytes + head + gathered,
         "context": CONTEXT_BYTES,
     }
     need = {purpose: size / GIB for purpose, size in need.items()}
-    vllm = gpus["vllm_memory"] * gpu_gib if recipe.get("generation") == "vllm" else 0.0
+    vllm = gpus.vllm_memory * gpu_gib if recipe.generation == "vllm" else 0.0
     rollouts = 0.0
-    if recipe.get("generation") == "transformers":
+    if recipe.generation == "transformers":
         rollouts = _rollout_bytes(shape, recipe, completion_tokens, count, width) / GIB
-    updating = sum(need.values()) + (min(vllm, VLLM_BYTES / GIB) if gpus["vllm_sleep"] else vllm)
+    updating = sum(need.values()) + (min(vllm, VLLM_BYTES / GIB) if gpus.vllm_sleep else vllm)
     sampling = sum(need.values()) - need["activations"] - need["gradients"] + vllm + rollouts
     return need | {"vllm": vllm, "rollouts": rollouts, "total": max(updating, sampling)}
 
@@ -189,7 +191,7 @@ def _reward_model_bytes(trained: float, has_adapter: bool) -> float:
 
 
 def _rollout_bytes(
-    shape: dict, recipe: Recipe, completion_tokens: int, processes: int, width: float
+    shape: Shape, recipe: Recipe, completion_tokens: int, processes: int, width: float
 ) -> float:
     """Bytes that one of `processes` needs while transformers samples its share of an update's
     rollouts on a GPU: the cache of keys and values, the activations of the widest layer for each
@@ -198,47 +200,47 @@ def _rollout_bytes(
     rollouts = recipe.texts_per_update / processes
     cache_bytes = _cache_values(shape, PROMPT_TOKENS + completion_tokens) * width
     prompt_bytes = PROMPT_TOKENS * _prompt_layer(shape) * width
-    score_bytes = shape["vocabulary"] * (width + 4 * 4.0)
-    return rollouts * (cache_bytes + prompt_bytes / recipe["group_size"] + score_bytes)
+    score_bytes = shape.vocabulary * (width + 4 * 4.0)
+    return rollouts * (cache_bytes + prompt_bytes / recipe.group_size + score_bytes)
 
 
 # --- completions sampled by transformers ---
 
 
-def _cache_values(shape: dict, tokens: int) -> int:
+def _cache_values(shape: Shape, tokens: int) -> int:
     """Number of keys and values in the cache of a row with `tokens` tokens."""
-    return 2 * shape["layers"] * shape["key_value_heads"] * shape["head_size"] * tokens
+    return 2 * shape.layers * shape.key_value_heads * shape.head_size * tokens
 
 
-def _prompt_layer(shape: dict) -> int:
+def _prompt_layer(shape: Shape) -> int:
     """Number of values of a token in the widest layer."""
-    return 4 * shape["hidden_size"] + 3 * shape["intermediate_size"]
+    return 4 * shape.hidden_size + 3 * shape.intermediate_size
 
 
 def sampled_row_bytes(
-    shape: dict, prompt_tokens: int, completion_tokens: int, width: float = 4.0
+    shape: Shape, prompt_tokens: int, completion_tokens: int, width: float = 4.0
 ) -> float:
     """Bytes that a completion needs while transformers samples it: the cache of keys and values, the
     scores of one token with four copies in double precision (`decoding.SeededSampling`), and the
     widest layer for the tokens of the prompt. `width` is the number of bytes per value."""
     cache = _cache_values(shape, prompt_tokens + completion_tokens)
     prompt = prompt_tokens * _prompt_layer(shape)
-    return width * (cache + prompt) + shape["vocabulary"] * (width + 4 * 8.0)
+    return width * (cache + prompt) + shape.vocabulary * (width + 4 * 8.0)
 
 
 # --- on a CPU ---
 
 
-def trained_row_bytes(shape: dict, recipe: Recipe, tokens: int) -> float:
+def trained_row_bytes(shape: Shape, recipe: Recipe, tokens: int) -> float:
     """Bytes that a text of `tokens` tokens keeps between forward and backward pass on a CPU, where
     no layer is recomputed."""
     layer = (
-        8 * shape["hidden_size"]
-        + 4 * shape["intermediate_size"]
+        8 * shape.hidden_size
+        + 4 * shape.intermediate_size
         + sum(outputs for _, outputs in _linear(shape)[:3])
     )
-    layer += sum(outputs for _, outputs in _linear(shape)) if recipe.get("adapter") else 0
-    return 4.0 * tokens * (shape["layers"] * layer + 4 * shape["hidden_size"])
+    layer += sum(outputs for _, outputs in _linear(shape)) if recipe.adapter else 0
+    return 4.0 * tokens * (shape.layers * layer + 4 * shape.hidden_size)
 
 
 def rows_at_once(row_bytes: float, rows: int, memory_bytes: float | None = None) -> int:
@@ -248,7 +250,7 @@ def rows_at_once(row_bytes: float, rows: int, memory_bytes: float | None = None)
     return max(1, min(rows, int(available_bytes // row_bytes)))
 
 
-def cpu_sampling_memory(shape: dict, completion_tokens: int, rows: int) -> float:
+def cpu_sampling_memory(shape: Shape, completion_tokens: int, rows: int) -> float:
     """GiB of main memory of a program that samples at most `rows` completions at once on a CPU."""
     row_bytes = sampled_row_bytes(shape, PROMPT_TOKENS, completion_tokens)
     return (
@@ -256,7 +258,7 @@ def cpu_sampling_memory(shape: dict, completion_tokens: int, rows: int) -> float
     ) / GIB
 
 
-def cpu_training_memory(shape: dict, recipe: Recipe, completion_tokens: int) -> float:
+def cpu_training_memory(shape: Shape, recipe: Recipe, completion_tokens: int) -> float:
     """GiB of main memory of a program that trains a model on a CPU.
 
     The program always needs weights, gradients and optimiser state. It also needs either the texts
@@ -264,37 +266,35 @@ def cpu_training_memory(shape: dict, recipe: Recipe, completion_tokens: int) -> 
     while they are sampled; the larger of these two needs counts.
     """
     trained = (
-        adapter_parameters(shape, recipe["adapter"]["rank"])
-        if recipe.get("adapter")
-        else parameters(shape)
+        adapter_parameters(shape, recipe.adapter.rank) if recipe.adapter else parameters(shape)
     )
     texts = recipe.texts_per_update
     row_bytes = trained_row_bytes(shape, recipe, PROMPT_TOKENS + completion_tokens)
     sampled = texts * sampled_row_bytes(shape, PROMPT_TOKENS, completion_tokens)
     learning = rows_at_once(row_bytes, texts) * row_bytes + 2 * TILE * 4.0
-    copies = 2 if not recipe.get("adapter") and recipe.get("beta", 0) > 0 else 1
+    copies = 2 if recipe.beta and not recipe.adapter else 1
     state = parameters(shape) * 4.0 * copies + trained * (
-        4.0 + 4.0 * bool(recipe.get("adapter")) + OPTIMISER_BYTES[recipe["optimiser"]]
+        4.0 + 4.0 * bool(recipe.adapter) + OPTIMISER_BYTES[recipe.optimiser]
     )
-    if recipe.get("process"):
-        state += _reward_model_bytes(trained, bool(recipe.get("adapter")))
+    if recipe.process:
+        state += _reward_model_bytes(trained, bool(recipe.adapter))
     return (state + max(learning, sampled) + PROGRAM_BYTES) / GIB
 
 
 # --- main memory of a machine with GPUs, and checks of a configured run ---
 
 
-def main_memory(shape: dict, recipe: Recipe) -> float:
+def main_memory(shape: Shape, recipe: Recipe) -> float:
     """GiB of main memory that each process needs: the weights of the model and of the reference
     policy while they are loaded, and 16 GiB."""
-    copies = 1 if recipe.get("adapter") or not recipe.get("beta") else 2
-    return (parameters(shape) * BYTES[recipe["base"]] * copies + 16 * GIB) / GIB
+    copies = 1 if recipe.adapter or not recipe.beta else 2
+    return (parameters(shape) * BYTES[recipe.base] * copies + 16 * GIB) / GIB
 
 
-def vllm_memory(shape: dict, context: int) -> float:
+def vllm_memory(shape: Shape, context: int) -> float:
     """The smallest memory in GiB that vLLM needs: weights in bf16, workspaces, and a cache for 32
     sequences of `context` tokens."""
-    cache = 2 * shape["layers"] * shape["key_value_heads"] * shape["head_size"] * 2.0 * context * 32
+    cache = 2 * shape.layers * shape.key_value_heads * shape.head_size * 2.0 * context * 32
     return (parameters(shape) * 2.0 + VLLM_BYTES + cache) / GIB
 
 
@@ -303,14 +303,14 @@ def run_memory(
 ) -> dict[str, float]:
     """`training_memory` of a configured run. The model must have `shape` and `gpus`."""
     gpus = model.training_gpus(recipe)
-    return training_memory(model["shape"], recipe, task["completion_tokens"], gpus, gpu_gib)
+    return training_memory(model.shape, recipe, task.completion_tokens, gpus, gpu_gib)
 
 
 def shortage(
-    shape: dict,
+    shape: Shape,
     recipe: Recipe,
     completion_tokens: int,
-    gpus: dict,
+    gpus: TrainingGpus,
     name: str,
     gpu: str = "h100",
 ) -> str | None:
@@ -325,7 +325,7 @@ def shortage(
         parts = ", ".join(
             f"{purpose} {size:.1f}" for purpose, size in need.items() if purpose != "total" and size
         )
-        return f"{name} needs about {need['total']:.0f} GiB on each of {gpus['count']} GPUs ({parts}), but a GPU ({gpu}) has {gpu_gib:.0f}; {_remedy(recipe, gpus, need, gpu_gib)}"
+        return f"{name} needs about {need['total']:.0f} GiB on each of {gpus.count} GPUs ({parts}), but a GPU ({gpu}) has {gpu_gib:.0f}; {REMEDY}"
     vllm_need = vllm_memory(shape, PROMPT_TOKENS + completion_tokens)
     if need["vllm"] and need["vllm"] < vllm_need:
         share = math.ceil(100 * vllm_need / gpu_gib) / 100
@@ -336,23 +336,3 @@ def shortage(
         )
         return f"vllm_memory gives vLLM {need['vllm']:.0f} GiB for {name}, but vLLM needs {vllm_need:.0f} for weights and cache; {remedy}"
     return None
-
-
-def _remedy(recipe: Recipe, gpus: dict, need: dict, gpu_gib: float) -> str:
-    """What to do about a run whose `need` (`training_memory`) exceeds a GPU's memory."""
-    in_updates = need["gradients"] + need["activations"]
-    stays = sum(need.values()) - in_updates - need["vllm"] - need["rollouts"] - need["total"]
-    remedies = []
-    if stays + need["vllm"] + need["rollouts"] > gpu_gib:
-        remedies += ["lower vllm_memory"] if need["vllm"] else []
-        remedies += ["lower prompts_per_update or group_size"] if need["rollouts"] else []
-    awake = need["vllm"] and not gpus["vllm_sleep"]
-    remedies += ["set vllm_sleep: true"] if awake else []
-    if stays + in_updates > gpu_gib or awake:
-        remedies += ["lower micro_batch"] if gpus["micro_batch"] > 1 else []
-    # all GPUs of a run are in one node; an online run has one process
-    can_shard = not recipe.adapter and not recipe.is_online
-    remedies += ["raise count"] if can_shard and gpus["count"] < GPUS_PER_NODE else []
-    remedies.append("use larger GPUs (plan.gpu, or gpu_name of the profile)")
-    other_recipe = "" if recipe.get("adapter") else " or a recipe with an adapter"
-    return f"{', '.join(remedies)}; if this does not suffice, choose a smaller model{other_recipe}"

@@ -1,5 +1,6 @@
 """Sources of weights, models behind servers, and recordings of models."""
 
+import json
 import re
 from collections.abc import Iterator
 from typing import Annotated, Literal
@@ -59,6 +60,9 @@ class TrainingGpus(Strict):
 
     vllm_sleep: bool
     """true: vLLM frees its memory while the model is updated."""
+
+
+NO_GPUS = TrainingGpus.model_construct(count=0)  # a job on the CPU
 
 
 class HubModel(Strict):
@@ -360,27 +364,18 @@ class Recorded(Repository):
     `repository`, each file is a JSON list with a list of texts for each question. Each text is the
     prompt followed by one completion."""
 
+    def recording(self, task: str) -> Recording:
+        """The recording of a task, with `name` in place of {model}."""
+        recording = self.recordings[task]
+        if self.name is None:
+            return recording
+        text = recording.model_dump_json(exclude_unset=True)
+        return Recording.model_validate_json(text.replace("{model}", json.dumps(self.name)[1:-1]))
+
     def contradictions(self) -> Iterator[tuple[str, str]]:
         yield from super().contradictions()
         for task, recording in self.recordings.items():
             place = f"recordings.{task}"
-            paths = [
-                recording.base,
-                recording.probe,
-                *(recording.runs or {}).values(),
-                *(recording.published or {}).values(),
-            ]
-            if self.name is None and any("{model}" in path for path in paths if path):
-                yield (
-                    place,
-                    "a path has {model}, but the source has no `name`; add `name`, or write the path in full",
-                )
-            for key in ("questions", "scores", "published"):
-                if self.repository is None and getattr(recording, key) is not None:
-                    yield (
-                        f"{place}.{key}",
-                        "is read only from a `repository`; add `repository` and `commit`, or remove this key",
-                    )
             for part, split in (("probe", "train"), ("base", "test")):
                 if (
                     self.repository
@@ -553,7 +548,8 @@ class Model(Strict):
 
     def with_seed(self, seed: int) -> "Model":
         """The model in which the seed of a replicate's own base replaces `seed: own`."""
-        return self.changed({"source": self.source.entry | {"seed": seed}})
+        source = self.source.model_copy(update={"seed": seed})
+        return self.model_copy(update={"source": source})
 
     @property
     def chat_arguments(self) -> dict:
@@ -579,16 +575,19 @@ class Model(Strict):
         source = self.source.entry
         return {key: value for key, value in source.items() if key not in COMPLETION_KEYS}
 
-    def stage_gpus(self, stage: str) -> dict:
-        """The GPUs that a stage (sampling, adapter, full) needs; count 0 on a CPU."""
-        return getattr(self.gpus, stage).entry if self.gpus else {"count": 0}
+    @property
+    def sampling_gpus(self) -> int:
+        """Number of GPUs of a job that samples completions; 0 on a CPU."""
+        return self.gpus.sampling.count if self.gpus else 0
 
-    def training_gpus(self, recipe: Recipe) -> dict:
+    def training_gpus(self, recipe: Recipe) -> TrainingGpus:
         """The GPUs of a training run: the entry for adapters or for all weights. A recipe with a
         selector or process rewards gets at most one GPU, because the run trains in a single
         process."""
-        gpus = self.stage_gpus("adapter" if recipe.adapter else "full")
-        return gpus | {"count": min(1, gpus["count"])} if recipe.is_online else gpus
+        if self.gpus is None:
+            return NO_GPUS
+        gpus = self.gpus.adapter if recipe.adapter else self.gpus.full
+        return gpus.model_copy(update={"count": 1}) if recipe.is_online else gpus
 
     def contradictions(self) -> Iterator[tuple[str, str]]:
         for name in sorted(set(self.chat or {}) & NOT_OF_A_TEMPLATE):

@@ -2,7 +2,8 @@
 reads."""
 
 import os
-from collections.abc import Collection, Iterable
+import re
+from collections.abc import Callable, Collection, Iterable
 
 from hardgrpo.selection import trainer_rows
 from hardgrpo.study.configuration import ChosenSubset
@@ -16,56 +17,91 @@ from hardgrpo.study.strict import as_list, plain
 from hardgrpo.study.study import RECORDED, Run
 from hardgrpo.study.task import Files, Part, RecordedProblems, Split, Task
 
-PUBLISHED = "results/published"  # the folder of published numbers, which no rule makes
-CALIBRATION = "results/calibration.json"  # calibration of the cost model
-# what the command `hardgrpo` writes: configurations, and recordings in the project's format
-# a run in the paths of rules; the wildcard `model` is the name of the run's base model
+# Files of results. The names in braces are the wildcards of the rules that make the files; `model`
+# is the name of a base.
+MANIFEST = "results/models/{model}/manifest.json"
+PROBLEMS = "results/tasks/{task}/{split}.jsonl"
+POOL_PROBLEMS = "results/tasks/{task}/train.jsonl"
+TEST_PROBLEMS = "results/tasks/{eval_task}/test.jsonl"
+SOLUTIONS = "results/tasks/{task}/solutions.jsonl"  # worked solutions of the train problems
+ANNOTATED = "results/tasks/{task}/annotated.jsonl"  # problems of a pool with annotators' answers
+# The questions that match an earlier question of a pool (compared), or of a pool or the test split
+# (contamination). The JSON files hold the numbers of matches.
+POOL_COMPARISON = "results/tasks/{task}/compared"
+CONTAMINATION = "results/tasks/{task}/contamination.{test}"
+# The problems that fit into a base model's context. `split` is also `questions` (`train` without
+# answers).
+POOL = "results/pools/{model}/{task}/{split}.jsonl"
+PROBE = "results/probe/{model}/{task}/shard{shard}.jsonl.gz"
+# completions of a probe that stops as soon as they determine the subset
+STOPPED_PROBE = "results/probe/{model}/{task}/stopped.jsonl.gz"
+DIFFICULTY = "results/difficulty/{model}/{task}.csv"
+SIGNALS = "results/signals/{model}/{task}.csv"
+SUBSET = "results/subsets/{model}/{task}/{policy}/seed{seed}"
 RUN = "{model}/{task}/{recipe}/{policy}/seed{seed}"
 RUN_FOLDER = f"results/training/{RUN}"
+# `sampler` is BASE/base, BASE/reach or the path of a run.
+EVALUATION = "results/evaluation/{sampler}/{eval_task}.csv.gz"
+# Recorded completions in the project's format. `part` is probe, base, or POLICY/checkpoint-STEP.
+RECORDING = "results/recordings/{model}/{task}/{part}.jsonl.gz"
+# the accuracies by checkpoint that the authors of a run published
+PUBLISHED_ACCURACIES = "results/recordings/{model}/{task}/{policy}/published.csv"
+CONVERTED_TRAJECTORY = "results/recordings/{model}/trajectory.csv"
+# Numbers of right rollouts by prompt and epoch, without the first epochs, which serve as the probe.
+TRAJECTORY = "results/trajectories/{model}/{task}.csv"
+COUNTS = "results/counts/{study}.csv"  # what an analysis of published numbers reads
+AGREEMENT = "results/agreement/{study}.csv"  # computed summaries compared with committed ones
+
+PUBLISHED = "results/published"  # the folder of published numbers, which no rule makes
+CALIBRATION = "results/calibration.json"  # calibration of the cost model
 # states of unfinished runs, and completions that later jobs reuse
 STATES = "results/state"
+
+
+def _fill(pattern: str) -> Callable[..., str]:
+    """A function that replaces the wildcards of a pattern by its arguments, in their order."""
+    names = re.findall(r"{(\w+)}", pattern)
+    return lambda *values: pattern.format(**dict(zip(names, values, strict=True)))
+
+
+problems = _fill(PROBLEMS)
+solutions = _fill(SOLUTIONS)
+annotated_problems = _fill(ANNOTATED)
+pool = _fill(POOL)
+probe = _fill(PROBE)
+stopped_probe = _fill(STOPPED_PROBE)
+difficulty = _fill(DIFFICULTY)
+signals = _fill(SIGNALS)
+evaluation = _fill(EVALUATION)
+recording = _fill(RECORDING)
+published_accuracies = _fill(PUBLISHED_ACCURACIES)
+converted_trajectory = _fill(CONVERTED_TRAJECTORY)
+trajectory = _fill(TRAJECTORY)
+counts = _fill(COUNTS)
+agreement = _fill(AGREEMENT)
 
 
 def model_folder(name: str) -> str:
     return f"results/models/{name}"
 
 
-def problems(task: str, split: str) -> str:
-    return f"results/tasks/{task}/{split}.jsonl"
-
-
 def contamination(task: str, test: str, kind: str = "csv") -> str:
-    """The questions of the test split of `test` that match a question of the pool of `task` or an
-    earlier question of the test split; with kind `json`, the numbers of matches."""
-    return f"results/tasks/{task}/contamination.{test}.{kind}"
+    return f"{CONTAMINATION.format(task=task, test=test)}.{kind}"
 
 
 def pool_comparison(task: str, kind: str = "csv") -> str:
-    """The questions that match an earlier question of a pool, including equal questions that were
-    left out of the pool; with kind `json`, the numbers of matches."""
-    return f"results/tasks/{task}/compared.{kind}"
+    return f"{POOL_COMPARISON.format(task=task)}.{kind}"
 
 
-def pool(base: str, task: str, name: str) -> str:
-    """Problems of a task that fit into a base model's context. `name` is `train`, `test` or
-    `questions` (`train` without answers)."""
-    return f"results/pools/{base}/{task}/{name}.jsonl"
-
-
-def annotated_problems(task: str) -> str:
-    """The annotated problems of a pool, with the answers of the annotators."""
-    return f"results/tasks/{task}/annotated.jsonl"
+def questions(task: str) -> str:
+    """The pool without its answers."""
+    return problems(task, "questions")
 
 
 def training_problems(name: str, task: Task) -> str:
     """The problems with answers from which a run's prompts come: the train split, or the annotated
     problems of a task without labels."""
     return problems(name, "train") if task.is_labelled else annotated_problems(name)
-
-
-def solutions(task: str) -> str:
-    """Worked solutions of the train problems, for recipes that train on them."""
-    return f"results/tasks/{task}/solutions.jsonl"
 
 
 def dataset_file(part: Part) -> str:
@@ -78,57 +114,8 @@ def original_folder(source: Repository | Original) -> str:
     return f"results/originals/{source.repository.replace('/', '--')}@{source.commit}"
 
 
-def recording(model: str, task: str, part: str) -> str:
-    """Recorded completions in the project's format. `part` is `probe`, `base`, or
-    POLICY/checkpoint-STEP."""
-    return f"results/recordings/{model}/{task}/{part}.jsonl.gz"
-
-
-def published_accuracies(model: str, task: str, policy: str) -> str:
-    """The accuracies by checkpoint that the authors of a run published."""
-    return f"results/recordings/{model}/{task}/{policy}/published.csv"
-
-
-def converted_trajectory(model: str) -> str:
-    return f"results/recordings/{model}/trajectory.csv"
-
-
-def probe(model: str, task: str, shard: int | str) -> str:
-    return f"results/probe/{model}/{task}/shard{shard}.jsonl.gz"
-
-
-def counts(study: str) -> str:
-    """The numbers of right answers that an analysis of published numbers reads."""
-    return f"results/counts/{study}.csv"
-
-
-def trajectory(model: str, prompts: str) -> str:
-    """Numbers of right rollouts by prompt and epoch, without the first epochs, which serve as the
-    probe."""
-    return f"results/trajectories/{model}/{prompts}.csv"
-
-
-def stopped_probe(model: str, task: str) -> str:
-    """Completions of a probe that stops as soon as they determine the subset."""
-    return f"results/probe/{model}/{task}/stopped.jsonl.gz"
-
-
-def difficulty(model: str, task: str) -> str:
-    return f"results/difficulty/{model}/{task}.csv"
-
-
-def questions(task: str) -> str:
-    """The pool without its answers."""
-    return f"results/tasks/{task}/questions.jsonl"
-
-
-def signals(model: str, task: str) -> str:
-    """The signals of each prompt of the pool."""
-    return f"results/signals/{model}/{task}.csv"
-
-
 def subset(model: str, task: str, policy: str, seed: int, kind: str = "csv") -> str:
-    return f"results/subsets/{model}/{task}/{policy}/seed{seed}.{kind}"
+    return f"{SUBSET.format(model=model, task=task, policy=policy, seed=seed)}.{kind}"
 
 
 def training(run: Run, name: str) -> str:
@@ -151,12 +138,6 @@ def subset_of_run(run: Run, policy: Policy | None) -> str:
     if policy and policy.has_rounds:
         return training(run, "second.csv")
     return subset(run.base, run.task, run.policy, run.seed)
-
-
-def evaluation(sampler: str, test: str) -> str:
-    """The graded completions on the task `test`. `sampler` is BASE/base, BASE/reach or the path of
-    a run."""
-    return f"results/evaluation/{sampler}/{test}.csv.gz"
 
 
 def completions(grades: str) -> str:
@@ -221,11 +202,6 @@ def existing_tables(folder: str, names: Iterable[str]) -> list[str]:
     """The files of the tables `names` that a folder has. A committed table without rows that
     anything shows has no file."""
     return [path for name in names if os.path.isfile(path := f"{folder}/{name}.csv")]
-
-
-def agreement(study: str) -> str:
-    """The table that compares the computed summaries with the committed summaries."""
-    return f"results/agreement/{study}.csv"
 
 
 def study_part(study: ResolvedStudy) -> dict:

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from hardgrpo.selection import policies
-from hardgrpo.study.strict import Strict
+from hardgrpo.study.strict import Number, Strict
 
 RuleName = Literal[tuple(policies.RULES)]
 
@@ -39,7 +39,7 @@ class Policy(Strict):
     threshold: Annotated[float, Field(gt=0, le=1)] | None = None
     """A prompt counts as wrong if its pass rate is below this threshold."""
 
-    highest_tier: float | None = None
+    highest_tier: Number | None = None
     """The rule low_tiers takes the prompts whose tier is at most this number; low_tiers_matched
     takes as many prompts as low_tiers."""
 

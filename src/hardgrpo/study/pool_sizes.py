@@ -39,7 +39,7 @@ def check_prepared(sections: Sections, choices: Iterable[tuple[str, str]]) -> No
     for name, task in sorted(set(choices)):
         policy, pool = sections.policies[name], paths.problems(task, "train")
         if policy.budget and os.path.exists(pool):
-            size = _usable_problems(sections.tasks[task], pool, policy["budget"])
+            size = _usable_problems(sections.tasks[task], pool, policy.entry["budget"])
             policies.check_pool(f"policy '{name}'", policy.entry, task, size)
 
 

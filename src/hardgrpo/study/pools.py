@@ -79,4 +79,5 @@ def _parts(task: Task, split: str) -> list[str]:
         return as_list(named)
     keys = ("dataset", "revision", "file", "rows")
     parts = named if isinstance(task.source, HubDataset) else []
-    return [", ".join(f"{key} {part[key]}" for key in keys if key in part) for part in parts]
+    entries = [part.entry for part in parts]
+    return [", ".join(f"{key} {entry[key]}" for key in keys if key in entry) for entry in entries]

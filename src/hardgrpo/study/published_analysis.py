@@ -33,8 +33,6 @@ class Original(Strict):
     """The licence of the files."""
 
     def contradictions(self) -> Iterator[tuple[str, str]]:
-        if len(set(self.files)) < len(self.files):
-            yield "files", "a name is listed twice; remove one"
         if ".." in self.folder.split("/"):
             yield "folder", "'..' leaves the repository; name a folder of the repository"
 

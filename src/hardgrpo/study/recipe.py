@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from hardgrpo.selection import selector_settings
-from hardgrpo.study.strict import Count, Share, Strict
+from hardgrpo.study.strict import Count, PositiveNumber, Share, Strict
 
 ADAM_BETA2 = 0.999  # the default of `adam_beta2`
 # Keys that every GRPO recipe needs and no other recipe may have.
@@ -158,7 +158,7 @@ class Adapter(Strict):
     rank: Count
     """Rank of the adapter (r)."""
 
-    alpha: Annotated[float, Field(gt=0)]
+    alpha: PositiveNumber
     """The adapter's output is multiplied by alpha / rank."""
 
     dropout: Share
@@ -307,9 +307,9 @@ class Recipe(Strict):
         """{key: this recipe's value} of keys with another value in `first`. The value is None if
         this recipe lacks the key."""
         return {
-            key: self.get(key)
+            key: self.entry.get(key)
             for key in sorted(self.entry | first.entry)
-            if self.get(key) != first.get(key)
+            if self.entry.get(key) != first.entry.get(key)
         }
 
     def contradictions(self) -> Iterator[tuple[str, str]]:

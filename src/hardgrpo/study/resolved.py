@@ -237,5 +237,5 @@ def withheld_splits(
         for name, task in tasks.items()
         if name in sampled_tasks and task.family in families
         for split in ("train", "test")
-        if task.source.entry[split]
+        if getattr(task.source, split)
     ]

@@ -2,16 +2,21 @@
 classes use."""
 
 import json
-from collections.abc import Callable, Iterator
-from typing import Annotated, Any, ClassVar, Self
+from collections.abc import Iterator
+from typing import Annotated, ClassVar, Self
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationInfo, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, WithJsonSchema, model_validator
 from pydantic_core import PydanticCustomError
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]  # a folder can have this name
 Names = Annotated[list[str], Field(min_length=1)]
 Count = Annotated[int, Field(ge=1)]
 Share = Annotated[float, Field(ge=0, le=1)]
+# a number that is written to parameters as it is configured: 16 does not become 16.0
+Number = Annotated[int | float, WithJsonSchema({"type": "number"})]
+PositiveNumber = Annotated[
+    int | float, Field(gt=0), WithJsonSchema({"type": "number", "exclusiveMinimum": 0})
+]
 Commit = Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")]
 
 # context of a validation that accepts values that exclude each other
@@ -41,12 +46,8 @@ class Strict(BaseModel):
     """An object of the configuration. Unknown keys, values of another type, and null
     (except for keys in `nullable`) are refused.
 
-    The text below a field is its description in error messages, in `hardgrpo keys` and in config/schema.json.
+    The text below a field is its description in `hardgrpo keys` and in config/schema.json.
     Without a text, a field whose value is an object has the description of the object's class.
-
-    `entry` is the mapping from which the object was made. The object can also be read like this
-    mapping, which lacks the keys that the configuration leaves out. `changed` changes both; pydantic's
-    `model_copy` changes only the attributes.
     """
 
     model_config = ConfigDict(
@@ -58,7 +59,6 @@ class Strict(BaseModel):
         protected_namespaces=(),
     )
     nullable: ClassVar[frozenset[str]] = frozenset()  # keys for which null is a value
-    _entry: dict = PrivateAttr(default_factory=dict)
 
     @classmethod
     def of(cls, entry: dict | Self) -> Self:
@@ -68,30 +68,10 @@ class Strict(BaseModel):
             return entry
         return cls.model_validate(entry, context=MAY_CONTRADICT)
 
-    def changed(self, changes: dict) -> Self:
-        """The object with other values of some keys."""
-        return self.of(self._entry | changes)
-
     @property
     def entry(self) -> dict:
-        return self._entry
-
-    def __getitem__(self, key: str) -> Any:
-        return self._entry[key]
-
-    def __contains__(self, key: str) -> bool:
-        return key in self._entry
-
-    def get(self, key: str, default: Any = None) -> Any:
-        return self._entry.get(key, default)
-
-    @model_validator(mode="wrap")
-    @classmethod
-    def keep_entry(cls, values: object, make: Callable[[object], Self]) -> Self:
-        made = make(values)
-        if isinstance(values, dict):
-            made._entry = values
-        return made
+        """The keys of the configuration with their values, as plain data."""
+        return self.model_dump(exclude_unset=True, by_alias=True)
 
     @model_validator(mode="before")
     @classmethod

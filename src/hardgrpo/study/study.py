@@ -204,13 +204,6 @@ class Study(Strict):
                     f"also_tested_on.{task}",
                     f"the runs are tested on '{repeated[0]}' twice, or '{repeated[0]}' is their own task, on which they are tested anyway; remove it",
                 )
-            other_tests = [test for test in tests if isinstance(test, OtherTest)]
-            for model in [model for test in other_tests for model in as_list(test.models)]:
-                if model not in self.models:
-                    yield (
-                        f"also_tested_on.{task}",
-                        f"'{model}' is not a model of this study; add '{model}' to the study's models, or take '{model}' out of this list",
-                    )
         for number, pair in enumerate(self.also_compared or []):
             for arm in pair:
                 if not self.has_arm(policy=arm.policy, recipe=arm.recipe):

@@ -172,7 +172,7 @@ def probe_obstacles(model: Model, task: str, config: Configuration) -> Iterator[
     limit = config.tasks[sampled].completion_tokens
     if model.is_pretrained and limit >= source.context_tokens:
         yield f"whose context of {source.context_tokens} tokens has no room for completions of {limit} tokens"
-    if model.is_recorded and "probe" not in source.recordings.get(task, {}):
+    if model.is_recorded and not getattr(source.recordings.get(task), "probe", None):
         yield f"which has no recorded completions of the pool of '{task}'"
     if model.is_served and config.tasks[task].cut_from:
         yield f"which is behind a server, so there is no tokenizer to cut completions to the limit of '{task}'"
@@ -356,18 +356,11 @@ def _missing_recordings(place: str, study: Study, config: Configuration) -> Mist
         task for model in study.models for task in config.models[model].source.recordings
     }
     for task in study.tasks:
-        if config.tasks[task].cut_from:
-            yield (
-                f"{place}.tasks",
-                f"recorded completions cannot be cut, but task '{task}' has cut_from; remove the task",
-            )
         if task not in recorded_tasks:
             yield (
                 f"{place}.tasks",
                 f"no model of the study has recordings of '{task}'; remove the task, or add recordings",
             )
-    if len(study.seeds) != 1:
-        yield f"{place}.seeds", "recorded completions have no seeds; expected a list of one number"
     if study.also_tested_on:
         yield (
             f"{place}.also_tested_on",
@@ -399,35 +392,12 @@ def _missing_tests(place: str, study: Study, config: Configuration) -> Mistakes:
                 )
 
 
-# --- trajectories ---
-
-
-def _trajectory_mistakes(place: str, study: Study, config: Configuration) -> Mistakes:
-    """Report keys about tasks and runs, which a study of trajectories does not have, and policies
-    that need more than pass rates."""
-    for key in ("tasks", "also_tested_on", "weaker_signal", "held_constant"):
-        if getattr(study, key):
-            yield (
-                f"{place}.{key}",
-                "trajectories have neither tasks nor runs; "
-                + ("write []" if key == "tasks" else "remove it"),
-            )
-    for number, arm in enumerate(study.arms):
-        for key in ("recipe", "tasks"):
-            if getattr(arm, key) is None:
-                continue
-            yield (
-                f"{place}.arms[{number}].{key}",
-                "trajectories have neither tasks nor runs; remove it",
-            )
+def _policies_without_rates(place: str, study: Study, config: Configuration) -> Mistakes:
+    """Report policies that need more than pass rates, which is all that a trajectory has."""
     for name in study.policies:
         policy = config.policies[name]
-        is_by_rates = (
-            not is_by_tier(policy.rule)
-            and policy.rule != "annotated"
-            and policy.measure == "pass_rate"
-        )
-        if not is_by_rates or policy.probed_on or policy.probed_by:
+        has_other_rule = is_by_tier(policy.rule) or policy.rule == "annotated"
+        if has_other_rule or policy.measure != "pass_rate" or policy.probed_on or policy.probed_by:
             yield (
                 f"{place}.arms",
                 f"policy '{name}' needs more than the pass rates, and a trajectory has only pass rates; remove the policy",
@@ -447,5 +417,5 @@ CHECKS = {
         _missing_tests,
     ],
     "recorded": [_missing_recordings, _missing_tests],
-    "trajectory": [_trajectory_mistakes],
+    "trajectory": [_policies_without_rates],
 }

@@ -148,8 +148,6 @@ class Rows(Strict):
     """Random seed of `draw`."""
 
     def contradictions(self) -> Iterator[tuple[str, str]]:
-        if not self.model_fields_set:
-            yield "", "no key selects rows; add one, or leave `rows` out"
         if (self.draw is None) != (self.seed is None):
             present, missing = ("seed", "draw") if self.draw is None else ("draw", "seed")
             yield present, f"needs '{missing}', too; add it, e.g. {missing}: 200"

@@ -93,8 +93,9 @@ def without_gpus(hardware: Hardware, config, recipe: dict, tokens: int) -> Hardw
     shape = memory.shape_of(config.get_text_config().to_dict())
     if hardware.gpus or hardware.micro_batch or shape is None:
         return hardware
+    row_bytes = memory.trained_row_bytes(shape, Recipe.of(recipe), tokens)
     share = Recipe.of(recipe).texts_per_update // hardware.processes
-    rows = memory.rows_at_once(memory.trained_row_bytes(shape, recipe, tokens), share)
+    rows = memory.rows_at_once(row_bytes, share)
     return replace(hardware, micro_batch=rows) if rows < share else hardware
 
 

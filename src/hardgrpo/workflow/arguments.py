@@ -13,7 +13,7 @@ from snakemake.iocontainers import Wildcards
 
 from hardgrpo.report import registry
 from hardgrpo.runtime import code as code_files
-from hardgrpo.study import claim_conditions, designs, paths, pool_sizes, pools
+from hardgrpo.study import claim_conditions, designs, paths, pool_sizes
 from hardgrpo.study.configuration import Configuration
 from hardgrpo.study.model import ModelFolder
 from hardgrpo.study.resolved import ResolvedStudy
@@ -266,14 +266,6 @@ class Arguments(Entries):
                 "names": {key: {name: names[key][name] for name in used[key]} for key in used},
             }
         )
-
-    def comparisons(self, wildcards: Wildcards) -> str:
-        return json.dumps(pools.comparisons(self._study(wildcards)))
-
-    def graders(self, wildcards: Wildcards) -> str:
-        """{task: grader} of the tests of a study."""
-        tests = {test for _, _, test in self._study(wildcards).tests}
-        return sorted_json({test: self.config.tasks[test].grader for test in tests})
 
     def prices(self, wildcards: Wildcards) -> str:
         gpu_hour, annotating_policy = self.config.plan.price, self.config.subset.policy

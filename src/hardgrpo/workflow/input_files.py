@@ -16,7 +16,7 @@ from snakemake.logging import logger
 from hardgrpo.data import inputs
 from hardgrpo.study import paths, pools, resolved
 from hardgrpo.study.configuration import Configuration
-from hardgrpo.study.model import Repository, model_of
+from hardgrpo.study.model import Recording, Repository, model_of
 from hardgrpo.study.published_analysis import Original
 from hardgrpo.study.resolved import ResolvedStudy
 from hardgrpo.study.study import Run
@@ -200,7 +200,7 @@ class InputFiles(Entries):
             return {
                 step: paths.recording(model, task, f"{policy}/checkpoint-{step}") for step in steps
             } or {"N": missing}
-        pattern = self._recording(model, task)["runs"][policy]
+        pattern = self._recording(model, task).runs[policy]
         matches = glob_wildcards(os.path.join(self.config.data, pattern)).step
         steps = {int(step): step for step in matches if step.isdigit() and int(step) > 0} or {
             "N": "N"
@@ -214,7 +214,7 @@ class InputFiles(Entries):
         """The file of a part of a recording (`probe` or `base`), in the format of this project."""
         if self.config.models[model].is_of_repository:
             return paths.recording(model, task, part)
-        return f"{self.config.data}/{self._recording(model, task)[part]}"
+        return f"{self.config.data}/{getattr(self._recording(model, task), part)}"
 
     # --- files as their authors published them ---
 
@@ -231,16 +231,17 @@ class InputFiles(Entries):
         model, task, part = wildcards.model, wildcards.task, wildcards.part
         recording = self._recording(model, task)
         if part in ("probe", "base"):
-            name = recording.get(part, f"config: models.{model}.source.recordings.{task}.{part}")
+            missing = f"config: models.{model}.source.recordings.{task}.{part}"
+            name = getattr(recording, part) or missing
         else:
             policy, step = part.split("/checkpoint-")
             name = self.original_checkpoints(model, task, policy).get(
-                int(step), recording["runs"][policy].replace("{step}", step)
+                int(step), recording.runs[policy].replace("{step}", step)
             )
         split = "train" if part == "probe" else "test"
-        scores = recording.get("scores", {}) if part in ("probe", "base") else {}
-        questions = {"original": name, "questions": recording["questions"][split]}
-        return questions | ({"scores": scores[split]} if split in scores else {})
+        names = {"original": name, "questions": getattr(recording.questions, split)}
+        scores = getattr(recording.scores, split, None) if part in ("probe", "base") else None
+        return names | ({"scores": scores} if scores else {})
 
     def converted(self, name: str) -> list[str]:
         """The files of a study that are converted from files of other authors. For an analysis,
@@ -260,9 +261,9 @@ class InputFiles(Entries):
             converted += [
                 paths.recording(model, task, part)
                 for part in ("probe", "base")
-                if part in recording
+                if getattr(recording, part)
             ]
-            for policy in recording.get("runs", {}):
+            for policy in recording.runs or {}:
                 steps = self.original_checkpoints(model, task, policy)
                 converted += [
                     paths.recording(model, task, f"{policy}/checkpoint-{step}") for step in steps
@@ -280,10 +281,9 @@ class InputFiles(Entries):
     def accuracies_names(self, wildcards: Wildcards) -> dict[str, str]:
         """The paths, in the repository, of the files of `original_accuracies`."""
         recording = self._recording(wildcards.model, wildcards.task)
-        scores = (
-            {"scores": recording["scores"]["test"]} if "test" in recording.get("scores", {}) else {}
-        )
-        return {"original": recording["published"][wildcards.policy]} | scores
+        scores = getattr(recording.scores, "test", None)
+        names = {"original": recording.published[wildcards.policy]}
+        return names | ({"scores": scores} if scores else {})
 
     def original_trajectory(self, wildcards: Wildcards) -> str:
         return self._original(self._source(wildcards.model), self._source(wildcards.model).file)
@@ -291,7 +291,7 @@ class InputFiles(Entries):
     def _original_checkpoints(self, model: str, task: str, policy: str) -> dict[int, str]:
         """{step: name in the repository} of a run's checkpoints, from inputs.lock and from the
         folder `local`, in the order of steps. Empty files are left out and logged."""
-        source, pattern = self._source(model), self._recording(model, task)["runs"][policy]
+        source, pattern = self._source(model), self._recording(model, task).runs[policy]
         pinned = self._pinned_originals(source)
         before, after = pattern.split("{step}")
         form = re.compile(re.escape(before) + r"(\d+)" + re.escape(after))
@@ -340,11 +340,8 @@ class InputFiles(Entries):
     def _source(self, model: str) -> Repository:
         return self.config.models[model].source
 
-    def _recording(self, model: str, task: str) -> dict:
-        """The entry of a recording; `{model}` in its texts is replaced by the source's `name`."""
-        source = self._source(model)
-        entry = source.recordings[task].entry
-        return _replace_in_texts(entry, source.name) if source.name else entry
+    def _recording(self, model: str, task: str) -> Recording:
+        return self._source(model).recording(task)
 
     # --- analyses of published numbers ---
 
@@ -371,11 +368,3 @@ class InputFiles(Entries):
         raise WorkflowError(
             f"study {wildcards.study} has no completions, so there is nothing to explore"
         )
-
-
-def _replace_in_texts(value, name: str):
-    """A copy of a text, or of a nested mapping, in which every text has `name` in place of
-    `{model}`."""
-    if isinstance(value, dict):
-        return {key: _replace_in_texts(entry, name) for key, entry in value.items()}
-    return value.replace("{model}", name)

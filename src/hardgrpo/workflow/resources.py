@@ -16,7 +16,7 @@ from hardgrpo.runtime.gpu_kinds import GPUS
 from hardgrpo.sampling.requests import MAX_SEQUENCES
 from hardgrpo.study import memory
 from hardgrpo.study.configuration import Configuration
-from hardgrpo.study.model import CORES_PER_GPU, Shape
+from hardgrpo.study.model import CORES_PER_GPU, Shape, TrainingGpus
 from hardgrpo.workflow.entries import Entries
 from hardgrpo.workflow.failures import WorkflowError, raises_workflow_error
 from hardgrpo.workflow.names import Names
@@ -127,9 +127,8 @@ class Machine(Entries):
 
         return walltime
 
-    def _job(self, rule: str, wildcards: Wildcards) -> durations.ResolvedJob:
-        job = durations.Job.of(rule, dict(wildcards.items()))
-        return durations.ResolvedJob.of(self.config, job)
+    def _job(self, rule: str, wildcards: Wildcards) -> durations.Job:
+        return durations.Job.of(self.config, rule, dict(wildcards.items()))
 
     @functools.cached_property
     def _calibration(self) -> calibration.Calibration | None:
@@ -173,7 +172,7 @@ class Machine(Entries):
         }
 
     def _sampling_gpus(self, wildcards: Wildcards) -> int:
-        return self._model(wildcards).stage_gpus("sampling")["count"]
+        return self._model(wildcards).sampling_gpus
 
     def _sampling_arguments(self, wildcards: Wildcards) -> str:
         """Arguments of a program that samples: its GPUs, or its server. The arguments are a
@@ -213,11 +212,11 @@ class Machine(Entries):
             "hardware": self._training_arguments,
         }
 
-    def _training_gpu_settings(self, wildcards: Wildcards) -> dict:
+    def _training_gpu_settings(self, wildcards: Wildcards) -> TrainingGpus:
         return self._model(wildcards).training_gpus(self.config.recipes[wildcards.recipe])
 
     def _training_gpus(self, wildcards: Wildcards) -> int:
-        return self._training_gpu_settings(wildcards)["count"]
+        return self._training_gpu_settings(wildcards).count
 
     def _training_gpu_memory(self, wildcards: Wildcards) -> int:
         """The estimated memory in GiB that a run needs on each GPU; 0 on a CPU."""
@@ -247,9 +246,9 @@ class Machine(Entries):
 
     def _training_arguments(self, wildcards: Wildcards) -> str:
         gpus = self._training_gpu_settings(wildcards)
-        arguments = self._gpu_arguments(gpus["count"])
-        if not gpus["count"]:
+        arguments = self._gpu_arguments(gpus.count)
+        if not gpus.count:
             return arguments
-        sleep = " --vllm-sleep" if gpus["vllm_sleep"] else ""
-        vllm = f"--vllm-memory {gpus['vllm_memory']}{sleep}"
-        return f"{arguments} --micro-batch {gpus['micro_batch']} {vllm} --gpu-gib {self._training_gpu_memory(wildcards)}"
+        sleep = " --vllm-sleep" if gpus.vllm_sleep else ""
+        vllm = f"--vllm-memory {gpus.vllm_memory}{sleep}"
+        return f"{arguments} --micro-batch {gpus.micro_batch} {vllm} --gpu-gib {self._training_gpu_memory(wildcards)}"
