@@ -205,17 +205,10 @@ def read_problems(path: str | Path, needs_answer: bool = True) -> list[dict]:
     return files.read_jsonl(path, keys)
 
 
-def read_subset(path: str | Path, problems: dict[str, dict], pool: str | Path) -> list[str]:
-    """The ids of a subset, in order. Raise a `UserError` if an id is not in `problems` ({id:
-    problem} of the file `pool`)."""
-    ids = [row["id"] for row in files.read_rows(path, {"id": str})]
-    unknown_ids = [problem_id for problem_id in ids if problem_id not in problems]
-    if unknown_ids or not ids:
-        problem = (
-            f"id '{unknown_ids[0]}' is not in {pool}" if unknown_ids else "the subset is empty"
-        )
-        raise UserError(f"{path}: {problem}; choose the subset again")
-    return ids
+def read_subset(subset: str | Path, pool: str | Path, needs_answer: bool = True) -> list[dict]:
+    """The problems of a subset, in order. `pool`: the file from which the subset was chosen."""
+    problems = {problem["id"]: problem for problem in read_problems(pool, needs_answer)}
+    return [problems[row["id"]] for row in files.read_rows(subset, {"id": str})]
 
 
 def _check_ids(problems: list[dict], places: list[tuple[str | Path, str]]) -> None:
