@@ -7,7 +7,6 @@
 # make lint     ruff, snakefmt, snakemake --lint
 # make unchanged  compare what the project plans, computes and writes with tests/unchanged/baseline; needs TeX and pdftotext
 #               (ONLY="specs grades": these kinds only; WRITE=1: make the baselines anew)
-# make fuzz     give programs 12,000 hostile files, configurations, arguments and completions (CASES=100000: more); report: results/fuzz.txt
 # make bench    how fast this machine plans, grades, samples and trains (ONLY="planning grading": two of these)
 # make format   correct the style of programs and rules
 # make clean    delete the environments; results and Snakemake's records of finished jobs stay
@@ -28,14 +27,13 @@ CORES ?= all
 WORKERS ?= 2
 FAULTS ?= 200
 STUDY ?= mini
-CASES ?= 12000
 
 # Programs import this clone's package. They do not inherit the variables that an environment module sets for another Python.
 export PYTHONPATH = $(CURDIR)/src
 unexport PYTHONHOME PYTHONSAFEPATH PYTHONWARNINGS
 export PYTHON
 
-.PHONY: demo setup light figures test check lint fuzz chaos bench unchanged vllm-cpu gpu cluster gpu-check format locks clean
+.PHONY: demo setup light figures test check lint chaos bench unchanged vllm-cpu gpu cluster gpu-check format locks clean
 
 setup: .venv/training.ready
 
@@ -67,9 +65,6 @@ lint: .venv/development.ready
 
 unchanged: .venv/training.ready
 	.venv/bin/python tests/unchanged/unchanged.py $(if $(ONLY),--only $(ONLY)) $(if $(WRITE),--write)
-
-fuzz: .venv/development.ready
-	PYTHONPATH=$(PYTHONPATH):tests .venv/bin/python -m fuzzing --cases $(CASES) --report results/fuzz.txt
 
 bench: .venv/training.ready
 	.venv/bin/python scripts/maintenance/bench.py $(if $(ONLY),--only $(ONLY))

@@ -1,14 +1,10 @@
-"""Hostile files, configurations, arguments and completions: over 1,000 cases of `make fuzz`, and
-named tests for earlier findings."""
+"""Hostile files, configurations, arguments and messages that a property of test_properties.py once
+found, or cannot find."""
 
-import argparse
 import csv
 import io
 import json
-import os
 import re
-import subprocess
-import sys
 import time
 
 import pytest
@@ -16,9 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import project_config
-from conftest import ROOT
-from fuzzing.arguments import CALLS
-from fuzzing.judge import program, run_program
 from hardgrpo.data import completions, evaluations, sources, spreadsheets
 from hardgrpo.grading import graders
 from hardgrpo.planning import calibration
@@ -26,68 +19,7 @@ from hardgrpo.runtime import files, provenance
 from hardgrpo.runtime.errors import LONGEST_MESSAGE, UserError, explain, printable
 from hardgrpo.study import checks
 from hardgrpo.study.spec import Spec
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("kind", "cases"),
-    [("files", 500), ("originals", 260), ("configuration", 60), ("arguments", 240), ("texts", 240)],
-)
-def test_a_thousand_hostile_cases_end_well(kind, cases):
-    fuzz(cases, "--kind", kind, "--without-snakemake")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("kind", "target", "seed"),
-    [
-        ("configuration", "studies", 151),
-        ("arguments", "import_trajectory", 140),
-        ("arguments", "show_results", 50094),
-        ("files", "published numbers", 50015),
-    ],
-)
-def test_inputs_that_once_failed_do_not_fail_again(kind, target, seed):
-    fuzz(1, "--kind", kind, "--only", target, "--first", str(seed))
-
-
-class Parsed(Exception):
-    """A program's parser has accepted its arguments."""
-
-
-@pytest.mark.parametrize("name", CALLS)
-def test_every_call_is_valid_before_its_mutation(name, monkeypatch):
-    """The parser would refuse every mutation of an invalid call, and the fuzzer counts every
-    refusal as a good end, so the fuzzer would test nothing."""
-    parse = argparse.ArgumentParser.parse_args
-
-    def stop(parser):
-        parse(parser, CALLS[name])  # exits if an option is unknown or missing
-        help_text = parser.format_help()
-        assert [
-            word
-            for word in CALLS[name]
-            if word.startswith("--") and not re.search(rf"{word}\b", help_text)
-        ] == []
-        raise Parsed
-
-    monkeypatch.setattr(argparse.ArgumentParser, "parse_args", stop)
-    with pytest.raises(Parsed):
-        program(name).main()
-
-
-def fuzz(cases: int, *arguments: str) -> None:
-    command = [sys.executable, "-m", "fuzzing", "--cases", str(cases), *arguments]
-    paths = os.pathsep.join(
-        [str(ROOT / "src"), str(ROOT / "tests"), os.environ.get("PYTHONPATH", "")]
-    )
-    done = subprocess.run(
-        command, env=os.environ | {"PYTHONPATH": paths}, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    summary = re.search(r"^(\d+) cases of \d+ targets, 0 findings", done.stdout, re.MULTILINE)
-    assert summary and int(summary[1]) >= 0.9 * cases
-
+from in_process import run_program
 
 # --- files
 
@@ -397,19 +329,3 @@ def test_calibrate_refuses_a_malformed_configuration(tmp_path, text, words):
     (tmp_path / "config.yaml").write_text(text)
     with pytest.raises(UserError, match=words):
         run_program("calibrate", "--config", tmp_path / "config.yaml", "--results", tmp_path)
-
-
-def test_the_command_of_make_fuzz_finds_package_fuzzing():
-    """The test adds --help to the command, so that no case is run."""
-    variables = {**os.environ, "MAKEFLAGS": "", "MAKELEVEL": "", "PYTHONPATH": ""}
-    rule = "include Makefile\nfuzz-help:\n\t%s\n"
-    recipe = subprocess.run(
-        ["make", "-s", "-n", "-o", ".venv/development.ready", "fuzz"],
-        cwd=ROOT, env=variables, capture_output=True, text=True, check=True,
-    ).stdout.strip()  # fmt: skip
-    command = recipe.replace(".venv/bin/python", sys.executable).partition(" --cases")[0]
-    started = subprocess.run(
-        ["make", "-s", "-f", "-", "fuzz-help"], input=rule % f"{command} --help",
-        cwd=ROOT, env=variables, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert started.returncode == 0 and "--cases" in started.stdout, started.stderr
