@@ -100,7 +100,6 @@ def test_excels_first_line_sep_is_skipped_if_another_spreadsheet_saved_it_as_a_r
     ("text", "header"),
     [
         ("question\nHow; much?\nHow\tmany?\nA|B;C\n", ["question"]),
-        ("question; in words\nHow much?\nHow many?\n", ["question; in words"]),
         ("question,answer\na; b; c,1\nd;e,2\n", ["question", "answer"]),
         ("question; in words,answer\na; b; c,1\nd,2\n", ["question; in words", "answer"]),
         ('"question;answer"\n"a;1"\n', ["question;answer"]),
@@ -113,7 +112,7 @@ def test_excels_first_line_sep_is_skipped_if_another_spreadsheet_saved_it_as_a_r
         ("question;answer\n", ["question", "answer"]),
     ],
 )
-def test_the_delimiter_splits_the_header_and_fits_most_rows(tmp_path, text, header):
+def test_the_delimiter_splits_the_header_most(tmp_path, text, header):
     path = tmp_path / "mine.csv"
     path.write_text(text)
     if header:
