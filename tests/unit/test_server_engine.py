@@ -443,7 +443,7 @@ def test_a_server_that_is_not_there_is_reported(study):
     [
         ("http://127.0.0.1:99999/v1", {}, "99999"),
         ("http://127.0.0.1:http/v1", {}, "'http'"),
-        ("http://[::1/v1", {}, "IPv6"),
+        ("http://[::1/v1", {}, "Invalid port"),
         ("http://127.0.0.1:9/v1", {"ALL_PROXY": "socks5://me:verysecret@127.0.0.1:9"}, "SOCKS"),
         ("http://127.0.0.1:9/v1", {"ALL_PROXY": "ftp://me:verysecret@127.0.0.1:9"}, "ftp"),
         (
