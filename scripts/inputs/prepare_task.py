@@ -54,7 +54,7 @@ def main() -> None:
 
     if args.grader:
         graders.check_grader(args.grader)
-    problems, places = tasks.prepare_with_places(
+    problems, places = tasks.prepare(
         args.task, args.source, args.split, args.files, not args.unlabelled
     )
     if args.source["kind"] == "hub":

@@ -24,10 +24,10 @@ from collections.abc import Iterator
 def main() -> None:
     parser = programs.build_parser(__doc__)
     parser.add_argument("--shard", type=int, default=0)
-    parser.add_argument("--shards", type=int, default=1)
+    parser.add_argument("--shards", type=programs.count, default=1)
     parser.add_argument(
         "--batch",
-        type=int,
+        type=programs.count,
         help="largest number of completions in a batch (default: 512 for the engine transformers; with --stop-for a 64th of all completions,"
         " at least 16 and at most 256)",
     )

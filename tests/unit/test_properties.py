@@ -170,7 +170,7 @@ MODEL = {"model_type": "qwen3", "vocab_size": 10, "auto_map": {}}
 def read_prompts(path: Path) -> None:
     """The questions and answers that the project reads are those that module csv reads."""
     source = {"kind": "files", "train": path.name}
-    problems = tasks.prepare("t", source, "train", [str(path)])
+    problems, _ = tasks.prepare("t", source, "train", [str(path)])
     table = sources.read(path)
     data = path.read_bytes()
     text = data.decode("utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig")

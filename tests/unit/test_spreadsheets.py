@@ -295,8 +295,7 @@ def test_recordings_and_trajectories_are_checked_like_problems(tmp_path):
     )
     check_refusal(
         in_process.run(tmp_path, "compare_choices", *choices),
-        "R.jsonl: row 15: the number of completions is 1",
-        "equally many in all rows (row 1 has 2)",
+        "R.jsonl: question 'q7': 1 completions; expected at least 2",
     )
     (tmp_path / "T.csv").write_text(
         "id;epoch;correct;rollouts\n\n" + "".join(f"p{n};0;9;4\n" for n in range(6))

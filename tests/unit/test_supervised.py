@@ -218,9 +218,8 @@ def test_wrong_solutions_are_reported_and_left_out_and_many_are_an_error(tmp_pat
 )
 def test_a_generated_problem_has_the_shortest_of_its_right_solutions(family, grader):
     solved = solutions.worked_solutions("t", SOURCE | {"family": family}, [], grader)
-    assert [problem for problem, _ in solved] == tasks.prepare(
-        "t", SOURCE | {"family": family}, "train", []
-    )
+    problems, _ = tasks.prepare("t", SOURCE | {"family": family}, "train", [])
+    assert [problem for problem, _ in solved] == problems
     assert len(solutions.correct_solutions(solved, grader, "t")) == 12
     for problem, text in solved:
         all_solutions = generated.solutions(family, problem["question"])

@@ -109,7 +109,7 @@ def test_a_table_and_json_lines_with_the_same_rows_give_the_same_problems(tmp_pa
     table(tmp_path / "mine.csv", list(rows[0]), [row.values() for row in rows])
     lines(tmp_path / "mine.jsonl", rows)
     table_problems, line_problems = (
-        tasks.prepare("mine", FILES, "train", [str(tmp_path / f"mine.{kind}")])
+        tasks.prepare("mine", FILES, "train", [str(tmp_path / f"mine.{kind}")])[0]
         for kind in ("csv", "jsonl")
     )
     drop = lambda problems: [
@@ -124,7 +124,7 @@ def test_the_id_of_a_row_without_an_id_follows_from_its_question(tmp_path):
         ["id", "question", "answer"],
         [("x", "a?", 1), ("", "b  c?", 2), ("", "a?", 3), (0, "d?", 4), ("", " b c?", 5)],
     )
-    problems = tasks.prepare("mine", FILES, "test", [str(tmp_path / "mine.csv")])
+    problems, _ = tasks.prepare("mine", FILES, "test", [str(tmp_path / "mine.csv")])
     ids = ["x", question_id("b c?"), question_id("a?"), "0", question_id("b c?") + "-2"]
     assert [problem["id"] for problem in problems] == ids
 
@@ -191,7 +191,7 @@ MATHS = {"kind": "hub", "format": "math"}
 
 def problems_of(data, source, task="mine", split="train"):
     paths = [str(data / entry["local"]) for entry in source[split]]
-    return tasks.prepare(task, source, split, paths)
+    return tasks.prepare(task, source, split, paths)[0]
 
 
 def test_parts_are_concatenated_and_every_problem_records_its_origin(data):
@@ -410,7 +410,7 @@ def test_prepared_problems_are_read_as_they_were_written(tmp_path):
         {"question": "q\u2028\n\"'", "answer": 7, "tier": 2},
         {"question": "{question}", "answer": "x\r", "tier": None},
     ]
-    written = tasks.prepare("mine", FILES, "train", [str(lines(tmp_path / "mine.jsonl", rows))])
+    written, _ = tasks.prepare("mine", FILES, "train", [str(lines(tmp_path / "mine.jsonl", rows))])
     files.write_jsonl(tmp_path / "P.jsonl", written)
     assert tasks.read_problems(tmp_path / "P.jsonl") == written
     assert [p["answer"] for p in written] == ["7", "x\r"]
