@@ -7,11 +7,13 @@
  "repositories": {"owner/name@<commit>": {"folder/file.csv": {...}}}}
 """
 
+import contextlib
+import fcntl
 import hashlib
 import json
+import os
+from collections.abc import Iterator
 from pathlib import Path
-
-from filelock import FileLock
 
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
@@ -62,9 +64,7 @@ def check(
     locked = read_lock(lock).get(section, {}).get(name, {})
     if all(locked.get(file) == facts for file, facts in entry.items()):
         return "as locked"
-    lock.parent.mkdir(parents=True, exist_ok=True)
-    # The lock is another file, because each write replaces the file of the checksums.
-    with FileLock(lock.with_name(f".{lock.name}.busy")):
+    with _exclusive(lock):
         content = read_lock(lock)
         locked = content.setdefault(section, {}).setdefault(name, {})
         different = [file for file in entry if locked.get(file, entry[file]) != entry[file]]
@@ -160,3 +160,24 @@ def check_originals(args, paths: list[str]) -> None:
             check(args.lock, "repositories", name, {file: file_entry(path)}, args.update_inputs)
         except UserError as error:
             raise UserError(f"{path}: {error}") from None
+
+
+@contextlib.contextmanager
+def _exclusive(lock: Path) -> Iterator[None]:
+    """Keep other processes from changing the lock during the block. The program locks a second file
+    (flock), because each write replaces the file of the lock."""
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    busy_file = lock.with_name(f".{lock.name}.busy")
+    while True:
+        with open(busy_file, "a") as stream:
+            fcntl.flock(stream, fcntl.LOCK_EX)
+            # The previous holder may have removed the opened file: then open the new file.
+            if not busy_file.exists() or not os.path.samestat(
+                os.fstat(stream.fileno()), os.stat(busy_file)
+            ):
+                continue
+            try:
+                yield
+            finally:
+                busy_file.unlink(missing_ok=True)
+            return
