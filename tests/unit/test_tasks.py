@@ -320,32 +320,6 @@ def test_up_to_one_in_a_hundred_unreadable_answers_are_left_out_and_more_are_ref
     ) == bool(unreadable)
 
 
-def test_one_unreadable_answer_in_a_hundred_is_left_out_and_one_in_ninety_nine_is_refused():
-    for hundreds in (1, 2, 3, 7):
-        bad = range(hundreds)
-        assert (
-            len(
-                tasks.readable_problems(
-                    make_problems(100 * hundreds, bad), "number_lenient", "P.jsonl"
-                )
-            )
-            == 99 * hundreds
-        )
-        with pytest.raises(UserError, match=f"of {hundreds} of {100 * hundreds - 1} problems"):
-            tasks.readable_problems(
-                make_problems(100 * hundreds - 1, bad), "number_lenient", "P.jsonl"
-            )
-
-
-def test_many_unreadable_answers_are_counted_and_the_first_are_named():
-    with pytest.raises(UserError) as error:
-        tasks.readable_problems(make_problems(100, range(7)), "number_lenient", "P.jsonl")
-    assert (
-        "of 7 of 100 problems: 'p0' (none), 'p1' (none), 'p2' (none), 'p3' (none), 'p4' (none), ...;"
-        in str(error.value)
-    )
-
-
 def test_a_problem_with_an_unreadable_answer_stays_in_the_task_but_is_neither_measured_nor_evaluated(
     tmp_path,
 ):

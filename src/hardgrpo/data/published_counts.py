@@ -108,7 +108,7 @@ def convert(kind: str, paths: list[str], samples: int) -> list[dict]:
     for path in paths:
         try:
             rows = READERS[kind](path, samples)
-        except (LookupError, TypeError, ValueError, AttributeError) as error:
+        except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise UserError(f"{path}: not the expected file ({error}); {REMEDY}") from None
         if not rows:
             raise UserError(f"{path}: the file has no rows; expected one per prompt")
