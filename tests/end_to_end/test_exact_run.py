@@ -1,6 +1,5 @@
 """The files of a small run have the committed checksums, on this processor and on emulated ones."""
 
-import os
 import shutil
 import subprocess
 import sys
@@ -32,12 +31,9 @@ def test_every_stage_writes_the_committed_bytes_on_this_processor(tmp_path):
     assert checksums_of_run(tmp_path) == EXPECTED.read_text()
 
 
-@pytest.mark.skipif(
-    not os.environ.get("HARDGRPO_EMULATE"),
-    reason="HARDGRPO_EMULATE=1 runs the tests that take minutes on an emulated processor",
-)
+@pytest.mark.nightly
+@pytest.mark.skipif(not QEMU, reason="qemu-x86_64 is not installed (Debian: qemu-user)")
 @pytest.mark.timeout(0)
 @pytest.mark.parametrize("processor", ["Haswell", "EPYC"])
 def test_every_stage_writes_the_committed_bytes_on_an_emulated_processor(tmp_path, processor):
-    assert QEMU, "qemu-x86_64 is not installed (Debian: qemu-user)"
     assert checksums_of_run(tmp_path, QEMU, "-cpu", processor) == EXPECTED.read_text()

@@ -16,7 +16,7 @@ from safetensors.torch import load_file
 
 from conftest import ROOT, path_of
 from hardgrpo.runtime import user_settings
-from interruptible_run import WITHOUT_SERVER, contents, states, wait_for, with_many_kills
+from interruptible_run import WITHOUT_SERVER, contents, states, wait_for
 
 SITECUSTOMIZE = """
 import json, os
@@ -175,7 +175,7 @@ def test_arithmetic_in_bf16_sums_gradients_and_gives_log_probabilities_in_float3
     )
 
 
-@with_many_kills
+@pytest.mark.nightly
 def test_a_killed_and_restarted_training_writes_the_same_weights(place, sharded):
     with open(place.folder / "log", "w") as log:
         command = ["nice", "-n", "19", *place.command("killed"), *TWO]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from interruptible_run import contents, latest, start, wait_for, with_many_kills
+from interruptible_run import contents, latest, start, wait_for
 
 UPDATES, EVERY = 60, 20
 RUN = "results/training/tiny/swaps/mini_sft/hard/seed0"
@@ -194,7 +194,7 @@ def test_the_loss_falls_in_the_log(run):
     assert f"{UPDATES} updates, last loss {losses[-1]:.3f}" in (run / "clean-spec.log").read_text()
 
 
-@with_many_kills
+@pytest.mark.nightly
 def test_two_processes_have_the_same_losses_as_one_process(run):
     """Each process has half of an update's texts, and the two halves differ in their number of
     tokens. The loss must be the mean over the tokens of both halves."""

@@ -15,7 +15,7 @@ import pytest
 
 import in_process
 from command_line import format_options
-from conftest import path_of
+from conftest import NIGHTLY, path_of
 from hardgrpo.runtime import files, provenance
 from hardgrpo.sampling import server_engine
 from hardgrpo.sampling.answers import AnswerFile
@@ -263,7 +263,7 @@ def kill_at_random(study, model_server, kills, **options) -> int:
 def test_killed_probes_resume_to_the_file_of_an_undisturbed_probe_and_repeat_no_answered_request(
     study, model_server, program, ignores_n
 ):
-    kills, concurrency = int(os.environ.get("HARDGRPO_KILLS", 3)), 3
+    kills, concurrency = (4 if NIGHTLY else 3), 3
     problems = [
         {"id": f"p{n}", "question": f"Which colour has ball {n}?", "answer": WORDS[n % 3]}
         for n in range((2 if ignores_n else 12) * kills + PROMPTS)

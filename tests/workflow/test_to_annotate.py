@@ -20,7 +20,7 @@ from command_line import format_options
 from conftest import World, path_of
 from hardgrpo.data.question_ids import question_id
 from hardgrpo.runtime import files
-from interruptible_run import KILLS, contents, wait_for, with_many_kills
+from interruptible_run import contents, wait_for
 from own_prompts import OVERLAY, SAMPLES, TASK, check_order, choose_subset, make_world, read_answers
 
 SOURCE = {
@@ -400,7 +400,7 @@ TRAINING = (
 )
 
 
-@with_many_kills
+@pytest.mark.nightly
 def test_a_study_killed_in_each_stage_resumes_and_writes_the_same_files(annotated_world, tmp_path):
     world = annotated_world.copy(tmp_path / "world")
     expected = result_checksums(annotated_world)
@@ -408,12 +408,12 @@ def test_a_study_killed_in_each_stage_resumes_and_writes_the_same_files(annotate
         shutil.rmtree(world.folder / name)
     for name in ("results/published", "results/reference"):
         shutil.copytree(annotated_world.folder / name, world.folder / name)
-    for rule in CHOOSING if KILLS > 1 else CHOOSING[::3]:
+    for rule in CHOOSING:
         kill_during(world, rule, "subset", "--configfile", "my.yaml")
     done = world.snakemake("subset", "--configfile", "my.yaml")
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     fill_in(world, dict.fromkeys(annotated_world.ids[1:], "red"))
-    for rule in TRAINING if KILLS > 1 else TRAINING[::3]:
+    for rule in TRAINING:
         kill_during(world, rule, "--configfile", "my.yaml", "study.yaml")
     run(world)
     assert result_checksums(world) == expected and len(expected) > 15
