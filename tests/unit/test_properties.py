@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 import project_config
+from conftest import NIGHTLY
 from hardgrpo.analysis import claims
 from hardgrpo.data import (
     annotations,
@@ -34,8 +35,10 @@ from hardgrpo.study.resolved import resolve_studies
 from hardgrpo.study.spec import Spec
 from in_process import run_program
 
+# The nightly tests try other examples every time, and more of them.
 many = settings(
-    max_examples=150,
+    max_examples=1000 if NIGHTLY else 150,
+    derandomize=not NIGHTLY,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 

@@ -40,6 +40,7 @@ MOST_TRIES, FIRST_TRIES = 10, 4
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0  # seconds between two tries
 LONGEST_RETRY_AFTER = 900.0  # seconds; sampling ends if the server asks for a longer pause
 TRANSIENT = (408, 409, 425, 429)  # statuses below 500 after which the same request may succeed
+LARGEST_TOKENS = 2**40  # a larger number of tokens in an answer is none
 SEEDS = 2**31  # number of different seeds; every server accepts seeds of 32 bits
 # Values with which a server samples from the model's complete distribution. By default, servers cut
 # the distribution. Which parameters do so depends on the server.
@@ -600,7 +601,7 @@ def stated_tokens(answer: object, kind: str) -> int:
     completion."""
     usage = answer.get("usage") if isinstance(answer, dict) else None
     number = usage.get(f"{kind}_tokens") if isinstance(usage, dict) else None
-    return number if type(number) is int and number > 0 else 0
+    return number if type(number) is int and 0 < number < LARGEST_TOKENS else 0
 
 
 def stated_usage(answer: object, most_usage: Usage) -> Usage:
