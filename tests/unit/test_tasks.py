@@ -132,7 +132,7 @@ def test_the_id_of_a_row_without_an_id_follows_from_its_question(tmp_path):
 @pytest.mark.parametrize(
     ("header", "rows", "words"),
     [
-        (["prompt", "answer"], [("q", "1")], ["mine.csv: row 2: no column 'question'", "found prompt, answer", "columns: {question: prompt}"]),
+        (["prompt", "answer"], [("q", "1")], ["mine.csv: row 2: no column 'question'", "found prompt, answer", "columns: {question: NAME}"]),
         (["question", "gold"], [("q", "1")], ["mine.csv: row 2: no column 'answer'", "found question, gold"]),
         (["question", "answer"], [("q", "1"), ("r", " ")], ["mine.csv: row 3: the answer is missing", "`labelled` to false"]),
         (["question", "answer"], [("q", "1"), ("r", "2"), ("\n", "3")], ["mine.csv: row 4: the question is empty"]),
