@@ -39,8 +39,8 @@ rule evaluate_base:
         " --output {output.graded} --completions {output.completions} --provenance {output.provenance} 2>> {log} | tee -a {log}"
 
 
-# Sample the base model more often, to find the problems within its reach: see `test.reach` in
-# docs/configuration.md.
+# Sample the base model more often, to find the problems within its reach:
+# `hardgrpo keys tasks.NAME.test.reach`.
 use rule evaluate_base as sample_reach with:
     output:
         graded="results/evaluation/{model}/reach/{eval_task}.csv.gz",

@@ -41,7 +41,7 @@ rule probe:
         " --provenance {output.provenance} 2>> {log} | tee -a {log}"
 
 
-# Sample only until the subset is decided. See `probe.stop` in docs/configuration.md.
+# Sample only until the subset is decided. See `hardgrpo keys tasks.NAME.probe.stop`.
 rule probe_early:
     input:
         model="results/models/{model}/manifest.json",

@@ -1,5 +1,5 @@
 """Write the generated parts of README.md and docs/ (results, published numbers, recommended
-policies, configuration, studies, costs, GPUs, import graph).
+policies, rules of policies, studies, GPUs), and config/schema.json.
 
     python scripts/maintenance/write_pages.py
     python scripts/maintenance/write_pages.py --figures paper      # also write the figures of the pages to docs/images
@@ -10,13 +10,11 @@ output of this program.
 """
 
 from hardgrpo.runtime import errors, files
-from hardgrpo.study import load, paths
+from hardgrpo.selection import policies
+from hardgrpo.study import configuration, load, paths
 from pages import committed as summaries
 from pages import (
-    configuration,
-    costs,
     gpus,
-    imports,
     published_numbers,
     recommended,
     results,
@@ -25,6 +23,7 @@ from pages import (
 )
 
 import argparse
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -51,17 +50,16 @@ BLOCKS: dict[tuple[str, str], Callable[[Path, dict], str]] = {
     ),
     ("docs/which-prompts.md", "recommended"): recommended.page,
     ("docs/which-prompts.md", "samples"): published_numbers.samples_section,
-    ("docs/configuration.md", "reference"): lambda root, config: configuration.reference(config),
+    ("docs/configuration.md", "rules"): lambda root, config: rules(),
     ("docs/reproduce.md", "studies"): studies.table,
-    ("docs/costs.md", "tables"): lambda root, config: costs.tables(config),
-    ("docs/gpus.md", "table"): lambda root, config: templates.table(gpus.table(config)),
-    ("docs/design.md", "imports"): lambda root, config: imports.diagram(root),
+    ("docs/cluster.md", "gpus"): lambda root, config: templates.table(gpus.table(config)),
 }
 # {generated file: function (root, config) -> text}. The CSV tables hold shares (0.05); the pages show the
 # same values in percentage points (5.0).
 FILES: dict[str, Callable[[Path, dict], str]] = {
     "docs/results.md": results.page,
     "docs/published-numbers.md": published_numbers.page,
+    "config/schema.json": lambda root, config: editor_schema(),
     paths.committed_table("all/claims"): lambda root, config: csv(
         summaries.all_claims(root, config)
     ),
@@ -123,6 +121,41 @@ def generate_pages(root: Path) -> dict[str, str]:
     for (name, block), make in BLOCKS.items():
         texts[name] = fill_block(texts[name], block, make(root, config), name)
     return texts | {name: make(root, config) for name, make in FILES.items()}
+
+
+def rules() -> str:
+    """A table of the rules of policies: the prompts that each rule takes."""
+    lines = ["| rule | takes |", "|---|---|"]
+    for name, rule in policies.RULES.items():
+        lines.append(f"| `{name}` | {rule.description} |")
+    return "\n".join(lines)
+
+
+def editor_schema() -> str:
+    """The JSON schema with which an editor completes, explains and checks the keys of a file. A
+    file may hold a part of the configuration, so no key is required; an entry may extend another."""
+    json_schema = relaxed(configuration.schema())
+    for name in ("Task", "Model", "Policy", "Recipe"):
+        json_schema["$defs"][name]["properties"]["extends"] = {
+            "description": "The entry of this section whose values this entry takes. The values beside `extends` replace them.",
+            "type": "string",
+        }
+    return json.dumps(json_schema, indent=1, ensure_ascii=False) + "\n"
+
+
+def relaxed(part):
+    """A copy of a part of the schema without required keys."""
+    if isinstance(part, list):
+        return [relaxed(entry) for entry in part]
+    if not isinstance(part, dict):
+        return part
+    # a property of an object may have one of these names; its value is then a dictionary
+    annotations = ("required", "title")
+    return {
+        "anyOf" if key == "oneOf" else key: relaxed(value)
+        for key, value in part.items()
+        if key != "discriminator" and (key not in annotations or isinstance(value, dict))
+    }
 
 
 def csv(table: pd.DataFrame) -> str:

@@ -221,7 +221,7 @@ def assumptions(
     gpu = gpu_kinds.GPUS[setting.gpu] if with_gpus else durations.CORE
     sentences = [
         f"One {setting.gpu if with_gpus else 'core'}: {gpu.flops / 1e12:.3g} TFLOP/s ({'bf16, dense' if with_gpus else 'fp32'}),"
-        f" {gpu.bandwidth / 1e12:.3g} TB/s. Formulas and constants: docs/costs.md."
+        f" {gpu.bandwidth / 1e12:.3g} TB/s. Formulas and constants: src/hardgrpo/planning/durations.py."
     ]
     if job_calibration:
         sentences.append(

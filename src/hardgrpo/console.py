@@ -1,10 +1,11 @@
 """`hardgrpo`: choose which prompts to annotate or to train on, and see whether a training was worth
-it. Works in any folder."""
+it. Works in any folder. `hardgrpo keys` explains the workflow's configuration."""
 
 import argparse
 
 from hardgrpo.choice import command, worth
 from hardgrpo.runtime import errors, interruption
+from hardgrpo.study import keys
 
 
 def main() -> None:
@@ -23,6 +24,7 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     command.add_command(commands)
     worth.add_command(commands)
+    keys.add_command(commands)
     return parser
 
 

@@ -1,4 +1,4 @@
-"""The table of docs/gpus.md: the GPUs and the memory that each model needs, from the configuration and
+"""The table of docs/cluster.md: the GPUs and the memory that each model needs, from the configuration and
 src/hardgrpo/study/memory.py."""
 
 from hardgrpo.study import memory

@@ -13,7 +13,7 @@ from hardgrpo.runtime import files
 from hardgrpo.study import designs, paths
 from hardgrpo.study.model import Model
 from hardgrpo.study.resolved import ResolvedStudy
-from pages import configuration, greedy, recommended, templates
+from pages import greedy, recommended, templates
 from pages.committed import (
     CONFIRM,
     LABELS,
@@ -66,7 +66,7 @@ ANSWERS = {"supported": "yes", "contradicted": "no"}
 
 def anchor(study: str) -> str:
     """The link results.md#NAME to the study's heading."""
-    return f"results.md#{configuration.anchor(HEADINGS[study])}"
+    return f"results.md#{templates.anchor(HEADINGS[study])}"
 
 
 def estimate(row, name: str) -> str:

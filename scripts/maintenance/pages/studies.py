@@ -1,10 +1,8 @@
-"""The table of docs/reproduce.md: every study with its question, its number of runs, and the
-GPU-hours to train and test the runs on H100s by the uncalibrated cost model, or what the study
-needs instead of GPUs. The names of studies with committed summaries are bold."""
+"""The table of docs/reproduce.md: every study that needs GPUs with its question, its number of runs,
+and the GPU-hours to train and test the runs on H100s by the uncalibrated cost model."""
 
 from hardgrpo.planning import durations
 from hardgrpo.planning.durations import Job, ResolvedJob
-from hardgrpo.study import paths
 from hardgrpo.study.configuration import Configuration
 from hardgrpo.study.resolved import ResolvedStudy
 
@@ -14,31 +12,14 @@ from pathlib import Path
 def table(root: Path, config: dict) -> str:
     lines = ["| study | question | runs | GPU-hours |", "|---|---|---|---|"]
     checked = Configuration.of(config)
-    for name, entry in config["studies"].items():
+    for name in config["studies"]:
         study = ResolvedStudy.of(checked, name)
-        needs = trained_on(study)
-        if needs == "GPUs":
+        if any("gpus" in study.models[model] for model in study.model_names):
             jobs = [ResolvedJob.of(checked, job) for job in jobs_with_gpus(study)]
-            needs = f"{sum(durations.estimate(job, 'h100').gpu_hours for job in jobs):,.0f}"
-        title = shown_name(name, (root / paths.reference(name)).is_dir())
-        question = entry.get("question") or entry["title"]
-        lines.append(f"| {title} | {question} | {len(study.runs)} | {needs} |")
-    for name, analysis in config.get("analyses", {}).items():
-        title = shown_name(name, (root / paths.reference(name)).is_dir())
-        lines.append(f"| {title} | {analysis['question']} | 0 | none: published numbers |")
+            hours = sum(durations.estimate(job, "h100").gpu_hours for job in jobs)
+            question = config["studies"][name].get("question") or config["studies"][name]["title"]
+            lines.append(f"| `{name}` | {question} | {len(study.runs)} | {hours:,.0f} |")
     return "\n".join(lines)
-
-
-def shown_name(name: str, is_committed: bool) -> str:
-    return f"**`{name}`**" if is_committed else f"`{name}`"
-
-
-def trained_on(study: ResolvedStudy) -> str:
-    """`GPUs`, or what a study needs instead of GPUs."""
-    models = [study.models[name] for name in study.model_names]
-    if not any(model.is_sampled for model in models):
-        return "none: recorded"
-    return "GPUs" if any("gpus" in model for model in models) else "none: a CPU"
 
 
 def jobs_with_gpus(study: ResolvedStudy) -> list[Job]:

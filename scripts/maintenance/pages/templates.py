@@ -14,3 +14,11 @@ def fill(name: str, **values) -> str:
     templates.filters |= {"table": table, "change": change, "quoted": quoted}
     templates.globals["interval"] = interval
     return templates.get_template(f"{name}.md.j2").render(**values)
+
+
+def anchor(title: str) -> str:
+    """GitHub's link to a heading."""
+    letters = "".join(
+        character for character in title.lower() if character.isalnum() or character in " -_"
+    )
+    return letters.replace(" ", "-")

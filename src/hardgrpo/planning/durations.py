@@ -1,7 +1,7 @@
 """The cost model: estimate the time, tokens and disk of a job for plans and for walltimes on a
 cluster.
 
-docs/costs.md describes the model, its assumptions and its accuracy. A decoding step generates one
+docs/cluster.md states how accurate the estimates are. A decoding step generates one
 token of every sequence: it reads all weights and the cache once, and multiplies the weights with
 the current token of every sequence. The time of a decoding step is the larger of bytes / bandwidth
 and FLOPs / peak (roofline model), divided by the share of the device's limit that is reached in
@@ -32,17 +32,17 @@ CORE = Processor(60e9, 10e9)  # one core of a server, fp32
 # Models with at least this hidden size nearly reach a core's peak in products of matrices.
 WIDE = 512
 # Speed of a core with AMX in bf16, divided by the speed of `CORE` (fp32); measured with
-# Qwen2.5-Coder-0.5B-Instruct (docs/costs.md). On cores without AMX, bf16 is slower than fp32.
+# Qwen2.5-Coder-0.5B-Instruct. On cores without AMX, bf16 is slower than fp32.
 BF16_SPEEDUP = 2.6
 # The share of the peak performance that is reached in practice. vLLM: the median of three published
-# figures (docs/costs.md). CPU: measured with model `tiny`. Wide CPU: in an update of
+# figures (tests/unit/test_durations.py). CPU: measured with model `tiny`. Wide CPU: in an update of
 # Qwen2.5-Coder-0.5B-Instruct, a core with AVX-512 reached 1.2 to 1.5 times the peak of `CORE`;
 # cores without AVX-512 are slower. Training on GPUs, and sampling with transformers on GPUs:
 # assumed, because no run of real size has been measured.
 SAMPLING_SHARE = {"vllm": 0.27, "transformers": 0.27, "cpu": 0.2, "wide cpu": 1.0}
 TRAINING_SHARE = {"gpu": 0.3, "cpu": 0.5, "wide cpu": 1.0}
 # overhead per layer and decoding step; for transformers, measured on the host of an H200 with an
-# adapter, beside other jobs (SmolLM2-135M, docs/gpus.md)
+# adapter, beside other jobs (SmolLM2-135M, docs/cluster.md)
 LAYER_SECONDS = {"vllm": 2e-5, "transformers": 1.4e-3, "cpu": 7e-4, "wide cpu": 7e-4}
 # Least time of a pass (2 FLOPs per weight and token) of a micro-batch through a layer on a GPU, because
 # the host starts the kernels one by one. Measured on an H200 with SmolLM2-135M, which has 30 layers:

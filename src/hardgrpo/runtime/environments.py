@@ -152,7 +152,7 @@ def prepare_compilation() -> None:
     if not any(map(shutil.which, compilers)):
         raise UserError(
             f"a C compiler is needed on this node to compile kernels ({' or '.join(compilers)} is not installed): load a compiler in every job (precommand: module"
-            " load gcc in slurm/config.yaml), or run jobs in containers (--sdm apptainer, docs/containers.md)"
+            " load gcc in slurm/config.yaml), or run jobs in containers (--sdm apptainer, docs/cluster.md#environments-and-containers)"
         )
     base = Path(os.environ.get("SLURM_TMPDIR") or os.environ.get("TMPDIR") or "/tmp")
     default_folder = base / f"hardgrpo-kernels-{os.getuid()}"

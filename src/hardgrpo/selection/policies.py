@@ -324,7 +324,7 @@ def _by_order(pool: Pool, sign: int = 1, from_centre: bool = False) -> Subset:
     return Subset(subset, tied, tied_chosen) if tied_chosen < tied else Subset(subset, 0, 0)
 
 
-_AS_RELEASED = "ties in the order of the dataset, as in HE's released code: the same for all seeds"
+_AS_RELEASED = "ties in the order of the dataset (HE's released code)"
 RULES: dict[str, Rule] = {
     "hard": Rule(_lowest, "the lowest pass rates", by_bounds=True),
     "easy": Rule(_highest, "the highest pass rates", by_bounds=True),
@@ -365,7 +365,7 @@ RULES: dict[str, Rule] = {
     ),
     "random_42": Rule(
         _random_42,
-        "a random choice by NumPy's generator with seed 42, as in HE's released code: the same for all seeds",
+        "a random choice by NumPy's generator with seed 42 (HE's released code)",
         needs_measure=False,
         is_released=True,
     ),

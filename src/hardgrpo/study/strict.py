@@ -41,7 +41,7 @@ class Strict(BaseModel):
     """An object of the configuration. Unknown keys, values of another type, and null
     (except for keys in `nullable`) are refused.
 
-    The text below a field is its description in error messages and in docs/configuration.md.
+    The text below a field is its description in error messages, in `hardgrpo keys` and in config/schema.json.
     Without a text, a field whose value is an object has the description of the object's class.
 
     `entry` is the mapping from which the object was made. The object can also be read like this

@@ -325,7 +325,7 @@ class Watch(TrainerCallback):
             say(
                 f"warning: update {state.global_step}: the log-probabilities that vLLM and the trainer give a sampled token differ by"
                 f" {difference:.2f} on average (in bf16 usually by less than .05), so the rollouts are not samples of the trained model; see"
-                " docs/gpus.md"
+                " docs/cluster.md#check-your-gpus-the-first-hour"
             )
         if "reward" in logs:
             learnable_share = 1 - logs["frac_reward_zero_std"]
