@@ -41,8 +41,11 @@ setup: .venv/training.ready
 
 light: .venv-figures/figures.ready
 
+# A short log: the share of finished jobs, errors, and the results.
+demo: export PYTHONPATH := $(PYTHONPATH):$(CURDIR)/scripts/plan/plugins
 demo: .venv/training.ready
-	.venv/bin/snakemake --profile laptop --config study=mini --cores $(CORES)
+	@echo "Study mini, about 6 minutes on two cores. Snakemake's log of every job: .snakemake/log/"
+	@.venv/bin/python -m snakemake --profile laptop --logger short --config study=mini --cores $(CORES)
 
 figures: .venv-figures/figures.ready
 	.venv-figures/bin/snakemake figures --profile laptop --config study=$(STUDY) $(if $(wildcard results/summaries/$(STUDY)),,draw=reference) --cores $(CORES)

@@ -61,7 +61,7 @@ for kind, kind_tables in registry.COUNT_TABLES.items():
 
 rule write_answers:
     input:
-        drawing.analysis_tables,
+        drawing.all_tables,
     output:
         page=report(
             "paper/{study}/answers.md",

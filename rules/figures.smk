@@ -6,7 +6,7 @@ FIGURES = registry.all_figures()
 
 rule plot:
     input:
-        lambda w: drawing.tables(registry.inputs_of_figure(w.figure))(w),
+        drawing.all_tables,
     output:
         "paper/{study}/figures/{figure}.pdf",
         report(

@@ -71,17 +71,6 @@ def write(config: dict, study: str, folder) -> None:
             tables["base_pass_at_k"].append(
                 {"model": model, "eval_task": test, "k": k} | curve | count
             )
-        for seed in (
-            range(10) if policy == "hard" and recipe in ("recorded", study.first_recipe) else ()
-        ):
-            base_measures = {
-                name: rng.random()
-                for name in ("base_accuracy", "greedy_gap", "zero_share", "mixed_share")
-            }
-            tables["leads"] += [
-                keys | {"minus": minus, "seed": seed, "lead": rng.gauss(0, 0.03)} | base_measures
-                for minus in ("random", "easy")
-            ]
         for minus in study.policy_names if policy == "hard" else ():
             if minus != "hard" and (model, task, test, minus, recipe) in cells:
                 pair = keys | {
@@ -109,7 +98,7 @@ def write(config: dict, study: str, folder) -> None:
         )
         for step in range(1, 21):
             curve = {"first": 15 * step - 14, "step": 15 * step, "seeds": seeds}
-            shares = {"truncated_share": 0.5 / step, "reward_mean": 0.5, "learnable_share": 0.4}
+            shares = {"truncated_share": 0.5 / step, "learnable_share": 0.4}
             shares |= {"all_right_share": 0.02 * step, "all_wrong_share": 0.6 - 0.02 * step}
             for name, value in (
                 {"tokens_mean": 200 - 5 * step + rng.uniform(-5, 5)} | shares
@@ -118,10 +107,6 @@ def write(config: dict, study: str, folder) -> None:
             tables["curves"].append(keys | curve)
         spent = {"rollouts": 19200, "labels": rng.choice([750, 7473]), "updates": 300}
         tables["spent"].append(keys | spent | {"seeds": seeds})
-        for seed in study.seeds:
-            tables["parity"].append(
-                keys | {"seed": seed, "updates": 300, "prompts": 2400, "rollouts": 19200}
-            )
     for model, prompts in study.trajectory_prompts:
         for policy in study.policy_names:
             for stretch in (None, *range(1, 11)):

@@ -22,14 +22,16 @@ class Tables(dict):
 
     def __init__(self, study: ResolvedStudy):
         # imported late: see hardgrpo.runtime.warm
-        from hardgrpo.analysis import cells, summary_tables, training
+        from hardgrpo.analysis import cells, hard_leads, summary_tables, training
 
         self.tables = summary_tables.all_tables()
         self.inputs = {  # data from which tables are computed, besides other tables
             "cells": lambda: cells.load_cells(study),
             "updates": lambda: training.read_updates(study),
-            "seconds": lambda: training.read_seconds(self["updates"]),
             "plan": lambda: study.arms,
+            "parity": lambda: training.parity(self["updates"], self["plan"]),
+            "leads": lambda: hard_leads.leads(self["cells"], self["difficulty_files"]),
+            "seconds": lambda: training.read_seconds(self["updates"]),
             "subset_files": lambda: paths.subsets(study),
             "signal_files": lambda: paths.signal_files(study),
             "difficulty_files": lambda: paths.difficulties(study),

@@ -161,13 +161,10 @@ def test_summaries_equal_a_computation_from_the_evaluations(finished_world):
 def test_figures_tables_and_numbers_are_made_and_the_log_says_what_to_open(finished_world):
     paper = finished_world.folder / "paper/mini"
     for figure in (
-        "pipeline",
         "accuracy",
         "learnable",
         "parts",
         "difficulty",
-        "tiers",
-        "transfer",
         "lengths",
     ):
         assert (paper / f"figures/{figure}.pdf").read_bytes().startswith(b"%PDF")

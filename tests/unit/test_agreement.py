@@ -18,17 +18,8 @@ CELL = {"model": "m", "task": "t", "eval_task": "t", "policy": "hard", "recipe":
 
 
 def rows(gains: dict[int, float], **cell) -> list[dict]:
-    """Rows of `decomposition_runs`, including an earlier checkpoint and a second grading, as in a
-    real table."""
-    run_rows = []
-    for seed, gain in gains.items():
-        run = CELL | cell | {"seed": seed}
-        run_rows += [
-            run | {"grading": "task", "step": step, "gain": value}
-            for step, value in ((10, -1.0), (20, gain))
-        ]
-        run_rows.append(run | {"grading": "strict", "step": 20, "gain": 9.0})
-    return run_rows
+    """Rows of `decomposition_runs`."""
+    return [CELL | cell | {"seed": seed, "gain": gain} for seed, gain in gains.items()]
 
 
 def test_differences_are_paired_by_seed_and_have_an_interval_of_students_t():

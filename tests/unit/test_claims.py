@@ -342,12 +342,9 @@ def test_a_claim_may_name_the_recipe_of_each_arm():
     assert list_estimates(DIFFERENCE | {"recipe": FIRST}, differences=table) == [0.3]
 
 
-def test_a_difference_at_k_uses_the_largest_k():
+def test_a_difference_at_k_may_be_the_negative_of_the_row():
     claim = DIFFERENCE | {"test": "difference_at_k"}
-    rows = [
-        pair("easy", "hard", x, "pass@k", k) for k, x in (("2", -0.1), ("16", -0.2), ("4", -0.3))
-    ]
-    (verdict_row,) = judge(claim, paired=rows)
+    (verdict_row,) = judge(claim, paired=[pair("easy", "hard", -0.2, "pass@k", "16")])
     assert verdict_row["estimate"] == 0.2 and verdict_row["test"] == "pass@16, hard - easy"
     assert judge(claim, paired=[pair("hard", "easy", 0.1, "tier", "2")]) == []
 
@@ -464,13 +461,9 @@ def test_tiers_are_compared_in_points_and_in_log_odds():
     )
 
 
-def test_parts_use_the_last_checkpoint_of_one_policy():
+def test_parts_are_those_of_one_policy():
     name = "finishing_minus_correctness"
-    rows = [
-        row("hard", 0.4, name=name, step=30),
-        row("easy", -0.4, name=name, step=30),
-        row("hard", -0.9, name=name, step=15),
-    ]
+    rows = [row("hard", 0.4, name=name), row("easy", -0.4, name=name)]
     assert list_estimates({"test": "parts", "policy": "hard"}, parts=rows) == [0.4]
 
 

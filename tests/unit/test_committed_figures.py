@@ -17,19 +17,15 @@ from hardgrpo.report import figures, plotting, registry
 from hardgrpo.runtime import files
 from hardgrpo.selection import policies
 from hardgrpo.study.resolved import ResolvedStudy
-from pages import committed
 
 CONFIG = project_config.config()
 COMMITTED = sorted(
     path.name for path in (ROOT / "results/reference").iterdir() if path.name != "all"
 )
-# (study, figure) without figure `compared`, whose table is not committed. A test below computes
-# this table for study `recordings` and draws the figure.
 FIGURES = [
     (study, figure)
     for study in COMMITTED
     for figure in registry.figures_of(ResolvedStudy.of(CONFIG, study))
-    if figure != "compared"
 ]
 SHARES = {"accuracy (%)", "pass@k (%)", "learnable share of groups (%)", "groups (%)"}
 
@@ -67,18 +63,6 @@ def test_a_committed_figure_is_legible(study, figure):
     assert width <= plotting.WIDE and height <= plotting.TALLEST + 0.01
     for axis in drawn.axes:
         assert not outside_shares(drawn, axis), "the interval of a share exceeds 0 or 100 %"
-
-
-def test_the_figure_of_published_numbers_beside_those_of_the_recordings_is_legible():
-    study = ResolvedStudy.of(CONFIG, "recordings")
-    plotting.use_policies(policy_settings("recordings"))
-    frame = committed.judged(ROOT, study)["compared"]
-    drawn, rows = figures.ALL["compared"](frame)
-    assert len(rows) == len(frame) and drawn_figures.faults(drawn) == []
-    labels = [label.get_text() for label in drawn.axes[0].get_yticklabels()]
-    assert any("unknown_subset" in name for name in labels), (
-        "no row is labelled with the policy unknown_subset"
-    )
 
 
 def outside_shares(figure, axis) -> list[float]:

@@ -20,7 +20,7 @@ from command_line import format_options
 from conftest import ROOT, path_of
 from hardgrpo.analysis import arms
 from hardgrpo.analysis.columns import ARM
-from hardgrpo.analysis.formats import interval, points
+from hardgrpo.analysis.formats import points
 from hardgrpo.report import figures, plotting, registry
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
@@ -29,15 +29,12 @@ from hardgrpo.study.resolved import ResolvedStudy
 CONFIG = project_config.config()
 MINI = ROOT / "results/reference/mini_reference"
 OF_MINI = [
-    "pipeline",
     "difficulty",
     "accuracy",
     "parts",
     "learnable",
     "groups",
     "lengths",
-    "tiers",
-    "transfer",
 ]
 
 
@@ -84,20 +81,6 @@ def tables(tmp_path_factory):
     return of
 
 
-@pytest.mark.parametrize("figure", OF_MINI)
-def test_figures_of_the_miniature_are_drawn_from_its_committed_summaries(
-    figure, tmp_path, monkeypatch
-):
-    _, rows = draw(figure, "mini_reference", MINI, tmp_path, monkeypatch, ("pdf", "png", "csv"))
-    assert (tmp_path / f"{figure}.pdf").read_bytes().startswith(b"%PDF")
-    if figure == "pipeline":
-        assert "10 base models: tiny" in set(rows.line), (
-            "the figure does not state that there are 10 base models, one for each replicate"
-        )
-    assert (tmp_path / f"{figure}.png").read_bytes().startswith(b"\x89PNG")
-    assert len(rows)
-
-
 def test_drawing_a_figure_twice_gives_equal_files(tmp_path, monkeypatch):
     content = []
     for _ in range(2):
@@ -127,11 +110,9 @@ def heights(axes) -> list[float]:
     )
 
 
-@pytest.mark.parametrize("figure, column", [("accuracy", "accuracy"), ("compared", "here")])
-def test_drawn_points_are_the_values_of_the_rows(figure, column, tables, tmp_path, monkeypatch):
-    study = {"accuracy": "mini", "compared": "paper"}[figure]
-    drawn, rows = draw(figure, study, tables(study), tmp_path, monkeypatch)
-    assert heights(drawn.axes) == pytest.approx(sorted(100 * rows[column]))
+def test_drawn_points_are_the_values_of_the_rows(tables, tmp_path, monkeypatch):
+    drawn, rows = draw("accuracy", "mini", tables("mini"), tmp_path, monkeypatch)
+    assert heights(drawn.axes) == pytest.approx(sorted(100 * rows.accuracy))
 
 
 def test_bars_of_figure_budget_are_the_gains_of_its_rows(tables, tmp_path, monkeypatch):
@@ -226,11 +207,7 @@ def test_each_of_several_models_has_its_own_mark(tables, tmp_path, monkeypatch):
     )
 
 
-def test_tiers_and_lengths_are_drawn_from_their_rows(tmp_path, monkeypatch):
-    drawn, rows = draw("tiers", "mini_reference", MINI, tmp_path, monkeypatch)
-    assert heights(drawn.axes) == pytest.approx(
-        sorted([*(100 * rows.accuracy), *(100 * rows.gain)])
-    )
+def test_lengths_are_drawn_from_their_rows(tmp_path, monkeypatch):
     drawn, rows = draw("lengths", "mini_reference", MINI, tmp_path, monkeypatch)
     assert heights(drawn.axes) == pytest.approx(
         sorted([*rows.tokens_mean, *(100 * rows.truncated_share)])
@@ -274,20 +251,6 @@ def test_figure_rollouts_sorts_arms_by_their_labels_and_shows_the_gain_at_every_
     assert set(half.rollouts) == {19200 / 2}, "half of the updates do not use half of the rollouts"
 
 
-def test_numbers_in_figure_transfer_are_the_gains_and_intervals_of_its_rows(tmp_path, monkeypatch):
-    drawn, rows = draw("transfer", "mini_reference", MINI, tmp_path, monkeypatch)
-    texts = [text.get_text() for axis in drawn.axes for text in axis.texts]
-    for row in rows.itertuples():
-        assert points(row.gain, "+") in texts
-        assert interval(row.gain_low, row.gain_high) in texts
-    for axis in drawn.axes[:-1]:
-        (image,) = axis.images
-        assert image.norm.vmin == -image.norm.vmax, "0 is not in the middle of the colour scale"
-    assert len({image.norm.vmax for axis in drawn.axes[:-1] for image in axis.images}) == 1, (
-        "the panels differ in their colour scales"
-    )
-
-
 def test_figure_truncation_has_four_panels_on_one_scale_and_prints_each_gain(
     tables, tmp_path, monkeypatch
 ):
@@ -305,26 +268,10 @@ def test_figure_truncation_has_four_panels_on_one_scale_and_prints_each_gain(
     assert sorted(texts) == sorted(points(gain, "+") for gain in rows.gain)
 
 
-def test_figure_pipeline_shows_the_numbers_of_its_study(tmp_path, monkeypatch):
-    _, rows = draw("pipeline", "mini_reference", MINI, tmp_path, monkeypatch)
-    lines = rows.groupby("stage").line.apply(list)
-    assert (
-        "500 prompts each" in lines["Pool"]
-        and "80 runs" in lines["GRPO"]
-        and "100 updates" in lines["GRPO"]
-    )
-    _, rows = draw(
-        "pipeline", "recordings", ROOT / "results/reference/recordings", tmp_path, monkeypatch
-    )
-    assert "GRPO" not in set(rows.stage) and "Recorded runs" in set(rows.stage)
-
-
 # --- messages about figures without rows
 
 
-@pytest.mark.parametrize(
-    "figure", [name for name in registry.FIGURES if name != "pipeline"]
-)  # figure `pipeline` shows a design, with or without runs
+@pytest.mark.parametrize("figure", registry.FIGURES)
 def test_a_table_without_rows_is_a_one_line_error_and_no_figure_is_written(
     figure, tables, tmp_path, monkeypatch
 ):
@@ -351,13 +298,13 @@ def test_no_two_policies_share_both_marker_and_line_style():
 
 
 STUDIES = {
-    "mini_reference": [*OF_MINI, "kinds", "pass_at_k", "leads"],
+    "mini_reference": [*OF_MINI, "kinds", "pass_at_k"],
     "mini_truncation": [*OF_MINI, "truncation"],
-    "paper": [*OF_MINI, "compared"],
-    "budget": ["accuracy", "parts", "budget", "pipeline", "compared"],
+    "paper": OF_MINI,
+    "budget": ["accuracy", "parts", "budget"],
     "limits": [*OF_MINI, "kinds", "pass_at_k"],
-    "truncation": ["accuracy", "parts", "learnable", "pipeline"],
-    "recordings": ["accuracy", "parts", "difficulty", "pipeline"],
+    "truncation": ["accuracy", "parts", "learnable"],
+    "recordings": ["accuracy", "parts", "difficulty"],
     "trajectories": ["trajectories", "difficulty"],
     "mini_online": ["rollouts", "learnable", "accuracy", "kinds"],
     "online": ["rollouts"],
@@ -370,32 +317,6 @@ def test_every_figure_fits_its_page(study, tables, tmp_path, monkeypatch):
     for figure in STUDIES[study]:
         drawn, _ = draw(figure, study, tables(study), tmp_path, monkeypatch)
         assert_fits(drawn, figure)
-
-
-@pytest.mark.parametrize("study", CONFIG["analyses"])
-def test_figures_of_published_numbers_fit_their_page_and_are_reproducible(
-    study, tmp_path, monkeypatch
-):
-    for figure in registry.figures_of(ResolvedStudy.of(CONFIG, study)):
-        contents = []
-        for _ in range(2):
-            drawn, rows = draw(
-                figure,
-                study,
-                ROOT / f"results/reference/{study}",
-                tmp_path,
-                monkeypatch,
-                ("pdf", "png", "csv"),
-            )
-            contents.append(
-                [(tmp_path / f"{figure}.{kind}").read_bytes() for kind in ("pdf", "png", "csv")]
-            )
-        assert len(rows) and contents[0] == contents[1]
-        assert_fits(drawn, figure)
-        labels = [axis.xaxis.label.get_window_extent() for axis in drawn.axes if axis.get_xlabel()]
-        assert not any(
-            box.overlaps(earlier_box) for i, box in enumerate(labels) for earlier_box in labels[:i]
-        )
 
 
 def assert_fits(drawn, figure: str) -> None:
@@ -482,13 +403,8 @@ SETTINGS = {
 
 @pytest.mark.slow
 def test_figures_do_not_depend_on_the_users_settings(tmp_path):
-    outputs = [f"pipeline.{kind}" for kind in ("pdf", "png", "csv")]
-    design = json.dumps(
-        registry.FIGURES["pipeline"].design(ResolvedStudy.of(CONFIG, "mini_reference"))
-    )
-    arguments = format_options(
-        figure="pipeline", tables=list(MINI.glob("*.csv")), design=design, output=outputs
-    )
+    outputs = [f"parts.{kind}" for kind in ("pdf", "png", "csv")]
+    arguments = format_options(figure="parts", tables=list(MINI.glob("*.csv")), output=outputs)
     content = {}
     for case, (variables, written) in SETTINGS.items():
         folder = tmp_path / case

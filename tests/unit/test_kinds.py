@@ -2,16 +2,13 @@
 their own base models. Further tests: sound answers, same answers, majority votes, and leads."""
 
 import contextlib
-import dataclasses
 import itertools
-import math
 import random
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import stats
 
 import project_config
 from hardgrpo.analysis import completions, hard_leads
@@ -316,32 +313,3 @@ def test_leads_by_replicate_and_their_regression_equal_values_by_hand(tmp_path):
     ]
     (line,) = [row for row in hard_leads.lead_regressions(many) if row["predictor"] == "zero_share"]
     assert line["slope"] == pytest.approx(0.5) and line["points"] == 5 and line["model"] == "m"
-
-
-def test_the_leads_of_two_models_are_compared_by_welchs_test(tmp_path):
-    """The leads are 0.25 and 0.75 in one model, and -0.25 and -0.75 in the other."""
-    cells = world(tmp_path / "one")
-    hard, easy = cells
-    assert hard_leads.lead_by_model(cells) == [], (
-        "a single model is compared, although there is no other model"
-    )
-    other_cells = [
-        dataclasses.replace(easy, model="n", policy="hard"),
-        dataclasses.replace(hard, model="n", policy="easy"),
-    ]
-    (row,) = hard_leads.lead_by_model([*cells, *other_cells])
-    assert (row["models"], row["least"], row["most"], row["seeds"]) == (2, -0.5, 0.5, 2)
-    assert row["p"] == pytest.approx(
-        stats.ttest_ind([0.25, 0.75], [-0.25, -0.75], equal_var=False).pvalue
-    )
-    assert row["spread"] == pytest.approx(math.sqrt(0.5 - 0.125 / 2))
-    single = [
-        dataclasses.replace(cell, runs=cell.runs[:1], bases=cell.bases[:1], seeds=[0])
-        for cell in [*cells, *other_cells]
-    ]
-    (row,) = hard_leads.lead_by_model(single)
-    assert (
-        math.isnan(row["p"])
-        and math.isnan(row["spread"])
-        and (row["least"], row["most"]) == (-0.25, 0.25)
-    )

@@ -82,7 +82,7 @@ def test_policies_are_paired_by_problem_and_seed_at_checkpoints_by_k_and_by_tier
     rows = paired_rows(hard, easy)
     key = lambda what, at: ("t", "t", "hard", "easy", what, at)
     assert list(rows) == [
-        key("checkpoint", "15"), key("pass@k", "2"), key("pass@k", "4"), key("tier", "1"), key("tier", "2"), key("tier", "10"),
+        key("checkpoint", "15"), key("pass@k", "4"), key("tier", "1"), key("tier", "2"), key("tier", "10"),
     ]  # fmt: skip
     assert has_interval_of(rows[key("checkpoint", "15")], hard.rates(15) - easy.rates(15))
     tier_differences = (hard.rates(30) - easy.rates(30))[:, 4:]

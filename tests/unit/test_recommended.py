@@ -59,12 +59,11 @@ def leads_of(*rows: tuple, study: str = "s", seeds: int = 10, primary=()) -> lis
         ),
         "decomposition_runs": pd.DataFrame(
             [
-                ("m", "t", *arm, "t", "task", step, seed, 0.1 * step + 0.01 * seed)
+                ("m", "t", *arm, "t", seed, 0.2 + 0.01 * seed)
                 for arm in arms
-                for step in (1, 2)
                 for seed in range(seeds)
             ],
-            columns=[*runs, "eval_task", "grading", "step", "seed", "gain"],
+            columns=[*runs, "eval_task", "seed", "gain"],
         ),
     }  # fmt: skip
     primary_p = {("m", "t", *arm, *minus): p for arm, minus, _, p in pairs if arm[0] in primary}

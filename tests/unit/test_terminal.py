@@ -1,7 +1,9 @@
 """Control characters of models, datasets and tables never reach the terminal, and a damaged
 model gives an error of one line."""
 
+import importlib
 import json
+import logging
 import subprocess
 import sys
 
@@ -122,3 +124,23 @@ def test_only_an_exception_of_a_loading_library_becomes_an_error_about_the_model
     for error in (KeyboardInterrupt(), SystemExit(3), UserError("mine"), MemoryError()):
         with pytest.raises(type(error), match=str(error)), while_loading("folder"):
             raise error
+
+
+def test_the_short_log_has_progress_every_ten_percent_and_errors(monkeypatch, capsys):
+    monkeypatch.syspath_prepend(ROOT / "scripts/plan/plugins")
+    plugin = importlib.import_module("snakemake_logger_plugin_short")
+    handler = object.__new__(plugin.LogHandler)
+    handler.__post_init__()
+    handler.format = lambda record: record.msg
+    event = plugin.LogEvent
+    for level, values in [
+        (logging.INFO, {"event": event.JOB_INFO}),
+        *((logging.INFO, {"event": event.PROGRESS, "done": n, "total": 240}) for n in range(241)),
+        (logging.WARNING, {}),
+        (logging.ERROR, {"event": event.JOB_ERROR}),
+    ]:
+        record = logging.makeLogRecord({"levelno": level, "msg": f"level {level}"} | values)
+        handler.emit(record)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == "10 % (24 of 240 jobs)" and lines[-2:] == ["level 30", "level 40"]
+    assert len(lines) == 12

@@ -173,7 +173,7 @@ def test_runs_with_different_numbers_of_updates_stop_the_summary(finished):
     """The error states the two numbers that should be equal."""
     path = "results/training/tiny/swaps/mini/random/seed0/updates.csv"
     finished.edit(path, lambda text: "".join(text.splitlines(keepends=True)[:-1]))
-    done = finished.snakemake("results/summaries/mini/parity.csv")
+    done = finished.snakemake("results/summaries/mini/spent.csv")
     output = done.stdout + done.stderr
     assert done.returncode != 0
     assert "holds updates constant, but mini/hard/seed0 has 4 and mini/random/seed0 has 3" in output

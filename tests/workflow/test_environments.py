@@ -289,7 +289,7 @@ def test_settings_of_the_user_and_of_environment_modules_do_not_matter(tmp_path,
     for arguments in (
         ["-n", *options],
         ["results/tasks/swaps/questions.jsonl", *options],
-        ["paper/mini/figures/pipeline.pdf", *options, "draw=reference"],
+        ["paper/mini/figures/parts.pdf", *options, "draw=reference"],
     ):
         call = [".venv/bin/snakemake", *arguments]
         done = subprocess.run(

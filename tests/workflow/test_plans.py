@@ -14,31 +14,30 @@ from hardgrpo.analysis import summary_tables
 from hardgrpo.runtime import code
 from hardgrpo.study.resolved import ResolvedStudy
 
-# figures of every study that has runs and a test with several tiers
-FIGURES = {"accuracy", "parts", "difficulty", "pipeline", "tiers"}
+# figures of every study that has runs
+FIGURES = {"accuracy", "parts", "difficulty"}
 TRAINED = FIGURES | {"learnable", "groups", "lengths"}
 OF_STUDY = {  # {study: all its figures}
-    "paper": TRAINED | {"ahead", "transfer", "compared", "leads"},
-    "released": TRAINED | {"ahead", "compared", "leads"},
-    "released_later": TRAINED | {"compared"},
-    "base_wrong": TRAINED | {"compared"},
-    "variants": TRAINED | {"ahead", "compared"},
-    "truncation": TRAINED | {"ahead", "transfer", "compared", "truncation"},
-    "budget": TRAINED | {"ahead", "budget", "compared"},
-    "limits": TRAINED | {"transfer"},
+    "paper": TRAINED | {"ahead"},
+    "released": TRAINED | {"ahead"},
+    "released_later": TRAINED,
+    "base_wrong": TRAINED,
+    "variants": TRAINED | {"ahead"},
+    "truncation": TRAINED | {"ahead", "truncation"},
+    "budget": TRAINED | {"ahead", "budget"},
+    "limits": TRAINED,
     "mini": TRAINED | {"ahead", "kinds", "labels", "pass_at_k"},
-    "mini_reference": TRAINED | {"ahead", "transfer", "kinds", "pass_at_k", "leads"},
-    "mini_confirm": TRAINED | {"ahead", "transfer", "kinds", "pass_at_k", "leads"},
-    "mini_variants": TRAINED | {"ahead", "kinds", "pass_at_k", "leads"},
-    "mini_labels": TRAINED | {"ahead", "budget", "kinds", "labels", "leads", "pass_at_k"},
-    "mini_truncation": TRAINED | {"ahead", "transfer", "truncation", "leads"},
-    "mini_online": TRAINED | {"ahead", "kinds", "leads", "pass_at_k", "rollouts"},
-    "recordings": FIGURES - {"tiers"} | {"compared"},  # no test has several tiers
+    "mini_reference": TRAINED | {"ahead", "kinds", "pass_at_k"},
+    "mini_confirm": TRAINED | {"ahead", "kinds", "pass_at_k"},
+    "mini_variants": TRAINED | {"ahead", "kinds", "pass_at_k"},
+    "mini_labels": TRAINED | {"ahead", "budget", "kinds", "labels", "pass_at_k"},
+    "mini_truncation": TRAINED | {"ahead", "truncation"},
+    "mini_online": TRAINED | {"ahead", "kinds", "pass_at_k", "rollouts"},
+    "recordings": FIGURES,
     "trajectories": {"difficulty", "trajectories"},
 }
-# In the world of the fixture `finished`, models are also tested on a harder task (figure
-# `transfer`), and no policy chooses by a signal (no figure `labels`).
-DRAWING = {f"plot_{name}" for name in OF_STUDY["mini"] - {"labels"} | {"transfer"}} | {
+# In the world of the fixture `finished`, no policy chooses by a signal (no figure `labels`).
+DRAWING = {f"plot_{name}" for name in OF_STUDY["mini"] - {"labels"}} | {
     "write_tables",
     "write_numbers",
     "write_worth",

@@ -16,11 +16,11 @@ UNSELECTED, DESIGNED_MIX = (
     "probing",
 )
 SIZES = (2, 4, 8, 16)  # numbers of samples per prompt in docs/which-prompts.md
-PICTURED = (UNSELECTED[0], "before_after")  # analyses whose figures are in docs/images/
 
 
 def page(root: Path, config: dict) -> str:
-    """The page docs/published-numbers.md: the results of all analyses with committed tables."""
+    """The page docs/published-numbers.md: the results of analyses before and after training, and the
+    sources of all analyses with committed tables."""
     analyses = {
         name: analysis
         for name, analysis in config["analyses"].items()
@@ -29,11 +29,9 @@ def page(root: Path, config: dict) -> str:
     texts = {
         name: answers.text(analysis, tables(root, name, analysis))
         for name, analysis in analyses.items()
+        if analysis["kind"] == "before_after"
     }
-    figures = {
-        name: list(registry.COUNT_FIGURES[analysis["kind"]]) if name in PICTURED else []
-        for name, analysis in analyses.items()
-    }
+    figures = {name: next(iter(registry.COUNT_FIGURES[analyses[name]["kind"]])) for name in texts}
     return templates.fill("published-numbers", analyses=analyses, texts=texts, figures=figures)
 
 
@@ -48,21 +46,22 @@ def samples_section(root: Path, config: dict) -> str:
     *unselected, mix = pools
     names = [f"MATH, {values['model']}" for values in unselected]
     last = analyses[DESIGNED_MIX]["probe"]
-    sizes = {"samples per prompt": ["none: a random choice", *SIZES, last, "*sufficient number*"]}
+    rows = ["none: a random choice", *SIZES, last, "*sufficient number*", "predicted"]
+    sizes = {"samples per prompt": rows}
     for name, values in zip([*names, f"drawn by difficulty, {mix['model']}"], pools):
         half = values["by_rule"]["nearest_half"].mixed
         shares = [values["by_rule"]["random"].mixed[0], *(half[size] for size in (*SIZES, last))]
+        predicted = [
+            f"{answers.points(row['mixed'])} ({answers.points(row['random'])})"
+            for row in values["predicted"]
+        ]
         sizes[name] = [*map(answers.points, shares), values["sufficient"]["nearest_half"]]
-    predictions = {"pass rates": ["none: a random choice", "predicted", "of 2 samples"]}
-    for name, values in zip(names, unselected):
-        (row,) = values["predicted"]
-        predictions[name] = [answers.points(row[key]) for key in ("random", "mixed", "probed")]
+        sizes[name] += predicted or [""]
     return templates.fill(
         "samples",
         unselected=unselected,
         mix=mix,
         sizes=pd.DataFrame(sizes),
-        predictions=pd.DataFrame(predictions),
         reached={size: reached(unselected, size, last) for size in (4, 8)},
         least=mix["least"],
         last=last,

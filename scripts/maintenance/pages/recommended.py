@@ -77,7 +77,6 @@ def leads_of_study(
     spent = tables["spent"].set_index(arm).labels.sort_index()
     gains = summaries.own_test_samples(tables["gains"]).set_index(arm).sort_index()
     runs = summaries.own_test_rows(tables["decomposition_runs"])
-    runs = runs[(runs.grading == "task") & (runs.step == runs.groupby(arm).step.transform("max"))]
     gain_of_run = runs.set_index([*arm, "seed"]).gain.sort_index()
     names = designs.names_of_ways(config["policies"], config["recipes"])
     rows = random_choice.comparisons(
@@ -125,8 +124,6 @@ def pooled_ways(all_leads: list[dict]) -> list[dict]:
                 "all": pooled,
                 "plain": pooling.pool_leads(plain) if plain else None,
                 "gaining": gaining,
-                "mean_gain": sum(lead["gain"] for lead in way_leads) / len(way_leads),
-                "bases": len({base for lead in way_leads for base in lead[BASES]}),
                 "is_advised": pooled.mean.low > 0 and 2 * gaining >= len(way_leads),
             }
         )
@@ -209,28 +206,26 @@ def page(root: Path, config: dict) -> str:
 def way_row(way: dict) -> dict[str, str]:
     low, high = way["all"].new_case
     return {
-        "way of choosing": f"`{way['way']}`",
-        "needed before the choice": NEEDS[way["needs"]],
-        "cases (pretrained base models)": f"{len(way['leads'])} ({way['bases']})",
-        "mean lead over random": pooled_lead(way["all"]),
-        "90 % range of a new case": f"{change(low)} to {change(high)}" if low == low else "",
-        "mean lead without process rewards": pooled_lead(way["plain"]),
-        "mean gain over cases": change(way["mean_gain"]),
-        "cases with a gain above zero (95 % interval)": f"{way['gaining']} of {len(way['leads'])}",
+        "way": f"`{way['way']}`",
+        "labels": way["needs"],
+        "cases": f"{len(way['leads'])}",
+        "mean lead": pooled_lead(way["all"]),
+        "new case (90 %)": f"{change(low)} to {change(high)}" if low == low else "",
+        "without process rewards": pooled_lead(way["plain"]),
+        "gains": f"{way['gaining']} of {len(way['leads'])}",
     }
 
 
 def case_row(lead: dict) -> dict[str, str]:
+    """The share of the pool is shown unless it is a tenth."""
+    share = "" if lead["budget"] == 0.1 else f", {100 * lead['budget']:g} %"
     return {
-        "study": lead["study"],
-        "base model, task": f"{lead['model']}, {lead['task']}",
-        "recipe": lead["recipe"],
-        "share chosen": f"{100 * lead['budget']:g} %",
-        "way of choosing": lead["way"],
-        "labels": f"{lead['labels']:.0f}",
+        "way": f"`{lead['way']}`",
+        "verdict": lead["verdict"],
+        "case": f"{lead['model']}, {lead['task']}, {lead['recipe']}{share}",
         "gain": change(lead["gain"]),
         "lead over random": change_interval(lead["difference"], lead["low"], lead["high"]),
-        "verdict": lead["verdict"],
+        "study": lead["study"],
     }
 
 

@@ -3,17 +3,16 @@ supplement, and the primary claims."""
 
 from hardgrpo.analysis import columns, statistics, summaries
 from hardgrpo.analysis.formats import change_interval as interval
-from hardgrpo.analysis.formats import round_parts
+from hardgrpo.analysis.formats import points, round_parts
 from hardgrpo.analysis.random_choice import difference_row
-from hardgrpo.analysis.summaries import own_test_samples
+from hardgrpo.analysis.summaries import own_test_rows, own_test_samples
 from hardgrpo.report import registry, tables
 from hardgrpo.report.markdown import table
-from hardgrpo.report.tables import last_checkpoints
 from hardgrpo.runtime import files
 from hardgrpo.study import designs, paths
 from hardgrpo.study.model import Model
 from hardgrpo.study.resolved import ResolvedStudy
-from pages import greedy, recommended, templates
+from pages import recommended, templates
 from pages.committed import (
     CONFIRM,
     LABELS,
@@ -57,16 +56,13 @@ PAPERS_OF = {
     ONLINE: ("DAPO",),
     REAL: ("small_real",),
 }
+SHOWN_POLICIES = ["hard", "middle", "random", "easy"]
+SHORT = 30  # tokens
 # {verdict on a claim: answer to the question that the claim asks}; other verdicts stay
 ANSWERS = {"supported": "yes", "contradicted": "no"}
 
 
 # --- formatted values ---
-
-
-def anchor(study: str) -> str:
-    """The link results.md#NAME to the study's heading."""
-    return f"results.md#{templates.anchor(HEADINGS[study])}"
 
 
 def estimate(row, name: str) -> str:
@@ -139,9 +135,8 @@ def estimate_of(row) -> str:
     return interval(row.estimate, row.low, row.high)
 
 
-def shown(root: Path, config: dict, study: str, name: str, cell: str = "") -> str:
-    """A table of a study's supplement in Markdown, without columns that hold one value; with
-    `cell`, only the rows that have a cell of this text."""
+def shown(root: Path, config: dict, study: str, name: str) -> str:
+    """A table of a study's supplement in Markdown, without columns that hold one value."""
     resolved = ResolvedStudy.of(config, study)
     frames = summaries.read_all(
         files.Tables.below(root / paths.reference(study)), registry.SUMMARIES, resolved.first_recipe
@@ -149,9 +144,25 @@ def shown(root: Path, config: dict, study: str, name: str, cell: str = "") -> st
     frames["compared"] = judged(root, resolved)["compared"]
     _, columns = tables.make(name, frames, designs.design(resolved))
     frame = tables.to_frame(columns)
-    if cell:
-        frame = frame[(frame == cell).any(axis=1)]
     return table(frame.loc[:, [len(set(values)) > 1 for _, values in frame.items()]])
+
+
+def gains_by_policy(gains: pd.DataFrame, decodings: list[str]) -> str:
+    """The gains of hard, middle, random and easy prompts, in a row for each base model, task, recipe
+    and decoding, in Markdown. A column of names that holds one value is left out."""
+    frame = own_test_rows(gains)
+    frame = frame[frame.policy.isin(SHOWN_POLICIES) & frame.decoding.isin(decodings)]
+    keys = ["model", "task", "recipe", "decoding"]
+    names = [name for name in keys if frame[name].nunique() > 1]
+    lines = []
+    for decoding in decodings:
+        for key, rows in frame[frame.decoding == decoding].groupby(keys, sort=False):
+            line = {name: value for name, value in zip(keys, key) if name in names}
+            line["base %"] = points(rows.base_accuracy.iloc[0])
+            by_policy = {row.policy: estimate(row, "gain") for row in rows.itertuples()}
+            lines.append(line | {name: by_policy.get(name, "") for name in SHOWN_POLICIES})
+    made = pd.DataFrame(lines)
+    return table(made.loc[:, (made != "").any()])
 
 
 def bases_by_limit(tables: dict[str, pd.DataFrame]) -> list:
@@ -163,11 +174,7 @@ def recorded_gains(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
     """Gains of the recorded runs with their finishing, in descending order of finishing."""
     keys = ["model", "task", "eval_task", "policy", "recipe", "step"]
     gains = tables["gains"][tables["gains"].decoding == "sampled"][[*keys, "gain_low", "gain_high"]]
-    rows = (
-        tables["parts"]
-        .merge(gains, on=keys)
-        .sort_values("finishing", kind="stable", ignore_index=True)[::-1]
-    )
+    rows = tables["parts"].merge(gains, on=keys).sort_values("finishing", ascending=False)
     lines = []
     for row in rows.itertuples():
         finishing, _ = round_parts(row.gain, [row.finishing, row.correctness])
@@ -175,10 +182,6 @@ def recorded_gains(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
             {
                 "model": model_of(row.model),
                 "test": row.eval_task,
-                "trained on": row.policy,
-                "updates": row.step,
-                "problems": row.problems,
-                "base answered %": f"{100 * row.base_answered:.1f}",
                 "gain": estimate(row, "gain"),
                 "finishing": interval(finishing, row.finishing_low, row.finishing_high),
             }
@@ -186,15 +189,34 @@ def recorded_gains(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
     return pd.DataFrame(lines)
 
 
+def collapsed(runs: pd.DataFrame) -> dict[str, int]:
+    """The numbers of runs whose whole completions are short, and whose completions mostly do not
+    end, after training. `runs` is table decomposition_runs of study `small_real`."""
+    whole = runs[runs.eval_task == "gsm8k_small"]
+    short, endless = whole.tokens < SHORT, whole.truncated > 0.5
+    return {"runs": len(whole), "short": short.sum(), "endless": endless.sum(), "tokens": SHORT}
+
+
+def greedy_contrast(mcnemar: pd.DataFrame) -> str:
+    """The greedy gain of `random` with recipe `mini_100_quarter` minus the greedy gain with
+    `mini_100`: the comparison that study `mini_rates` named before its runs. The interval is for new
+    base models on the same problems."""
+    rows = mcnemar.query(
+        "policy == 'random' and minus == 'random' and recipe == 'mini_100' and minus_recipe == 'mini_100_quarter'"
+    )
+    estimate = statistics.seeds_interval(-rows.difference.to_numpy())
+    return interval(estimate.estimate, estimate.low, estimate.high)
+
+
 def recorded_leads(table: pd.DataFrame, task: str, policy: str, minus: str) -> dict:
     """{model: row with the accuracy of the run on `policy` minus that of the run on `minus`}, on
     all questions: means of the last checkpoints."""
-    last = last_checkpoints(table)
-    rows = last[
-        (last.task == task)
-        & (last.policy == policy)
-        & (last.minus == minus)
-        & (last.questions == "all")
+    frame = tables.recorded_accuracies(table)
+    rows = frame[
+        (frame.task == task)
+        & (frame.policy == policy)
+        & (frame.minus == minus)
+        & (frame.questions == "all")
     ]
     graded = rows[rows.grading != "lenient"]
     leads = {model_of(row.model): row for row in graded.itertuples()}
@@ -287,6 +309,7 @@ def values(root: Path, config: dict) -> dict:
             "chosen",
             "recorded_runs",
             "mcnemar",
+            "decomposition_runs",
         )
         for study in HEADINGS
     }
@@ -300,7 +323,6 @@ def values(root: Path, config: dict) -> dict:
     recorded_rows = functools.partial(recorded_leads, studies[RECORDINGS]["recorded_runs"])
     return {
         "headings": HEADINGS,
-        "anchors": {study: anchor(study) for study in HEADINGS},
         "populations": {
             study: population(config["models"], studies[study]["gains"]) for study in TRAINED
         },
@@ -327,7 +349,9 @@ def values(root: Path, config: dict) -> dict:
             "over_random": [estimate(row, "difference") for row in leads["random"]],
             "over_easy": [estimate(row, "difference") for row in leads["easy"]],
         },
-    } | greedy.values(studies)
+        "greedy_contrast": greedy_contrast(studies[RATES]["mcnemar"]),
+        "rates_bases": int(studies[RATES]["gains"].seeds.max()),
+    }
 
 
 def page(root: Path, config: dict) -> str:
@@ -340,12 +364,10 @@ def page(root: Path, config: dict) -> str:
         which=recommended.short_finding(root, config),
         best=largest_gains(studies[REFERENCE]),
         bases_by_limit=bases_by_limit(studies[TRUNCATION]),
-        steady_gains={
-            row.decoding: estimate(row, "gain")
-            for row in studies[CONFIRM]["gains"]
-            .query("model == 'steady' and policy == 'random' and eval_task == task")
-            .itertuples()
-        },
+        gains=lambda study: gains_by_policy(
+            studies[study]["gains"], ["sampled"] if study == VARIANTS else ["sampled", "greedy"]
+        ),
+        collapsed=collapsed(studies[REAL]["decomposition_runs"]),
         real_lead=lead(
             own_test_samples(studies[REAL]["differences"]),
             ("hard", "small_lora"),

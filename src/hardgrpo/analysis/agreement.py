@@ -18,8 +18,7 @@ COLUMNS += ["seeds", "seeds_only_here", "seeds_only_reference", "leaves_zero_out
 
 def compare(rows: list[dict], reference_rows: list[dict]) -> list[dict]:
     """A row for each cell of `rows` (table `decomposition_runs` of the local study) or of
-    `reference_rows` (the same table of the reference). Gains are those at the last step, by the
-    task's own grading.
+    `reference_rows` (the same table of the reference).
 
     Gains are differences of shares (-1 to 1), averaged over the `seeds` that both tables have. In a
     cell without a common seed, the gains, the difference and its interval are nan. A single common
@@ -51,15 +50,8 @@ def _compare_cell(gains: dict[float, float], reference_gains: dict[float, float]
 
 
 def _gains(rows: list[dict]) -> dict[tuple, dict[float, float]]:
-    """{cell: {seed: gain}} at each run's last step."""
-    last_gains: dict[tuple, dict[float, tuple]] = {}
+    """{cell: {seed: gain}}."""
+    gains: dict[tuple, dict[float, float]] = {}
     for row in rows:
-        if row["grading"] == "task":
-            by_seed = last_gains.setdefault(tuple(row[name] for name in CELL), {})
-            by_seed[row["seed"]] = max(
-                by_seed.get(row["seed"], (-1, 0.0)), (row["step"], row["gain"])
-            )
-    return {
-        cell: {seed: gain for seed, (_, gain) in by_seed.items()}
-        for cell, by_seed in last_gains.items()
-    }
+        gains.setdefault(tuple(row[name] for name in CELL), {})[row["seed"]] = row["gain"]
+    return gains

@@ -42,7 +42,7 @@ SCOPE_KEYS = ("model", "task", "eval_task")
 RECIPE_KEYS = {"policy": "recipe", "minus": "minus_recipe"}  # {key of a policy: key of its recipe}
 LABEL_KEYS = {"policy": "arm", "minus": "minus_arm"}
 LOG_ODDS = "log odds of "  # prefix of `test` where the estimate is in log odds, not a share
-FIT_PREDICTORS = ("learnable", "tokens")  # the values of `predictor`
+TEXTS = ("id", "paper", "claim", "test")  # keys of every claim
 PRIMARY = ("difference", "new_solving", "parts")  # tests that a primary claim may have
 # columns of claims.csv; `p` and `open` of a test's rows are inputs of the verdict, not columns
 COLUMNS = ["id", "paper", "primary", "model", "task", "eval_task", "population", "claim", "test"]
@@ -226,14 +226,9 @@ def recipe_difference(claim: dict, study: Study) -> Iterator[dict]:
 
 @test(policy=str, minus=str)
 def difference_at_k(claim: dict, study: Study) -> Iterator[dict]:
-    """`policy` minus `minus` in pass@k, at the largest k."""
-    largest = {
-        cell: max(int(row["at"]) for row in rows)
-        for cell, rows in study.by_cell("paired", claim, what="pass@k").items()
-    }
+    """`policy` minus `minus` in pass@k, where k is the number of samples per problem."""
     for row, interval in _leads(study, claim, "paired", what="pass@k"):
-        if (k := int(row["at"])) == largest[cell_of(row)]:
-            yield _result(row, f"pass@{k}, {_pair(claim)}", interval)
+        yield _result(row, f"pass@{row['at']}, {_pair(claim)}", interval)
 
 
 @test(policy=str, minus=str)
@@ -377,10 +372,8 @@ def tiers(claim: dict, study: Study) -> Iterator[dict]:
 
 @test(policy=str)
 def parts(claim: dict, study: Study) -> Iterator[dict]:
-    """Finishing minus correctness, the two parts of the gain of `policy`, at the last
-    checkpoint."""
-    rows = sorted(study.rows("parts", claim, arm=claim["arm"]), key=lambda row: row["step"])
-    for row in {cell_of(row): row for row in rows}.values():
+    """Finishing minus correctness, the two parts of the gain of `policy`."""
+    for row in study.rows("parts", claim, arm=claim["arm"]):
         name = f"finishing - correctness of {claim['arm']}"
         yield _result(row, name, _interval(row, "finishing_minus_correctness"))
 
@@ -605,70 +598,36 @@ def read(path: str | Path) -> list[dict]:
 def _problem(claim: dict, earlier_claims: list[dict]) -> str | None:
     """What is wrong with a claim and how to mend it; None if nothing is wrong. `earlier_claims`
     precede the claim in the file."""
-    for key in ("id", "paper", "claim", "test"):
+    for key in TEXTS:
         if not isinstance(claim.get(key), str):
-            return f"'{key}' is missing or not text; every claim has id, paper, claim and test"
+            return f"'{key}' is missing or not text; every claim has {', '.join(TEXTS)}"
     if claim["id"] in [earlier["id"] for earlier in earlier_claims]:
         return "the id is in the file twice; give each claim its own id"
     if claim["test"] not in TESTS:
         return f"unknown test '{claim['test']}'; expected one of {', '.join(TESTS)}"
-    required_keys = TESTS[claim["test"]].keys
+    required_keys, unread = TESTS[claim["test"]].keys, TESTS[claim["test"]].unread
     for key, kind in required_keys.items():
-        if type(claim.get(key)) not in ((int, float) if kind is float else (kind,)):
+        if not isinstance(claim.get(key), (int, float) if kind is float else kind):
             return f"test '{claim['test']}' needs '{key}', a {kind.__name__}"
     recipe_keys = [RECIPE_KEYS[key] for key in RECIPE_KEYS if key in required_keys]
-    optional_keys = [
-        key
-        for key in (*recipe_keys, "tested", "only", "primary", "replicates")
-        if key not in TESTS[claim["test"]].unread
-    ]
-    unread_keys = (
-        claim.keys() - required_keys.keys() - {"id", "paper", "claim", "test", *optional_keys}
-    )
-    if unread_keys:
-        return f"test '{claim['test']}' does not read '{min(unread_keys)}'; it reads {', '.join([*required_keys, *optional_keys])}"
-    if claim["test"] == "fit" and claim["predictor"] not in FIT_PREDICTORS:
-        return f"predictor is '{claim['predictor']}', expected one of {', '.join(FIT_PREDICTORS)}"
-    for key, recipe in RECIPE_KEYS.items():
-        policy, comma, name = str(claim.get(key, "")).partition(", ")
-        if comma:
-            return f"{key}: '{claim[key]}' names a policy and a recipe; write {key}: {policy} and {recipe}: {name}"
-        if not isinstance(claim.get(recipe, ""), str):
-            return f"{recipe}: expected the name of a recipe"
-    if problem := _primary_problem(claim, earlier_claims):
-        return problem
+    optional_keys = [*recipe_keys, "tested", "only", "primary", "replicates"]
+    read_keys = [*required_keys, *(key for key in optional_keys if key not in unread)]
+    if unread_keys := claim.keys() - {*TEXTS, *read_keys}:
+        return f"test '{claim['test']}' does not read '{min(unread_keys)}'; it reads {', '.join(read_keys)}"
     if claim.get("tested", "same") not in TESTED:
         return f"tested is '{claim['tested']}', expected one of {', '.join(TESTED)}"
-    scope = claim.get("only", {})
-    if (
-        not isinstance(scope, dict)
-        or not scope.keys() <= set(SCOPE_KEYS)
-        or not all(isinstance(names, list) for names in scope.values())
-    ):
+    if not claim.get("only", {}).keys() <= set(SCOPE_KEYS):
         return f"'only' must hold lists of names under {', '.join(SCOPE_KEYS)}"
-    return None
+    return _primary_problem(claim, earlier_claims)
 
 
 def _primary_problem(claim: dict, earlier_claims: list[dict]) -> str | None:
-    if "primary" not in claim:
-        return (
-            "'replicates' is for primary claims; remove it or add primary: true"
-            if "replicates" in claim
-            else None
-        )
-    if claim["primary"] is not True:
-        return "'primary' must be true; leave it out of a descriptive claim"
-    if type(claim.get("replicates")) is not int or claim["replicates"] < 2:
-        return "a primary claim needs 'replicates', the number of replicates that its verdict requires, 2 or more"
-    if claim["test"] not in PRIMARY:
+    is_primary = claim.get("primary") is True and type(claim.get("replicates")) is int
+    if not is_primary and claim.keys() & {"primary", "replicates"}:
+        return "a primary claim, and no other, has 'primary: true' and 'replicates', the number of replicates that its verdict requires"
+    if is_primary and claim["test"] not in PRIMARY:
         return f"test '{claim['test']}' gives no verdict; the test of a primary claim is one of {', '.join(PRIMARY)}"
-    primary_ids = [
-        earlier["id"]
-        for earlier in earlier_claims
-        if earlier.get("primary") and earlier["paper"] == claim["paper"]
-    ]
-    return (
-        f"'{primary_ids[0]}' is the primary claim of {claim['paper']} already; a paper has only one primary claim"
-        if primary_ids
-        else None
-    )
+    for earlier in earlier_claims:
+        if is_primary and earlier.get("primary") and earlier["paper"] == claim["paper"]:
+            return f"'{earlier['id']}' is the primary claim of {claim['paper']} already; a paper has only one primary claim"
+    return None

@@ -364,7 +364,8 @@ def paired(cells: list[Cell]) -> Iterator[dict]:
     - checkpoint: accuracy of one arm minus accuracy of another at step `at`, for each checkpoint
       that both arms have, except the last; only if both arms have the same last checkpoint,
       because runs of different lengths may have sampled different numbers of rollouts;
-    - pass@k: pass@k of one arm minus pass@k of another, with k = `at` > 1;
+    - pass@k: pass@k of one arm minus pass@k of another, with k = `at`, the number of samples per
+      problem, if it is above 1;
     - tier: accuracy of one arm minus accuracy of another on the problems of tier `at`;
     - test: the arm's lead on the task's own test minus the same runs' lead on test `at`, which has
       the same problems;
@@ -383,9 +384,9 @@ def paired(cells: list[Cell]) -> Iterator[dict]:
                     lead = cell.rates(step) - minus.rates(step)
                     yield row(cell, minus, "checkpoint", step, lead)
             samples = min(side.samples(side.last_step) for side in (cell, minus))
-            for k in [k for k in k_values(samples) if k > 1]:
-                lead = passes(cell.runs, cell.last_step, k) - passes(minus.runs, minus.last_step, k)
-                yield row(cell, minus, "pass@k", k, lead)
+            if samples > 1:
+                sides = [passes(side.runs, side.last_step, samples) for side in (cell, minus)]
+                yield row(cell, minus, "pass@k", samples, sides[0] - sides[1])
             lead = last_rates(cell) - last_rates(minus)
             for tier, in_tier in cell.tier_masks().items():
                 yield row(cell, minus, "tier", tier, lead[:, in_tier])
@@ -483,67 +484,67 @@ def parts(cells: list[Cell]) -> Iterator[dict]:
 
 
 @table(
-    f"{CELL_KEYS} tier grading step gain± finishing± correctness± {ANSWERED} {LENGTHS} problems seeds"
+    f"{CELL_KEYS} grading step gain± finishing± correctness± {ANSWERED} {LENGTHS} problems seeds"
 )
 def decomposition(cells: list[Cell]) -> Iterator[dict]:
-    """Every gain split into finishing and correctness, by checkpoint, by grading, and by tier.
-    An empty `tier` stands for all problems.
+    """Every gain at the last checkpoint split into finishing and correctness, by grading.
 
     `grading` is "task" (the task's own), "strict" or "lenient". All gradings count the same
-    completions as answered. The split within a tier uses only the tier's problems.
+    completions as answered.
     """
     for cell in cells:
-        masks = with_all(cell)
-        for step, by_grading, lengths in _gradings(cell):
-            for (tier, in_tier), grading in itertools.product(masks.items(), GRADINGS):
-                rates = [rate[:, in_tier] for rate in by_grading[grading]]
-                finishing, correctness = statistics.decompose_by_problem(*rates)
-                gain = rates[3] - rates[1]
-                yield (
-                    cell.keys
-                    | {"tier": tier, "grading": grading, "step": step}
-                    | estimates(gain=gain, finishing=finishing, correctness=correctness)
-                    | _answered(*rates)
-                    | {name: values[:, in_tier].mean() for name, values in lengths.items()}
-                    | sizes(gain)
-                )
+        lengths = {name: values.mean() for name, values in _lengths(cell).items()}
+        for grading, column in GRADINGS.items():
+            rates = _decomposition_rates(cell, column)
+            finishing, correctness = statistics.decompose_by_problem(*rates)
+            gain = rates[3] - rates[1]
+            yield (
+                cell.keys
+                | {"grading": grading, "step": cell.last_step}
+                | estimates(gain=gain, finishing=finishing, correctness=correctness)
+                | _answered(*rates)
+                | lengths
+                | sizes(gain)
+            )
 
 
-@table(f"{CELL_KEYS} seed grading step gain finishing correctness {ANSWERED} {LENGTHS} problems")
+@table(f"{CELL_KEYS} seed step gain finishing correctness {ANSWERED} {LENGTHS} problems")
 def decomposition_runs(cells: list[Cell]) -> Iterator[dict]:
-    """The exact split of every run's gain at every checkpoint, by grading. The mean of the splits
-    of all runs differs slightly from the split of the mean gain."""
+    """The exact split of every run's gain at the last checkpoint. The mean of the splits of all
+    runs differs slightly from the split of the mean gain."""
     for cell in cells:
-        for step, by_grading, lengths in _gradings(cell):
-            for grading, (index, seed) in itertools.product(GRADINGS, enumerate(cell.seeds)):
-                rates = [rate[index] for rate in by_grading[grading]]
-                means = [float(rate.mean()) for rate in rates]
-                finishing, correctness = statistics.decompose(*means)
-                yield (
-                    cell.keys
-                    | {"seed": seed, "grading": grading, "step": step}
-                    | {"gain": means[3] - means[1]}
-                    | {"finishing": finishing, "correctness": correctness}
-                    | _answered(*rates)
-                    | {name: values[index].mean() for name, values in lengths.items()}
-                    | {"problems": len(rates[0])}
-                )
+        lengths = _lengths(cell)
+        for index, seed in enumerate(cell.seeds):
+            rates = [rate[index] for rate in _decomposition_rates(cell, "correct")]
+            means = [float(rate.mean()) for rate in rates]
+            finishing, correctness = statistics.decompose(*means)
+            yield (
+                cell.keys
+                | {"seed": seed, "step": cell.last_step, "gain": means[3] - means[1]}
+                | {"finishing": finishing, "correctness": correctness}
+                | _answered(*rates)
+                | {name: values[index].mean() for name, values in lengths.items()}
+                | {"problems": len(rates[0])}
+            )
 
 
-def _gradings(cell: Cell) -> Iterator[tuple[int, dict, dict]]:
-    """Yield (checkpoint, {grading: the arguments of `statistics.decompose_by_problem`}, {column of
-    LENGTHS: values}). All arrays have the shape (S, N)."""
-    columns = ("answered", "truncated", "tokens", *GRADINGS.values())
-    shape = len(cell.runs), len(cell.tiers())
-    base = {name: np.broadcast_to(cell.base_rates(name), shape) for name in columns}
-    for step in cell.steps():
-        trained = {name: cell.rates(step, name) for name in columns}
-        by_grading = {
-            grading: (base["answered"], base[name], trained["answered"], trained[name])
-            for grading, name in GRADINGS.items()
-        }
-        lengths = (base["truncated"], trained["truncated"], base["tokens"], trained["tokens"])
-        yield step, by_grading, dict(zip(LENGTHS.split(), lengths))
+def _decomposition_rates(cell: Cell, column: str) -> list[np.ndarray]:
+    """The arguments of `statistics.decompose_by_problem` with the grades of a column, each (S, N)."""
+    sides = [ends(cell, name) for name in ("answered", column)]
+    shape = sides[0][1].shape
+    return [
+        *(np.broadcast_to(base, shape) for base, _ in sides),
+        *(trained for _, trained in sides),
+    ]
+
+
+def _lengths(cell: Cell) -> dict[str, np.ndarray]:
+    """{column of LENGTHS: (S, N)}."""
+    sides = [ends(cell, name) for name in ("truncated", "tokens")]
+    values = [
+        np.broadcast_to(side, trained.shape) for base, trained in sides for side in (base, trained)
+    ]
+    return dict(zip(LENGTHS.split(), values))
 
 
 def _answered(base_answered, base_correct, answered, correct) -> dict:

@@ -1,5 +1,5 @@
-"""Summary tables of the lead of `hard` over other policies, all trained by the study's first recipe,
-and of the relation between this lead and properties of the base model.
+"""The lead of `hard` over other policies, all trained by the study's first recipe, and the summary table
+of its relation to properties of the base model.
 
 In a regression, a point is a replicate if each replicate has its own base model, otherwise a model
 (the mean over its seeds).
@@ -30,7 +30,6 @@ PREDICTORS = {  # {column: label in figures and tables}
 UNPROBED = {"zero_share": np.nan, "mixed_share": np.nan}
 
 
-@table(f"{CELL_KEYS} minus seed lead base_accuracy greedy_gap zero_share mixed_share")
 def leads(cells: list[Cell], difficulty_files: list[str]) -> list[dict]:
     """The lead of `hard` over each other policy with the same seeds at the last checkpoint, by
     replicate, with properties of the base model.
@@ -71,52 +70,6 @@ def _base(cell: Cell, index: int) -> dict:
 def _pool(path: str) -> dict:
     rates = np.array([row["pass_rate"] for row in files.read_rows(path, {"pass_rate": float})])
     return {"zero_share": (rates == 0).mean(), "mixed_share": ((rates > 0) & (rates < 1)).mean()}
-
-
-@table("task eval_task policy minus models least most spread p seeds")
-def lead_by_model(cells: list[Cell]) -> list[dict]:
-    """Whether the lead of `hard` over a policy depends on the model: the smallest and the largest
-    lead of any model (`least`, `most`), the standard deviation of the models' leads without the
-    part that chance over seeds explains (`spread`), and p of Welch's analysis of variance (null
-    hypothesis: all models have the same lead). A comparison in fewer than two models has no row.
-
-    A model's lead is the mean over its seeds. `seeds` is the smallest number of seeds of any model.
-    `spread` is estimated by the method of moments: spread^2 is the variance of the leads minus the
-    mean over models of (variance over seeds / seeds), and at least 0. `spread` and p are for these
-    models and problems, and nan if any model has only one seed.
-    """
-    # imported here because the import takes a second, and figures import this module
-    from statsmodels.stats.oneway import anova_oneway
-
-    leads_by_comparison: dict[tuple, list[np.ndarray]] = {}
-    for family in families(cells):
-        for leader, rival in _leading(family):
-            comparison = leader.task, leader.eval_task, LEADING, rival.policy
-            leads_by_comparison.setdefault(comparison, []).append(_lead(leader, rival))
-    rows = []
-    for key, model_leads in leads_by_comparison.items():
-        if len(model_leads) < 2:
-            continue
-        means = [lead.mean() for lead in model_leads]
-        seeds = min(map(len, model_leads))
-        p = spread = np.nan
-        if seeds > 1:
-            chance = np.mean([lead.var(ddof=1) / len(lead) for lead in model_leads])
-            spread = float(np.sqrt(max(np.var(means, ddof=1) - chance, 0)))
-            if chance > 0:
-                p = anova_oneway(model_leads, use_var="unequal").pvalue
-        rows.append(
-            dict(zip(("task", "eval_task", "policy", "minus"), key))
-            | {
-                "models": len(model_leads),
-                "least": min(means),
-                "most": max(means),
-                "p": p,
-                "seeds": seeds,
-                "spread": spread,
-            }
-        )
-    return rows
 
 
 def _leading(family: list[Cell]) -> list[tuple[Cell, Cell]]:

@@ -29,9 +29,6 @@ COMPARED += ["same_when_rounded", "seeds"]
 TABLES = ["gains", "learnable", "pass_at_k", "accuracy", "parts", "catches_up", "regressions"]
 # tables that hold decisions and settings instead of numbers
 NO_NUMBERS = ("readings.csv", "deviations.csv")
-# Quantities that a study measures in every cell with runs. Whether a study has other quantities
-# depends on the results of its runs.
-MEASURED_IN_EVERY_CELL = ("gain", "accuracy", "answered", "accuracy_answered")
 # optional columns of a published count: number of right answers, number of all answers
 COUNTS = {"right": int, "of": int}
 # {unit: the value that a share of 1 has in this unit}; numbers in other units are not compared
@@ -104,23 +101,6 @@ def compare(
     return rows
 
 
-def overlap(cells: set[tuple], folder: str | Path) -> bool:
-    """Whether `compare` returns at least one row for these cells (model, task, eval_task, policy),
-    whatever the results of the cells' runs."""
-    readings = read_readings(folder)
-    rows = [
-        row
-        for row in read(folder)
-        if row["unit"] in SCALE and row["policy"] and row["quantity"] in MEASURED_IN_EVERY_CELL
-    ]
-    keys = ("model", "task", "eval_task", "policy")
-    return any(
-        _matches(row, dict(zip(keys, cell), quantity=row["quantity"]), readings)
-        for row in rows
-        for cell in cells
-    )
-
-
 def _matches(row: dict, measurement: dict, readings: set[tuple[str, str]]) -> bool:
     # A published number without a model matches each model, but not an average over models.
     has_any_model = row["model"] == "" and measurement["model"] != "average"
@@ -187,7 +167,7 @@ def averages(accuracies: list[dict]) -> list[dict]:
 
 
 def _exact(row: dict) -> dict:
-    # imported late: statsmodels loads slowly, and every dry-run imports this module
+    # imported late: statsmodels loads slowly
     from statsmodels.stats.proportion import proportion_confint
 
     low = high = None
@@ -237,8 +217,6 @@ def study_numbers(tables: dict[str, list[dict]]) -> list[dict]:
         add("accuracy", row, row["accuracy"], "accuracy", policy)
         add("answered", row, row["answered_mean"], policy=policy)
     for row in tables["parts"]:
-        if row.get("step") not in (None, last_rows.get(_arm(row), row).get("step")):
-            continue  # an earlier checkpoint
         add("accuracy_answered", row, row["base_accuracy_answered"], policy="base")
         add("accuracy_answered", row, row["accuracy_answered"])
         add("finishing", row, row["finishing"], "finishing")

@@ -1,5 +1,5 @@
-"""Summary table of recorded runs. A row is a difference: the value of a checkpoint, or the mean
-over the last checkpoints, minus the value of the base model or of another run.
+"""Summary table of recorded runs. A row is a difference: the mean over the last checkpoints of a run
+minus the value of the base model or of another run.
 
 A recorded run has one seed. Intervals are for new questions and this one run
 (`statistics.half_width` with one seed). The accuracy of a single checkpoint is noisy: among the
@@ -31,26 +31,23 @@ PUBLISHED_QUESTIONS = {100: "all", 30: "hard"}
 
 
 @table(
-    "model task policy minus grading questions measure at checkpoints value minus_value difference±"
+    "model task policy minus grading questions measure checkpoints value minus_value difference±"
     " problems seeds"
 )
 def recorded_runs(cells: list[Cell], published_runs: list[tuple[str, str, str, str]]) -> list[dict]:
-    """A row for each difference `value` - `minus_value`.
+    """A row for each difference `value` - `minus_value` of means over the last five checkpoints that
+    both runs have, or over all if there are fewer (`checkpoints`: their number).
 
     policy     the run
     minus      the run that is subtracted, or `base`
-    grading    task: by the task's grader; lenient: by the lenient grade, only for the last
-               checkpoints and only if the two grades differ; published: accuracies that the authors
-               published without completions
+    grading    task: by the task's grader; lenient: by the lenient grade, only if the two grades
+               differ; published: accuracies that the authors published without completions
     questions  all: all test questions; hard: the questions on which the base model's pass rate is
                at most HARD_PASS_RATE
     measure    accuracy; pass@k, where k is the smallest number of samples per question in the
                compared checkpoints and the base model; answered; finishing and
                correctness, into which the difference in accuracy splits exactly
                (`statistics.decompose`)
-    at         the number of updates, or last_5: the mean over the last five checkpoints that both
-               runs have, or over all if there are fewer than five (`checkpoints`: the number of
-               averaged checkpoints)
 
     `published_runs` are (model, task, policy, file) of published accuracies. Without outcomes of
     single questions, no interval can be paired by question: see `_widest_interval`. Two published
@@ -74,14 +71,6 @@ def _order(policy: str) -> tuple[bool, bool]:
     return policy == "all", policy.startswith("random")
 
 
-def _checkpoint_sets(steps: list[int]) -> list[tuple[str, list[int]]]:
-    """[(name, steps)]: each checkpoint alone, then the last checkpoints together if the run has
-    more than one."""
-    return [(str(step), [step]) for step in steps] + (
-        [(f"last_{LAST_CHECKPOINTS}", steps[-LAST_CHECKPOINTS:])] if len(steps) > 1 else []
-    )
-
-
 def _questions(cell: Cell) -> dict[str, np.ndarray]:
     """{name of a set: array of the shape (questions,), true for the questions of the set}."""
     rates = cell.base_rates()[0]
@@ -96,23 +85,19 @@ def _questions(cell: Cell) -> dict[str, np.ndarray]:
 
 def _pair_rows(cell: Cell, minus_cell: Cell | None) -> Iterator[dict]:
     """Rows of a run minus another run, or minus its base model (None)."""
-    steps = sorted(set(cell.steps()) & set(minus_cell.steps())) if minus_cell else cell.steps()
-    checkpoint_sets = _checkpoint_sets(steps)
-    row_kinds = [(at, steps_of_row, "task") for at, steps_of_row in checkpoint_sets]
+    steps = set(cell.steps()) & set(minus_cell.steps()) if minus_cell else cell.steps()
+    steps = sorted(steps)[-LAST_CHECKPOINTS:]
     sides = [cell, minus_cell] if minus_cell else [cell]
-    last_steps = [(side, step) for side in sides for step in steps[-LAST_CHECKPOINTS:]]
-    if not all(
+    are_equal = all(
         np.array_equal(_rates(side, step, "correct"), _rates(side, step, "lenient"))
-        for side, step in [*last_steps, (cell, 0)]
-    ):
-        last_checkpoints = checkpoint_sets[len(steps) :]
-        row_kinds += [(at, steps_of_row, "lenient") for at, steps_of_row in last_checkpoints]
-    for at, steps_of_row, grading in row_kinds:
+        for side, step in [*itertools.product(sides, steps), (cell, 0)]
+    )
+    k = min(side.samples(step) for side in sides for step in [0, *steps])
+    for grading in ["task"] if are_equal else ["task", "lenient"]:
         column = "lenient" if grading == "lenient" else "correct"
-        k = min(side.samples(step) for side in sides for step in [0, *steps_of_row])
-        run_means = _means(cell.runs[0], steps_of_row, column, k)
+        run_means = _means(cell.runs[0], steps, column, k)
         minus_means = (
-            _means(minus_cell.runs[0], steps_of_row, column, k)
+            _means(minus_cell.runs[0], steps, column, k)
             if minus_cell
             else _means(cell.bases[0], [0], column, k)
         )
@@ -130,8 +115,7 @@ def _pair_rows(cell: Cell, minus_cell: Cell | None) -> Iterator[dict]:
                     "grading": grading,
                     "questions": questions,
                     "measure": measure,
-                    "at": at,
-                    "checkpoints": len(steps_of_row),
+                    "checkpoints": len(steps),
                     "value": _mean(values.get(measure)),
                     "minus_value": _mean(minus_values.get(measure)),
                     **mean_columns("difference", differences[None]),
@@ -193,9 +177,9 @@ def _published(
                 # Runs are not compared with the base model by pass@k: the authors computed the base
                 # model's pass@k from ten completions, and each run's pass@k from three.
                 if curve.base is not None and measure == "accuracy":
-                    keys = _published_keys(model, task, policy, "base", questions, measure)
+                    keys = (model, task, policy, "base", "published", questions, measure)
                     base_values = dict.fromkeys(curve.values, curve.base)
-                    yield from _published_rows(keys, curve, base_values, sizes)
+                    yield _published_row(keys, curve, base_values, sizes)
         for policy, minus in itertools.combinations(sorted(runs, key=_order), 2):
             for (questions, measure), curve in runs[policy].items():
                 minus_curve = runs[minus].get((questions, measure))
@@ -204,22 +188,8 @@ def _published(
                     and None not in (curve.base, minus_curve.base)
                     and abs(curve.base - minus_curve.base) < 1e-9
                 ):
-                    keys = _published_keys(model, task, policy, minus, questions, measure)
-                    yield from _published_rows(keys, curve, minus_curve.values, sizes)
-
-
-def _published_keys(
-    model: str, task: str, policy: str, minus: str, questions: str, measure: str
-) -> dict:
-    return {
-        "model": model,
-        "task": task,
-        "policy": policy,
-        "minus": minus,
-        "grading": "published",
-        "questions": questions,
-        "measure": measure,
-    }
+                    keys = (model, task, policy, minus, "published", questions, measure)
+                    yield _published_row(keys, curve, minus_curve.values, sizes)
 
 
 @dataclass
@@ -244,29 +214,29 @@ def _by_measure(rows: list[dict]) -> dict[tuple[str, str], _Curve]:
     return curves
 
 
-def _published_rows(
-    keys: dict, curve: _Curve, minus_values: dict[int, float], sizes: dict[tuple[str, str], int]
-) -> Iterator[dict]:
-    """Rows of a published measure minus `minus_values` ({step: value})."""
-    steps = sorted(curve.values.keys() & minus_values.keys())
+def _published_row(
+    keys: tuple[str, ...],
+    curve: _Curve,
+    minus_values: dict[int, float],
+    sizes: dict[tuple[str, str], int],
+) -> dict:
+    """The row of a published measure minus `minus_values` ({step: value}). `keys` are model, task,
+    policy, minus, grading, questions and measure."""
+    names = ("model", "task", "policy", "minus", "grading", "questions", "measure")
+    row = dict(zip(names, keys))
+    steps = sorted(curve.values.keys() & minus_values.keys())[-LAST_CHECKPOINTS:]
     problems = curve.problems or (
-        sizes.get((keys["model"], keys["task"])) if keys["questions"] == "all" else None
+        sizes.get((row["model"], row["task"])) if row["questions"] == "all" else None
     )
-    for at, steps_of_row in _checkpoint_sets(steps):
-        value, minus_value = (
-            float(np.mean([values[step] for step in steps_of_row]))
-            for values in (curve.values, minus_values)
-        )
-        yield {
-            **keys,
-            "at": at,
-            "checkpoints": len(steps_of_row),
-            "value": value,
-            "minus_value": minus_value,
-            **estimate_columns("difference", _widest_interval(value, minus_value, problems)),
-            "problems": problems,
-            "seeds": 1,
-        }
+    value, minus_value = (
+        float(np.mean([values[step] for step in steps])) for values in (curve.values, minus_values)
+    )
+    return (
+        row
+        | {"checkpoints": len(steps), "value": value, "minus_value": minus_value}
+        | estimate_columns("difference", _widest_interval(value, minus_value, problems))
+        | {"problems": problems, "seeds": 1}
+    )
 
 
 def _widest_interval(value: float, minus_value: float, problems: int | None) -> statistics.Estimate:

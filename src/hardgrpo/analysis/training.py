@@ -28,14 +28,13 @@ from hardgrpo.study.study import Run, Study
 CURVES = (
     "tokens_mean",
     "truncated_share",
-    "reward_mean",
     "learnable_share",
     "all_right_share",
     "all_wrong_share",
 )
 # Runs on worked solutions have no rollouts, so the columns about rollouts are empty in their logs.
 COLUMNS = {"step": int} | dict.fromkeys(
-    ("prompts", "rollouts", "undecided_share", *CURVES[:4]), float
+    ("prompts", "rollouts", "undecided_share", "reward_mean", *CURVES[:3]), float
 )
 # Logs of an earlier version have no all_right_share; only runs with a selector or process rewards
 # have the other columns.
@@ -124,9 +123,8 @@ def _over_seeds(logs: list[pd.DataFrame], name: str) -> statistics.Estimate:
     return statistics.seeds_interval(np.array([log[name].mean() for log in logs]))
 
 
-@table(f"{RUN_KEYS} seed updates prompts rollouts completion_tokens labels tokens")
 def parity(updates: dict[Run, pd.DataFrame], plan: Study) -> list[dict]:
-    """What each run spent. Raise a `UserError` if two runs of a task differ in a quantity that the
+    """What each run spent, for table `spent`. Raise a `UserError` if two runs of a task differ in a quantity that the
     study holds constant."""
     rows = []
     for run, frame in updates.items():

@@ -96,9 +96,6 @@ def samples_per_prompt(analysis: dict, tables: dict[str, pd.DataFrame]) -> dict:
         "sizes": file_sizes.map(
             lambda cell: cell if isinstance(cell, str) else f"{cell:.0f}".replace("nan", "")
         ),
-        "sizes_of_files": [
-            size["nearest_half"] for file, size in sizes_by_file.items() if file != count_tables.ALL
-        ],
     }
 
 
@@ -111,16 +108,6 @@ def before_after(analysis: dict, tables: dict[str, pd.DataFrame]) -> dict:
         reach[reach.seed.isna() & (reach.k == k)].iloc[0] for k in (1, analysis["samples"])
     )
     unsolved = classes[classes.correct == 0].iloc[0]
-    class_columns = {
-        "right": [f"{correct:.0f}" for correct in classes.correct],
-        "prompts": [f"{prompts:.0f}" for prompts in classes.prompts],
-        "before %": list(map(points, classes.before)),
-        "gain": changes(classes, "gain"),
-        "mixed before %": list(map(points, classes.mixed_before)),
-        "mixed after %": shares(classes, "mixed"),
-        "newly solved %": shares(classes, "newly_solved"),
-        "lost %": shares(classes, "lost"),
-    }
     choice_columns = {
         "rule": [f"`{rule}`" for rule in choices.rule],
         "before %": list(map(points, choices.before)),
@@ -143,7 +130,6 @@ def before_after(analysis: dict, tables: dict[str, pd.DataFrame]) -> dict:
         "trained_solved": unsolved.solved,
         "claims": judge(analysis, tables),
         "interval": formats.change_interval,
-        "classes": pd.DataFrame(class_columns),
         "choices": pd.DataFrame(choice_columns),
         "choices_prompts": int(choices.prompts.iloc[0]),
     }

@@ -3,11 +3,9 @@ figure."""
 
 import json
 
-from hardgrpo.analysis import arms, published
 from hardgrpo.selection import policies
 from hardgrpo.study import paths
 from hardgrpo.study.resolved import ResolvedStudy
-from hardgrpo.study.task import HubDataset, Task
 
 
 def has_training(study: ResolvedStudy) -> bool:
@@ -28,30 +26,10 @@ def has_reach(study: ResolvedStudy) -> bool:
     return any(paths.has_reach(study, run.model, test) for run, test in study.tests_of_runs)
 
 
-def has_leads(study: ResolvedStudy) -> bool:
-    """Whether `hard` is trained beside another policy, and there are more than three base
-    models."""
-    return is_compared(study) and len({run.base for run in study.runs}) > 3
-
-
 def is_compared(study: ResolvedStudy) -> bool:
     """Whether `hard` is trained beside another policy."""
     names = set(study.policy_names)
     return has_training(study) and "hard" in names and len(names) > 1
-
-
-def has_tiers(study: ResolvedStudy) -> bool:
-    """Whether the configuration says that problems of a test have several tiers. Tiers in the rows
-    of a user's file are unknown before the file is read."""
-    return any(has_several_tiers(study.tasks[test]) for _, test in tests(study))
-
-
-def has_several_tiers(task: Task) -> bool:
-    """Whether the test problems of one task have several tiers (see `has_tiers`). A single dataset
-    of format `choices` has one tier, because all its problems have the same number of options."""
-    source = task.source
-    is_of_choices = isinstance(source, HubDataset) and source.format == "choices"
-    return task.has_tiers and not (is_of_choices and len(source.test or ()) == 1)
 
 
 def has_budgets(study: ResolvedStudy) -> bool:
@@ -137,13 +115,3 @@ def limits(study: ResolvedStudy) -> dict[str, int]:
             name: study.tasks[name].completion_tokens for pair in pairs for name in pair
         }
     return token_limits
-
-
-def is_published(study: ResolvedStudy) -> bool:
-    """Whether a paper published a number for a cell of the study."""
-    cells = {
-        (run.model, run.task, test, policy)
-        for run, test in study.tests_of_runs
-        for policy in (arms.label(run.policy, run.recipe, study.first_recipe), "base")
-    }
-    return bool(cells) and published.overlap(cells, paths.PUBLISHED)

@@ -11,8 +11,6 @@ figures that are curves become forests.
 """
 
 import inspect
-import re
-import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -21,11 +19,10 @@ import pandas as pd
 
 from hardgrpo.analysis import count_tables
 from hardgrpo.analysis.columns import CELL, RUNS, interval
-from hardgrpo.analysis.formats import interval as format_interval
 from hardgrpo.analysis.formats import points
-from hardgrpo.analysis.hard_leads import LEADING, OTHER_MODELS, PREDICTORS
-from hardgrpo.analysis.summaries import own_test_rows, own_test_samples, with_several_tiers
-from hardgrpo.report import pipeline, plotting, registry
+from hardgrpo.analysis.hard_leads import LEADING
+from hardgrpo.analysis.summaries import own_test_samples
+from hardgrpo.report import plotting, registry
 from hardgrpo.report.plotting import MOST_ARMS, spread
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.selection import probe_sizes as probes
@@ -38,7 +35,7 @@ BASE = {"color": "0.45", "linewidth": 0.9, "linestyle": "--", "zorder": 1}
 BARS = {"fmt": "none", "elinewidth": 0.9, "zorder": 3}
 
 TABLES = {*registry.SUMMARIES, "compared"}
-ALL: dict[str, Callable] = {"pipeline": pipeline.draw}
+ALL: dict[str, Callable] = {}
 
 
 def figure(function: Callable) -> Callable:
@@ -314,39 +311,16 @@ def difficulty(difficulty):
     sums = difficulty.groupby([*TASK, "group"]).problems.transform("sum")
     shares = difficulty.assign(share=difficulty.problems / sums, policy=difficulty.group)
     drawn_rows = shares[[*TASK, "group", "pass_rate", "problems", "share"]]
-    if shares.group.nunique() > MOST_ARMS + 1:
-        policies = shares[shares.group != "pool"].assign(arm=lambda rows: rows.group)
-        figure, panels = forest(shares, TASK, "group", order=["pool", *by_hue(policies)])
-        for panel in panels:
-            for group, rows in panel.rows.groupby("group", sort=False):
-                color = "0.6" if group == "pool" else plotting.hue(group)
-                panel.axis.scatter(
-                    rows.pass_rate, rows.place, s=90 * rows.share, color=color, linewidths=0
-                )
-            panel.axis.set_xlim(-0.05, 1.05)
-            panel.title(_pool_size(panel.rows))
-        label = "pass rate of the base model (area: share of the row's problems)"
-        return finish_forest(figure, panels, label), drawn_rows
-    figure, panels = curves(shares, TASK)
+    policies = shares[shares.group != "pool"].assign(arm=lambda rows: rows.group)
+    figure, panels = forest(shares, TASK, "group", order=["pool", *by_hue(policies)])
     for panel in panels:
-        pool = panel.rows[panel.rows.group == "pool"]
-        rates = sorted(pool.pass_rate)
-        width = min(0.8 * min((b - a for a, b in zip(rates[:-1], rates[1:])), default=0.1), 0.08)
-        bar = {"color": "0.85", "edgecolor": "0.5", "linewidth": 0.5, "label": "pool"}
-        panel.axis.bar(pool.pass_rate, 100 * pool.share, width, **bar)
-        chosen = panel.rows[panel.rows.group != "pool"]
-        no_line = {} if len(rates) > 2 else {"linestyle": "none"}
-        names = [name for name in panel.key["names"] if name != "pool"]
-        for number, (policy, rows) in enumerate(chosen.groupby("group", sort=False)):
-            # side by side, because policies may choose prompts with the same pass rate
-            rows = rows.sort_values("pass_rate")
-            places = rows.pass_rate + spread(number, chosen.group.nunique(), 0.04)
-            look = plotting.style(policy, names) | no_line
-            panel.axis.plot(places, 100 * rows.share, label=policy, **look)
-        panel.axis.set_xlim(-0.08, 1.08)
+        for group, rows in panel.rows.groupby("group", sort=False):
+            look = {"s": 90 * rows.share, "linewidths": 0}
+            look["color"] = "0.6" if group == "pool" else plotting.hue(group)
+            panel.axis.scatter(rows.pass_rate, rows.place, **look)
+        panel.axis.set_xlim(-0.05, 1.05)
         panel.title(_pool_size(panel.rows))
-    label = "pass rate of the base model"
-    return finish_curves(figure, panels, label, "share of problems (%)"), drawn_rows
+    return finish_forest(figure, panels, "pass rate of the base model"), drawn_rows
 
 
 def _pool_size(rows: pd.DataFrame) -> str:
@@ -446,58 +420,6 @@ def lead_rows(paired: pd.DataFrame, differences: pd.DataFrame, gains: pd.DataFra
 
 
 @figure
-def tiers(tiers):
-    """Accuracy before and after training, and gain, by the tier of the problems. With more than four
-    panels or many arms, only gains. Tests whose problems have one tier are left out, unless there
-    are no other tests."""
-    several = with_several_tiers(tiers)
-    frame = tiers if several.empty else several
-    columns = [*CELL, "tier", "step", "base_accuracy", *interval("accuracy"), *interval("gain")]
-    drawn_rows = frame[[*columns, "problems", "seeds"]]
-    if are_many(frame):
-        figure, panels = forest(
-            frame, [*TEST, "tier"], columns=min(4, frame.tier.nunique()), row=0.125
-        )
-        for panel in panels:
-            zero_line(panel.axis)
-            dots(panel.axis, panel.rows, "gain")
-            base = 100 * panel.rows.base_accuracy.iloc[0]
-            problems = f"{int(panel.rows.problems.max())} problems"
-            panel.title(f"tier {panel.key['tier']}: base {base:.0f} %", problems)
-        return finish_forest(figure, panels, "gain in accuracy (points)"), drawn_rows
-    count = len(plotting.groups(frame, [*TEST, "recipe"]))
-    has_accuracy = count <= 4
-    columns = count if has_accuracy else 3 if count <= 9 else 4
-    figure, axes = plotting.panels(
-        (1 + has_accuracy) * count, columns=columns, sharey="row" if has_accuracy else False
-    )
-    shown = ["accuracy", "gain"] if has_accuracy else ["gain"]
-    for line, column in enumerate(shown):
-        for panel in _panels(frame, [*TEST, "recipe"], axes[line * count :]):
-            names = list(dict.fromkeys(panel.rows.tier))
-            panel.rows = panel.rows.assign(x=panel.rows.tier.map(names.index))
-            panel.lines(column, "x", 0.7, share=column == "accuracy", linestyle="none")
-            base = panel.rows.drop_duplicates("tier")
-            if column == "accuracy":
-                look = {"color": "0.88", "edgecolor": "0.6", "linewidth": 0.5}
-                heights = 100 * base.base_accuracy
-                panel.axis.bar(range(len(names)), heights, 0.9, label="base model", **look)
-            else:
-                panel.axis.axhline(0, color="black", linewidth=0.6)
-            panel.axis.set_xticks(range(len(names)), names)
-            panel.axis.set_xlim(-0.6, len(names) - 0.4)
-            panel.axis.grid(axis="x", visible=False)
-            if line == 0:
-                problems = " + ".join(map(str, base.problems))
-                panel.title(f"{problems} problems, {plotting.seeds(panel.rows)}")
-    plotting.outer_labels(axes, "tier of the problem", "gain (points)")
-    if has_accuracy:
-        axes[0].set_ylabel("accuracy (%)")
-    plotting.legend(figure, axes)
-    return figure, drawn_rows
-
-
-@figure
 def budget(gains, subsets, lines):
     """Gain by the share of the pool that is trained on. `lines` maps each policy to the name of its
     line: policies that differ only in the budget have the same line. In the drawn rows, `share` is
@@ -545,43 +467,14 @@ def labels(gains, spent, lines):
     frame["line"] = line_names(frame, lines)
     columns = [*TASK, "line", "policy", "recipe", "labels", "step", *interval("gain")]
     drawn_rows = frame[[*columns, "problems", "seeds"]]
-    if are_many(frame):
-        order = frame.groupby("arm", sort=False).labels.mean().sort_values(kind="stable").index
-        figure, panels = forest(frame, TASK, order=list(order))
-        for panel in panels:
-            zero_line(panel.axis)
-            dots(panel.axis, panel.rows, "gain")
-            numbers_beside(panel.axis, panel.rows.place, panel.rows.labels, "labels bought")
-            panel.title(plotting.sizes(panel.rows))
-        return finish_forest(figure, panels, "gain in accuracy (points)"), drawn_rows
-    figure, panels = curves(frame, TASK, by="line", height=2.8, sharey=True)
+    order = frame.groupby("arm", sort=False).labels.mean().sort_values(kind="stable").index
+    figure, panels = forest(frame, TASK, order=list(order))
     for panel in panels:
-        names, rows = panel.key["names"], panel.rows
-        counts = sorted(rows.labels.unique())
-        smallest = min((count for count in counts if count > 0), default=1.0)
-        rows = rows.assign(order=rows.line.map(names.index))
-        rows = rows.sort_values(["order", "labels"], kind="stable")
-        # Points at the same count stand side by side, offset by a factor, because the axis is
-        # logarithmic. Zero is drawn at `smallest / 4`.
-        same_count = rows.groupby("labels").labels
-        offset = 1.09 ** (same_count.cumcount() - (same_count.transform("size") - 1) / 2)
-        rows["place"] = rows.labels.where(rows.labels > 0, smallest / 4) * offset
-        for name, line in rows.groupby("line", sort=False):
-            # A policy that needs the labels of the whole pool buys equally many labels at every
-            # budget; no line connects such points.
-            no_line = {} if line.labels.is_unique else {"linestyle": "none"}
-            look = plotting.style(name, names) | no_line
-            plotting.series(panel.axis, line.place, line, "gain", label=name, **look)
-        panel.axis.set_xscale("log")
-        panel.axis.set_xticks(
-            [count or smallest / 4 for count in counts],
-            [f"{count:,.0f}" if count else "none" for count in counts],
-        )
-        panel.axis.set_xticks([], minor=True)
-        panel.axis.axhline(0, color="black", linewidth=0.6)
-        panel.title(plotting.sizes(rows))
-    label = "labels bought (log scale)"
-    return finish_curves(figure, panels, label, "gain in accuracy (points)"), drawn_rows
+        zero_line(panel.axis)
+        dots(panel.axis, panel.rows, "gain")
+        numbers_beside(panel.axis, panel.rows.place, panel.rows.labels, "labels bought")
+        panel.title(plotting.sizes(panel.rows))
+    return finish_forest(figure, panels, "gain in accuracy (points)"), drawn_rows
 
 
 @figure
@@ -615,79 +508,6 @@ def rollouts(accuracy, gains, spent):
     columns = [*RUNS, "labels", "step", "rollouts", *interval("gain"), "problems", "seeds"]
     drawn_rows = pd.concat([panel.rows for panel in panels], ignore_index=True)[columns]
     return finish_forest(figure, panels, "gain in accuracy (points)"), drawn_rows
-
-
-@figure
-def transfer(gains):
-    """Gain by the task of training and the test: a matrix for each model and arm. If each of several
-    models was trained on a single task, the models share one matrix for each arm. A number is bold
-    if its interval excludes 0."""
-    frame = gains[gains.decoding == "sampled"]
-    # models without a transfer test are left out
-    frame = frame[frame.model.isin(frame[frame.task != frame.eval_task].model)]
-    models = frame.model.nunique()
-    is_shared = models > 1 and frame.groupby("model").task.nunique().max() == 1
-    groups = plotting.groups(frame, ["arm"] if is_shared else ["model", "arm"])
-    row_keys = TASK if is_shared else ["task"]
-    trained = list(dict.fromkeys(frame[row_keys].itertuples(index=False, name=None)))
-    tests = [
-        name
-        for name in dict.fromkeys([*frame.task, *frame.eval_task])
-        if name in set(frame.eval_task)
-    ]
-    figure, axes = plotting.panels(
-        len(groups),
-        height=0.55 + 0.36 * len(trained) + 0.25,
-        # few panels per line, because the text of an interval is 0.7 inches wide
-        columns=min(len(groups), 3 if len(tests) < 3 and len(groups) != 4 else 2),
-        sharex=True,
-        sharey=True,
-    )
-    # All panels have the same colour scale, with 0 in its middle. In grey print, the sign of the
-    # number tells gains from losses.
-    largest = 100 * max(frame.gain.abs().max(), 1e-9)
-    for axis, ((*model, arm), group) in zip(axes, groups):
-        cells = np.full((len(trained), len(tests)), np.nan)
-        for row in group.itertuples():
-            place = trained.index(tuple(getattr(row, key) for key in row_keys))
-            cells[place, tests.index(row.eval_task)] = 100 * row.gain
-            _write_gain(axis, row, tests.index(row.eval_task), place, largest)
-        for i, j in np.argwhere(np.isnan(cells)):
-            axis.text(j, i, "not tested", ha="center", va="center", fontsize=7, color="0.45")
-        norm = plotting.plt.Normalize(-largest, largest)
-        image = axis.imshow(cells, cmap="PuOr_r", norm=norm, aspect="auto")
-        rows = [": ".join(keys) for keys in trained]
-        for ticks, names in ((axis.set_xticks, tests), (axis.set_yticks, rows)):
-            breaks = lambda name: re.sub("(_|: )", r"\1\n", name, count=1)
-            ticks(range(len(names)), [breaks(name) if len(name) > 11 else name for name in names])
-            ticks(np.arange(len(names) - 1) + 0.5, minor=True)
-        axis.grid(visible=False, which="major")
-        axis.grid(which="minor", color="white", linewidth=1.5, alpha=1)
-        axis.tick_params(which="both", length=0)
-        axis.spines[:].set_visible(False)
-        plotting.title(axis, ": ".join([*model, arm]) if models > 1 else arm)
-    plotting.outer_labels(axes, "tested on", "trained on")
-    bar = figure.colorbar(image, ax=axes, label="gain (points)", shrink=0.9, aspect=30, pad=0.02)
-    bar.outline.set_visible(False)
-    return figure, frame[[*CELL, "step", "base_accuracy", *interval("gain"), "problems", "seeds"]]
-
-
-def _write_gain(axis, row, x: int, y: int, largest: float) -> None:
-    """Write a gain with its interval into a cell of a matrix."""
-    has_interval = not np.isnan(row.gain_low)
-    is_bold = has_interval and not row.gain_low <= 0 <= row.gain_high
-    color = "white" if abs(100 * row.gain) > 0.6 * largest else "black"
-    look = {"ha": "center", "fontsize": 7, "color": color}
-    axis.text(
-        x,
-        y - 0.04,
-        points(row.gain, "+"),
-        va="bottom" if has_interval else "center",
-        fontweight="bold" if is_bold else "normal",
-        **look,
-    )
-    if has_interval:
-        axis.text(x, y + 0.04, format_interval(row.gain_low, row.gain_high), va="top", **look)
 
 
 @figure
@@ -1013,7 +833,7 @@ def learnable(gains, learnable, accuracy, regressions):
             rows.assign(drawn="point", panel=name),
             line.assign(drawn="line", panel=name),
         ]
-    plotting.marks_legend(figure, axes[0], names, [], models)
+    plotting.marks_legend(figure, axes[0], names, models)
     columns = ["drawn", "panel", *RUNS, *interval("x"), *interval("gain")]
     columns += ["seeds", "r_squared", "slope", "cells"]
     return figure, pd.concat(drawn_rows, ignore_index=True).reindex(columns=columns)
@@ -1038,7 +858,7 @@ def _explanations(points: pd.DataFrame) -> list[tuple]:
 
 def _draw_point(axis, row: pd.DataFrame, scale: float, is_share: bool, names, models) -> None:
     arm = row.iloc[0]
-    look = plotting.mark(arm["name"], names, 0, models.index(arm.model) if models else None)
+    look = plotting.mark(arm["name"], names, models.index(arm.model) if models else None)
     look["markersize"] = plotting.style(arm.policy, [arm.policy])["markersize"]
     hollow = {} if arm.arm == arm.policy else {"markerfacecolor": "white"}
     bars = {
@@ -1048,155 +868,7 @@ def _draw_point(axis, row: pd.DataFrame, scale: float, is_share: bool, names, mo
     axis.errorbar(scale * row.x, 100 * row.gain, elinewidth=0.6, capsize=0, **bars, **look | hollow)
 
 
-@figure
-def leads(leads, lead_regressions):
-    """The lead of `hard` over each other policy against properties of the base model. A point is a
-    base model. With many policies and at least LEAST_POINTS points, a row for each policy shows the
-    slope of the lead against the property."""
-    frame = own_test_rows(leads)
-    slopes = own_test_rows(lead_regressions)
-    slopes = slopes[slopes.points >= LEAST_POINTS]
-    if are_many(frame, "minus_arm") and len(slopes):
-        return _draw_slopes(slopes.fillna({"model": OTHER_MODELS}))
-    rivals = list(dict.fromkeys(frame.minus))
-    # models whose replicates share a base model are the points of one row of panels
-    shown = frame.assign(model=frame.model.where(frame.seed.notna(), OTHER_MODELS))
-    lines = []  # (title, points, predictors that differ between base models)
-    for (model, task), group in plotting.groups(shown, TASK):
-        if predictors := [name for name in PREDICTORS if group[name].nunique() > 1]:
-            title = plotting.panel_title(model, task, task, shown.model.nunique())
-            lines.append((title, group, predictors))
-    columns = max([len(predictors) for *_, predictors in lines], default=0)
-    figure, grid = plotting.panels(len(lines) * columns, height=2.0, columns=columns, sharey=False)
-    axes = []
-    for number, (title, group, predictors) in enumerate(lines):
-        line_axes = grid[number * columns : (number + 1) * columns]
-        for axis in line_axes[len(predictors) :]:
-            axis.remove()
-        for axis, predictor in zip(line_axes, predictors):
-            for rival, rows in group.groupby("minus", sort=False):
-                look = plotting.style(rival, rivals) | {"linestyle": "none"}
-                label = f"{LEADING} − {rival}"
-                axis.plot(100 * rows[predictor], 100 * rows.lead, label=label, **look)
-            axis.axhline(0, color="black", linewidth=0.6)
-            plotting.title(axis, title)
-            unit = "points" if predictor == "greedy_gap" else "%"
-            axis.set_xlabel(textwrap.fill(f"{PREDICTORS[predictor]} ({unit})", 20))
-            if axis.get_subplotspec().is_first_col():
-                axis.set_ylabel("lead (points)")
-            axes.append(axis)
-    plotting.legend(figure, axes)
-    return figure, frame
-
-
-def _draw_slopes(slopes: pd.DataFrame):
-    columns = min(4, slopes.predictor.nunique())
-    figure, panels = forest(slopes, [*TASK, "predictor"], "minus_arm", columns, row=0.125)
-    for panel in panels:
-        zero_line(panel.axis)
-        dots(panel.axis, panel.rows.assign(policy=panel.rows.minus), "slope", scale=1)
-        base_models = f"{int(panel.rows.points.max())} base models"
-        panel.title(PREDICTORS[panel.key["predictor"]], base_models)
-    label = f"slope of the lead of {LEADING} (points per point of the measure)"
-    figure.supxlabel(label, fontsize=8)
-    keys = [*TASK, "predictor", "policy", "recipe", "minus"]
-    return figure, slopes[[*keys, *interval("slope"), "points"]]
-
-
 # --- published numbers
-
-SINGLE, MOST_ROWS = "single numbers", 12
-
-
-@figure
-def compared(compared):
-    """Published numbers beside the study's numbers. A panel for each quantity; quantities with a
-    single number share the last panel. Each pair of numbers is a row. If a panel has more than
-    MOST_ROWS rows, each pair is a point; on the diagonal, both numbers are equal."""
-    columns = ["paper", "place", *TEST, "policy", "quantity", "published", "here", "low", "high"]
-    frame = compared[[*columns, "inside", "seeds"]]
-    frame = frame.assign(policy=frame.policy.fillna("all cells"))
-    is_single = frame.groupby("quantity").quantity.transform("size") == 1
-    groups = list(frame[~is_single].groupby("quantity", sort=False))
-    groups += [(SINGLE, frame[is_single])] if is_single.any() else []
-    is_few = all(len(rows) <= MOST_ROWS for _, rows in groups)
-    figure = _compared_rows(groups) if is_few else _compared_points(groups, frame)
-    return figure, pd.concat([rows for _, rows in groups], ignore_index=True)
-
-
-def _compared_rows(groups: list[tuple[str, pd.DataFrame]]):
-    """A hollow diamond (published) and a dot (the study) in each row."""
-    models = pd.concat([rows for _, rows in groups]).model.nunique()
-    names = [_row_names(quantity, rows, models) for quantity, rows in groups]
-    figure, axes, places = row_panels(names, None, ROW, list(dict.fromkeys(sum(names, []))))
-    for axis, place, panel_names, (quantity, rows) in zip(axes, places, names, groups):
-        rows = rows.assign(here_low=rows.low, here_high=rows.high)
-        y = [place[name] for name in panel_names]
-        look = {"fmt": "o", "markersize": 3, "color": "black", "elinewidth": 0.9, "zorder": 3}
-        axis.errorbar(100 * rows.here, y, xerr=plotting.bars(rows, "here"), label="here", **look)
-        look = {"markersize": 7, "color": "#D55E00", "markerfacecolor": "none", "zorder": 2}
-        axis.plot(100 * rows.published, y, "D", label="published", **look)
-        axis.margins(x=0.12)
-        plotting.title(axis, _words(quantity), _count_inside(rows))
-    figure.supxlabel("per cent, or points for gains", fontsize=8)
-    plotting.legend(figure, axes)
-    return figure
-
-
-def _row_names(quantity: str, rows: pd.DataFrame, models: int) -> list[str]:
-    """A name for each row: test and policy. Rows with the same test and policy also name the paper
-    and the place in the paper."""
-    names = []
-    for row in rows.itertuples():
-        model = row.model.removesuffix("-recorded")
-        name = f"{plotting.panel_title(model, row.task, row.eval_task, models)}, {row.policy}"
-        names.append(f"{_words(row.quantity)}: {name}" if quantity == SINGLE else name)
-    return [
-        f"{name} ({row.paper}, {row.place})" if names.count(name) > 1 else name
-        for name, row in zip(names, rows.itertuples())
-    ]
-
-
-def _compared_points(groups: list[tuple[str, pd.DataFrame]], frame: pd.DataFrame):
-    policies, tasks = list(dict.fromkeys(frame.policy)), list(dict.fromkeys(frame.task))
-    figure, axes = plotting.panels(len(groups), height=2.5)
-    for axis, (quantity, rows) in zip(axes, groups):
-        rows = rows.assign(here_low=rows.low, here_high=rows.high)
-        for index, row in enumerate(rows.itertuples()):
-            x, pair = 100 * row.published, rows.iloc[[index]]
-            look = plotting.mark(row.policy, policies, tasks.index(row.task))
-            plotting.series(axis, [x], pair, "here", label=row.policy, **look)
-            if quantity == SINGLE:
-                look = {"xytext": (-6, 0), "textcoords": "offset points", "ha": "right"}
-                look |= {"va": "center", "fontsize": 7}
-                axis.annotate(_words(row.quantity), (x, 100 * row.here), **look)
-        limits = axis.get_xlim(), axis.get_ylim()
-        ends = [min(low for low, _ in limits), max(high for _, high in limits)]
-        axis.plot(ends, ends, color="0.5", linewidth=0.7, linestyle="--", zorder=0)
-        axis.set_xlim(ends)
-        axis.set_ylim(ends)
-        plotting.title(axis, _words(quantity), _count_inside(rows))
-    plotting.outer_labels(axes, "published (%, points)", "here (%, points)")
-    plotting.marks_legend(figure, axes[0], policies, tasks)
-    return figure
-
-
-def _count_inside(rows: pd.DataFrame) -> str:
-    """'5 of 6 in the interval', or '6 numbers' without intervals."""
-    is_inside = rows.inside.dropna()
-    if len(is_inside):
-        return f"{int(is_inside.sum())} of {len(is_inside)} in the interval"
-    return f"{len(rows)} number{'s' if len(rows) > 1 else ''}"
-
-
-def _words(quantity: str) -> str:
-    names = {
-        "answered": "share answered",
-        "gain": "gain over the base model",
-        "learnable": "learnable share",
-        "accuracy_answered": "accuracy when answered",
-    }
-    return names.get(quantity, quantity.replace("_", " "))
 
 
 @figure

@@ -13,8 +13,6 @@ FORMATS = {
     "points": formats.points,
     "gain": formats.signed_interval,
     "interval": formats.with_interval,
-    "r squared": "{:.2f}".format,
-    "slope": formats.hundredths,  # points of lead per point of the predictor
     # follows the letter p: "=0.012" or "<0.001"
     "p": lambda value: ("=" if value >= 0.001 else "") + formats.probability(value),
     "count": lambda value: f"{value:.0f}",
@@ -25,9 +23,6 @@ PARAGRAPHS = {  # macro: function of paragraphs.py
     "verdicts": "judged",
     "made.of": "made_of",
     "overlaps": "overlaps",
-    "leads": "leads",
-    "explained": "explained",
-    "elsewhere": "elsewhere",
     "unsolved": "unsolved",
     "trajectories": "followed",
 }
@@ -62,7 +57,6 @@ def texts(numbers: Numbers, study: dict) -> dict[str, str]:
     return {
         "abstract": paragraphs.abstract(numbers, study),
         "gains": paragraphs.gains(numbers),
-        "limits.compared": paragraphs.limits_compared(numbers, study["cut_from"]),
         **{key: getattr(paragraphs, name)(numbers) for key, name in PARAGRAPHS.items()},
     }
 

@@ -52,6 +52,7 @@ class Paper:
         functions = (
             self.rows,
             self.row_count,
+            self.total,
             self.design,
             self.percent,
             holds,
@@ -92,6 +93,9 @@ class Paper:
 
     def row_count(self, rows: pd.DataFrame) -> str:
         return self.note(formats.integer(len(rows)), rows, "", "count of rows")
+
+    def total(self, rows: pd.DataFrame, column: str) -> str:
+        return self.note(formats.integer(rows[column].sum()), rows, column, "sum")
 
     def format(self, show: str):
         """The function `show` of the text."""

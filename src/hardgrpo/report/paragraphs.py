@@ -15,7 +15,6 @@ import pandas as pd
 
 from hardgrpo.analysis import formats, random_choice
 from hardgrpo.analysis.columns import interval
-from hardgrpo.analysis.hard_leads import OTHER_MODELS
 from hardgrpo.analysis.summaries import own_test_rows
 from hardgrpo.report import web
 from hardgrpo.report.latex import escape
@@ -25,13 +24,7 @@ from hardgrpo.report.latex import escape
 FEW = 4
 # The abstract names at most FEW_POLICIES policies. If there are more, it states their number.
 FEW_POLICIES = 6
-LEADING, RIVAL = "hard", "random"
-PROPERTIES = {  # {predictor in lead_regressions: the property of a base model in words}
-    "base_accuracy": "accuracy",
-    "greedy_gap": "gap between greedy and sampled accuracy",
-    "zero_share": "share of the pool never solved",
-    "mixed_share": "share of the pool solved sometimes",
-}
+LEADING = "hard"
 # {table: columns of the parts of a gain}
 PARTS = {"kinds": ("finishing", "sharpening", "new_solving"), "parts": ("finishing", "correctness")}
 
@@ -301,7 +294,6 @@ def sound_of(numbers, key: str, rows: pd.DataFrame) -> dict:
 def finishing_by_grader(numbers, rows: pd.DataFrame) -> dict | None:
     """The part *finishing* of the largest gain, by the strict and by the lenient grader; None if
     the two numbers differ by less than 0.05 points, or if there are no rows."""
-    rows = rows[rows.tier.isna() & (rows.step == rows.groupby("arm").step.transform("max"))]
     task_rows = rows[rows.grading == "task"]
     if not len(task_rows):
         return None
@@ -316,73 +308,6 @@ def finishing_by_grader(numbers, rows: pd.DataFrame) -> dict | None:
         for name, row in (("strict", best.loc["strict"]), ("lenient", best.loc["lenient"]))
     }
     return {"arm": best.arm.iloc[0]} | finishing
-
-
-def leads(numbers) -> str:
-    """For each model and task, the property of the base model that best explains (largest R^2) the
-    lead of `hard` over `random`."""
-    table = own_test_rows(numbers.tables["lead_regressions"])
-    table = table[(table.policy == LEADING) & (table.minus == RIVAL)]
-    table = table.dropna(subset=["r_squared"]).fillna({"model": OTHER_MODELS})
-    has_several_models, lines = table.model.nunique() > 1, []
-    for (model, task), group in table.groupby(["model", "task"], sort=False):
-        best = group.loc[group.r_squared.idxmax()]
-        key = f"lead.{model}.{task}" if has_several_models else f"lead.{task}"
-        add = lambda name, columns, form, key=key, best=best: numbers.add(
-            f"{key}.{name}", "lead_regressions", best, columns, form
-        )
-        lines.append(
-            {
-                "task": task,
-                "model": model if has_several_models else "",
-                "property": PROPERTIES[best.predictor],
-                "slope": add("slope", interval("slope"), "slope"),
-                "explained": add("explained", ["r_squared"], "r squared"),
-                "p": add("p", ["p"], "p"),
-                "points": add("points", ["points"], "count"),
-            }
-        )
-    return fill("leads", lines=lines)
-
-
-def explained(numbers) -> str:
-    """R^2 of the gain regressed on the learnable share, and of the gain regressed on completion
-    length, over all cells."""
-    table = numbers.tables["regressions"]
-    table = table[(table.task == "all") & table.adjusted_for.isna()]
-    by_predictor = {row.predictor: row for row in table.itertuples()}
-    if not {"learnable", "tokens"} <= set(by_predictor):
-        return ""
-    values = {
-        name: numbers.add(
-            f"explained.{name}", "regressions", by_predictor[name], ["r_squared"], "r squared"
-        )
-        for name in ("learnable", "tokens")
-    }
-    return fill(
-        "explained",
-        **values,
-        cells=numbers.add(
-            "explained.cells", "regressions", by_predictor["learnable"], ["cells"], "count"
-        ),
-    )
-
-
-def elsewhere(numbers) -> str:
-    """Gains on test sets that are not the task's own."""
-    table = numbers.tables["gains"]
-    table = table[(table.task != table.eval_task) & (table.decoding == "sampled")]
-    cells = [
-        {
-            "model": model,
-            "task": task,
-            "test": test,
-            "base": base_of(numbers, group.iloc[0]),
-            "gains": gain_ends(numbers, group),
-        }
-        for (model, task, test), group in table.groupby(["model", "task", "eval_task"], sort=False)
-    ]
-    return fill("elsewhere", cells=cells)
 
 
 def overlaps(numbers) -> str:
@@ -403,37 +328,6 @@ def overlaps(numbers) -> str:
             )
         rows.append({"task": row.task, "test": row.eval_task, "repeated": repeated} | counts)
     return fill("overlaps", rows=rows)
-
-
-def limits_compared(numbers, cut_from: dict[str, str]) -> str:
-    """Tasks that differ only in the completion limit: the parts of the gains under each limit."""
-    parts, cells = numbers.tables["parts"], []
-    for tight, ample in cut_from.items():
-        for trained_task in (tight, ample):
-            for model, group in parts[parts.task == trained_task].groupby("model", sort=False):
-                for test in (tight, ample):
-                    rows = group[group.eval_task == test]
-                    if len(rows):
-                        gain_parts = {
-                            name: ends(numbers, "parts", rows, name, part_key(name))
-                            for name in ("finishing", "correctness")
-                        }
-                        cells.append(
-                            {
-                                "task": trained_task,
-                                "test": test,
-                                "model": model,
-                                "answered": numbers.add(
-                                    f"base.answered.{cell(rows.iloc[0])}",
-                                    "parts",
-                                    rows.iloc[0],
-                                    ["base_answered"],
-                                    "points",
-                                ),
-                            }
-                            | gain_parts
-                        )
-    return fill("limits_compared", cells=cells)
 
 
 def unsolved(numbers) -> str:

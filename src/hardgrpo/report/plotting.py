@@ -52,7 +52,7 @@ MARKER_SIZE, SIZE_STEP = 4.5, 0.7
 MOST_ARMS = 8  # if a figure has more arms, each arm is drawn in a row of its own
 # markers by model, in figures where markers distinguish models
 MODELS = ("o", "s", "^", "D", "v", "P", "X", "*")
-# fill of a marker by budget, or by task; None is the policy's colour
+# fill of a marker by budget; None is the policy's colour
 FILLS = (None, "white", "0.75", "0.5")
 PARTS = [("finishing", "#E69F00", "////"), ("correctness", "#0072B2", "")]
 KINDS = [
@@ -151,14 +151,11 @@ def family(policy: str) -> str:
     return next((name for name, (color, *_) in FAMILIES.items() if color == hue(policy)), policy)
 
 
-def mark(policy: str, policies: list[str], group: int = 0, model: int | None = None) -> dict:
-    """A policy's style for single points. The index of the task (`group`) sets the fill of the
-    marker. The index of the model (`model`, None for a single model) sets the marker's shape."""
-    look = style(policy, policies) | (
-        {} if model is None else {"marker": MODELS[model % len(MODELS)]}
-    )
-    fill = {"markerfacecolor": FILLS[group % len(FILLS)]} if group else {}
-    return look | fill | {"linestyle": "none"}
+def mark(policy: str, policies: list[str], model: int | None = None) -> dict:
+    """A policy's style for single points. The index of the model (`model`, None for a single model)
+    sets the marker's shape."""
+    shape = {} if model is None else {"marker": MODELS[model % len(MODELS)]}
+    return style(policy, policies) | shape | {"linestyle": "none"}
 
 
 def panels(count: int, height: float = 2.3, columns: int | None = None, **shared):
@@ -224,11 +221,9 @@ def legend(figure, axes) -> None:
         figure.legend(entries.values(), entries.keys(), loc="outside upper center", ncols=columns)
 
 
-def marks_legend(
-    figure, axis, policies: list[str], tasks: list[str], models: list[str] = ()
-) -> None:
-    """Draw the legend for points in the style of `mark`: mark of each policy, fill of each task,
-    shape of each model."""
+def marks_legend(figure, axis, policies: list[str], models: list[str]) -> None:
+    """Draw the legend for points in the style of `mark`: mark of each policy, shape of each
+    model."""
     keys = axis.twinx()  # invisible axes that only hold the legend's entries
     keys.set_axis_off()
     for policy in policies:
@@ -236,11 +231,6 @@ def marks_legend(
     for number, model in enumerate(models):
         keys.plot(
             [], [], marker=MODELS[number % len(MODELS)], linestyle="none", color="0.35", label=model
-        )
-    for group, task in enumerate(tasks if len(tasks) > 1 else []):
-        fill = FILLS[group % len(FILLS)] or "0.35"
-        keys.plot(
-            [], [], marker="o", linestyle="none", color="0.35", markerfacecolor=fill, label=task
         )
     legend(figure, [keys])
 
@@ -292,11 +282,10 @@ def seeds(group: pd.DataFrame) -> str:
     return f"{count} seed{'s' if count > 1 else ''}"
 
 
-def format_range(numbers, form: str = ",.0f", word: str = "") -> str:
-    """'3 to 5', or '3' if all numbers are equal; then `word` in the singular or plural."""
-    smallest, largest = (format(end, form) for end in (min(numbers), max(numbers)))
-    text = smallest if smallest == largest else f"{smallest} to {largest}"
-    return f"{text} {word}{'' if largest == '1' else 's'}" if word else text
+def format_range(numbers) -> str:
+    """'3 to 5', or '3' if all numbers are equal."""
+    smallest, largest = (f"{end:,.0f}" for end in (min(numbers), max(numbers)))
+    return smallest if smallest == largest else f"{smallest} to {largest}"
 
 
 def bars(frame: pd.DataFrame, name: str, scale: float = 100, share: bool = False) -> list:

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from hardgrpo.report import conditions
-from hardgrpo.study import designs, paths
+from hardgrpo.study import paths
 from hardgrpo.study.resolved import ResolvedStudy
 
 # --- summary tables ---
@@ -42,11 +42,8 @@ SUMMARIES = [
     "regressions",
     "tiers",
     "tier_trends",
-    "leads",
     "lead_regressions",
-    "lead_by_model",
     "catches_up",
-    "parity",
     "spent",
     "rollouts",
     "time_to_target",
@@ -91,9 +88,8 @@ NUMBERED = [
     "kinds",
     "reasons",
     "subsets",
-    "regressions",
 ]
-NUMBERED += ["lead_regressions", "claims", "against_random", "trajectories", "contamination"]
+NUMBERED += ["claims", "against_random", "trajectories", "contamination"]
 
 
 # --- figures ---
@@ -112,19 +108,11 @@ class Figure:
 
 
 FIGURES = {
-    "pipeline": Figure(
-        "Design",
-        "From the pool to the results",
-        "The steps of the study, from the pool of prompts to this paper.",
-        when=lambda study: not study.trajectory_prompts,
-        design=lambda study: {"study": designs.design(study)},
-    ),
     "difficulty": Figure(
         "Design",
         "Difficulty of the pool and of the subsets",
         "Pass rates of the base model on the pool, and on the prompts that each policy chooses,"
-        " as shares of the pool and of each subset (mean over seeds). With more than eight"
-        " policies, the figure has a row for each policy, in which the area of a disc is the"
+        " as shares of the pool and of each subset (mean over seeds): the area of a disc is the"
         " share.",
         when=lambda study: bool(paths.difficulties(study)),
     ),
@@ -202,30 +190,6 @@ FIGURES = {
         " least squares within the task, through ten points or more.",
         when=conditions.has_rollouts,
     ),
-    "leads": Figure(
-        "What explains the gains",
-        "Which measures correlate with the lead",
-        r"The lead of \texttt{hard} over the other policies against measures of the base model. A"
-        " point is a base model. With more than eight policies and ten points or more, the figure"
-        r" has a row for each policy with the slope of the least-squares line and its 95\,\%"
-        " interval.",
-        when=conditions.has_leads,
-    ),
-    "tiers": Figure(
-        "Results",
-        "Gain by difficulty tier",
-        r"Gain by policy and by the tier of the test problem, with 95\,\% intervals. With at most"
-        " four combinations of model, task, test and recipe and at most eight arms, panels above"
-        " the gains show accuracy before (grey bars) and after training.",
-        when=conditions.has_tiers,
-    ),
-    "transfer": Figure(
-        "Results",
-        "Trained on one task, tested on another",
-        r"Gain in points by the task trained on (rows) and the test set (columns), with 95\,\%"
-        " intervals; bold: the interval excludes zero.",
-        when=lambda study: any(task != test for task, test in conditions.tests(study)),
-    ),
     "budget": Figure(
         "Results",
         "Gain by share of the pool",
@@ -237,9 +201,8 @@ FIGURES = {
     "labels": Figure(
         "Results",
         "Gain against labels bought",
-        "Gain against the number of labels bought to choose the prompts and to train on them,"
-        r" with 95\,\% intervals. With more than eight arms, the figure has a row for each arm,"
-        " and the number at the right is its number of labels. The intervals are wider than those"
+        "Gain by arm, sorted by the number of labels (at the right) bought to choose the prompts and"
+        r" to train on them, with 95\,\% intervals. The intervals are wider than those"
         " of differences between policies, which are paired by problem and seed.",
         when=conditions.has_labels,
         design=lambda study: {"lines": conditions.budget_lines(study)},
@@ -258,14 +221,6 @@ FIGURES = {
         "Shares of a prompt's groups that are learnable, all wrong and all right over a recorded"
         r" training run, by policy, with 95\,\% intervals for new prompts in this run.",
         when=lambda study: bool(study.trajectory_prompts),
-    ),
-    "compared": Figure(
-        "Published numbers",
-        "Published against measured here",
-        r"Published numbers (diamonds) and this study's numbers (dots), which have 95\,\%"
-        " intervals where known. If there are many numbers, each pair of numbers is a point; on"
-        " the dashed line, both numbers are equal.",
-        when=conditions.is_published,
     ),
 }
 
@@ -309,9 +264,3 @@ def figures_of(study: ResolvedStudy) -> list[str]:
     if study.is_analysis:
         return list(COUNT_FIGURES[study.entry.kind])
     return [name for name, figure in FIGURES.items() if figure.when(study)]
-
-
-def inputs_of_figure(figure: str) -> list[str]:
-    """The tables that may be inputs of a figure."""
-    tables = [*SUMMARIES, *(name for names in COUNT_TABLES.values() for name in names)]
-    return ["compared"] if figure == "compared" else tables

@@ -325,21 +325,10 @@ def _kinds(with_tier: bool) -> Callable:
     return rows
 
 
-def _last_steps(tables: Mapping) -> pd.DataFrame:
-    frame = tables["decomposition"]
-    return frame[frame.step == frame.groupby(CELL).step.transform("max")]
-
-
 def _graders(tables: Mapping, study: dict) -> pd.DataFrame:
     """Only arms whose gain depends on the grading."""
-    frame = _last_steps(tables)
-    frame = frame[frame.tier.isna()]
+    frame = tables["decomposition"]
     return frame[frame.groupby(CELL).gain.transform("nunique") > 1]
-
-
-def _tier_parts(tables: Mapping, study: dict) -> pd.DataFrame:
-    frame = _last_steps(tables)
-    return with_several_tiers(frame[frame.tier.notna() & (frame.grading == "task")])
 
 
 def _one_seed(tables: Mapping, study: dict) -> pd.DataFrame:
@@ -423,30 +412,26 @@ def _trajectories(tables: Mapping, study: dict) -> pd.DataFrame:
 RECORDED_KEYS = ["model", "task", "policy", "minus", "grading", "questions"]
 
 
-def last_checkpoints(recorded_runs: pd.DataFrame) -> pd.DataFrame:
-    """The rows of accuracy over the last checkpoints. A published accuracy is left out if the table
+def recorded_accuracies(recorded_runs: pd.DataFrame) -> pd.DataFrame:
+    """The rows of accuracy. A published accuracy is left out if the table
     also has an accuracy that was graded here from the run's completions."""
-    last = recorded_runs[_is_last(recorded_runs) & (recorded_runs.measure == "accuracy")]
-    graded = pd.MultiIndex.from_frame(last[last.grading == "task"][RECORDED_KEYS[:4]])
-    has_completions = pd.MultiIndex.from_frame(last[RECORDED_KEYS[:4]]).isin(graded)
-    return last[(last.grading != "published") | ~has_completions].reset_index(drop=True)
-
-
-def _is_last(recorded_runs: pd.DataFrame) -> pd.Series:
-    return recorded_runs["at"].astype(str).str.startswith("last_")
+    frame = recorded_runs[recorded_runs.measure == "accuracy"]
+    graded = pd.MultiIndex.from_frame(frame[frame.grading == "task"][RECORDED_KEYS[:4]])
+    has_completions = pd.MultiIndex.from_frame(frame[RECORDED_KEYS[:4]]).isin(graded)
+    return frame[(frame.grading != "published") | ~has_completions].reset_index(drop=True)
 
 
 def _recorded(tables: Mapping, study: dict) -> pd.DataFrame:
-    return last_checkpoints(tables["recorded_runs"])
+    return recorded_accuracies(tables["recorded_runs"])
 
 
 def _recorded_parts(tables: Mapping, study: dict) -> pd.DataFrame:
     runs = tables["recorded_runs"]
-    frame = last_checkpoints(runs)
+    frame = recorded_accuracies(runs)
     frame = frame[frame.grading == "task"].reset_index(drop=True)
     for name in ("finishing", "correctness", "pass@k"):
         is_measure = runs.measure.astype(str).str.startswith(name.removesuffix("k"))
-        part = runs[is_measure & _is_last(runs)][[*RECORDED_KEYS, *interval("difference")]]
+        part = runs[is_measure][[*RECORDED_KEYS, *interval("difference")]]
         names = dict(zip(interval("difference"), interval(name)))
         frame = frame.merge(part.rename(columns=names), on=RECORDED_KEYS, how="left")
     return frame
@@ -643,15 +628,6 @@ TABLES = {
         rows=_leads,
         display=_predictors,
     ),
-    "lead_by_model": Table(
-        "lead_by_model",
-        "task = trained on; eval_task = tested on; minus = lead over; models:count; "
-        "least:signed; most:signed; spread:points = spread, pp; p:probability; seeds:count",
-        r"Does the lead of \texttt{hard} depend on the model? The smallest and the largest"
-        r" lead of any model, and the standard deviation of the lead between models without"
-        r" the variation between seeds, percentage points (pp); p of Welch's test of equal"
-        r" leads. All numbers hold for these models and problems only.",
-    ),
     "out_of_distribution": Table(
         "pass_at_k",
         f"{CELL_KEYS}k:count; base:points = base pass@k %; pass:interval = pass@k %; "
@@ -681,13 +657,6 @@ TABLES = {
         r" which gave the rewards in training. The truncated share and the mean length are"
         r" shown before and after training.",
         rows=_graders,
-    ),
-    "tier_parts": Table(
-        "decomposition",
-        f"{CELL_KEYS}tier; answered:arrow = answered, %; {PARTS}{SIZES}",
-        "Every gain split into finishing and correctness, within each tier of the test"
-        " problem, percentage points (pp).",
-        rows=_tier_parts,
     ),
     "single_samples": Table(
         "mcnemar",

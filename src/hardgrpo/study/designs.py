@@ -75,7 +75,6 @@ def design(study: ResolvedStudy) -> dict:
         "title": study.entry.title,
         "models": study.model_names,
         "tasks": study.task_names,
-        "cut_from": {name: entry.cut_from for name, entry in tasks.items() if entry.cut_from},
         "pretrained": any(model.is_pretrained for model in models),
         "own_bases": all(model.has_own_bases for model in models),
         "held_constant": study.arms.held_constant or [],

@@ -85,7 +85,7 @@ class Drawing:
         names = registry.summary_tables(self.studies[study])
         return paths.existing_tables(paths.reference(study), names)
 
-    def analysis_tables(self, wildcards: Wildcards) -> list[str]:
+    def all_tables(self, wildcards: Wildcards) -> list[str]:
         study = wildcards.study
         return self._summaries(study, registry.summary_tables(self.studies[study]))
 
@@ -158,8 +158,7 @@ class Drawing:
         return [paths.committed_table(table) for table in tables]
 
     def committed_inputs(self, wildcards: Wildcards) -> list[str]:
-        names = registry.inputs_of_figure(wildcards.figure)
-        return paths.existing_tables(paths.reference(wildcards.study), names)
+        return self._committed(wildcards.study)
 
     def paper_inputs(self) -> list[str]:
         """The filled text and the figures of the paper over all studies."""

@@ -1,0 +1,36 @@
+"""A logger for `snakemake --logger short`, which prints how many jobs are done, every 10 %, and errors
+and warnings in full. Snakemake's complete log is in .snakemake/log/.
+
+Snakemake finds the plugin if its parent folder is on PYTHONPATH (Makefile).
+"""
+
+import logging
+import sys
+
+from snakemake_interface_logger_plugins.base import LogHandlerBase
+from snakemake_interface_logger_plugins.common import LogEvent
+
+ERRORS = (LogEvent.ERROR, LogEvent.JOB_ERROR, LogEvent.GROUP_ERROR)
+STEP = 10  # per cent
+
+
+class LogHandler(LogHandlerBase):
+    # filter and formatter are Snakemake's
+    writes_to_stream = True
+    writes_to_file = has_filter = has_formatter = needs_rulegraph = False
+
+    def __post_init__(self) -> None:
+        self.shown = 0
+
+    def emit(self, record) -> None:
+        event = getattr(record, "event", None)
+        if event == LogEvent.PROGRESS:
+            percent = 100 * record.done // record.total
+            if percent // STEP > self.shown // STEP:
+                self.shown = percent
+                self.write(f"{percent} % ({record.done} of {record.total} jobs)")
+        elif event in ERRORS or record.levelno >= logging.WARNING:
+            self.write(self.format(record))
+
+    def write(self, text: str) -> None:
+        print(text, file=sys.stderr, flush=True)
