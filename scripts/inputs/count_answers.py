@@ -28,8 +28,6 @@ def main() -> None:
     parser.add_argument("--output", required=True, help="CSV file")
     args = parser.parse_args()
 
-    if args.samples < 1:
-        raise errors.UserError(f"--samples is {args.samples}, expected at least 1")
     inputs.check_originals(args, args.files)
     counts = published_counts.convert(args.kind, args.files, args.samples)
     files.write_rows(args.output, list(counts[0]), counts)

@@ -10,7 +10,7 @@ Recordings keep all questions, also with different answers.
         --source '{"kind": "generated", "family": "swaps", "objects": [3], "length": [2], "seed": 1, "train": 10, "test": 5}'
 """
 
-from hardgrpo.data import annotations, contamination, inputs, tasks
+from hardgrpo.data import contamination, inputs, tasks
 from hardgrpo.grading import graders
 from hardgrpo.runtime import errors, files
 from hardgrpo.selection import policies
@@ -54,7 +54,7 @@ def main() -> None:
 
     if args.grader:
         graders.check_grader(args.grader)
-    problems, places = tasks.prepare_with_places(
+    problems, places = tasks.prepare(
         args.task, args.source, args.split, args.files, not args.unlabelled
     )
     if args.source["kind"] == "hub":
@@ -65,8 +65,6 @@ def main() -> None:
         usable = len(
             tasks.readable_problems(problems, args.grader, f"task {args.task}, {args.split}")
         )
-        for warning in annotations.spreadsheet_warnings(problems, args.files, args.grader):
-            print(f"warning: {errors.printable(warning)}")
     for name, policy in args.policies.items():
         policies.check_pool(f"policy '{name}'", policy, args.task, usable)
     files.write_jsonl(args.output, problems)

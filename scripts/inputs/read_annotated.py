@@ -42,8 +42,10 @@ def main() -> None:
             for problem_id, answer in annotated.answers.items()
         ),
     )
-    for note in annotated.notes:
-        print(f"warning: {args.annotated}: {note}")
+    if annotated.left_out:
+        print(
+            f"warning: {args.annotated}: {', '.join(annotated.left_out)}: the prompt is no longer in the pool, so its answer is left out; restore column prompt_id or the prompt"
+        )
     if annotated.unanswered:
         ids = errors.printable(", ".join(annotated.unanswered))
         print(

@@ -34,8 +34,6 @@ def main() -> None:
     parser.add_argument("--later", required=True)
     args = parser.parse_args()
 
-    if args.chosen_from < 1:
-        raise errors.UserError(f"--chosen-from is {args.chosen_from}, expected at least 1")
     first, later = trajectory_files.split(
         trajectory_files.read(args.trajectory), args.chosen_from, args.trajectory
     )

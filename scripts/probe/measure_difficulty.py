@@ -27,21 +27,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--problems", required=True)
-    parser.add_argument(
-        "--completions", required=True, nargs="+", help="one file, or the shards of a probe"
-    )
-    parser.add_argument("--grader", required=True, help=", ".join(graders.GRADERS))
-    parser.add_argument(
-        "--samples",
-        type=int,
-        help="completions per problem, without held-out ones (default: all)",
-    )
-    parser.add_argument(
-        "--held-out",
-        type=int,
-        default=0,
-        help="further completions per problem, after the first SAMPLES, that are counted separately (requires --samples)",
-    )
+    completions.add_probe_arguments(parser)
     parser.add_argument(
         "--stopped",
         action="store_true",

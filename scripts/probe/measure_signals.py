@@ -10,7 +10,6 @@ known). The grader extracts the answers and decides which answers are equal.
 """
 
 from hardgrpo.data import completions
-from hardgrpo.grading import graders
 from hardgrpo.runtime import errors, files
 from hardgrpo.selection import signals
 
@@ -22,21 +21,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--questions", required=True)
-    parser.add_argument(
-        "--completions", required=True, nargs="+", help="one file, or the shards of a probe"
-    )
-    parser.add_argument("--grader", required=True, help=", ".join(graders.GRADERS))
-    parser.add_argument(
-        "--samples",
-        type=int,
-        help="completions per prompt, without held-out ones (default: all)",
-    )
-    parser.add_argument(
-        "--held-out",
-        type=int,
-        default=0,
-        help="further completions per prompt, after the first SAMPLES, that are ignored (requires --samples)",
-    )
+    completions.add_probe_arguments(parser)
     parser.add_argument("--output", required=True)
     args = parser.parse_args()
 

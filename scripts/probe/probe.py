@@ -24,10 +24,10 @@ from collections.abc import Iterator
 def main() -> None:
     parser = programs.build_parser(__doc__)
     parser.add_argument("--shard", type=int, default=0)
-    parser.add_argument("--shards", type=int, default=1)
+    parser.add_argument("--shards", type=programs.count, default=1)
     parser.add_argument(
         "--batch",
-        type=int,
+        type=programs.count,
         help="largest number of completions in a batch (default: 512 for the engine transformers; with --stop-for a 64th of all completions,"
         " at least 16 and at most 256)",
     )
@@ -73,12 +73,6 @@ def make_requests(args: argparse.Namespace, problems: list[dict]) -> list:
 
 def probe_until_decided(args: argparse.Namespace) -> None:
     """Sample until the completions decide the subset of --stop-for."""
-    if not {"rule", "seed"} <= set(args.stop_for) or args.grader is None or args.shards != 1:
-        raise errors.UserError(
-            '--stop-for: expected a policy with a seed, such as {"rule": "hard", "budget": 0.1, "seed": 0}, together with --grader and one shard'
-        )
-    if args.samples < 1:
-        raise errors.UserError(f"--samples is {args.samples}, expected at least 1")
     graders.check_grader(args.grader)
     # As in measure_difficulty.py, the pool consists of the problems whose reference answers the
     # grader can read.

@@ -142,25 +142,11 @@ def grade_recording(
     Raise a `UserError` if problems have different numbers of completions, or fewer than 2."""
     by_problem = completions.read_recording(path, recorded)
     texts = [[sample["completion"] for sample in by_problem[problem["id"]]] for problem in problems]
-    lines = {}
-    for line, row in completions.recorded_rows(path, {"question": str}):
-        lines[row["question"]] = lines[row["question"], row.get("id")] = line
-    rows = [
-        lines.get((problem["question"], problem["id"]), lines[problem["question"]])
-        for problem in problems
-    ]
-    expected = (
-        f"expected at least 2, and equally many in all rows (row {rows[0]} has {len(texts[0])})"
-    )
-    errors.refuse_rows(
-        [
-            errors.RowError(
-                path, f"row {line}", f"the number of completions is {len(problem_texts)}", expected
+    for problem, problem_texts in zip(problems, texts):
+        if len(problem_texts) != len(texts[0]) or len(problem_texts) < 2:
+            raise errors.UserError(
+                f"{path}: question '{problem['question'][:60]}': {len(problem_texts)} completions; expected at least 2, and as many as the first question has, {len(texts[0])}"
             )
-            for line, problem_texts in zip(rows, texts)
-            if len(problem_texts) != len(texts[0]) or len(problem_texts) < 2
-        ]
-    )
     return grade_texts(problems, texts, grader, path)
 
 

@@ -46,10 +46,7 @@ def main() -> None:
     )
     args = parser.parse_args()
 
-    problems = {problem["id"]: problem for problem in tasks.read_problems(args.problems, False)}
-    chosen = [
-        problems[prompt] for prompt in tasks.read_subset(args.subset, problems, args.problems)
-    ]
+    chosen = tasks.read_subset(args.subset, args.problems, needs_answer=False)
     description = files.read_json(args.facts)
     contents = [sources.read(path) for path in args.files] if in_format(args) else []
     if any("row" not in problem or ("part" not in problem and contents[1:]) for problem in chosen):

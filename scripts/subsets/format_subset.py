@@ -31,20 +31,6 @@ def main() -> None:
     )
     args = parser.parse_args()
 
-    kind = trainer_rows.FILES[args.format]
-    if not args.output.endswith(f".{kind}"):
-        raise errors.UserError(
-            f"--output is {args.output}, expected a name that ends in .{kind} for --format {args.format}"
-        )
-    if "{question}" not in args.prompt:
-        raise errors.UserError(
-            f"--prompt is {args.prompt!r}, expected a text with {{question}}, where the question is put"
-        )
-    problems = {problem["id"]: problem for problem in tasks.read_problems(args.problems)}
-    chosen = [
-        problems[problem_id]
-        for problem_id in tasks.read_subset(args.subset, problems, args.problems)
-    ]
     rows = [
         trainer_rows.trainer_row(
             args.format,
@@ -54,7 +40,7 @@ def main() -> None:
             tasks.messages(args.prompt, problem["question"]),
             measures={},
         )
-        for index, problem in enumerate(chosen)
+        for index, problem in enumerate(tasks.read_subset(args.subset, args.problems))
     ]
     trainer_rows.write_trainer_rows(args.output, rows)
     print(f"  for {args.format}  {args.output}")

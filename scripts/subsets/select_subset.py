@@ -188,13 +188,11 @@ def select_in_addition(
 ) -> policies.Subset:
     """All prompts of `included`, whose labels are already paid for, and as many other prompts as
     the remaining budget allows."""
-    remaining_size = policies.subset_size(policy["budget"], len(values)) - len(included)
-    if remaining_size < 1:
-        raise errors.UserError(policies.spent_budget_message(policy["budget"], len(included)))
+    size = policies.subset_size(policy["budget"], len(values))
+    policies.check_rest(policy["budget"], size, len(included))
     candidates = {prompt: value for prompt, value in values.items() if prompt not in included}
-    subset = policies.select(
-        candidates, seed=seed, **policy | {"budget": remaining_size / len(candidates)}
-    )
+    remaining_share = (size - len(included)) / len(candidates)
+    subset = policies.select(candidates, seed=seed, **policy | {"budget": remaining_share})
     return policies.Subset([*included, *subset.ids], subset.tied, subset.tied_chosen)
 
 

@@ -134,7 +134,7 @@ def main() -> None:
     if spec.continues:
         check_run_of_checkpoints(Path(spec.model_folder).parent)
     problems = {problem["id"]: problem for problem in tasks.read_problems(spec.problems)}
-    subset = tasks.read_subset(spec.subset, problems, spec.problems)
+    subset = [row["id"] for row in files.read_rows(spec.subset, {"id": str})]
 
     inputs = [
         f"{spec.model_folder}/manifest.json",

@@ -22,11 +22,7 @@ def main() -> None:
     )
     parser.add_argument("--output", required=True)
     args = parser.parse_args()
-    try:
-        spec = Spec(**args.run)
-    except TypeError as error:  # an unknown or a missing field
-        raise errors.UserError(f"--run: {error}; correct the command") from None
-    spec.write(args.output)
+    Spec(**args.run).write(args.output)
 
 
 if __name__ == "__main__":

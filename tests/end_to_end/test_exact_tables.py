@@ -16,13 +16,13 @@ import invariants
 import made_up_study
 import project_config
 from conftest import LONG_LIMIT, ROOT
-from fuzzing.judge import run_program
 from hardgrpo.report import registry
 from hardgrpo.study import paths
 from hardgrpo.study.configuration import Configuration
 from hardgrpo.study.resolved import ResolvedStudy
 from hardgrpo.workflow.arguments import Arguments
 from hardgrpo.workflow.names import Names
+from in_process import run_program
 
 EXPECTED = ROOT / "tests/end_to_end/exact_tables.sha256"
 # Replicates with base models of their own, two tests with tiers, greedy and reach samples, a policy

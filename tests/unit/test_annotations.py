@@ -261,11 +261,10 @@ def test_an_answer_that_a_spreadsheet_has_changed_is_refused(tmp_path, grader, a
     )
 
 
-def test_a_date_is_accepted_and_reported_if_answers_are_words(tmp_path):
+def test_a_date_is_accepted_if_answers_are_words(tmp_path):
     write_annotation_file(tmp_path, POOL.encode())
     done = read_annotated(tmp_path, f"prompt_id,answer\n{B},01-Feb\n".encode(), grader="final_word")
     assert done.returncode == 0 and answers(tmp_path) == {"b": "01-Feb"}
-    assert "a spreadsheet may have changed 1 of the answers: '01-Feb' (row 2)" in done.stdout
     assert check_refusal(
         read_annotated(tmp_path, f"prompt_id,answer\n{B},#NAME?\n".encode(), grader="final_word"),
         "is an error value",
@@ -281,36 +280,10 @@ def test_answers_that_no_spreadsheet_changed_are_read_unchanged(tmp_path, answer
     ), done.stdout
 
 
-def test_an_answer_with_a_decimal_comma_is_refused_or_reported(tmp_path):
+def test_an_answer_with_a_decimal_comma_is_refused(tmp_path):
     write_annotation_file(tmp_path, POOL.encode())
     data = f"prompt_id;answer\n{B};3,5\n{question_id(QUESTIONS[0])};4\n".encode()
     assert check_refusal(
         read_annotated(tmp_path, data, grader="number_lenient"),
         "the answer '3,5'; correct the answer, with a decimal point",
-    )
-    done = read_annotated(tmp_path, data)
-    assert (
-        done.returncode == 0 and "may have changed 1 of the answers: '3,5' (row 2)" in done.stdout
-    )
-
-
-def test_reference_answers_that_a_spreadsheet_may_have_changed_are_reported(tmp_path):
-    (tmp_path / "pool.csv").write_text("question;answer\na;3,5\nb;01-Feb\nc;7\n")
-    arguments = format_options(
-        task="mine",
-        split="train",
-        source='{"kind": "files", "train": "pool.csv"}',
-        files="pool.csv",
-    )
-    done = in_process.run(tmp_path, "prepare_task", *arguments, grader="math", output="P.jsonl")
-    assert (
-        done.returncode == 0
-        and f"changed 2 of the reference answers: '3,5' ('{question_id('a')}'), '01-Feb'"
-        in done.stdout
-    ), done.stdout
-    done = in_process.run(
-        tmp_path, "prepare_task", *arguments, grader="number_lenient", output="P.jsonl"
-    )
-    assert (
-        done.returncode == 1 and "2 of 3 problems" in done.stderr and "decimal point" in done.stderr
     )

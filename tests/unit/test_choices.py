@@ -221,7 +221,7 @@ def test_the_recordings_of_two_models_must_match(tmp_path):
     [
         (
             lambda rows: rows[1]["completions"].pop(),
-            "row 2: the number of completions is 5; expected at least 2, and equally many in all rows (row 1 has 6)",
+            "question 'q1': 5 completions; expected at least 2, and as many as the first question has, 6",
         ),
         (
             lambda rows: rows[2].update(question="q0"),

@@ -103,7 +103,7 @@ def test_a_question_with_a_changed_number_is_near_with_the_share_computed_by_han
     question = "alpha beta gamma delta epsilon zeta eta theta iota 5 lambda mu nu xi omicron pi rho sigma tau upsilon phi chi psi omega"
     changed_question = question.replace("5", "7")
     (match,) = contamination.find_matches([question], [sentence(1), changed_question])
-    assert (match.reference_index, match.equal, match.is_near) == (1, False, True)
+    assert (match.reference_index, match.equal, match.kind == "near") == (1, False, True)
     assert match.share == by_hand(question, changed_question, contamination.NGRAM_WORDS)
 
 
@@ -112,7 +112,7 @@ def test_a_long_question_is_compared_by_longer_runs():
     question = " ".join(parts[:12])
     shares_runs_of_ten = " ".join(part for pair in zip(parts[:12], parts[12:]) for part in pair)
     (match,) = contamination.find_matches([question], [question + " " + sentence(99)])
-    assert match.is_near and not match.equal
+    assert match.kind == "near" and not match.equal
     assert contamination.find_matches([question], [shares_runs_of_ten]) == [], (
         "questions that share only runs of ten words match, although thirteen are required"
     )

@@ -150,13 +150,13 @@ def change(name: str, edit):
 @pytest.mark.parametrize(
     ("harm", "words"),
     [
-        (change("original.json", lambda texts: texts[:2]), ["original.json: 2 entries", "questions.json has 3 questions"]),
-        (change("scores.json", lambda scores: scores + [1]), ["scores.json: 4 entries", "questions.json has 3 questions"]),
-        (change("original.json", lambda texts: texts[::-1]), ["original.json: entry 0", "text 0", "does not hold its question"]),
-        (change("original.json", lambda texts: [texts[0], [], texts[2]]), ["original.json: entry 1", "0 different prompts"]),
+        (change("original.json", lambda texts: texts[:2]), ["original.json, questions.json", "not of format responses"]),
+        (change("scores.json", lambda scores: scores + [1]), ["scores.json", "not of format responses"]),
+        (change("original.json", lambda texts: texts[::-1]), ["original.json", "entry 0 does not hold its question"]),
+        (change("original.json", lambda texts: [texts[0], [], texts[2]]), ["original.json", "not of format responses"]),
         (change("original.json", lambda texts: [texts[0], [1, 2], texts[2]]), ["original.json", "not of format responses"]),
         (change("original.json", lambda texts: [[text.split("\nassistant\n")[0] for text in texts[n]] for n in range(3)]),
-         ["original.json: entry 0", "has no 'assistant' after the question"]),
+         ["original.json", "entry 0 has no 'assistant' after the question"]),
         (lambda folder: (folder / "original.json").write_text('[["user'), ["original.json", "get the file again"]),
         (lambda folder: (folder / "original.json").unlink(), ["original.json"]),
         (lambda folder: (folder / "questions.json").write_text('{"answer": 3}'), ["questions.json", "not of format responses"]),

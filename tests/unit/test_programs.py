@@ -1,5 +1,4 @@
-"""Every program of scripts/ is run to its end: by a rule of the small study that the tests make, or
-by a test that is named here."""
+"""Programs of scripts/: the files that they generate, their help, and their errors."""
 
 import ast
 import os
@@ -10,78 +9,13 @@ import sys
 
 import pytest
 
-from conftest import ROOT, SCRIPTS, TEX, shrink
+from conftest import ROOT, SCRIPTS
 
-# {program that no rule of the small study runs: the test that runs this program}
-RUN_BY_A_TEST = {
-    "annotate_sample": "test_answers_that_were_not_bought_do_not_change_the_subset",
-    "bench": "test_all_speeds_are_measured_after_the_demo",
-    "build_image": "test_images_are_built_by_a_target_and_stay_built",
-    "calibrate": "test_calibration_changes_the_planned_times_and_plans_no_finished_job",
-    "compare_choices": "test_the_program_compares_the_choices_for_a_recording",
-    "compare_probe_sizes": "test_the_program_prints_the_share_of_mixed_groups_for_each_probe",
-    "compare_with_reference": "test_the_program_compares_the_committed_miniature_with_itself",
-    "convert_recording": "test_a_study_of_published_files_runs_from_the_originals",
-    "count_answers": "test_shares_become_numbers_of_right_answers_and_a_repeated_question_counts_once",
-    "cut_completions": "test_cut_completions_equal_those_sampled_under_the_limit",
-    "draw_ways": "test_the_paper_is_compiled_and_a_table_that_contradicts_it_is_an_error",
-    "export_subset": "test_chosen_rows_are_exported_unchanged_in_the_order_of_their_rank",
-    "fetch_model": "test_model_from_the_hub",
-    "fetch_original": "test_an_original_is_downloaded_and_compared_with_the_lock",
-    "format_subset": "test_rows_of_trl_are_conversational_prompts_with_answers",
-    "grade_recording": "test_a_study_of_recordings_runs_without_weights",
-    "import_recording": "test_a_study_of_recordings_runs_without_weights",
-    "import_trajectory": "test_a_training_run_is_summarised_from_its_file_to_its_page",
-    "measure_signals": "test_answers_that_were_not_bought_do_not_change_the_subset",
-    "plan": "test_other_gpus_prices_seeds_and_completion_limits_change_the_plan",
-    "prune_checkpoints": "test_an_evaluated_study_keeps_the_last_checkpoints",
-    "read_annotated": "test_rows_with_an_answer_become_problems_and_rows_without_are_listed",
-    "remove_answers": "test_answers_that_were_not_bought_do_not_change_the_subset",
-    "show_results": "test_figures_tables_and_numbers_are_made_and_the_log_says_what_to_open",
-    "summarize_counts": "test_an_analysis_runs_from_its_files_to_its_page",
-    "write_answers": "test_an_analysis_runs_from_its_files_to_its_page",
-    "write_findings": "test_the_paper_is_written_without_torch",
-    "write_locks": "test_locks_that_are_written_again_equal_the_committed_locks",
-    "write_solutions": "test_a_second_recipe_trains_its_own_runs_and_leaves_the_runs_of_grpo_unchanged",
-}
 # Programs that write the repository's generated files from other files of the repository. A test
 # below runs them. write_locks is left out, because it needs the package index.
 WRITING = sorted(
     path.stem for path in SCRIPTS.glob("maintenance/write_*.py") if path.stem != "write_locks"
 )
-
-
-def test_every_program_is_run_to_its_end(world):
-    """The small study is the study of the fixture `finished_world`."""
-    programs = {
-        path.stem
-        for path in SCRIPTS.glob("*/*.py")
-        if "\ndef main(" in path.read_text(encoding="utf-8")
-    }
-    world.configure(shrink)
-    world.clear()
-    rules = "".join(
-        path.read_text(encoding="utf-8") for path in sorted((ROOT / "rules").glob("*.smk"))
-    )
-    run_by = {  # rule: program
-        rule.split(":")[0]: re.search(r"scripts/\w+/(\w+)\.py", rule)[1]
-        for rule in re.split(r"^ *rule ", rules, flags=re.MULTILINE)[1:]
-        if re.search(r"scripts/\w+/(\w+)\.py", rule)
-    }
-    run = {
-        "draw_figure" if rule.startswith("plot_") else run_by.get(rule, rule)
-        for rule in world.plan()
-    } & programs
-    assert {"train_grpo", "evaluate", "summarize", "draw_figure"} <= run, (
-        "the plan of the small study lacks one of these programs"
-    )
-    needs_tex = set() if TEX else {"compile_paper"}
-    assert sorted(programs - run - set(WRITING) - needs_tex) == sorted(RUN_BY_A_TEST)
-
-
-def test_the_tests_named_in_run_by_a_test_exist():
-    text = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("test_*.py"))
-    assert [name for name in RUN_BY_A_TEST.values() if f"\ndef {name}(" not in text] == []
 
 
 @pytest.mark.slow

@@ -34,6 +34,11 @@ def run(program: str, /, *arguments, **options):
     return fork_server.run(path_of(program), words, ROOT)
 
 
+def assert_refused(done, *words: str) -> None:
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1), done.stderr
+    assert all(word in done.stderr for word in words), done.stderr
+
+
 # --- files
 
 
@@ -104,157 +109,61 @@ def test_predicted_pass_rates_choose_the_test_problems_that_they_predict_nearest
     assert (row["mixed"], row["pass_rate"]) == pytest.approx(((0 + 3 / 6) / 2, (1 + 0.75) / 2))
 
 
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        ({"test_predictions": []}, "expected the lists train_actual, test_actual"),
-        ({"test_actual": [0.3]}, "test_actual, entry 0 (counted from 0): is 0.3"),
-        ({"train_actual": ["x"]}, "train_actual, entry 0 (counted from 0): is 'x'"),
-        ([], "expected a JSON object"),
-    ],
-)
-def test_a_json_file_of_another_form_is_reported(tmp_path, content, words):
-    published = {"train_actual": [0.5], "test_actual": [1], "test_predictions": [0.5]}
-    changed = published | content if content else content
-    (tmp_path / "p.json").write_text(json.dumps(changed))
-    done = run(
-        "count_answers",
-        kind="probe_sizes",
-        samples=4,
-        files=tmp_path / "p.json",
-        output=tmp_path / "c.csv",
-    )
-    assert_refused(done, f"{tmp_path}/p.json: ", words)
-
-
 @pytest.mark.parametrize("samples", [8, 32, 64, 128])
 def test_every_number_of_right_answers_is_read_from_its_rounded_share(samples):
     for correct in range(samples + 1):
-        assert published_counts.count_of(round(correct / samples, 4), samples) == correct
-    assert published_counts.count_of(round(1.5 / samples, 4), samples) is None
+        share = round(correct / samples, 4)
+        assert published_counts.count_of(share, samples, "here") == correct
+    with pytest.raises(UserError, match="here is .*expected a multiple of 1/"):
+        published_counts.count_of(round(1.5 / samples, 4), samples, "here")
 
 
-BAD_CSV = [
-    (
-        "qid,initial_pass1,pass1_seed1\n1,0.05,0\n",
-        "row 2: column 'initial_pass1' is 0.05; expected a share that is a multiple of 1/32",
-    ),
-    (
-        "qid,initial_pass1,pass1_seed1\n1,0.5,0.51\n",
-        "row 2: column 'pass1_seed1' is 0.51; expected a share that is a multiple of 1/32",
-    ),
-    ("qid,initial_pass1,pass1_seed1\n1,0.5,1.5\n", "row 2: column 'pass1_seed1' is 1.5"),
-    ("qid,initial_pass1,pass1_seed1\n1,0.5,-0.5\n", "row 2: column 'pass1_seed1' is -0.5"),
-    ("qid,initial_pass1,pass1_seed1\n1,,0.5\n", "row 2: column 'initial_pass1' is empty"),
-    (
-        "qid,initial_pass1,pass1_seed1\n1,nan,0.5\n",
-        "row 2: column 'initial_pass1' is 'nan', expected float",
-    ),
-    (
-        "qid,initial_pass1,pass1_seed1\n1,half,0.5\n",
-        "row 2: column 'initial_pass1' is 'half', expected float",
-    ),
-    ("qid,initial_pass1,pass1_seed1\n,0.5,0.5\n", "row 2: column 'qid' is empty"),
-    (
-        "qid,initial_pass1,pass1_seed1\n1,0.5,0.5\n2,0,0\n1,0.5,0.5\n",
-        "row 4: prompt '1' is listed twice, first in row 2",
-    ),
-    ("qid,initial_pass1,pass1_seed1\n1,0.5\n", "row 2: more or fewer cells"),
-    (
-        "qid,initial_pass1\n1,0.5\n",
-        "no column pass1_seed1; expected qid, initial_pass1, pass1_seed1, pass1_seed2, ...",
-    ),
-    ("qid,pass1_seed1\n1,0.5\n", "column 'initial_pass1' is missing"),
-    ("initial_pass1,pass1_seed1\n0.5,0.5\n", "column 'qid' is missing"),
-    ("qid,initial_pass1,pass1_seed1\n", "the file has no rows"),
-    ("", "no column pass1_seed1"),
-]
-
-
-@pytest.mark.parametrize(("text", "words"), BAD_CSV)
-def test_a_wrong_table_is_reported_in_one_line_and_nothing_is_written(tmp_path, text, words):
-    (tmp_path / "p.csv").write_text(text)
-    done = run(
-        "count_answers",
-        kind="before_after",
-        samples=32,
-        files=tmp_path / "p.csv",
-        output=tmp_path / "c.csv",
-    )
-    assert_refused(done, f"{tmp_path}/p.csv: ", words)
-    assert not (tmp_path / "c.csv").exists()
-
-
-def assert_refused(done, *words: str) -> None:
-    assert (
-        done.returncode == 1 and done.stderr.count("\n") == 1 and done.stderr.startswith("error: ")
-    ), done.stderr
-    assert all(word in done.stderr for word in words), done.stderr
+HEADER = "qid,initial_pass1,pass1_seed1\n"
+PREDICTED = {"train_actual": [0.5], "test_actual": [1], "test_predictions": [0.5]}
 
 
 @pytest.mark.parametrize(
-    ("difficulties", "words"),
+    ("kind", "name", "content", "words"),
     [
-        (
-            [50, 33.3, 0],
-            "row 2: difficulty is 33.3; expected a percentage that is a multiple of 100/128",
-        ),
-        ([101], "row 1: difficulty is 101"),
-        ([-3.125], "row 1: difficulty is -3.125"),
-        ([float("nan")], "row 1: difficulty is nan"),
-        ([0.5], "row 1: difficulty is 0.5"),
-        ([None], "row 1: expected `prompt`, a list of messages"),
-        (["hard"], "row 1: expected `prompt`, a list of messages"),
+        ("before_after", "p.csv", HEADER + "1,0.05,0\n", "row 2: initial_pass1 is 0.05"),
+        ("before_after", "p.csv", HEADER + "1,0.5,1.5\n", "row 2: pass1_seed1 is 1.5"),
+        ("before_after", "p.csv", HEADER + "1,0.5,-0.5\n", "row 2: pass1_seed1 is -0.5"),
+        ("before_after", "p.csv", HEADER + "1,,0.5\n", "not the expected file"),
+        ("before_after", "p.csv", HEADER + "1,half,0.5\n", "row 2: column 'initial_pass1' is"),
+        ("before_after", "p.csv", HEADER + ",0.5,0.5\n", "row 2: qid is empty"),
+        ("before_after", "p.csv", HEADER + "1,0,0\n2,0,0\n1,0,0\n", "row 4: qid is empty or occurs twice"),
+        ("before_after", "p.csv", HEADER + "1,0.5\n", "row 2: more or fewer cells"),
+        ("before_after", "p.csv", "qid,initial_pass1\n1,0.5\n", "column 'pass1_seed1' is missing"),
+        ("before_after", "p.csv", HEADER, "the file has no rows"),
+        ("probe_sizes", "p.json", json.dumps(PREDICTED | {"test_predictions": []}), "not the expected file"),
+        ("probe_sizes", "p.json", json.dumps(PREDICTED | {"test_actual": [0.3]}), "test_actual, entry 0 is 0.3"),
+        ("probe_sizes", "p.json", json.dumps(PREDICTED | {"train_actual": ["x"]}), "not the expected file"),
+        ("probe_sizes", "p.json", "[]", "expected a JSON object"),
+        ("probe_sizes", "p.parquet", "PAR1", "not a Parquet file"),
     ],
-)
-def test_a_wrong_difficulty_is_reported_in_one_line(tmp_path, difficulties, words):
-    path = write_parquet(tmp_path / "p.parquet", difficulties)
-    done = run(
-        "count_answers", kind="probe_sizes", samples=128, files=path, output=tmp_path / "c.csv"
-    )
-    assert_refused(done, f"{path}: ", words)
+)  # fmt: skip
+def test_a_wrong_file_is_reported_in_one_line(tmp_path, kind, name, content, words):
+    (tmp_path / name).write_text(content)
+    with pytest.raises(UserError) as error:
+        published_counts.convert(kind, [str(tmp_path / name)], 32)
+    assert str(error.value).startswith(f"{tmp_path}/{name}: ") and words in str(error.value)
 
 
 @pytest.mark.parametrize(
     ("table", "words"),
     [
-        (
-            {"prompt": ["a question"], "extra_info": [{"difficulty": 50.0}]},
-            "row 1: expected `prompt`, a list of messages",
-        ),
-        (
-            {"prompt": [[{"content": "q"}]], "extra_info": [{"index": 1}]},
-            "row 1: expected `prompt`, a list of messages",
-        ),
-        (
-            {"prompt": [[{"content": "q"}]]},
-            "column 'extra_info' is missing; expected prompt, extra_info",
-        ),
-        ({"extra_info": [{"difficulty": 50.0}]}, "column 'prompt' is missing"),
-        (
-            {
-                "prompt": pyarrow.array([], pyarrow.string()),
-                "extra_info": pyarrow.array([], pyarrow.string()),
-            },
-            "the file has no rows",
-        ),
+        ({"prompt": [[{"content": "q"}]], "extra_info": [{"difficulty": 33.3}]}, "row 1: share of right answers is 0.667"),
+        ({"prompt": [[{"content": "q"}]], "extra_info": [{"difficulty": 101.0}]}, "row 1: share of right answers is -0.01"),
+        ({"prompt": ["a question"], "extra_info": [{"difficulty": 50.0}]}, "not the expected file"),
+        ({"prompt": [[{"content": "q"}]]}, "column 'extra_info' is missing"),
     ],
-)
+)  # fmt: skip
 def test_a_parquet_file_of_another_form_is_reported(tmp_path, table, words):
     path = tmp_path / "p.parquet"
     pyarrow.parquet.write_table(pyarrow.table(table), path)
     with pytest.raises(UserError) as error:
         published_counts.convert("probe_sizes", [str(path)], 128)
     assert str(error.value).startswith(f"{path}: ") and words in str(error.value)
-
-
-@pytest.mark.parametrize("content", [b"", b"PAR1", b"qid,initial_pass1\n"])
-def test_a_file_that_is_no_parquet_is_reported(tmp_path, content):
-    (tmp_path / "p.parquet").write_bytes(content)
-    with pytest.raises(UserError, match="p.parquet: not a Parquet file"):
-        published_counts.convert("probe_sizes", [str(tmp_path / "p.parquet")], 128)
-    with pytest.raises(UserError, match="none.parquet: no such file"):
-        published_counts.convert("probe_sizes", [str(tmp_path / "none.parquet")], 128)
 
 
 # --- originals

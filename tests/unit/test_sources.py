@@ -327,7 +327,7 @@ def test_columns_have_default_names_that_the_task_may_replace():
 @pytest.mark.parametrize(
     ("row", "columns", "words"),
     [
-        ({"prompt": "q", "answer": "a"}, {}, "no column 'question' for the question; found prompt, answer. Name the column in the task's source, e.g. columns: {question: prompt}"),
+        ({"prompt": "q", "answer": "a"}, {}, "no column 'question' for the question; found prompt, answer. Name the column in the task's source, e.g. columns: {question: NAME}"),
         ({"question": "q", "gold": "a"}, {}, "no column 'answer' for the answer; found question, gold. Name the column"),
         ({"question": "q", "answer": "a"}, {"tier": "level"}, "no column 'level' for the tier"),
         ({"question": "q", "answer": "a"}, {"id": "key"}, "no column 'key' for the id"),

@@ -100,7 +100,6 @@ def test_excels_first_line_sep_is_skipped_if_another_spreadsheet_saved_it_as_a_r
     ("text", "header"),
     [
         ("question\nHow; much?\nHow\tmany?\nA|B;C\n", ["question"]),
-        ("question; in words\nHow much?\nHow many?\n", ["question; in words"]),
         ("question,answer\na; b; c,1\nd;e,2\n", ["question", "answer"]),
         ("question; in words,answer\na; b; c,1\nd,2\n", ["question; in words", "answer"]),
         ('"question;answer"\n"a;1"\n', ["question;answer"]),
@@ -113,7 +112,7 @@ def test_excels_first_line_sep_is_skipped_if_another_spreadsheet_saved_it_as_a_r
         ("question;answer\n", ["question", "answer"]),
     ],
 )
-def test_the_delimiter_splits_the_header_and_fits_most_rows(tmp_path, text, header):
+def test_the_delimiter_splits_the_header_most(tmp_path, text, header):
     path = tmp_path / "mine.csv"
     path.write_text(text)
     if header:
@@ -161,32 +160,6 @@ def test_another_encoding_is_refused_with_a_remedy(tmp_path, data, words):
 
 
 # --- columns that are suggested
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "suggestion"),
-    [
-        ("mine.csv", "prompt;solution\na;1\n", "columns: {question: prompt}"),
-        ("mine.csv", "prompt:solution\na:1\n", "columns: {question: NAME}"),
-        ("mine.csv", "prompt^solution\na^1\n", "columns: {question: NAME}"),
-        ("mine.csv", "prompt\na\n", "columns: {question: NAME}"),
-        ("mine.csv", '"prompt;solution"\n"a;1"\n', "columns: {question: NAME}"),
-        ("mine.csv", '"prompt, solution",level\n"a, 1",1\n', "columns: {question: level}"),
-        ("mine.csv", "question,gold\na,1\n", "columns: {answer: gold}"),
-        ("mine.jsonl", '{"prompt;solution": "a;1"}\n', "columns: {question: NAME}"),
-        ("mine.jsonl", '{"prompt": "a"}\n', "columns: {question: prompt}"),
-    ],
-)
-def test_a_column_that_may_hold_both_question_and_answer_is_not_suggested(
-    tmp_path, name, text, suggestion
-):
-    (tmp_path / name).write_text(text)
-    check_refusal(
-        prepare(tmp_path, name, unlabelled=False),
-        f"{name}: row ",
-        "no column '",
-        f"e.g. {suggestion}\n",
-    )
 
 
 # --- numbers of rows in messages
@@ -296,8 +269,7 @@ def test_recordings_and_trajectories_are_checked_like_problems(tmp_path):
     )
     check_refusal(
         in_process.run(tmp_path, "compare_choices", *choices),
-        "R.jsonl: row 15: the number of completions is 1",
-        "equally many in all rows (row 1 has 2)",
+        "R.jsonl: question 'q7': 1 completions; expected at least 2",
     )
     (tmp_path / "T.csv").write_text(
         "id;epoch;correct;rollouts\n\n" + "".join(f"p{n};0;9;4\n" for n in range(6))
@@ -308,7 +280,6 @@ def test_recordings_and_trajectories_are_checked_like_problems(tmp_path):
     check_refusal(
         in_process.run(tmp_path, "import_trajectory", *trajectory),
         "T.csv: row 3: correct is 9 of 4",
-        "6 rows are wrong",
     )
 
 

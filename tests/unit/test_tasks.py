@@ -109,7 +109,7 @@ def test_a_table_and_json_lines_with_the_same_rows_give_the_same_problems(tmp_pa
     table(tmp_path / "mine.csv", list(rows[0]), [row.values() for row in rows])
     lines(tmp_path / "mine.jsonl", rows)
     table_problems, line_problems = (
-        tasks.prepare("mine", FILES, "train", [str(tmp_path / f"mine.{kind}")])
+        tasks.prepare("mine", FILES, "train", [str(tmp_path / f"mine.{kind}")])[0]
         for kind in ("csv", "jsonl")
     )
     drop = lambda problems: [
@@ -124,7 +124,7 @@ def test_the_id_of_a_row_without_an_id_follows_from_its_question(tmp_path):
         ["id", "question", "answer"],
         [("x", "a?", 1), ("", "b  c?", 2), ("", "a?", 3), (0, "d?", 4), ("", " b c?", 5)],
     )
-    problems = tasks.prepare("mine", FILES, "test", [str(tmp_path / "mine.csv")])
+    problems, _ = tasks.prepare("mine", FILES, "test", [str(tmp_path / "mine.csv")])
     ids = ["x", question_id("b c?"), question_id("a?"), "0", question_id("b c?") + "-2"]
     assert [problem["id"] for problem in problems] == ids
 
@@ -132,7 +132,7 @@ def test_the_id_of_a_row_without_an_id_follows_from_its_question(tmp_path):
 @pytest.mark.parametrize(
     ("header", "rows", "words"),
     [
-        (["prompt", "answer"], [("q", "1")], ["mine.csv: row 2: no column 'question'", "found prompt, answer", "columns: {question: prompt}"]),
+        (["prompt", "answer"], [("q", "1")], ["mine.csv: row 2: no column 'question'", "found prompt, answer", "columns: {question: NAME}"]),
         (["question", "gold"], [("q", "1")], ["mine.csv: row 2: no column 'answer'", "found question, gold"]),
         (["question", "answer"], [("q", "1"), ("r", " ")], ["mine.csv: row 3: the answer is missing", "`labelled` to false"]),
         (["question", "answer"], [("q", "1"), ("r", "2"), ("\n", "3")], ["mine.csv: row 4: the question is empty"]),
@@ -191,7 +191,7 @@ MATHS = {"kind": "hub", "format": "math"}
 
 def problems_of(data, source, task="mine", split="train"):
     paths = [str(data / entry["local"]) for entry in source[split]]
-    return tasks.prepare(task, source, split, paths)
+    return tasks.prepare(task, source, split, paths)[0]
 
 
 def test_parts_are_concatenated_and_every_problem_records_its_origin(data):
@@ -320,32 +320,6 @@ def test_up_to_one_in_a_hundred_unreadable_answers_are_left_out_and_more_are_ref
     ) == bool(unreadable)
 
 
-def test_one_unreadable_answer_in_a_hundred_is_left_out_and_one_in_ninety_nine_is_refused():
-    for hundreds in (1, 2, 3, 7):
-        bad = range(hundreds)
-        assert (
-            len(
-                tasks.readable_problems(
-                    make_problems(100 * hundreds, bad), "number_lenient", "P.jsonl"
-                )
-            )
-            == 99 * hundreds
-        )
-        with pytest.raises(UserError, match=f"of {hundreds} of {100 * hundreds - 1} problems"):
-            tasks.readable_problems(
-                make_problems(100 * hundreds - 1, bad), "number_lenient", "P.jsonl"
-            )
-
-
-def test_many_unreadable_answers_are_counted_and_the_first_are_named():
-    with pytest.raises(UserError) as error:
-        tasks.readable_problems(make_problems(100, range(7)), "number_lenient", "P.jsonl")
-    assert (
-        "of 7 of 100 problems: 'p0' (none), 'p1' (none), 'p2' (none), 'p3' (none), 'p4' (none), ...;"
-        in str(error.value)
-    )
-
-
 def test_a_problem_with_an_unreadable_answer_stays_in_the_task_but_is_neither_measured_nor_evaluated(
     tmp_path,
 ):
@@ -410,7 +384,7 @@ def test_prepared_problems_are_read_as_they_were_written(tmp_path):
         {"question": "q\u2028\n\"'", "answer": 7, "tier": 2},
         {"question": "{question}", "answer": "x\r", "tier": None},
     ]
-    written = tasks.prepare("mine", FILES, "train", [str(lines(tmp_path / "mine.jsonl", rows))])
+    written, _ = tasks.prepare("mine", FILES, "train", [str(lines(tmp_path / "mine.jsonl", rows))])
     files.write_jsonl(tmp_path / "P.jsonl", written)
     assert tasks.read_problems(tmp_path / "P.jsonl") == written
     assert [p["answer"] for p in written] == ["7", "x\r"]

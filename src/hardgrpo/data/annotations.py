@@ -7,7 +7,7 @@ from pathlib import Path
 from hardgrpo.data import sources, spreadsheets
 from hardgrpo.data.question_ids import question_id
 from hardgrpo.grading import graders
-from hardgrpo.runtime.errors import RowError, UserError, first_entries, printable, refuse_rows
+from hardgrpo.runtime.errors import RowError, UserError, refuse_rows
 
 # graders for which a date or a number with a comma may be an answer
 TEXTUAL = ("final_word", "boxed_text")
@@ -15,12 +15,12 @@ TEXTUAL = ("final_word", "boxed_text")
 
 @dataclass
 class Annotations:
-    """Answers by problem id, ids of rows without an answer, and notes for the annotator about
-    rows that are left out and doubtful answers."""
+    """Answers by problem id, ids of rows without an answer, and places of rows with an answer whose
+    prompt is not in the pool."""
 
     answers: dict[str, str] = field(default_factory=dict)
     unanswered: list[str] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
 
 
 def read(
@@ -37,15 +37,15 @@ def read(
     content = sources.read(path)
     form = content.form
     ids = {question_id(problem["question"]): problem["id"] for problem in problems}
-    annotations, row_errors, doubtful_texts = Annotations(), [], []
-    prompts, left_out = set(), []
+    annotations, row_errors = Annotations(), []
+    prompts = set()
     for row, place in zip(content.rows, content.places):
         row = _cells(row, form is not None)
         try:
             _check_columns(path, place, row, column, form is not None)
             answer, prompt = row[column].strip(), row["prompt_id"].strip()
             if prompt not in ids:
-                left_out += [place] if answer else []
+                annotations.left_out += [place] if answer else []
                 continue
             if prompt in prompts:
                 raise RowError(path, place, f"prompt '{prompt}' occurs twice", "keep one row")
@@ -55,27 +55,17 @@ def read(
                 continue
             if problem := _answer_problem(answer, grader, form):
                 raise RowError(path, place, *problem)
-            if form and _is_doubtful(answer, form):
-                doubtful_texts.append(f"'{answer[:30]}' ({place})")
             annotations.answers[ids[prompt]] = answer
         except RowError as error:
             row_errors.append(error)
     refuse_rows(row_errors)
-    count = len(left_out)
+    count = len(annotations.left_out)
     if count > len(annotations.answers):
         raise UserError(
             f"{path}: {count} of {count + len(annotations.answers)} answers are to prompts that are not in the pool ({pool}); the file belongs to other prompts: name the file that was written for these prompts"
         )
     if not annotations.answers:
         raise UserError(f"{path}: no row has an answer in column '{column}'; fill in some answers")
-    if left_out:
-        annotations.notes.append(
-            f"{', '.join(left_out)}: the prompt is no longer in the pool, so its answer is left out; restore column prompt_id or the prompt"
-        )
-    if doubtful_texts:
-        annotations.notes.append(
-            f"a spreadsheet may have changed {len(doubtful_texts)} of the answers: {_first_texts(doubtful_texts)}; if so, format the column as text and write these answers again"
-        )
     return annotations
 
 
@@ -117,33 +107,3 @@ def _answer_problem(
         f"grader '{grader}' cannot read the answer '{answer[:30]}'",
         f"correct the answer{comma}, or leave its cell empty to leave the row out",
     )
-
-
-def _is_doubtful(answer: str, form: spreadsheets.Form) -> bool:
-    """Whether a spreadsheet may have changed an answer that the grader can read."""
-    by_comma = form.delimiter != "," and spreadsheets.DECIMAL_COMMA.fullmatch(answer)
-    return bool(by_comma or spreadsheets.change_of(answer))
-
-
-def spreadsheet_warnings(problems: list[dict], paths: list[str], grader: str) -> list[str]:
-    """Warnings about reference answers that a spreadsheet may have changed. `paths` are the files
-    of the problems. There are no warnings if none of these files is a table, or if the grader is
-    one of TEXTUAL."""
-    forms = [spreadsheets.read(path).form for path in paths if spreadsheets.is_table(path)]
-    form = next((form for form in forms if form.delimiter != ","), forms[0] if forms else None)
-    if form is None or grader in TEXTUAL:
-        return []
-    doubtful_texts = [
-        f"'{problem['answer'][:30]}' ('{problem['id']}')"
-        for problem in problems
-        if problem["answer"] is not None and _is_doubtful(problem["answer"].strip(), form)
-    ]
-    if not doubtful_texts:
-        return []
-    return [
-        f"{', '.join(paths)}: a spreadsheet may have changed {len(doubtful_texts)} of the reference answers: {_first_texts(doubtful_texts)}"
-    ]
-
-
-def _first_texts(texts: list[str]) -> str:
-    return printable(first_entries(texts))

@@ -1,6 +1,7 @@
 """Read completions from a probe's files or from external recordings, and truncate them to a smaller
 limit."""
 
+from hardgrpo.grading import graders
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import RowError, UserError, refuse_rows
 
@@ -12,6 +13,25 @@ def read(paths: list[str], problems: list[dict]) -> dict[str, list[dict]]:
         for row in files.read_jsonl(path, {"id": str, "completion": str}):
             by_problem[row["id"]].append(row)
     return by_problem
+
+
+def add_probe_arguments(parser) -> None:
+    """Add to a program's `parser` the arguments that describe a probe and the use of its samples."""
+    parser.add_argument(
+        "--completions", required=True, nargs="+", help="one file, or the shards of a probe"
+    )
+    parser.add_argument("--grader", required=True, help=", ".join(graders.GRADERS))
+    parser.add_argument(
+        "--samples",
+        type=int,
+        help="completions per prompt, without held-out ones (default: all)",
+    )
+    parser.add_argument(
+        "--held-out",
+        type=int,
+        default=0,
+        help="further completions per prompt, after the first SAMPLES, that do not count as samples (requires --samples)",
+    )
 
 
 def read_recording(path: str, problems: list[dict]) -> dict[str, list[dict]]:

@@ -48,9 +48,10 @@ class Match:
     equal: bool
 
     @property
-    def is_near(self) -> bool:
-        """Whether the questions are near each other, as defined in the module's docstring."""
-        return not self.equal and self.share >= NEAR_SHARE
+    def kind(self) -> str:
+        """`equal`, `near` (see the module's docstring), or `shares` for other questions that share
+        n-grams."""
+        return "equal" if self.equal else "near" if self.share >= NEAR_SHARE else "shares"
 
 
 def normalize(question: str) -> str:

@@ -16,10 +16,11 @@ from pathlib import Path
 
 from hardgrpo.data import sources
 from hardgrpo.runtime import files
-from hardgrpo.runtime.errors import RowError, UserError, refuse_rows
+from hardgrpo.runtime.errors import UserError
 
 COUNTS = {"file": str, "id": str, "samples": int, "correct": int}
 SEED_COLUMN = re.compile(r"pass1_seed([0-9]+)")
+REMEDY = "get the file again, or correct `samples` and `kind` of the analysis"
 ROUNDING = 6e-5  # largest rounding error of a published share, which has at least four decimals
 
 
@@ -27,25 +28,14 @@ def read_adarft(path: str, samples: int) -> list[dict]:
     """Counts of a Parquet file in AdaRFT's form: the question is the text of `prompt`, and
     `extra_info.difficulty` is the share of wrong answers in per cent. If a question is repeated,
     only its first row is used."""
-    counts, row_errors = {}, []
+    counts: dict[str, dict] = {}
     for number, row in enumerate(sources.read_parquet(path, ["prompt", "extra_info"]), start=1):
-        try:
-            question = "\n".join(message["content"] for message in row["prompt"])
-            share = 1 - row["extra_info"]["difficulty"] / 100
-        except (TypeError, KeyError):
-            problem = "expected `prompt`, a list of messages with `content`, and `extra_info` with a number `difficulty`"
-            row_errors.append(RowError(path, f"row {number}", problem))
-            continue
-        correct = count_of(share, samples)
-        if correct is None:
-            problem = f"difficulty is {row['extra_info']['difficulty']:g}"
-            remedy = f"expected a percentage that is a multiple of 100/{samples}"
-            row_errors.append(RowError(path, f"row {number}", problem, remedy))
-            continue
+        question = "\n".join(message["content"] for message in row["prompt"])
         problem_id = hashlib.sha256(question.encode("utf-8", "replace")).hexdigest()[:16]
+        share = 1 - row["extra_info"]["difficulty"] / 100
+        correct = count_of(share, samples, f"{path}: row {number}: share of right answers")
         count = {"file": Path(path).stem, "id": problem_id, "samples": samples, "correct": correct}
         counts.setdefault(problem_id, count)
-    refuse_rows(row_errors)
     return list(counts.values())
 
 
@@ -54,65 +44,40 @@ def read_unlearnable_set(path: str, samples: int) -> list[dict]:
     pass1_seed1, pass1_seed2, ... (pass rates after training with each seed)."""
     header, _ = files.read_cells(path)
     seeds = sorted(int(match[1]) for column in header if (match := SEED_COLUMN.fullmatch(column)))
-    if not seeds:
-        raise UserError(
-            f"{path}: no column pass1_seed1; expected qid, initial_pass1, pass1_seed1, pass1_seed2, ..."
-        )
-    columns = {"initial_pass1": "correct"} | {
-        f"pass1_seed{seed}": f"correct_{seed}" for seed in seeds
-    }
-    counts, row_errors, places = [], [], {}
+    columns = {"initial_pass1": "correct"}
+    columns |= {f"pass1_seed{seed}": f"correct_{seed}" for seed in seeds or [1]}
+    counts: dict[str, dict] = {}
     rows = files.read_rows(path, {"qid": str} | dict.fromkeys(columns, float))
     for number, row in enumerate(rows, start=2):
-        count = {"file": Path(path).stem, "id": row["qid"], "samples": samples}
-        count |= {name: count_of(row[column], samples) for column, name in columns.items()}
-        wrong_column = next(
-            (column for column, name in columns.items() if count[name] is None), None
-        )
-        if not row["qid"]:
-            row_errors.append(
-                RowError(path, f"row {number}", "column 'qid' is empty", "fill it in")
-            )
-        elif row["qid"] in places:
-            problem = f"prompt '{row['qid']}' is listed twice, first in row {places[row['qid']]}"
-            row_errors.append(RowError(path, f"row {number}", problem, "remove one of the rows"))
-        elif wrong_column:
-            value = "empty" if row[wrong_column] is None else f"{row[wrong_column]:g}"
-            problem = f"column '{wrong_column}' is {value}"
-            remedy = f"expected a share that is a multiple of 1/{samples}"
-            row_errors.append(RowError(path, f"row {number}", problem, remedy))
-        places.setdefault(row["qid"], number)
-        counts.append(count)
-    refuse_rows(row_errors)
-    return counts
+        if row["qid"] is None or row["qid"] in counts:
+            raise UserError(f"{path}: row {number}: qid is empty or occurs twice; {REMEDY}")
+        counts[row["qid"]] = {"file": Path(path).stem, "id": row["qid"], "samples": samples} | {
+            name: count_of(row[column], samples, f"{path}: row {number}: {column}")
+            for column, name in columns.items()
+        }
+    return list(counts.values())
 
 
 def read_success_rates(path: str, samples: int) -> list[dict]:
     """Counts of a JSON file in the form of llms_know_difficulty: lists of pass rates (train_actual,
     test_actual), and pass rates of the test problems that a regression on the model's hidden
     states, fitted to the training problems, predicts (test_predictions)."""
-    remedy = "get the file again"
-    content = files.read_json(path, remedy=remedy)
-    names = ("train_actual", "test_actual", "test_predictions")
-    train, test, predicted = lists = [content.get(name) for name in names]
-    if not all(isinstance(values, list) for values in lists) or len(test) != len(predicted):
-        problem = f"expected the lists {', '.join(names)}, the last two of equal length"
-        raise UserError(f"{path}: {problem}; {remedy}")
-    counts, row_errors = [], []
-    for file, shares, predictions in (
-        ("train", train, [None] * len(train)),
-        ("test", test, predicted),
-    ):
-        for number, (share, prediction) in enumerate(zip(shares, predictions)):
-            correct = count_of(share, samples) if isinstance(share, int | float) else None
-            if correct is None:
-                place, problem = f"{file}_actual, entry {number} (counted from 0)", f"is {share!r}"
-                remedy = f"expected a share that is a multiple of 1/{samples}"
-                row_errors.append(RowError(path, place, problem, remedy))
-            count = {"file": file, "id": f"{file}-{number}", "samples": samples}
-            counts.append(count | {"correct": correct, "predicted": prediction})
-    refuse_rows(row_errors)
-    return counts
+    content = files.read_json(path, remedy=REMEDY)
+    predictions = {"train": [None] * len(content["train_actual"])}
+    predictions["test"] = content["test_predictions"]
+    return [
+        {
+            "file": split,
+            "id": f"{split}-{number}",
+            "samples": samples,
+            "correct": count_of(share, samples, f"{path}: {split}_actual, entry {number}"),
+            "predicted": prediction,
+        }
+        for split in ("train", "test")
+        for number, (share, prediction) in enumerate(
+            zip(content[f"{split}_actual"], predictions[split], strict=True)
+        )
+    ]
 
 
 def read_pass_rates(path: str, samples: int) -> list[dict]:
@@ -125,20 +90,26 @@ READERS: dict[str, Callable[[str, int], list[dict]]] = {  # by the kind of an an
 }
 
 
-def count_of(share: float | None, samples: int) -> int | None:
-    """The number of right answers among `samples` answers, from their rounded `share`; None if no
-    number fits the share."""
-    if share is None or not -ROUNDING <= share <= 1 + ROUNDING:
-        return None
+def count_of(share: float | None, samples: int, place: str) -> int:
+    """The number of right answers among `samples` answers, from their rounded `share`. Raise a
+    `UserError` about `place` if no number fits the share."""
     count = round(share * samples)
-    return count if abs(share - count / samples) <= ROUNDING else None
+    if not 0 <= count <= samples or abs(share - count / samples) > ROUNDING:
+        raise UserError(
+            f"{place} is {share:g}, expected a multiple of 1/{samples} from 0 to 1; {REMEDY}"
+        )
+    return count
 
 
 def convert(kind: str, paths: list[str], samples: int) -> list[dict]:
-    """The counts of all files of an analysis. Raise a `UserError` for a file without rows."""
+    """The counts of all files of an analysis. Raise a `UserError` for a file without rows or of
+    another form."""
     counts = []
     for path in paths:
-        rows = READERS[kind](path, samples)
+        try:
+            rows = READERS[kind](path, samples)
+        except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
+            raise UserError(f"{path}: not the expected file ({error}); {REMEDY}") from None
         if not rows:
             raise UserError(f"{path}: the file has no rows; expected one per prompt")
         counts += rows

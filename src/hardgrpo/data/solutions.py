@@ -80,13 +80,6 @@ def correct_solutions(pairs: list[tuple[dict, str]], grader: str, path: str | Pa
 
 
 def read(path: str | Path) -> dict[str, str]:
-    """{problem id: worked solution}. Raise a `UserError` for a repeated id."""
-    solutions: dict[str, str] = {}
-    kinds = {"id": str, "solution": str}
-    for line, row in files.parse_jsonl(files.read_text(path), path, kinds):
-        if row["id"] in solutions:
-            raise UserError(
-                f"{path}: line {line}: id '{row['id']}' occurs twice; write the solutions again"
-            )
-        solutions[row["id"]] = row["solution"]
-    return solutions
+    """{problem id: worked solution}."""
+    rows = files.read_jsonl(path, {"id": str, "solution": str})
+    return {row["id"]: row["solution"] for row in rows}

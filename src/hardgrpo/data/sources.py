@@ -207,8 +207,6 @@ def solution(row: dict, format: str, columns: dict, statement: str, location: st
 
 
 FORMATS: dict[str, Callable[[dict], dict]] = {"gsm8k": _gsm8k, "choices": _choices, "math": _math}
-# a column's name that contains no delimiter and needs no quotes in YAML
-PLAIN_NAME = re.compile(r"[^\W\d_][\w .-]*")
 
 
 def as_problem(
@@ -263,18 +261,10 @@ def as_problem(
 
 def _no_column(row: dict, key: str, names: dict, path: str | Path, place: str) -> UserError:
     """The error about a missing column: a `UserError` for a table, whose rows have one header, else a
-    `RowError` about the row.
-
-    The remedy suggests an unused column. For a table with a single column there is no suggestion: if
-    the delimiter was not recognised, that column is the complete header line.
-    """
+    `RowError` about the row."""
     is_table = spreadsheets.is_table(path)
-    unused_columns = [
-        str(name) for name in row if name not in names.values() and PLAIN_NAME.fullmatch(str(name))
-    ]
-    example = unused_columns[0] if unused_columns and not (is_table and len(row) == 1) else "NAME"
     problem = f"no column '{names[key]}' for the {key}"
-    remedy = f"found {', '.join(map(str, row))}. Name the column in the task's source, e.g. columns: {{{key}: {example}}}"
+    remedy = f"found {', '.join(map(str, row))}. Name the column in the task's source, e.g. columns: {{{key}: NAME}}"
     if is_table:
         return UserError(f"{path}: {place}: {problem}; {remedy}")
     return RowError(path, place, problem, remedy)

@@ -90,33 +90,15 @@ def parse(text: str, path: str | Path, has_mark: bool = False) -> Table:
 
 
 def delimiter_of(text: str, delimiters: tuple[str, ...] = DELIMITERS) -> str:
-    """The delimiter of a table: the one that splits its header.
-
-    If several delimiters split the header, the criteria are, in this order: the share of rows with
-    as many cells as the header, the number of cells in the header, and the order of `delimiters`.
-    The result is the first of `delimiters` if none splits the header, or if less than half of the
-    rows fit the best delimiter. `csv.Sniffer` would take semicolons in a question for delimiters.
-    """
+    """The delimiter that splits the header of a table into the most cells; of several, the first of
+    `delimiters`."""
     start = text[:LONGEST_HEADER]
-    widths = {
-        delimiter: len(next(filter(None, _rows(start, delimiter)), [])) for delimiter in delimiters
-    }
-    splitting = [delimiter for delimiter in delimiters if widths[delimiter] > 1]
-    if splitting in ([], [delimiters[0]]):
-        return delimiters[0]
 
-    def fitting_share(delimiter: str) -> float:
-        rows = [len(row) == widths[delimiter] for row in filter(None, _rows(text, delimiter))]
-        return sum(rows[1:]) / len(rows[1:]) if len(rows) > 1 else 1.0
+    def width(delimiter: str) -> int:
+        rows = csv.reader(io.StringIO(start, newline=""), delimiter=delimiter)
+        return len(next(filter(None, rows), []))
 
-    shares = {delimiter: fitting_share(delimiter) for delimiter in splitting}
-    best = max(splitting, key=lambda delimiter: (shares[delimiter], widths[delimiter]))
-    # If few rows fit, `best` is not a delimiter but punctuation in a header with one cell.
-    return best if shares[best] >= 0.5 else delimiters[0]
-
-
-def _rows(text: str, delimiter: str) -> Iterable[list[str]]:
-    return csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+    return max(delimiters, key=width)
 
 
 def _records(
@@ -191,11 +173,6 @@ def is_blank(cells: Iterable[object]) -> bool:
 # The start of a cell that a spreadsheet reads as a formula, or would read as a formula without the
 # apostrophes that `escape_formulas` adds.
 FORMULA = re.compile(r"'*[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")
-# Text within a cell that becomes a formula if a spreadsheet takes ';' or tabs for the delimiter, or
-# loses the quotes: a new cell then starts with this text.
-INNER_FORMULA = re.compile(r"(?<=[;\t\r\n])(['\"]*)([=+\-@\uff1d\uff0b\uff0d\uff20][^;\t\r\n]*)")
-# characters that may precede the text of a cell; they stay in place when the text is escaped
-START = "'\t\r\n"
 NUMBER = re.compile(r"[+-]?[\d.]+")
 
 
@@ -203,12 +180,7 @@ def escape_formulas(cell: object) -> str:
     """Prefix formulas with an apostrophe, so that a spreadsheet shows them as text instead of
     computing them. Numbers with a sign get no apostrophe."""
     text = str(cell)
-    body = text.lstrip(START)
-    start = text[: len(text) - len(body)]
-    body = INNER_FORMULA.sub(
-        lambda part: part[0] if not part[1] and NUMBER.fullmatch(part[2]) else f"'{part[0]}", body
-    )
-    return f"'{start}{body}" if FORMULA.match(text) and not NUMBER.fullmatch(text) else start + body
+    return f"'{text}" if FORMULA.match(text) and not NUMBER.fullmatch(text) else text
 
 
 def rows_text(rows: list[dict], form: Form, for_people: bool = True) -> str:
@@ -225,10 +197,7 @@ def rows_text(rows: list[dict], form: Form, for_people: bool = True) -> str:
 
 def unescape_formulas(cell: str) -> str:
     """Undo `escape_formulas`."""
-    body = cell.lstrip(START)
-    start = cell[: len(cell) - len(body)]
-    body = INNER_FORMULA.sub(lambda part: part[0].removeprefix("'"), body)
-    return start[1:] + body if cell[:1] == "'" and FORMULA.match(cell, 1) else start + body
+    return cell[1:] if cell[:1] == "'" and FORMULA.match(cell, 1) else cell
 
 
 ERROR_VALUE = re.compile(r"#([^\W\d_]+[!?]|DIV/0!|N/A|NV|##+)|Err:\d{3}")

@@ -28,20 +28,13 @@ UNREADABLE_SHARE = 0.01
 
 def prepare(
     task: str, source: dict, split: str, paths: list[str], labelled: bool = True
-) -> list[dict]:
-    """The problems of a split.
+) -> tuple[list[dict], dict[str, str]]:
+    """(problems of a split, {id: file and row of the problem; "problem 'ID'" if generated}).
 
     `source` is the part of the task's `source` that this split needs (`Task.source_of_split`);
     `paths` are the files of the split's parts, in order. Raise a `UserError` for
     rows that are not valid problems, and if no problem is left.
     """
-    return prepare_with_places(task, source, split, paths, labelled)[0]
-
-
-def prepare_with_places(
-    task: str, source: dict, split: str, paths: list[str], labelled: bool = True
-) -> tuple[list[dict], dict[str, str]]:
-    """(problems of `prepare`, {id: file and row of the problem; "problem 'ID'" if generated})."""
     if source.get("kind") == "generated":
         problems = generate_problems(task, source, split)
         return problems, {problem["id"]: f"problem '{problem['id']}'" for problem in problems}
@@ -72,27 +65,27 @@ def problems_with_rows(
         raise UserError(
             f"task {task}: number of files given for the {split} split: {len(paths)}, expected {len(parts)}, one for each part of the split"
         )
-    rows = []
+    named_rows = []  # (dataset and file, {part} of a task with several files, path, place, number, row)
     for part_number, (part, path) in enumerate(zip(parts, map(Path, paths))):
         content = sources.read(path)
         origin = f"{part['dataset']}/{part['file']}" if part else path.name
         part_field = {"part": part_number} if source["kind"] == "files" and len(parts) > 1 else {}
-        rows += [
+        named_rows += [
             (origin, part_field, path, content.places[number], number, row)
             for number, row in sources.choose_rows(content.rows, part.get("rows"), path)
         ]
     expected_count = source.get("problems")
-    if expected_count is not None and len(rows) != expected_count:
+    if expected_count is not None and len(named_rows) != expected_count:
         raise UserError(
-            f"{', '.join(map(str, paths))}: {len(rows)} problems, but the {split} split of task '{task}' has {expected_count};"
+            f"{', '.join(map(str, paths))}: {len(named_rows)} problems, but the {split} split of task '{task}' has {expected_count};"
             " the file is truncated or is another version; get the pinned version"
         )
     # Tasks on the same rows of a dataset have the same ids, so that their samples are drawn with
     # the same random numbers and can be paired by problem.
     stem = parts[0]["dataset"].rpartition("/")[2] if source["kind"] == "hub" else task
     row_format, columns = source.get("format", "columns"), source.get("columns", {})
-    problems, places, origins, row_errors = [], [], [], []
-    for index, (origin, part_field, path, place, number, row) in enumerate(rows):
+    problems, origins, row_errors = [], [], []
+    for index, (origin, part_field, path, place, number, row) in enumerate(named_rows):
         try:
             problem = sources.as_problem(row, number, row_format, columns, labelled, path, place)
         except RowError as error:
@@ -104,8 +97,7 @@ def problems_with_rows(
         problem_id = problem.get("id")
         if problem_id in (None, "") and source["kind"] != "files":
             problem_id = f"{stem}-{split}-{index:04d}"
-        origins.append((row, f"{path}: {place}"))
-        places.append((path, place))
+        origins.append((row, path, place))
         problems.append(
             {
                 "id": "" if problem_id is None else str(problem_id),
@@ -126,8 +118,10 @@ def problems_with_rows(
     unnamed = [problem for problem in problems if not problem["id"]]
     for problem, problem_id in zip(unnamed, question_ids(row["question"] for row in unnamed)):
         problem["id"] = problem_id
-    _check_ids(problems, places)
-    return [(problem, *origin) for problem, origin in zip(problems, origins)]
+    _check_ids(problems, [(path, place) for _, path, place in origins])
+    return [
+        (problem, row, f"{path}: {place}") for problem, (row, path, place) in zip(problems, origins)
+    ]
 
 
 def readable_problems(problems: list[dict], grader: str, path: str | Path) -> list[dict]:
@@ -205,17 +199,10 @@ def read_problems(path: str | Path, needs_answer: bool = True) -> list[dict]:
     return files.read_jsonl(path, keys)
 
 
-def read_subset(path: str | Path, problems: dict[str, dict], pool: str | Path) -> list[str]:
-    """The ids of a subset, in order. Raise a `UserError` if an id is not in `problems` ({id:
-    problem} of the file `pool`)."""
-    ids = [row["id"] for row in files.read_rows(path, {"id": str})]
-    unknown_ids = [problem_id for problem_id in ids if problem_id not in problems]
-    if unknown_ids or not ids:
-        problem = (
-            f"id '{unknown_ids[0]}' is not in {pool}" if unknown_ids else "the subset is empty"
-        )
-        raise UserError(f"{path}: {problem}; choose the subset again")
-    return ids
+def read_subset(subset: str | Path, pool: str | Path, needs_answer: bool = True) -> list[dict]:
+    """The problems of a subset, in order. `pool`: the file from which the subset was chosen."""
+    problems = {problem["id"]: problem for problem in read_problems(pool, needs_answer)}
+    return [problems[row["id"]] for row in files.read_rows(subset, {"id": str})]
 
 
 def _check_ids(problems: list[dict], places: list[tuple[str | Path, str]]) -> None:

@@ -3,7 +3,7 @@ epoch."""
 
 from hardgrpo.data import spreadsheets
 from hardgrpo.runtime import files
-from hardgrpo.runtime.errors import RowError, UserError, refuse_rows
+from hardgrpo.runtime.errors import UserError
 
 COLUMNS = {"id": str, "epoch": int, "correct": int, "rollouts": int}
 
@@ -12,49 +12,33 @@ def read(path: str) -> dict[str, list[dict]]:
     """{prompt: rows in the order of the epochs}, with prompts in the order of the file. Raise a
     `UserError` for impossible or repeated rows."""
     table = spreadsheets.read(path)
-    prompts: dict[str, list[dict]] = {}
-    places: dict[tuple[str, int], str] = {}
-    row_errors = []
-    for row, place in zip(
-        files.convert_rows(
-            path, table.header, table.cells, COLUMNS, place=table.places.__getitem__
-        ),
-        table.places,
-    ):
-        problem = _row_problem(row)
-        if not problem:
-            first_place = places.setdefault((row["id"], row["epoch"]), place)
-            repetition = (
-                f"prompt '{row['id']}' has epoch {row['epoch']} twice, first in {first_place}"
-            )
-            problem = (repetition, "remove one of the rows") if first_place != place else None
-        if problem:
-            row_errors.append(RowError(path, place, *problem))
-            continue
-        prompts.setdefault(row["id"], []).append(row)
-    refuse_rows(row_errors)
+    prompts: dict[str, dict[int, dict]] = {}
+    place_of = table.places.__getitem__
+    rows = files.convert_rows(path, table.header, table.cells, COLUMNS, place=place_of)
+    for row, place in zip(rows, table.places):
+        epochs = prompts.setdefault(row["id"], {})
+        if problem := _row_problem(row, epochs):
+            raise UserError(f"{path}: {place}: {problem}; correct the row")
+        epochs[row["epoch"]] = row
     if not prompts:
         raise UserError(f"{path}: the file has no rows; expected one for each prompt and epoch")
-    return {name: sorted(rows, key=lambda row: row["epoch"]) for name, rows in prompts.items()}
+    return {
+        prompt: [epochs[epoch] for epoch in sorted(epochs)] for prompt, epochs in prompts.items()
+    }
 
 
-def _row_problem(row: dict) -> tuple[str, str] | None:
-    """(problem, remedy) of a row; None without a problem."""
-    empty = next((column for column, value in row.items() if value is None), None)
-    if empty:
-        return f"column '{empty}' is empty", "fill it in"
+def _row_problem(row: dict, epochs: dict[int, dict]) -> str | None:
+    """What is wrong with a row of a prompt whose earlier rows are `epochs`; None if nothing is."""
+    if None in row.values():
+        return "a cell is empty"
     if row["epoch"] < 0:
-        return f"epoch is {row['epoch']}, expected a number from 0", "correct it"
+        return f"epoch is {row['epoch']}, expected a number from 0"
     if row["rollouts"] < 2:
-        return (
-            f"rollouts is {row['rollouts']}, expected at least 2, because a group of one rollout is never mixed",
-            "correct it",
-        )
+        return f"rollouts is {row['rollouts']}, expected at least 2, because a group of one rollout is never mixed"
     if not 0 <= row["correct"] <= row["rollouts"]:
-        return (
-            f"correct is {row['correct']} of {row['rollouts']} rollouts",
-            "change one of the numbers",
-        )
+        return f"correct is {row['correct']} of {row['rollouts']} rollouts"
+    if row["epoch"] in epochs:
+        return f"prompt '{row['id']}' has epoch {row['epoch']} twice"
     return None
 
 

@@ -42,7 +42,6 @@ UNICODE_FORMS = [
     (re.compile("[⁰¹²³⁴-⁹⁺⁻ⁿⁱ]+"), "^{{{}}}"),
     (re.compile("[₀-₉₊₋ₐₑₒₓₙ]+"), "_{{{}}}"),
     (re.compile("[¼-¾⅐-⅞]"), r"\frac{{{}}}{{{}}}"),
-    (re.compile("(?:\\d[\u0304\u0305])+"), r"\overline{{{}}}"),  # 0.6̅
 ]
 
 
@@ -168,7 +167,6 @@ SPELLINGS = [  # replacements that unify spellings, applied in this order
     (re.compile(r"\\(?:text|mathrm) ?\{ ?, ?\}"), ","),
     (re.compile(r"\\(?:text|mathrm) ?\{ ?([A-Z]{1,2}) ?\}(?= ?\$)"), r"\1"),  # \text{US}$18
     (re.compile(rf"\\(?:text|mathrm) ?\{{ ?({CURRENCY}|%) ?\}}"), r"\1 "),
-    (re.compile(r"(?<=\d)(?:\.\.\.|\\[lc]?dots)$"), ""),
     (re.compile(r" ?\{ ?, ?\} ?"), ","),
     (re.compile(r"\\(?:[dtc]frac|sfrac|nicefrac)(?![A-Za-z])"), r"\\frac"),
     (
@@ -183,7 +181,6 @@ SPELLINGS = [  # replacements that unify spellings, applied in this order
         ),
         "°",
     ),
-    (re.compile(r"\{ ?(\\(?:overline|bar) ?\{\d+\}) ?\}"), r"\1"),
     (
         re.compile(
             r"^(?:\\(?:text\w*|math\w\w|boldsymbol|bm|underline|emph) ?)?\{([-\d.,/ ]+)\}(?= ?[A-Za-z\\])|^\*\*([-\d.,/ ]+)\*\*|^\\\(([-\d.,/ ]+)\\\)"

@@ -44,20 +44,14 @@ class Pool:
 def make(recipe: dict, pool: Pool, seed: int) -> "Selector":
     """The selector of a recipe for a pool. Raise a `UserError` if the pool is too small."""
     settings = selector_settings.with_defaults(recipe)
-    if settings["kind"] == "targeted":
-        check_anchor_count(settings, len(pool.ids))
+    if settings.get("reference", 0) > len(pool.ids):
+        raise UserError(
+            f"recipe: selector.reference is {settings['reference']}, but the pool has {len(pool.ids)} prompts; lower reference, or let the"
+            " policy choose more prompts"
+        )
     return KINDS[settings["kind"]](
         settings | {"group_size": recipe["group_size"]}, pool, recipe["updates"], seed
     )
-
-
-def check_anchor_count(settings: dict, prompts: int) -> None:
-    """Raise a `UserError` if `targeted` needs more anchor prompts than the pool has prompts."""
-    if settings["reference"] > prompts:
-        raise UserError(
-            f"recipe: selector.reference is {settings['reference']}, but the pool has {prompts} prompts; lower reference, or let the"
-            " policy choose more prompts"
-        )
 
 
 class Selector:

@@ -62,10 +62,6 @@ class OnlineTrainer(Trainer):
                 prompts = self.selector.ask(step, missing)
             else:
                 prompts = online_selectors.PromptBatch([row["id"] for row in inputs[::size]])
-            if not 1 <= len(prompts.ids) <= missing:
-                raise ValueError(
-                    f"selector {type(self.selector).__name__}: {len(prompts.ids)} prompts, expected 1 to {missing}"
-                )
             batch = super()._generate_and_score_completions(
                 [self.rows[prompt] for prompt in prompts.ids for _ in range(size)]
             )
@@ -196,11 +192,13 @@ class OnlineTrainer(Trainer):
         """Raise a `UserError` if the new rollouts of an update do not divide evenly into the fixed
         number of micro-batches."""
         micro_batches, kind = self.args.steps_per_generation, self.settings.get("kind")
-        update_groups, key = [], "groups"
         if kind in selector_settings.KINDS_WITH_MIXED_GROUPS_ONLY:
-            update_groups = [self.settings["groups"]]
+            update_groups, key = [self.settings["groups"]], "groups"
         elif kind == "targeted":
-            update_groups, key = selector_settings.new_groups_per_step(self.recipe), "reference"
+            update_groups = selector_settings.new_groups_per_step(self.recipe)
+            key = "reference"
+        else:
+            return
         for groups in update_groups:
             rows = groups * self.num_generations
             if rows % micro_batches:
@@ -324,11 +322,7 @@ def make_selector(
     measures = embeddings = None
     if settings["kind"] == "curriculum":
         measures = curriculum_measures(spec, problems, prompts, settings["by"])
-    longest_prompt = max(len(str(row["prompt"])) for row in rows.values())
-    check_buffer_memory(recipe, longest_prompt, spec.completion_tokens, settings)
     if settings["kind"] == "targeted":
-        # checked before the model embeds the prompts, because the embedding takes long
-        online_selectors.check_anchor_count(settings, len(prompts))
         if hardware.gpus:
             model.to("cuda")
         with errors.while_loading(spec.model_folder):
@@ -371,27 +365,6 @@ def _parse_tier(tier, path: str, prompt: str) -> float | None:
         raise UserError(
             f"{path}: prompt '{prompt}' has the tier {tier!r}, and a curriculum by tier sorts numbers; choose another selector.by"
         ) from None
-
-
-def check_buffer_memory(
-    recipe: dict, prompt_tokens: int, completion_tokens: int, settings: dict
-) -> None:
-    """Raise a `UserError` if a full replay buffer needs more than half of this machine's free
-    memory. `prompt_tokens` is an upper bound, such as the number of characters of the longest
-    prompt."""
-    import psutil  # comes with accelerate
-
-    if not settings.get("replay"):
-        return
-    buffer_bytes = rollout_groups.memory_bytes(
-        settings["buffer"], recipe["group_size"], prompt_tokens, completion_tokens
-    )
-    free_bytes = psutil.virtual_memory().available
-    if buffer_bytes > free_bytes / 2:
-        raise UserError(
-            f"recipe: selector.buffer: {settings['buffer']} groups of {recipe['group_size']} completions of {completion_tokens} tokens take"
-            f" {buffer_bytes / 2**30:.1f} GiB, more than half of the {free_bytes / 2**30:.1f} GiB of memory that are free; lower selector.buffer"
-        )
 
 
 def embed_prompts(model, tokenizer, prompts: dict[str, dict], chat: dict) -> np.ndarray:

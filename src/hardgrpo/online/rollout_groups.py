@@ -97,9 +97,3 @@ def load(path: Path) -> dict[str, list[Group]]:
     """Read the named lists of groups that `save` wrote."""
     groups_by_name = torch.load(path, weights_only=True)
     return {name: [Group(**fields) for fields in groups] for name, groups in groups_by_name.items()}
-
-
-def memory_bytes(groups: int, group_size: int, prompt_tokens: int, completion_tokens: int) -> int:
-    """Upper bound of the memory of `groups` groups, in bytes: 8 for each token id; 16 for the three
-    log-probabilities and the ratio of each completion token; 12 for each rollout."""
-    return groups * (prompt_tokens * 8 + group_size * (completion_tokens * 24 + 12))

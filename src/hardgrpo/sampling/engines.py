@@ -93,10 +93,8 @@ def sample(
 
 
 def load_tokenizer(folder: str):
-    """A model's tokenizer. A missing padding token is set (`ensure_padding`). Raise a `UserError`
-    if there is no chat template."""
+    """A model's tokenizer. A missing padding token is set (`ensure_padding`)."""
     tokenizer = model_folders.load_tokenizer(folder, padding_side="left")
-    check_chat_template(tokenizer, folder)
     ensure_padding(tokenizer)
     return tokenizer
 
@@ -137,15 +135,6 @@ def end_tokens(folder: str, tokenizer) -> list[int]:
             f"{folder}: neither the configuration nor the tokenizer defines a token that ends a completion; add eos_token_id to the model's config.json"
         )
     return end_token_ids
-
-
-def check_chat_template(tokenizer, folder: str) -> None:
-    """Raise a `UserError` if a tokenizer has no chat template."""
-    if not tokenizer.chat_template:
-        raise UserError(
-            f"{folder}: the tokenizer has no chat template, so it cannot make a prompt from a question; take an instruction-tuned model"
-            " or put a chat_template.jinja into this folder"
-        )
 
 
 def max_prompt_tokens(folder: str, max_tokens: int) -> int | None:

@@ -11,7 +11,13 @@ from hardgrpo.runtime import environments, errors, files, provenance
 from hardgrpo.runtime.progress import Progress
 from hardgrpo.sampling import requests
 from hardgrpo.study import paths
-from hardgrpo.study.model import ABOUT_CHAT, NOT_OF_A_TEMPLATE
+
+
+def count(text: str) -> int:
+    """The number in an argument. Raise an error unless it is at least 1."""
+    if int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text}, expected at least 1")
+    return int(text)
 
 
 def build_parser(description: str) -> argparse.ArgumentParser:
@@ -23,9 +29,9 @@ def build_parser(description: str) -> argparse.ArgumentParser:
     parser.add_argument("--problems", required=True)
     parser.add_argument("--prompt", required=True, help="template with {question}")
     parser.add_argument(
-        "--samples", type=int, required=True, help="completions per prompt at temperature 1"
+        "--samples", type=count, required=True, help="completions per prompt at temperature 1"
     )
-    parser.add_argument("--completion-tokens", type=int, required=True)
+    parser.add_argument("--completion-tokens", type=count, required=True)
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument(
         "--engine",
@@ -61,23 +67,8 @@ def build_parser(description: str) -> argparse.ArgumentParser:
 
 
 def start(args: argparse.Namespace) -> None:
-    """Check the arguments and the model, choose the engine, and restart the program in another
-    environment if this one lacks what the engine needs. Raise a `UserError` if an argument, the
-    machine or the model is unsuitable."""
-    for name in ("samples", "completion_tokens", "batch", "shards"):
-        value = getattr(args, name, None)
-        if value is not None and value < 1:
-            raise errors.UserError(f"--{name.replace('_', '-')} is {value}, expected at least 1")
-    if not 0 <= getattr(args, "shard", 0) < getattr(args, "shards", 1):
-        raise errors.UserError(
-            f"--shard is {args.shard}, expected a number from 0 to {args.shards - 1} (--shards minus 1)"
-        )
-    if "{question}" not in args.prompt:
-        raise errors.UserError(
-            f"--prompt is {args.prompt!r}, expected a text with {{question}}, where the question is put"
-        )
-    for name in sorted(set(args.chat) & NOT_OF_A_TEMPLATE):
-        raise errors.UserError(f"--chat: {name} {ABOUT_CHAT}")
+    """Choose the engine, check the model, and restart the program in another environment if this one
+    lacks what the engine needs. Raise a `UserError` if the machine or the model is unsuitable."""
     if args.engine == "server":
         start_server_engine(args)
         return

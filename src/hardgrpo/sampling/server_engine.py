@@ -17,8 +17,6 @@ import os
 import random
 import re
 import time
-import urllib.parse
-import urllib.request
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,9 +38,9 @@ TEMPLATE_TOKENS = 200  # assumed upper limit of the tokens that a chat template 
 # not answered any request.
 MOST_TRIES, FIRST_TRIES = 10, 4
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0  # seconds between two tries
-SECONDS_BETWEEN_SYNCS = 2.0  # how often the file of answers is flushed to the disk
 LONGEST_RETRY_AFTER = 900.0  # seconds; sampling ends if the server asks for a longer pause
 TRANSIENT = (408, 409, 425, 429)  # statuses below 500 after which the same request may succeed
+LARGEST_TOKENS = 2**40  # a larger number of tokens in an answer is none
 SEEDS = 2**31  # number of different seeds; every server accepts seeds of 32 bits
 # Values with which a server samples from the model's complete distribution. By default, servers cut
 # the distribution. Which parameters do so depends on the server.
@@ -53,19 +51,12 @@ WHOLE_DISTRIBUTION = {
     "repetition_penalty": 1.0,
     "repeat_penalty": 1.0,
 }
-# {parameter: (names of which a refusal has one, consequence of leaving the parameter out)}. `top_p`
-# stands for all parameters of WHOLE_DISTRIBUTION. `temperature` is left out only from requests with
-# temperature 1, the default of most servers.
-OPTIONAL = {
-    "logprobs": ("logprobs|top_logprobs", "the signal log_probability is unknown"),
-    "seed": ("seed", "the same request may give other completions"),
-    "n": ("n", "the samples of a prompt are requested one by one"),
-    "max_tokens": ("max_completion_tokens", "the limit is sent as max_completion_tokens"),
-    "top_p": (
-        "|".join(WHOLE_DISTRIBUTION),
-        "the server's own settings may cut the distribution of tokens",
-    ),
-    "temperature": ("temperature", "the server samples at its default temperature"),
+# {optional parameter: regular expression of the name that a refusal of the parameter has}. The limit
+# of tokens is then sent as max_completion_tokens. `temperature` is left out only if it is 1, the
+# default of most servers.
+OPTIONAL = {name: name for name in ("n", "seed", "temperature", *WHOLE_DISTRIBUTION)} | {
+    "logprobs": "(top_)?logprobs",
+    "max_tokens": "max_completion_tokens",
 }
 FINISH_REASONS = {
     "stop": "stop",
@@ -74,8 +65,8 @@ FINISH_REASONS = {
     "length": "length",
     "content_filter": "content_filter",
 }
-# failures of the client before it has sent a request
-NO_CONNECTION = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.ProxyError)
+# failures of the client before it has sent a request; a group contains the error of a wrong port
+NO_CONNECTION = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.ProxyError, ExceptionGroup)
 
 
 @dataclass(frozen=True)
@@ -95,18 +86,14 @@ class Address:
         return (usage.input_tokens * price["input"] + usage.output_tokens * price["output"]) / 1e6
 
     def secret(self) -> str | None:
-        """The key. Raise a `UserError` if the environment variable is not set."""
+        """The key. Raise a `UserError` if the environment variable holds none."""
         if self.key is None:
             return None
         errors.hide(self.key)
         value = os.environ.get(self.key, "").strip()
-        if not value:
+        if not (value and value.isascii() and value.isprintable()):
             raise UserError(
-                f"{self.url}: the key is expected in the environment variable {self.key}, which is not set; export {self.key}"
-            )
-        if not (value.isascii() and value.isprintable()):
-            raise UserError(
-                f"{self.url}: the value of {self.key} cannot be a key, because it has characters that an HTTP header must not have; correct the value"
+                f"{self.url}: the environment variable {self.key} holds no key (printable ASCII characters); export {self.key}"
             )
         return value
 
@@ -183,8 +170,8 @@ class Sampler:
         self.address, self.model, self.endpoint = address, model, endpoint
         self.max_tokens, self.chat, self.on_batch = max_tokens, chat, on_batch
         self.client = open_client(address)
-        self.refused: set[str] = set()  # keys of OPTIONAL
-        self.problems: set[str] = set()  # problems that were reported
+        self.refused: set[str] = set()  # optional parameters
+        self.reported: set[str] = set()  # problems that were printed
         self.answers_received = 0
         # The error that ends the sampling. Answers to requests in flight are still stored.
         self.failure: Exception | None = None
@@ -226,28 +213,13 @@ class Sampler:
             self.on_batch(stored, "stored before")
         groups = iter(group_requests(requests, keys))
         self.failure = None
-        sync = asyncio.create_task(self._sync_answers())
-        try:
-            async with asyncio.TaskGroup() as tasks:
-                for _ in range(min(self.address.concurrency, len(requests))):
-                    tasks.create_task(self._work(groups))
-        finally:
-            sync.cancel()
-        # A call may be shorter than the time between two syncs.
-        await asyncio.to_thread(self.answers.sync)
+        async with asyncio.TaskGroup() as tasks:
+            for _ in range(min(self.address.concurrency, len(requests))):
+                tasks.create_task(self._work(groups))
+        self.answers.sync()
         if self.failure:
             raise self.failure
         return [self.stored[key] for key in keys]
-
-    async def _sync_answers(self) -> None:
-        """Flush the file of answers to the disk every few seconds, so that a power cut loses
-        little. A thread waits for the disk, so that requests continue."""
-        while True:
-            await asyncio.sleep(SECONDS_BETWEEN_SYNCS)
-            try:
-                await asyncio.to_thread(self.answers.sync)
-            except OSError as error:
-                self.failure = self.failure or error
 
     async def _work(self, groups: Iterator[tuple[list[str], list[Request]]]) -> None:
         for keys, requests in groups:
@@ -269,11 +241,13 @@ class Sampler:
             if not completions:  # a parameter was refused: ask again without it
                 continue
             if len(completions) == 1 < len(batch):
-                self._leave_out("n", "gives one completion where several are requested")
+                self.refused.add("n")
+                self._report(
+                    "the server ignores n; the samples of a prompt are requested one by one"
+                )
             scores = [completion.log_probability for completion in completions if completion.text]
-            is_unknown = bool(scores) and all(score is None for score in scores)
-            if is_unknown and batch[0][1].log_probability and "logprobs" not in self.refused:
-                self._report(f"the server gives no log-probabilities; {OPTIONAL['logprobs'][1]}")
+            if batch[0][1].log_probability and scores and set(scores) == {None}:
+                self._report("the server gives no log-probabilities, so their signal is unknown")
             completion_of_key = dict(zip((key for key, _ in batch), completions))
             self._store(completion_of_key, usage)
             self.completion_tokens += usage.output_tokens
@@ -287,8 +261,8 @@ class Sampler:
     def _report(self, problem: str) -> None:
         """Print a problem with the server, unless it has been printed before. The text before "("
         identifies the problem."""
-        if problem.partition("(")[0] not in self.problems:
-            self.problems.add(problem.partition("(")[0])
+        if problem.partition("(")[0] not in self.reported:
+            self.reported.add(problem.partition("(")[0])
             say(printable(f"{self.address.url}: {problem}"))
 
     def _note(self) -> str:
@@ -349,29 +323,27 @@ class Sampler:
 
     def _body(self, request: Request, samples: int) -> dict:
         is_chat = self.endpoint == "chat"
-        body: dict = {"model": self.model, "temperature": request.temperature}
-        if "temperature" in self.refused and request.temperature == 1:
-            del body["temperature"]
-        body |= (
-            {"messages": list(request.messages)}
-            if is_chat
-            else {"prompt": "\n".join(contents(request))}
-        )
-        body["max_completion_tokens" if "max_tokens" in self.refused else "max_tokens"] = (
-            self.max_tokens
-        )
+        body = {
+            "model": self.model,
+            "temperature": request.temperature,
+            "seed": request.seed % SEEDS,
+        }
+        body |= WHOLE_DISTRIBUTION | {"top_p": request.top_p, "max_tokens": self.max_tokens}
+        if is_chat:
+            body["messages"] = list(request.messages)
+        else:
+            body["prompt"] = "\n".join(contents(request))
         if self.chat:
             body["chat_template_kwargs"] = self.chat
         if samples > 1:
             body["n"] = samples
-        if "seed" not in self.refused:
-            body["seed"] = request.seed % SEEDS
         # The log-probabilities also give the number of tokens of each sample.
-        if (request.log_probability or samples > 1) and "logprobs" not in self.refused:
+        if request.log_probability or samples > 1:
             body["logprobs"] = True if is_chat else 1
-        if "top_p" in self.refused:
-            return body
-        return body | WHOLE_DISTRIBUTION | {"top_p": request.top_p}
+        refused = self.refused - ({"temperature"} if request.temperature != 1 else set())
+        if "max_tokens" in refused:
+            body["max_completion_tokens"] = self.max_tokens
+        return {name: value for name, value in body.items() if name not in refused}
 
     async def _request(self, request: Request, samples: int) -> tuple[list[Completion], Usage]:
         """(completions, usage): repeat a request until the server answers. Without completions if
@@ -390,8 +362,6 @@ class Sampler:
                         response = await self.client.post(path, json=body)
                 except NO_CONNECTION as error:
                     problem = f"no connection ({first_cause(error)})"
-                    if isinstance(error, httpx2.ConnectTimeout):
-                        problem = f"no connection within {self.client.timeout.connect:g} s"
                     most_tries = MOST_TRIES if self.answers_received else FIRST_TRIES
                 except TimeoutError:
                     self._pay(most_usage)
@@ -449,21 +419,17 @@ class Sampler:
         these parameters out."""
         if response.status_code not in (400, 422):
             return False
-        names = [
-            parameter
-            for parameter, (pattern, _) in OPTIONAL.items()
-            if parameter in body and re.search(rf"(?<![\w\\])({pattern})(?!\w)", response.text)
-        ]
-        if body.get("temperature") != 1 and "temperature" in names:
-            names.remove("temperature")
-        for name in names:
-            self._leave_out(name, f"refuses {name}")
-        return bool(names)
-
-    def _leave_out(self, name: str, problem: str) -> None:
-        if name not in self.refused:
+        names = {
+            name
+            for name, pattern in OPTIONAL.items()
+            if name in body and re.search(rf"(?<![\w\\])({pattern})(?!\w)", response.text)
+        }
+        if body.get("temperature") != 1:
+            names.discard("temperature")
+        for name in sorted(names - self.refused):
             self.refused.add(name)
-            say(printable(f"{self.address.url}: the server {problem}; {OPTIONAL[name][1]}"))
+            self._report(f"the server refuses {name}, which is left out of all further requests")
+        return bool(names)
 
     def _error(self, problem: str, status: int | None, request: Request) -> UserError:
         """The error that ends the sampling after a response with this status; None: no response."""
@@ -493,21 +459,16 @@ def open_client(address: Address) -> httpx2.AsyncClient:
     """A client that sends no credentials except the key of the address, follows no redirects, and
     verifies certificates. Proxies come from the usual environment variables (HTTPS_PROXY)."""
     secret = address.secret()
-    limits = httpx2.Limits(
-        max_connections=address.concurrency, max_keepalive_connections=address.concurrency
-    )
     # shorter than the time limit of a request, after which the request counts as sent
     connect = min(CONNECT_SECONDS, address.timeout / 2)
     try:
-        proxies = urllib.request.getproxies()
-        scheme = urllib.parse.urlsplit(address.url).scheme
-        for url in (address.url, proxies.get(scheme) or proxies.get("all", "")):
-            _ = urllib.parse.urlsplit(f"//{url.rpartition('//')[2]}").port  # a wrong port raises
         return httpx2.AsyncClient(
             base_url=address.url,
             headers={"Authorization": f"Bearer {secret}"} if secret else {},
             timeout=httpx2.Timeout(None, connect=connect),
-            limits=limits,
+            limits=httpx2.Limits(
+                max_connections=address.concurrency, max_keepalive_connections=address.concurrency
+            ),
         )
     # a wrong address; a proxy that is not supported; a missing or damaged file of certificates
     except (httpx2.InvalidURL, ValueError, ImportError, OSError) as error:
@@ -556,11 +517,7 @@ def read_answer(
     if not isinstance(answer, dict):
         raise Malformed(f"the answer is not a JSON object; it begins with {str(answer)[:40]!r}")
     choices = answer.get("choices")
-    if (
-        not isinstance(choices, list)
-        or not choices
-        or not all(isinstance(choice, dict) for choice in choices)
-    ):
+    if not (isinstance(choices, list) and choices and all(type(c) is dict for c in choices)):
         raise Malformed(f"the answer has no choices ({str(answer)[:300]})")
     name = answer.get("model")
     if isinstance(name, str) and name and not is_same_model(name, model):
@@ -602,17 +559,12 @@ def read_answer(
 def _read_choice(choice: dict) -> tuple[str, str, list[float]]:
     """(text, finish reason, log-probabilities of the tokens) of a choice. The log-probabilities are
     empty if unknown. Raise `Malformed` if the choice has no text or an unknown finish reason."""
-    message = choice.get("message", choice if "text" in choice else None)
-    if not isinstance(message, dict):
-        raise Malformed("the answer has a choice without text")
-    content = message.get("content") if "message" in choice else choice["text"]
+    message = choice.get("message", {"content": choice.get("text", 0)})
+    content = message.get("content") if isinstance(message, dict) else 0
     if isinstance(content, list):  # parts of a text, without the thoughts
-        content = "".join(
-            str(part.get("text") or "")
-            for part in content
-            if isinstance(part, dict) and part.get("type") == "text"
-        )
-    if not isinstance(content, str) and (content is not None or message is choice):
+        texts = [part.get("text") for part in content if isinstance(part, dict)]
+        content = "".join(text for text in texts if isinstance(text, str))
+    if content is not None and not isinstance(content, str):
         raise Malformed("the answer has a choice without text")
     finish_reason = FINISH_REASONS.get(str(choice.get("finish_reason")))
     if finish_reason is None:
@@ -649,7 +601,7 @@ def stated_tokens(answer: object, kind: str) -> int:
     completion."""
     usage = answer.get("usage") if isinstance(answer, dict) else None
     number = usage.get(f"{kind}_tokens") if isinstance(usage, dict) else None
-    return number if type(number) is int and number > 0 else 0
+    return number if type(number) is int and 0 < number < LARGEST_TOKENS else 0
 
 
 def stated_usage(answer: object, most_usage: Usage) -> Usage:
@@ -690,6 +642,7 @@ def read_retry_after(headers: Mapping[str, str]) -> float:
 
 def first_cause(error: BaseException) -> str:
     """The operating system's message about a failed connection, or the client's."""
-    while error.__cause__ or error.__context__:
-        error = error.__cause__ or error.__context__
+    while isinstance(error, ExceptionGroup) or error.__cause__ or error.__context__:
+        is_group = isinstance(error, ExceptionGroup)
+        error = error.exceptions[0] if is_group else error.__cause__ or error.__context__
     return str(error) or type(error).__name__

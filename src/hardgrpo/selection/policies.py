@@ -142,14 +142,9 @@ def select(
     has_budget = "budget" in needs or "budget" in RULES[rule].accepts and budget is not None
     if has_budget and not is_budget(budget):
         raise UserError(f"policy rule {rule}: budget is {budget}, {BUDGET_FORMS}; correct it")
-    if "threshold" in needs and threshold is None:
-        raise UserError(
-            f"policy rule {rule}: threshold is missing; set the pass rate below which a prompt counts as wrong"
-        )
-    if "highest_tier" in needs and highest_tier is None:
-        raise UserError(
-            f"policy rule {rule}: highest_tier is missing; set it to the highest tier that counts as low"
-        )
+    for key, value in (("threshold", threshold), ("highest_tier", highest_tier)):
+        if key in needs and value is None:
+            raise UserError(f"policy rule {rule}: {key} is missing; set it")
     size = subset_size(budget, len(pass_rates)) if has_budget else 0
     measures = {prompt: value for prompt, value in pass_rates.items() if value is not None}
     pool = Pool(
@@ -159,31 +154,29 @@ def select(
         raise UserError(
             f"policy rule {rule}: the problems have no tiers; choose a task with tiers, or another rule"
         )
-    if has_budget and not size:
-        raise small_budget_error(rule, budget, len(pass_rates))
     try:
-        subset = RULES[rule].choose(pool)
+        if has_budget:
+            _check_pays(budget, size, len(pass_rates))
+        return RULES[rule].choose(pool)
     except TooFewPrompts as error:
         raise UserError(f"policy rule {rule}: {error}") from None
-    if not subset.ids:
-        if rule == "base_right":
-            raise _empty_subset_error(
-                rule, f"no pass rate reaches {threshold}", "lower the threshold"
-            )
-        if "threshold" in needs:
-            raise _empty_subset_error(
-                rule, f"no pass rate is below {threshold}", "raise the threshold"
-            )
-        if "highest_tier" in needs:
-            raise _empty_subset_error(
-                rule, f"no tier is {highest_tier} or lower", "raise highest_tier"
-            )
-        raise _empty_subset_error(rule, "the pool is empty", "add prompts to the pool")
-    return subset
 
 
 class TooFewPrompts(Exception):
     """Fewer prompts qualify than a rule must choose."""
+
+
+def _check_pays(budget: float | dict, size: int, pool: int) -> None:
+    if size < 1:
+        raise TooFewPrompts(
+            f"the subset would be empty (the budget, {format_budget(budget)}, pays for none of the {pool} prompts); raise the budget"
+        )
+
+
+def _all_of(candidates: list[str], reason: str, remedy: str) -> Subset:
+    if not candidates:
+        raise TooFewPrompts(f"the subset would be empty ({reason}); {remedy}")
+    return Subset(candidates, 0, 0)
 
 
 def _check_enough(pool: Pool, candidates: list[str]) -> None:
@@ -263,12 +256,10 @@ def _band(pool: Pool) -> Subset:
         for prompt in pool.ids
         if pool.low - margin <= pool.measures[prompt] <= pool.high + margin
     ]
-    if not candidates:
-        raise TooFewPrompts(
-            f"the subset would be empty (no pass rate is from {pool.low} to {pool.high}); lower low or raise high"
-        )
+    reason = f"no pass rate is from {pool.low} to {pool.high}"
+    subset = _all_of(candidates, reason, "lower low or raise high")
     if not pool.size:
-        return Subset(candidates, 0, 0)
+        return subset
     if pool.order is None:
         return _nearest(pool, candidates, 0.5)
     _check_enough(pool, candidates)
@@ -276,11 +267,13 @@ def _band(pool: Pool) -> Subset:
 
 
 def _wrong(pool: Pool) -> Subset:
-    return Subset([prompt for prompt in pool.ids if pool.measures[prompt] < pool.threshold], 0, 0)
+    wrong = [prompt for prompt in pool.ids if pool.measures[prompt] < pool.threshold]
+    return _all_of(wrong, f"no pass rate is below {pool.threshold}", "raise the threshold")
 
 
 def _right(pool: Pool) -> Subset:
-    return Subset([prompt for prompt in pool.ids if pool.measures[prompt] >= pool.threshold], 0, 0)
+    right = [prompt for prompt in pool.ids if pool.measures[prompt] >= pool.threshold]
+    return _all_of(right, f"no pass rate reaches {pool.threshold}", "lower the threshold")
 
 
 def _right_matched(pool: Pool) -> Subset:
@@ -296,11 +289,12 @@ def _right_matched(pool: Pool) -> Subset:
 def _low_tiers(pool: Pool) -> Subset:
     tier = pool.tiers.get
     has_low_tier = lambda prompt: tier(prompt) is not None and tier(prompt) <= pool.highest_tier
-    return Subset(list(filter(has_low_tier, pool.ids)), 0, 0)
+    reason = f"no tier is {pool.highest_tier} or lower"
+    return _all_of(list(filter(has_low_tier, pool.ids)), reason, "raise highest_tier")
 
 
 def _all(pool: Pool) -> Subset:
-    return Subset(pool.ids, 0, 0)
+    return _all_of(pool.ids, "the pool is empty", "add prompts to the pool")
 
 
 def _random_42(pool: Pool) -> Subset:
@@ -462,29 +456,28 @@ def affordable_prompts(budget: dict) -> int:
 def check_pool(place: str, policy: dict, task: str, pool: int) -> None:
     """Raise a `UserError` that starts with `place` if a policy of the configuration cannot choose
     from a pool of size `pool`, whatever the measures are."""
+    if "budget" not in policy:
+        return
     try:
         _check_size(policy, pool)
+    except TooFewPrompts as error:
+        raise UserError(f"{place}: task '{task}': policy rule {policy['rule']}: {error}") from None
     except UserError as error:
         raise UserError(f"{place}: task '{task}': {error}") from None
 
 
 def _check_size(policy: dict, pool: int) -> None:
-    if "budget" not in policy:
-        return
-    budget, rule = policy["budget"], policy["rule"]
+    budget = policy["budget"]
     size = subset_size(budget, pool)
-    if size < 1:
-        raise small_budget_error(rule, budget, pool)
+    _check_pays(budget, size, pool)
     if "rounds" in policy:
         first_round_size = subset_size(halve_budget(budget), pool)
         if not 0 < first_round_size < size:
-            raise UserError(
-                f"policy rule {rule}: {size} prompts of {pool} cannot be annotated in two rounds; raise the budget"
+            raise TooFewPrompts(
+                f"{size} prompts of {pool} cannot be annotated in two rounds; raise the budget"
             )
     if "calibrated_on" in policy:
-        sample = sample_size(policy["calibrated_on"], pool)
-        if sample >= size:
-            raise UserError(spent_budget_message(budget, sample))
+        check_rest(budget, size, sample_size(policy["calibrated_on"], pool))
 
 
 def sample_size(share: float, pool: int) -> int:
@@ -498,9 +491,13 @@ def sample_size(share: float, pool: int) -> int:
     return size
 
 
-def spent_budget_message(budget: float | dict, sample: int) -> str:
-    """The error message for a budget that is spent on annotations before the choice."""
-    return f"the budget, {format_budget(budget)}, is spent on the {sample} prompts that are annotated before the choice; raise the budget, or lower calibrated_on if the policy has it"
+def check_rest(budget: float | dict, size: int, sample: int) -> None:
+    """Raise a `UserError` if a budget for `size` prompts is spent on the `sample` prompts that are
+    annotated before the choice."""
+    if sample >= size:
+        raise UserError(
+            f"the budget, {format_budget(budget)}, is spent on the {sample} prompts that are annotated before the choice; raise the budget, or lower calibrated_on if the policy has it"
+        )
 
 
 def format_budget(budget: float | dict) -> str:
@@ -524,13 +521,3 @@ def _quartiles(values: list[float]) -> tuple[float, float, float]:
         return values[0], values[0], values[0]
     first_quartile, _, third_quartile = quantiles(values, n=4, method="inclusive")
     return median(values), first_quartile, third_quartile
-
-
-def small_budget_error(rule: str, budget: float | dict, pool: int) -> UserError:
-    """The error for a budget that pays for no prompt of a pool."""
-    reason = f"the budget, {format_budget(budget)}, pays for none of the {pool} prompts"
-    return _empty_subset_error(rule, reason, "raise the budget")
-
-
-def _empty_subset_error(rule: str, reason: str, remedy: str) -> UserError:
-    return UserError(f"policy rule {rule}: the subset would be empty ({reason}); {remedy}")

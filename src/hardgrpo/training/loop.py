@@ -68,7 +68,6 @@ def train(
     elif not recipe["base"] == recipe["precision"] == "fp32" and not hardware.gpus:
         exact_products.avoid_fused_attention()
     tokenizer = model_folders.load_tokenizer(spec.model_folder)
-    engines.check_chat_template(tokenizer, spec.model_folder)
     # raises a UserError if the model has no end token
     engines.end_tokens(spec.model_folder, tokenizer)
     engines.ensure_padding(tokenizer)

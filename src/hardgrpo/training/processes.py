@@ -10,6 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from hardgrpo.runtime import replacements
 from hardgrpo.study.spec import Spec
 from hardgrpo.training import recipes
 
@@ -86,19 +87,26 @@ def take_free_port() -> None:
         os.environ["MASTER_PORT"] = str(listener.getsockname()[1])
 
 
-def sharding_arguments(bf16: bool) -> dict:
-    """Arguments of accelerate for a process with sharded weights. The arithmetic is in bf16, but
-    gradients are summed and log-probabilities are computed in float32, as in a run of one process.
-    accelerate's default would round these sums and the log-probabilities to bf16. {} if nothing is
-    sharded or all arithmetic is in float32."""
-    if os.environ.get("ACCELERATE_USE_FSDP") != "true" or not bf16:
-        return {}
-    import torch
-    from accelerate.utils import FullyShardedDataParallelPlugin
-    from torch.distributed.fsdp import MixedPrecisionPolicy
+def sum_in_float32(trainer: type) -> type:
+    """A class decorator of trainers. If weights are sharded and the arithmetic is in bf16, gradients
+    are summed and log-probabilities are computed in float32, as in a run of one process.
+    accelerate's default would round these sums and the log-probabilities to bf16."""
+    build_arguments = trainer._build_accelerator_args
 
-    policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
-    return {"fsdp_plugin": FullyShardedDataParallelPlugin(mixed_precision_policy=policy)}
+    def build_with_policy(self, **kwargs) -> dict:
+        arguments = build_arguments(self, **kwargs)
+        if os.environ.get("ACCELERATE_USE_FSDP") != "true" or not self.args.bf16:
+            return arguments
+        import torch
+        from accelerate.utils import FullyShardedDataParallelPlugin
+        from torch.distributed.fsdp import MixedPrecisionPolicy
+
+        policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
+        plugin = FullyShardedDataParallelPlugin(mixed_precision_policy=policy)
+        return arguments | {"fsdp_plugin": plugin}
+
+    replacements.replace(trainer, "_build_accelerator_args", build_with_policy)
+    return trainer
 
 
 def process_seed(seed: int, rank: int) -> int:

@@ -24,18 +24,13 @@ from hardgrpo.study.spec import Spec
 from hardgrpo.training import processes, recipes
 
 
+@processes.sum_in_float32
 @replacements.check_overrides
 class Trainer(SFTTrainer):
     """TRL's SFTTrainer, with the prompts, tokens and seconds of each update in the log."""
 
     start_seconds: float | None = None  # start of the current update, by time.perf_counter()
     trained_tokens = 0  # tokens in the loss of the current update, over all processes
-
-    @override
-    def _build_accelerator_args(self, **kwargs):
-        return super()._build_accelerator_args(**kwargs) | processes.sharding_arguments(
-            self.args.bf16
-        )
 
     @override
     def training_step(self, *args, **kwargs):

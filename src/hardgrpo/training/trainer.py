@@ -16,6 +16,7 @@ from hardgrpo.sampling import decoding
 from hardgrpo.training import base_weights, outputs, processes
 
 
+@processes.sum_in_float32
 @replacements.check_overrides
 class Trainer(GRPOTrainer):
     """`applies_correction`: whether the losses of vLLM's rollouts are multiplied by importance
@@ -46,12 +47,6 @@ class Trainer(GRPOTrainer):
     def _weights_for_vllm(self):
         self.has_sent_weights = True
         return base_weights.merged_weights(self.model)
-
-    @override
-    def _build_accelerator_args(self, **kwargs):
-        return super()._build_accelerator_args(**kwargs) | processes.sharding_arguments(
-            self.args.bf16
-        )
 
     @override
     def _generate_single_turn(
