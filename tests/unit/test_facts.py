@@ -16,9 +16,8 @@ import pytest
 import project_config
 from hardgrpo.data import generated, steps, tasks
 from hardgrpo.grading import graders
-from hardgrpo.report import registry
 from hardgrpo.study.configuration import Configuration
-from hardgrpo.study.resolved import ResolvedStudy, resolve_studies, withheld_splits
+from hardgrpo.study.resolved import resolve_studies, withheld_splits
 
 CONFIG = project_config.config()
 SOURCE = CONFIG["tasks"]["facts"]["source"]
@@ -276,26 +275,3 @@ def test_a_small_model_learns_its_demonstrations(one_thread):
         for row in rows
     ]
     assert np.corrcoef(learned, beliefs)[0, 1] > 0.8, list(zip(learned, beliefs))
-
-
-def test_a_study_of_facts_alone_has_no_figure_of_tiers():
-    config = copy.deepcopy(CONFIG)
-    study = config["studies"]["mini"] | {
-        "models": ["knowing"],
-        "tasks": ["facts"],
-        "weaker_signal": [],
-    }
-    config["studies"]["look_up"] = study
-    drawn = registry.FIGURES["tiers"].when
-    assert not drawn(ResolvedStudy.of(config, "look_up"))
-    config["studies"]["look_up"] = study | {
-        "models": ["tiny", "knowing"],
-        "tasks": ["swaps", "facts"],
-        "arms": [
-            {"policy": "hard", "recipe": "mini", "models": "tiny", "tasks": "swaps"},
-            {"policy": "hard", "recipe": "mini", "models": "knowing", "tasks": "facts"},
-        ],
-    }
-    assert drawn(ResolvedStudy.of(config, "look_up")), (
-        "a study with task swaps lacks the figure of tiers"
-    )

@@ -46,14 +46,21 @@ CORRECTION = "importance_correction"
         (
             "as_written",
             {CORRECTION: MASK | {"limit": 1}},
-            [f"as_written.{CORRECTION}.limit: ", "largest ratio"],
+            [
+                f"as_written.{CORRECTION}.limit: ",
+                f"hardgrpo keys recipes.as_written.{CORRECTION}.limit",
+            ],
         ),
         (
             "as_written",
             {CORRECTION: {"mode": "token_mask"}},
             [f"as_written.{CORRECTION}: ", "'limit' is missing"],
         ),
-        ("as_written", {CORRECTION: "none"}, [f"as_written.{CORRECTION}: ", "null (the default)"]),
+        (
+            "as_written",
+            {CORRECTION: "none"},
+            [f"as_written.{CORRECTION}: ", f"hardgrpo keys recipes.as_written.{CORRECTION}"],
+        ),
     ],
 )
 def test_incompatible_settings_are_refused_with_place_and_remedy(recipe, changes, words):

@@ -292,7 +292,8 @@ def _sentence(keys: tuple, detail: dict) -> tuple[str, str]:
     message = re.sub("^(Input|String|List|Dictionary) should", "should", detail["msg"])
     # keys and addresses may contain secrets
     value = "the value" if keys[-1] in ("key", "url") else repr(detail["input"])
-    return place, f"{value} {message}; correct it"
+    path = ".".join(key for key in keys if isinstance(key, str))
+    return place, f"{value} {message}; `hardgrpo keys {path}` explains the key"
 
 
 @functools.cache
