@@ -16,7 +16,7 @@ import pandas as pd
 from markupsafe import Markup
 
 from hardgrpo.data import evaluations, tasks
-from hardgrpo.grading.graders import GRADERS
+from hardgrpo.grading.graders import extract_answer
 from hardgrpo.report import web
 from hardgrpo.runtime import files
 from hardgrpo.study import paths
@@ -44,11 +44,11 @@ def read_study(study: ResolvedStudy) -> tuple[dict, list[dict]]:
             ["problem", "decoding", "sample"], ascending=[True, False, True]
         )
         columns.append(key | {"step": int(rows.step.iloc[0])} | grade_columns(rows))
-        extract = GRADERS[graders[key["test"]]].extract
+        grader = graders[key["test"]]
         texts.append(
             {
                 "completion": list(rows.completion),
-                "extracted": [extract(text) for text in rows.completion],
+                "extracted": [extract_answer(grader, text) for text in rows.completion],
             }
         )
     problems = {
