@@ -108,7 +108,7 @@ def test_slanted_names_that_overlap_are_found():
 
 
 def test_every_rule_belongs_to_a_family_and_each_family_has_its_own_hue():
-    assert set(plotting.FAMILY) == set(policies.RULES)
+    assert {rule.family for rule in policies.RULES.values()} == set(plotting.FAMILIES)
     assert len({color for color, *_ in plotting.FAMILIES.values()}) == len(plotting.FAMILIES)
 
 
@@ -117,7 +117,7 @@ def test_a_family_has_one_hue_in_every_study_and_budgets_differ_in_size_and_fill
     for study in CONFIG["studies"]:
         looks = plotting.looks(policy_settings(study))
         for name, look in looks.items():
-            family = plotting.FAMILY[CONFIG["policies"][name]["rule"]]
+            family = policies.RULES[CONFIG["policies"][name]["rule"]].family
             hues.setdefault(family, set()).add(look["color"])
         marks = [
             tuple(look[key] for key in ("marker", "linestyle", "markersize"))

@@ -11,6 +11,7 @@ from pathlib import Path
 from hardgrpo.report.conditions import budget_size, way_of_choosing
 from hardgrpo.runtime import files, user_settings
 from hardgrpo.runtime.errors import UserError
+from hardgrpo.selection.policies import RULES
 
 os.environ.update(user_settings.MATPLOTLIB)
 # Matplotlib prefers a matplotlibrc in the working directory to the file that MATPLOTLIBRC names.
@@ -31,18 +32,17 @@ STYLE = Path(__file__).with_name("figures.mplstyle")
 COLUMN, WIDE, TALLEST = 3.3, 6.9, 9.0
 
 # Okabe and Ito's colours. The hue shows the family of the selection rule, the same in all figures:
-# {family: (colour, marker, dashes, rules of selection.policies.RULES)}.
+# {family: (colour, marker, dashes)}, with the families of selection.policies.RULES.
 FAMILIES = {
-    "hard": ("#D55E00", "o", "-", ("hard", "hard_solvable", "hard_by_order", "base_wrong")),
-    "middle": ("#0072B2", "s", "--", ("middle", "middle_by_rank")),
-    "random": ("#000000", "^", ":", ("random", "random_42", "base_right_matched", "low_tiers_matched", "band_matched")),
-    "easy": ("#009E73", "D", "-.", ("easy", "easy_by_order", "base_right", "low_tiers")),
-    "nearest_half": ("#56B4E9", "P", "--", ("nearest_half", "band")),
-    "lowest": ("#CC79A7", "v", ":", ("lowest",)),
-    "highest": ("#E69F00", "X", "-.", ("highest",)),
-    "all": ("#666666", "*", "-", ("all", "annotated")),
-}  # fmt: skip
-FAMILY = {rule: family for family, (*_, rules) in FAMILIES.items() for rule in rules}
+    "hard": ("#D55E00", "o", "-"),
+    "middle": ("#0072B2", "s", "--"),
+    "random": ("#000000", "^", ":"),
+    "easy": ("#009E73", "D", "-."),
+    "nearest_half": ("#56B4E9", "P", "--"),
+    "lowest": ("#CC79A7", "v", ":"),
+    "highest": ("#E69F00", "X", "-."),
+    "all": ("#666666", "*", "-"),
+}
 NO_RULE = "#999999"  # colour of names that are neither a policy nor a rule, such as "base"
 # markers of policies whose family's own marker is taken
 MARKERS = ("<", ">", "h", "p", "d", "H", "8", "1")
@@ -85,8 +85,8 @@ def looks(settings: dict[str, dict]) -> dict[str, dict]:
     plain_first = sorted(ways, key=lambda way: (way.count(":"), rules[way] not in FAMILIES, way))
     spare_marks, styles, drawn_families = further_marks(), {}, set()
     for way in plain_first:
-        names, family = ways[way], FAMILY[rules[way]]
-        color, marker, dashes, _ = FAMILIES[family]
+        names, family = ways[way], RULES[rules[way]].family
+        color, marker, dashes = FAMILIES[family]
         if family in drawn_families:
             marker, spare_dashes = next(spare_marks)
             dashes = shift_dashes(family, spare_dashes)
@@ -128,13 +128,13 @@ def style(name: str, names: list[str]) -> dict:
     if look := _policies.get(name):
         return dict(look)
     if name in FAMILIES:
-        color, marker, dashes, _ = FAMILIES[name]
+        color, marker, dashes = FAMILIES[name]
         look = {"color": color, "marker": marker, "linestyle": dashes}
     else:
         unstyled = [label for label in names if label not in _policies and label not in FAMILIES]
         marker, dashes = next(itertools.islice(further_marks(), unstyled.index(name), None))
-        if (rule := name.split(", ")[0]) in FAMILY:
-            dashes = shift_dashes(FAMILY[rule], dashes)
+        if (rule := name.split(", ")[0]) in RULES:
+            dashes = shift_dashes(RULES[rule].family, dashes)
         look = {"color": hue(name.split(", ")[0]), "marker": marker, "linestyle": dashes}
     return look | {"markerfacecolor": look["color"], "markersize": MARKER_SIZE}
 
@@ -143,7 +143,7 @@ def hue(policy: str) -> str:
     """The colour of the family of a rule, or of a policy's rule; NO_RULE for other names."""
     if policy in _policies:
         return _policies[policy]["color"]
-    return FAMILIES[FAMILY[policy]][0] if policy in FAMILY else NO_RULE
+    return FAMILIES[RULES[policy].family][0] if policy in RULES else NO_RULE
 
 
 def family(policy: str) -> str:

@@ -66,6 +66,7 @@ class Rule:
     """A rule of a policy: an entry of `RULES`."""
 
     choose: Callable[[Pool], Subset]
+    family: str  # rules of a family have one colour in all figures (report/plotting.py)
     description: str  # describes the chosen prompts in docs/configuration.md
     needs: tuple[str, ...] = ("budget",)  # required keys of a policy with this rule
     accepts: tuple[str, ...] = ()  # optional keys
@@ -326,74 +327,98 @@ def _by_order(pool: Pool, sign: int = 1, from_centre: bool = False) -> Subset:
 
 _AS_RELEASED = "ties in the order of the dataset (HE's released code)"
 RULES: dict[str, Rule] = {
-    "hard": Rule(_lowest, "the lowest pass rates", by_bounds=True),
-    "easy": Rule(_highest, "the highest pass rates", by_bounds=True),
-    "middle": Rule(_middle, "pass rates nearest to the median, within the quartiles"),
-    "random": Rule(_random, "a random choice, different for each seed", needs_measure=False),
-    "hard_solvable": Rule(_lowest_above_zero, "the lowest pass rates above 0"),
+    "hard": Rule(_lowest, "hard", "the lowest pass rates", by_bounds=True),
+    "easy": Rule(_highest, "easy", "the highest pass rates", by_bounds=True),
+    "middle": Rule(_middle, "middle", "pass rates nearest to the median, within the quartiles"),
+    "random": Rule(
+        _random, "random", "a random choice, different for each seed", needs_measure=False
+    ),
+    "hard_solvable": Rule(_lowest_above_zero, "hard", "the lowest pass rates above 0"),
     "lowest": Rule(
-        _lowest, "the lowest values of the measure `by`", ("budget", "by"), accepts=("by",)
+        _lowest,
+        "lowest",
+        "the lowest values of the measure `by`",
+        ("budget", "by"),
+        accepts=("by",),
     ),
     "highest": Rule(
-        _highest, "the highest values of the measure `by`", ("budget", "by"), accepts=("by",)
+        _highest,
+        "highest",
+        "the highest values of the measure `by`",
+        ("budget", "by"),
+        accepts=("by",),
     ),
     "nearest_half": Rule(
         _nearest_half,
+        "nearest_half",
         "the values of the measure `by` (default: the pass rate) that are nearest to 0.5",
         accepts=("by",),
     ),
     "band": Rule(
         _band,
+        "nearest_half",
         f"every pass rate from `low` (default {LOW}) to `high` (default {HIGH}); with `budget`, those that are nearest to 0.5, or with `order: random` a random choice",
         (),
         accepts=("budget", "low", "high", "order"),
     ),
     "band_matched": Rule(
         functools.partial(_matched, choose=_band),
+        "random",
         "a random choice from the whole pool, as many prompts as `band` takes with the same `low`, `high` and `budget`",
         (),
         accepts=("budget", "low", "high"),
     ),
-    "hard_by_order": Rule(_by_order, f"like `hard`, with {_AS_RELEASED}", is_released=True),
+    "hard_by_order": Rule(_by_order, "hard", f"like `hard`, with {_AS_RELEASED}", is_released=True),
     "easy_by_order": Rule(
-        functools.partial(_by_order, sign=-1), f"like `easy`, with {_AS_RELEASED}", is_released=True
+        functools.partial(_by_order, sign=-1),
+        "easy",
+        f"like `easy`, with {_AS_RELEASED}",
+        is_released=True,
     ),
     "middle_by_rank": Rule(
         functools.partial(_by_order, from_centre=True),
+        "middle",
         f"the middle ranks of the pool, with {_AS_RELEASED}",
         is_released=True,
     ),
     "random_42": Rule(
         _random_42,
+        "random",
         "a random choice by NumPy's generator with seed 42 (HE's released code)",
         needs_measure=False,
         is_released=True,
     ),
-    "base_wrong": Rule(_wrong, "every pass rate below `threshold`", ("threshold",), by_bounds=True),
+    "base_wrong": Rule(
+        _wrong, "hard", "every pass rate below `threshold`", ("threshold",), by_bounds=True
+    ),
     "base_right": Rule(
-        _right, "every pass rate of `threshold` or above", ("threshold",), by_bounds=True
+        _right, "easy", "every pass rate of `threshold` or above", ("threshold",), by_bounds=True
     ),
     "base_right_matched": Rule(
         _right_matched,
+        "random",
         "a random choice from the prompts of `base_right`, as many as `base_wrong` takes",
         ("threshold",),
         by_bounds=True,
     ),
     "low_tiers": Rule(
         _low_tiers,
+        "easy",
         "every problem of a tier up to `highest_tier`",
         ("highest_tier",),
         needs_measure=False,
     ),
     "low_tiers_matched": Rule(
         functools.partial(_matched, choose=_low_tiers),
+        "random",
         "a random choice from the whole pool, as many prompts as `low_tiers` takes",
         ("highest_tier",),
         needs_measure=False,
     ),
-    "all": Rule(_all, "the whole pool", (), needs_measure=False),
+    "all": Rule(_all, "all", "the whole pool", (), needs_measure=False),
     "annotated": Rule(
         _all,
+        "all",
         "the prompts of a task with `labelled: false` that have been annotated",
         (),
         needs_measure=False,
