@@ -35,7 +35,7 @@ def study_with_facts(finished_world, tmp_path_factory):
     """A copy of the finished study with an added task of facts. Tests must not change the copy."""
     world = finished_world.copy(tmp_path_factory.mktemp("facts") / "world")
     world.configure(add_facts)
-    process = world.snakemake(*TABLES, "paper/mini/figures/tiers.csv")
+    process = world.snakemake(*TABLES)
     assert process.returncode == 0, process.stdout[-3000:] + process.stderr[-3000:]
     return world
 
@@ -58,8 +58,6 @@ def test_only_the_task_with_tiers_is_in_the_tables_of_tiers_and_reasons(study_wi
     )
     kinds = files.read_rows(tables / "kinds.csv", {"task": str, "tier": str})
     assert {row["tier"] for row in kinds if row["task"] == "facts"} == {None}
-    drawn_rows = files.read_rows(world.folder / "paper/mini/figures/tiers.csv", {"task": str})
-    assert {row["task"] for row in drawn_rows} == {"swaps"}
     knowing, tiny = (
         (world.folder / f"results/models/{name}/tokenizer.json").read_text()
         for name in ("knowing", "tiny")
@@ -67,7 +65,7 @@ def test_only_the_task_with_tiers_is_in_the_tables_of_tiers_and_reasons(study_wi
     assert "Zell" in knowing and "Zell" not in tiny, "only the facts contain the word Zell"
 
 
-def test_a_study_of_facts_alone_draws_no_figure_of_tiers(study_with_facts, tmp_path):
+def test_a_study_of_facts_alone_has_no_tiers(study_with_facts, tmp_path):
     world = study_with_facts.copy(tmp_path / "world")
     world.configure(
         lambda config: config["studies"]["mini"].update(
@@ -78,8 +76,6 @@ def test_a_study_of_facts_alone_draws_no_figure_of_tiers(study_with_facts, tmp_p
             weaker_signal=[],
         )
     )
-    plan = world.plan()
-    assert "plot_tiers" not in plan and "plot_accuracy" in plan, "facts have no tiers to draw"
     process = world.snakemake(*TABLES)
     assert process.returncode == 0, process.stdout[-3000:] + process.stderr[-3000:]
     assert files.read_rows(world.folder / "results/summaries/mini/tiers.csv", {"task": str}) == []

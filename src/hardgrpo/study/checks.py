@@ -16,7 +16,7 @@ from hardgrpo.study.model import (
     SlipByOperation,
 )
 from hardgrpo.study.study_checks import SINGULAR, unknown_names
-from hardgrpo.study.task import Probe, Task
+from hardgrpo.study.task import Probe, RecordedProblems, Task
 
 MOST_MISTAKES = 20  # listed in one message
 # Family of generated problems -> ({required key of its demonstrations: example}, {optional keys}).
@@ -79,6 +79,8 @@ def _mistakes_between_objects(config: Configuration) -> Iterator[tuple[str, str]
     for name, task in tasks.items():
         if task.cut_from:
             yield from _cut_task_mistakes(f"tasks.{name}", task, tasks.get(task.cut_from))
+        if isinstance(task.source, RecordedProblems):
+            yield from _recorded_problems_mistakes(name, task.source, models)
     for name, model in models.items():
         if OWN_BASE_NAME.search(name):
             yield (
@@ -178,6 +180,23 @@ def _demonstration_mistakes(
             f"{place}.slip",
             "expected one number for swaps, or one number for each operation (+ - * /) for arithmetic",
         )
+
+
+def _recorded_problems_mistakes(
+    task: str, source: RecordedProblems, models: dict
+) -> Iterator[tuple[str, str]]:
+    """Report each split (train, test) whose recording does not exist."""
+    for split in ("train", "test"):
+        if not (recording := getattr(source, split)):
+            continue
+        place, (name, part) = f"tasks.{task}.source.{split}", recording.split("/")
+        if name not in models or not models[name].is_recorded:
+            yield place, f"'{name}' is not a model of kind recorded; name one"
+        elif not getattr(models[name].source.recordings.get(task), part, None):
+            yield (
+                place,
+                f"'{name}' has no recording '{part}' of task '{task}'; name another model or part",
+            )
 
 
 def _subset_mistakes(config: Configuration) -> Iterator[tuple[str, str]]:

@@ -376,6 +376,11 @@ class Recorded(Repository):
         yield from super().contradictions()
         for task, recording in self.recordings.items():
             place = f"recordings.{task}"
+            if self.name is None and "{model}" in recording.model_dump_json():
+                yield (
+                    place,
+                    "a path has {model}, but the source has no `name`; add `name`, or write the path in full",
+                )
             for part, split in (("probe", "train"), ("base", "test")):
                 if (
                     self.repository
