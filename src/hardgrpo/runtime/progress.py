@@ -1,10 +1,10 @@
-"""Show the progress of long work with rate and remaining time: a line every ten seconds."""
+"""Show the progress of long work with rate and remaining time: a line every half a minute."""
 
 import time
 
 from hardgrpo.runtime.interruption import say
 
-SECONDS_BETWEEN_LINES = 10.0
+SECONDS_BETWEEN_LINES = 30.0
 
 
 class Progress:

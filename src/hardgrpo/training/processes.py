@@ -91,8 +91,11 @@ def sum_in_float32(trainer: type) -> type:
     """A class decorator of trainers. If weights are sharded and the arithmetic is in bf16, gradients
     are summed and log-probabilities are computed in float32, as in a run of one process.
     accelerate's default would round these sums and the log-probabilities to bf16."""
+    from typing_extensions import override  # comes with torch
+
     build_arguments = trainer._build_accelerator_args
 
+    @override
     def build_with_policy(self, **kwargs) -> dict:
         arguments = build_arguments(self, **kwargs)
         if os.environ.get("ACCELERATE_USE_FSDP") != "true" or not self.args.bf16:
