@@ -85,8 +85,7 @@ def test_a_file_that_differs_from_the_lock_or_has_impossible_shares_is_reported(
     done = published.snakemake("--config", "study=before_after", "update_inputs=true")
     assert (
         done.returncode != 0
-        and "row 2: initial_pass1 is 0.3, expected a multiple of 1/16"
-        in done.stdout + done.stderr
+        and "row 2: initial_pass1 is 0.3, expected a multiple of 1/16" in done.stdout + done.stderr
     )
     assert "Traceback" not in done.stdout + done.stderr
 
