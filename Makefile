@@ -44,8 +44,10 @@ light: .venv-figures/figures.ready
 # A short log: the share of finished jobs, errors, and the results.
 demo: export PYTHONPATH := $(PYTHONPATH):$(CURDIR)/scripts/plan/plugins
 demo: .venv/training.ready
-	@echo "Study mini, about 6 minutes on two cores. Snakemake's log of every job: .snakemake/log/"
-	@.venv/bin/python -m snakemake --profile laptop --logger short --config study=mini --cores $(CORES)
+	@mkdir -p results
+	@echo "Study mini, about 6 minutes on two cores. What each job says: results/demo.log; Snakemake's log: .snakemake/log/"
+	@.venv/bin/python -m snakemake --profile laptop --logger short --config study=mini --cores $(CORES) > results/demo.log
+	@sed -n '/^Study mini: /,$$p' results/demo.log
 
 figures: .venv-figures/figures.ready
 	.venv-figures/bin/snakemake figures --profile laptop --config study=$(STUDY) $(if $(wildcard results/summaries/$(STUDY)),,draw=reference) --cores $(CORES)
