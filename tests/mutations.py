@@ -1,7 +1,7 @@
 """Change random operators and constants of the project, one at a time, and report which changes the
 tests notice: `make nightly`, or `.venv/bin/python tests/mutations.py --number 40 --seed 7`.
 
-Each change is made in a copy of the project. The copy runs the test files that import the changed
+Each change is made in a clone of the last commit. The clone runs the test files that import the changed
 module, up to the first failure. A change that no test notices may be equivalent to the original;
 otherwise it needs a test.
 """
@@ -12,7 +12,6 @@ import copy
 import os
 import random
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -20,9 +19,6 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("analysis", "data", "grading", "online", "sampling", "selection", "training")
-COPIED = ("config", "config.yaml", "envs", "inputs.lock", "laptop", "paper", "pyproject.toml")
-COPIED += ("results/published", "results/reference", "rules", "scripts", "slurm", "Snakefile")
-COPIED += ("src", "tests", "docs", "Makefile", "CITATION.cff", "README.md")
 SECONDS = 600  # limit for the tests of one change; an endless loop counts as noticed
 SWAPPED = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq,
@@ -34,7 +30,8 @@ SWAPPED = {
 
 
 def changed(node: ast.AST) -> ast.AST | None:
-    """A copy of an expression with another operator or constant; None if it has neither."""
+    """A copy of an expression with another operator, constant or condition; None if no change is
+    known for it."""
     node = copy.deepcopy(node)
     match node:
         case ast.Compare(ops=[operator, *_]) if type(operator) in SWAPPED:
@@ -74,7 +71,7 @@ def replace(source: str, node: ast.expr, new: str) -> str:
 
 
 def related_tests(module: Path) -> list[str]:
-    """The test files that import a module, those that import the fewest modules first; all unit
+    """The test files that import a module, those that mention the project least first; all unit
     tests if none does."""
     package, name = module.parent.name, module.stem
     imported = re.compile(
@@ -87,8 +84,8 @@ def related_tests(module: Path) -> list[str]:
     return [str(path.relative_to(ROOT)) for path in related] or ["tests/unit"]
 
 
-def is_noticed(folder: Path, tests: list[str]) -> str:
-    """The first test that fails in a copy of the project; "" if all pass."""
+def first_failure(folder: Path, tests: list[str]) -> str:
+    """The first test that fails, or why pytest ended early; "" if all pass."""
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests]
     try:
         done = subprocess.run(
@@ -98,7 +95,9 @@ def is_noticed(folder: Path, tests: list[str]) -> str:
     except subprocess.TimeoutExpired:
         return f"no end within {SECONDS} s"
     failures = re.findall(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.MULTILINE)
-    return failures[0] if failures else "" if done.returncode == 0 else done.stderr[-200:]
+    if failures or not done.returncode:
+        return failures[0] if failures else ""
+    return f"pytest ended with status {done.returncode}"
 
 
 def main() -> None:
@@ -106,27 +105,25 @@ def main() -> None:
     parser.add_argument("--number", type=int, default=40)
     parser.add_argument("--seed", type=int, required=True)
     arguments = parser.parse_args()
-    sites = [
-        (path.relative_to(ROOT), node)
-        for package in PACKAGES
-        for path in sorted((ROOT / "src/hardgrpo" / package).glob("*.py"))
-        for node in expressions(ast.parse(path.read_text()))
-        if changed(node) is not None
-    ]
     noticed = 0
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
-        for name in COPIED:
-            copy_of = shutil.copytree if (ROOT / name).is_dir() else shutil.copy2
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            copy_of(ROOT / name, folder / name)
+        subprocess.run(["git", "clone", "--quiet", str(ROOT), temporary], check=True)
+        sites = [
+            (path, node)
+            for package in PACKAGES
+            for path in sorted((folder / "src/hardgrpo" / package).glob("*.py"))
+            for node in expressions(ast.parse(path.read_text()))
+            if changed(node) is not None
+        ]
         for path, node in random.Random(arguments.seed).sample(sites, arguments.number):
-            source, new = (ROOT / path).read_text(), ast.unparse(changed(node))
-            (folder / path).write_text(replace(source, node, new))
-            failure = is_noticed(folder, related_tests(path))
-            (folder / path).write_text(source)
+            source, new = path.read_text(), ast.unparse(changed(node))
+            path.write_text(replace(source, node, new))
+            failure = first_failure(folder, related_tests(path))
+            path.write_text(source)
             noticed += bool(failure)
-            print(f"{path}:{node.lineno}: {ast.unparse(node)} -> {new}: {failure or 'NOT NOTICED'}", flush=True)  # fmt: skip
+            place = f"{path.relative_to(folder)}:{node.lineno}"
+            print(f"{place}: {ast.unparse(node)} -> {new}: {failure or 'NOT NOTICED'}", flush=True)
     print(f"{noticed} of {arguments.number} changes were noticed (seed {arguments.seed})")
 
 

@@ -20,12 +20,12 @@ FILES = [ROOT / "config.yaml", *sorted((ROOT / "config").rglob("*.yaml"))]
 def check(path, text: str) -> None:
     """Check the content of a file as an editor does: by the schema that its first line names."""
     (name,) = re.findall(r"\A# yaml-language-server: \$schema=(\S+)\n", text)
-    named = json.loads((path.parent / name).read_text(encoding="utf-8"))
-    if list(named) == ["$ref"]:  # a part of the one schema
-        file, part = named["$ref"].split("#")
+    named_schema = json.loads((path.parent / name).read_text(encoding="utf-8"))
+    if list(named_schema) == ["$ref"]:  # a part of the one schema
+        file, part = named_schema["$ref"].split("#")
         assert (path.parent / file).resolve() == ROOT / "config/schema.json"
-        named = {"$ref": f"#{part}", "$defs": SCHEMA["$defs"]}
-    jsonschema.Draft202012Validator(named).validate(yaml.safe_load(text))
+        named_schema = {"$ref": f"#{part}", "$defs": SCHEMA["$defs"]}
+    jsonschema.Draft202012Validator(named_schema).validate(yaml.safe_load(text))
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
@@ -106,3 +106,7 @@ def test_every_key_has_a_description():
                 yield from undescribed(f"{path}.{name}", child)
 
     assert list(undescribed("", schema())) == []
+
+
+def test_a_key_that_takes_one_value_or_several_says_so():
+    assert "policy: text or list of text" in keys.explain("studies.NAME.arms")

@@ -161,8 +161,8 @@ def gains_by_policy(gains: pd.DataFrame, decodings: list[str]) -> str:
             line["base %"] = points(rows.base_accuracy.iloc[0])
             by_policy = {row.policy: estimate(row, "gain") for row in rows.itertuples()}
             lines.append(line | {name: by_policy.get(name, "") for name in SHOWN_POLICIES})
-    made = pd.DataFrame(lines)
-    return table(made.loc[:, (made != "").any()])
+    gain_rows = pd.DataFrame(lines)
+    return table(gain_rows.loc[:, (gain_rows != "").any()])
 
 
 def bases_by_limit(tables: dict[str, pd.DataFrame]) -> list:
@@ -192,9 +192,14 @@ def recorded_gains(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
 def collapsed(runs: pd.DataFrame) -> dict[str, int]:
     """The numbers of runs whose whole completions are short, and whose completions mostly do not
     end, after training. `runs` is table decomposition_runs of study `small_real`."""
-    whole = runs[runs.eval_task == "gsm8k_small"]
-    short, endless = whole.tokens < SHORT, whole.truncated > 0.5
-    return {"runs": len(whole), "short": short.sum(), "endless": endless.sum(), "tokens": SHORT}
+    untruncated = runs[runs.eval_task == "gsm8k_small"]
+    short, endless = untruncated.tokens < SHORT, untruncated.truncated > 0.5
+    return {
+        "runs": len(untruncated),
+        "short": short.sum(),
+        "endless": endless.sum(),
+        "tokens": SHORT,
+    }
 
 
 def greedy_contrast(mcnemar: pd.DataFrame) -> str:

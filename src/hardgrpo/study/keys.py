@@ -39,9 +39,13 @@ def find(path: str) -> list[dict]:
         choices = [option for part in parts for option in options(part)]
         children = [option["properties"][key] for option in choices if key in option.get("properties", ())]  # fmt: skip
         if not (parts := children + [entry for option in choices for entry in entries(option)]):
-            known = [name for option in choices for name in option.get("properties", ())]
-            similar = difflib.get_close_matches(key, known, n=1)
-            hint = f"did you mean '{similar[0]}'?" if similar else f"known keys: {', '.join(known)}"
+            known_keys = [name for option in choices for name in option.get("properties", ())]
+            similar = difflib.get_close_matches(key, known_keys, n=1)
+            hint = (
+                f"did you mean '{similar[0]}'?"
+                if similar
+                else f"known keys: {', '.join(known_keys)}"
+            )
             raise UserError(f"{place or 'top level'}: there is no key '{key}'; {hint}")
         place = f"{place}.{key}".removeprefix(".")
     return parts
@@ -71,10 +75,13 @@ def entries(option: dict) -> list[dict]:
 
 def describe(name: str, part: dict, is_required: bool = False) -> str:
     """A line with a key and its values, and the indented description."""
-    choices = " or ".join(dict.fromkeys(values(option) for option in options(part)))
-    prefix, suffix = "list of " * ("items" in part), " (required)" * is_required
+    forms = []
+    for alternative in part.get("anyOf") or part.get("oneOf") or [part]:
+        prefix = "list of " if "items" in alternative else ""
+        forms += [prefix + values(option) for option in options(alternative)]
+    choices, suffix = " or ".join(dict.fromkeys(forms)), " (required)" if is_required else ""
     text = part.get("description") or options(part)[0].get("description", "")
-    return "\n    ".join([f"{name}: {prefix}{choices}{suffix}", *textwrap.wrap(text, 90)])
+    return "\n    ".join([f"{name}: {choices}{suffix}", *textwrap.wrap(text, 90)])
 
 
 def values(option: dict) -> str:

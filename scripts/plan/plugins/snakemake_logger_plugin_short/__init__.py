@@ -1,5 +1,5 @@
-"""A logger for `snakemake --logger short`, which prints how many jobs are done, every 10 %, and errors
-and warnings in full. Snakemake's complete log is in .snakemake/log/.
+"""A logger for `snakemake --logger short`. It prints the number of finished jobs at every 10 %, and all
+errors and warnings. Snakemake's complete log is in .snakemake/log/.
 
 Snakemake finds the plugin if its parent folder is on PYTHONPATH (Makefile).
 """
@@ -20,14 +20,14 @@ class LogHandler(LogHandlerBase):
     writes_to_file = has_filter = has_formatter = needs_rulegraph = False
 
     def __post_init__(self) -> None:
-        self.shown = 0
+        self.printed_percent = 0
 
     def emit(self, record) -> None:
         event = getattr(record, "event", None)
         if event == LogEvent.PROGRESS:
             percent = 100 * record.done // record.total
-            if percent // STEP > self.shown // STEP:
-                self.shown = percent
+            if percent // STEP > self.printed_percent // STEP:
+                self.printed_percent = percent
                 self.write(f"{percent} % ({record.done} of {record.total} jobs)")
         elif event in ERRORS or record.levelno >= logging.WARNING:
             self.write(self.format(record))
