@@ -1,8 +1,8 @@
 """Change random operators and constants of the project, one at a time, and report which changes the
 tests notice: `make nightly`, or `.venv/bin/python tests/mutations.py --number 40 --seed 7`.
 
-Each change is made in a clone of the last commit. The clone runs the test files that import the changed
-module, up to the first failure. A change that no test notices may be equivalent to the original;
+Each change is made in a clone of the last commit. The clone runs the unit tests of the changed
+module's package, up to the first failure. A change that no test notices may be equivalent to the original;
 otherwise it needs a test.
 """
 
@@ -71,16 +71,15 @@ def replace(source: str, node: ast.expr, new: str) -> str:
 
 
 def related_tests(module: Path) -> list[str]:
-    """The test files that import a module, those that mention the project least first; all unit
-    tests if none does."""
+    """The unit tests that import a module's package, those that import the module itself first; all
+    unit tests if none does."""
     package, name = module.parent.name, module.stem
-    imported = re.compile(
+    imports_module = re.compile(
         rf"hardgrpo\.{package}\.{name}\b|from hardgrpo\.{package} import [^\n]*\b{name}\b"
     )
-    files = [path for path in (ROOT / "tests").rglob("test_*.py") if path.parent.name != "gpu"]
-    texts = {path: path.read_text() for path in files}
-    related = [path for path, text in texts.items() if imported.search(text)]
-    related.sort(key=lambda path: texts[path].count("hardgrpo"))
+    texts = {path: path.read_text() for path in (ROOT / "tests/unit").glob("test_*.py")}
+    related = [path for path, text in texts.items() if f"hardgrpo.{package}" in text]
+    related.sort(key=lambda path: (not imports_module.search(texts[path]), path.name))
     return [str(path.relative_to(ROOT)) for path in related] or ["tests/unit"]
 
 
