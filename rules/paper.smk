@@ -1,115 +1,85 @@
-# Write the LaTeX tables, the numbers and the supplement of a study from its summary tables.
+# Make the paper over all committed studies, from committed tables (results/reference) and the
+# configuration. Results that were computed in this clone are not read.
 
 
 localrules:
-    write_tables,
-    write_numbers,
-    write_worth,
-    compile_supplement,
+    write_paper,
+    draw_for_paper,
+    draw_ways,
+    compile_paper,
 
 
-rule write_tables:
+rule write_paper:
     input:
-        drawing.tables([*registry.SUMMARIES, *registry.JUDGED, "deviations"]),
+        tables=drawing.committed_tables,
+        text="paper/main.tex.j2",
     output:
-        [
-            f"paper/{{study}}/tables/{name}.{kind}"
-            for name in tables.TABLES
-            for kind in ("tex", "csv")
-        ],
-        [
-            (
-                report(
-                    f"paper/{{study}}/tables/{name}.html",
-                    caption="report/table.rst",
-                    category="Tables",
-                    labels={"table": name.replace("_", " ")},
-                )
-                if drawing.in_report(f"paper/{{study}}/tables/{name}.html")
-                else f"paper/{{study}}/tables/{name}.html"
-            )
-            for name in tables.TABLES
-        ],
-        captions="paper/{study}/captions.tex",
+        text="paper/main.tex",
+        origins="paper/findings/numbers.csv",
     log:
-        "results/logs/write_tables/{study}.log",
+        "results/logs/write_paper/paper.log",
     container:
         IMAGE["figures"]
     params:
-        study=arguments.design,
-        folder="paper/{study}/tables",
-        code=arguments.code("paper/write_tables.py"),
+        design=arguments.committed_design,
+        code=arguments.code("paper/write_paper.py"),
     message:
-        "Write the tables ({wildcards.study})"
+        "Check the sentences of the paper and write its text"
     shell:
-        "python scripts/paper/write_tables.py --tables {input} --study {params.study:q}"
-        " --output {params.folder} --captions {output.captions} > {log} 2>&1"
+        "python scripts/paper/write_paper.py --text {input.text} --design {params.design:q} --output {output.text} --origins {output.origins} > {log} 2>&1"
 
 
-rule write_numbers:
+use rule plot as draw_for_paper with:
     input:
-        drawing.tables(registry.NUMBERED),
+        drawing.committed_inputs,
     output:
-        macros="paper/{study}/numbers.tex",
-        origins="paper/{study}/numbers.csv",
+        "paper/findings/{study}/{figure}.pdf",
+        "paper/findings/{study}/{figure}.png",
+        "paper/findings/{study}/{figure}.csv",
     log:
-        "results/logs/write_numbers/{study}.log",
+        "results/logs/draw_for_paper/{study}/{figure}.log",
+    message:
+        "Draw {wildcards.figure} for the paper ({wildcards.study})"
+
+
+rule draw_ways:
+    input:
+        cases=registry.COMPARISONS,
+        classes="results/reference/before_after/difficulty_classes.csv",
+    output:
+        "paper/findings/which_prompts.pdf",
+    log:
+        "results/logs/draw_ways/paper.log",
     container:
         IMAGE["figures"]
     params:
-        study=arguments.design,
-        code=arguments.code("paper/write_numbers.py"),
+        code=arguments.code("figures/draw_ways.py"),
     message:
-        "Write the numbers of the text ({wildcards.study})"
+        "Draw the leads over a random choice, for the paper"
     shell:
-        "python scripts/paper/write_numbers.py --tables {input} --study {params.study:q} --output {output.macros} > {log} 2>&1"
+        "python scripts/figures/draw_ways.py --cases {input.cases} --classes {input.classes} --output {output} > {log} 2>&1"
 
 
-rule write_worth:
+rule compile_paper:
     input:
-        drawing.tables(registry.WORTH),
-    output:
-        report(
-            "paper/{study}/worth.html",
-            caption="report/worth.rst",
-            category="Results",
-            labels={"file": "was it worth it?"},
-        ),
-    log:
-        "results/logs/write_worth/{study}.log",
-    container:
-        IMAGE["figures"]
-    params:
-        study=arguments.design,
-        prices=arguments.prices,
-        code=arguments.code("paper/write_worth.py"),
-    message:
-        "Write the gains and costs of each arm ({wildcards.study})"
-    shell:
-        "python scripts/paper/write_worth.py --tables {input} --study {params.study:q} --prices {params.prices:q} --output {output}"
-        " > {log} 2>&1"
-
-
-rule compile_supplement:
-    input:
-        drawing.typeset,
-        text=["paper/supplement.tex", "paper/trajectory.tex"],
-        citation="CITATION.cff",
+        drawing.paper_inputs(),
+        text="paper/main.tex",
         references="paper/references.bib",
+        citation="CITATION.cff",
     output:
         report(
-            "paper/{study}/supplement.pdf",
-            caption="report/supplement.rst",
+            "paper/paper.pdf",
+            caption="report/paper.rst",
             category="Paper",
-            labels={"file": "the supplement"},
+            labels={"file": "the paper over all studies"},
         ),
     log:
-        "results/logs/compile_supplement/{study}.log",
+        "results/logs/compile_paper/paper.log",
     container:
         IMAGE["figures"]
     params:
         code=arguments.code("paper/compile_paper.py"),
     message:
-        "Compile the supplement ({wildcards.study})"
+        "Compile the paper over all studies"
     shell:
-        "python scripts/paper/compile_paper.py --text paper/supplement.tex --material {wildcards.study} --citation {input.citation} --output {output} > {log} 2>&1"
+        "python scripts/paper/compile_paper.py --text {input.text} --material findings --citation {input.citation} --output {output} > {log} 2>&1"

@@ -1,5 +1,4 @@
-"""The text, numbers and tables of a study's supplement: every number that reports a result comes
-from a summary table or from claims.csv, and changes with this table."""
+"""The paper over all studies: numbers, conditions of sentences, examples, and the PDF."""
 
 import csv
 import re
@@ -10,236 +9,248 @@ import sys
 import pandas as pd
 import pytest
 
-import fakes
-from command_line import format_options
+import project_config
 from conftest import ROOT, World
-from hardgrpo.analysis.formats import MINUS
-from hardgrpo.report import numbers
+from hardgrpo.report import latex, paper, task_examples
+from hardgrpo.runtime import files
+from hardgrpo.runtime.errors import UserError
+from hardgrpo.study import paths
+from hardgrpo.study.configuration import Configuration
+from hardgrpo.study.resolved import resolve_studies
+from hardgrpo.workflow.arguments import Arguments
 
-PARTS = ("finishing", "correctness", "sharpening", "new_solving")
-STUDIES = ["mini", "mini_reference", "mini_truncation", "small_real", "recordings", "trajectories"]
-NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
+TEXT = (ROOT / "paper/main.tex.j2").read_text(encoding="utf-8")
+BODY = TEXT[TEXT.index(r"\begin{document}") :]
 
 
-def origins(world, study="mini") -> list[dict]:
-    return list(
-        csv.DictReader((world.folder / f"paper/{study}/numbers.csv").read_text().splitlines())
+def committed_design() -> str:
+    config = project_config.config()
+    return Arguments(
+        Configuration.of(config), resolve_studies(config), None, None
+    ).committed_design(None)
+
+
+@pytest.fixture
+def design(monkeypatch) -> dict:
+    monkeypatch.chdir(ROOT)
+    return files.as_object(committed_design())
+
+
+@pytest.fixture
+def committed(tmp_path):
+    """A copy of the committed tables, which a test may change."""
+    for part in ("results/reference", "src/hardgrpo/choice"):
+        shutil.copytree(ROOT / part, tmp_path / part)
+    return tmp_path
+
+
+def filled(text: str, folder, design=None) -> str:
+    path = folder / "text.j2"
+    path.write_text(text)
+    return paper.Paper(folder, design or {}).fill(path)
+
+
+# --- numbers
+
+
+def test_every_number_equals_the_cell_that_its_origin_names(design):
+    tables = paper.Paper(ROOT, design)
+    tables.fill(ROOT / "paper/main.tex.j2")
+    assert len(tables.origins) > 100
+    for row in tables.origins:
+        with open(ROOT / row["file"], encoding="utf-8", newline="") as stream:
+            table = list(csv.DictReader(stream))
+        cells = [table[int(line) - 2] for line in row["lines"].split()]
+        if row["show"] == "count of rows":
+            assert row["text"] == str(len(cells))
+            continue
+        if row["show"] == "sum":
+            assert row["text"] == str(sum(int(cell[row["column"]]) for cell in cells))
+            continue
+        endings, format_value = paper.FORMATS[row["show"]]
+        for cell in cells:
+            values = [
+                float(cell.get(f"{row['column']}{ending}") or cell.get(ending[1:]) or "nan")
+                for ending in endings
+            ]
+            assert row["text"] == latex.number(format_value(*values)), row
+
+
+def test_no_number_of_a_result_is_typed_into_the_text():
+    text = re.sub(r"<%.*?%>|<<.*?>>|(?<!\\)%.*", "", BODY)
+    text = re.sub(r"\\(?:cite|ref|label|includegraphics)(?:\[[^]]*\])?\{[^}]*\}", "", text)
+    text = re.sub(
+        r"\\(?:findingfigure\{\w+\}\{\w+\}\{[^}]*\}|setlength\{[^}]*\}\{[^}]*\})", "", text
     )
-
-
-def table_of(world, study: str, name: str):
-    """The path of table `name`, from which numbers of a study's supplement come."""
-    return world.folder / (
-        f"paper/{study}/claims.csv" if name == "claims" else f"results/reference/{study}/{name}.csv"
-    )
-
-
-def write(world, study="mini"):
-    done = world.snakemake(
-        f"paper/{study}/numbers.tex",
-        f"paper/{study}/tables/gain.tex",
-        "--config",
-        f"study={study}",
-        "draw=reference",
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
-@pytest.fixture(scope="module", params=STUDIES)
-def written(request, tmp_path_factory):
-    """(a `World`, the study whose numbers were written there). Tests must not change the world."""
-    world = World(tmp_path_factory.mktemp("written") / "world")
-    write(world, request.param)
-    return world, request.param
-
-
-def test_every_number_equals_the_cell_that_numbers_csv_names(written):
-    world, study = written
-    rows = origins(world, study)
-    assert rows and len({row["key"] for row in rows}) == len(rows)
-    tables = {}
-    for row in rows:
-        lines = tables.setdefault(
-            row["table"], table_of(world, study, row["table"]).read_text().splitlines()
-        )
-        (cells,) = csv.DictReader([lines[0], lines[int(row["line"]) - 1]])
-        values = [cells[column] for column in row["columns"].split()]
-        if row["written"] != "text":
-            values = [float(value) if value else float("nan") for value in values]
-        assert row["text"] == numbers.format_values(row["written"], *values), row["key"]
-
-
-def test_the_parts_of_a_gain_in_the_abstract_add_up_as_they_are_printed(written):
-    world, study = written
-    texts = {
-        row["key"]: row["text"].replace("$", "").replace(MINUS, "-")
-        for row in origins(world, study)
+    text = re.sub(r"\d*\.?\d+\\(?:linewidth|textheight)|\\itemsep0pt", "", text)
+    text = re.sub(
+        r"Qwen\d(?:\.\d)?(?:-Math|-Coder)?-[\d.]+B|Qwen\d|GSM8K|main.tex.j2", "", text
+    )  # names, not results
+    allowed = {
+        "95": "the level of intervals",
+        "30": "the definition of HE's hard prompts, in per cent",
+        "0.05": "the level of tests",
+        "1": "temperature, pass@1 and a sample per prompt",
+        "4": "samples per prompt, as chosen in the text",
+        "16": "samples per prompt, as chosen in the text",
     }
-    gains = {key: float(text) for key, text in texts.items() if key.startswith("made.gain.")}
-    for key, gain in gains.items():
-        cell = key.removeprefix("made.gain.")
-        parts = [
-            float(texts[f"made.{name}.{cell}"].split()[0])
-            for name in PARTS
-            if f"made.{name}.{cell}" in texts
-        ]
-        assert sum(parts) == pytest.approx(gain), key
-    assert gains or study in ("recordings", "trajectories"), (
-        "only studies of recordings and trajectories may have no parts of gains"
-    )
+    assert set(re.findall(r"\d+(?:[.,]\d+)*", text)) <= allowed.keys()
 
 
-def test_a_changed_row_of_a_summary_changes_only_the_text_of_its_own_number(world):
-    write(world)
-    before = {row["key"]: row["text"] for row in origins(world)}
-    path = world.folder / "results/reference/mini/gains.csv"
-    frame = pd.read_csv(path)
-    own = frame[(frame.task == frame.eval_task) & (frame.decoding == "sampled")]
-    changed = own[own.task == "arithmetic"].gain.idxmax()  # the text has the largest gain
-    frame.loc[changed, ["gain", "gain_low", "gain_high"]] = [0.4321, 0.4, 0.45]
-    world.edit("results/reference/mini/gains.csv", lambda _: frame.to_csv(index=False))
-    done = world.snakemake("--forcerun", "write_numbers", "write_tables", "--allowed-rules", "write_numbers", "write_tables",
-                           "--config", "draw=reference", "--", "paper/mini/numbers.tex", "paper/mini/tables/gain.tex")  # fmt: skip
+def test_rows_with_several_values_are_an_error_that_names_the_table(design, tmp_path):
+    text = '<< gain(rows("mini_reference/gains"), "gain") >>'
+    path = tmp_path / "text.j2"
+    path.write_text(f"first line\n{text}\n")
+    with pytest.raises(UserError, match=r"text.j2:2: .*mini_reference/gains.csv: line 2.* values"):
+        paper.Paper(ROOT, design).fill(path)
+
+
+def test_numbers_conditions_and_empty_cells(tmp_path):
+    table = tmp_path / "results/reference/mini/gains.csv"
+    table.parent.mkdir(parents=True)
+    table.write_text("budget,gain,gain_low,gain_high,base\n0.1,0.2,0.1,0.3,0.4\n0.5,,,,\n")
+    row = 'rows("mini/gains", budget="0.1")'
+    text = f'<< gain({row}, "gain") >> << points(rows("mini/gains"), "gain", "least") >>'
+    assert filled(text, tmp_path) == "$+$20.0 [10.0, 30.0] 20.0"
+    for condition, is_fulfilled in (
+        (f'above({row}, "gain", 0)', True),
+        (f'above({row}, "gain", 0.1)', False),
+        (f'below({row}, "gain", 0.3)', False),
+        (f'includes({row}, "gain", 0.1)', True),
+        (f"{row}.gain / {row}.base >= 0.4", True),
+        ('above(rows("mini/gains"), "gain", 0)', False),  # an empty cell
+        ('(rows("mini/gains").gain > 0).sum() == 1', True),
+        ('rows("mini/gains", budget="0.2").gain > 0', False),  # no row
+        ('rows("mini/gains").loss > 0', False),  # no column
+        ('rows("mini/gains", colour="red").gain > 0', False),
+    ):
+        if is_fulfilled:
+            assert filled(f"<% do holds({condition}) %>", tmp_path) == ""
+        else:
+            with pytest.raises(UserError, match="text.j2:1: "):
+                filled(f"<% do holds({condition}) %>", tmp_path)
+
+
+# --- sentences
+
+
+def change(folder, table: str, rows: dict, **cells) -> int:
+    """Set `cells` in each row of a committed table that has the values in `rows`. Return the line
+    number of the first of these rows."""
+    path = folder / paths.committed_table(table)
+    frame = pd.read_csv(path, dtype=str, keep_default_na=False)
+    chosen = pd.Series(True, index=frame.index)
+    for column, value in rows.items():
+        chosen &= frame[column] == str(value)
+    assert chosen.any()
+    frame.loc[chosen, list(cells)] = [str(value) for value in cells.values()]
+    frame.to_csv(path, index=False)
+    return int(chosen.idxmax()) + 2
+
+
+BREAKS = {  # {what the changed table says: (table, rows, new cells)}
+    "the hardest tenth leads after all": (
+        "all/claims", {"study": "mini_confirm", "id": "hard_over_random", "task": "swaps"}, {"verdict": "supported"}),
+    "the hardest tenth is as good on arithmetic": (
+        "all/claims", {"study": "mini_confirm", "id": "hard_over_random", "task": "arithmetic"}, {"high": 0.01}),
+    "an interval that excludes zero": (
+        "all/claims", {"study": "mini_reference", "id": "hard_over_random", "task": "swaps"}, {"low": 0.01}),
+    "a gain with almost no finishing": (
+        "mini_truncation/parts", {"task": "swaps_tight", "eval_task": "swaps_tight", "policy": "hard"},
+        {"finishing": 0.01, "finishing_low": -0.01}),
+    "a greedy accuracy that may have risen": (
+        "mini_reference/gains", {"task": "arithmetic", "eval_task": "arithmetic", "decoding": "greedy", "policy": "easy"},
+        {"gain_high": 0.02}),
+    "a real model for which hard prompts may be better": (
+        "recordings/recorded_runs",
+        {"model": "qwen3-4b-recorded", "task": "shuffled_objects_seven", "policy": "hard30", "minus": "all", "grading": "task",
+         "questions": "all", "measure": "accuracy"},
+        {"difference_high": 0.001}),
+    "a recorded run with learnable hard prompts": (
+        "trajectories/trajectories", {"policy": "hard", "stretch": ""}, {"mixed_high": 0.5}),
+    "more samples that do not help": (
+        "probing/probe_sizes", {"file": "all", "rule": "nearest_half", "samples": 16}, {"mixed": 0.4}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BREAKS)
+def test_a_table_that_contradicts_a_sentence_is_an_error_that_names_both(name, committed, design):
+    table, rows, cells = BREAKS[name]
+    line = change(committed, table, rows, **cells)
+    with pytest.raises(UserError) as error:
+        paper.Paper(committed, design).fill(ROOT / "paper/main.tex.j2")
+    place, path = str(error.value), paths.committed_table(table)
+    assert re.search(r"main.tex.j2:\d+: ", place) and f"{path}: line {line}" in place
+    number = int(re.search(r"main.tex.j2:(\d+):", place)[1])
+    assert "holds(" in TEXT.splitlines()[number - 1]
+
+
+def test_shares_and_numbers_of_rows_are_conditions_too(committed, design):
+    change(committed, "all/which-prompts", {"verdict": "no difference shown"}, verdict="better")
+    with pytest.raises(UserError, match="do not support this sentence"):
+        paper.Paper(committed, design).fill(ROOT / "paper/main.tex.j2")
+
+
+# --- examples
+
+
+def test_the_wrong_example_has_the_wrong_answer_and_the_right_one_the_right_answer():
+    answer = lambda text: text.rpartition("#### ")[2]
+    examples = task_examples.examples()
+    assert [example.task for example in examples] == ["swaps", "arithmetic"]
+    for example in examples:
+        solved = getattr(task_examples.generated, f"read_{example.task}")(example.question).answer
+        assert answer(example.right) == solved != answer(example.wrong)
+
+
+# --- the target
+
+
+def test_the_paper_needs_no_study_and_no_run(world):
+    figures = len(re.findall(r"\\findingfigure\{", BODY))
+    for study in ([], ["--config", "study=mini_online"]):
+        plan = world.plan("paper", *study)
+        plan.pop("compile_paper", None)  # the PDF is planned only if TeX is installed
+        assert plan == {
+            "write_paper": 1, "draw_ways": 1, "draw_for_paper": figures, "paper": 1
+        }  # fmt: skip
+
+
+@pytest.mark.tex
+def test_the_paper_is_compiled_and_a_table_that_contradicts_it_is_an_error(tmp_path):
+    world = World(tmp_path / "world")
+    done = world.snakemake("paper")
     assert done.returncode == 0, done.stdout + done.stderr
-    after = {row["key"]: row["text"] for row in origins(world)}
-    row = frame.loc[changed]
-    key = f"gain.{row.model}.{row.task}.{row.eval_task}.{row.policy}.{row.decoding}"
-    assert {name for name in after if after[name] != before[name]} == {key}
-    assert after[key] == "$+$43.2 [40.0, 45.0]"
-    assert "$+$43.2 [40.0, 45.0]" in (world.folder / "paper/mini/numbers.tex").read_text()
-    assert "$+$43.2" in (world.folder / "paper/mini/tables/gain.tex").read_text()
+    log = (world.folder / "results/logs/compile_paper/paper.log").read_text()
+    assert "paper/paper.pdf: 0 warnings" in log
+    if shutil.which("pdfinfo"):
+        process = subprocess.run(
+            ["pdfinfo", world.folder / "paper/paper.pdf"],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert int(re.search(r"Pages: +(\d+)", process.stdout)[1]) <= 10
+    before = (world.folder / "paper/main.tex").read_bytes()
+    table, rows, cells = BREAKS["a greedy accuracy that may have risen"]
+    line = change(world.folder, table, rows, **cells)
+    done = world.snakemake("paper")
+    output = done.stdout + done.stderr
+    assert done.returncode == 1 and "paper/main.tex.j2:" in output
+    assert f"gains.csv: line {line}: " in output
+    text = world.folder / "paper/main.tex"
+    assert not text.exists() or text.read_bytes() == before
 
 
-def test_no_number_is_typed_into_the_text():
-    text = (ROOT / "paper/supplement.tex").read_text()
-    text = text[text.index(r"\begin{document}") :] + (ROOT / "paper/trajectory.tex").read_text()
-    body = re.sub(r"(?<!\\)%.*", "", text)
-    body = re.sub(
-        r"\\(cite|label|ref|result|ifresult|ifrows|iffigure|seefigure|seetable|resultfigure|resulttable|others|leadwith)\{[^}]*\}",
-        "",
-        body,
+def test_the_paper_is_written_without_torch(design, tmp_path):
+    program = ROOT / "scripts/paper/write_paper.py"
+    code = (
+        "import sys, runpy; sys.modules['torch'] = None; sys.modules['trl'] = None;"
+        f" sys.argv = sys.argv[1:]; runpy.run_path({str(program)!r}, run_name='__main__')"
     )
-    assert set(NUMBER.findall(body)) <= {"95", "0", "1", "2", "10"}, (
-        "only the level of intervals, the temperature and numbers in formulas may be typed"
-    )
-    body = re.sub(r"\$[^$]*\$", "", body)
-    assert set(NUMBER.findall(body)) <= {"95", "0", "1"}
-
-
-@pytest.mark.tex
-@pytest.mark.parametrize("study", STUDIES)
-def test_the_paper_has_no_warnings_and_no_number_from_elsewhere(world, study):
-    write(world, study)
-    folder = world.folder / "paper"
-    # the PDF is compiled without figures, because numbers on their axes are in no source
-    (folder / study / "figures").mkdir(exist_ok=True)
-    command = [
-        sys.executable,
-        "scripts/paper/compile_paper.py",
-        *format_options(
-            text="paper/supplement.tex", material=study, output=f"paper/{study}/supplement.pdf"
-        ),
-    ]
-    done = subprocess.run(command, cwd=world.folder, capture_output=True, text=True, check=True)
-    assert f"paper/{study}/supplement.pdf: 0 warnings" in done.stdout, [
-        line for line in done.stdout.splitlines() if line.startswith("warning")
-    ]
-    if not shutil.which("pdftotext"):
-        pytest.skip("pdftotext (poppler-utils) is not installed")
-    process = subprocess.run(
-        ["pdftotext", "-layout", f"paper/{study}/supplement.pdf", "-"],
-        cwd=world.folder,
-        capture_output=True,
-        text=True,
-    )
-    plain = re.sub(r"-\n\s*", "", process.stdout)
-    assert ("greedy accuracy is reported" in " ".join(plain.split())) == (
-        study in ("mini", "mini_reference")
-    )
-    assert ("was pretrained" in " ".join(plain.split())) == study.startswith("mini")
-    # without the numbers of headings
-    plain = re.sub(r"^\s*\d\.\d\s+[A-Z]", "", plain, flags=re.MULTILINE)
-    sources = [
-        path.read_text() for path in (folder / study).rglob("*") if path.suffix in (".tex", ".csv")
-    ]
-    sources += [
-        (folder / name).read_text()
-        for name in ("supplement.tex", "trajectory.tex", "references.bib", "claims.yaml")
-    ]
-    # numbers in the sources, and the numbers below 60, which may number pages, tables or citations
-    known_numbers = set(NUMBER.findall(" ".join(sources))) | set(map(str, range(60)))
-    known_numbers |= set(
-        NUMBER.findall(" ".join(re.findall(r"[a-z]\w*-\w+", " ".join(sources))).replace("-", ""))
-    )  # also numbers in hyphenated names after the hyphens are removed, because a line may break there
-    strange = {number for number in NUMBER.findall(plain) if number not in known_numbers}
-    assert not {
-        number for number in strange if not set(re.split("[.,]", number)) <= known_numbers
-    }, strange
-
-
-@pytest.mark.tex
-def test_tex_runs_no_program(tmp_path):
-    (tmp_path / "paper/study").mkdir(parents=True)
-    text = r"\documentclass{article}\begin{document}\ifnum\pdfshellescape=0 a\else\errmessage{programs run}\fi\end{document}"
-    (tmp_path / "paper/main.tex").write_text(text)
-    command = [
-        sys.executable,
-        ROOT / "scripts/paper/compile_paper.py",
-        *format_options(text="paper/main.tex", material="study", output="paper.pdf"),
-    ]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 0 and (tmp_path / "paper.pdf").exists(), done.stderr
-
-
-TECTONIC = """#!/bin/sh
-for argument
-do case $argument in --outdir=*) folder=${argument#--outdir=};; --keep-logs) keeps_log=yes;; esac
-done
-printf 'a PDF' > "$folder/paper.pdf"
-if [ "$keeps_log" ]
-then echo 'Overfull \\hbox (12.5pt too wide) in paragraph at lines 1--2' > "$folder/paper.log"
-fi
-"""
-
-
-def test_warnings_of_tectonic_are_counted(tmp_path, monkeypatch):
-    (tmp_path / "paper/study").mkdir(parents=True)
-    (tmp_path / "paper/main.tex").write_text("a text that the stand-in for tectonic ignores")
-    monkeypatch.setenv("PATH", fakes.without_tex(tmp_path / "programs"))
-    (tmp_path / "programs/tectonic").write_text(TECTONIC)
-    (tmp_path / "programs/tectonic").chmod(0o755)
-    command = [
-        sys.executable,
-        ROOT / "scripts/paper/compile_paper.py",
-        *format_options(text="paper/main.tex", material="study", output="paper.pdf"),
-    ]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 0 and "paper.pdf: 1 warnings" in done.stdout, done.stderr
-
-
-@pytest.mark.tex
-@pytest.mark.parametrize(
-    "content, place",
-    [
-        (
-            r"\begin{tabular}{l}\hbox to 600pt{a\hfil b}\end{tabular}",
-            "study/tables/gain.tex: Overfull \\hbox",
-        ),
-        (r"\vbox to 2000pt{a\vfil b}", "Overfull \\vbox"),
-    ],
-)
-def test_content_that_does_not_fit_on_its_page_fails_and_names_its_file(content, place, tmp_path):
-    """Two pages of the supplement of study `recordings` once lost captions, a table and headings,
-    while the log only said '2 warnings'."""
-    (tmp_path / "paper/study/tables").mkdir(parents=True)
-    (tmp_path / "paper/study/tables/gain.tex").write_text(content)
-    text = r"\documentclass{article}\begin{document}a\par\input{\study/tables/gain}\par b\end{document}"
-    (tmp_path / "paper/main.tex").write_text(text)
-    command = [
-        sys.executable,
-        ROOT / "scripts/paper/compile_paper.py",
-        *format_options(text="paper/main.tex", material="study", output="paper.pdf"),
-    ]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 1 and done.stderr.count("\n") == 1, done.stderr
-    assert place in done.stderr and not (tmp_path / "paper.pdf").exists()
+    command = [sys.executable, "-c", code, "write_paper.py", "--text", "paper/main.tex.j2"]
+    command += ["--design", committed_design(), "--output", tmp_path / "main.tex"]
+    command += ["--origins", tmp_path / "numbers.csv"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "main.tex").exists() and (tmp_path / "numbers.csv").exists()

@@ -1,6 +1,6 @@
 """Fill the text of the paper over all studies from committed tables.
 
-    python scripts/paper/write_findings.py --text paper/main.tex.j2 --design '{...}' \\
+    python scripts/paper/write_paper.py --text paper/main.tex.j2 --design '{...}' \\
         --output paper/main.tex --origins paper/findings/numbers.csv
 
 The program writes nothing if a table does not support a sentence. --origins lists the file, lines and

@@ -1,0 +1,245 @@
+"""The text, numbers and tables of a study's supplement: every number that reports a result comes
+from a summary table or from claims.csv, and changes with this table."""
+
+import csv
+import re
+import shutil
+import subprocess
+import sys
+
+import pandas as pd
+import pytest
+
+import fakes
+from command_line import format_options
+from conftest import ROOT, World
+from hardgrpo.analysis.formats import MINUS
+from hardgrpo.report import numbers
+
+PARTS = ("finishing", "correctness", "sharpening", "new_solving")
+STUDIES = ["mini", "mini_reference", "mini_truncation", "small_real", "recordings", "trajectories"]
+NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
+
+
+def origins(world, study="mini") -> list[dict]:
+    return list(
+        csv.DictReader((world.folder / f"paper/{study}/numbers.csv").read_text().splitlines())
+    )
+
+
+def table_of(world, study: str, name: str):
+    """The path of table `name`, from which numbers of a study's supplement come."""
+    return world.folder / (
+        f"paper/{study}/claims.csv" if name == "claims" else f"results/reference/{study}/{name}.csv"
+    )
+
+
+def write(world, study="mini"):
+    done = world.snakemake(
+        f"paper/{study}/numbers.tex",
+        f"paper/{study}/tables/gain.tex",
+        "--config",
+        f"study={study}",
+        "draw=reference",
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module", params=STUDIES)
+def written(request, tmp_path_factory):
+    """(a `World`, the study whose numbers were written there). Tests must not change the world."""
+    world = World(tmp_path_factory.mktemp("written") / "world")
+    write(world, request.param)
+    return world, request.param
+
+
+def test_every_number_equals_the_cell_that_numbers_csv_names(written):
+    world, study = written
+    rows = origins(world, study)
+    assert rows and len({row["key"] for row in rows}) == len(rows)
+    tables = {}
+    for row in rows:
+        lines = tables.setdefault(
+            row["table"], table_of(world, study, row["table"]).read_text().splitlines()
+        )
+        (cells,) = csv.DictReader([lines[0], lines[int(row["line"]) - 1]])
+        values = [cells[column] for column in row["columns"].split()]
+        if row["written"] != "text":
+            values = [float(value) if value else float("nan") for value in values]
+        assert row["text"] == numbers.format_values(row["written"], *values), row["key"]
+
+
+def test_the_parts_of_a_gain_in_the_abstract_add_up_as_they_are_printed(written):
+    world, study = written
+    texts = {
+        row["key"]: row["text"].replace("$", "").replace(MINUS, "-")
+        for row in origins(world, study)
+    }
+    gains = {key: float(text) for key, text in texts.items() if key.startswith("made.gain.")}
+    for key, gain in gains.items():
+        cell = key.removeprefix("made.gain.")
+        parts = [
+            float(texts[f"made.{name}.{cell}"].split()[0])
+            for name in PARTS
+            if f"made.{name}.{cell}" in texts
+        ]
+        assert sum(parts) == pytest.approx(gain), key
+    assert gains or study in ("recordings", "trajectories"), (
+        "only studies of recordings and trajectories may have no parts of gains"
+    )
+
+
+def test_a_changed_row_of_a_summary_changes_only_the_text_of_its_own_number(world):
+    write(world)
+    before = {row["key"]: row["text"] for row in origins(world)}
+    path = world.folder / "results/reference/mini/gains.csv"
+    frame = pd.read_csv(path)
+    own = frame[(frame.task == frame.eval_task) & (frame.decoding == "sampled")]
+    changed = own[own.task == "arithmetic"].gain.idxmax()  # the text has the largest gain
+    frame.loc[changed, ["gain", "gain_low", "gain_high"]] = [0.4321, 0.4, 0.45]
+    world.edit("results/reference/mini/gains.csv", lambda _: frame.to_csv(index=False))
+    done = world.snakemake("--forcerun", "write_numbers", "write_tables", "--allowed-rules", "write_numbers", "write_tables",
+                           "--config", "draw=reference", "--", "paper/mini/numbers.tex", "paper/mini/tables/gain.tex")  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    after = {row["key"]: row["text"] for row in origins(world)}
+    row = frame.loc[changed]
+    key = f"gain.{row.model}.{row.task}.{row.eval_task}.{row.policy}.{row.decoding}"
+    assert {name for name in after if after[name] != before[name]} == {key}
+    assert after[key] == "$+$43.2 [40.0, 45.0]"
+    assert "$+$43.2 [40.0, 45.0]" in (world.folder / "paper/mini/numbers.tex").read_text()
+    assert "$+$43.2" in (world.folder / "paper/mini/tables/gain.tex").read_text()
+
+
+def test_no_number_is_typed_into_the_text():
+    text = (ROOT / "paper/supplement.tex").read_text()
+    text = text[text.index(r"\begin{document}") :] + (ROOT / "paper/trajectory.tex").read_text()
+    body = re.sub(r"(?<!\\)%.*", "", text)
+    body = re.sub(
+        r"\\(cite|label|ref|result|ifresult|ifrows|iffigure|seefigure|seetable|resultfigure|resulttable|others|leadwith)\{[^}]*\}",
+        "",
+        body,
+    )
+    assert set(NUMBER.findall(body)) <= {"95", "0", "1", "2", "10"}, (
+        "only the level of intervals, the temperature and numbers in formulas may be typed"
+    )
+    body = re.sub(r"\$[^$]*\$", "", body)
+    assert set(NUMBER.findall(body)) <= {"95", "0", "1"}
+
+
+@pytest.mark.tex
+@pytest.mark.parametrize("study", STUDIES)
+def test_the_supplement_has_no_warnings_and_no_number_from_elsewhere(world, study):
+    write(world, study)
+    folder = world.folder / "paper"
+    # the PDF is compiled without figures, because numbers on their axes are in no source
+    (folder / study / "figures").mkdir(exist_ok=True)
+    command = [
+        sys.executable,
+        "scripts/paper/compile_paper.py",
+        *format_options(
+            text="paper/supplement.tex", material=study, output=f"paper/{study}/supplement.pdf"
+        ),
+    ]
+    done = subprocess.run(command, cwd=world.folder, capture_output=True, text=True, check=True)
+    assert f"paper/{study}/supplement.pdf: 0 warnings" in done.stdout, [
+        line for line in done.stdout.splitlines() if line.startswith("warning")
+    ]
+    if not shutil.which("pdftotext"):
+        pytest.skip("pdftotext (poppler-utils) is not installed")
+    process = subprocess.run(
+        ["pdftotext", "-layout", f"paper/{study}/supplement.pdf", "-"],
+        cwd=world.folder,
+        capture_output=True,
+        text=True,
+    )
+    plain = re.sub(r"-\n\s*", "", process.stdout)
+    assert ("greedy accuracy is reported" in " ".join(plain.split())) == (
+        study in ("mini", "mini_reference")
+    )
+    assert ("was pretrained" in " ".join(plain.split())) == study.startswith("mini")
+    # without the numbers of headings
+    plain = re.sub(r"^\s*\d\.\d\s+[A-Z]", "", plain, flags=re.MULTILINE)
+    sources = [
+        path.read_text() for path in (folder / study).rglob("*") if path.suffix in (".tex", ".csv")
+    ]
+    sources += [
+        (folder / name).read_text()
+        for name in ("supplement.tex", "trajectory.tex", "references.bib", "claims.yaml")
+    ]
+    # numbers in the sources, and the numbers below 60, which may number pages, tables or citations
+    known_numbers = set(NUMBER.findall(" ".join(sources))) | set(map(str, range(60)))
+    known_numbers |= set(
+        NUMBER.findall(" ".join(re.findall(r"[a-z]\w*-\w+", " ".join(sources))).replace("-", ""))
+    )  # also numbers in hyphenated names after the hyphens are removed, because a line may break there
+    strange = {number for number in NUMBER.findall(plain) if number not in known_numbers}
+    assert not {
+        number for number in strange if not set(re.split("[.,]", number)) <= known_numbers
+    }, strange
+
+
+@pytest.mark.tex
+def test_tex_runs_no_program(tmp_path):
+    (tmp_path / "paper/study").mkdir(parents=True)
+    text = r"\documentclass{article}\begin{document}\ifnum\pdfshellescape=0 a\else\errmessage{programs run}\fi\end{document}"
+    (tmp_path / "paper/main.tex").write_text(text)
+    command = [
+        sys.executable,
+        ROOT / "scripts/paper/compile_paper.py",
+        *format_options(text="paper/main.tex", material="study", output="paper.pdf"),
+    ]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and (tmp_path / "paper.pdf").exists(), done.stderr
+
+
+TECTONIC = """#!/bin/sh
+for argument
+do case $argument in --outdir=*) folder=${argument#--outdir=};; --keep-logs) keeps_log=yes;; esac
+done
+printf 'a PDF' > "$folder/paper.pdf"
+if [ "$keeps_log" ]
+then echo 'Overfull \\hbox (12.5pt too wide) in paragraph at lines 1--2' > "$folder/paper.log"
+fi
+"""
+
+
+def test_warnings_of_tectonic_are_counted(tmp_path, monkeypatch):
+    (tmp_path / "paper/study").mkdir(parents=True)
+    (tmp_path / "paper/main.tex").write_text("a text that the stand-in for tectonic ignores")
+    monkeypatch.setenv("PATH", fakes.without_tex(tmp_path / "programs"))
+    (tmp_path / "programs/tectonic").write_text(TECTONIC)
+    (tmp_path / "programs/tectonic").chmod(0o755)
+    command = [
+        sys.executable,
+        ROOT / "scripts/paper/compile_paper.py",
+        *format_options(text="paper/main.tex", material="study", output="paper.pdf"),
+    ]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and "paper.pdf: 1 warnings" in done.stdout, done.stderr
+
+
+@pytest.mark.tex
+@pytest.mark.parametrize(
+    "content, place",
+    [
+        (
+            r"\begin{tabular}{l}\hbox to 600pt{a\hfil b}\end{tabular}",
+            "study/tables/gain.tex: Overfull \\hbox",
+        ),
+        (r"\vbox to 2000pt{a\vfil b}", "Overfull \\vbox"),
+    ],
+)
+def test_content_that_does_not_fit_on_its_page_fails_and_names_its_file(content, place, tmp_path):
+    """Two pages of the supplement of study `recordings` once lost captions, a table and headings,
+    while the log only said '2 warnings'."""
+    (tmp_path / "paper/study/tables").mkdir(parents=True)
+    (tmp_path / "paper/study/tables/gain.tex").write_text(content)
+    text = r"\documentclass{article}\begin{document}a\par\input{\study/tables/gain}\par b\end{document}"
+    (tmp_path / "paper/main.tex").write_text(text)
+    command = [
+        sys.executable,
+        ROOT / "scripts/paper/compile_paper.py",
+        *format_options(text="paper/main.tex", material="study", output="paper.pdf"),
+    ]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and done.stderr.count("\n") == 1, done.stderr
+    assert place in done.stderr and not (tmp_path / "paper.pdf").exists()
