@@ -6,6 +6,7 @@ from hardgrpo.runtime import files
 from hardgrpo.study import paths
 from pages import templates
 
+import itertools
 from pathlib import Path
 
 import pandas as pd
@@ -32,7 +33,13 @@ def page(root: Path, config: dict) -> str:
         if analysis["kind"] == "before_after"
     }
     figures = {name: next(iter(registry.COUNT_FIGURES[analyses[name]["kind"]])) for name in texts}
-    return templates.fill("published-numbers", analyses=analyses, texts=texts, figures=figures)
+    sources = []
+    for _, group in itertools.groupby(analyses.items(), lambda item: item[1]["source"]["files"]):
+        names, read_from_it = zip(*group)
+        sources.append((names, read_from_it[0]))
+    return templates.fill(
+        "published-numbers", analyses=analyses, texts=texts, figures=figures, sources=sources
+    )
 
 
 def samples_section(root: Path, config: dict) -> str:
