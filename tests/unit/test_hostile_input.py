@@ -9,12 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import project_config
 from hardgrpo.data import completions, evaluations, sources, spreadsheets
 from hardgrpo.grading import graders
 from hardgrpo.runtime import files, provenance
 from hardgrpo.runtime.errors import LONGEST_MESSAGE, UserError, explain, printable
-from hardgrpo.study import checks
 from hardgrpo.study.spec import Spec
 from in_process import run_program
 
@@ -143,14 +141,6 @@ def test_a_recording_with_malformed_numbers_is_refused(tmp_path, row):
 
 
 # --- configuration, arguments, messages
-
-
-def test_a_name_that_ends_in_a_line_feed_is_refused():
-
-    config = project_config.config()
-    config["policies"]["hard\n"] = config["policies"]["hard"]
-    with pytest.raises(UserError, match="policies"):
-        checks.check(config, "config.yaml")
 
 
 @pytest.mark.parametrize("place", ["", ".", "P.jsonl/out", "x" * 300])

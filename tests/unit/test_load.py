@@ -38,26 +38,6 @@ def test_a_users_change_of_an_entry_leaves_entries_of_the_catalogue_that_extend_
     assert config["recipes"] == {"a": {"x": 9}, "b": {"x": 1, "y": 2}, "own": {"x": 9}}
 
 
-@pytest.mark.parametrize(
-    ("recipes", "words"),
-    [
-        (
-            "recipes: {alpha: {x: 1}, b: {extends: alpah}}",
-            ["config: recipes.b.extends", "'alpah'", "did you mean 'alpha'"],
-        ),
-        ("recipes: {a: {extends: b}, b: {extends: a}}", ["recipes.a.extends", "cycle"]),
-        ("recipes: {a: {extends: [b]}}", ["recipes.a.extends"]),
-        ("tasks: {}", ["recipes.yaml", "one key, `recipes`"]),
-        ("recipes: [1]", ["recipes.yaml", "one key, `recipes`"]),
-        ("recipes: {", ["recipes.yaml"]),
-    ],
-)
-def test_a_mistake_in_the_catalogue_is_reported(tmp_path, recipes, words):
-    with pytest.raises(UserError) as error:
-        load.read(write_files(tmp_path, config="study: s\n", config__recipes=recipes))
-    assert all(word in str(error.value) for word in words), error.value
-
-
 def test_all_mistakes_are_reported_together_each_with_its_place():
     mistakes = {
         "recipes": {"mini": {"learning_rte": 1.0, "beta": -1}},
@@ -71,63 +51,6 @@ def test_all_mistakes_are_reported_together_each_with_its_place():
     assert sorted(": ".join(line.split(": ")[:2]) for line in lines) == [
         f"my.yaml: {place}" for place in places
     ], lines
-
-
-@pytest.mark.parametrize("value", [None, {"kind": None}])
-def test_null_is_accepted_only_for_keys_that_may_be_none(value):
-    config = load.read(ROOT)
-    config["recipes"]["mini"]["selector"] = value
-    with pytest.raises(UserError, match="recipes.mini.selector"):
-        checks.check(config, "config.yaml")
-    config["recipes"]["mini"] |= {"adapter": None, "importance_correction": None}
-    del config["recipes"]["mini"]["selector"]
-    checks.check(config, "config.yaml")
-
-
-def test_two_mistakes_of_one_object_are_both_reported():
-    config = load.read(ROOT)
-    config["recipes"]["mini_beta"] |= {"learning_rte": 1.0, "bta": 0.1}
-    with pytest.raises(UserError, match="'learning_rte'") as error:
-        checks.check(config, "config.yaml")
-    assert "'bta'" in str(error.value)
-
-
-def test_all_contradictions_and_unknown_names_are_reported_together():
-    config = load.read(ROOT)
-    config["recipes"]["mini_beta"] |= {"checkpoint_every": 7, "majority_share": 0.5}
-    config["policies"]["hard"]["probed_on"] = "swapps"
-    config["studies"]["mini"] |= {"seeds": [0, 0], "weaker_signal": ["x"]}
-    with pytest.raises(UserError) as error:
-        checks.check(config, "config.yaml")
-    message = str(error.value)
-    for place in (
-        "recipes.mini_beta.checkpoint_every",
-        "recipes.mini_beta.majority_share",
-        "policies.hard.probed_on",
-        "studies.mini.seeds",
-        "studies.mini.weaker_signal",
-    ):
-        assert f"config.yaml: {place}: " in message, message
-
-
-def test_an_unknown_name_hides_no_other_mistake_of_its_study():
-    config = load.read(ROOT)
-    study = config["studies"]["mini"]
-    study["tasks"] = [*study["tasks"], "swapps", "aime2025"]
-    study["arms"] = [{"policy": ["hard", "hrad"], "recipe": ["mini", "miny"]}, {"policy": "random"}]
-    study["also_tested_on"] = {study["tasks"][0]: ["nowhere", "facts"]}
-    with pytest.raises(UserError) as error:
-        checks.check(config, "config.yaml")
-    for words in (
-        "'swapps'",
-        "'hrad'",
-        "'miny'",
-        "'nowhere'",
-        "'aime2025' has no train split",
-        "'recipe' is missing",
-        "facts of task",
-    ):
-        assert words in str(error.value), (words, error.value)
 
 
 @pytest.mark.parametrize("section", load.SECTIONS)

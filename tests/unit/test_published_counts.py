@@ -23,7 +23,6 @@ from hardgrpo.data import published_counts
 from hardgrpo.report import answers, figures, registry
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.selection import policies, probe_sizes
-from hardgrpo.study import checks
 from published_files import write_csv, write_parquet
 
 CONFIG = project_config.config()
@@ -423,69 +422,6 @@ def test_claims_are_judged_by_their_tests_and_replicates(after, seeds, verdicts)
 
 
 # --- the configuration
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"probe": 30}, "analyses.before_after"),
-        (
-            {"probe": 30},
-            "a probe of 30 and a group of 8 need 38 samples per prompt, but there are 32; lower probe or group",
-        ),
-        ({"kind": "probe_size"}, "analyses.before_after.kind"),
-        ({"probe_size": 3}, "unknown key 'probe_size'"),
-        (
-            {
-                "claims": [
-                    {"id": "c", "paper": "LDS", "claim": "c", "test": "mixed_lead", "replicates": 5}
-                ]
-            },
-            "policy: is missing, but test mixed_lead needs it",
-        ),
-        (
-            {"claims": [CONFIG["analyses"]["before_after"]["claims"][0]] * 2},
-            "a paper has two claims",
-        ),
-        (
-            {
-                "source": CONFIG["analyses"]["before_after"]["source"]
-                | {"files": ["a.csv", "b.csv"]}
-            },
-            "reads one file, found 2",
-        ),
-        (
-            {"source": CONFIG["analyses"]["before_after"]["source"] | {"folder": "../x"}},
-            "'..' leaves the repository",
-        ),
-        (
-            {"source": CONFIG["analyses"]["before_after"]["source"] | {"files": ["../x.csv"]}},
-            "analyses.before_after.source.files",
-        ),
-        (
-            {"source": CONFIG["analyses"]["before_after"]["source"] | {"commit": "main"}},
-            "analyses.before_after.source.commit",
-        ),
-    ],
-)
-def test_a_wrong_analysis_is_reported(change, words):
-    config = project_config.config()
-    config["analyses"]["before_after"] |= change
-    with pytest.raises(UserError) as error:
-        checks.check(config, "config.yaml")
-    assert words in str(error.value)
-
-
-def test_an_unknown_analysis_and_an_analysis_with_the_name_of_a_study_are_reported():
-    config = project_config.config()
-    config["analyses"]["mini"] = config["analyses"]["probing"]
-    with pytest.raises(
-        UserError, match="analyses.mini: a study has the same name; give the analysis another name"
-    ):
-        checks.check(config, "config.yaml")
-    config = project_config.config() | {"study": "probng"}
-    with pytest.raises(UserError, match="unknown study 'probng'; did you mean 'probing'"):
-        checks.check(config, "config.yaml")
 
 
 # --- the real files

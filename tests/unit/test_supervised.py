@@ -14,10 +14,9 @@ from hardgrpo.data import generated, solutions, tasks
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.sampling import engines
 from hardgrpo.sampling.requests import Request
-from hardgrpo.study import checks, memory
+from hardgrpo.study import memory
 from hardgrpo.study.configuration import Configuration
 from hardgrpo.study.recipe import GRPO_KEYS
-from hardgrpo.study.resolved import ResolvedStudy
 from hardgrpo.study.spec import Spec
 from hardgrpo.study.study import Run
 from hardgrpo.study.task import Task
@@ -66,42 +65,6 @@ def test_worked_solutions_are_part_of_the_specification_and_the_hash(tmp_path):
     )
     with pytest.raises(UserError, match="'solutions' is missing"):
         Spec.read(str(tmp_path / "spec.yaml"))
-
-
-def with_study(change) -> dict:
-    config = copy.deepcopy(CONFIG)
-    config["studies"]["both"] = config["studies"]["mini"] | {
-        "arms": [{"policy": ["hard", "random"], "recipe": ["mini_100", "mini_sft"]}],
-        "held_constant": ["updates", "prompts"],
-    }
-    change(config)
-    return config
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        (lambda c: c["recipes"]["mini_sft"].update(beta=0.1), "recipes.mini_sft.beta: belongs to GRPO.*remove it"),
-        (lambda c: c["recipes"]["mini_sft"].update(objective="sfr"), "recipes.mini_sft.objective: 'sfr' should be"),
-        (lambda c: c["recipes"]["mini"].pop("group_size"), "recipes.mini: 'group_size' is missing, which GRPO needs"),
-        (
-            lambda c: c["studies"]["paper"]["arms"][0].update(recipe="sft"),
-            "studies.paper.tasks: task 'shuffled_objects' has no worked solutions, which recipe 'sft' trains on.*leave the task out of the `tasks`",
-        ),
-        (lambda c: c["studies"]["truncation"].update(arms=[{"policy": "hard", "recipe": "sft"}], tasks=["facts"], also_tested_on={}), "no worked solutions"),
-    ],
-)  # fmt: skip
-def test_an_impossible_recipe_is_reported_before_anything_runs(change, words):
-    with pytest.raises(UserError, match=words):
-        checks.check(with_study(change), "config.yaml")
-
-
-def test_a_study_may_have_recipes_of_both_objectives():
-    config = with_study(lambda config: None)
-    checks.check(config, "config.yaml")
-    assert len({run.recipe for run in ResolvedStudy.of(config, "both").runs}) == 2
-    config["studies"]["paper"]["arms"].append({"policy": "hard", "recipe": "sft", "tasks": "gsm8k"})
-    checks.check(config, "config.yaml")
 
 
 def test_the_name_of_the_column_with_solutions_is_no_part_of_the_source_of_the_problems():
