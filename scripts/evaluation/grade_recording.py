@@ -11,14 +11,9 @@ from hardgrpo.data import completions, evaluations, tasks
 from hardgrpo.grading import graders
 from hardgrpo.runtime import errors, files
 
-import argparse
-
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--problems", required=True)
+    parser = errors.parser(__doc__, "--problems", "--grader")
     parser.add_argument("--recordings", required=True, nargs="+")
     parser.add_argument(
         "--steps",
@@ -27,7 +22,6 @@ def main() -> None:
         type=int,
         help="number of updates before each recording; 0 is the base model",
     )
-    parser.add_argument("--grader", required=True)
     parser.add_argument("--output", required=True, help="graded completions, CSV")
     parser.add_argument("--completions", required=True, help="texts of the completions, JSON Lines")
     args = parser.parse_args()

@@ -11,7 +11,6 @@ manifest does not change.
 
 from hardgrpo.runtime import errors, files, provenance
 
-import argparse
 import json
 import os
 import shutil
@@ -19,9 +18,7 @@ from pathlib import Path
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = errors.parser(__doc__)
     parser.add_argument(
         "--checkpoints", required=True, type=Path, help="folder of a run's checkpoints"
     )

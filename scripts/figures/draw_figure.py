@@ -11,7 +11,6 @@ figure's entry in registry.py.
 
 from hardgrpo.runtime import errors, files, warm
 
-import argparse
 import inspect
 
 
@@ -20,9 +19,7 @@ def main() -> None:
     from hardgrpo.analysis import arms, summaries
     from hardgrpo.report import figures, plotting
 
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = errors.parser(__doc__)
     parser.add_argument("--figure", required=True, choices=figures.ALL)
     files.add_tables(parser)
     parser.add_argument(

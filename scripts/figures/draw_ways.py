@@ -4,16 +4,13 @@
         --classes results/reference/before_after/difficulty_classes.csv --output which_prompts.pdf
 """
 
-from hardgrpo.runtime import files, warm
+from hardgrpo.runtime import errors, files, warm
 
-import argparse
 import io
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = errors.parser(__doc__)
     parser.add_argument("--cases", required=True, help="results/reference/all/which-prompts.csv")
     parser.add_argument("--classes", required=True, help="table difficulty_classes")
     parser.add_argument("--output", required=True, help="the figure, as PDF")

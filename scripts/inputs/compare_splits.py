@@ -28,9 +28,7 @@ COLUMNS = ["split", "id", "other_split", "other_id", "match", "shared_ngrams"]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = errors.parser(__doc__)
     parser.add_argument("--task", required=True, help="name of the task that is trained on")
     parser.add_argument("--pool", required=True, help="train split of this task")
     parser.add_argument("--test", help="name of the task that is tested")

@@ -38,9 +38,7 @@ MEASURE = re.compile(r"(?:(\d+) )?(accuracy|pass@\d+)")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = errors.parser(__doc__, "--output")
     parser.add_argument("--format", required=True, choices=["responses", "accuracies", "shares"])
     parser.add_argument("--original", required=True, help="the file as its authors published it")
     parser.add_argument(
@@ -54,7 +52,6 @@ def main() -> None:
         "--rollouts", type=int, help="for shares: rollouts of each prompt in each epoch"
     )
     inputs.add_repository_arguments(parser)
-    parser.add_argument("--output", required=True)
     args = parser.parse_args()
 
     paths = [path for path in (args.original, args.questions, args.scores) if path]

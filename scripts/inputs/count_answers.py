@@ -12,13 +12,9 @@ adds an entry for each file that the lock does not list.
 from hardgrpo.data import inputs, published_counts
 from hardgrpo.runtime import errors, files
 
-import argparse
-
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = errors.parser(__doc__)
     parser.add_argument("--kind", required=True, choices=published_counts.READERS)
     parser.add_argument("--files", required=True, nargs="+")
     parser.add_argument(

@@ -67,9 +67,7 @@ ANOTHER_GGUF = "choose a GGUF file of a model that transformers supports"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = errors.parser(__doc__)
     parser.add_argument("--model", required=True, help="name of the model")
     parser.add_argument(
         "--source",

@@ -11,21 +11,17 @@ must match the entry. Mirrors: see hardgrpo.data.fetch.
 from hardgrpo.data import fetch, inputs
 from hardgrpo.runtime import errors, files
 
-import argparse
 import shutil
 import tempfile
 from pathlib import Path
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = errors.parser(__doc__, "--output")
     parser.add_argument("--section", required=True, choices=["datasets", "repositories"])
     parser.add_argument("--entry", required=True, help="owner/name@commit")
     parser.add_argument("--name", required=True, help="path of the file in the repository")
     inputs.add_lock_arguments(parser)
-    parser.add_argument("--output", required=True)
     args = parser.parse_args()
 
     fetch.be_quiet()

@@ -17,17 +17,13 @@ import argparse
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = errors.parser(__doc__, "--problems", "--output")
     parser.add_argument("--model", required=True, help="folder of the model")
-    parser.add_argument("--problems", required=True)
     parser.add_argument("--prompt", required=True, help="template with {question}")
     parser.add_argument("--completion-tokens", type=int, required=True)
     parser.add_argument(
         "--chat", default={}, type=files.as_object, help="arguments of the chat template, as JSON"
     )
-    parser.add_argument("--output", required=True)
     args = parser.parse_args()
 
     provenance.check_manifest(args.model)

@@ -20,9 +20,7 @@ import functools
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = errors.parser(__doc__, "--output")
     parser.add_argument("--task", required=True, help="name of the task")
     parser.add_argument(
         "--source",
@@ -49,7 +47,6 @@ def main() -> None:
         help="policies that choose from these problems, by name, as JSON; fail if the problems are too few",
     )
     inputs.add_lock_arguments(parser)
-    parser.add_argument("--output", required=True)
     args = parser.parse_args()
 
     if args.grader:

@@ -12,16 +12,13 @@ because a model can only answer a fact that was demonstrated.
 """
 
 from hardgrpo.data import tasks
-from hardgrpo.runtime import environments, exact_products, files, provenance, warm
+from hardgrpo.runtime import environments, errors, exact_products, files, provenance, warm
 
-import argparse
 import time
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = errors.parser(__doc__)
     parser.add_argument("--model", required=True, help="name of the model")
     parser.add_argument("--settings", required=True, type=files.as_object, help="JSON; see above")
     parser.add_argument(

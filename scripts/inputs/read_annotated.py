@@ -13,13 +13,9 @@ from hardgrpo.data import annotations, tasks
 from hardgrpo.grading import graders
 from hardgrpo.runtime import errors, files
 
-import argparse
-
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = errors.parser(__doc__, "--grader", "--output")
     parser.add_argument("--problems", required=True, help="the pool")
     parser.add_argument(
         "--annotated",
@@ -27,8 +23,6 @@ def main() -> None:
         help="the annotated file of export_subset.py: CSV, TSV or JSON Lines",
     )
     parser.add_argument("--column", required=True, help="the column of the answers")
-    parser.add_argument("--grader", required=True)
-    parser.add_argument("--output", required=True)
     args = parser.parse_args()
 
     graders.check_grader(args.grader)

@@ -7,15 +7,9 @@
 from hardgrpo.data import tasks
 from hardgrpo.runtime import errors, files
 
-import argparse
-
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--problems", required=True)
-    parser.add_argument("--output", required=True)
+    parser = errors.parser(__doc__, "--problems", "--output")
     args = parser.parse_args()
     problems = tasks.read_problems(args.problems, needs_answer=False)
     files.write_jsonl(

@@ -13,13 +13,9 @@ from hardgrpo.data import solutions
 from hardgrpo.grading import graders
 from hardgrpo.runtime import errors, files
 
-import argparse
-
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = errors.parser(__doc__, "--output")
     parser.add_argument("--task", required=True, help="name of the task")
     parser.add_argument(
         "--source",
@@ -34,7 +30,6 @@ def main() -> None:
         help="files or dataset folders of the train split's parts, in order",
     )
     parser.add_argument("--grader", required=True, help="the task's grader")
-    parser.add_argument("--output", required=True)
     args = parser.parse_args()
 
     graders.check_grader(args.grader)

@@ -15,7 +15,6 @@ from hardgrpo.runtime.errors import UserError
 from hardgrpo.sampling.requests import Request, sample_seed
 from hardgrpo.study.spec import Spec
 
-import argparse
 import glob
 import os
 import resource
@@ -38,9 +37,7 @@ BATCH, SAMPLES, UPDATES = 128, 4, 10
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = errors.parser(__doc__)
     parser.add_argument(
         "--only",
         nargs="+",

@@ -11,7 +11,6 @@ checksums of all files of a release, including files for other systems and Pytho
 from hardgrpo.runtime import errors, files
 from hardgrpo.runtime.errors import UserError
 
-import argparse
 import os
 import re
 import shutil
@@ -56,9 +55,7 @@ Entries = dict[str, list[str]]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = errors.parser(__doc__)
     parser.add_argument(
         "--upgrade",
         action="store_true",

@@ -22,7 +22,6 @@ from pages import (
     templates,
 )
 
-import argparse
 import json
 import shutil
 from collections.abc import Callable
@@ -73,9 +72,7 @@ FILES: dict[str, Callable[[Path, dict], str]] = {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = errors.parser(__doc__)
     parser.add_argument("--root", default=ROOT, type=Path, help="the project's folder")
     parser.add_argument(
         "--figures",

@@ -14,7 +14,6 @@ page is much too large (MOST_EXCESS; checked with latexmk only).
 from hardgrpo.report import latex
 from hardgrpo.runtime import errors, files
 
-import argparse
 import re
 import shutil
 import subprocess
@@ -29,9 +28,7 @@ MOST_EXCESS = {"h": 10.0, "v": 2.0}  # points by which a line (h) or a page (v) 
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = errors.parser(__doc__, "--output")
     parser.add_argument("--text", required=True, type=Path, help="the text, in LaTeX")
     parser.add_argument(
         "--material",
@@ -39,7 +36,6 @@ def main() -> None:
         help="folder of the numbers, figures and tables, beside the text",
     )
     parser.add_argument("--citation", default="CITATION.cff")
-    parser.add_argument("--output", required=True)
     args = parser.parse_args()
 
     paper = args.text.parent

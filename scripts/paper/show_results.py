@@ -9,7 +9,6 @@ from hardgrpo.analysis.formats import change, change_interval, points, round_par
 from hardgrpo.report import latex
 from hardgrpo.runtime import errors, files
 
-import argparse
 from pathlib import Path
 
 
@@ -19,10 +18,7 @@ def show(text: str = "") -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--study", required=True)
+    parser = errors.parser(__doc__, "--study")
     parser.add_argument("--own-bases", action="store_true", help="each seed has its own base model")
     parser.add_argument(
         "--first-recipe", default="", help="the study's first recipe; labels of arms omit its name"

@@ -9,14 +9,11 @@ from hardgrpo.analysis import claims
 from hardgrpo.report import answers
 from hardgrpo.runtime import errors, files
 
-import argparse
 from pathlib import Path
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = errors.parser(__doc__)
     files.add_tables(parser)
     parser.add_argument("--analysis", required=True, type=files.as_object)
     parser.add_argument(

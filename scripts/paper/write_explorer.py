@@ -12,16 +12,10 @@ from hardgrpo.report import explorer
 from hardgrpo.runtime import errors, files
 from hardgrpo.study.resolved import ResolvedStudy
 
-import argparse
-
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--study", required=True)
+    parser = errors.parser(__doc__, "--study", "--output")
     parser.add_argument("--config", required=True, type=files.as_object)
-    parser.add_argument("--output", required=True)
     args = parser.parse_args()
 
     study = ResolvedStudy.of(args.config, args.study)

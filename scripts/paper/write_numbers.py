@@ -9,16 +9,13 @@ the summary table, the line, the columns and the format (column `written`) of ea
 of the design, such as updates and seeds, come from the configuration and have no table.
 """
 
-from hardgrpo.runtime import files, warm
+from hardgrpo.runtime import errors, files, warm
 
-import argparse
 from pathlib import Path
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = errors.parser(__doc__)
     files.add_tables(parser)
     parser.add_argument(
         "--study", required=True, type=files.as_object, help="the design, from the configuration"

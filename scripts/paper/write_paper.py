@@ -8,15 +8,11 @@ column of each number. --design holds the entries of the configuration that the 
 JSON.
 """
 
-from hardgrpo.runtime import files, warm
-
-import argparse
+from hardgrpo.runtime import errors, files, warm
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = errors.parser(__doc__)
     parser.add_argument("--text", required=True, help="the template of the paper, in LaTeX")
     parser.add_argument("--design", required=True, type=files.as_object)
     parser.add_argument("--output", required=True, help="file for the filled text")

@@ -10,16 +10,13 @@ figures.
 tables.
 """
 
-from hardgrpo.runtime import files, warm
+from hardgrpo.runtime import errors, files, warm
 
-import argparse
 from pathlib import Path
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = errors.parser(__doc__)
     files.add_tables(parser)
     parser.add_argument(
         "--study", required=True, type=files.as_object, help="the design, from the configuration"

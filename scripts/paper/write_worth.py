@@ -8,19 +8,14 @@
 number of GPUs of each model and recipe (designs.prices). Both are JSON.
 """
 
-from hardgrpo.runtime import files, warm
-
-import argparse
+from hardgrpo.runtime import errors, files, warm
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = errors.parser(__doc__, "--output")
     files.add_tables(parser)
     parser.add_argument("--study", required=True, type=files.as_object)
     parser.add_argument("--prices", required=True, type=files.as_object)
-    parser.add_argument("--output", required=True)
     args = parser.parse_args()
 
     from hardgrpo.analysis import summaries  # imported late: see hardgrpo.runtime.warm

@@ -11,13 +11,9 @@ from hardgrpo.planning import calibration
 from hardgrpo.runtime import errors, gpu_kinds
 from hardgrpo.study import checks, load, paths
 
-import argparse
-
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = errors.parser(__doc__)
     parser.add_argument(
         "--config",
         nargs="+",

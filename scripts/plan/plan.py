@@ -33,9 +33,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = errors.parser(__doc__)
     parser.add_argument(
         "targets", nargs="*", help="files or targets to plan (default: the whole study)"
     )

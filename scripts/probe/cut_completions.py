@@ -14,13 +14,9 @@ from hardgrpo.data import completions, evaluations, tasks
 from hardgrpo.grading import graders
 from hardgrpo.runtime import errors, files, provenance
 
-import argparse
-
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = errors.parser(__doc__)
     parser.add_argument("--model", required=True, help="model folder, for its tokenizer")
     parser.add_argument(
         "--completions", required=True, help="file written by probe.py or evaluate.py"

@@ -12,16 +12,9 @@ recording's authors published (`published_pass_rate`), if the recording has them
 from hardgrpo.data import completions, tasks
 from hardgrpo.runtime import errors, files
 
-import argparse
-
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--recording", required=True)
-    parser.add_argument("--problems", required=True)
-    parser.add_argument("--output", required=True)
+    parser = errors.parser(__doc__, "--recording", "--problems", "--output")
     args = parser.parse_args()
 
     problems = tasks.read_problems(args.problems, needs_answer=False)

@@ -16,22 +16,15 @@ from hardgrpo.data import trajectory_files
 from hardgrpo.runtime import errors, files
 from hardgrpo.selection import prompt_difficulty
 
-import argparse
-
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--trajectory", required=True)
+    parser = errors.parser(__doc__, "--trajectory", "--difficulty", "--later")
     parser.add_argument(
         "--chosen-from",
         required=True,
         type=int,
         help="number of first epochs from which the prompts' pass rates are computed",
     )
-    parser.add_argument("--difficulty", required=True)
-    parser.add_argument("--later", required=True)
     args = parser.parse_args()
 
     first, later = trajectory_files.split(

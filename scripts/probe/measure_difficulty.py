@@ -23,10 +23,7 @@ import functools
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--problems", required=True)
+    parser = errors.parser(__doc__, "--problems", "--output")
     completions.add_probe_arguments(parser)
     parser.add_argument(
         "--stopped",
@@ -38,7 +35,6 @@ def main() -> None:
         action="store_true",
         help="grade prompt and completion together, as HE's released code does",
     )
-    parser.add_argument("--output", required=True)
     args = parser.parse_args()
 
     problems = tasks.read_problems(args.problems)

@@ -13,16 +13,10 @@ from hardgrpo.data import completions
 from hardgrpo.runtime import errors, files
 from hardgrpo.selection import signals
 
-import argparse
-
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--questions", required=True)
+    parser = errors.parser(__doc__, "--questions", "--output")
     completions.add_probe_arguments(parser)
-    parser.add_argument("--output", required=True)
     args = parser.parse_args()
 
     # The file of questions has no answers: a signal never depends on one.

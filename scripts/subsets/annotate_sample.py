@@ -12,18 +12,12 @@ drawn prompts.
 from hardgrpo.runtime import errors, files
 from hardgrpo.selection import predicted
 
-import argparse
-
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--questions", required=True)
+    parser = errors.parser(__doc__, "--questions", "--output")
     parser.add_argument("--share", type=float, required=True, help="share of the pool to annotate")
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--difficulty", required=True, help="CSV file with pass rates")
-    parser.add_argument("--output", required=True)
     args = parser.parse_args()
 
     ids = [row["id"] for row in files.read_jsonl(args.questions, {"id": str})]

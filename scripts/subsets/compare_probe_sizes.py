@@ -17,15 +17,11 @@ K of the table raises the share of mixed groups by more than one percentage poin
 from hardgrpo.runtime import errors, files
 from hardgrpo.selection import probe_sizes
 
-import argparse
-
 import numpy as np
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = errors.parser(__doc__)
     parser.add_argument("--difficulty", required=True, help="CSV with id, samples and correct")
     parser.add_argument(
         "--budget",

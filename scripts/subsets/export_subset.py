@@ -24,9 +24,7 @@ import json
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = errors.parser(__doc__)
     parser.add_argument("--subset", required=True, help="CSV file written by select_subset.py")
     parser.add_argument("--facts", required=True, help="JSON file written by select_subset.py")
     parser.add_argument("--problems", required=True, help="the pool")

@@ -12,13 +12,9 @@ from hardgrpo.data import tasks
 from hardgrpo.runtime import errors
 from hardgrpo.selection import trainer_rows
 
-import argparse
-
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = errors.parser(__doc__)
     parser.add_argument("--subset", required=True, help="CSV file written by select_subset.py")
     parser.add_argument("--problems", required=True, help="the pool, with answers")
     parser.add_argument("--prompt", required=True, help="template with {question}")

@@ -33,9 +33,7 @@ FURTHER_COLUMNS = {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = errors.parser(__doc__)
     parser.add_argument(
         "--difficulty",
         help="pass rates, and tiers if the rule needs tiers; required without --signals and --questions",

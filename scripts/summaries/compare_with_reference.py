@@ -17,19 +17,14 @@ Differences are paired by seed. Their 95 % intervals are for new seeds and the s
 from hardgrpo.analysis import agreement, summaries
 from hardgrpo.runtime import checksums, errors, files
 
-import argparse
-
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = errors.parser(__doc__, "--output")
     files.add_tables(parser)
     parser.add_argument(
         "--reference", required=True, nargs="+", help="the corresponding tables of the reference"
     )
     parser.add_argument("--run-files", help="checksums of the files of the reference's runs")
-    parser.add_argument("--output", required=True)
     args = parser.parse_args()
 
     local, reference = (

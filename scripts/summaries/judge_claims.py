@@ -14,23 +14,17 @@ new training run.
 committed studies, with which those of this study are families (see random_choice).
 """
 
-from hardgrpo.runtime import files, warm
+from hardgrpo.runtime import errors, files, warm
 
-import argparse
 from pathlib import Path
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = errors.parser(__doc__, "--claims", "--study", "--comparisons")
     files.add_tables(parser)
-    parser.add_argument("--claims", required=True)
     parser.add_argument("--published", required=True, help="folder of published numbers")
     parser.add_argument("--conditions", required=True, type=files.as_object)
-    parser.add_argument("--study", required=True)
     parser.add_argument("--policies", required=True, type=files.as_object)
-    parser.add_argument("--comparisons", required=True)
     parser.add_argument(
         "--output",
         required=True,

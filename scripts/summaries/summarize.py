@@ -9,11 +9,10 @@ docstring of the table's function says otherwise; see src/hardgrpo/analysis/stat
 src/hardgrpo/analysis/summary_tables.py says how a table is defined.
 """
 
-from hardgrpo.runtime import files, warm
+from hardgrpo.runtime import errors, files, warm
 from hardgrpo.study import paths, pools
 from hardgrpo.study.resolved import ResolvedStudy
 
-import argparse
 from pathlib import Path
 
 
@@ -54,10 +53,7 @@ class Tables(dict):
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--study", required=True)
+    parser = errors.parser(__doc__, "--study")
     parser.add_argument("--config", required=True, type=files.as_object)
     parser.add_argument("--output", required=True, help="folder for the tables")
     args = parser.parse_args()

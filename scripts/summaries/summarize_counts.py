@@ -11,15 +11,11 @@ from hardgrpo.analysis import summary_tables
 from hardgrpo.data import published_counts
 from hardgrpo.runtime import errors, files
 
-import argparse
 from pathlib import Path
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--counts", required=True)
+    parser = errors.parser(__doc__, "--counts")
     parser.add_argument("--analysis", required=True, type=files.as_object)
     parser.add_argument("--output", required=True, type=Path, help="folder of the tables")
     args = parser.parse_args()

@@ -40,7 +40,6 @@ from hardgrpo.study.spec import Spec, check_run_of_checkpoints
 from hardgrpo.training import outputs, recipes
 from hardgrpo.training.processes import LAUNCH_VARIABLE, Processes, launch
 
-import argparse
 import contextlib
 import importlib.util
 import os
@@ -53,10 +52,7 @@ TRACKERS = {"tensorboard": "tensorboardX", "trackio": "trackio", "wandb": "wandb
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--spec", required=True)
+    parser = errors.parser(__doc__, "--spec")
     parser.add_argument("--output", required=True, help="folder to write")
     parser.add_argument(
         "--state", default=paths.STATES, help="folder for the states of unfinished runs"

@@ -7,20 +7,15 @@ train_grpo.py.
 from hardgrpo.runtime import errors, files
 from hardgrpo.study.spec import Spec
 
-import argparse
-
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = errors.parser(__doc__, "--output")
     parser.add_argument(
         "--run",
         required=True,
         type=files.as_object,
         help="the fields of the run's specification, as JSON",
     )
-    parser.add_argument("--output", required=True)
     args = parser.parse_args()
     Spec(**args.run).write(args.output)
 

@@ -8,10 +8,10 @@ import pandas as pd
 
 from hardgrpo.analysis.summary_tables import table
 from hardgrpo.runtime import files
-from hardgrpo.selection.choices import CONFIDENT_AGREEMENT, WRONG_PASS_RATE
 from hardgrpo.study import paths
 from hardgrpo.study.model import model_of
 
+CONFIDENT_AGREEMENT, WRONG_PASS_RATE = 0.5, 0.2  # definition of confidently wrong
 SUBSET_KEYS = ["model", "task", "policy", "rule", "budget"]
 # numbers that describe a subset: means over seeds
 SUBSET_NUMBERS = [

@@ -43,7 +43,7 @@ def read_recording(path: str, problems: list[dict]) -> dict[str, list[dict]]:
     `id`; such rows are matched by id, too.
     """
     by_question, row_errors = {}, []
-    for line, row in recorded_rows(path, {"question": str, "completions": list}):
+    for line, row in _recorded_rows(path):
         rows_by_id = by_question.setdefault(row["question"], {})
         is_repeated = rows_by_id and (
             row.get("id") in rows_by_id or None in {row.get("id"), *rows_by_id}
@@ -89,9 +89,9 @@ def read_recording(path: str, problems: list[dict]) -> dict[str, list[dict]]:
     return by_problem
 
 
-def recorded_rows(path: str, keys: files.Kinds) -> list[tuple[int, dict]]:
-    """[(line number, row)] of a recording whose rows have `keys`. Ids become texts, as the ids of
-    problems are."""
+def _recorded_rows(path: str) -> list[tuple[int, dict]]:
+    """[(line number, row)] of a recording. Ids become texts, as the ids of problems are."""
+    keys: files.Kinds = {"question": str, "completions": list}
     rows = files.parse_jsonl(files.read_user_text(path), path, keys, {"id": (str, int, float)})
     for _, row in rows:
         if row.get("id") is not None:

@@ -1,6 +1,7 @@
 """Report errors that a user can cause: the program ends with a short message (usually one line),
 without a traceback, and with exit status 1, and leaves no half-written files."""
 
+import argparse
 import contextlib
 import errno
 import os
@@ -144,6 +145,17 @@ DISK_FULL_WORDS = (
     "os error 28",
     "os error 27",
 )
+
+
+def parser(description: str, *required: str) -> argparse.ArgumentParser:
+    """A parser of a program's arguments; `description` is the program's docstring. Each of
+    `required` is an option that must be given."""
+    program_parser = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    for option in required:
+        program_parser.add_argument(option, required=True)
+    return program_parser
 
 
 def run(main: Callable[[], None]) -> None:

@@ -22,11 +22,8 @@ def count(text: str) -> int:
 
 def build_parser(description: str) -> argparse.ArgumentParser:
     """A parser with the common arguments of the programs that sample completions."""
-    parser = argparse.ArgumentParser(
-        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = errors.parser(description, "--problems")
     parser.add_argument("--model", required=True, help="folder of the base model")
-    parser.add_argument("--problems", required=True)
     parser.add_argument("--prompt", required=True, help="template with {question}")
     parser.add_argument(
         "--samples", type=count, required=True, help="completions per prompt at temperature 1"
