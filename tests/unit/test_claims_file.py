@@ -124,69 +124,6 @@ def test_the_published_order_is_tested_on_gsm8k_and_no_claim_of_lds_uses_policy_
     )
 
 
-@pytest.mark.parametrize(
-    "change, message",
-    [
-        ({"test": "differenec"}, "unknown test 'differenec'; expected one of difference,"),
-        ({"minus": None}, "test 'difference' needs 'minus', a str"),
-        ({"margin": 0.02}, "test 'difference' does not read 'margin'"),
-        *(
-            ({"test": "fit", "predictor": "tokens", "policy": None, "minus": None} | key, message)
-            for key, message in [
-                ({"only": {"model": ["tiny"]}}, "test 'fit' does not read 'only'"),
-                ({"tested": "other"}, "test 'fit' does not read 'tested'"),
-            ]
-        ),
-        (
-            {"test": "recipe_difference", "minus": None, "recipe": "mini"},
-            "test 'recipe_difference' does not read 'recipe'",
-        ),
-        *(
-            (
-                {"test": "difference_by_recipe", key: "mini"},
-                f"test 'difference_by_recipe' does not read '{key}'",
-            )
-            for key in ("recipe", "minus_recipe")
-        ),
-        *(
-            (
-                {"test": "transfer", "trained_on": "math", key: value},
-                f"test 'transfer' does not read '{key}'",
-            )
-            for key, value in (("minus_recipe", "mini"), ("tested", "other"))
-        ),
-        ({"tested": "elsewhere"}, "tested is 'elsewhere', expected one of same,"),
-        ({"only": {"seed": [0]}}, "'only' must hold lists of names under model, task, eval_task"),
-        ({"id": None}, "'id' is missing"),
-        ({"replicates": 10}, "a primary claim, and no other, has 'primary: true' and 'replicates'"),
-        ({"primary": False, "replicates": 10}, "a primary claim, and no other"),
-        ({"primary": True}, "a primary claim, and no other"),
-        (
-            {"primary": True, "replicates": 10, "test": "ahead", "share": 0.3},
-            "'ahead' gives no verdict; the test of a primary claim is one of difference,",
-        ),
-    ],
-)
-def test_a_wrong_claim_is_reported_with_its_place(tmp_path, change, message):
-    right = {
-        "id": "one",
-        "paper": "HE",
-        "claim": "so",
-        "test": "difference",
-        "policy": "hard",
-        "minus": "easy",
-    }
-    wrong = {
-        key: value for key, value in (right | {"id": "two"} | change).items() if value is not None
-    }
-    (tmp_path / "claims.yaml").write_text(yaml.safe_dump([right, wrong]))
-    with pytest.raises(
-        UserError, match=r"claims\.yaml: claim 2 \((two|without an id)\): "
-    ) as error:
-        claims.read(tmp_path / "claims.yaml")
-    assert message in str(error.value)
-
-
 def test_a_second_primary_claim_of_a_paper_is_refused(tmp_path):
     claim = {
         "id": "one",
@@ -207,13 +144,6 @@ def test_a_second_primary_claim_of_a_paper_is_refused(tmp_path):
         match=r"claim 3 \(three\): 'one' is the primary claim of HE already; a paper has only one primary claim",
     ):
         claims.read(tmp_path / "claims.yaml")
-
-
-def test_a_file_without_a_list_of_claims_is_reported(tmp_path):
-    for text in ("", "a: [", "[1]"):
-        (tmp_path / "claims.yaml").write_text(text)
-        with pytest.raises(UserError, match=r"claims\.yaml:"):
-            claims.read(tmp_path / "claims.yaml")
 
 
 def test_conditions_say_which_tasks_share_problems():

@@ -139,60 +139,6 @@ def test_shares_become_a_trajectory(tmp_path):
     }
 
 
-def change(name: str, edit):
-    def apply(folder: Path) -> None:
-        content = json.loads((folder / name).read_text())
-        (folder / name).write_text(json.dumps(edit(content)))
-
-    return apply
-
-
-@pytest.mark.parametrize(
-    ("harm", "words"),
-    [
-        (change("original.json", lambda texts: texts[:2]), ["original.json, questions.json", "not of format responses"]),
-        (change("scores.json", lambda scores: scores + [1]), ["scores.json", "not of format responses"]),
-        (change("original.json", lambda texts: texts[::-1]), ["original.json", "entry 0 does not hold its question"]),
-        (change("original.json", lambda texts: [texts[0], [], texts[2]]), ["original.json", "not of format responses"]),
-        (change("original.json", lambda texts: [texts[0], [1, 2], texts[2]]), ["original.json", "not of format responses"]),
-        (change("original.json", lambda texts: [[text.split("\nassistant\n")[0] for text in texts[n]] for n in range(3)]),
-         ["original.json", "entry 0 has no 'assistant' after the question"]),
-        (lambda folder: (folder / "original.json").write_text('[["user'), ["original.json", "get the file again"]),
-        (lambda folder: (folder / "original.json").unlink(), ["original.json"]),
-        (lambda folder: (folder / "questions.json").write_text('{"answer": 3}'), ["questions.json", "not of format responses"]),
-        (lambda folder: (folder / "questions.json").write_text('{"question": "q"}\n'), ["questions.json: line 1", "answer"]),
-        (change("scores.json", lambda scores: ["high", *scores[1:]]), ["scores.json", "not of format responses"]),
-    ],
-)  # fmt: skip
-def test_unreadable_files_and_files_that_do_not_belong_together_give_a_one_line_error(
-    tmp_path, harm, words
-):
-    write(tmp_path)
-    harm(tmp_path)
-    done = convert(tmp_path, "responses", "--scores", "scores.json")
-    assert done.returncode == 1 and all(word in done.stderr for word in words), done.stderr
-    assert done.stderr.count("\n") == 1 and not (tmp_path / "out.jsonl.gz").exists()
-
-
-@pytest.mark.parametrize(
-    ("form", "content", "words"),
-    [
-        ("shares", {"p": [0.5, 0.3]}, ["prompt 'p', epoch 1: 0.3 is not a multiple of 1/8"]),
-        ("shares", {"p": [0.5, 1.5]}, ["1.5 is not a share from 0 to 1"]),
-        ("shares", {"p": [None]}, ["not of format shares"]),
-        ("shares", [0.5], ["not of format shares"]),
-        ("accuracies", {"accuracy": [0.5]}, ["not of format accuracies ('checkpoint')"]),
-        ("accuracies", {"checkpoint": [100, 200], "accuracy": [0.5]}, ["not of format accuracies"]),
-        ("accuracies", {"checkpoint": [100], "accuracy": [50.0]}, ["50.0 is not a share"]),
-    ],
-)
-def test_numbers_that_cannot_be_shares_are_refused_in_a_line(tmp_path, form, content, words):
-    (tmp_path / "original.json").write_text(json.dumps(content))
-    done = convert(tmp_path, form, *(["--rollouts", "8"] if form == "shares" else []))
-    assert done.returncode == 1 and done.stderr.startswith("error: original.json: "), done.stderr
-    assert all(word in done.stderr for word in words) and not (tmp_path / "out.jsonl.gz").exists()
-
-
 # --- pinned files
 
 

@@ -2,7 +2,6 @@
 found, or cannot find."""
 
 import json
-import re
 import time
 
 import pytest
@@ -13,45 +12,19 @@ from hardgrpo.data import completions, evaluations, sources, spreadsheets
 from hardgrpo.grading import graders
 from hardgrpo.runtime import files, provenance
 from hardgrpo.runtime.errors import LONGEST_MESSAGE, UserError, explain, printable
-from hardgrpo.study.spec import Spec
 from in_process import run_program
 
 # --- files
 
 
-@pytest.mark.parametrize(
-    ("line", "words"),
-    [
-        ('{"id": "a", "id": "b"}', "line 1: 'id' occurs twice in an object"),
-        ('{"id": NaN}', "line 1: NaN is not a finite number"),
-        ('{"id": ' + "9" * 5000 + "}", "too large for JSON"),
-        ("[" * 100_000, "too large for JSON"),
-        ('{"id": "' + "a\\u001b[31m\\u202e" + '"}', "'id' is str, expected int"),
-    ],
-)
-def test_a_line_that_is_no_json_or_has_a_key_twice_is_refused(tmp_path, line, words):
+@pytest.mark.parametrize("line", ['{"id": ' + "9" * 5000 + "}", "[" * 100_000])
+def test_content_that_is_too_large_is_refused(tmp_path, line):
     (tmp_path / "x.jsonl").write_text(line + "\n")
-    with pytest.raises(UserError, match=re.escape(words)):
+    with pytest.raises(UserError, match="too large for JSON"):
         files.read_jsonl(tmp_path / "x.jsonl", {"id": int})
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("id,rate,rate\na,1,0\n", "column 'rate' occurs twice in the header"),
-        ("id,rate\na,1,2\n", "row 2: more or fewer cells"),
-        ("id,rate\na\n", "row 2: more or fewer cells"),
-        ("id,rate\na,1_0\n", "row 2: column 'rate' is '1_0', expected float"),
-        ("id,rate\na,nan\n", "expected float"),
-        ("id,rate\na,٣\n", "expected float"),
-        ('id,rate\na,"1\n', "not valid CSV"),
-        ("id,rate\na,\x1b[31m\n", r"is '\x1b[31m'"),
-    ],
-)
-def test_a_malformed_table_or_one_with_a_column_twice_is_refused(tmp_path, text, words):
-    (tmp_path / "x.csv").write_text(text)
-    with pytest.raises(UserError, match=re.escape(words)):
-        files.read_rows(tmp_path / "x.csv", {"id": str, "rate": float})
+    (tmp_path / "x.yaml").write_text("[" * 100_000)
+    with pytest.raises(UserError, match="not valid YAML"):
+        files.read_yaml(tmp_path / "x.yaml")
 
 
 # Number of columns. Comparing all pairs of this many names would take minutes of processor time.
@@ -87,24 +60,6 @@ def test_a_carriage_return_in_a_completion_is_read_unchanged(tmp_path):
     assert (read_rows.id[0], read_rows.answer[0]) == ("a\rb", "1\r2")
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("a: 1\na: 2\n", "line 1: not valid YAML ('a' occurs twice in a mapping)"),
-        ("[" * 100_000, "not valid YAML"),
-        ("a: &a [*a]\n", "aliases"),
-        ("a: 2020-13-45\n", "not valid YAML"),
-        ("? [1]\n: 2\n", "not valid YAML"),
-        ("a: 1\n__use_yte__: true\n", "makes Snakemake run the file as a program"),
-        ("a: !!python/object/apply:os.system [id]\n", "not valid YAML"),
-    ],
-)
-def test_malformed_yaml_and_yaml_with_a_key_twice_is_refused(tmp_path, text, words):
-    (tmp_path / "x.yaml").write_text(text)
-    with pytest.raises(UserError, match=re.escape(words)):
-        files.read_yaml(tmp_path / "x.yaml")
-
-
 @pytest.mark.parametrize("name", ["x.json", "inner/x.json"])
 def test_a_manifest_with_a_link_to_a_file_outside_of_its_folder_is_refused(tmp_path, name):
     (tmp_path / "outside").mkdir()
@@ -125,12 +80,6 @@ def test_a_manifest_with_a_link_to_a_file_outside_of_its_folder_is_refused(tmp_p
     assert provenance.check_manifest(tmp_path / "linked")["files"] == listed, (
         "the path of the manifest's folder may be a link"
     )
-
-
-def test_other_malformed_state_files_are_refused(tmp_path):
-    (tmp_path / "spec.yaml").write_text("model: 5\n")
-    with pytest.raises(UserError, match="'model' is int, expected str"):
-        Spec.read(str(tmp_path / "spec.yaml"))
 
 
 @pytest.mark.parametrize("row", [{"tokens": [-1]}, {"tokens": ["3"]}, {"finish_reasons": [5]}])
@@ -166,29 +115,6 @@ def test_links_at_the_paths_of_outputs_are_not_followed(tmp_path):
         (folder / "manifest.json").write_text('{"a": 1}')
     assert (tmp_path / "elsewhere/manifest.json").read_text() == "{}"
     assert {path.name for path in tmp_path.iterdir()} == {"elsewhere", "model", "x.json"}
-
-
-@pytest.mark.parametrize(
-    ("policy", "words"),
-    [
-        ("[", "not valid JSON"),
-        ("5", "expected a JSON object, found int"),
-        ("[" * 100_000, "too large"),
-    ],
-)
-def test_an_argument_that_is_no_json_is_reported(policy, words):
-    with pytest.raises(UserError, match=words):
-        run_program(
-            "select_subset",
-            "--difficulty",
-            "D.csv",
-            "--policy",
-            policy,
-            "--seed",
-            "0",
-            "--output",
-            "out.csv",
-        )
 
 
 def test_messages_are_one_printable_line_of_readable_length():

@@ -9,8 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import pyarrow
-import pyarrow.parquet
 import pytest
 from scipy import stats
 
@@ -115,54 +113,6 @@ def test_every_number_of_right_answers_is_read_from_its_rounded_share(samples):
         assert published_counts.count_of(share, samples, "here") == correct
     with pytest.raises(UserError, match="here is .*expected a multiple of 1/"):
         published_counts.count_of(round(1.5 / samples, 4), samples, "here")
-
-
-HEADER = "qid,initial_pass1,pass1_seed1\n"
-PREDICTED = {"train_actual": [0.5], "test_actual": [1], "test_predictions": [0.5]}
-
-
-@pytest.mark.parametrize(
-    ("kind", "name", "content", "words"),
-    [
-        ("before_after", "p.csv", HEADER + "1,0.05,0\n", "row 2: initial_pass1 is 0.05"),
-        ("before_after", "p.csv", HEADER + "1,0.5,1.5\n", "row 2: pass1_seed1 is 1.5"),
-        ("before_after", "p.csv", HEADER + "1,0.5,-0.5\n", "row 2: pass1_seed1 is -0.5"),
-        ("before_after", "p.csv", HEADER + "1,,0.5\n", "not the expected file"),
-        ("before_after", "p.csv", HEADER + "1,half,0.5\n", "row 2: column 'initial_pass1' is"),
-        ("before_after", "p.csv", HEADER + ",0.5,0.5\n", "row 2: qid is empty"),
-        ("before_after", "p.csv", HEADER + "1,0,0\n2,0,0\n1,0,0\n", "row 4: qid is empty or occurs twice"),
-        ("before_after", "p.csv", HEADER + "1,0.5\n", "row 2: more or fewer cells"),
-        ("before_after", "p.csv", "qid,initial_pass1\n1,0.5\n", "column 'pass1_seed1' is missing"),
-        ("before_after", "p.csv", HEADER, "the file has no rows"),
-        ("probe_sizes", "p.json", json.dumps(PREDICTED | {"test_predictions": []}), "not the expected file"),
-        ("probe_sizes", "p.json", json.dumps(PREDICTED | {"test_actual": [0.3]}), "test_actual, entry 0 is 0.3"),
-        ("probe_sizes", "p.json", json.dumps(PREDICTED | {"train_actual": ["x"]}), "not the expected file"),
-        ("probe_sizes", "p.json", "[]", "expected a JSON object"),
-        ("probe_sizes", "p.parquet", "PAR1", "not a Parquet file"),
-    ],
-)  # fmt: skip
-def test_a_wrong_file_is_reported_in_one_line(tmp_path, kind, name, content, words):
-    (tmp_path / name).write_text(content)
-    with pytest.raises(UserError) as error:
-        published_counts.convert(kind, [str(tmp_path / name)], 32)
-    assert str(error.value).startswith(f"{tmp_path}/{name}: ") and words in str(error.value)
-
-
-@pytest.mark.parametrize(
-    ("table", "words"),
-    [
-        ({"prompt": [[{"content": "q"}]], "extra_info": [{"difficulty": 33.3}]}, "row 1: share of right answers is 0.667"),
-        ({"prompt": [[{"content": "q"}]], "extra_info": [{"difficulty": 101.0}]}, "row 1: share of right answers is -0.01"),
-        ({"prompt": ["a question"], "extra_info": [{"difficulty": 50.0}]}, "not the expected file"),
-        ({"prompt": [[{"content": "q"}]]}, "column 'extra_info' is missing"),
-    ],
-)  # fmt: skip
-def test_a_parquet_file_of_another_form_is_reported(tmp_path, table, words):
-    path = tmp_path / "p.parquet"
-    pyarrow.parquet.write_table(pyarrow.table(table), path)
-    with pytest.raises(UserError) as error:
-        published_counts.convert("probe_sizes", [str(path)], 128)
-    assert str(error.value).startswith(f"{path}: ") and words in str(error.value)
 
 
 # --- originals

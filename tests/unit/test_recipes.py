@@ -405,22 +405,6 @@ def test_an_optimiser_that_needs_a_gpu_is_refused_and_recipes_list_their_package
     assert recipes.packages(RECIPE) == []
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("- 1", "expected keys"),
-        ("model: [", "not valid YAML"),
-        ("modle: x", "unknown key 'modle'"),
-        ("model: x", "is missing"),
-    ],
-)
-def test_a_wrong_specification_is_reported(tmp_path, text, words):
-    path = tmp_path / "spec.yaml"
-    path.write_text(text)
-    with pytest.raises(UserError, match=words):
-        Spec.read(str(path))
-
-
 def test_clipping_ranges_and_ratios_follow_the_recipe():
     plain = recipes.trainer_arguments(SPEC, "out")
     assert (plain["epsilon"], plain["epsilon_high"], plain["importance_sampling_level"]) == (

@@ -2,8 +2,6 @@
 
 import json
 
-import pytest
-
 import fork_server
 from command_line import format_options
 from conftest import path_of
@@ -33,53 +31,10 @@ def test_low_tiers_are_chosen_by_number(tmp_path):
     assert (description["pool"], description["prompts"], description["tied"]) == (5, 3, 0)
 
 
-@pytest.mark.parametrize(
-    ("tiers", "policy", "words"),
-    [
-        ([1, "easy", 3], {"rule": "low_tiers", "highest_tier": 3}, "D.csv: row 3: column 'tier' is 'easy', expected float"),
-        ([None, None], {"rule": "low_tiers_matched", "highest_tier": 3}, "D.csv: policy rule low_tiers_matched: the problems have no tiers"),
-        ([4, 5], {"rule": "low_tiers", "highest_tier": 3}, "D.csv: policy rule low_tiers: the subset would be empty (no tier is 3 or lower)"),
-        ([1, 2], {"rule": "low_tiers"}, "D.csv: policy rule low_tiers: highest_tier is missing"),
-    ],
-)  # fmt: skip
-def test_an_impossible_choice_by_tier_gives_a_one_line_error(tmp_path, tiers, policy, words):
-    done = select(tmp_path, tiers, policy)
-    assert done.returncode == 1 and done.stderr.count("\n") == 1, done.stderr
-    assert done.stderr.startswith(f"error: {words}")
-    assert not (tmp_path / "S.csv").exists() and not (tmp_path / "S.json").exists()
-
-
-def test_a_policy_that_is_no_object_is_refused(tmp_path):
-    done = select(tmp_path, [1, 2], "low_tiers")
-    assert done.returncode == 2 and done.stderr.endswith(
-        "argument --policy: expected a JSON object, found str\n"
-    )
-    assert not (tmp_path / "S.csv").exists() and not (tmp_path / "S.json").exists()
-
-
 def test_tiers_that_are_words_do_not_disturb_a_choice_by_pass_rate(tmp_path):
     done = select(tmp_path, ["easy", "hard", None, "?"], {"rule": "hard", "budget": 0.5})
     assert done.returncode == 0, done.stderr
     assert [row["id"] for row in files.read_rows(tmp_path / "S.csv", {"id": str})] == ["p0", "p1"]
-
-
-HARD = {"rule": "hard", "budget": 0.5}
-
-
-@pytest.mark.parametrize(
-    ("policy", "options", "words"),
-    [
-        (HARD, [], "--difficulty is missing"),
-        ({"rule": "lowest", "by": "agreement", "budget": 0.5}, [], "--signals is missing"),
-        (HARD, ["--questions", "q.jsonl"], "rule hard chooses by a measure"),
-    ],
-)
-def test_a_file_that_a_policy_needs_or_cannot_use_is_reported(tmp_path, policy, options, words):
-    files.write_jsonl(tmp_path / "q.jsonl", [{"id": "a", "question": "a"}])
-    arguments = ["--policy", json.dumps(policy), "--seed", "0", "--output", "s.csv", *options]
-    done = fork_server.run(path_of("select_subset"), arguments, tmp_path)
-    assert done.returncode == 1 and words in done.stderr, done.stderr
-    assert "Traceback" not in done.stderr and not (tmp_path / "s.csv").exists()
 
 
 def test_a_first_round_with_unknown_values_is_kept_and_the_mean_is_unknown(tmp_path):

@@ -701,36 +701,6 @@ def test_a_key_that_is_not_set_is_reported(study, model_server):
     assert model_server.requests == []
 
 
-@pytest.mark.parametrize(
-    "url",
-    ["http://me:verysecret@127.0.0.1/v1", "http://127.0.0.1/v1?api_key=verysecret", "127.0.0.1:80"],
-)
-def test_an_address_with_a_key_or_without_http_is_refused(study, url):
-    assert "verysecret" not in fails(run(study, url), "--server")
-
-
-@pytest.mark.parametrize(
-    "server",
-    [
-        {"concurrency": 0},
-        {"concurrency": "many"},
-        {"price": [1, 2]},
-        {"price": {"input": 1}},
-        {"most_money": 1},
-        {"timeout": -1},
-    ]
-    + [
-        {"key": "gsk_verysecret"},
-        {"api_key": "verysecret"},
-        {"model": "m"},
-        {"url": 5},
-        {"url": "ftp://verysecret"},
-    ],
-)
-def test_an_invalid_server_option_is_reported_without_its_secrets(study, model_server, server):
-    assert "verysecret" not in fails(run(study, model_server.url, server=server), "--server")
-
-
 def test_requests_go_through_the_proxy_of_the_usual_variables(study, model_server):
     proxy = model_server.url.removesuffix("/v1")
     env = {"HTTP_PROXY": proxy, "http_proxy": proxy, "NO_PROXY": "", "no_proxy": ""}

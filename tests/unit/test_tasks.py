@@ -129,25 +129,6 @@ def test_the_id_of_a_row_without_an_id_follows_from_its_question(tmp_path):
     assert [problem["id"] for problem in problems] == ids
 
 
-@pytest.mark.parametrize(
-    ("header", "rows", "words"),
-    [
-        (["prompt", "answer"], [("q", "1")], ["mine.csv: row 2: no column 'question'", "found prompt, answer", "columns: {question: NAME}"]),
-        (["question", "gold"], [("q", "1")], ["mine.csv: row 2: no column 'answer'", "found question, gold"]),
-        (["question", "answer"], [("q", "1"), ("r", " ")], ["mine.csv: row 3: the answer is missing", "`labelled` to false"]),
-        (["question", "answer"], [("q", "1"), ("r", "2"), ("\n", "3")], ["mine.csv: row 4: the question is empty"]),
-        (["id", "question", "answer"], [("a", "q", 1), ("b", "r", 2), ("a", "s", 3)], ["mine.csv: row 4: id 'a' is already in row 2"]),
-        (["question", "answer"], [("q", "one"), ("r", "two")], ["grader 'number_lenient' cannot read", "2 of 2 problems"]),
-    ],
-)  # fmt: skip
-def test_a_table_that_cannot_become_a_task_is_refused_with_the_reason(
-    tmp_path, header, rows, words
-):
-    table(tmp_path / "mine.csv", header, rows)
-    assert check_refusal(prepare(tmp_path, FILES, "mine.csv", grader="number_lenient"), *words)
-    assert not (tmp_path / "P.jsonl").exists()
-
-
 def test_problems_without_answers_are_accepted_only_with_option_unlabelled(tmp_path):
     lines(
         tmp_path / "mine.jsonl",
@@ -218,22 +199,6 @@ def test_parts_are_concatenated_and_every_problem_records_its_origin(data):
 def test_two_tasks_with_one_dataset_have_the_same_ids(data):
     source = MATHS | {"train": [part("one.jsonl")]}
     assert problems_of(data, source, "brief") == problems_of(data, source, "long")
-
-
-@given(st.sets(st.integers(0, 9), min_size=1, max_size=9))
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_each_question_is_selected_either_by_only_or_by_except_with_the_same_list(
-    data, row_numbers
-):
-    rows = sorted(row_numbers)
-    source = MATHS | {
-        "train": [part("one.jsonl", {"only": rows})],
-        "test": [part("one.jsonl", {"except": rows})],
-    }
-    train, test = (
-        {p["question"] for p in problems_of(data, source, split=split)} for split in tasks.SPLITS
-    )
-    assert not train & test and train | test == {f"one {n}?" for n in range(10)}
 
 
 def test_keep_numeric_changes_no_id_and_is_applied_after_the_problems_are_counted(data):
