@@ -22,11 +22,11 @@ rule write_paper:
         IMAGE["figures"]
     params:
         design=arguments.committed_design,
-        code=arguments.code("paper/write_paper.py"),
+        code=arguments.code("paper/write_text.py"),
     message:
         "Check the sentences of the paper and write its text"
     shell:
-        "python scripts/paper/write_paper.py --text {input.text} --design {params.design:q} --output {output.text} --origins {output.origins} > {log} 2>&1"
+        "python scripts/paper/write_text.py --text {input.text} --design {params.design:q} --output {output.text} --origins {output.origins} > {log} 2>&1"
 
 
 use rule plot as draw_for_paper with:

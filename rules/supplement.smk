@@ -1,9 +1,9 @@
-# Write the LaTeX tables, the numbers and the supplement of a study from its summary tables.
+# Write the LaTeX tables, the text and the supplement of a study from its summary tables.
 
 
 localrules:
     write_tables,
-    write_numbers,
+    write_supplement,
     write_worth,
     compile_supplement,
 
@@ -46,23 +46,25 @@ rule write_tables:
         " --output {params.folder} --captions {output.captions} > {log} 2>&1"
 
 
-rule write_numbers:
+rule write_supplement:
     input:
-        drawing.tables(registry.NUMBERED),
+        tables=drawing.tables(drawing.tables_of_text("paper/supplement.tex.j2")),
+        text="paper/supplement.tex.j2",
     output:
-        macros="paper/{study}/numbers.tex",
+        text="paper/{study}/supplement.tex",
         origins="paper/{study}/numbers.csv",
     log:
-        "results/logs/write_numbers/{study}.log",
+        "results/logs/write_supplement/{study}.log",
     container:
         IMAGE["figures"]
     params:
-        study=arguments.design,
-        code=arguments.code("paper/write_numbers.py"),
+        design=arguments.design,
+        code=arguments.code("paper/write_text.py"),
     message:
-        "Write the numbers of the text ({wildcards.study})"
+        "Write the text of the supplement ({wildcards.study})"
     shell:
-        "python scripts/paper/write_numbers.py --tables {input} --study {params.study:q} --output {output.macros} > {log} 2>&1"
+        "python scripts/paper/write_text.py --text {input.text} --design {params.design:q} --tables {input.tables}"
+        " --output {output.text} --origins {output.origins} > {log} 2>&1"
 
 
 rule write_worth:
@@ -93,7 +95,7 @@ rule write_worth:
 rule compile_supplement:
     input:
         drawing.typeset,
-        text=["paper/supplement.tex", "paper/trajectory.tex"],
+        text="paper/{study}/supplement.tex",
         citation="CITATION.cff",
         references="paper/references.bib",
     output:
@@ -112,4 +114,4 @@ rule compile_supplement:
     message:
         "Compile the supplement ({wildcards.study})"
     shell:
-        "python scripts/paper/compile_paper.py --text paper/supplement.tex --material {wildcards.study} --citation {input.citation} --output {output} > {log} 2>&1"
+        "python scripts/paper/compile_paper.py --text {input.text} --material {wildcards.study} --citation {input.citation} --output {output} > {log} 2>&1"

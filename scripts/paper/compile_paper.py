@@ -2,10 +2,10 @@
 
     python scripts/paper/compile_paper.py --text paper/main.tex --material findings \\
         --output paper/paper.pdf
-    python scripts/paper/compile_paper.py --text paper/supplement.tex --material mini \\
+    python scripts/paper/compile_paper.py --text paper/mini/supplement.tex --material mini \\
         --output paper/mini/supplement.pdf
 
-The text finds its numbers, figures and tables in the folder that the macro \\study names
+TeX runs in paper/. The text finds its figures and tables in the folder that the macro \\study names
 (--material). The values of \\authors, \\repository and \\commit come from CITATION.cff and git;
 \\repository is empty if CITATION.cff has no key repository-code. Nothing is written if a line or a
 page is much too large (MOST_EXCESS; checked with latexmk only).
@@ -24,6 +24,7 @@ from pathlib import Path
 # missing fonts
 FLAWS = r"^(?:Overfull .*|LaTeX Warning: (?:Reference|Citation|There were undefined).*|.*Citation.*undefined.*|LaTeX Font Warning: (?!Size).*)$"
 
+PAPER = Path("paper")
 MOST_EXCESS = {"h": 10.0, "v": 2.0}  # points by which a line (h) or a page (v) may be too large
 
 
@@ -33,19 +34,18 @@ def main() -> None:
     parser.add_argument(
         "--material",
         required=True,
-        help="folder of the numbers, figures and tables, beside the text",
+        help="folder of the figures and tables in paper/",
     )
     parser.add_argument("--citation", default="CITATION.cff")
     args = parser.parse_args()
 
-    paper = args.text.parent
     with tempfile.TemporaryDirectory() as build:
         # The wrapper defines the macros of the text. With pdfTeX it also omits dates, so that equal
         # text gives equal bytes.
         wrapper = Path(build) / "paper.tex"
         undated = r"\ifdefined\pdftrailerid \pdftrailerid{}\pdfinfoomitdate=1 \fi"
         wrapper.write_text(
-            f"{undated}{origin(args.citation, args.material)}\\input{{{args.text.name}}}\n",
+            f"{undated}{origin(args.citation, args.material)}\\input{{{args.text.relative_to(PAPER)}}}\n",
             encoding="utf-8",
         )
         if shutil.which("latexmk"):
@@ -60,7 +60,7 @@ def main() -> None:
                 "--untrusted",
                 "--keep-logs",
                 "-Z",
-                f"search-path={paper.absolute()}",
+                f"search-path={PAPER.absolute()}",
                 f"--outdir={build}",
             ]
             command = ["tectonic", "-X", "compile", *options, str(wrapper)]
@@ -69,7 +69,7 @@ def main() -> None:
                 f"no TeX was found; {latex.INSTALL}, and run again; figures and tables do not need TeX"
             )
         result = subprocess.run(
-            command, cwd=paper, capture_output=True, text=True, errors="replace"
+            command, cwd=PAPER, capture_output=True, text=True, errors="replace"
         )
         print(result.stdout, result.stderr)
         if result.returncode:

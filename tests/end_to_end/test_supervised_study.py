@@ -149,7 +149,7 @@ def test_a_study_on_worked_solutions_alone_is_summarised_and_drawn(study, tmp_pa
     done = world.snakemake()
     assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-5000:]
     assert "train_grpo" not in done.stdout + done.stderr
-    assert "rollouts" not in (world.folder / "paper/mini/numbers.tex").read_text()
+    assert "rollouts each" not in (world.folder / "paper/mini/supplement.tex").read_text()
 
 
 @pytest.fixture(scope="module")

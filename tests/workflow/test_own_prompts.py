@@ -78,8 +78,7 @@ def test_only_files_that_the_subset_needs_are_planned_and_made(answered):
         "claims.yaml",
         "main.tex.j2",
         "references.bib",
-        "supplement.tex",
-        "trajectory.tex",
+        "supplement.tex.j2",
     ], "paper/ must hold only its committed files"
     for path in (ROOT / "results/reference").rglob("*.csv"):
         assert (answered.folder / path.relative_to(ROOT)).read_bytes() == path.read_bytes(), (

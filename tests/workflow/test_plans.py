@@ -39,7 +39,7 @@ OF_STUDY = {  # {study: all its figures}
 # In the world of the fixture `finished`, no policy chooses by a signal (no figure `labels`).
 DRAWING = {f"plot_{name}" for name in OF_STUDY["mini"] - {"labels"}} | {
     "write_tables",
-    "write_numbers",
+    "write_supplement",
     "write_worth",
     "compile_supplement",
 }
@@ -56,7 +56,7 @@ TARGETS = {"all", "figures", "supplement"}
 DRAWN = dict.fromkeys(
     (
         "write_tables",
-        "write_numbers",
+        "write_supplement",
         "summarize",
         "judge_claims",
         "write_explorer",
@@ -272,7 +272,11 @@ def test_a_new_policy_plans_its_own_runs_and_the_figures_and_tables_of_these_run
 
 def test_an_edit_of_the_claims_plans_their_judgement_from_existing_summaries(finished):
     finished.edit("paper/claims.yaml", lambda text: text + "\n# a remark\n")
-    assert set(jobs(finished.plan())) == JUDGING | {"write_tables", "write_numbers", "write_worth"}
+    assert set(jobs(finished.plan())) == JUDGING | {
+        "write_tables",
+        "write_supplement",
+        "write_worth",
+    }
 
 
 def test_another_learning_rate_plans_every_run_of_the_recipe_and_no_probing(finished):

@@ -95,7 +95,7 @@ def test_a_training_run_is_summarised_from_its_file_to_its_page(followed):
         "trajectories",
     }
     assert (
-        "this test" in (paper / "numbers.tex").read_text()
+        "this test" in (paper / "supplement.tex").read_text()
         and "37.5" in (paper / "tables/trajectories.tex").read_text()
     )
     assert not (paper / "explorer.html").exists()

@@ -67,7 +67,7 @@ def test_an_added_table_and_figure_appear_in_summaries_paper_and_report(finished
         ).stdout
         assert "The largest gain of each test, in a new table." in " ".join(text.split())
         assert "The largest gains, drawn." in " ".join(text.split()), (
-            "the PDF must also show a new figure, which supplement.tex does not name"
+            "the PDF must also show a new figure, which the text does not name"
         )
     report = finished.folder / "report.html"
     done = finished.snakemake("--report", str(report))

@@ -1,4 +1,4 @@
-"""The text, numbers and tables of a study's supplement: every number that reports a result comes
+"""The text and tables of a study's supplement: every number that reports a result comes
 from a summary table or from claims.csv, and changes with this table."""
 
 import csv
@@ -13,8 +13,9 @@ import pytest
 import fakes
 from command_line import format_options
 from conftest import ROOT, World
+from hardgrpo.analysis import formats
 from hardgrpo.analysis.formats import MINUS
-from hardgrpo.report import numbers
+from hardgrpo.report import latex, paper
 
 PARTS = ("finishing", "correctness", "sharpening", "new_solving")
 STUDIES = ["mini", "mini_reference", "mini_truncation", "small_real", "recordings", "trajectories"]
@@ -27,16 +28,9 @@ def origins(world, study="mini") -> list[dict]:
     )
 
 
-def table_of(world, study: str, name: str):
-    """The path of table `name`, from which numbers of a study's supplement come."""
-    return world.folder / (
-        f"paper/{study}/claims.csv" if name == "claims" else f"results/reference/{study}/{name}.csv"
-    )
-
-
 def write(world, study="mini"):
     done = world.snakemake(
-        f"paper/{study}/numbers.tex",
+        f"paper/{study}/supplement.tex",
         f"paper/{study}/tables/gain.tex",
         "--config",
         f"study={study}",
@@ -56,66 +50,70 @@ def written(request, tmp_path_factory):
 def test_every_number_equals_the_cell_that_numbers_csv_names(written):
     world, study = written
     rows = origins(world, study)
-    assert rows and len({row["key"] for row in rows}) == len(rows)
-    tables = {}
+    assert rows
     for row in rows:
-        lines = tables.setdefault(
-            row["table"], table_of(world, study, row["table"]).read_text().splitlines()
-        )
-        (cells,) = csv.DictReader([lines[0], lines[int(row["line"]) - 1]])
-        values = [cells[column] for column in row["columns"].split()]
-        if row["written"] != "text":
-            values = [float(value) if value else float("nan") for value in values]
-        assert row["text"] == numbers.format_values(row["written"], *values), row["key"]
+        (line,) = row["lines"].split()
+        lines = (world.folder / row["file"]).read_text().splitlines()
+        (cells,) = csv.DictReader([lines[0], lines[int(line) - 1]])
+        known = {name: float(cells[name] or "nan") for name in PARTS if name in cells}
+        if row["show"] == "part":
+            parts = known if "sharpening" in known else {name: known[name] for name in PARTS[:2]}
+            rounded = formats.round_parts(float(cells["gain"]), list(parts.values()))
+            share = dict(zip(parts, rounded))[row["column"]]
+            ends = [float(cells[f"{row['column']}_{end}"] or "nan") for end in ("low", "high")]
+            assert row["text"] == latex.number(formats.signed_interval(share, *ends)), row
+            continue
+        endings, format_value = paper.FORMATS[row["show"]]
+        values = [
+            cells.get(f"{row['column']}{ending}") or cells.get(ending[1:]) for ending in endings
+        ]
+        if row["show"] != "text":
+            values = [float(value or "nan") for value in values]
+        assert row["text"] == latex.number(format_value(*values)), row
 
 
 def test_the_parts_of_a_gain_in_the_abstract_add_up_as_they_are_printed(written):
     world, study = written
-    texts = {
-        row["key"]: row["text"].replace("$", "").replace(MINUS, "-")
-        for row in origins(world, study)
-    }
-    gains = {key: float(text) for key, text in texts.items() if key.startswith("made.gain.")}
-    for key, gain in gains.items():
-        cell = key.removeprefix("made.gain.")
-        parts = [
-            float(texts[f"made.{name}.{cell}"].split()[0])
-            for name in PARTS
-            if f"made.{name}.{cell}" in texts
-        ]
-        assert sum(parts) == pytest.approx(gain), key
-    assert gains or study in ("recordings", "trajectories"), (
+    number = lambda row: float(row["text"].replace("$", "").replace(MINUS, "-").split()[0])
+    sums: dict[tuple, float] = {}
+    for row in origins(world, study):
+        place = row["file"], row["lines"]
+        if row["column"] == "gain" and row["show"] == "points":
+            sums[place] = -number(row)
+        if row["show"] == "part":
+            sums[place] += number(row)
+    assert list(sums.values()) == pytest.approx([0] * len(sums), abs=1e-9)
+    assert sums or study in ("recordings", "trajectories"), (
         "only studies of recordings and trajectories may have no parts of gains"
     )
 
 
 def test_a_changed_row_of_a_summary_changes_only_the_text_of_its_own_number(world):
     write(world)
-    before = {row["key"]: row["text"] for row in origins(world)}
+    before = origins(world)
     path = world.folder / "results/reference/mini/gains.csv"
     frame = pd.read_csv(path)
     own = frame[(frame.task == frame.eval_task) & (frame.decoding == "sampled")]
     changed = own[own.task == "arithmetic"].gain.idxmax()  # the text has the largest gain
     frame.loc[changed, ["gain", "gain_low", "gain_high"]] = [0.4321, 0.4, 0.45]
     world.edit("results/reference/mini/gains.csv", lambda _: frame.to_csv(index=False))
-    done = world.snakemake("--forcerun", "write_numbers", "write_tables", "--allowed-rules", "write_numbers", "write_tables",
-                           "--config", "draw=reference", "--", "paper/mini/numbers.tex", "paper/mini/tables/gain.tex")  # fmt: skip
+    done = world.snakemake("--forcerun", "write_supplement", "write_tables", "--allowed-rules", "write_supplement", "write_tables",
+                           "--config", "draw=reference", "--", "paper/mini/supplement.tex", "paper/mini/tables/gain.tex")  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
-    after = {row["key"]: row["text"] for row in origins(world)}
-    row = frame.loc[changed]
-    key = f"gain.{row.model}.{row.task}.{row.eval_task}.{row.policy}.{row.decoding}"
-    assert {name for name in after if after[name] != before[name]} == {key}
-    assert after[key] == "$+$43.2 [40.0, 45.0]"
-    assert "$+$43.2 [40.0, 45.0]" in (world.folder / "paper/mini/numbers.tex").read_text()
+    after = origins(world)
+    changes = [row for old, row in zip(before, after, strict=True) if old != row]
+    assert [(row["lines"], row["text"]) for row in changes] == [
+        (str(changed + 2), "$+$43.2 [40.0, 45.0]")
+    ]
+    assert "$+$43.2 [40.0, 45.0]" in (world.folder / "paper/mini/supplement.tex").read_text()
     assert "$+$43.2" in (world.folder / "paper/mini/tables/gain.tex").read_text()
 
 
 def test_no_number_is_typed_into_the_text():
-    text = (ROOT / "paper/supplement.tex").read_text()
-    text = text[text.index(r"\begin{document}") :] + (ROOT / "paper/trajectory.tex").read_text()
-    body = re.sub(r"(?<!\\)%.*", "", text)
+    text = (ROOT / "paper/supplement.tex.j2").read_text()
+    body = re.sub(r"(?s)<%.*?%>|<<.*?>>", "", text[text.index(r"\begin{document}") :])
     body = re.sub(
-        r"\\(cite|label|ref|result|ifresult|ifrows|iffigure|seefigure|seetable|resultfigure|resulttable|others|leadwith)\{[^}]*\}",
+        r"\\(cite|label|ref|ifrows|iffigure|seefigure|seetable|resultfigure|resulttable|others|leadwith)\{[^}]*\}",
         "",
         body,
     )
@@ -137,7 +135,9 @@ def test_the_supplement_has_no_warnings_and_no_number_from_elsewhere(world, stud
         sys.executable,
         "scripts/paper/compile_paper.py",
         *format_options(
-            text="paper/supplement.tex", material=study, output=f"paper/{study}/supplement.pdf"
+            text=f"paper/{study}/supplement.tex",
+            material=study,
+            output=f"paper/{study}/supplement.pdf",
         ),
     ]
     done = subprocess.run(command, cwd=world.folder, capture_output=True, text=True, check=True)
@@ -162,10 +162,7 @@ def test_the_supplement_has_no_warnings_and_no_number_from_elsewhere(world, stud
     sources = [
         path.read_text() for path in (folder / study).rglob("*") if path.suffix in (".tex", ".csv")
     ]
-    sources += [
-        (folder / name).read_text()
-        for name in ("supplement.tex", "trajectory.tex", "references.bib", "claims.yaml")
-    ]
+    sources += [(folder / name).read_text() for name in ("references.bib", "claims.yaml")]
     # numbers in the sources, and the numbers below 60, which may number pages, tables or citations
     known_numbers = set(NUMBER.findall(" ".join(sources))) | set(map(str, range(60)))
     known_numbers |= set(

@@ -1,4 +1,4 @@
-"""Write text, captions and macros in LaTeX."""
+"""Write text and captions in LaTeX."""
 
 import unicodedata
 
@@ -36,27 +36,14 @@ def number(text: str) -> str:
     return "".join(SIGNS.get(character, escape(character)) for character in text)
 
 
-def macros(values: dict[str, str]) -> str:
-    r"""LaTeX that defines `\result{key}` for every key. An unknown key stops the compilation."""
-    header = (
-        "% Made from the summaries by write_numbers.py; not to be edited.\n"
-        r"\makeatletter"
-        "\n"
-        r"\newcommand{\result}[1]{\@ifundefined{result@#1}{\PackageError{results}{No result named #1}{}}{\csname result@#1\endcsname}}"
-        "\n"
-    )
-    body = "".join(f"\\@namedef{{result@{key}}}{{{value}}}\n" for key, value in values.items())
-    return header + body + "\\makeatother\n"
-
-
 def caption(kind: str, name: str, text: str, source: str) -> str:
-    r"""A call of \register, which supplement.tex defines, for a table or figure."""
+    r"""A call of \register, which supplement.tex.j2 defines, for a table or figure."""
     return f"\\register{{{kind}}}{{{name}}}{{{text}}}{{{source}}}\n"
 
 
 def source(program: str, tables: list[str]) -> str:
     r"""A sentence that names the program that makes a figure or table, and the tables that the
-    program reads. Files of the repository are links (\projectfile of supplement.tex)."""
+    program reads. Files of the repository are links (\projectfile of supplement.tex.j2)."""
     return f"Made by {project_file(program)} from {', '.join(map(project_file, tables))}."
 
 

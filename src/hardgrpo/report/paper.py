@@ -1,23 +1,25 @@
-"""The text of the paper over all studies, filled from committed tables.
+"""The text of the paper over all studies, and the text of a study's supplement, filled from tables.
 
-paper/main.tex.j2 reads a number where the number is written, and tests a sentence's condition beside
-the sentence:
+A text (paper/main.tex.j2, paper/supplement.tex.j2) reads a number where the number is written, and
+tests a sentence's condition beside the sentence:
 
     <% set hard = rows("mini_reference/gains", policy="hard", decoding="sampled") %>
     <% do holds(above(hard, "gain", 0)) %>
     The hardest tenth gains << gain(hard, "gain") >> points.
 
-A table is named as in `paths.committed_table`. Keywords select rows; a list allows several values. A
-condition that the tables do not fulfil stops the paper.
+The paper names a table as in `paths.committed_table`, a supplement by the table's name alone.
+Keywords select rows; a list allows several values. A condition that the tables do not fulfil stops
+the paper.
 """
 
+import re
 import traceback
 from pathlib import Path
 
 import jinja2
 import pandas as pd
 
-from hardgrpo.analysis import formats
+from hardgrpo.analysis import arms, formats, summaries
 from hardgrpo.report import latex, task_examples
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
@@ -30,15 +32,21 @@ FORMATS = {  # {function of the text: (endings of the columns that it reads, fun
     "points": (("",), formats.points),
     "signed": (("",), formats.signed),
     "count": (("",), formats.integer),
+    "whole": (("",), "{:.0f}".format),
+    "text": (("",), str),
+    # follows the letter p: "=0.012" or "<0.001"
+    "p": (("",), lambda p: ("=" if p >= 0.001 else "") + formats.probability(p)),
 }
 ORIGIN = ["text", "file", "lines", "column", "show"]
 
 
 class Paper:
-    """Functions that the text calls. `origins` holds a row of ORIGIN for each number of a table."""
+    """Functions that the text calls. `origins` holds a row of ORIGIN for each number of a table.
+    `tables` are the tables of a supplement; without them, tables are committed tables below `root`.
+    """
 
-    def __init__(self, root: str | Path, design: dict):
-        self.root, self.configuration = Path(root), design
+    def __init__(self, root: str | Path, design: dict, tables: files.Tables | None = None):
+        self.root, self.configuration, self.tables = Path(root), design, tables
         self.frames: dict[str, pd.DataFrame] = {}
         self.origins: list[dict] = []
 
@@ -55,14 +63,24 @@ class Paper:
             self.total,
             self.design,
             self.percent,
+            self.ends,
+            self.part,
             holds,
             above,
             below,
             includes,
+            own,
+            by,
+            each,
+            parts_of,
+            largest_gains,
+            largest_gain_by_grader,
+            settings_in_words,
         )
         environment.globals |= {function.__name__: function for function in functions}
         environment.globals |= {show: self.format(show) for show in FORMATS}
-        environment.globals["examples"] = task_examples.as_latex
+        environment.globals |= {"examples": task_examples.as_latex, "study": self.configuration}
+        environment.filters |= {"tex": latex.escape, "tidy": tidy}
         try:
             return environment.get_template(Path(path).name).render()
         except (UserError, AttributeError, KeyError, jinja2.TemplateError) as error:
@@ -78,18 +96,33 @@ class Paper:
 
     def rows(self, table: str, **where) -> pd.DataFrame:
         """The rows of a table, with numbers where a column has only numbers."""
-        path = paths.committed_table(table)
         if table not in self.frames:
-            header, cells = files.read_cells(self.root / path)
-            self.frames[table] = pd.DataFrame(cells, columns=header, index=range(2, len(cells) + 2))
+            self.frames[table] = self.read(table)
         frame = self.frames[table]
         for column, value in where.items():
             frame = frame[
                 frame[column].isin(list(map(str, value if isinstance(value, list) else [value])))
             ]
-        frame = frame.apply(as_numbers)
-        frame.attrs["path"] = path
+        frame = frame.apply(as_numbers) if len(frame) else frame.copy()
+        frame.attrs["path"] = self.path(table)
         return frame
+
+    def path(self, table: str) -> str:
+        if self.tables is None:
+            return paths.committed_table(table)
+        return str(self.tables.get(table, f"{table}.csv"))
+
+    def read(self, table: str) -> pd.DataFrame:
+        """The cells of a table as text, indexed by their lines."""
+        if self.tables is None:
+            header, cells = files.read_cells(self.root / self.path(table))
+            return pd.DataFrame(cells, columns=header, index=range(2, len(cells) + 2))
+        if summaries.has_no_file(self.tables, table):
+            frame = summaries.empty(table)
+        else:
+            header, cells = files.read_cells(self.path(table))
+            frame = pd.DataFrame(cells, columns=header, index=range(2, len(cells) + 2))
+        return arms.add_labels(frame, self.configuration["first_recipe"])
 
     def row_count(self, rows: pd.DataFrame) -> str:
         return self.note(formats.integer(len(rows)), rows, "", "count of rows")
@@ -113,6 +146,26 @@ class Paper:
             return self.note(texts.pop(), rows, column, show)
 
         return text
+
+    def ends(self, rows: pd.DataFrame, column: str, show: str = "gain", unit: str = "") -> str:
+        """The least and the largest value of a column, or the only one, each with its arm: '+1.2
+        [0.4, 2.0] (hard) to +7.0 [...] (random)'. "" if no value is known."""
+        rows = rows[rows[column].notna()]
+        if len(rows) > 1 and set(map(formats.points, rows[column])) == {"0.0"}:
+            return f"{self.format('points')(rows[:1], column)} (every policy)"
+        if rows.empty:
+            return ""
+        lines = [rows[column].idxmin(), rows[column].idxmax()][: len(rows)]
+        return " to ".join(
+            f"{self.format(show)(rows.loc[[line]], column)}{unit} ({latex.escape(rows.arm[line])})"
+            for line in lines
+        )
+
+    def part(self, row: pd.DataFrame, name: str) -> str:
+        """A part of a gain, rounded so that the rounded parts add up to the rounded gain."""
+        names = parts_of(row)
+        values = row[["gain", *(f"{name}{ending}" for ending in ENDS), *names]].iloc[0]
+        return self.note(formats.rounded_part(names.index(name), *values), row, name, "part")
 
     def note(self, text: str, rows: pd.DataFrame, column: str, show: str) -> str:
         text, lines = latex.number(text), " ".join(map(str, rows.index))
@@ -138,6 +191,71 @@ def as_numbers(cells: pd.Series) -> pd.Series:
     """A column as numbers, if all its cells are numbers or empty."""
     numbers = pd.to_numeric(cells, errors="coerce")
     return cells if (numbers.isna() & (cells != "")).any() else numbers
+
+
+def own(rows: pd.DataFrame) -> pd.DataFrame:
+    return summaries.own_test_rows(rows)
+
+
+def by(rows: pd.DataFrame, *keys: str) -> list[tuple[tuple, pd.DataFrame]]:
+    """[(values of the keys, rows)], in the table's order."""
+    columns = list(keys) if len(keys) > 1 else keys[0]
+    groups = rows.groupby(columns, sort=False).groups if len(rows) else {}
+    return [
+        (key if isinstance(key, tuple) else (key,), rows.loc[lines])
+        for key, lines in groups.items()
+    ]
+
+
+def each(rows: pd.DataFrame) -> list[pd.DataFrame]:
+    return [rows.loc[[line]] for line in rows.index]
+
+
+def parts_of(row: pd.DataFrame) -> list[str]:
+    """The columns of the parts of a gain, in a row of table `kinds` or `parts`."""
+    return [
+        "finishing",
+        *(["sharpening", "new_solving"] if "sharpening" in row else ["correctness"]),
+    ]
+
+
+def largest_gains(*tables: pd.DataFrame) -> list[pd.DataFrame]:
+    """The row with the largest gain of each model and task, of the first table that has both."""
+    best: dict[tuple, pd.DataFrame] = {}
+    for table in tables:
+        for key, rows in by(table, "model", "task"):
+            best.setdefault(key, rows.loc[[rows.gain.idxmax()]])
+    return list(best.values())
+
+
+def largest_gain_by_grader(decomposition: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The rows of the arm with the largest gain: by the strict and by the lenient grader."""
+    task_rows = decomposition[decomposition.grading == "task"]
+    best = task_rows.arm[task_rows.gain.idxmax()] if len(task_rows) else ""
+    rows = decomposition[decomposition.arm == best]
+    return rows[rows.grading == "strict"], rows[rows.grading == "lenient"]
+
+
+def settings_in_words(settings: dict) -> str:
+    """{'loss': 'dr_grpo', 'adapter': {'rank': 8}} -> 'loss dr_grpo, adapter (rank 8)'. Keys with
+    the value None (the recipe has no such setting) are omitted."""
+    words = {
+        key: f"({settings_in_words(value)})" if isinstance(value, dict) else value
+        for key, value in settings.items()
+        if value is not None
+    }
+    return ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in words.items())
+
+
+def tidy(text: str) -> str:
+    """The text with one line per paragraph, blank lines between paragraphs, single spaces, and no
+    space before punctuation."""
+    paragraphs = (re.sub(r"[ \n]+", " ", part).strip() for part in re.split(r"\n *\n\s*", text))
+    return "\n\n".join(
+        re.sub(r" ([,.;:)])", r"\1", part).replace(r" \seefigure", r"\seefigure")
+        for part in paragraphs
+        if part
+    )
 
 
 def end(rows: pd.DataFrame, column: str, ending: str) -> str:

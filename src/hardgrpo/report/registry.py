@@ -78,19 +78,6 @@ PUBLISHED = [
 ]
 # Tables that the page worth.html reads.
 WORTH = ["gains", "parts", "spent", "against_random", "contamination"]
-# Tables that the numbers in the paper's text come from.
-NUMBERED = [
-    "gains",
-    "differences",
-    "learnable",
-    "parts",
-    "decomposition",
-    "kinds",
-    "reasons",
-    "subsets",
-]
-NUMBERED += ["claims", "against_random", "trajectories", "contamination"]
-
 
 # --- figures ---
 

@@ -535,11 +535,11 @@ class _AsTables(argparse.Action):
         setattr(namespace, self.dest, Tables(values))
 
 
-def add_tables(parser: argparse.ArgumentParser) -> None:
+def add_tables(parser: argparse.ArgumentParser, required: bool = True) -> None:
     """Add --tables, the files of a study's tables, to a program's arguments."""
     parser.add_argument(
         "--tables",
-        required=True,
+        required=required,
         nargs="+",
         action=_AsTables,
         metavar="CSV",

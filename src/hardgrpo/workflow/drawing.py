@@ -85,6 +85,11 @@ class Drawing:
         names = registry.summary_tables(self.studies[study])
         return paths.existing_tables(paths.reference(study), names)
 
+    def tables_of_text(self, path: str) -> list[str]:
+        """The names of the tables that a text of the paper or of a supplement reads."""
+        text = Path(path).read_text(encoding="utf-8") if Path(path).exists() else ""
+        return list(dict.fromkeys(re.findall(r'\brows\("([^"]+)"', text)))
+
     def all_tables(self, wildcards: Wildcards) -> list[str]:
         study = wildcards.study
         return self._summaries(study, registry.summary_tables(self.studies[study]))
@@ -105,7 +110,7 @@ class Drawing:
         )
 
     def paper_tables(self, study: str) -> list[str]:
-        """The tables, captions and numbers of the paper; for an analysis of published numbers, the
+        """The tables, captions and text of the supplement; for an analysis of published numbers, the
         page of answers and the verdicts on claims."""
         if self.studies[study].is_analysis:
             return [f"paper/{study}/answers.md", f"paper/{study}/claims.csv"]
@@ -113,7 +118,7 @@ class Drawing:
         tables = expand(
             "paper/{study}/tables/{table}.{kind}", study=study, table=TABLES, kind=kinds
         )
-        return [*tables, f"paper/{study}/captions.tex", f"paper/{study}/numbers.tex"]
+        return [*tables, f"paper/{study}/captions.tex", f"paper/{study}/supplement.tex"]
 
     def worth(self, study: str) -> list[str]:
         has_runs = any(run.recipe != RECORDED for run in self.studies[study].runs)
@@ -153,9 +158,7 @@ class Drawing:
 
     def committed_tables(self, wildcards: Wildcards) -> list[str]:
         """The committed tables that the paper's text reads."""
-        text = Path(PAPER).read_text(encoding="utf-8")
-        tables = dict.fromkeys(re.findall(r'\brows\("([^"]+)"', text))
-        return [paths.committed_table(table) for table in tables]
+        return [paths.committed_table(table) for table in self.tables_of_text(PAPER)]
 
     def committed_inputs(self, wildcards: Wildcards) -> list[str]:
         return self._committed(wildcards.study)
