@@ -1,16 +1,15 @@
-"""Evaluate a base model, or every checkpoint of a run: sample at temperature 1 and, with --greedy,
+r"""Evaluate a base model, or every checkpoint of a run: sample at temperature 1 and, with --greedy,
 at temperature 0, and grade every completion.
 
-    python scripts/evaluation/evaluate.py --model results/models/steady-seed0 \\
-        --checkpoints results/training/steady-seed0/arithmetic/mini/hard/seed0/checkpoints \\
-        --problems results/tasks/arithmetic/test.jsonl --prompt '{question}' \\
-        --grader final_number --samples 4 --greedy --completion-tokens 48 --seed 2 \\
+    python scripts/evaluation/evaluate.py --model results/models/steady-seed0 \
+        --checkpoints results/training/steady-seed0/arithmetic/mini/hard/seed0/checkpoints \
+        --problems results/tasks/arithmetic/test.jsonl --prompt '{question}' \
+        --grader final_number --samples 4 --greedy --completion-tokens 48 --seed 2 \
         --output arithmetic.csv.gz --completions arithmetic.jsonl.gz
 
-Without --checkpoints, the program evaluates the base model --model, as step 0. With --checkpoints,
-the program evaluates the checkpoints, and with --base also the base model. The random seed of a
-completion depends only on --seed, the problem and the sample number, so the base model and the
-checkpoints of all runs use the same random numbers.
+Without --checkpoints, or with --base, the base model --model is evaluated, as step 0. A
+completion's seed depends only on --seed, the problem and the sample number, so the base model and
+the checkpoints of all runs use the same random numbers.
 """
 
 from hardgrpo.data import evaluations, tasks

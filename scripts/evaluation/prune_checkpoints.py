@@ -1,12 +1,11 @@
-"""Remove the files of all checkpoints of a run except the last checkpoint.
+r"""Remove the files of all checkpoints of a run except the last checkpoint.
 
-    python scripts/evaluation/prune_checkpoints.py --output pruned.json \\
+    python scripts/evaluation/prune_checkpoints.py --output pruned.json \
         --checkpoints results/training/steady-seed0/arithmetic/mini/hard/seed0/checkpoints
 
 With keep_checkpoints: last, the workflow calls this program after every study that contains the run
-has evaluated it. The program itself does not check that the run was evaluated. The manifest.json of
-a pruned checkpoint is renamed to pruned.json and still lists the removed files. The run's own
-manifest does not change.
+has evaluated it; the program does not check this. The manifest.json of a pruned checkpoint is
+renamed to pruned.json and still lists the removed files.
 """
 
 from hardgrpo.runtime import errors, files, provenance
@@ -40,9 +39,8 @@ def main() -> None:
 
 
 def prune(folder: Path) -> int:
-    """Remove all files of a checkpoint except its manifest, which is renamed. A second call removes
-    the files that an interrupted call has left. Return the size in bytes of all files that the
-    manifest lists."""
+    """Remove all files of a checkpoint except its manifest, which is renamed, also after an
+    interrupted call. Return the size in bytes of all files that the manifest lists."""
     manifest, pruned_manifest = folder / "manifest.json", folder / provenance.PRUNED
     if not pruned_manifest.exists() and not manifest.exists():
         raise errors.UserError(

@@ -1,21 +1,19 @@
-"""Compare the questions of a test with those of a training pool, or the questions of a pool with
+r"""Compare the questions of a test with those of a training pool, or the questions of a pool with
 each other.
 
-    python scripts/inputs/compare_splits.py --task swaps --pool results/tasks/swaps/train.jsonl \\
-        --test swaps --problems results/tasks/swaps/test.jsonl \\
+    python scripts/inputs/compare_splits.py --task swaps --pool results/tasks/swaps/train.jsonl \
+        --test swaps --problems results/tasks/swaps/test.jsonl \
         --output results/tasks/swaps/contamination.swaps.csv
 
-The program writes a CSV file of matches, and a JSON file of counts beside it. For each test
-question, the CSV file has at most two rows: the best match in the pool, and the best match among
-the earlier questions of the test. Without --test, each question of the pool is compared with the
-earlier questions of the pool.
+The program writes a CSV file of matches, and a JSON file of counts beside it. A test question has
+at most two rows: its best match in the pool, and among the earlier questions of the test. Without
+--test, each question of the pool is compared with the earlier ones.
 
-A test question that is also in the pool is an error, unless --contamination is report. A test whose
-questions are all in the pool is always an error. After an error, no file is written.
+A test question that is also in the pool is an error, unless --contamination is report; a test that
+lies completely in the pool always is. After an error, no file is written.
 
-Values of the column `match`: src/hardgrpo/data/contamination.py defines `equal` and `near`.
-`shares` is any other match. `repeated` is a question that prepare_task.py left out of the pool,
-because the pool has an equal question.
+src/hardgrpo/data/contamination.py defines the matches `equal`, `near` and `shares`; `repeated` is a
+question that prepare_task.py left out of the pool, because the pool has an equal question.
 """
 
 from hardgrpo.data import contamination, tasks
@@ -58,8 +56,8 @@ def main() -> None:
 
 
 def compare_pool(task: str, pool: list[dict]) -> tuple[list[dict], dict]:
-    """(rows of the repeated questions that prepare_task.py left out of the pool, and of the other
-    questions that match an earlier question of the pool; counts)."""
+    """(rows of the repeated questions that prepare_task.py left out, and of the questions that
+    match an earlier question of the pool; counts)."""
     rows = [
         dict(zip(COLUMNS, ("train", repeated, "train", problem["id"], "repeated", 1.0)))
         for problem in pool

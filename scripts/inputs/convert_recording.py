@@ -1,31 +1,25 @@
-"""Convert a file that other authors published into a recording, a table of accuracies or a
-trajectory in this project's format.
+r"""Convert a file that other authors published into a recording, a table of accuracies or a
+trajectory.
 
-    python scripts/inputs/convert_recording.py --format responses --original test_responses.json \\
+    python scripts/inputs/convert_recording.py --format responses --original test_responses.json \
         --questions test.json --output results/recordings/M/T/base.jsonl.gz
 
---format responses: a JSON list with a list of texts for each question. Each text consists of the
-prompt ("user ..."), the word "assistant" and the completion. --questions lists the questions
-in the same order: JSON Lines with question and answer (if an answer contains ####, only the text
-after the last #### counts), or a JSON object with answers alone, in the list `answer`. --scores
-adds published pass rates (a JSON list). The output is JSON Lines: question, answer, prompt,
-completions and, with --scores, published_pass_rate. If --questions has answers alone, each row's
-question is its prompt, and each row also has an id: its number, counted from 0. The ids are needed,
-because prompts may repeat.
+--format responses: a JSON list with a list of texts for each question. A text consists of the
+prompt ("user ..."), the word "assistant" and the completion. --questions lists the questions in the
+same order: JSON Lines with question and answer (after the last ####, if there is one), or a JSON
+object with the list `answer` alone; then a row's question is its prompt, and each row has its
+number as id, because prompts may repeat. --scores adds published pass rates (a JSON list).
 
 --format accuracies: a JSON object with the list `checkpoint`, lists of the same length such as
 `accuracy`, `pass@3` and `30 accuracy` (on the questions with a pass rate of at most 30 %), and, if
-published, values of the base model such as `base accuracy`. From the pass rates in --scores, the
-program counts the questions on which each value was measured; without --scores, these counts are
-empty. The output is a CSV file.
+published, values of the base model such as `base accuracy`. With the pass rates in --scores, the
+program counts the questions of each value. The output is a CSV file.
 
 --format shares: a JSON object that maps each prompt to its shares of right rollouts, one for each
-epoch; --rollouts is the number of rollouts behind each share. The output is a trajectory (CSV: id,
-epoch, correct, rollouts).
+epoch; --rollouts is the number of rollouts behind each share. The output is a trajectory (CSV).
 
-With --repository, --commit and --names, the program compares the files with the checksums in
---lock, and adds an entry for each file that the lock does not list. --names gives the paths that
-the files of --original, --questions and --scores (in this order) have in the repository.
+With --repository, --commit and --names (the paths that --original, --questions and --scores have
+there), the files are compared with the checksums in --lock.
 """
 
 from hardgrpo.data import inputs, recorded_accuracies, trajectory_files
@@ -95,8 +89,7 @@ def responses(args: argparse.Namespace) -> list[dict]:
 
 
 def read_questions(path: str) -> list[tuple[str | None, str]]:
-    """[(question, answer)] of a file of questions. The questions are None if the file holds only
-    answers."""
+    """[(question, answer)] of a file of questions; the questions are None if it holds only answers."""
     text = files.read_user_text(path)
     if text.lstrip().startswith("{") and '"question"' not in text.split("\n", 1)[0]:
         return [(None, answer) for answer in read(path)["answer"]]
@@ -105,9 +98,8 @@ def read_questions(path: str) -> list[tuple[str | None, str]]:
 
 
 def split_text(text: str, question: str | None, place: str) -> tuple[str, str]:
-    """(prompt, completion) of a text that consists of "user", the prompt with the question,
-    "assistant" and the completion. "user" may be missing. Chat templates differ in the line breaks
-    around these words."""
+    """(prompt, completion) of a text of "user" (may be missing), the prompt with the question,
+    "assistant" and the completion. Chat templates differ in the line breaks around these words."""
     begin = text.find(question) if question else 0
     if begin < 0:
         raise ValueError(f"{place} does not hold its question '{question[:60]}...'")
@@ -125,8 +117,7 @@ def split_text(text: str, question: str | None, place: str) -> tuple[str, str]:
 
 
 def accuracies(args: argparse.Namespace) -> list[dict]:
-    """The rows of a table of published accuracies: a row for each checkpoint, measure and set of
-    questions."""
+    """The rows of published accuracies, one for each checkpoint, measure and set of questions."""
     content, rows = read(args.original), []
     scores = read_scores(args.scores) if args.scores else None
     steps = content["checkpoint"]
@@ -151,8 +142,7 @@ def accuracies(args: argparse.Namespace) -> list[dict]:
 
 
 def shares(args: argparse.Namespace) -> list[dict]:
-    """The rows of a trajectory. Raise a `ValueError` for a share that is not a multiple of
-    1/rollouts from 0 to 1."""
+    """The rows of a trajectory. Raise a `ValueError` for a share that is no multiple of 1/rollouts."""
     rows = []
     for prompt, epoch_shares in read(args.original).items():
         for epoch, share in enumerate(epoch_shares):

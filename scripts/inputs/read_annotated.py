@@ -1,12 +1,12 @@
-"""Read the answers in an annotated to_annotate.csv, and write the problems of the pool that now
+r"""Read the answers in an annotated to_annotate.csv, and write the problems of the pool that now
 have answers.
 
-    python scripts/inputs/read_annotated.py --problems results/tasks/T/train.jsonl \\
-        --annotated annotated.csv --column answer --grader number_lenient \\
+    python scripts/inputs/read_annotated.py --problems results/tasks/T/train.jsonl \
+        --annotated annotated.csv --column answer --grader number_lenient \
         --output results/tasks/T/annotated.jsonl
 
-Rows are matched to problems by their column `prompt_id`. Rows without an answer, or of a prompt that
-is not in the pool, are reported and left out. An answer that the grader cannot read is an error.
+Rows are matched by their column `prompt_id`. Rows without an answer, or of a prompt that is not in
+the pool, are reported and left out. An answer that the grader cannot read is an error.
 """
 
 from hardgrpo.data import annotations, tasks

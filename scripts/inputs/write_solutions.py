@@ -1,12 +1,10 @@
-"""Write the worked solutions of a task's train problems, for recipes that train on them (objective:
-sft).
+r"""Write the worked solutions of a task's train problems, for recipes with objective: sft.
 
-    python scripts/inputs/write_solutions.py --task swaps --grader final_word \\
-        --output results/tasks/swaps/solutions.jsonl \\
+    python scripts/inputs/write_solutions.py --task swaps --grader final_word \
+        --output results/tasks/swaps/solutions.jsonl \
         --source '{"kind": "generated", "family": "swaps", "objects": [3], "length": [2], "seed": 1, "train": 10, "test": 5}'
 
-Solutions that the task's grader rejects are reported and left out. The program fails if more than
-1 % of the solutions are rejected.
+Solutions that the task's grader rejects, at most 1 %, are reported and left out.
 """
 
 from hardgrpo.data import solutions

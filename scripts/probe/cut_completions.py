@@ -1,13 +1,13 @@
-"""Cut completions to a smaller token limit, or take fewer samples of a probe, to compare two tasks
+r"""Cut completions to a smaller token limit, or take fewer samples of a probe, to compare two tasks
 on the same samples.
 
-    python scripts/probe/cut_completions.py --model results/models/wordy-seed0 \\
+    python scripts/probe/cut_completions.py --model results/models/wordy-seed0 \
         --completions ample.jsonl.gz --completion-tokens 60 --output tight.jsonl.gz
 
-The command above cuts a probe. With `--samples 1 --of 8`, the program keeps, for each prompt, the
-first of the eight samples that determine the choice of prompts, and all held-out samples (numbered
-from 8). To cut an evaluation, also give the evaluation's graded completions (--graded). The program
-then grades the cut completions again (--problems, --grader, --output-graded).
+With `--samples 1 --of 8`, the program keeps, for each prompt, the first of the eight samples that
+determine the choice of prompts, and all held-out samples (numbered from 8). To cut an evaluation,
+also give its graded completions (--graded); the cut completions are graded again (--problems,
+--grader, --output-graded).
 """
 
 from hardgrpo.data import completions, evaluations, tasks

@@ -1,12 +1,10 @@
-"""Turn a recording (JSON Lines: question, completions) into a probe file of a task. Lines of the
-recording and problems of the task are matched by question, and by id if a question occurs in
-several lines.
+r"""Turn a recording (JSON Lines: question, completions) into a probe file of a task. Lines and
+problems are matched by question, and by id if a question occurs in several lines.
 
-    python scripts/probe/import_recording.py --recording base.jsonl \\
+    python scripts/probe/import_recording.py --recording base.jsonl \
         --problems results/tasks/T/train.jsonl --output results/probe/M/T/shard0.jsonl.gz
 
-Each line of the probe file keeps the model's input (`prompt`) and the pass rate that the
-recording's authors published (`published_pass_rate`), if the recording has them.
+The model's input (`prompt`) and the authors' pass rate (`published_pass_rate`) are kept.
 """
 
 from hardgrpo.data import completions, tasks

@@ -1,15 +1,13 @@
-"""Split the trajectory of a training run: subsets are chosen by the pass rates in the first epochs,
-and judged by the later epochs.
+r"""Split the trajectory of a training run: subsets are chosen by the pass rates in the first
+epochs, and judged by the later epochs.
 
-    python scripts/probe/import_trajectory.py --trajectory qwen2.5-math-1.5b.csv.gz \\
-        --chosen-from 3 --difficulty results/difficulty/M/P.csv \\
+    python scripts/probe/import_trajectory.py --trajectory qwen2.5-math-1.5b.csv.gz \
+        --chosen-from 3 --difficulty results/difficulty/M/P.csv \
         --later results/trajectories/M/P.csv
 
-M is the name of the model, P the name of its prompts (`source.prompts` in the configuration).
-
-The trajectory is a CSV file (id, epoch, correct, rollouts), optionally gzipped. A prompt's pass
-rate is the share of correct rollouts in the prompt's first epochs. No row of the trajectory counts
-in both outputs.
+M is the model, P its prompts (`source.prompts` in the configuration). The trajectory is a CSV file
+(id, epoch, correct, rollouts). A prompt's pass rate is the share of correct rollouts in its first
+epochs.
 """
 
 from hardgrpo.data import trajectory_files

@@ -1,16 +1,16 @@
-"""Grade probed or recorded completions, and write the base model's pass rate for every problem whose
-reference answer the grader can read.
+r"""Grade probed or recorded completions, and write the base model's pass rate for every problem
+whose reference answer the grader can read.
 
-    python scripts/probe/measure_difficulty.py --problems P.jsonl --completions C.jsonl \\
+    python scripts/probe/measure_difficulty.py --problems P.jsonl --completions C.jsonl \
         --grader choice_letter --output D.csv
 
-P.jsonl has one problem per line (id, question, answer; optionally tier). C.jsonl or C.jsonl.gz has
-one completion per line (id, completion; sample, tokens and finish_reason if known). --held-out and
---stopped need `sample`, the completion's number from 0.
+P.jsonl has one problem per line (id, question, answer; optionally tier), C.jsonl one completion per
+line (id, completion; sample, tokens and finish_reason if known). --held-out and --stopped need
+`sample`, the completion's number from 0.
 
-With --grade-prompt-too the grader receives the prompt and the completion together, as in HE's
-released code, and the program lists the problems whose pass rate changes. A problem has no pass
-rate if one of its lines lacks the `prompt`.
+With --grade-prompt-too the grader receives prompt and completion together, as in HE's released
+code, and the program lists the problems whose pass rate changes. A problem has no pass rate if one
+of its lines lacks the `prompt`.
 """
 
 from hardgrpo.data import completions, tasks
@@ -105,7 +105,7 @@ def measure_problem(
 ) -> tuple[dict, int]:
     """(row of a problem, number of its undecided completions, held-out ones included). With
     --held-out, the `args.samples` completions with the lowest numbers are not held out: `held_out`
-    and `held_out_correct` count the later ones, and all other columns leave these out."""
+    and `held_out_correct` count the later ones, which all other columns leave out."""
     measure_samples = functools.partial(
         prompt_difficulty.measure, problem, grader=args.grader, with_prompt=with_prompt
     )

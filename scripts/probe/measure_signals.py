@@ -1,12 +1,11 @@
-"""Compute the signals (src/hardgrpo/selection/signals.py) of each prompt from a probe, without
+r"""Compute the signals (src/hardgrpo/selection/signals.py) of each prompt from a probe, without
 reference answers.
 
-    python scripts/probe/measure_signals.py --questions Q.jsonl --completions C.jsonl \\
+    python scripts/probe/measure_signals.py --questions Q.jsonl --completions C.jsonl \
         --grader choice_letter --output S.csv
 
-Q.jsonl has one prompt per line (id, question). C.jsonl or
-C.jsonl.gz has one completion per line (id, completion; sample, tokens and log_probability if
-known). The grader extracts the answers and decides which answers are equal.
+Q.jsonl has one prompt per line (id, question), C.jsonl one completion per line (id, completion;
+sample, tokens and log_probability if known). The grader extracts and compares the answers.
 """
 
 from hardgrpo.data import completions

@@ -1,13 +1,12 @@
-"""Sample several completions per prompt from the base model, at temperature 1.
+r"""Sample several completions per prompt from the base model, at temperature 1.
 
-    python scripts/probe/probe.py --model results/models/steady-seed0 \\
-        --problems results/tasks/arithmetic/train.jsonl --prompt '{question}' --samples 10 \\
+    python scripts/probe/probe.py --model results/models/steady-seed0 \
+        --problems results/tasks/arithmetic/train.jsonl --prompt '{question}' --samples 10 \
         --completion-tokens 48 --seed 1 --shard 0 --shards 1 --output shard0.jsonl.gz
 
 With --stop-for, the program grades each batch of completions (--grader), samples only until they
 decide which subset full probing would choose, and then draws the remaining samples of the chosen
-prompts (src/hardgrpo/selection/early_stopping.py). The samples of a prompt are drawn in order of
-their numbers, each with the seed that it has in full probing.
+prompts (src/hardgrpo/selection/early_stopping.py), each with its seed of full probing.
 """
 
 from hardgrpo.data import tasks

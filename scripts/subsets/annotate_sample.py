@@ -1,12 +1,10 @@
-"""Draw the prompts of a pool that are annotated first, and copy their pass rates from the file of
-difficulties. The model that predicts the pass rates of all prompts is fitted on this sample.
+r"""Draw the prompts of a pool that are annotated first, and copy only their pass rates from the
+file of difficulties. The model that predicts the pass rates of all prompts is fitted on this
+sample.
 
-    python scripts/subsets/annotate_sample.py --questions results/tasks/swaps/questions.jsonl \\
-        --share 0.02 --seed 0 --difficulty results/difficulty/tiny-seed0/swaps.csv \\
+    python scripts/subsets/annotate_sample.py --questions results/tasks/swaps/questions.jsonl \
+        --share 0.02 --seed 0 --difficulty results/difficulty/tiny-seed0/swaps.csv \
         --output results/subsets/tiny-seed0/swaps/predicted_half/seed0.sample.csv
-
-The program draws the sample before it reads any pass rate, and writes only the pass rates of the
-drawn prompts.
 """
 
 from hardgrpo.runtime import errors, files

@@ -3,15 +3,14 @@ completions of every prompt.
 
     python scripts/subsets/compare_probe_sizes.py --difficulty D.csv --output probe_sizes.csv
 
-A difficulty file has the columns id, samples and correct, and one row per prompt
-(scripts/probe/measure_difficulty.py). Prompts are chosen by K of their completions. The share of
-mixed groups is measured on a group of the remaining completions, and the pass rate on all remaining
-completions. A prompt counts as never solved if all its completions are wrong, including the K
-completions. The numbers are expectations over all choices of the K completions, approximate in
-pools of a few dozen prompts.
+A difficulty file (measure_difficulty.py) has the columns id, samples and correct, and one row per
+prompt. Prompts are chosen by K of their completions. The share of mixed groups is measured on a
+group of the remaining completions, the pass rate on all remaining ones. A prompt counts as never
+solved if all its completions are wrong. The numbers are expectations over all choices of the K
+completions, approximate in pools of a few dozen prompts.
 
 The program prints the table and, for each rule except random, the smallest sufficient K: no larger
-K of the table raises the share of mixed groups by more than one percentage point.
+K raises the share of mixed groups by more than one percentage point.
 """
 
 from hardgrpo.runtime import errors, files

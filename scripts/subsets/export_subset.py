@@ -1,18 +1,16 @@
-"""Write the chosen prompts as rows in their original format, to annotate them or to train on them
+r"""Write the chosen prompts as rows in their original format, to annotate them or to train on them
 elsewhere.
 
-    python scripts/subsets/export_subset.py --subset results/subsets/M/T/hard/seed0.csv \\
-        --facts results/subsets/M/T/hard/seed0.json --problems results/tasks/T/train.jsonl \\
+    python scripts/subsets/export_subset.py --subset results/subsets/M/T/hard/seed0.csv \
+        --facts results/subsets/M/T/hard/seed0.json --problems results/tasks/T/train.jsonl \
         --files my_prompts.csv --output results/subsets/M/T/hard/seed0.rows.csv
 
-Rows are sorted by rank in the subset. If the pool's local files have the format of the output, the
-program copies all columns of a table, or complete lines of JSON Lines; a table has the delimiter of
-the first file. Otherwise (generated problems, or files of another format)
-the program writes the rows of --problems in the format of the output.
+Rows are sorted by rank. If the pool's local files have the format of the output, the program copies
+all columns of a table (with the delimiter of the first file) or complete lines of JSON Lines.
+Otherwise it writes the rows of --problems.
 
 With --to-annotate, each row also has an id made from its question (`prompt_id`), the reason why the
-prompt was chosen (`chosen_because`), and a column COLUMN for the answer. If the original row has a
-value in this column, the value is kept; otherwise the column is empty.
+prompt was chosen (`chosen_because`), and a column COLUMN for the answer, which keeps its values.
 """
 
 from hardgrpo.data import sources, spreadsheets, tasks

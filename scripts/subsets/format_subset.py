@@ -1,11 +1,10 @@
-"""Write the chosen prompts in the format that a trainer reads: TRL, verl, or prime-rl with verifiers.
+r"""Write the chosen prompts, sorted by rank, in the format that a trainer reads: TRL, verl, or
+prime-rl with verifiers (docs/own-prompts.md). A row has the reference answer and the user's
+message.
 
-    python scripts/subsets/format_subset.py --subset results/subsets/M/T/hard/seed0.csv \\
-        --problems results/tasks/T/train.jsonl --prompt '{question}' --task T --format trl \\
+    python scripts/subsets/format_subset.py --subset results/subsets/M/T/hard/seed0.csv \
+        --problems results/tasks/T/train.jsonl --prompt '{question}' --task T --format trl \
         --output results/subsets/M/T/hard/seed0.trl.jsonl
-
-Rows are sorted by rank in the subset. Each row has the reference answer and the user's message,
-which is the task's prompt with the question. docs/own-prompts.md describes the formats.
 """
 
 from hardgrpo.data import tasks

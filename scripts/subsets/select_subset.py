@@ -1,22 +1,21 @@
-"""Choose the prompts to train on, by a policy and the base model's pass rates or another measure.
+r"""Choose the prompts to train on, by a policy and the base model's pass rates or another measure.
 
-    python scripts/subsets/select_subset.py --policy '{"rule": "hard", "budget": 0.1}' --seed 0 \\
+    python scripts/subsets/select_subset.py --policy '{"rule": "hard", "budget": 0.1}' --seed 0 \
         --difficulty results/difficulty/steady-seed0/arithmetic.csv --output hard.csv
 
-The program writes a CSV file (id, pass_rate, rank), and a JSON file with the same stem about the
-choice. Among other values, the JSON file holds the sizes of pool and subset, the pass rate of the
-last chosen prompt (the boundary), the number of candidates tied at the boundary and how many of
-them were chosen, and the number of answers to buy for the choice and for training.
+The program writes a CSV file (id, measure, rank), and a JSON file with the same stem about the
+choice: sizes of pool and subset, the pass rate of the last chosen prompt (the boundary), the number
+of candidates tied at the boundary and how many of them were chosen, and the number of answers to
+buy.
 
 If the policy chooses `by` a signal (src/hardgrpo/selection/signals.py), the program reads
---signals, which is made without answers, instead of --difficulty, and the CSV file has the signal
-instead of the pass rate. For `by: predicted` the program also reads --sample, the prompts that were
-annotated for the fit, and the CSV file has the predicted pass rate. With --questions, the CSV file
-has only id and rank.
+--signals, which is made without answers, instead of --difficulty; for `by: predicted` also
+--sample, the prompts that were annotated for the fit. With --questions, the CSV file has no
+measure.
 
 After a probe that stopped early (probe.py --stop-for), many prompts have only bounds of their pass
 rate. The program writes the subset that full probing would choose, or ends with an error if the
-samples do not decide this subset. The numbers of tied candidates are then empty.
+samples do not decide it. The numbers of tied candidates are then empty.
 """
 
 from hardgrpo.runtime import errors, files
@@ -169,8 +168,8 @@ def choose(
 
 
 def measure_held_out(rows: list[dict], ids: list[str]) -> dict:
-    """Mean pass rate of the chosen prompts on held-out completions, and the share of the chosen
-    prompts with a held-out pass rate of 0; both are None without held-out completions."""
+    """Mean pass rate of the chosen prompts on held-out completions, and the share of them with a
+    held-out pass rate of 0; None without held-out completions."""
     held_out_rates = {
         row["id"]: row["held_out_correct"] / row["held_out"] for row in rows if row["held_out"]
     }
@@ -184,8 +183,8 @@ def measure_held_out(rows: list[dict], ids: list[str]) -> dict:
 def select_in_addition(
     included: dict[str, float], values: dict[str, float], policy: dict, seed: int
 ) -> policies.Subset:
-    """All prompts of `included`, whose labels are already paid for, and as many other prompts as
-    the remaining budget allows."""
+    """All prompts of `included`, whose labels are paid for, and as many others as the remaining
+    budget allows."""
     size = policies.subset_size(policy["budget"], len(values))
     policies.check_rest(policy["budget"], size, len(included))
     candidates = {prompt: value for prompt, value in values.items() if prompt not in included}

@@ -1,26 +1,23 @@
-"""Train one run with TRL as specified in `spec.yaml`: with GRPO, or on worked solutions (objective:
-sft).
+r"""Train one run with TRL as specified in `spec.yaml`: with GRPO, or on worked solutions
+(objective: sft).
 
-    python scripts/training/train_grpo.py --output some/folder \\
+    python scripts/training/train_grpo.py --output some/folder \
         --spec results/training/steady-seed0/arithmetic/mini/hard/seed0/spec.yaml
 
 The program writes checkpoints/step-N/ (Hugging Face folders), updates.csv (one row per update; with
-a selector or process rewards, one row per sampling step), timing.csv and provenance.json. During
-training, the run's state (optimiser, random numbers, log) is in a folder under --state. The
-folder's name is a hash of the specification, its inputs and the versions of packages. An
-interrupted run resumes from the last complete checkpoint in this folder. On a CPU, its checkpoints
-and updates.csv equal those of an uninterrupted run bit for bit, unless vLLM samples the rollouts:
-vLLM on a CPU then draws other random numbers. A finished run removes its state, except with --keep-finished.
+a selector or process rewards, one row per sampling step), timing.csv and provenance.json. The run's
+state (optimiser, random numbers, log) is in a folder under --state, whose name is a hash of the
+specification, its inputs and the versions of packages. An interrupted run resumes from the last
+complete checkpoint there; on a CPU without vLLM, its checkpoints and updates.csv equal those of an
+uninterrupted run bit for bit. A finished run removes its state, except with --keep-finished.
 
 On SIGTERM (time limit, preemption, scancel) during training, the program finishes the current
-update, saves its state and exits with status 1. Before and after the training, SIGTERM ends the
-program at once. The program also saves a state about every ten minutes (--save-minutes), in case
-the program is killed without SIGTERM or before the current update ends. If a second program is
-started for the same run, the second program ends with an error.
+update, saves its state and exits with status 1. It also saves a state about every ten minutes
+(--save-minutes), in case it is killed. A second program for the same run ends with an error.
 
 With --processes or --gpus above 1, the program starts itself again as several processes (with GPUs
-always one for each GPU). Without an adapter, accelerate's FSDP2 (the counterpart of DeepSpeed's
-ZeRO-3) shards weights, gradients and optimiser state over the processes.
+one for each). Without an adapter, accelerate's FSDP2 shards weights, gradients and optimiser state
+over the processes.
 """
 
 from hardgrpo.data import tasks
@@ -173,18 +170,8 @@ def main() -> None:
                 from hardgrpo.online import online_trainer
 
                 build = online_trainer.build_trainer
-            loop.train(
-                build,
-                spec,
-                problems,
-                subset,
-                state,
-                resumed_from,
-                hardware,
-                args.track,
-                processes,
-                args.save_minutes,
-            )
+            run = recipes.Run(spec, problems, subset, state, hardware, args.track)
+            loop.train(build, run, resumed_from, processes, args.save_minutes)
         processes.wait()
         stopped = processes.any(interruption.stop_requested())
         processes.close()

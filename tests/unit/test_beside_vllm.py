@@ -147,15 +147,9 @@ def test_rollouts_end_where_completions_of_probe_and_evaluation_end(
         name: {"question": row["prompt"][0]["content"], "answer": "red"}
         for name, row in rows().items()
     }
-    arguments = (
-        problems,
-        [*problems],
-        tokenizer,
-        tmp_path / "state",
-        recipes.Hardware(0, 1),
-        "none",
-    )
-    trainer = loop.build_grpo_trainer(Spec(**{**vars(SPEC), **fields}), *arguments)
+    spec = Spec(**{**vars(SPEC), **fields})
+    run = recipes.Run(spec, problems, [*problems], tmp_path / "state", recipes.Hardware(0, 1))
+    trainer = loop.build_grpo_trainer(run, tokenizer)
     prompts = [
         tokenizer.apply_chat_template(row["prompt"], add_generation_prompt=True)["input_ids"]
         for row in rows().values()

@@ -381,15 +381,9 @@ def train(world, folder, micro_batch=None, **changes):
 
     spec, problems, _, tokenizer = world
     spec = dataclasses.replace(spec, training=SFT | changes)
-    trainer = supervised.build_trainer(
-        spec,
-        problems,
-        list(problems),
-        tokenizer,
-        folder,
-        recipes.Hardware(0, 1, micro_batch),
-        "none",
-    )
+    hardware = recipes.Hardware(0, 1, micro_batch)
+    run = recipes.Run(spec, problems, list(problems), folder, hardware)
+    trainer = supervised.build_trainer(run, tokenizer)
     trainer.args.save_strategy, batches, compute = "no", [], trainer.compute_loss
     trainer.compute_loss = lambda model, inputs, **keywords: (
         batches.append(inputs),

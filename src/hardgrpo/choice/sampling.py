@@ -15,7 +15,7 @@ from pathlib import Path
 
 from hardgrpo.choice.prompts import Prompt
 from hardgrpo.runtime.interruption import say
-from hardgrpo.sampling.answers import AnswerFile, completion_key
+from hardgrpo.sampling.answers import AnswerFile, ServedModel
 from hardgrpo.sampling.requests import (
     CHARACTERS_PER_TOKEN,
     MOST_SAMPLES,
@@ -47,12 +47,13 @@ class Sampling:
             Request(prompt.messages, seed, self.temperature, top_p=self.top_p) for seed in seeds
         ]
 
+    @property
+    def served(self) -> ServedModel:
+        return ServedModel(self.model, "chat", {}, self.max_tokens)
+
     def keys(self, prompt: Prompt) -> list[str]:
         """The keys of a prompt's completions in the store."""
-        return [
-            completion_key(self.model, "chat", {}, self.max_tokens, request)
-            for request in self.requests(prompt)
-        ]
+        return list(map(self.served.key, self.requests(prompt)))
 
 
 def store_folder(model: str) -> Path:
@@ -116,7 +117,7 @@ def sample(
     folder = store_folder(sampling.model)
     with lock(folder), asyncio.Runner() as runner:
         progress = Progress(len(all_keys))
-        sampler = Sampler(address, sampling.model, "chat", sampling.max_tokens, {}, progress.add)
+        sampler = Sampler(address, sampling.served, progress.add)
         try:
             sampler.open_answers(AnswerFile(folder, purpose), all_keys)
             completions: dict[str, list[Completion]] = {}

@@ -1,14 +1,10 @@
-"""Selectors choose, during training, the prompts for which rollouts are sampled next (ask-and-tell
-interface).
+"""Selectors choose, during training, the prompts for which rollouts are sampled next (ask and
+tell).
 
-A run is a sequence of sampling steps. Whatever the selector, each step samples `group_size`
-rollouts for each of `prompts_per_update` prompts. The trainer asks for prompts (`ask`) and reports
-the share of rewarded rollouts of each group (`tell`). A selector's choices depend only on the seed
-and the earlier calls, so a run resumes by repeating these calls (`replay`). The pool of a selector
-is the run's subset.
-
-The docstring of a selector cites the source of its formula and states where this code differs from
-the source.
+Each sampling step samples `group_size` rollouts for each of `prompts_per_update` prompts. The
+trainer asks for prompts (`ask`) and reports the share of rewarded rollouts of each group (`tell`).
+A selector's choices depend only on the seed and the earlier calls, so a run resumes by repeating
+these calls (`replay`). The pool of a selector is the run's subset.
 """
 
 import math
@@ -24,8 +20,7 @@ from hardgrpo.selection.predicted import logistic_regression
 
 @dataclass(frozen=True)
 class PromptBatch:
-    """Ids of prompts to sample next. `trains` is true if an update may train on their groups, and
-    false if their rollouts only measure pass rates."""
+    """Ids of prompts to sample next. Without `trains`, their rollouts only measure pass rates."""
 
     ids: list[str]
     trains: bool = True
@@ -59,14 +54,12 @@ class Selector:
     steps of the run, seed)."""
 
     def ask(self, step: int, max_prompts: int) -> PromptBatch:
-        """Return 1 to `max_prompts` ids of the pool to sample next. Equal seeds and histories give
-        equal ids. Steps are counted from 1. The trainer calls `ask` again until the step has enough
-        prompts."""
+        """Return 1 to `max_prompts` ids of the pool to sample next; steps are counted from 1. The
+        trainer calls `ask` again until the step has enough prompts."""
         raise NotImplementedError
 
     def tell(self, step: int, prompts: PromptBatch, shares: list[float]) -> None:
-        """Receive the share of rewarded rollouts of each group that `ask` requested, in the order
-        of `prompts.ids`."""
+        """Receive the share of rewarded rollouts of each prompt, in the order of `prompts.ids`."""
 
 
 def replay(selector: Selector, calls: list[tuple[int, int, list[float]]]) -> None:
@@ -77,7 +70,7 @@ def replay(selector: Selector, calls: list[tuple[int, int, list[float]]]) -> Non
 
 
 class Epochs:
-    """Takes prompts one by one, in shuffled epochs of the pool. `position` is the number of prompts
+    """Takes prompts one by one, in shuffled epochs of the pool. `position`: number of prompts
     taken."""
 
     def __init__(self, ids: list[str], seed: int):
@@ -97,8 +90,7 @@ class Epochs:
 class Dynamic(Selector):
     """Dynamic sampling (DAPO, arXiv 2503.14476, section 3.2): the trainer drops groups that are all
     right or all wrong, and samples until there are enough groups for an update. Surplus groups are
-    discarded. Difference: for an update of 512 groups, DAPO samples 1,536 prompts at a time; here,
-    a sampling step has `prompts_per_update` prompts."""
+    discarded. Difference: for an update of 512 groups, DAPO samples 1,536 prompts at a time."""
 
     def __init__(self, settings: dict, pool: Pool, steps: int, seed: int):
         self.epochs = Epochs(pool.ids, seed)
@@ -109,13 +101,11 @@ class Dynamic(Selector):
 
 class Skip(Dynamic):
     """GRESO (arXiv 2506.02177): dynamic sampling that skips prompts. If the last z groups of a
-    prompt were all right, or were all wrong, the prompt is skipped with probability 1 - max(p^z,
-    least). There is one p for all-right groups and one p for all-wrong groups. Each p starts at
-    `explore`. After the first epoch, each sampling step changes both p by `step`, within LIMITS.
-    The p of all-right groups falls if at least the share `easy` of the step's groups was all right,
-    and otherwise rises. The p of all-wrong groups falls if at least the share `hard` was all wrong,
-    and otherwise rises. Differences: the released code changes p once per update, and the paper
-    also adapts the number of prompts per step, which is constant here."""
+    prompt were all right, or all wrong, the prompt is skipped with probability 1 - max(p^z, least).
+    All-right and all-wrong groups each have a p, which starts at `explore`. After the first epoch,
+    each step lowers p by `step` if at least the share `easy` (`hard`) of its groups was all right
+    (all wrong), and otherwise raises p, within LIMITS. Differences: the released code changes p
+    once per update, and the paper also adapts the number of prompts per step."""
 
     LIMITS = 0.05, 0.95  # lowest and highest p, as in the released code
 
@@ -157,13 +147,11 @@ class Skip(Dynamic):
 
 
 class Beta(Selector):
-    """MoPPS (arXiv 2507.04632): each prompt's pass rate has a Beta(a, b) posterior, which starts as
-    Beta(1, 1). Draw a pass rate for every prompt of the pool from its posterior (Thompson
-    sampling), and take the prompts whose drawn rates are nearest to `target`. A group of n
-    rollouts, of which the share s is rewarded, changes the posterior: a = discount * a + (1 -
-    discount) + n s, b = discount * b + (1 - discount) + n (1 - s). Difference: the paper considers
-    a random part of the pool with eight times the prompts of an update; this class considers the
-    complete pool."""
+    """MoPPS (arXiv 2507.04632): each prompt's pass rate has a Beta(a, b) posterior, at first
+    Beta(1, 1). Take the prompts whose rates, drawn from the posteriors, are nearest to `target`.
+    After a group of n rollouts with the rewarded share s, a = discount * a + (1 - discount) + n s,
+    and b likewise with 1 - s. Difference: the paper considers a random part of the pool with eight
+    times the prompts of an update."""
 
     def __init__(self, settings: dict, pool: Pool, steps: int, seed: int):
         self.settings, self.ids, self.seed = settings, pool.ids, seed
@@ -186,15 +174,14 @@ class Beta(Selector):
 class Targeted(Selector):
     """Difficulty-targeted selection (Sun et al., arXiv 2506.05316). Each cycle of `every` steps
     first samples `reference` random anchor prompts, on which no update trains. The predicted pass
-    rate of a prompt with embedding q is a weighted mean of the anchor prompts' pass rates,
-    corrected by `calibrate`. The weight of an anchor prompt with embedding r is the attention
-    weight softmax(q . r / sqrt(width)). Until the next cycle, each step draws prompts from the
-    whole pool, without replacement within the step, with probability proportional to
-    exp(-|predicted - 1/2| / sharpness).
+    rate of a prompt with embedding q is the mean of the anchors' pass rates, weighted by softmax(q
+    . r / sqrt(width)) over the anchors' embeddings r, and corrected by `calibrate`. Until the next
+    cycle, each step draws prompts from the whole pool, without replacement, with probability
+    proportional to exp(-|predicted - 1/2| / sharpness).
 
-    Difference: the paper embeds with another model and a head that was trained on measured pass
-    rates; here an embedding is the mean of the base model's last hidden states, standardised over
-    the pool."""
+    Difference: the paper embeds with another model and a trained head; here an embedding is the
+    mean of the base model's last hidden states, standardised over the pool.
+    """
 
     def __init__(self, settings: dict, pool: Pool, steps: int, seed: int):
         self.settings, self.ids, self.seed = settings, pool.ids, seed
@@ -236,11 +223,9 @@ class Targeted(Selector):
 
 
 class Curriculum(Selector):
-    """A curriculum (Parashar et al., arXiv 2506.06632): one pass over the pool, sorted by tier or
-    by the base model's pass rate, with ties in random order. The first step takes the first
-    prompts, the last step takes the last prompts, and the steps between advance evenly. Difference:
-    the paper draws tiers at random, with probabilities that move from the first to the last
-    tiers."""
+    """A curriculum (Parashar et al., arXiv 2506.06632): one even pass over the pool, sorted by tier
+    or by the base model's pass rate, ties in random order. Difference: the paper draws tiers at
+    random, with probabilities that move from the first to the last tiers."""
 
     def __init__(self, settings: dict, pool: Pool, steps: int, seed: int):
         order = list(pool.ids)
@@ -273,8 +258,7 @@ def derive_seed(seed: int, *words) -> int:
 
 
 def first_ids(ids: list[str], keys: np.ndarray, count: int) -> list[str]:
-    """The `count` ids with the lowest keys (ids,), in ascending order of keys. If there are fewer
-    than `count` ids, they are repeated."""
+    """The `count` ids with the lowest keys (ids,), in ascending order; fewer ids are repeated."""
     order = np.argsort(keys, kind="stable")
     return [ids[order[index % len(ids)]] for index in range(count)]
 
@@ -282,12 +266,9 @@ def first_ids(ids: list[str], keys: np.ndarray, count: int) -> list[str]:
 def predict_pass_rates(
     embeddings: np.ndarray, anchor_prompts: np.ndarray, anchor_rates: np.ndarray
 ) -> np.ndarray:
-    """Predicted pass rates (n,) of all prompts: attention over the anchor prompts, then `calibrate`
-    (arXiv 2506.05316).
-
-    `embeddings` (n, width) come from `standardise`, `anchor_prompts` (k,) are indices, and
-    `anchor_rates` (k,) are the anchor prompts' pass rates.
-    """
+    """Predicted pass rates (n,) of all prompts: attention over the anchor prompts, then
+    `calibrate`. `embeddings` (n, width) are of `standardise`, `anchor_prompts` (k,) indices with
+    `anchor_rates` (k,)."""
     keys = embeddings[anchor_prompts]
     predicted = attend(embeddings @ keys.T, anchor_rates)
     scores_without_self = keys @ keys.T
@@ -308,15 +289,14 @@ def attend(scores: np.ndarray, anchor_rates: np.ndarray) -> np.ndarray:
 def calibrate(
     predicted: np.ndarray, leave_one_out: np.ndarray, anchor_rates: np.ndarray
 ) -> np.ndarray:
-    """Platt scaling of `predicted` (n,): sigmoid(w logit(predicted) + c). A logistic regression
-    (`predicted.logistic_regression`) of the anchor prompts' pass rates (k,) on their leave-one-out
-    predictions (k,) gives w and c. Difference: in arXiv 2506.05316 a trained network computes w and
-    c from the mean and standard deviation of the anchor prompts' pass rates.
+    """Platt scaling of `predicted` (n,): sigmoid(w logit(predicted) + c), with w and c of a
+    logistic regression of the anchors' pass rates (k,) on their leave-one-out predictions (k,).
+    Difference: in arXiv 2506.05316 a trained network computes w and c from the anchors' pass rates.
 
-    The result is the anchor prompts' mean pass rate in three cases: all their pass rates are equal,
-    all leave-one-out predictions are equal, or w is not positive. If the anchor prompts do not
-    predict each other, w is negative: each leave-one-out prediction is close to the mean of the
-    other prompts, and this mean is high if the pass rate of the omitted prompt is low.
+    The result is the anchors' mean pass rate if all their pass rates or all leave-one-out
+    predictions are equal, or if w is not positive. (If anchors do not predict each other, w is
+    negative: a leave-one-out prediction is close to the mean of the others, which is high if the
+    omitted rate is low.)
     """
     if np.ptp(anchor_rates) == 0 or np.ptp(leave_one_out) == 0:
         return np.full(len(predicted), anchor_rates.mean())
@@ -334,9 +314,9 @@ def logit(share: np.ndarray) -> np.ndarray:
 
 
 def standardise(embeddings: np.ndarray) -> np.ndarray:
-    """Embeddings (prompts, width), scaled to columns of mean 0 and standard deviation 1 and then
-    divided by the fourth root of the width. The dot product of two rows is therefore the attention
-    score q . r / sqrt(width)."""
+    """Embeddings (prompts, width) with columns of mean 0 and standard deviation 1, divided by the
+    fourth root of the width, so that a dot product of rows is the attention score q . r /
+    sqrt(width)."""
     deviation = embeddings.std(axis=0)
     centred = (embeddings - embeddings.mean(axis=0)) / np.where(deviation > 0, deviation, 1)
     return centred / math.sqrt(math.sqrt(embeddings.shape[1]))

@@ -1,9 +1,9 @@
 """TRL's GRPOTrainer with a selector that chooses the prompts of each sampling step
 (`online_selectors.py`), or with process rewards. Imports torch and TRL.
 
-A sampling step is a step of TRL's trainer. The trainer calls the selector until it has sampled as
-many rollouts as an update without a selector has, and updates the model if there are enough groups.
-Otherwise the step changes neither the weights nor the optimiser's state.
+In a sampling step (a step of TRL's trainer), the trainer calls the selector until it has sampled as
+many rollouts as an update without a selector has. It updates the model if there are enough groups;
+otherwise the step changes neither the weights nor the optimiser's state.
 """
 
 from pathlib import Path
@@ -102,8 +102,8 @@ class OnlineTrainer(Trainer):
         return by_function
 
     def _training_batch(self, calls: list) -> tuple[dict | None, dict]:
-        """Return (batch of this step's update including `rewards`, or None without an update;
-        rollout counts for the log)."""
+        """(batch of this step's update including `rewards`, or None without an update; rollout
+        counts for the log)."""
         size = self.num_generations
         rollouts = sum(len(rewards) for _, _, rewards in calls)
         fills_updates = self.settings.get("kind") in selector_settings.KINDS_WITH_MIXED_GROUPS_ONLY
@@ -127,10 +127,8 @@ class OnlineTrainer(Trainer):
         self, new_groups: list[rollout_groups.Group], rollouts: int
     ) -> tuple[dict | None, dict]:
         """Like `_training_batch`, but without groups whose rewards are equal. The batch is None
-        until enough mixed groups are pending.
-
-        Raise a `UserError` after `most_steps` sampling steps without an update.
-        """
+        until enough mixed groups are pending. Raise a `UserError` after `most_steps` steps without
+        an update."""
         mixed = [group for group in new_groups if group.is_mixed]
         self.pending += mixed
         self.steps_since_update += 1
@@ -162,9 +160,9 @@ class OnlineTrainer(Trainer):
     def _draw_replayed(
         self, new_groups: list[rollout_groups.Group], most_groups: int
     ) -> list[rollout_groups.Group]:
-        """Draw up to `most_groups` groups of earlier steps from the buffer, then add this step's
-        mixed groups to the buffer. The rollouts of the drawn groups and of this step's groups
-        together divide evenly into the step's micro-batches."""
+        """Draw up to `most_groups` groups of earlier steps from the buffer, so that their rollouts
+        and those of this step divide evenly into the micro-batches. Then add this step's mixed
+        groups to the buffer."""
         if not most_groups:
             return []
         seed = online_selectors.derive_seed(self.args.seed, "replay", self.state.global_step + 1)
@@ -189,8 +187,8 @@ class OnlineTrainer(Trainer):
         return batch | {"rewards": rewards.to(self.accelerator.device)}
 
     def _check_micro_batches(self) -> None:
-        """Raise a `UserError` if the new rollouts of an update do not divide evenly into the fixed
-        number of micro-batches."""
+        """Raise a `UserError` if the new rollouts of an update do not divide evenly into the
+        micro-batches."""
         micro_batches, kind = self.args.steps_per_generation, self.settings.get("kind")
         if kind in selector_settings.KINDS_WITH_MIXED_GROUPS_ONLY:
             update_groups, key = [self.settings["groups"]], "groups"
@@ -222,9 +220,9 @@ class OnlineTrainer(Trainer):
         return super()._compute_loss(model, inputs)
 
     def _log_step(self, call_sizes: list[int], counts: dict) -> None:
-        """Reduce the values of a metric in the calls of a step to one value: the maximum or minimum
-        if the metric's name says so, else the mean over rollouts. Add `counts`. `call_sizes` are
-        the numbers of prompts of the calls."""
+        """Reduce a metric's values in the calls of a step to one: the maximum or minimum if the
+        metric's name says so, else the mean over rollouts. Add `counts`. `call_sizes`: prompts of
+        each call."""
         metrics, size = self._metrics["train"], self.num_generations
         for name, values in metrics.items():
             if len(call_sizes) > 1 and len(values) == len(call_sizes):
@@ -243,8 +241,7 @@ class OnlineTrainer(Trainer):
 
     @override
     def train(self, *args, **kwargs):
-        """Like TRL's `train`, but raise a `UserError` if no step updated the model: all checkpoints
-        would equal the base model."""
+        """Like TRL's `train`, but raise a `UserError` if no step updated the model."""
         output = super().train(*args, **kwargs)
         update_counts = [entry["trained"] for entry in self.state.log_history if "trained" in entry]
         is_finished = self.state.global_step == self.state.max_steps
@@ -286,44 +283,33 @@ class OnlineTrainer(Trainer):
             self.process_rewards.load(folder / PROCESS)
 
 
-def build_trainer(
-    spec: Spec,
-    problems: dict,
-    subset: list[str],
-    tokenizer,
-    state: Path,
-    hardware: recipes.Hardware,
-    track: str,
-) -> OnlineTrainer:
-    """The trainer of a recipe with a selector or process rewards; arguments as in
-    `loop.build_grpo_trainer`."""
-    arguments, rows, schedule = loop.grpo_arguments(
-        spec, problems, subset, tokenizer, state, hardware, track
-    )
+def build_trainer(run: recipes.Run, tokenizer) -> OnlineTrainer:
+    """The trainer of a recipe with a selector or process rewards."""
+    arguments, rows, schedule = loop.grpo_arguments(run, tokenizer)
     # With a selector, which chooses the prompts itself, only the number of the dataset's rows in a
     # sampling step is used. Without a selector (process rewards alone), the prompts are those of
     # the dataset.
     dataset = Dataset.from_list([{"id": prompt} | rows[prompt] for prompt in schedule])
-    selector = None
-    if spec.training.get("selector"):
-        selector = make_selector(spec, problems, rows, hardware, arguments["model"], tokenizer)
+    recipe, selector = run.spec.training, None
+    if recipe.get("selector"):
+        selector = make_selector(run, rows, arguments["model"], tokenizer)
     return OnlineTrainer(
-        **arguments, train_dataset=dataset, rows=rows, selector=selector, recipe=spec.training
+        **arguments, train_dataset=dataset, rows=rows, selector=selector, recipe=recipe
     )
 
 
 def make_selector(
-    spec: Spec, problems: dict, rows: dict[str, dict], hardware: recipes.Hardware, model, tokenizer
+    run: recipes.Run, rows: dict[str, dict], model, tokenizer
 ) -> online_selectors.Selector:
-    """The selector of a run. `rows` maps the id of each prompt to its row of TRL's dataset. Raise a
-    `UserError` if the selector lacks memory, prompts or their measures."""
-    recipe, prompts = spec.training, list(rows)
+    """The selector of a run. `rows` are rows of TRL's dataset by prompt id. Raise a `UserError` if
+    the selector lacks prompts or their measures."""
+    spec, recipe, prompts = run.spec, run.spec.training, list(rows)
     settings = selector_settings.with_defaults(recipe)
     measures = embeddings = None
     if settings["kind"] == "curriculum":
-        measures = curriculum_measures(spec, problems, prompts, settings["by"])
+        measures = curriculum_measures(spec, run.problems, prompts, settings["by"])
     if settings["kind"] == "targeted":
-        if hardware.gpus:
+        if run.hardware.gpus:
             model.to("cuda")
         with errors.while_loading(spec.model_folder):
             embeddings = embed_prompts(model, tokenizer, rows, spec.chat)
@@ -335,11 +321,8 @@ def make_selector(
 def curriculum_measures(
     spec: Spec, problems: dict, prompts: list[str], measure: str
 ) -> dict[str, float]:
-    """{prompt id: value that a curriculum sorts by}. The value is the problem's tier, or the pass
-    rate in the subset's file.
-
-    Raise a `UserError` if a prompt has no value, or if its tier is not a number.
-    """
+    """{prompt id: its tier, or its pass rate in the subset's file}. Raise a `UserError` if a prompt
+    has no value, or if its tier is not a number."""
     if measure == "tier":
         source = spec.problems
         values = {
@@ -368,8 +351,8 @@ def _parse_tier(tier, path: str, prompt: str) -> float | None:
 
 
 def embed_prompts(model, tokenizer, prompts: dict[str, dict], chat: dict) -> np.ndarray:
-    """Embeddings (prompts, width): the mean of the last hidden states over a prompt's tokens,
-    standardised over the prompts."""
+    """Embeddings (prompts, width): means of the last hidden states over a prompt's tokens,
+    standardised."""
     token_ids = model_folders.token_ids(
         tokenizer, [row["prompt"] for row in prompts.values()], chat
     )

@@ -2,28 +2,24 @@
 that is trained together with the model.
 
 The reward model starts as a copy of the base model. The reward of token t is r_t = beta *
-log(pi_process / pi_reference), where pi_process is the token's probability under the reward model
-and pi_reference its probability under the base model. Cross-entropy trains sigmoid(sum of r_t) to
-predict whether the answer is right.
+log(pi_process / pi_reference), with the token's probabilities under the reward model and under the
+base model. Cross-entropy trains sigmoid(sum of r_t) to predict whether the answer is right.
 
 The advantage of token t is the recipe's outcome advantage plus `weight` times the sum over s >= t
-of (r_s - b): equation 5 with a discount of 1. The baseline b is computed from the other rollouts of
-the group: the average of their mean token rewards. (The paper's outcome advantage subtracts the
-mean reward of the other rollouts and equals `centred` times group size / (group size - 1).)
+of (r_s - b): equation 5 with a discount of 1. The baseline b is the average of the mean token
+rewards of the group's other rollouts. (The paper's outcome advantage equals `centred` times group
+size / (group size - 1).)
 
-As in the released code (verl, recipe/prime), the reward model is first trained on a batch, and the
-updated reward model then computes the token rewards of this batch. All token rewards of a batch are
-divided by one number: the largest absolute suffix sum in the batch. The suffix sum of a token is
-its reward plus the rewards of all later tokens. A completion's last token has no process reward; in
-the released code, it has the outcome reward instead. This module follows equation 5. The released
-code differs: it multiplies the differences of the token rewards from the mean over all n rollouts
-of the group by n / (n - 1), and standardises the advantages. The paper also repeats the sampling
-until enough prompts for an update have a pass rate of .2 to .8. Here, the recipe's `selector` can
-apply such a filter.
+As in the released code (verl, recipe/prime), the reward model is first trained on a batch and then
+computes the batch's token rewards, which are divided by the largest absolute suffix sum in the
+batch. A completion's last token has no process reward. Differences of the released code: the last
+token has the outcome reward, the differences of token rewards from the mean over all n rollouts are
+multiplied by n / (n - 1), and advantages are standardised. The paper also samples until enough
+prompts have a pass rate of .2 to .8; here, the recipe's `selector` can filter so.
 
-The reward model has no modules of its own: during the reward model's passes, the modules of the
-trained model use the reward model's weights. For a model with an adapter, only the adapter's
-weights are exchanged, and the reference is the model without its adapter.
+The reward model has no modules of its own: during its passes, the modules of the trained model use
+its weights. With an adapter, only the adapter's weights are exchanged, and the reference is the
+model without its adapter.
 """
 
 import contextlib
@@ -96,8 +92,8 @@ class ProcessRewards:
         return outcome_advantages + self.recipe["weight"] * process_advantages
 
     def _log_probabilities(self, batch: dict, rows: slice) -> torch.Tensor:
-        """Log-probabilities (rollouts, tokens) of the completion tokens under the current weights
-        of the modules."""
+        """Log-probabilities (rollouts, tokens) of the completion tokens under the modules' current
+        weights."""
         ids = torch.cat([batch["prompt_ids"][rows], batch["completion_ids"][rows]], dim=1)
         mask = torch.cat([batch["prompt_mask"][rows], batch["completion_mask"][rows]], dim=1)
         tokens = batch["completion_ids"].size(1)
@@ -108,8 +104,8 @@ class ProcessRewards:
 
     @contextlib.contextmanager
     def _use_weights(self, weights: dict[str, torch.Tensor]) -> Iterator[None]:
-        """Let the model's modules compute with `weights`. The context must include the backward
-        pass, because the backward pass may recompute layers."""
+        """Let the model's modules compute with `weights`, also in the backward pass, which may
+        recompute layers."""
         model_data = {name: parameter.data for name, parameter in self.model_weights.items()}
         try:
             for name, parameter in self.model_weights.items():
@@ -142,8 +138,8 @@ class ProcessRewards:
 
 
 def token_advantages(rewards: torch.Tensor, mask: torch.Tensor, group_size: int) -> torch.Tensor:
-    """The process part of PRIME's advantages (equation 5), from token rewards and their mask. The
-    result, `rewards` and `mask` have the shape (rollouts, tokens)."""
+    """The process part of PRIME's advantages (equation 5), from token rewards and their mask; all
+    have the shape (rollouts, tokens)."""
     reward_mask = mask * (mask.cumsum(dim=1) < mask.sum(dim=1, keepdim=True))
     rewards = rewards * reward_mask
     rewards = rewards / (suffix_sums(rewards).abs().max() + 1e-6)
@@ -154,6 +150,5 @@ def token_advantages(rewards: torch.Tensor, mask: torch.Tensor, group_size: int)
 
 
 def suffix_sums(values: torch.Tensor) -> torch.Tensor:
-    """For each token, the sum of the token's value and all later values. Input and output have the
-    shape (rollouts, tokens)."""
+    """For each token, the sum of the token's value and all later values; shape (rollouts, tokens)."""
     return values.flip(dims=[1]).cumsum(dim=1).flip(dims=[1])

@@ -36,8 +36,8 @@ class Group:
 
 
 def split(batch: dict, prompts: list[str], rewards: torch.Tensor, group_size: int) -> list[Group]:
-    """Split a sampled and scored batch of TRL into groups on the CPU. `prompts` are ids; `rewards`
-    has the shape (rollouts,)."""
+    """Split a sampled and scored batch of TRL into groups on the CPU, with prompt ids and rewards
+    (rollouts,)."""
     batch = {name: value.cpu() for name, value in batch.items()}
     if "importance_sampling_ratio" in batch:
         ratios = batch["importance_sampling_ratio"]

@@ -17,13 +17,23 @@ from pathlib import Path
 from hardgrpo.sampling.requests import Completion, Request
 
 
-def completion_key(model: str, endpoint: str, chat: dict, max_tokens: int, request: Request) -> str:
-    """A checksum of everything that determines a completion of a server."""
-    sampling = [request.messages, request.seed, request.temperature]
-    fields = [model, endpoint, chat, max_tokens, *sampling]
-    if request.top_p != 1:
-        fields.append(request.top_p)
-    return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()[:32]
+@dataclass(frozen=True)
+class ServedModel:
+    """Everything besides a request that determines a completion of a server: the name of the model,
+    the endpoint (chat or text), the arguments of the chat template, and the limit of tokens."""
+
+    model: str
+    endpoint: str
+    chat: dict
+    max_tokens: int
+
+    def key(self, request: Request) -> str:
+        """A checksum of everything that determines the completion of a request. A new field of
+        either class belongs here: stored answers to other settings would otherwise be reused."""
+        fields = [*vars(self).values(), request.messages, request.seed, request.temperature]
+        if request.top_p != 1:
+            fields.append(request.top_p)
+        return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()[:32]
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from pydantic import ValidationError
 from hardgrpo.runtime import errors, files
 from hardgrpo.runtime.errors import UserError, printable
 from hardgrpo.runtime.interruption import say
-from hardgrpo.sampling.answers import AnswerFile, Usage, completion_key
+from hardgrpo.sampling.answers import AnswerFile, ServedModel, Usage
 from hardgrpo.sampling.requests import CHARACTERS_PER_TOKEN, MOST_SAMPLES, Completion, Request
 from hardgrpo.study.model import Server
 
@@ -133,13 +133,9 @@ def sample(
     of tokens and the cost.
     """
     source = files.read_json(Path(folder) / "manifest.json").get("source", {})
-    sampler = Sampler(
-        address, source["model"], source.get("endpoint", "chat"), max_tokens, chat, on_batch
-    )
-    keys = [
-        completion_key(sampler.model, sampler.endpoint, chat, max_tokens, request)
-        for request in requests
-    ]
+    served = ServedModel(source["model"], source.get("endpoint", "chat"), chat, max_tokens)
+    sampler = Sampler(address, served, on_batch)
+    keys = list(map(served.key, requests))
     sampler.open_answers(AnswerFile(Path(state) / f"server-{Path(folder).name}"), keys)
     on_ready()
     with asyncio.Runner() as runner:
@@ -158,17 +154,8 @@ def sample(
 class Sampler:
     """Requests completions of one model, at most `address.concurrency` requests at a time."""
 
-    def __init__(
-        self,
-        address: Address,
-        model: str,
-        endpoint: str,
-        max_tokens: int,
-        chat: dict,
-        on_batch: Callable[[int, str], None],
-    ):
-        self.address, self.model, self.endpoint = address, model, endpoint
-        self.max_tokens, self.chat, self.on_batch = max_tokens, chat, on_batch
+    def __init__(self, address: Address, served: ServedModel, on_batch: Callable[[int, str], None]):
+        self.address, self.served, self.on_batch = address, served, on_batch
         self.client = open_client(address)
         self.refused: set[str] = set()  # optional parameters
         self.reported: set[str] = set()  # problems that were printed
@@ -188,7 +175,7 @@ class Sampler:
         self.answers = answers
         self.stored, self.earlier_usage = answers.read(set(keys)), answers.usage
         say(
-            f"{self.address.url}: model {printable(self.model)}, {len(keys)} completions, {len(self.stored)} of them are in {answers.path}"
+            f"{self.address.url}: model {printable(self.served.model)}, {len(keys)} completions, {len(self.stored)} of them are in {answers.path}"
         )
 
     def facts(self) -> dict:
@@ -196,7 +183,7 @@ class Sampler:
         stored before this program started, and include assumed numbers (`_pay`)."""
         return {
             "url": self.address.url,
-            "model": self.model,
+            "model": self.served.model,
             "answered_by": sorted((self.earlier_usage + self.usage).models),
             "not_supported": sorted(self.refused),
             "input_tokens": self.usage.input_tokens,
@@ -278,7 +265,7 @@ class Sampler:
     def _maximum_usage(self, request: Request, samples: int) -> Usage:
         """The usage if each byte of the prompt is a token and each completion reaches the limit."""
         size = sum(len(text.encode("utf-8", "replace")) for text in contents(request))
-        return Usage(size + TEMPLATE_TOKENS, samples * self.max_tokens)
+        return Usage(size + TEMPLATE_TOKENS, samples * self.served.max_tokens)
 
     def _pay(self, usage: Usage) -> None:
         """Count a try that may cost money although it gave no completion."""
@@ -303,7 +290,7 @@ class Sampler:
             await self.released.wait_for(lambda: fits() or not self.in_flight or self.failure)
             if not self.failure and not fits():
                 raise UserError(
-                    f"most_money: {self.address.money(self.answers.usage):.6g} of {most:g} is spent for model {self.model} (a request without an answer, or with an unusable answer that states no tokens, counts with its largest cost), and the next request may"
+                    f"most_money: {self.address.money(self.answers.usage):.6g} of {most:g} is spent for model {self.served.model} (a request without an answer, or with an unusable answer that states no tokens, counts with its largest cost), and the next request may"
                     f" cost {cost:.2g}; the completions sampled so far are kept in {self.answers.path}: raise most_money (--most-money) and start the same command again"
                 )
             self.reserved, self.in_flight = self.reserved + cost, self.in_flight + 1
@@ -322,19 +309,19 @@ class Sampler:
     # --- one request ---
 
     def _body(self, request: Request, samples: int) -> dict:
-        is_chat = self.endpoint == "chat"
+        served, is_chat = self.served, self.served.endpoint == "chat"
         body = {
-            "model": self.model,
+            "model": served.model,
             "temperature": request.temperature,
             "seed": request.seed % SEEDS,
         }
-        body |= WHOLE_DISTRIBUTION | {"top_p": request.top_p, "max_tokens": self.max_tokens}
+        body |= WHOLE_DISTRIBUTION | {"top_p": request.top_p, "max_tokens": served.max_tokens}
         if is_chat:
             body["messages"] = list(request.messages)
         else:
             body["prompt"] = "\n".join(contents(request))
-        if self.chat:
-            body["chat_template_kwargs"] = self.chat
+        if served.chat:
+            body["chat_template_kwargs"] = served.chat
         if samples > 1:
             body["n"] = samples
         # The log-probabilities also give the number of tokens of each sample.
@@ -342,14 +329,14 @@ class Sampler:
             body["logprobs"] = True if is_chat else 1
         refused = self.refused - ({"temperature"} if request.temperature != 1 else set())
         if "max_tokens" in refused:
-            body["max_completion_tokens"] = self.max_tokens
+            body["max_completion_tokens"] = served.max_tokens
         return {name: value for name, value in body.items() if name not in refused}
 
     async def _request(self, request: Request, samples: int) -> tuple[list[Completion], Usage]:
         """(completions, usage): repeat a request until the server answers. Without completions if
         the server refuses an optional parameter. Raise a `UserError` if the server refuses the
         request, or after the last try."""
-        path = "/chat/completions" if self.endpoint == "chat" else "/completions"
+        path = "/chat/completions" if self.served.endpoint == "chat" else "/completions"
         most_usage = self._maximum_usage(request, samples)
         tries, pause, answers_before = 0, FIRST_PAUSE, self.answers_received
         while True:
@@ -374,7 +361,9 @@ class Sampler:
                     if response.is_success:
                         answer = read_body(response)
                         try:
-                            completions, usage = read_answer(answer, request, samples, self.model)
+                            completions, usage = read_answer(
+                                answer, request, samples, self.served.model
+                            )
                             self.answers_received += 1
                             return completions, usage
                         except (Malformed, UserError) as error:
@@ -445,7 +434,7 @@ class Sampler:
             )
         elif status is None or status in (404, 405) or status < 400:
             remedy = (
-                f"check the server, its address, which usually ends in /v1, whether the server's name of the model is '{self.model}', and the proxy"
+                f"check the server, its address, which usually ends in /v1, whether the server's name of the model is '{self.served.model}', and the proxy"
                 " (HTTP_PROXY, HTTPS_PROXY, ALL_PROXY)"
             )
         prompt = request.messages[-1]["content"][:60]

@@ -1,13 +1,12 @@
 """Probe only until a subset is decided, and choose exactly the subset that full probing would
 choose.
 
-Full probing draws K samples of each prompt. Rule `hard` then takes the prompts with the fewest
-right samples, ties in a fixed order; rule `easy` does the same with wrong samples; a rule with a
-threshold separates the prompts with at most so many right samples from all others. `Scan` finds the
-same prompts with fewer samples: at level 0 it samples each prompt, in the order of ties, until a
-sample is right or all are wrong. If these are too few prompts, it goes on at level 1 (two right
-samples, or so many wrong ones that no more than one can be right), and so on. A rule with a
-threshold needs one level only, that of the threshold.
+Full probing draws K samples of each prompt. Rule `hard` takes the prompts with the fewest right
+samples, ties in a fixed order; rule `easy` does the same with wrong samples; a rule with a
+threshold separates the prompts with at most so many right samples from all others. At level 0,
+`Scan` samples each prompt, in the order of ties, until a sample is right or all are wrong. If these
+are too few prompts, it goes on at level 1 (two right samples, or so many wrong ones that no more
+than one can be right), and so on. A rule with a threshold needs one level only.
 """
 
 import numpy as np
@@ -20,11 +19,8 @@ STOPPABLE_RULES = [name for name, rule in policies.RULES.items() if rule.by_boun
 
 class Scan:
     """`while batch := scan.ask(): ... scan.tell(...)` decides the subset of a policy. Prompts are
-    indices into `ids`, the pool in the order of the dataset; `samples` is K.
-
-    The next batch depends only on the counts that `tell` was given. Raise a `UserError` if the
-    policy needs all samples, or if a value of the policy is invalid.
-    """
+    indices into `ids`, the pool in the order of the dataset; `samples` is K. Raise a `UserError` if
+    the policy needs all samples, or has an invalid value."""
 
     def __init__(self, ids: list[str], samples: int, policy: dict, seed: int, batch: int = 1):
         rule = policy["rule"]

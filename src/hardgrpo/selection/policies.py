@@ -1,10 +1,9 @@
 """Selection policies: choose the prompts of a pool to train on, given the base model's pass rates
-or another measure.
+or another measure. `RULES` holds every rule.
 
-The *order* of a pool is by ascending pass rate, with ties broken by a hash of (seed, id). The rule
-`hard` takes the first prompts of this order and the rule `easy` the last, so the two subsets are
-disjoint if the pool has enough prompts for both subsets. `RULES` holds every rule. The key `rule`
-and the other keys of a policy come from the configuration.
+The *order* of a pool is by ascending pass rate, ties by a hash of (seed, id). Rule `hard` takes the
+first prompts and rule `easy` the last, so the two subsets are disjoint if the pool has enough
+prompts.
 """
 
 import functools
@@ -31,9 +30,9 @@ BUDGET_FORMS = (
 
 @dataclass(frozen=True)
 class Subset:
-    """Chosen ids in the order in which the rule takes them, and the number of tied candidates.
-    Candidates are tied if their measure equals that of a chosen prompt at a boundary of the choice,
-    unless all such candidates are chosen. If a rule chooses at random, all candidates are tied."""
+    """Chosen ids in the order in which the rule takes them, and the number of tied candidates:
+    those whose measure equals that of a chosen prompt at a boundary of the choice, unless all of
+    them are chosen. If a rule chooses at random, all candidates are tied."""
 
     ids: list[str]
     tied: int  # number of tied candidates; 0 if a measure decided between all candidates
@@ -99,13 +98,13 @@ def labels_before(policy: dict) -> str:
 def labels(
     policy: dict, recipe: dict, pool: int, sample: int, chosen: int, sampled: int | None = None
 ) -> int:
-    """Number of reference answers that a run needs. The policy needs the answers of the whole pool,
-    of a sample, or none. Training needs the answers of the chosen prompts, or none if the reward is
-    not `correct`. An answer that policy and training both need is counted once
-    (with `sampled`, the number is an upper bound).
+    """Number of reference answers that a run needs: those that the policy needs to choose, and
+    those of the chosen prompts if the reward is `correct`. An answer that both need is counted
+    once.
 
     `pool`, `sample`, `chosen` and `sampled` are numbers of prompts. `sampled` is given if the run
-    may sample only some of the chosen prompts: with a selector, or with the rule `all`.
+    may sample only some of the chosen prompts (a selector, rule `all`); the result is then an upper
+    bound.
     """
     needed_to_choose = {"pool": pool, "sample": sample, "none": 0}[labels_before(policy)]
     if (recipe.get("selector") or {}).get("by") == "pass_rate":
@@ -130,12 +129,12 @@ def select(
     high: float = HIGH,
     order: str | None = None,
 ) -> Subset:
-    """Choose a subset of the pool `pass_rates` (id -> share correct, or another measure).
+    """Choose a subset of the pool `pass_rates` (id -> share correct, or another measure). Prompts
+    without a measure (None) count towards the size of the pool but are never chosen. Rules by tier
+    need `tiers`.
 
-    Prompts without a measure (None) count towards the size of the pool but are never chosen. Rules
-    by tier need `tiers` (id -> difficulty by the structure of the problem). Raise a `UserError` if
-    the rule is unknown, if one of the rule's keys is missing or invalid, if too few prompts
-    qualify, or if the subset would be empty.
+    Raise a `UserError` if the rule is unknown, if one of its keys is missing or invalid, if too few
+    prompts qualify, or if the subset would be empty.
     """
     if rule not in RULES:
         raise UserError(f"unknown policy rule '{rule}'; expected one of {', '.join(RULES)}")
@@ -311,9 +310,8 @@ def _random_42(pool: Pool) -> Subset:
 def _by_order(pool: Pool, sign: int = 1, from_centre: bool = False) -> Subset:
     """The first prompts (with `from_centre`, the middle prompts) of the dataset after a stable sort
     by `sign` times the measure, as in HE's released code, without a seed. `tied` counts the prompts
-    with the measure of the last chosen prompt (with `from_centre`, of the first or last chosen
-    prompt); it is 0 if all these prompts are chosen. Otherwise the order of the dataset decides
-    which of them are chosen."""
+    with the measure of the last (with `from_centre`, also of the first) chosen prompt, of which the
+    order of the dataset decides; it is 0 if all of them are chosen."""
     ids = list(pool.measures)
     _check_enough(pool, ids)
     order = sorted(ids, key=lambda prompt: sign * pool.measures[prompt])
@@ -441,8 +439,8 @@ def _sorted_by(key: Callable[[str], float], ids: Iterable[str], seed: int) -> li
 
 
 def is_budget(budget: object) -> bool:
-    """Whether `budget` is a share of the pool in (0, 1], a number of prompts ({prompts: 50}), or
-    money and the price of a label ({money: 100, label_price: 2})."""
+    """Whether `budget` is a share of the pool in (0, 1], {prompts: 50}, or {money: 100,
+    label_price: 2}."""
     is_number = lambda value: (
         isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
     )
@@ -456,9 +454,9 @@ def is_budget(budget: object) -> bool:
 
 
 def subset_size(budget: float | dict, pool: int) -> int:
-    """Number of prompts that a budget pays for. A share pays for floor(budget * pool), as in HE;
-    the product is rounded first, because 0.29 * 100 is 28.999... Raise a `UserError` for more
-    prompts than the pool has."""
+    """Number of prompts that a budget pays for. A share pays for floor(budget * pool), as in HE,
+    rounded before, because 0.29 * 100 is 28.999... Raise a `UserError` for more prompts than the
+    pool has."""
     if not isinstance(budget, dict):
         return math.floor(round(budget * pool, 9))
     size = affordable_prompts(budget)
@@ -506,8 +504,7 @@ def _check_size(policy: dict, pool: int) -> None:
 
 
 def sample_size(share: float, pool: int) -> int:
-    """Number of prompts that are annotated to predict pass rates. Raise a `UserError` if the number
-    is below two."""
+    """Number of prompts that are annotated to predict pass rates. Raise a `UserError` below two."""
     size = subset_size(share, pool)
     if size < 2:
         raise UserError(
@@ -517,8 +514,8 @@ def sample_size(share: float, pool: int) -> int:
 
 
 def check_rest(budget: float | dict, size: int, sample: int) -> None:
-    """Raise a `UserError` if a budget for `size` prompts is spent on the `sample` prompts that are
-    annotated before the choice."""
+    """Raise a `UserError` if a budget for `size` prompts is spent on the `sample` that is annotated
+    first."""
     if sample >= size:
         raise UserError(
             f"the budget, {format_budget(budget)}, is spent on the {sample} prompts that are annotated before the choice; raise the budget, or lower calibrated_on if the policy has it"

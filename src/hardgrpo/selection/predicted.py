@@ -1,11 +1,7 @@
 """Predict pass rates from signals, with a model fitted on a small annotated random sample of the
-pool.
-
-The model is a logistic regression of pass rates on the signals (signals.py), which are standardised
-over the pool. The regression has a ridge penalty, because the signals may perfectly separate the
-prompts of a small sample. Signals with missing values are omitted, except the entropy: a missing
-entropy (no completion gives an answer) counts as 0.
-"""
+pool: a logistic regression of pass rates on the signals, standardised over the pool, with a ridge
+penalty, because the signals may perfectly separate a small sample. Signals with missing values are
+omitted, except the entropy: a missing entropy (no completion gives an answer) counts as 0."""
 
 import numpy as np
 
@@ -18,8 +14,7 @@ RIDGE = 0.05
 
 
 def draw_sample(ids: list[str], share: float, seed: int) -> list[str]:
-    """Ids of the prompts to annotate for the fit: a random `share` of the pool. The sample depends
-    only on the ids, the share and the seed."""
+    """Ids of the prompts to annotate for the fit: a random `share` of the pool."""
     return sorted(ids, key=lambda prompt: tie_break(prompt, seed, "calibration"))[
         : sample_size(share, len(ids))
     ]
@@ -28,12 +23,9 @@ def draw_sample(ids: list[str], share: float, seed: int) -> list[str]:
 def predict_pass_rates(
     signals: dict[str, dict], sample_rates: dict[str, float]
 ) -> dict[str, float]:
-    """{id: predicted pass rate} of every prompt. `signals`: {id: values of SIGNALS} of all prompts.
-    `sample_rates`: {id: pass rate} of the annotated prompts.
-
-    Raise a `UserError` if all pass rates of the annotated prompts are 1, or all are 0, because a
-    fit to such pass rates predicts no differences between prompts.
-    """
+    """{id: predicted pass rate} of every prompt, from {id: values of SIGNALS} of all prompts and
+    {id: pass rate} of the annotated prompts. Raise a `UserError` if these pass rates are all 1 or
+    all 0."""
     targets = np.array(list(sample_rates.values()))
     if targets.min() == targets.max() and targets[0] in (0, 1):
         raise UserError(
@@ -49,8 +41,7 @@ def predict_pass_rates(
 
 def logistic_regression(rates: np.ndarray, features: np.ndarray) -> np.ndarray:
     """Coefficients (features,) of the logistic regression of `rates` (prompts,), from 0 to 1, on
-    `features` (prompts, features). RIDGE penalises all coefficients except the first, the
-    intercept."""
+    `features` (prompts, features). RIDGE penalises all but the first, the intercept."""
     import statsmodels.api as sm  # imported late: takes a second, and few policies need it
 
     penalty = np.array([0.0] + [RIDGE] * (features.shape[1] - 1))

@@ -1,10 +1,9 @@
 """Compare probe sizes: how prompts that are chosen by a probe of K completions per prompt behave in
 new completions.
 
-Each prompt of the pool has n graded completions, at least K + the group size. The probe is a random
-sample of K of the n completions without replacement, and a new group is a random sample of the
-remaining n - K completions. The numbers of correct completions in both samples are hypergeometric,
-so results are computed from formulas, without simulation.
+Each prompt has n graded completions, at least K + the group size. The probe is a random sample of K
+of them, and a new group a random sample of the remaining n - K. The numbers of correct completions
+in both are hypergeometric, so results are computed from formulas.
 """
 
 import numpy as np
@@ -40,16 +39,14 @@ LEAST_IMPROVEMENT = 0.01
 def by_correct(
     correct: np.ndarray, totals: np.ndarray, samples: int, group: int
 ) -> dict[str, np.ndarray]:
-    """Behaviour of prompts with c correct completions in a probe of K = `samples` completions, for
-    c = 0..K.
+    """Behaviour of prompts with c correct completions in a probe of K = `samples`, for c = 0..K,
+    from the numbers of correct and of all completions of each prompt (N,).
 
-    `correct` (N,) and `totals` (N,) count the correct completions and all completions of each
-    prompt. Each prompt needs K + `group` completions or more. The returned arrays have the shape (K
-    + 1,). `share`: expected share of prompts with c correct completions. The other arrays are means
-    over these prompts, nan if their expected share is 0. `mixed`: mean probability that a new group
-    of `group` completions is neither all correct nor all wrong.
-    `pass_rate`: mean pass rate in completions outside the probe. `never_solved`: share of prompts
-    without any correct completion, inside or outside the probe.
+    The returned arrays have the shape (K + 1,). `share`: expected share of prompts with c correct
+    completions. The others are means over these prompts, nan if their expected share is 0: `mixed`,
+    the probability that a new group of `group` completions is neither all correct nor all wrong;
+    `pass_rate` outside the probe; `never_solved`, the share of prompts without any correct
+    completion.
     """
     count_pairs, prompt_counts = np.unique(np.stack([correct, totals]), axis=1, return_counts=True)
     pair_correct, pair_total = count_pairs[:, :, None]  # (P, 1) each, for P distinct pairs
@@ -79,15 +76,13 @@ def compare(
     correct: np.ndarray, totals: np.ndarray, budget: float, sizes: list[int], group: int
 ) -> list[dict]:
     """Rows of COLUMNS for each rule and probe size K: the behaviour of the chosen prompts, as in
-    `by_correct`.
+    `by_correct`. `budget` is the share of the pool that is chosen.
 
-    `budget` is the share of the pool that is chosen. If the budget covers only a part of the tied
-    prompts, the means are expectations over a random choice among these prompts. The number of
-    prompts with c correct completions is replaced by its expectation, so the results are
-    approximate in pools of a few dozen prompts. `labels`: the number of reference answers that a
-    run needs, which is the size of the pool, or for `random` (K = 0) the number of chosen prompts.
-    `unmixed_prompts`: the expected number of chosen prompts whose group is not mixed, so that GRPO
-    learns nothing from it. A rule has no row if fewer prompts qualify than the budget requires.
+    If the budget covers only a part of the tied prompts, the means are expectations over a random
+    choice among them. The number of prompts with c correct completions is replaced by its
+    expectation, so the results are approximate in pools of a few dozen prompts. `labels`: reference
+    answers that a run needs. `unmixed_prompts`: expected number of chosen prompts whose group is
+    not mixed. A rule has no row if fewer prompts qualify than the budget requires.
     """
     rows, prompts = [], policies.subset_size(budget, len(correct))
     for rule in ORDER:
@@ -111,8 +106,7 @@ def compare(
 
 def class_ranks(rule: str, samples: int, shares: np.ndarray) -> np.ndarray:
     """Ranks (K + 1,), as in RULES, of the classes of prompts with c of K = `samples` completions
-    correct. For rule `middle`: the distance of c from the median, nan outside of the quartiles.
-    `shares` (K + 1,): expected share of each class."""
+    correct. For rule `middle`: the distance of c from the median, nan outside of the quartiles."""
     c = np.arange(samples + 1)
     if rule != "middle":
         return RULES[rule](c, samples)
@@ -123,17 +117,16 @@ def class_ranks(rule: str, samples: int, shares: np.ndarray) -> np.ndarray:
 
 
 def _quantile(shares: np.ndarray, level: float) -> float:
-    """The class at which the cumulative share reaches `level`. If the cumulative share equals
-    `level` there, the mean of this class and the next class that is not empty."""
+    """The class at which the cumulative share reaches `level`; if it equals `level` there, the mean
+    of this class and the next class that is not empty."""
     cumulative = np.cumsum(shares)
     lower, upper = (int(np.searchsorted(cumulative, level + margin)) for margin in (-1e-9, 1e-9))
     return (lower + min(upper, len(shares) - 1)) / 2
 
 
 def choose_shares(shares: np.ndarray, ranks: np.ndarray, budget: float) -> np.ndarray | None:
-    """The chosen part of each class, as a share of the pool. Classes are chosen in ascending order
-    of `ranks` up to a total of `budget`. None if the classes with a rank together hold less than
-    `budget`."""
+    """The chosen part of each class, as a share of the pool: classes in ascending order of `ranks`
+    up to a total of `budget`. None if the classes with a rank hold less than `budget`."""
     chosen_shares, remaining_budget = np.zeros(len(shares)), budget
     for rank in np.unique(ranks[~np.isnan(ranks)]):
         tied = ranks == rank
@@ -145,9 +138,9 @@ def choose_shares(shares: np.ndarray, ranks: np.ndarray, budget: float) -> np.nd
 
 
 def sufficient_sizes(rows: list[dict]) -> dict[str, int]:
-    """{rule: smallest sufficient probe size}. A size is sufficient if no larger size in `rows` has
-    a share of mixed groups that is higher by more than LEAST_IMPROVEMENT. A rule for which the
-    largest size gives a lower share than the smallest has no sufficient size."""
+    """{rule: smallest size such that no larger size in `rows` has a share of mixed groups that is
+    higher by more than LEAST_IMPROVEMENT}. A rule whose share falls from the smallest to the
+    largest size has none."""
     sizes = {}
     for rule in dict.fromkeys(row["rule"] for row in rows if row["samples"]):
         rule_rows = sorted(

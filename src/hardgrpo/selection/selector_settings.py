@@ -30,22 +30,21 @@ def with_defaults(recipe: dict) -> dict:
 
 
 def max_labels(recipe: dict, pool: int) -> int:
-    """Upper bound of the number of labels that a run needs: the largest number of prompts that the
-    run can sample."""
+    """Upper bound of the number of labels of a run: the largest number of prompts that it can
+    sample."""
     return min(pool, recipe["updates"] * recipe["prompts_per_update"])
 
 
 def new_groups_per_step(recipe: dict) -> list[int]:
-    """Number of new groups to train on in each sampling step of a cycle of selector `targeted`. No
-    update trains on the groups of anchor prompts, with which a cycle starts."""
+    """Number of new groups to train on in each sampling step of a cycle of selector `targeted`,
+    which starts with the groups of anchor prompts."""
     settings, step_groups = with_defaults(recipe), recipe["prompts_per_update"]
     anchors_left = [settings["reference"] - step * step_groups for step in range(settings["every"])]
     return [step_groups - min(step_groups, max(0, anchors)) for anchors in anchors_left]
 
 
 def largest_update(recipe: dict) -> float:
-    """Number of groups of the largest update divided by the number of groups of a sampling step,
-    but at least 1, the value without a selector."""
+    """Groups of the largest update, divided by the groups of a sampling step; at least 1."""
     settings, step_groups = with_defaults(recipe), recipe["prompts_per_update"]
     groups = settings.get("groups", step_groups)
     if settings["kind"] == "targeted":
@@ -55,7 +54,7 @@ def largest_update(recipe: dict) -> float:
 
 def trained_share(recipe: dict) -> float:
     """Upper bound of the number of tokens that updates train on, divided by the number of sampled
-    tokens. Groups of anchor prompts do not count, and replayed groups count again."""
+    tokens. Groups of anchor prompts do not count; replayed groups count again."""
     settings = with_defaults(recipe)
     if settings["kind"] != "targeted":
         return 1.0

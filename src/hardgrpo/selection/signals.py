@@ -37,8 +37,8 @@ def measure(samples: list[dict], grader: str) -> dict[str, float | None]:
 
 
 def answer_codes(texts: list[str], grader: str) -> list[int]:
-    """A number for the answer of each completion. Distinct answers are numbered from 0 by first
-    occurrence; -1 means no answer."""
+    """A number for the answer of each completion: distinct answers from 0 by first occurrence, -1
+    for none."""
     distinct_answers: list[str] = []
     codes = []
     for answer in (graders.extract_answer(grader, text) for text in texts):
@@ -59,8 +59,7 @@ def answer_codes(texts: list[str], grader: str) -> list[int]:
 
 def majority_rewards(texts: list[str], grader: str) -> list[float]:
     """The majority reward (test-time reinforcement learning, arXiv 2504.16084): 1.0 for each
-    completion with the group's most frequent answer (of equally frequent answers, the first), else
-    0.0. All rewards are 0 if no completion has an answer."""
+    completion with the group's most frequent answer (of several, the first), else 0.0."""
     codes = answer_codes(texts, grader)
     best = max(set(codes) - {-1}, key=lambda code: (codes.count(code), -code), default=None)
     return [float(code == best) for code in codes]

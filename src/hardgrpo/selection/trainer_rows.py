@@ -19,12 +19,12 @@ def trainer_row(
     measures: dict,
     original: dict | None = None,
 ) -> dict:
-    """A row of the trainer's file. `problem` has the keys id, question and answer; `source` names
-    where the prompts come from; `measures`, such as the pass rate, become columns. What the row
-    `original` of a person's file has is kept, except for the prompt and the answer.
+    """A row of the trainer's file. `problem` has id, question and answer; `source` names where the
+    prompts come from; `measures`, such as the pass rate, become columns. What a person's row
+    `original` has is kept, except for the prompt and the answer.
 
-    TRL: the rewards of the library read the column `solution`, and a reward function receives all
-    other columns. verl: `extra_info` travels to a custom reward function. verifiers: `info` does.
+    TRL: the library's rewards read the column `solution`, and a reward function receives all other
+    columns. verl: `extra_info` travels to a reward function. verifiers: `info` does.
     """
     original = original or {}
     measures = {name: value for name, value in measures.items() if value is not None}

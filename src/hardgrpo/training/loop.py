@@ -43,26 +43,20 @@ LARGE_DIFFERENCE = 0.1
 
 def train(
     build: Callable,
-    spec: Spec,
-    problems: dict,
-    subset: list[str],
-    state: Path,
+    run: recipes.Run,
     resume_from: int,
-    hardware: recipes.Hardware,
-    track: str,
     processes: Processes,
     save_minutes: float = 10,
 ) -> None:
-    """Train a run until its last update or SIGTERM, from checkpoint `resume_from` in the folder
-    `state` (0: from the weights in `spec.model_folder`). Between the scheduled checkpoints, the run
-    also saves a state about every `save_minutes`.
+    """Train a run until its last update or SIGTERM, from checkpoint `resume_from` in the run's
+    folder of checkpoints (0: from the weights in `spec.model_folder`). Between the scheduled
+    checkpoints, the run also saves a state about every `save_minutes`. `build` is a function like
+    `build_grpo_trainer`.
 
-    `build` is a function like `build_grpo_trainer`. `problems` are rows of the task by id, `subset`
-    the ids of the chosen prompts. Raise a
-    `UserError` if a prompt does not fit into the model's context or if training diverges.
+    Raise a `UserError` if a prompt does not fit into the model's context or if training diverges.
     """
     engines.configure_torch()
-    recipe = spec.training
+    spec, hardware, recipe = run.spec, run.hardware, run.spec.training
     if recipes.has_exact_products(spec, hardware):
         exact_products.install()
     elif not recipe["base"] == recipe["precision"] == "fp32" and not hardware.gpus:
@@ -73,11 +67,12 @@ def train(
     engines.ensure_padding(tokenizer)
     # A subset that was chosen without a probe, or with another model's probe, may contain prompts
     # that are too long for this model.
-    prompts = tokenize(spec, tokenizer, [problems[prompt]["question"] for prompt in subset])
-    engines.check_context(spec.model_folder, prompts, spec.completion_tokens, subset)
+    questions = [run.problems[prompt]["question"] for prompt in run.subset]
+    prompts = tokenize(spec, tokenizer, questions)
+    engines.check_context(spec.model_folder, prompts, spec.completion_tokens, run.subset)
     tracking = paths.tracking(spec.model, spec.task, spec.recipe, spec.policy, spec.seed)
     os.environ.setdefault("TENSORBOARD_LOGGING_DIR", tracking)
-    trainer = build(spec, problems, subset, tokenizer, state, hardware, track)
+    trainer = build(run, tokenizer)
     trainer.remove_callback(PrinterCallback)
     if processes.state is not None and processes.is_first:
         placement = (
@@ -93,41 +88,22 @@ def train(
         trainer.add_callback(
             Watch(progress, processes, recipe["checkpoint_every"], 60 * save_minutes)
         )
-        checkpoint = str(states.checkpoint(state, resume_from)) if resume_from else None
+        checkpoint = str(states.checkpoint(run.state, resume_from)) if resume_from else None
         trainer.train(resume_from_checkpoint=checkpoint)
     interruption.stop_at_once()
 
 
-def build_grpo_trainer(
-    spec: Spec,
-    problems: dict,
-    subset: list[str],
-    tokenizer,
-    state: Path,
-    hardware: recipes.Hardware,
-    track: str,
-) -> Trainer:
-    """The trainer of a GRPO recipe. `problems` are rows of the task by id, `subset` the ids of the
-    chosen prompts; `state` is the folder of checkpoints, `track` is TRL's `report_to`."""
-    arguments, rows, schedule = grpo_arguments(
-        spec, problems, subset, tokenizer, state, hardware, track
-    )
+def build_grpo_trainer(run: recipes.Run, tokenizer) -> Trainer:
+    """The trainer of a GRPO recipe."""
+    arguments, rows, schedule = grpo_arguments(run, tokenizer)
     dataset = Dataset.from_list([rows[prompt] for prompt in schedule])
     return Trainer(**arguments, train_dataset=dataset)
 
 
-def grpo_arguments(
-    spec: Spec,
-    problems: dict,
-    subset: list[str],
-    tokenizer,
-    state: Path,
-    hardware: recipes.Hardware,
-    track: str,
-) -> tuple[dict, dict[str, dict], list[str]]:
+def grpo_arguments(run: recipes.Run, tokenizer) -> tuple[dict, dict[str, dict], list[str]]:
     """(arguments of `Trainer` except the dataset; {prompt id: row of the dataset}; ids of the
     prompts in the order of training)."""
-    recipe = spec.training
+    spec, subset, recipe = run.spec, run.subset, run.spec.training
     if recipe["generation"] == "vllm":
         from hardgrpo.sampling import vllm_engine
 
@@ -135,7 +111,7 @@ def grpo_arguments(
         take_free_port()
     unlabelled_pool = read_unlabelled_pool(spec, set(subset), tokenizer)
     schedule = recipes.schedule_with_unlabelled(subset, list(unlabelled_pool), recipe, spec.seed)
-    questions = {prompt: problems[prompt] for prompt in subset} | unlabelled_pool
+    questions = {prompt: run.problems[prompt] for prompt in subset} | unlabelled_pool
     pool = {
         prompt: {
             "prompt": tasks.messages(spec.prompt, problem["question"]),
@@ -146,13 +122,15 @@ def grpo_arguments(
     prompt_tokens = longest_prompt_tokens(tokenizer, list(pool.values()), spec.chat)
     context = prompt_tokens + spec.completion_tokens
     model = model_folders.load_model(spec.model_folder, **recipes.model_arguments(recipe))
-    hardware = recipes.without_gpus(hardware, model.config, recipe, context)
+    hardware = recipes.without_gpus(run.hardware, model.config, recipe, context)
     # TRL and vLLM do not read the end tokens of config.json, but the probe and the evaluation do.
     end_token_ids = engines.end_tokens(spec.model_folder, tokenizer)
     model.generation_config.eos_token_id = (
         end_token_ids if len(end_token_ids) > 1 else end_token_ids[0]
     )
-    trainer_arguments = recipes.trainer_arguments(spec, str(state), hardware, context, track)
+    trainer_arguments = recipes.trainer_arguments(
+        spec, str(run.state), hardware, context, run.track
+    )
     if recipe["generation"] == "vllm":
         trainer_arguments["generation_kwargs"] = {"stop_token_ids": end_token_ids}
     arguments = {

@@ -3,6 +3,7 @@
 import math
 import random
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from hardgrpo.runtime import exact_products
 from hardgrpo.runtime.errors import UserError
@@ -67,6 +68,19 @@ class Hardware:
     micro_batch: int | None = None
     vllm_memory: float = 0.3  # share of a GPU's memory that vLLM takes
     vllm_sleep: bool = False
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run to train. `problems` are rows of the task by id, `subset` the ids of the chosen prompts;
+    `state` is the folder of checkpoints, `track` is TRL's `report_to`."""
+
+    spec: Spec
+    problems: dict[str, dict]
+    subset: list[str]
+    state: Path
+    hardware: Hardware
+    track: str = "none"
 
 
 def micro_batches(texts: int, hardware: Hardware) -> tuple[int, int]:

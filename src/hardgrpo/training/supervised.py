@@ -9,7 +9,6 @@ after the end token.
 """
 
 import time
-from pathlib import Path
 
 from datasets import Dataset
 from trl import SFTConfig, SFTTrainer
@@ -61,29 +60,21 @@ class Trainer(SFTTrainer):
         super().log(logs, start_time)
 
 
-def build_trainer(
-    spec: Spec,
-    problems: dict,
-    subset: list[str],
-    tokenizer,
-    state: Path,
-    hardware: recipes.Hardware,
-    track: str,
-) -> Trainer:
-    """The trainer of an SFT recipe. `problems` are rows of the task by id, `subset` the ids of the
-    chosen prompts; `state` is the folder of checkpoints, `track` is TRL's `report_to`."""
-    recipe, rows = spec.training, tokenize_solutions(spec, problems, subset, tokenizer)
-    trainable = [prompt for prompt in subset if prompt in rows]
+def build_trainer(run: recipes.Run, tokenizer) -> Trainer:
+    """The trainer of an SFT recipe."""
+    spec, recipe = run.spec, run.spec.training
+    rows = tokenize_solutions(spec, run.problems, run.subset, tokenizer)
+    trainable = [prompt for prompt in run.subset if prompt in rows]
     schedule = recipes.schedule(
         trainable, recipe["updates"], recipe["prompts_per_update"], spec.seed
     )
     model = model_folders.load_model(spec.model_folder, **recipes.model_arguments(recipe))
     longest = max(len(row["input_ids"]) for row in rows.values())
-    hardware = recipes.without_gpus(hardware, model.config, recipe, longest)
+    hardware = recipes.without_gpus(run.hardware, model.config, recipe, longest)
     return Trainer(
         model=model,
         processing_class=tokenizer,
-        args=SFTConfig(**recipes.supervised_arguments(spec, str(state), hardware, track)),
+        args=SFTConfig(**recipes.supervised_arguments(spec, str(run.state), hardware, run.track)),
         train_dataset=Dataset.from_list([rows[prompt] for prompt in schedule]),
         peft_config=recipes.adapter_configuration(recipe),
     )
