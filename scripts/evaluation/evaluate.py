@@ -69,18 +69,9 @@ def main() -> None:
     ) as progress:
         for step, completions in sample_by_step(args, folders, requests, progress):
             for (problem, decoding, sample), completion in zip(keys, completions):
-                grade = graders.grade(args.grader, completion.text, problem["answer"])
+                graded = (completion.text, completion.tokens, completion.finish_reason)
                 rows.append(
-                    evaluations.row(
-                        step,
-                        problem,
-                        decoding,
-                        sample,
-                        grade,
-                        completion.text,
-                        completion.tokens,
-                        completion.finish_reason,
-                    )
+                    evaluations.grade(args.grader, problem, step, decoding, sample, *graded)
                 )
                 texts.append(evaluations.text(rows[-1], completion.text))
     files.write_jsonl(args.completions, texts)

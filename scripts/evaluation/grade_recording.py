@@ -38,18 +38,10 @@ def main() -> None:
         recording = completions.read_recording(path, problems)
         for problem in gradable_problems:
             for completion in recording[problem["id"]]:
-                text = completion["completion"]
+                sample, text = completion["sample"], completion["completion"]
+                length = (completion["tokens"], completion["finish_reason"])
                 rows.append(
-                    evaluations.row(
-                        step,
-                        problem,
-                        "sampled",
-                        completion["sample"],
-                        graders.grade(args.grader, text, problem["answer"]),
-                        text,
-                        completion["tokens"],
-                        completion["finish_reason"],
-                    )
+                    evaluations.grade(args.grader, problem, step, "sampled", sample, text, *length)
                 )
                 texts.append(evaluations.text(rows[-1], text))
     files.write_jsonl(args.completions, texts)

@@ -10,8 +10,6 @@ from hardgrpo.data import tasks
 from hardgrpo.runtime import errors, files, provenance, warm
 from hardgrpo.sampling.requests import Request
 
-import argparse
-
 
 def main() -> None:
     parser = errors.parser(__doc__, "--problems", "--output")
@@ -43,7 +41,14 @@ def main() -> None:
         if max_tokens is not None and length > max_tokens
     ]
     if too_long:
-        report(args, too_long, len(problems), max_tokens)
+        tasks.leave_out(
+            f"{args.problems}: {len(too_long)} of {len(problems)} prompts are too long for the context of {args.model}, which leaves {max_tokens} tokens for a prompt"
+            f" beside a completion of {args.completion_tokens}",
+            [f"'{problem['id']}' ({length} tokens)" for problem, length in too_long],
+            len(problems),
+            "shorten the prompts, lower the task's completion_tokens, or choose a model with a larger context",
+            "these prompts are left out",
+        )
     too_long_ids = {problem["id"] for problem, _ in too_long}
     files.write_jsonl(
         args.output, [problem for problem in problems if problem["id"] not in too_long_ids]
@@ -51,25 +56,6 @@ def main() -> None:
     print(
         f"{args.output}: {len(problems) - len(too_long_ids)} of {len(problems)} prompts fit; the longest prompt of all has {max(lengths)} tokens"
     )
-
-
-def report(
-    args: argparse.Namespace, too_long: list[tuple[dict, int]], problems: int, max_tokens: int
-) -> None:
-    """Print a warning about the prompts that are too long, or raise a `UserError` if they are more
-    than 1 %."""
-    names = errors.first_entries(
-        [f"'{problem['id']}' ({length} tokens)" for problem, length in too_long]
-    )
-    message = (
-        f"{args.problems}: {len(too_long)} of {problems} prompts are too long for the context of {args.model}, which leaves {max_tokens} tokens for a prompt"
-        f" beside a completion of {args.completion_tokens}: {names}"
-    )
-    if len(too_long) > tasks.UNREADABLE_SHARE * problems:
-        raise errors.UserError(
-            f"{message}; shorten the prompts, lower the task's completion_tokens, or choose a model with a larger context"
-        )
-    print(f"warning: {errors.printable(message)}; these prompts are left out", flush=True)
 
 
 if __name__ == "__main__":

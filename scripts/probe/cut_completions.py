@@ -11,7 +11,6 @@ also give its graded completions (--graded); the cut completions are graded agai
 """
 
 from hardgrpo.data import completions, evaluations, tasks
-from hardgrpo.grading import graders
 from hardgrpo.runtime import errors, files, provenance
 
 
@@ -72,22 +71,12 @@ def main() -> None:
         files.write_jsonl(args.output, rows)
     else:
         problems = {problem["id"]: problem for problem in tasks.read_problems(args.problems)}
-        graded = []
-        for row, (text, tokens, reason) in zip(rows, cuts):
-            problem = problems[row["id"]]
-            grade = graders.grade(args.grader, text, problem["answer"])
-            graded.append(
-                evaluations.row(
-                    row["step"],
-                    problem,
-                    row["decoding"],
-                    row["sample"],
-                    grade,
-                    text,
-                    tokens,
-                    reason,
-                )
+        graded = [
+            evaluations.grade(
+                args.grader, problems[row["id"]], row["step"], row["decoding"], row["sample"], *cut
             )
+            for row, cut in zip(rows, cuts)
+        ]
         files.write_jsonl(
             args.output, [row | {"completion": text} for row, (text, *_) in zip(rows, cuts)]
         )

@@ -6,8 +6,8 @@ import zipfile
 import pytest
 
 from hardgrpo.choice import recordings
-from hardgrpo.choice.answers import reference_of
 from hardgrpo.choice.recordings import Columns
+from hardgrpo.data.reference_answers import reference_of
 from hardgrpo.runtime.errors import UserError
 
 TEXTS = ["it is \\boxed{2}", "it is \\boxed{3}"]

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hardgrpo.data import completions, evaluations, sources, spreadsheets
-from hardgrpo.grading import graders
 from hardgrpo.runtime import files, provenance
 from hardgrpo.runtime.errors import LONGEST_MESSAGE, UserError, explain, printable
 from in_process import run_program
@@ -53,8 +52,8 @@ def test_a_byte_order_mark_and_long_cells_are_read(tmp_path):
 
 
 def test_a_carriage_return_in_a_completion_is_read_unchanged(tmp_path):
-    grade = graders.grade("number_lenient", "\\boxed{1\r2}", "7")
-    rows = [evaluations.row(0, {"id": "a\rb"}, "sampled", 0, grade, "")]
+    problem, text = {"id": "a\rb", "answer": "7"}, "\\boxed{1\r2}"
+    rows = [evaluations.grade("number_lenient", problem, 0, "sampled", 0, text)]
     evaluations.write(str(tmp_path / "e.csv.gz"), rows)
     read_rows = evaluations.read(str(tmp_path / "e.csv.gz"))
     assert (read_rows.id[0], read_rows.answer[0]) == ("a\rb", "1\r2")

@@ -191,11 +191,9 @@ def test_a_split_that_a_task_does_not_have_is_reported(world):
 
 def test_the_id_na_is_read_as_text(tmp_path):
     from hardgrpo.data import evaluations
-    from hardgrpo.grading import graders
 
-    grade = graders.grade("final_word", "#### x", "x")
     rows = [
-        evaluations.row(0, {"id": name, "tier": None}, "sampled", 0, grade, "#### 7")
+        evaluations.grade("final_word", {"id": name, "answer": "x"}, 0, "sampled", 0, "#### 7")
         for name in ("NA", "null", "p1")
     ]
     evaluations.write(str(tmp_path / "e.csv.gz"), rows)

@@ -38,10 +38,10 @@ def prepare(content: Rows, options: Options, function: OwnGrader | None = None) 
     elif not is_labelled and answered:
         pool.notes.append(f"{len(answered)} prompts have an answer and are left out")
         pool.prompts = [prompt for prompt in pool.prompts if not prompt.answer]
-    if isinstance(grader, str) and graders.GRADERS[grader].form.startswith("####"):
-        form = "marks"
-    if isinstance(grader, str) and grader.startswith("choice_letter"):
-        form = "letter"
+    if isinstance(grader, str):
+        rule = graders.GRADERS[grader]
+        form = "marks" if rule.form.startswith("####") else form
+        form = "letter" if rule.reads_letters else form
     if not pool.prompts:
         raise UserError(f"{content.path}: no prompts are left to choose from")
     add_instructions(pool, options.prompt, options.system, None if own else form)

@@ -203,6 +203,7 @@ def check_test(plan: Plan, test: dict[str, list[Completion]], grader: str | OwnG
 def select(plan: Plan, results: dict[str, Measure]) -> tuple[list[str], dict[str, str]]:
     """(ids of the chosen prompts, {id: why it was chosen or not})."""
     options, name = plan.options, plan.measure_name
+    words = name.replace("_", " ")
     ids = [prompt.id for prompt in plan.pool.prompts]
     values: dict[str, float | None] = dict.fromkeys(ids, 0.0)
     if plan.needs_measure:
@@ -214,42 +215,30 @@ def select(plan: Plan, results: dict[str, Measure]) -> tuple[list[str], dict[str
                     "the completions state no numbers of tokens; choose by another measure"
                 )
             raise UserError(
-                f"no completion has an answer that the grader reads, so {name.replace('_', ' ')} is unknown for every prompt; ask for the form of the answer with --prompt, name another --grader, or raise --completion-tokens"
+                f"no completion has an answer that the grader reads, so {words} is unknown for every prompt; ask for the form of the answer with --prompt, name another --grader, or raise --completion-tokens"
             )
         if unmeasured:
             plan.pool.notes.append(
-                f"{len(unmeasured)} of {len(ids)} prompts have no {name.replace('_', ' ')}, and are not chosen"
+                f"{len(unmeasured)} of {len(ids)} prompts have no {words}, and are not chosen"
             )
-    tiers = None
-    if options.tier:
-        cells = {
-            p.id: value_of(plan.pool.content.rows[p.index], options.tier) for p in plan.pool.prompts
-        }
-        tiers = {
-            key: float(cell) if re.fullmatch(r"\d+(\.\d+)?", str(cell), re.ASCII) else None
-            for key, cell in cells.items()
-        }
+    tiers = {}
+    for prompt in plan.pool.prompts if options.tier else ():
+        cell = str(value_of(plan.pool.content.rows[prompt.index], options.tier))
+        tiers[prompt.id] = float(cell) if re.fullmatch(r"\d+(\.\d+)?", cell, re.ASCII) else None
     entry = {key: value for key, value in plan.policy.items() if key != "by"}
     subset = policies.select(values, seed=options.seed, tiers=tiers, **entry)
     chosen = set(subset.ids)
     reasons = {}
     for key in ids:
-        measured = (
-            f"{name.replace('_', ' ')} {values[key]:.3g}"
-            if plan.needs_measure and values[key] is not None
-            else ""
-        )
-        rule = ": ".join(filter(None, [options.policy or plan.policy["rule"], measured]))
-        reasons[key] = (
-            rule
-            if key in chosen
-            else f"not chosen by {rule}"
-            if values[key] is not None
-            else "not measured"
-        )
+        if values[key] is None:
+            reasons[key] = "not measured"
+            continue
+        measured = f": {words} {values[key]:.3g}" if plan.needs_measure else ""
+        reason = f"{options.policy or plan.policy['rule']}{measured}"
+        reasons[key] = reason if key in chosen else f"not chosen by {reason}"
     if 2 * subset.tied_chosen > len(subset.ids) and plan.needs_measure:
         plan.pool.notes.append(
-            f"{subset.tied_chosen} of the chosen prompts were drawn among {subset.tied} with equal {name.replace('_', ' ')}; more samples tell them apart"
+            f"{subset.tied_chosen} of the chosen prompts were drawn among {subset.tied} with equal {words}; more samples tell them apart"
         )
     return subset.ids, reasons
 

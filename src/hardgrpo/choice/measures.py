@@ -3,7 +3,6 @@
 import asyncio
 import importlib.util
 import inspect
-import math
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -44,15 +43,9 @@ class Measure:
         and entropy are unknown."""
         if not self.samples:
             return None
-        answers = [code for code in self.codes if code >= 0]
-        shares = [answers.count(code) / self.samples for code in set(answers)]
-        if name == "agreement":
-            return max(shares, default=None)
-        if name == "entropy":
-            answer_shares = [answers.count(code) / len(answers) for code in set(answers)]
-            return (
-                -sum(share * math.log(share) for share in answer_shares) + 0.0 if answers else None
-            )
+        if name in ("agreement", "entropy"):
+            has_answers = max(self.codes, default=-1) >= 0
+            return signals.signals_of_answers(self.codes)[name] if has_answers else None
         return {
             "pass_rate": self.pass_rate,
             "answered_share": self.answered / self.samples,

@@ -4,8 +4,7 @@ import csv
 from collections import Counter
 from pathlib import Path
 
-import jinja2
-
+from hardgrpo.choice import results
 from hardgrpo.choice.choose import FEWEST_SAMPLES, Choice
 from hardgrpo.choice.measures import Measure
 
@@ -26,12 +25,12 @@ RULE_NAMES = {
 
 def numbers(choice: Choice) -> dict:
     """The numbers of the page, as in choice.json. Shares are between 0 and 1."""
-    results = [result for result in choice.measures.values() if result.samples]
-    total = sum(result.samples for result in results)
+    measured = [result for result in choice.measures.values() if result.samples]
+    total = sum(result.samples for result in measured)
     share = lambda count: count / total if total else None
-    rates = [result.pass_rate for result in results if result.pass_rate is not None]
-    lenient = sum(result.lenient or 0 for result in results)
-    correct = sum(result.correct or 0 for result in results)
+    rates = [result.pass_rate for result in measured if result.pass_rate is not None]
+    lenient = sum(result.lenient or 0 for result in measured)
+    correct = sum(result.correct or 0 for result in measured)
     return {
         "prompts": len(choice.pool.prompts),
         "chosen": len(choice.chosen),
@@ -46,8 +45,8 @@ def numbers(choice: Choice) -> dict:
         "always_solved": rates.count(1) / len(rates) if rates else None,
         "expected_mixed": choice.expected,
         "completions": total,
-        "unfinished": share(sum(result.unfinished for result in results)),
-        "unreadable": share(sum(r.samples - r.answered - r.unfinished for r in results)),
+        "unfinished": share(sum(result.unfinished for result in measured)),
+        "unreadable": share(sum(r.samples - r.answered - r.unfinished for r in measured)),
         "right_only_lenient": share(lenient - correct),
         "tokens": {
             key: choice.facts.get(key)
@@ -198,14 +197,9 @@ def rule_rows(choice: Choice) -> list[dict]:
 
 def render(choice: Choice, command: str) -> str:
     """The page as HTML."""
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("hardgrpo", "choice"),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
     facts = numbers(choice)
-    return environment.get_template("choice.html").render(
+    return results.render(
+        "choice.html",
         facts=facts,
         rule=choice.policy_name,
         file=choice.pool.content.path,

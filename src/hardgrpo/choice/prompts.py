@@ -8,9 +8,9 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from hardgrpo.choice.answers import reference_of
 from hardgrpo.choice.rows import Rows
 from hardgrpo.data.question_ids import normalize_spaces, question_id
+from hardgrpo.data.reference_answers import reference_of
 from hardgrpo.data.spreadsheets import DECIMAL_COMMA
 from hardgrpo.runtime.errors import RowError, UserError, first_entries, refuse_rows
 
@@ -226,7 +226,7 @@ def _option_columns(rows: list[dict], names: list[str], question: str) -> list[s
 def _as_options(value: object) -> list[tuple[str, str]]:
     """[(label, text)] of the options in a cell; [] if it holds none. Empty options are left out."""
     if isinstance(value, str):
-        value = _parse_text(value)
+        value = parse_text(value)
     if isinstance(value, dict) and isinstance(value.get("text"), list):
         labels, texts = value.get("label") or value.get("labels"), value["text"]
         labels = labels if isinstance(labels, list) and len(labels) == len(texts) else LETTERS
@@ -243,7 +243,7 @@ def _as_options(value: object) -> list[tuple[str, str]]:
     return [(str(label), str(text)) for label, text in pairs if text not in (None, "")]
 
 
-def _parse_text(text: str) -> object:
+def parse_text(text: str) -> object:
     """The list or object that a cell of a table holds as JSON, as Python or as NumPy prints it; None
     for other texts."""
     text = re.sub(r"array\(|,?\s*dtype=\w+\)", "", text.strip())
@@ -321,7 +321,7 @@ def read_messages(value: object, path: str, place: str) -> list[dict]:
     if isinstance(value, dict) and isinstance(value.get("messages"), list):
         value = value["messages"]
     if isinstance(value, str) and re.match(r"\s*\[\s*\{", value):
-        value = _parse_text(value) or value
+        value = parse_text(value) or value
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         value = str(value)
     if value is None or isinstance(value, str) and not value.strip():

@@ -11,7 +11,6 @@ Forms, each recognised by the keys of the first row:
   run_batch (https://docs.vllm.ai/en/latest/serving/offline_inference.html).
 """
 
-import contextlib
 import json
 import re
 import zipfile
@@ -21,9 +20,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hardgrpo.choice import prompts, rows
-from hardgrpo.choice.answers import reference_of
 from hardgrpo.choice.prompts import value_of
 from hardgrpo.data.question_ids import normalize_spaces
+from hardgrpo.data.reference_answers import reference_of
 from hardgrpo.runtime.errors import RowError, UserError, refuse_rows
 
 IDS = ("id", "question_id", "prompt_id", "problem_id", "task_id", "uuid", "uid", "index", "idx")
@@ -283,19 +282,17 @@ def _parse_lists(cells: list, name: str) -> list:
     filled_cells = [cell for cell in cells if cell not in (None, "")]
     if not all(isinstance(cell, str) and re.match(r"\[['\"]", cell) for cell in filled_cells):
         return cells
-    try:
-        return [json.loads(cell) if cell else None for cell in cells]
-    except (ValueError, RecursionError):
-        problem = "holds lists that are not JSON"
-        raise UserError(f"{name} {problem}; save the file as JSON Lines") from None
+    lists = [prompts.parse_text(cell) if cell else None for cell in cells]
+    if sum(entry is not None for entry in lists) < len(filled_cells):
+        raise UserError(f"{name} holds lists that are not JSON; save the file as JSON Lines")
+    return lists
 
 
 def _entries(row: dict, name: str | None, number: int) -> list:
     """A cell's entry for each completion; None for each if the numbers differ."""
     cell = value_of(row, name)
     if isinstance(cell, str) and cell.startswith("["):
-        with contextlib.suppress(ValueError):
-            cell = json.loads(cell.replace("True", "true").replace("False", "false"))
+        cell = prompts.parse_text(cell)
     values = cell if isinstance(cell, list) else [cell]
     return values if len(values) == number else [None] * number
 

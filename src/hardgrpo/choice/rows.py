@@ -219,16 +219,13 @@ def _read_json(path: Path, ending: str) -> Rows:
         numbered = files.parse_jsonl(text, path, {})
         rows, places = [row for _, row in numbered], [f"row {line}" for line, _ in numbered]
 
-    def write(target: Path, indices: Sequence[int], columns: dict[str, list]) -> None:
-        chosen = _with_columns(rows, indices, columns)
-        if value is None:
-            files.write_jsonl(target, chosen)
-            return
+    def write(target: Path, chosen: list[dict]) -> None:
         content = {key: chosen} if key else chosen
         files.write_text(target, json.dumps(content, ensure_ascii=False, indent=1) + "\n")
 
-    form, written = ("JSON Lines", ".jsonl") if value is None else ("JSON", ".json")
-    return Rows(str(path), form, written, rows, places, write)
+    if value is None:
+        return _of_rows(path, "JSON Lines", ".jsonl", rows, places, files.write_jsonl)
+    return _of_rows(path, "JSON", ".json", rows, places, write)
 
 
 def _parse_value(text: str) -> object:
@@ -257,12 +254,9 @@ def _read_table(path: Path, ending: str) -> Rows:
         header, cells, places = ["question"], [header, *cells], ["row 1", *places]
     rows = [dict(zip(header, row)) for row in cells]
 
-    def write(target: Path, indices: Sequence[int], columns: dict[str, list]) -> None:
-        chosen = _with_columns(rows, indices, columns)
-        files.write_text(target, spreadsheets.rows_text(chosen, table.form))
-
-    has_decimal_comma = table.form.delimiter == ";"
-    return Rows(str(path), ending[1:].upper(), ending, rows, places, write, has_decimal_comma)
+    content = _of_rows(path, ending[1:].upper(), ending, rows, places, _table_writer(table.form))
+    content.has_decimal_comma = table.form.delimiter == ";"
+    return content
 
 
 def _read_lines(path: Path) -> Rows:
@@ -270,19 +264,30 @@ def _read_lines(path: Path) -> Rows:
     numbered = [(number, line.strip()) for number, line in enumerate(lines, 1) if line.strip()]
     rows = [{"question": line} for _, line in numbered]
 
+    places, write = [f"row {number}" for number, _ in numbered], _table_writer(spreadsheets.Form())
+    return _of_rows(path, "text, a prompt in each line", ".csv", rows, places, write)
+
+
+def _table_writer(form: spreadsheets.Form) -> Callable[[Path, list[dict]], None]:
+    return lambda target, rows: files.write_text(target, spreadsheets.rows_text(rows, form))
+
+
+def _of_rows(
+    path: Path,
+    form: str,
+    ending: str,
+    rows: list[dict],
+    places: list[str],
+    write_rows: Callable[[Path, list[dict]], None],
+) -> Rows:
     def write(target: Path, indices: Sequence[int], columns: dict[str, list]) -> None:
-        chosen = _with_columns(rows, indices, columns)
-        files.write_text(target, spreadsheets.rows_text(chosen, spreadsheets.Form()))
+        chosen = [
+            rows[index] | {name: values[position] for name, values in columns.items()}
+            for position, index in enumerate(indices)
+        ]
+        write_rows(target, chosen)
 
-    places = [f"row {number}" for number, _ in numbered]
-    return Rows(str(path), "text, a prompt in each line", ".csv", rows, places, write)
-
-
-def _with_columns(rows: list[dict], indices: Sequence[int], columns: dict[str, list]) -> list[dict]:
-    return [
-        rows[index] | {name: values[position] for name, values in columns.items()}
-        for position, index in enumerate(indices)
-    ]
+    return Rows(str(path), form, ending, rows, places, write)
 
 
 def _row_places(number: int) -> list[str]:

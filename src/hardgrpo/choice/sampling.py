@@ -9,12 +9,12 @@ import hashlib
 import json
 import os
 import re
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from hardgrpo.choice.prompts import Prompt
 from hardgrpo.runtime.interruption import say
+from hardgrpo.runtime.progress import Progress
 from hardgrpo.sampling.answers import AnswerFile, ServedModel
 from hardgrpo.sampling.requests import (
     CHARACTERS_PER_TOKEN,
@@ -26,7 +26,6 @@ from hardgrpo.sampling.requests import (
 from hardgrpo.sampling.server_engine import SEEDS, Address, Sampler
 
 TEST_PROMPTS = 5
-SECONDS_BETWEEN_LINES = 5.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,38 +68,12 @@ def lock(folder: Path) -> Iterator[None]:
     """Let one command at a time sample with this store. A second command waits and says so."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     with open(folder / "lock", "w") as stream:
-        is_waiting = False
-        while True:
-            try:
-                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if not is_waiting:
-                    say(f"waiting   another hardgrpo samples from this model ({folder})")
-                is_waiting = True
-                time.sleep(0.5)
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say(f"waiting   another hardgrpo samples from this model ({folder})")
+            fcntl.flock(stream, fcntl.LOCK_EX)
         yield
-
-
-class Progress:
-    """Prints the progress of sampling: rate, cost so far and time left."""
-
-    def __init__(self, total: int):
-        self.total, self.done, self.sampled = total, 0, 0
-        self.started = self.printed = time.monotonic()
-
-    def add(self, number: int, note: str) -> None:
-        self.done += number
-        if note == "stored before":
-            return
-        self.sampled += number
-        now = time.monotonic()
-        if now - self.printed < SECONDS_BETWEEN_LINES:
-            return
-        self.printed = now
-        left = (self.total - self.done) * (now - self.started) / self.sampled
-        time_left = f"{left / 60:.0f} min" if left > 90 else f"{left:.0f} s"
-        say(f"sampled   {self.done:,} of {self.total:,} completions, {note}, {time_left} left")
 
 
 def sample(
@@ -116,10 +89,11 @@ def sample(
     purpose = hashlib.sha256("".join(sorted(all_keys)).encode()).hexdigest()[:16]
     folder = store_folder(sampling.model)
     with lock(folder), asyncio.Runner() as runner:
-        progress = Progress(len(all_keys))
-        sampler = Sampler(address, sampling.served, progress.add)
+        progress = Progress("sampled  ", len(all_keys), "completions")
+        sampler = Sampler(address, sampling.served, progress.advance)
         try:
             sampler.open_answers(AnswerFile(folder, purpose), all_keys)
+            stored = len(sampler.stored)
             completions: dict[str, list[Completion]] = {}
             for part in (prompts[:TEST_PROMPTS], prompts[TEST_PROMPTS:]):
                 requests = [request for prompt in part for request in sampling.requests(prompt)]
@@ -136,7 +110,7 @@ def sample(
     facts = sampler.facts()
     usage = sampler.earlier_usage + sampler.usage
     facts["total_money"] = address.money(usage) if address.price else None
-    facts["stored"] = len(all_keys) - progress.sampled
+    facts["stored"] = stored
     return completions, facts
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from hardgrpo.analysis.formats import interval, points, round_parts, signed, signed_interval
 from hardgrpo.choice import recordings
 from hardgrpo.choice.recordings import Columns, Recorded
-from hardgrpo.choice.results import ResultFolder
+from hardgrpo.choice.results import ResultFolder, render
 from hardgrpo.data.question_ids import normalize_spaces
 from hardgrpo.grading import graders
 from hardgrpo.grading.proposals import propose, unreadable
@@ -374,20 +374,15 @@ def student_t(freedom: int) -> float:
 
 
 def page(stems: list[str], prompts: list[Prompt], facts: dict) -> str:
-    import jinja2
-
-    loader = jinja2.FileSystemLoader(Path(__file__).parent)
-    environment = jinja2.Environment(
-        loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True
-    )
     finishing, correctness = round_parts(
         facts["gain"]["estimate"],
         [facts[name]["estimate"] for name in ("finishing", "correctness")],
     )
     gained = sorted((p for p in prompts if p.gain > 0), key=lambda p: -p.gain)
     lost = sorted((p for p in prompts if p.gain < 0), key=lambda p: p.gain)
-    return environment.get_template("worth.html").render(
-        facts,
+    return render(
+        "worth.html",
+        **facts,
         stems=stems,
         points=points,
         signed=signed,

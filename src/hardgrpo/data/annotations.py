@@ -9,9 +9,6 @@ from hardgrpo.data.question_ids import question_id
 from hardgrpo.grading import graders
 from hardgrpo.runtime.errors import RowError, UserError, refuse_rows
 
-# graders for which a date or a number with a comma may be an answer
-TEXTUAL = ("final_word", "boxed_text")
-
 
 @dataclass
 class Annotations:
@@ -94,7 +91,8 @@ def _answer_problem(
 ) -> tuple[str, str] | None:
     """(problem, remedy) if an answer cannot be used, else None."""
     change = spreadsheets.change_of(answer) if form else None
-    if change and (grader not in TEXTUAL or spreadsheets.ERROR_VALUE.fullmatch(answer)):
+    may_be_date = graders.GRADERS[grader].reads_words
+    if change and (not may_be_date or spreadsheets.ERROR_VALUE.fullmatch(answer)):
         return (
             f"the answer '{answer[:30]}' is {change}",
             "format the column as text and write the answer again",

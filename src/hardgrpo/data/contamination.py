@@ -74,43 +74,32 @@ def find_matches(questions: Sequence[str], references: Sequence[str] | None = No
     equal questions come first; the others are in descending order of the share.
     """
     equal_matches = _equal_matches(questions, references)
-    near_matches: dict[int, Match] = {}
     split = None if references is None else len(questions)
     words = [WORD.findall(text.casefold()) for text in [*questions, *(references or [])]]
-    rows_of_length: dict[int, list[int]] = {NGRAM_WORDS: [], LONG_NGRAM_WORDS: []}
-    for row, text in enumerate(words[: len(questions)]):
-        is_long = len(text) > LONG_QUESTION_WORDS
-        rows_of_length[LONG_NGRAM_WORDS if is_long else NGRAM_WORDS].append(row)
-    for ngram_words, rows in rows_of_length.items():
-        if rows:
-            near_matches |= {
-                match.index: match
-                for match in _ngram_matches(words, rows, split, ngram_words)
-                if match.index not in equal_matches
-            }
-    return [
-        *equal_matches.values(),
-        *sorted(near_matches.values(), key=lambda match: (-match.share, match.index)),
-    ]
+    long_rows = {row for row in range(len(questions)) if len(words[row]) > LONG_QUESTION_WORDS}
+    near_matches = []
+    for ngram_words, rows in (
+        (NGRAM_WORDS, set(range(len(questions))) - long_rows),
+        (LONG_NGRAM_WORDS, long_rows),
+    ):
+        if rows := rows - equal_matches.keys():
+            near_matches += _ngram_matches(words, rows, split, ngram_words)
+    near_matches.sort(key=lambda match: (-match.share, match.index))
+    return [*equal_matches.values(), *near_matches]
 
 
 def _equal_matches(questions: Sequence[str], references: Sequence[str] | None) -> dict[int, Match]:
     """{index: match} of the questions that equal a question of `references` or, without
     `references`, a question before them."""
+    keys = list(map(normalize, questions))
     first_index: dict[str, int] = {}
-    for reference_index, text in enumerate(references or []):
-        first_index.setdefault(normalize(text), reference_index)
-    equal_matches = {}
-    for index, text in enumerate(questions):
-        key = normalize(text)
-        reference_index = (
-            first_index.setdefault(key, index)
-            if references is None
-            else first_index.get(key, index)
-        )
-        if reference_index != index or references is not None and key in first_index:
-            equal_matches[index] = Match(index, reference_index, 1.0, True)
-    return equal_matches
+    for index, key in enumerate(keys if references is None else map(normalize, references)):
+        first_index.setdefault(key, index)
+    return {
+        index: Match(index, first_index[key], 1.0, True)
+        for index, key in enumerate(keys)
+        if key in first_index and (references is not None or first_index[key] != index)
+    }
 
 
 def drop_repetitions(
@@ -143,18 +132,16 @@ def drop_repetitions(
     removed_ids: dict[str, list[str]] = {}
     for removed_id, first_id in repetitions:
         removed_ids.setdefault(first_id, []).append(removed_id)
-    first_ids = dict(repetitions)
     distinct = [
         problem
         | ({"repeated_as": removed_ids[problem["id"]]} if problem["id"] in removed_ids else {})
-        for problem in problems
-        if problem["id"] not in first_ids
+        for problem in first_problems.values()
     ]
     return distinct, repetitions
 
 
 def _ngram_matches(
-    words: list[list[str]], rows: list[int], split: int | None, ngram_words: int
+    words: list[list[str]], rows: set[int], split: int | None, ngram_words: int
 ) -> list[Match]:
     """The best match of each of `rows` among the texts from index `split` on or, without `split`,
     among the texts before the row. Rows that share no n-gram, apart from boilerplate, have no

@@ -7,7 +7,7 @@ import io
 from typing import TYPE_CHECKING
 
 from hardgrpo.data import steps
-from hardgrpo.grading.graders import Grade
+from hardgrpo.grading import graders
 from hardgrpo.runtime import files
 
 if TYPE_CHECKING:  # not needed by programs that only write evaluations
@@ -25,33 +25,30 @@ GRADES = ("correct", "answered", "strict", "lenient", "undecided")
 COLUMNS = ["step", "id", "tier", "decoding", "sample", *GRADES, *OPTIONAL, "answer"]
 
 
-def row(
-    step: int,
+def grade(
+    grader: str,
     problem: dict,
+    step: int,
     decoding: str,
     sample: int,
-    grade: Grade,
     completion: str,
     tokens: int | None = None,
     finish_reason: str | None = None,
 ) -> dict:
-    """The row of a graded completion. `truncated` and `tokens` are None if a recording lacks them;
+    """The row of a completion, graded. `truncated` and `tokens` are None if a recording lacks them;
     `sound` is None if the problem's steps cannot be checked."""
-    identity = {
+    result = graders.grade(grader, completion, problem["answer"])
+    return {
         "step": step,
         "id": problem["id"],
         "tier": problem.get("tier"),
         "decoding": decoding,
         "sample": sample,
-    }
-    grades = {name: getattr(grade, name) for name in GRADES}
-    return {
-        **identity,
-        **grades,
+        **{name: getattr(result, name) for name in GRADES},
         "sound": steps.is_sound(problem, completion),
         "truncated": finish_reason == "length" if finish_reason else None,
         "tokens": tokens,
-        "answer": grade.extracted,
+        "answer": result.extracted,
     }
 
 

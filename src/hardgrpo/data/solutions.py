@@ -10,10 +10,7 @@ from pathlib import Path
 from hardgrpo.data import generated, sources, tasks
 from hardgrpo.grading import graders
 from hardgrpo.runtime import files
-from hardgrpo.runtime.errors import RowError, UserError, first_entries, printable, refuse_rows
-
-# The grader may reject up to this share of the solutions. Rejected solutions are left out.
-UNGRADED_SHARE = tasks.UNREADABLE_SHARE
+from hardgrpo.runtime.errors import RowError, UserError, refuse_rows
 
 
 def worked_solutions(
@@ -70,12 +67,13 @@ def correct_solutions(pairs: list[tuple[dict, str]], grader: str, path: str | Pa
         else:
             rejected_problems.append(f"'{problem['id']}' ({problem['answer'][:30]})")
     if rejected_problems:
-        fault = f"{path}: grader '{grader}' rejects the worked solutions of {len(rejected_problems)} of {len(pairs)} problems: {first_entries(rejected_problems)}"
-        if len(rejected_problems) > UNGRADED_SHARE * len(pairs):
-            raise UserError(
-                f"{fault}; choose another grader for the task, or correct the solutions"
-            )
-        print(f"warning: {printable(fault)}; these solutions are left out", flush=True)
+        tasks.leave_out(
+            f"{path}: grader '{grader}' rejects the worked solutions of {len(rejected_problems)} of {len(pairs)} problems",
+            rejected_problems,
+            len(pairs),
+            "choose another grader for the task, or correct the solutions",
+            "these solutions are left out",
+        )
     return rows
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hardgrpo.data import spreadsheets
+from hardgrpo.data.reference_answers import boxed_answer
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import RowError, UserError
 
@@ -153,21 +154,12 @@ def _math(row: dict) -> dict:
     """MATH and MATH-500: the answer is the column `answer` or else the solution's last box. The
     tier is the level, 1 to 5."""
     level = re.search(r"\d", str(row["level"]))
-    answer = row["answer"] if row.get("answer") is not None else _last_box(row["solution"])
+    answer = row["answer"] if row.get("answer") is not None else boxed_answer(row["solution"])
     return {
         "question": row["problem"],
         "answer": answer,
         "tier": int(level.group()) if level else None,
     }
-
-
-def _last_box(solution: str) -> str | None:
-    """The content of a solution's last box. MATH writes a few boxes as `\\fbox{2}` or `\\boxed 2`.
-    The form `\\boxed 2` counts only if no box has braces."""
-    from hardgrpo.grading.graders import last_box
-
-    unbraced = re.findall(r"\\boxed\s+([^\s$]+)", solution)
-    return last_box(solution.replace("\\fbox{", "\\boxed{")) or (unbraced[-1] if unbraced else None)
 
 
 def _gsm8k_solution(row: dict, statement: str) -> str:

@@ -135,20 +135,27 @@ def readable_problems(problems: list[dict], grader: str, path: str | Path) -> li
         (readable if is_readable else unreadable).append(problem)
     if not unreadable:
         return problems
-    examples = first_entries([f"'{row['id']}' ({row['answer'][:30]})" for row in unreadable])
-    fault = f"{path}: grader '{grader}' cannot read the reference answer of {len(unreadable)} of {len(problems)} problems: {examples}"
-    if len(unreadable) > UNREADABLE_SHARE * len(problems):
-        answers = [problem["answer"].strip() for problem in unreadable]
-        has_comma = any(map(spreadsheets.DECIMAL_COMMA.fullmatch, answers))
-        point = " (a decimal comma: write a decimal point)" if has_comma else ""
-        raise UserError(
-            f"{fault}; choose another grader for the task or correct the answers{point}"
-        )
-    print(
-        f"warning: {printable(fault)}; pass rates, subsets (except subsets by signals) and tests leave these problems out",
-        flush=True,
+    examples = [f"'{row['id']}' ({row['answer'][:30]})" for row in unreadable]
+    answers = [problem["answer"].strip() for problem in unreadable]
+    has_comma = any(map(spreadsheets.DECIMAL_COMMA.fullmatch, answers))
+    point = " (a decimal comma: write a decimal point)" if has_comma else ""
+    leave_out(
+        f"{path}: grader '{grader}' cannot read the reference answer of {len(unreadable)} of {len(problems)} problems",
+        examples,
+        len(problems),
+        f"choose another grader for the task or correct the answers{point}",
+        "pass rates, subsets (except subsets by signals) and tests leave these problems out",
     )
     return readable
+
+
+def leave_out(fault: str, examples: list[str], total: int, remedy: str, result: str) -> None:
+    """Print a warning about entries with a fault: `examples`, all of them. Raise a `UserError` if
+    they are more than UNREADABLE_SHARE of `total` entries."""
+    message = f"{fault}: {first_entries(examples)}"
+    if len(examples) > UNREADABLE_SHARE * total:
+        raise UserError(f"{message}; {remedy}")
+    print(f"warning: {printable(message)}; {result}", flush=True)
 
 
 def generate_problems(task: str, source: dict, wanted_split: str) -> list[dict]:
@@ -159,28 +166,24 @@ def generate_problems(task: str, source: dict, wanted_split: str) -> list[dict]:
     discarded, so no question is in both splits.
     """
     rng = random.Random(f"{source['family']}:{source['seed']}")
-    draw, questions, splits = FAMILIES[source["family"]], set(), {}
+    draw, questions = FAMILIES[source["family"]], set()
     for split in SPLITS:
-        splits[split] = []
-        misses = 0
-        while len(splits[split]) < source[split]:
+        problems, misses = [], 0
+        while len(problems) < source[split]:
             chain = draw(rng, source)
             if chain.question in questions:
                 misses += 1
                 if misses > 100_000:
+                    is_memorised = source["family"] in generated.MEMORISED
+                    remedy = "ask for fewer" if is_memorised else "allow more lengths or objects"
                     raise UserError(
-                        f"task {task}: cannot draw {source[split]} different {split} problems; "
-                        + (
-                            "ask for fewer"
-                            if source["family"] in generated.MEMORISED
-                            else "allow more lengths or objects"
-                        )
+                        f"task {task}: cannot draw {source[split]} different {split} problems; {remedy}"
                     )
                 continue
             questions.add(chain.question)
-            splits[split].append(
+            problems.append(
                 {
-                    "id": f"{task}-{split}-{len(splits[split]):04d}",
+                    "id": f"{task}-{split}-{len(problems):04d}",
                     "question": chain.question,
                     "answer": chain.answer,
                     "tier": chain.tier,
@@ -188,7 +191,7 @@ def generate_problems(task: str, source: dict, wanted_split: str) -> list[dict]:
                 }
             )
         if split == wanted_split:
-            return splits[split]
+            return problems
     raise ValueError(f"unknown split {wanted_split!r}")
 
 

@@ -54,6 +54,19 @@ class Grader:
     # rewrites the reference answer of the data before the comparison
     normalise: Callable[[str], str] = str.strip
 
+    @property
+    def needs_math_verify(self) -> bool:
+        return self.lenient is expressions.equal
+
+    @property
+    def reads_letters(self) -> bool:
+        return self.reads is is_letter
+
+    @property
+    def reads_words(self) -> bool:
+        """Whether any text may be an answer, such as a date."""
+        return self.lenient is same_word
+
 
 def grade(grader: str, completion: str, answer: str) -> Grade:
     """Grade one completion against a reference answer; `grader` is a key of GRADERS."""
@@ -80,7 +93,7 @@ def grade_all(
 ) -> list[Grade]:
     """Grades of completions. Math-Verify compares mathematical expressions in `processes`
     processes."""
-    if processes == 1 or not grader.startswith("math"):
+    if processes == 1 or not GRADERS[grader].needs_math_verify:
         return [grade(grader, *pair) for pair in zip(completions, answers, strict=True)]
     with ThreadPoolExecutor(processes) as threads:
         return list(threads.map(functools.partial(grade, grader), completions, answers))
@@ -300,5 +313,5 @@ def check_grader(name: str) -> None:
     not installed."""
     if name not in GRADERS:
         raise UserError(f"unknown grader '{name}'; expected one of {', '.join(GRADERS)}")
-    if name.startswith("math"):
+    if GRADERS[name].needs_math_verify:
         expressions.check_installed()

@@ -190,15 +190,12 @@ class OnlineTrainer(Trainer):
         """Raise a `UserError` if the new rollouts of an update do not divide evenly into the
         micro-batches."""
         micro_batches, kind = self.args.steps_per_generation, self.settings.get("kind")
+        update_groups, key = [], "groups"
         if kind in selector_settings.KINDS_WITH_MIXED_GROUPS_ONLY:
-            update_groups, key = [self.settings["groups"]], "groups"
+            update_groups = [self.settings["groups"]]
         elif kind == "targeted":
-            update_groups = selector_settings.new_groups_per_step(self.recipe)
-            key = "reference"
-        else:
-            return
-        for groups in update_groups:
-            rows = groups * self.num_generations
+            update_groups, key = selector_settings.new_groups_per_step(self.recipe), "reference"
+        for rows in (groups * self.num_generations for groups in update_groups):
             if rows % micro_batches:
                 raise UserError(
                     f"recipe: an update has {rows} new rollouts, which do not divide evenly into {micro_batches} micro-batches; set another"

@@ -24,15 +24,22 @@ SIGNALS = policies.SIGNALS
 def measure(samples: list[dict], grader: str) -> dict[str, float | None]:
     """The signals of one prompt. A sample has the key `completion`, and `tokens` and
     `log_probability` if known."""
-    codes = answer_codes([sample["completion"] for sample in samples], grader)
-    counts = [codes.count(code) for code in set(codes) - {-1}]
-    answered = sum(counts)
-    return {
-        "agreement": max(counts, default=0) / len(samples),
-        "entropy": _entropy(counts) if answered else None,
-        "answered_share": answered / len(samples),
+    return signals_of_answers(answer_codes([row["completion"] for row in samples], grader)) | {
         "mean_tokens": _mean([sample.get("tokens") for sample in samples]),
         "log_probability": _mean([sample.get("log_probability") for sample in samples]),
+    }
+
+
+def signals_of_answers(codes: list[int]) -> dict[str, float | None]:
+    """The signals that follow from `answer_codes`."""
+    counts = [codes.count(code) for code in set(codes) - {-1}]
+    answered = sum(counts)
+    shares = [count / answered for count in counts]
+    return {
+        "agreement": max(counts, default=0) / len(codes),
+        # never -0.0
+        "entropy": -sum(share * math.log(share) for share in shares) + 0.0 if answered else None,
+        "answered_share": answered / len(codes),
     }
 
 
@@ -63,11 +70,6 @@ def majority_rewards(texts: list[str], grader: str) -> list[float]:
     codes = answer_codes(texts, grader)
     best = max(set(codes) - {-1}, key=lambda code: (codes.count(code), -code), default=None)
     return [float(code == best) for code in codes]
-
-
-def _entropy(counts: list[int]) -> float:
-    total = sum(counts)
-    return -sum(count / total * math.log(count / total) for count in counts) + 0.0  # never -0.0
 
 
 def _mean(values: list) -> float | None:

@@ -21,11 +21,11 @@ def reference_of(value: object) -> str | None:
         value = int(value)
     text = str(value).strip()
     line = FINAL_LINE.search(text)
-    return (line[1].strip() if line else _boxed(text)) or text or None
+    return (line[1].strip() if line else boxed_answer(text)) or text or None
 
 
-def _boxed(solution: str) -> str | None:
-    r"""The content of the last box. MATH writes a few boxes as `\fbox{2}` or `\boxed 2`; the latter
-    counts only if no box has braces."""
+def boxed_answer(solution: str) -> str | None:
+    r"""The content of a solution's last box. MATH writes a few boxes as `\fbox{2}` or `\boxed 2`; the
+    latter counts only if no box has braces."""
     without_braces = re.findall(r"\\boxed\s+([^\s$]+)", solution)
     return last_box(solution.replace("\\fbox{", "\\boxed{")) or (without_braces or [None])[-1]
