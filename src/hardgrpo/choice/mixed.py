@@ -2,11 +2,10 @@
 bias: half of the completions of each prompt chooses prompts, the other half measures the chosen
 ones.
 
-GRPO learns only from mixed groups. The measuring half is usually smaller than a group of training.
-The probability that a group is mixed follows from the distribution of the chosen prompts' true pass
-rates, which is estimated from the counts of the measuring half by maximum likelihood without an
-assumption about its form (Laird 1978, doi:10.1080/01621459.1978.10480103), by expectation
-maximisation on a grid of pass rates.
+The measuring half is usually smaller than a group of training. The probability that a group is
+mixed follows from the distribution of the chosen prompts' true pass rates, which is estimated by
+maximum likelihood without an assumption about its form (Laird 1978,
+doi:10.1080/01621459.1978.10480103), by expectation maximisation on a grid of pass rates.
 """
 
 from collections.abc import Callable

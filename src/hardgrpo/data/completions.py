@@ -35,12 +35,12 @@ def add_probe_arguments(parser) -> None:
 
 
 def read_recording(path: str, problems: list[dict]) -> dict[str, list[dict]]:
-    """Completions by problem id from a recording: JSON Lines whose rows have `question` and
-    `completions` (a list). Rows are matched to problems by question.
+    """Completions by problem id from a recording: JSON Lines with `question` and `completions` (a
+    list), matched by question.
 
     A row may also have `prompt` (the model's input), `tokens` and `finish_reasons` (lists), and
-    `published_pass_rate`. A question may occur in several rows if these have different values of
-    `id`; such rows are matched by id, too.
+    `published_pass_rate`. Rows with the same question need different `id`s, and are matched by id,
+    too.
     """
     by_question, row_errors = {}, []
     for line, row in _recorded_rows(path):
@@ -123,12 +123,9 @@ def _row_fault(row: dict) -> tuple[str] | None:
 def truncate(
     tokenizer, text: str, tokens: int, finish_reason: str, limit: int
 ) -> tuple[str, int, str]:
-    """(text, tokens, finish reason) of a completion truncated to `limit` tokens.
-
-    With this limit the model would have sampled the same first `limit` tokens. `tokens` includes
-    the end token, as in probe and evaluation files. The text is tokenized again, see
-    `keeps_token_count`.
-    """
+    """(text, tokens, finish reason) of a completion truncated to `limit` tokens, the first tokens
+    that the model would have sampled with this limit. `tokens` includes the end token. The text is
+    tokenized again, see `keeps_token_count`."""
     if tokens <= limit:
         return text, tokens, finish_reason
     ids = _ids(tokenizer, text)[:limit]
@@ -136,11 +133,8 @@ def truncate(
 
 
 def keeps_token_count(tokenizer, text: str, tokens: int, finish_reason: str) -> bool:
-    """Whether tokenizing the text again gives the number of sampled tokens.
-
-    A model can write a word with other tokens than the tokenizer produces for the word. `truncate`
-    then cuts the text a few tokens before or after the limit.
-    """
+    """Whether tokenizing the text again gives the number of sampled tokens. A model can write a
+    word with other tokens; `truncate` then cuts a few tokens before or after the limit."""
     return len(_ids(tokenizer, text)) == tokens - (finish_reason == "stop")
 
 

@@ -67,12 +67,9 @@ def normalize(question: str) -> str:
 
 def find_matches(questions: Sequence[str], references: Sequence[str] | None = None) -> list[Match]:
     """At most one match for each question: an equal question of `references` if possible, else the
-    question of `references` with the largest share (`Match.share`).
-
-    Without `references`, each question is compared with the questions before it. A question that
-    equals no other question and shares no n-gram, apart from boilerplate, has no match. Matches of
-    equal questions come first; the others are in descending order of the share.
-    """
+    one with the largest share of n-grams. Without `references`, each question is compared with the
+    questions before it. Matches of equal questions come first, the others in descending order of
+    the share."""
     equal_matches = _equal_matches(questions, references)
     split = None if references is None else len(questions)
     words = [WORD.findall(text.casefold()) for text in [*questions, *(references or [])]]
@@ -107,13 +104,10 @@ def drop_repetitions(
     places: dict[str, str],
     same_answer: Callable[[str | None, str | None], bool],
 ) -> tuple[list[dict], list[tuple[str, str]]]:
-    """(problems without repetitions, pairs (id of a removed problem, id of the first problem with
-    an equal question)).
-
-    `places` maps each id to its file and row, for messages; `same_answer` compares two answers. The
-    first of several problems with equal questions lists the ids of the others as `repeated_as`.
-    Raise a `UserError` that names the places of equal questions with different answers.
-    """
+    """(problems without repetitions, pairs (id of a removed problem, id of the first with an equal
+    question)). `places` maps ids to files and rows; `same_answer` compares two answers. The first
+    of several equal problems lists the ids of the others as `repeated_as`. Raise a `UserError` for
+    equal questions with different answers."""
     first_problems: dict[str, dict] = {}
     repetitions, contradictions = [], []
     for problem in problems:

@@ -98,10 +98,8 @@ def by_problem(frame: pd.DataFrame, step: int, column: str, decoding: str = "sam
 def counts(
     frame: pd.DataFrame, step: int, column: str = "correct"
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Two arrays with a value for each problem, sorted by id: the number of samples, and the number
-    of samples whose value in `column` is 1 (nan for a problem whose values are empty).
-
-    Only sampled completions of `step` are counted, not greedy completions.
+    """(numbers of samples, numbers of samples whose value in `column` is 1) of the problems, sorted
+    by id; nan for a problem whose values are empty. Only sampled completions of `step` are counted.
     """
     groups = frame[(frame.step == step) & (frame.decoding == "sampled")].groupby("id", sort=True)[
         column

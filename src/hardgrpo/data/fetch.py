@@ -57,9 +57,9 @@ def list_names(section: str, entry: str, lock: str | Path) -> list[str]:
 def download(
     section: str, entry: str, names: list[str], folder: str | Path, lock: str | Path
 ) -> None:
-    """Download files of a repository into `folder`, under the same names; `entry` is
-    "owner/name@commit". Raise a `UserError` if a name leaves the folder, or if neither the source
-    nor the mirror has the file; the mirror is read only for files that the lock lists."""
+    """Download files of a repository, "owner/name@commit", into `folder` under the same names.
+    Raise a `UserError` if a name leaves the folder, or if neither the source nor the mirror has the
+    file; only files that the lock lists are taken from the mirror."""
     folder, locked = Path(folder), inputs.read_lock(lock).get(section, {}).get(entry, {})
     for name in names:
         if files.is_outside(name):

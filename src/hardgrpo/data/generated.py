@@ -1,24 +1,20 @@
 """Generate problems with known answers, and the noisy demonstrations on which the miniature's base
 models are pretrained.
 
-Two families of the miniature need reasoning. `swaps` is like BIG-Bench-Hard's task
-`tracking_shuffled_objects`, and `arithmetic` like GSM8K, in our own wording:
+`swaps` is like BIG-Bench-Hard's `tracking_shuffled_objects`, and `arithmetic` like GSM8K; both need
+reasoning. `facts` needs knowledge that reasoning cannot replace:
 
     swaps       Alice red, Bob blue, Claire pink. At two Bob and Alice swap. At three Claire and Bob swap.
                 At the end, what does Bob hold?                                                  -> pink
     arithmetic  Bob has 12 coins. Bob finds 5 more. Bob doubles the coins.
                 How many coins does Bob have?                                                    -> 34
-
-One family of the miniature needs knowledge that reasoning cannot replace:
-
     facts       Which animal does Ida of Arle keep?                                              -> goat
 
 A *demonstration* is a worked solution that ends in `#### answer`. With probability `slip` a step is
 wrong, and the following steps use the wrong result. A model trained on demonstrations therefore
-knows the task but makes mistakes, like a pretrained model. Without slips nearly every pass rate is
-0 or 1, and selection policies have nothing to choose from. A fact has no steps: its demonstration
-is the answer alone, which is right with a probability that depends on the fact and the base model
-(`belief`).
+makes mistakes, like a pretrained model; without slips nearly every pass rate is 0 or 1. The
+demonstration of a fact is the answer alone, which is right with a probability that depends on the
+fact and the base model (`belief`).
 """
 
 import random
@@ -73,13 +69,11 @@ def demonstrate_swaps(
     chain: Chain, rng: random.Random, slip: float, restated: tuple[float, ...] = (1.0,)
 ) -> str:
     """A demonstration for a problem of `draw_swaps`. `slip` is the probability that a step leaves
-    both holdings unchanged instead of swapping them.
+    both holdings unchanged.
 
-    Each step recalls the swap and both holdings before it states the result, because a model does
-    not learn the task without the recall. A holding is always a name followed by a colour, as in
-    the question, so the model can look up all holdings in the same way. `restated` are the shares
-    of solutions that repeat all holdings 0, 1 or 2 times after each step, which makes solutions
-    longer.
+    Each step recalls the swap and both holdings, because a model does not learn the task otherwise.
+    A holding is always a name followed by a colour, as in the question. `restated` are the shares
+    of solutions that repeat all holdings 0, 1 or 2 times after each step.
     """
     holdings = dict(chain.start)
     restatements = rng.choices(range(len(restated)), restated)[0] if len(restated) > 1 else 0
@@ -154,12 +148,9 @@ def demonstrate_arithmetic(
     chain: Chain, rng: random.Random, slip: dict[str, float], misconception: float = 0.0
 ) -> str:
     """A demonstration for a problem of `draw_arithmetic`. `slip` maps each operation (+ - * /) to
-    the probability of a wrong result.
-
-    The steps after a wrong result use that result. With probability `misconception`, a tripling is
-    worked as a doubling. A model that learns this systematic mistake gives the same wrong answer in
-    many samples.
-    """
+    the probability of a wrong result, which the following steps use. With probability
+    `misconception`, a tripling is worked as a doubling: a systematic mistake, the same in many
+    samples."""
 
     def result(operation: str, true: int) -> int:
         if rng.random() >= slip[operation]:
@@ -213,13 +204,10 @@ def draw_fact(rng: random.Random, world: int) -> Chain:
 def belief(
     chain: Chain, base: int, beta_parameters: list[float], misconception: float
 ) -> dict[str, float]:
-    """{answer: probability that a demonstration of this fact states the answer}, for the base model
-    of pretraining seed `base`.
-
-    The probability p of the right answer is drawn for each fact from the beta distribution with
-    `beta_parameters`. Of the remaining 1 - p, a share `misconception` goes to one wrong answer,
-    drawn for each fact; the remainder is spread evenly over all wrong answers.
-    """
+    """{answer: probability that a demonstration of this fact states it}, for the base model of
+    pretraining seed `base`. The probability p of the right answer is drawn for each fact from the
+    beta distribution. Of 1 - p, the share `misconception` goes to one wrong answer, drawn for each
+    fact, and the remainder evenly to all wrong answers."""
     fact_rng = random.Random(f"belief:{base}:{chain.question}")
     right_probability = fact_rng.betavariate(*beta_parameters)
     wrong_answers = [animal for animal in ANIMALS if animal != chain.answer]
@@ -279,11 +267,8 @@ def read_arithmetic(question: str) -> Chain:
 
 
 def solutions(family: str, question: str) -> set[str] | None:
-    """All worked solutions of a question that have no wrong step. Swaps have one solution for each
-    number of restatements, arithmetic has a single solution.
-
-    None for a family without worked solutions, such as facts, which have no steps.
-    """
+    """All worked solutions of a question that have no wrong step: for swaps one for each number of
+    restatements, for arithmetic one; None for facts, which have no steps."""
     rng = random.Random(0)  # without effect, because slip is 0
     if family == "swaps":
         chain = read_swaps(question)
@@ -297,11 +282,8 @@ def solutions(family: str, question: str) -> set[str] | None:
 
 
 def vocabulary(families: Collection[str] = ()) -> list[str]:
-    """All words and signs of the prompts and demonstrations of swaps, arithmetic and facts, without
-    digits.
-
-    Words of facts are included only if `families` has facts, so that the token ids of models
-    without facts do not depend on these words.
+    """All words and signs, without digits, of the prompts and demonstrations. Words of facts are
+    included only if `families` has facts, so that they change no token id of models without facts.
     """
     sentences = (
         ", . At and swap the end what does hold ? has buys finds more loses gives away sells half doubles "

@@ -54,11 +54,8 @@ def check(
     lock: str | Path, section: str, name: str, entry: dict[str, dict], update: bool = False
 ) -> str:
     """Compare files ({file: size and checksum}) with the lock's entry `name`, and add files that
-    the lock lacks.
-
-    Return "as locked", "new in the lock" or "replaced in the lock". Raise a `UserError` if a file
-    differs and `update` is not set.
-    """
+    the lock lacks. Return "as locked", "new in the lock" or "replaced in the lock". Raise a
+    `UserError` if a file differs and `update` is not set."""
     lock = Path(lock)
     # In the usual case, the lock need not be writable.
     locked = read_lock(lock).get(section, {}).get(name, {})
@@ -133,11 +130,9 @@ def add_lock_arguments(parser) -> None:
 
 
 def check_originals(args, paths: list[str]) -> None:
-    """Compare files with the lock's entry of their repository, if the arguments name a repository.
-
-    A local file does not state its commit. If the lock has the repository only at another commit
-    and --update-inputs is not set, raise a `UserError` instead of adding an entry.
-    """
+    """Compare files with the lock's entry of their repository, if the arguments name one. A local
+    file does not state its commit: raise a `UserError` if the lock has the repository only at
+    another commit, unless --update-inputs is set."""
     if not args.repository:
         return
     if args.commit is None or len(args.names) != len(paths):

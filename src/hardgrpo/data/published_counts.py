@@ -1,12 +1,10 @@
-"""Read published pass rates, and convert them to numbers of right answers. Each kind of published
-file has its own reader.
+"""Read published pass rates, and convert them to numbers of right answers, by a reader for each
+kind of file.
 
-A table of counts has one row per prompt: `file` (the name, without its extension, of the file that
-the prompt is from), `id`, `samples`, and `correct`, the number of right answers of the base model.
-If results after training are published, `correct_1`, `correct_2`, ... are the numbers of right
-answers after training with each seed. If pass rates are predicted without samples, `predicted` is the
-predicted pass rate, empty for the prompts to which the prediction was fitted. The table does not
-contain the texts of prompts.
+A table of counts has one row per prompt, without its text: `file` (the stem of the prompt's file),
+`id`, `samples`, and `correct`, the number of right answers of the base model; `correct_1`,
+`correct_2`, ... after training with each seed, if published; `predicted`, the pass rate that is
+predicted without samples, empty for the prompts to which the prediction was fitted.
 """
 
 import hashlib
@@ -60,8 +58,8 @@ def read_unlearnable_set(path: str, samples: int) -> list[dict]:
 
 def read_success_rates(path: str, samples: int) -> list[dict]:
     """Counts of a JSON file in the form of llms_know_difficulty: lists of pass rates (train_actual,
-    test_actual), and pass rates of the test problems that a regression on the model's hidden
-    states, fitted to the training problems, predicts (test_predictions)."""
+    test_actual), and those of the test problems that a regression on hidden states predicts
+    (test_predictions)."""
     content = files.read_json(path, remedy=REMEDY)
     predictions = {"train": [None] * len(content["train_actual"])}
     predictions["test"] = content["test_predictions"]

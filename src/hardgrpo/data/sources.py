@@ -101,11 +101,8 @@ def choose_rows(
     rows: list[dict], selection: dict | None, path: str | Path
 ) -> list[tuple[int, dict]]:
     """[(row number from 0, row)] of the rows that the task's `rows` (`only`, `except`, `every`,
-    `first`, `draw`) select.
-
-    Raise a `UserError` if `only` or `except` has a number beyond the last row, and if `draw`
-    exceeds the number of rows to draw from.
-    """
+    `first`, `draw`) select. Raise a `UserError` for a number beyond the last row, or a `draw` that
+    is too large."""
     selection = selection or {}
     indices = [*selection.get("only", []), *selection.get("except", [])]
     if indices and max(indices) >= len(rows):
@@ -212,10 +209,7 @@ def as_problem(
 ) -> dict:
     """The problem in a row: question, answer (None if missing and not needed), tier, and id (if
     any). Raise a `RowError` for an unusable row, and a `UserError` for a table that lacks a column.
-
-    `number` counts rows from 0. `place` is the row's place in the file (default: computed from
-    `number` and the header of a table).
-    """
+    `number` counts rows from 0; `place` is the row's place in the file."""
     place = place or f"row {number + (2 if spreadsheets.is_table(path) else 1)}"
     row_error = lambda problem, remedy: RowError(path, place, problem, remedy)
     if format in FORMATS:

@@ -66,12 +66,9 @@ def read(path: str | Path) -> Table:
 
 def parse(text: str, path: str | Path, has_mark: bool = False) -> Table:
     """The table of the text of the file `path`; `has_mark`: a byte order mark precedes the text.
+    Blank lines, and the empty cells that a spreadsheet writes for empty columns, are left out.
     Raise a `UserError` for wrong quoting, repeated column names and rows shorter or longer than the
-    header.
-
-    Blank lines are skipped. The empty cells that a spreadsheet writes for empty columns are not
-    errors, see `_without_empty_columns`.
-    """
+    header."""
     csv.field_size_limit(2**31 - 1)
     separator_line, delimiter = SEPARATOR_LINE.match(text), None
     if separator_line:
@@ -121,12 +118,10 @@ def _records(
 def _without_empty_columns(
     header: list[str], cells: list[list[str]]
 ) -> tuple[list[str], list[list[str]]]:
-    """Header and rows without the empty cells that a spreadsheet writes after the last named
-    column, and without empty columns if several columns have no name.
-
-    Blank cells beyond the header are cut only if all longer rows have the width of a blank row:
-    they may otherwise come from a delimiter in a text without quotes.
-    """
+    """Header and rows without the empty cells after the last named column, and without empty
+    columns if several columns have no name. Blank cells beyond the header are cut only if all
+    longer rows have the width of a blank row: they may otherwise come from a delimiter in a text
+    without quotes."""
     width = max((number for number, name in enumerate(header, start=1) if name), default=0)
     longer_widths = {len(row) for row in cells if len(row) > len(header)}
     is_padded = len(longer_widths) == 1 and any(

@@ -7,12 +7,8 @@ from hardgrpo.data import generated
 
 
 def is_sound(problem: dict, completion: str) -> bool | None:
-    """Whether all steps of a completion and its answer are right; None if the steps of the problem
-    cannot be checked.
-
-    The steps must equal the steps of a demonstration without wrong steps, in the same order.
-    `problem` is a row of a task's file.
-    """
+    """Whether the steps of a completion are those of a demonstration without wrong steps; None if
+    the steps of the problem, a row of a task's file, cannot be checked."""
     kind, _, details = str(problem.get("source")).partition(":")
     if kind != "generated":
         return None

@@ -30,11 +30,8 @@ def prepare(
     task: str, source: dict, split: str, paths: list[str], labelled: bool = True
 ) -> tuple[list[dict], dict[str, str]]:
     """(problems of a split, {id: file and row of the problem; "problem 'ID'" if generated}).
-
-    `source` is the part of the task's `source` that this split needs (`Task.source_of_split`);
-    `paths` are the files of the split's parts, in order. Raise a `UserError` for
-    rows that are not valid problems, and if no problem is left.
-    """
+    `source` is the part of the task's `source` that this split needs; `paths` are the files of its
+    parts. Raise a `UserError` for rows that are not valid problems, and if no problem is left."""
     if source.get("kind") == "generated":
         problems = generate_problems(task, source, split)
         return problems, {problem["id"]: f"problem '{problem['id']}'" for problem in problems}
@@ -159,12 +156,9 @@ def leave_out(fault: str, examples: list[str], total: int, remedy: str, result: 
 
 
 def generate_problems(task: str, source: dict, wanted_split: str) -> list[dict]:
-    """The problems of a split of a generated task. Raise a `UserError` if the source does not give
-    enough different questions.
-
-    The test split continues the draws of the train split. Questions that were drawn before are
-    discarded, so no question is in both splits.
-    """
+    """The problems of a split of a generated task. The test split continues the draws of the train
+    split, and repeated questions are discarded, so no question is in both. Raise a `UserError` if
+    the source does not give enough different questions."""
     rng = random.Random(f"{source['family']}:{source['seed']}")
     draw, questions = FAMILIES[source["family"]], set()
     for split in SPLITS:

@@ -191,12 +191,9 @@ def _check_equal_values() -> None:
 
 
 def _differ(a, b, vanishing: bool = False) -> bool:
-    """Whether two values differ although Math-Verify calls them equal.
-
-    Math-Verify compares six decimals, and its `evalf(chop=True)` replaces small numbers by zero, so
-    that 1/2^99 equals 1/2^98. With `vanishing`, expressions with variables are also compared,
-    without `chop`; otherwise such expressions do not count as different.
-    """
+    """Whether two values differ although Math-Verify calls them equal. It compares six decimals,
+    and its `evalf(chop=True)` replaces small numbers by zero, so that 1/2^99 equals 1/2^98. With
+    `vanishing`, expressions with variables are also compared, without `chop`."""
     from math_verify.grader import get_pct_val
     from sympy import Float, MatrixBase, MatrixExpr, nan, oo, zoo
 
@@ -260,13 +257,12 @@ def answer_questions() -> None:
 
 
 def _make_reset() -> Callable[[str], None]:
-    """Return a function to call before each question, so that the verdict does not depend on random
-    draws or earlier questions.
+    """A function to call before each question, so that the verdict does not depend on random draws
+    or earlier questions.
 
-    SymPy caches results. SymPy also draws at random the points at which it compares functions, and
-    the order in which it derives assumptions. `_make_reset` fixes the order. The returned function
-    clears the caches if random numbers were drawn or a numbered dummy symbol was created since the
-    last question.
+    SymPy caches results, and draws at random the points at which it compares functions and the
+    order in which it derives assumptions, which is fixed here. The function clears the caches if
+    random numbers were drawn or a numbered dummy symbol was created since the last question.
     """
     from math_verify import parser
     from sympy import Dummy

@@ -136,10 +136,9 @@ def accepts_reference(grader: str, answer: str) -> bool:
 
 
 def are_equal(grader: str, left: str, right: str) -> bool:
-    """Whether two extracted answers are equal; used to measure the agreement of samples. Equal texts
-    are equal, also if the grader cannot read them. The relation is symmetric. With grader `math` it
-    is not transitive, because a fraction equals its rounded decimal, and '50%' equals both 50 and
-    1/2."""
+    """Whether two extracted answers are equal, for the agreement of samples; equal texts always
+    are. The relation is symmetric, but with grader `math` not transitive: a fraction equals its
+    rounded decimal, and '50%' equals both 50 and 1/2."""
     rule = GRADERS[grader]
     return left == right or any(
         _compare(rule, *pair)[rule.forgiving] for pair in ((left, right), (right, left))
@@ -201,8 +200,8 @@ def same_text(reference: str, extracted: str) -> bool:
 
 def same_word(reference: str, extracted: str) -> bool:
     r"""Whether both are the same words, or the same letter: 'Paris', '**paris**' and
-    '\text{“Paris”}.' are equal. Ignored are the notation of letters, and, as in
-    `quantities.normalise_words`, marks, case, white space and final punctuation."""
+    '\text{“Paris”}.' are equal. Ignored are, as in `quantities.normalise_words`, marks, case, white
+    space and final punctuation."""
     return quantities.normalise_words(reference) == quantities.normalise_words(
         extracted
     ) or same_letter(reference, extracted)

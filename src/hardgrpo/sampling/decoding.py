@@ -72,13 +72,10 @@ def decode(
     max_tokens: int,
     sampler: Callable,
 ) -> list[tuple[list[int], bool]]:
-    """Return (token ids, whether the last token is an end token) for each row of left-padded
-    prompts. `ids` and `mask` have the shape (rows, width).
-
-    `sampler(scores, rows, step)` returns the next token ids (n,) for `rows` (n,), given `scores`
-    (n, vocabulary). Raise a `UserError` if the model has no cache of keys and values, or if its
-    scores are not finite.
-    """
+    """(token ids, whether the last token is an end token) for each row of left-padded prompts;
+    `ids` and `mask` have the shape (rows, width). `sampler(scores, rows, step)` returns the next
+    token ids (n,) for `rows` (n,), given `scores` (n, vocabulary). Raise a `UserError` if the model
+    has no cache of keys and values, or if its scores are not finite."""
     rows, end_token_ids = len(ids), torch.tensor(end_token_ids, device=ids.device)
     tokens = torch.zeros(rows, max_tokens, dtype=torch.long, device=ids.device)
     lengths = torch.full((rows,), max_tokens, device=ids.device)
@@ -142,11 +139,8 @@ def decode(
 
 class SeededSampling:
     """Inverse-CDF sampling with one uniform number per (row, step) from a generator with the row's
-    seed. Greedy at temperature 0.
-
-    If `log_probabilities` is true, the attribute `log_probabilities` (rows, max_tokens) holds the
-    log-probability of each drawn token at temperature 1, in nats.
-    """
+    seed; greedy at temperature 0. `log_probabilities` (rows, max_tokens), if wanted, are those of
+    the drawn tokens at temperature 1, in nats."""
 
     def __init__(
         self,
@@ -189,14 +183,12 @@ class SeededSampling:
 
 class GlobalSampling:
     """Draw the same tokens as torch.multinomial, and thus as `transformers.generate`, from torch's
-    global random numbers.
+    global random numbers: for one sample per row, torch.multinomial divides each probability by an
+    exponential random number and takes the largest quotient. The numbers are drawn for all rows,
+    also those that have left the batch.
 
-    For one sample per row, torch.multinomial divides each probability by an exponential random
-    number and takes the largest quotient. Like `generate`, this class draws the exponential numbers
-    for all rows, including rows that have left the batch.
-
-    With `max_tokens`, the attribute `log_probabilities` (rows, max_tokens) holds the
-    log-probability of each drawn token at `temperature`, in nats.
+    With `max_tokens`, `log_probabilities` (rows, max_tokens) are those of the drawn tokens at
+    `temperature`, in nats.
     """
 
     def __init__(

@@ -2,10 +2,9 @@
 own seed.
 
 With transformers, a completion depends on weights, prompt, temperature, seed and completion limit,
-but not on other prompts in its batch or shard. The t-th token is drawn with the t-th uniform number
-of the completion's own generator. (Batches of different shapes may round the last bit differently:
-only equal batches give bit-identical results.) vLLM uses the same seeds for its own generator, so
-its completions differ from those of transformers but have the same distribution.
+but not on other prompts: the t-th token is drawn with the t-th uniform number of the completion's
+generator. (Batches of different shapes may round the last bit differently.) vLLM uses the same
+seeds for its own generator, so its completions differ but have the same distribution.
 """
 
 import contextlib
@@ -42,15 +41,14 @@ def sample(
     on_ready: Callable[[], None] = lambda: None,
 ) -> Iterator[list[Completion]]:
     """Yield one list of completions, in the order of `requests`, for each of `adapters` (None: the
-    base model alone).
+    base model alone), all served by one engine. With `parts`, lists of indices into `requests`, one
+    list is yielded for each adapter and part; the next part is read only when the caller requests
+    the next list.
 
-    One engine serves all adapters. `parts` are lists of indices into `requests`: with `parts`, one
-    list of completions is yielded for each adapter and part. The next part is read only when the
-    caller requests the next list. `chat` are arguments of the chat template. The engine calls
-    `on_ready()` when it has started and, after each batch, `on_batch(completions)` with the number
-    of completions in this batch (vLLM: after each completion, with 1). transformers samples at most
-    `batch` completions at once, and fewer if they do not fit into memory. `precision` is an
-    argument of `load`; vLLM ignores it.
+    `chat` are arguments of the chat template. The engine calls `on_ready()` when it has started,
+    and `on_batch(completions)` with the number of new completions. transformers samples at most
+    `batch` completions at once, and fewer if they do not fit into memory; vLLM ignores `batch` and
+    `precision`.
     """
     adapters = list(adapters)
     tokenizer = load_tokenizer(folder)
@@ -150,9 +148,8 @@ def check_context(
     folder: str, prompts: list[list[int]], max_tokens: int, ids: list[str] | None = None
 ) -> None:
     """Raise a `UserError` if a prompt is too long for the context, or has a token outside the
-    vocabulary. `ids` are the prompts' names for the message. In the workflow, fit_prompts.py has
-    removed prompts that are too long from probes and tests, but not from every subset (see
-    `loop.train`)."""
+    vocabulary; `ids` are the prompts' names. In the workflow, fit_prompts.py has removed prompts
+    that are too long from probes and tests, but not from every subset."""
     config = model_folders.load_config(folder)
     vocabulary_size = getattr(config.get_text_config(), "vocab_size", None)
     if vocabulary_size is not None and (largest := max(map(max, prompts))) >= vocabulary_size:

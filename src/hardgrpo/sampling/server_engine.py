@@ -1,11 +1,10 @@
 """Sample from a model behind a server with OpenAI's interface: vLLM, SGLang, llama.cpp, Ollama or a
 hosted service.
 
-The samples of a prompt are requested together if the server accepts the parameter `n`. Optional
-parameters that the server refuses are left out of all further requests. An answer is stored as soon
-as it arrives (`answers.py`), and a stored completion is never requested again, so a stopped program
-continues where it stopped. Each request has its own seed. Samples are reproducible only if the
-server uses seeds.
+The samples of a prompt are requested together if the server accepts `n`. Optional parameters that
+the server refuses are left out of all further requests. An answer is stored as soon as it arrives
+(`answers.py`) and never requested again, so a stopped program continues where it stopped. Samples
+are reproducible only if the server uses the requests' seeds.
 """
 
 import asyncio
@@ -274,10 +273,10 @@ class Sampler:
 
     @contextlib.asynccontextmanager
     async def _turn(self, cost: float) -> AsyncIterator[None]:
-        """Wait until a request of at most this cost fits into `most_money`, and then until the
-        pause has passed that the server asked for. The cost is reserved until the context ends.
-        Raise a `UserError` if the request does not fit even when no other request is in flight, and
-        the error that has ended the sampling in the meantime."""
+        """Reserve the cost of a request: wait until it fits into `most_money`, and until the pause
+        has passed that the server asked for. Raise a `UserError` if the request does not fit even
+        when no other request is in flight, and the error that has ended the sampling in the
+        meantime."""
         most = self.address.most_money
 
         def fits() -> bool:

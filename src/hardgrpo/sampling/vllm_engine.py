@@ -78,14 +78,10 @@ def start(folder: str, context: int, adapters: list[str], gpus: int) -> LLM:
 
 
 def prepare_for_training() -> None:
-    """Let TRL's engine on GPUs compute in bf16, as the trainer, the probe and the evaluation do, and
-    let TRL replace the weights of an engine on the CPU.
-
-    TRL leaves the precision to vLLM, which would sample from a model stored in fp16 in fp16. vLLM's
-    CPU build packs the weights of linear layers when it loads them and drops the original weights,
-    so TRL cannot replace them. This function makes vLLM keep the original weights and multiply with
-    them, which is slower.
-    """
+    """Let TRL's engine on GPUs compute in bf16, as trainer, probe and evaluation do, because TRL
+    leaves the precision to vLLM. On the CPU, let TRL replace the weights: vLLM's CPU build packs
+    the weights of linear layers and drops the originals; here it keeps them and multiplies with
+    them, which is slower."""
     if not current_platform.is_cpu():
         from trl.generation import vllm_generation
 

@@ -1,10 +1,9 @@
-"""The base weights under an adapter: merged copies for vLLM, and a checksum of the base weights.
-Imports torch and PEFT.
+"""The base weights under an adapter: merged copies for vLLM, and a checksum. Imports torch and
+PEFT.
 
-TRL would merge the adapter into the base weights before it sends them to vLLM, and unmerge the
-adapter afterwards. In bf16, both operations round the base weights, which would drift with every
-update (huggingface/trl#6688). The reference policy of the KL term would then differ from the base
-model. The adapter would also be evaluated on other base weights than it was trained on.
+TRL would merge the adapter into the base weights for vLLM and unmerge it afterwards. In bf16, both
+operations round the base weights, which would drift with every update (huggingface/trl#6688), and
+with them the reference policy of the KL term and the model that is evaluated.
 """
 
 import hashlib

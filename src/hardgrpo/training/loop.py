@@ -190,12 +190,10 @@ def reward_function(grader: str, recipe: dict, processes: int, grading_processes
     """A function for TRL that returns the reward of each completion, 1 or 0, by the grader of the
     probe and the evaluation.
 
-    `reward: correct` rewards a correct completion. `reward: finished` rewards any answer that the
-    grader can read. `reward: majority` rewards the most frequent answer of the group
-    (`signals.majority_rewards`) and uses reference answers only for the log. Completions of prompts
-    without a reference answer (`majority_share`) are always rewarded by majority. If the recipe
-    rewards any group by majority, the function raises a `UserError` when a group is split between
-    processes.
+    `reward: correct` rewards a correct completion, `finished` any answer that the grader can read,
+    `majority` the most frequent answer of the group (reference answers are then only logged).
+    Completions of prompts without a reference answer are rewarded by majority; then a `UserError`
+    is raised when a group is split between processes.
     """
     group_size, by_majority = recipe["group_size"], recipe["reward"] == "majority"
     by_group = by_majority or "majority_share" in recipe
@@ -241,14 +239,12 @@ class Watch(TrainerCallback):
     """Show progress, write the manifest of each complete checkpoint, and stop after the current
     update on SIGTERM.
 
-    Between the scheduled checkpoints, a state is saved after an update if more than `save_seconds`
-    and more than ten times the duration of the last save have passed since that save. A run that is
-    killed without SIGTERM, or soon after SIGTERM, therefore loses little work, and the saves
-    between checkpoints take at most a tenth of the time.
+    Between the scheduled checkpoints, a state is saved after an update if more than `save_seconds`,
+    and more than ten times the duration of the last save, have passed since that save: a run that
+    is killed loses little work, and the saves take at most a tenth of the time.
 
-    This class replaces transformers' `enable_jit_checkpoint`, which saves in the middle of an
-    update, after the update's random numbers were drawn. A run that resumes from such a save would
-    differ from an uninterrupted run.
+    transformers' `enable_jit_checkpoint` saves in the middle of an update, after its random numbers
+    were drawn: a run that resumes from such a save would differ from an uninterrupted run.
     """
 
     def __init__(

@@ -191,9 +191,9 @@ def demonstrate(chain: generated.Chain, rng: random.Random, demonstration: dict,
 
 
 def share_at(share: dict, progress: float) -> float:
-    """Share of a task among the demonstrations at `progress` (0..1) of training. The share changes
-    from `first` to `last` during the second quarter of training. A model that was trained on equal
-    shares of two tasks from the start learned neither task."""
+    """Share of a task among the demonstrations at `progress` (0..1) of training: from `first` to
+    `last` during the second quarter. A model that was trained on equal shares of two tasks from the
+    start learned neither."""
     ramp = min(1.0, max(0.0, 4 * progress - 1))
     return share["first"] + (share["last"] - share["first"]) * ramp
 

@@ -35,11 +35,8 @@ TIMEOUT = datetime.timedelta(hours=3)
 
 def launch(spec: Spec, hardware: recipes.Hardware, state: Path) -> int:
     """Start this program again as several processes, wait for them, and return 0 if they finished
-    the run, else 1.
-
-    `state` is the state folder of the run, which exists until the run is finished. Processes that
-    stop on SIGTERM also exit with 0, but leave the folder.
-    """
+    the run, else 1. Processes that stop on SIGTERM exit with 0 but leave `state`, the run's state
+    folder."""
     import psutil  # comes with accelerate
 
     # torchrun starts the processes; accelerate, inside the trainer, reads its settings from the
@@ -74,11 +71,8 @@ def launch(spec: Spec, hardware: recipes.Hardware, state: Path) -> int:
 
 def take_free_port() -> None:
     """Set MASTER_PORT, on which vLLM beside the trainer listens, to a free port that the system
-    chooses.
-
-    TRL would choose port 29500 if it is free, but vLLM opens the port only seconds later: of two
-    runs that start together on one machine, the second would end with an error. The processes of
-    `launch` have a common port already, from torchrun.
+    chooses. TRL would choose port 29500 if it is free, but vLLM opens the port only seconds later:
+    a second run on the machine would fail. The processes of `launch` have torchrun's common port.
     """
     if LAUNCH_VARIABLE in os.environ:
         return

@@ -17,12 +17,10 @@ NO_CORRECTION = {"mode": "token_truncate", "limit": math.inf}
 
 
 def schedule(ids: list[str], updates: int, prompts_per_update: int, seed: int) -> list[str]:
-    """The prompts of all updates in order: `updates * prompts_per_update` ids, in shuffled epochs.
-
-    The schedule is computed before training, so that a resumed run trains on the same prompts as an
-    uninterrupted run. Each epoch drops its last prompts if they do not fill an update. A subset
-    that is smaller than an update is repeated within the update.
-    """
+    """The prompts of all updates in order: `updates * prompts_per_update` ids, in shuffled epochs,
+    computed before training so that a resumed run trains on the same prompts. Each epoch drops its
+    last prompts if they do not fill an update. A subset that is smaller than an update is repeated
+    within it."""
     rng = random.Random(f"schedule:{seed}")
     order: list[str] = []
     while len(order) < updates * prompts_per_update:
@@ -101,9 +99,9 @@ def micro_batches(texts: int, hardware: Hardware) -> tuple[int, int]:
 
 def without_gpus(hardware: Hardware, config, recipe: dict, tokens: int) -> Hardware:
     """The hardware of a run on a CPU, with micro-batches of as many texts as fit into
-    `memory.CPU_BYTES`, at least one. `hardware` is returned unchanged if it has GPUs, if
-    `micro_batch` is set, or if the model's shape is unknown. `config` is the model's configuration,
-    `tokens` the largest number of tokens of a prompt with its completion."""
+    `memory.CPU_BYTES`, at least one; unchanged with GPUs, if `micro_batch` is set, or if the
+    model's shape is unknown. `tokens` is the largest number of tokens of a prompt with its
+    completion."""
     shape = memory.shape_of(config.get_text_config().to_dict())
     if hardware.gpus or hardware.micro_batch or shape is None:
         return hardware

@@ -1,11 +1,10 @@
 """Supervised fine-tuning on the worked solutions of the chosen prompts, with TRL's SFTTrainer.
 Imports torch and TRL.
 
-A training text consists of the prompt, the solution and the end token. The prompt is formatted as
-in the probe, in GRPO and in the evaluation. The loss covers the solution and the end token. This
-module tokenizes the texts itself, because TRL would apply the chat template to the whole
-conversation. Some chat templates would then change the prompt, omit the end token, or add text
-after the end token.
+A training text consists of the prompt, formatted as in the probe, the solution and the end token;
+the loss covers solution and end token. The texts are tokenized here, because TRL would apply the
+chat template to the whole conversation: some templates would then change the prompt, omit the end
+token, or add text after it.
 """
 
 import time
@@ -82,12 +81,9 @@ def build_trainer(run: recipes.Run, tokenizer) -> Trainer:
 
 def tokenize_solutions(spec: Spec, problems: dict, subset: list[str], tokenizer) -> dict[str, dict]:
     """Rows of the training dataset by problem id: `input_ids` of prompt and solution, and
-    `completion_mask` (1: in the loss).
-
-    Prompts without a solution have no row. Prompts whose solution is longer than the completion
-    limit have no row either, because truncated solutions would teach the model not to finish. Raise
-    a `UserError` if there is no row.
-    """
+    `completion_mask` (1: in the loss). Prompts without a solution, or with one beyond the
+    completion limit (truncated solutions would teach the model not to finish), have no row. Raise a
+    `UserError` if there is no row."""
     solution_texts, limit = solutions.read(spec.solutions), spec.completion_tokens
     rows, too_long = {}, []
     end_token = tokenizer.eos_token_id
