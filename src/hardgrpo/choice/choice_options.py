@@ -1,10 +1,13 @@
 """The options of `hardgrpo choose`, and the policy that they name."""
 
+import argparse
+import contextlib
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 
 from pydantic import ValidationError
 
+from hardgrpo.grading import graders
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.selection import policies
 from hardgrpo.study.policy import Policy
@@ -17,41 +20,117 @@ ALIASES = {
 }
 
 
+MEASURES = ("pass_rate", "agreement", "entropy", "answered_share", "mean_tokens")
+# {the first option of a group: the group's title in the help}
+GROUPS = {
+    "budget": "what is chosen",
+    "question": "the file",
+    "url": "a model behind a server",
+    "samples": "sampling",
+    "completions": "completions or pass rates that you have",
+    "grader": "grading",
+}
+
+
+def read_budget(text: str) -> int | float:
+    """A number of prompts, or a share of the pool (10%, 0.1)."""
+    with contextlib.suppress(ValueError):
+        if text.endswith("%") and 0 < float(text[:-1]) <= 100:
+            return float(text[:-1]) / 100
+        if 0 < float(text) < 1:
+            return float(text)
+        if int(text) > 0:
+            return int(text)
+    raise argparse.ArgumentTypeError(
+        f"'{text}' is neither a number of prompts nor a share such as 10%"
+    )
+
+
+def option(help: str, default: object = None, **settings):
+    """A field of `Options`; `settings` are those of `argparse`."""
+    if default not in (None, False):
+        help = f"{help} (default: {default})"
+    return field(default=default, metadata={"help": help} | settings)
+
+
 @dataclass
 class Options:
-    """The options of `hardgrpo choose`; see its help."""
+    """The options of `hardgrpo choose`."""
 
-    budget: float | int | None = None  # a number of prompts, or a share of the pool
-    policy: str | None = None
-    by: str | None = None
-    low: float | None = None
-    high: float | None = None
-    order: str | None = None
-    threshold: float | None = None
-    highest_tier: float | None = None
-    tier: str | None = None
-    seed: int = 0
-    question: str | None = None
-    answer: str | None = None
-    limit: int | None = None
-    prompt: str | None = None
-    system: str | None = None
-    grader: str | None = None
-    right_above: float = 0.5
-    url: str | None = None
-    model: str | None = None
-    key: str | None = None
-    price: tuple[float, float] | None = None
-    most_money: float | None = None
-    concurrency: int | None = None
-    samples: int = 8
-    completion_tokens: int = 2048
-    temperature: float = 1.0
-    top_p: float = 1.0
-    pass_rate: str | list[float] | None = None  # a column, or a value for each row
-    percent: bool = False
-    completions: list | None = None  # files or a column, or the texts of each row
-    group: int = 8
+    budget: float | int | None = option(
+        "number of prompts to choose, or a share such as 10%%", type=read_budget
+    )
+    policy: str | None = option(
+        f"how to choose: {', '.join([*policies.RULES, *ALIASES])} (default: nearest_half with answers, else random)",
+        metavar="RULE",
+    )
+    by: str | None = option("the measure of lowest, highest or nearest_half", choices=MEASURES)
+    low: float | None = option("lowest pass rate of band (default: 0.2)", type=float)
+    high: float | None = option("highest pass rate of band (default: 0.8)", type=float)
+    order: str | None = option("with band and a budget: draw at random", choices=["random"])
+    threshold: float | None = option("of base_wrong and base_right", type=float)
+    highest_tier: float | None = option("of low_tiers", type=float)
+    tier: str | None = option("column of tiers", metavar="COLUMN")
+    seed: int = option("decides ties and random choices", 0, type=int)
+    limit: int | None = option("try the first N prompts only", type=int, metavar="N")
+
+    question: str | None = option(
+        "column of prompts; dots lead into nested columns", metavar="COLUMN"
+    )
+    answer: str | None = option("column of answers", metavar="COLUMN")
+
+    url: str | None = option("address with OpenAI's interface, usually with /v1 at its end")
+    model: str | None = option("the model's name on the server")
+    key: str | None = option("environment variable with the server's key", metavar="VARIABLE")
+    price: tuple[float, float] | None = option(
+        "prices of a million input and a million output tokens",
+        nargs=2,
+        type=float,
+        metavar=("INPUT", "OUTPUT"),
+    )
+    most_money: float | None = option(
+        "stop before the requests cost more; needs --price", type=float
+    )
+    concurrency: int | None = option("requests at the same time (default: 32)", type=int)
+
+    samples: int = option("completions per prompt", 8, type=int)
+    completion_tokens: int = option("largest number of tokens of a completion", 2048, type=int)
+    temperature: float = option("sampling temperature", 1.0, type=float)
+    top_p: float = option("nucleus of tokens that is sampled from", 1.0, type=float)
+    system: str | None = option("system message", metavar="TEXT")
+    prompt: str | None = option(
+        "template around each prompt, with {question} and {COLUMN}", metavar="TEMPLATE"
+    )
+
+    # files or a column; from Python, also the texts of each row
+    completions: list | None = option(
+        "files of completions (own JSON Lines, lm-evaluation-harness, inspect_ai, batch outputs), or a column of the prompts' file",
+        nargs="+",
+        metavar="FILE",
+    )
+    # from Python, also a value for each row
+    pass_rate: str | list[float] | None = option("column of pass rates", metavar="COLUMN")
+    percent: bool = option("the pass rates are percentages", False, action="store_true")
+
+    grader: str | None = option(
+        f"{', '.join(graders.GRADERS)}, or FILE.py:FUNCTION with the signature of TRL's reward functions (default: the first that reads the answers)",
+        metavar="GRADER",
+    )
+    right_above: float = option("a value of FUNCTION above this is right", 0.5, type=float)
+    group: int = option(
+        "rollouts per prompt in the training, for the share of mixed groups", 8, type=int
+    )
+
+    @classmethod
+    def add_to(cls, parser: argparse.ArgumentParser) -> dict[str, argparse._ArgumentGroup]:
+        """Add the options to a parser. Returns its groups of options by title."""
+        groups = {}
+        for entry in fields(cls):
+            if title := GROUPS.get(entry.name):
+                group = groups[title] = parser.add_argument_group(title)
+            name = f"--{entry.name.replace('_', '-')}"
+            group.add_argument(name, default=entry.default, **entry.metadata)
+        return groups
 
     def check(self) -> None:
         """Raise a `UserError` for values and combinations that cannot work."""

@@ -1,7 +1,6 @@
 """`hardgrpo choose`: choose which prompts of a file to annotate or to train on."""
 
 import argparse
-import contextlib
 import dataclasses
 import shlex
 import sys
@@ -18,9 +17,8 @@ from hardgrpo.grading import graders
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError, first_entries, printable
 from hardgrpo.runtime.interruption import say
-from hardgrpo.selection import policies, trainer_rows
+from hardgrpo.selection import trainer_rows
 
-MEASURES = ("pass_rate", "agreement", "entropy", "answered_share", "mean_tokens")
 RECORD, PAGE, TABLE = "choice.json", "choice.html", "prompts.csv"
 
 
@@ -33,98 +31,19 @@ def add_command(commands) -> None:
         " no way of choosing without answers was shown to beat it.",
     )
     parser.set_defaults(run=run)
-    defaults = Options()
-
-    def add(group, name: str, help: str, **settings) -> None:
-        default = getattr(defaults, name.strip("-").replace("-", "_"), None)
-        shown = f" (default: {default})" if default not in (None, False) else ""
-        group.add_argument(name, help=help + shown, default=default, **settings)
-
     parser.add_argument(
         "prompts",
         help="Parquet, JSON Lines, JSON, CSV, TSV or text file, folder of save_to_disk, or OWNER/NAME of a dataset of the hub",
     )
-    group = parser.add_argument_group("what is chosen")
-    add(group, "--budget", "number of prompts to choose, or a share such as 10%%", type=budget)
-    names = [*policies.RULES, *ALIASES]
-    add(
-        group,
-        "--policy",
-        f"how to choose: {', '.join(names)} (default: nearest_half with answers, else random)",
-        metavar="RULE",
-    )
-    add(group, "--by", "the measure of lowest, highest or nearest_half", choices=MEASURES)
-    add(group, "--low", "lowest pass rate of band (default: 0.2)", type=float)
-    add(group, "--high", "highest pass rate of band (default: 0.8)", type=float)
-    add(group, "--order", "with band and a budget: draw at random", choices=["random"])
-    add(group, "--threshold", "of base_wrong and base_right", type=float)
-    add(group, "--highest-tier", "of low_tiers", type=float)
-    add(group, "--tier", "column of tiers", metavar="COLUMN")
-    add(group, "--seed", "decides ties and random choices", type=int)
-    add(group, "--limit", "try the first N prompts only", type=int, metavar="N")
-    group = parser.add_argument_group("the file")
-    add(group, "--question", "column of prompts; dots lead into nested columns", metavar="COLUMN")
-    add(group, "--answer", "column of answers", metavar="COLUMN")
+    groups = Options.add_to(parser)
+    group = groups["the file"]
     group.add_argument("--split", help="split of a dataset")
     group.add_argument("--config", help="configuration of a dataset of the hub")
     group.add_argument("--output", metavar="FOLDER", help="folder of results (default: NAME.choice beside the file)")  # fmt: skip
     group.add_argument("--format", choices=list(trainer_rows.FILES), help="also write the chosen prompts and a reward function for this trainer")  # fmt: skip
-    group = parser.add_argument_group("a model behind a server")
-    add(group, "--url", "address with OpenAI's interface, usually with /v1 at its end")
-    add(group, "--model", "the model's name on the server")
-    add(group, "--key", "environment variable with the server's key", metavar="VARIABLE")
-    add(
-        group,
-        "--price",
-        "prices of a million input and a million output tokens",
-        nargs=2,
-        type=float,
-        metavar=("INPUT", "OUTPUT"),
-    )
-    add(group, "--most-money", "stop before the requests cost more; needs --price", type=float)
-    add(group, "--concurrency", "requests at the same time (default: 32)", type=int)
+    group = groups["a model behind a server"]
     group.add_argument("--dry-run", action="store_true", help="print what would be sent and its cost; send no request")  # fmt: skip
     group.add_argument("--write-batch", metavar="FILE", help="write the requests as an OpenAI batch file, and stop; --completions reads its output")  # fmt: skip
-    group = parser.add_argument_group("sampling")
-    add(group, "--samples", "completions per prompt", type=int)
-    add(group, "--completion-tokens", "largest number of tokens of a completion", type=int)
-    add(group, "--temperature", "sampling temperature", type=float)
-    add(group, "--top-p", "nucleus of tokens that is sampled from", type=float)
-    add(group, "--system", "system message", metavar="TEXT")
-    add(group, "--prompt", "template around each prompt, with {question} and {COLUMN}", metavar="TEMPLATE")  # fmt: skip
-    group = parser.add_argument_group("completions or pass rates that you have")
-    add(
-        group,
-        "--completions",
-        "files of completions (own JSON Lines, lm-evaluation-harness, inspect_ai, batch outputs), or a column of the prompts' file",
-        nargs="+",
-        metavar="FILE",
-    )
-    add(group, "--pass-rate", "column of pass rates", metavar="COLUMN")
-    add(group, "--percent", "the pass rates are percentages", action="store_true")
-    group = parser.add_argument_group("grading")
-    add(
-        group,
-        "--grader",
-        f"{', '.join(graders.GRADERS)}, or FILE.py:FUNCTION with the signature of TRL's reward functions (default: the first that reads the answers)",
-        metavar="GRADER",
-    )
-    add(group, "--right-above", "a value of FUNCTION above this is right", type=float)
-    add(group, "--group", "rollouts per prompt in the training, for the share of mixed groups", type=int)  # fmt: skip
-
-
-def budget(text: str) -> int | float:
-    """A number of prompts, or a share of the pool (10%, 0.1)."""
-    with contextlib.suppress(ValueError):
-        if text.endswith("%") and 0 < float(text[:-1]) <= 100:
-            return float(text[:-1]) / 100
-        if 0 < float(text) < 1:
-            return float(text)
-        if int(text) > 0:
-            return int(text)
-    raise argparse.ArgumentTypeError(
-        f"'{text}' is neither a number of prompts nor a share such as 10%"
-    )
 
 
 def run(args: argparse.Namespace) -> None:

@@ -271,29 +271,33 @@ def letters_of_answers(rows: list[dict], columns: Columns) -> tuple[list[str | N
     from 0 or from 1). Of the readings, the first that fits the most rows is taken. Rows without an
     answer, and rows whose answer is no option, have None."""
     answers = [value_of(row, columns.answer) for row in rows]
-    is_number = any(type(answer) is int for answer in answers)
     readings: dict[str, Callable] = {
         "letters": lambda a, options, labels: _index(a, labels or [o for o, _ in options]),
         "texts of the options": lambda a, options, labels: _index(a, [t for _, t in options]),
         "numbers from 0": lambda a, options, labels: _position(a, options, 0),
         "numbers from 1": lambda a, options, labels: _position(a, options, 1),
     }
-    if is_number:
+    if any(type(answer) is int for answer in answers):
         readings = dict(sorted(readings.items(), key=lambda item: "numbers" not in item[0]))
-    best: tuple[list[str | None], str] = ([], "")
-    for name, reading in readings.items():
-        letters: list[str | None] = []
-        for row, answer in zip(rows, answers):
-            options, text = row_options(row, columns), reference_of(answer)
-            cells = (
-                _as_options(value_of(row, columns.options[0])) if len(columns.options) == 1 else []
-            )
-            labels = [label for label, _ in cells]
-            index = reading(text.strip("() ."), options, labels) if text else None
-            letters.append(None if index is None else options[index][0])
-        if not best[0] or sum(map(bool, letters)) > sum(map(bool, best[0])):
-            best = letters, name
-    return best
+    is_list = len(columns.options) == 1
+    labels = [
+        [label for label, _ in _as_options(value_of(row, columns.options[0]))] if is_list else []
+        for row in rows
+    ]
+    cells = list(zip(map(reference_of, answers), [row_options(r, columns) for r in rows], labels))
+
+    def letters(name: str) -> list[str | None]:
+        indices = [
+            readings[name](text.strip("() ."), *options) if text else None
+            for text, *options in cells
+        ]
+        return [
+            None if index is None else options[index][0]
+            for index, (_, options, _) in zip(indices, cells)
+        ]
+
+    best = max(readings, key=lambda name: sum(map(bool, letters(name))))
+    return letters(best), best
 
 
 def _position(text: str, options: list[tuple[str, str]], first: int) -> int | None:
