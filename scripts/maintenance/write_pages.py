@@ -12,8 +12,8 @@ output of this program.
 from hardgrpo.runtime import errors, files
 from hardgrpo.selection import policies
 from hardgrpo.study import configuration, load, paths
-from pages import committed as summaries
 from pages import (
+    committed,
     gpus,
     published_numbers,
     recommended,
@@ -30,10 +30,10 @@ from pathlib import Path
 import pandas as pd
 
 ROOT = Path(__file__).parents[2]
-FIGURES = dict.fromkeys(("accuracy.png", "kinds.png"), summaries.REFERENCE) | {
-    "truncation.png": summaries.TRUNCATION,
-    "labels.png": summaries.LABELS,
-    "rollouts.png": summaries.ONLINE,
+FIGURES = dict.fromkeys(("accuracy.png", "kinds.png"), "mini_reference") | {
+    "truncation.png": "mini_truncation",
+    "labels.png": "mini_labels",
+    "rollouts.png": "mini_online",
     "samples_per_prompt.png": "math_probing",
     "before_after_training.png": "before_after",
 }
@@ -43,6 +43,7 @@ FIGURES = dict.fromkeys(("accuracy.png", "kinds.png"), summaries.REFERENCE) | {
 BLOCKS: dict[tuple[str, str], Callable[[Path, dict], str]] = {
     ("README.md", "found"): lambda root, config: templates.fill(
         "readme",
+        root,
         **results.values(root, config),
         **recommended.values(root, config),
         pooled_lead=recommended.pooled_lead,
@@ -60,7 +61,7 @@ FILES: dict[str, Callable[[Path, dict], str]] = {
     "docs/published-numbers.md": published_numbers.page,
     "config/schema.json": lambda root, config: editor_schema(),
     paths.committed_table("all/claims"): lambda root, config: csv(
-        summaries.all_claims(root, config)
+        committed.all_claims(root, config)
     ),
     paths.committed_table("all/which-prompts"): lambda root, config: csv(
         recommended.every_case(root, config)

@@ -11,7 +11,7 @@ import project_config
 from conftest import ROOT
 from hardgrpo.analysis import claims, random_choice, summaries
 from hardgrpo.analysis.arms import add_labels
-from hardgrpo.report import paragraphs, registry, worth
+from hardgrpo.report import registry, worth
 from hardgrpo.runtime import files
 from hardgrpo.study import designs, paths
 from hardgrpo.study.resolved import ResolvedStudy
@@ -101,8 +101,8 @@ def against_random(study: str) -> pd.DataFrame:
 
 
 def test_no_comparison_with_a_random_choice_has_two_verdicts():
-    """The table results/reference/all/which-prompts.csv, each study's table against_random and page of worth, the
-    text of its supplement, and the verdicts on primary claims agree."""
+    """The table results/reference/all/which-prompts.csv, each study's table against_random (which its
+    supplement quotes) and page of worth, and the verdicts on primary claims agree."""
     verdicts: dict[tuple, set] = {}
     names = designs.names_of_ways(CONFIG["policies"], CONFIG["recipes"])
     says = {claims.SUPPORTED: random_choice.BETTER}
@@ -131,10 +131,6 @@ def test_no_comparison_with_a_random_choice_has_two_verdicts():
                     if is_of_row and "recipe" not in entry and claim.p_holm == claim.p_holm:
                         stated_verdicts.add(says.get(claim.verdict, random_choice.OPEN))
                         claims_seen += 1
-            text = paragraphs.against_random(
-                rows[(rows.model == row.model) & (rows.task == row.task)]
-            )
-            assert row.arm in text[row.verdict]
     assert all(len(stated_verdicts) == 1 for stated_verdicts in verdicts.values())
     assert claims_seen > 5
 

@@ -38,7 +38,7 @@ def page(root: Path, config: dict) -> str:
         names, read_from_it = zip(*group)
         sources.append((names, read_from_it[0]))
     return templates.fill(
-        "published-numbers", analyses=analyses, texts=texts, figures=figures, sources=sources
+        "published-numbers", root, analyses=analyses, texts=texts, figures=figures, sources=sources
     )
 
 
@@ -66,6 +66,7 @@ def samples_section(root: Path, config: dict) -> str:
         sizes[name] += predicted or [""]
     return templates.fill(
         "samples",
+        root,
         unselected=unselected,
         mix=mix,
         sizes=pd.DataFrame(sizes),

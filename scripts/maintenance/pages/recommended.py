@@ -184,7 +184,7 @@ def pooled_lead(pooled: pooling.PooledLead | None) -> str:
 
 def short_finding(root: Path, config: dict) -> str:
     """A finding of docs/results.md: the pooled leads and the advice."""
-    return templates.fill("which-tenth", **values(root, config), pooled_lead=pooled_lead)
+    return templates.fill("which-tenth", root, **values(root, config), pooled_lead=pooled_lead)
 
 
 def page(root: Path, config: dict) -> str:
@@ -196,6 +196,7 @@ def page(root: Path, config: dict) -> str:
     ]
     return templates.fill(
         "which-prompts",
+        root,
         **content,
         pooled_lead=pooled_lead,
         ways_table=pd.DataFrame(map(way_row, content["ways"].values())),
