@@ -110,20 +110,131 @@ def at_first(answer):
     return lambda body, number: answer(body) if number < 2 else completions_of(body)
 
 
-# --- choices ---
+# --- one answer: kept, requested again, or refused ---
 
 
-def test_more_choices_than_requested_are_not_used(is_normal):
-    is_normal(with_choices(lambda choices: choices + [choices[0] | {"index": 9}]))
+def raw(headers: str, data: bytes):
+    lines = ["HTTP/1.1 200 OK", *headers.splitlines(), "", ""]
+    return RAW, "\r\n".join(lines).encode() + data
 
 
-def test_choices_are_taken_in_the_order_of_their_index(is_normal):
-    is_normal(with_choices(lambda choices: choices[::-1]))
+def on_wire(change):
+    """Normal answers whose bytes are `change`d."""
+    return lambda body, number: change(json.dumps(completions_of(body)).encode())
 
 
-@pytest.mark.parametrize("index", [0, None, "0", -1])
-def test_choices_without_distinct_indices_are_taken_in_the_order_of_the_answer(is_normal, index):
-    is_normal(with_choice(index=index))
+def always(*answer):
+    return lambda body, number: answer
+
+
+GZIP = "Content-Type: application/json\nContent-Encoding: gzip\nConnection: close"
+CHUNKED = "Content-Type: application/json\nTransfer-Encoding: chunked\nConnection: close"
+ANSWERS = {
+    "kept": [  # the completions equal those of a normal answer
+        with_choices(lambda choices: choices + [choices[0] | {"index": 9}]),
+        with_choices(lambda choices: choices[::-1]),
+        *(with_choice(index=index) for index in (0, None, "0", -1)),
+        on_wire(lambda data: raw(GZIP, gzip.compress(data))),
+        on_wire(lambda data: raw(CHUNKED, b"%x\r\n%s\r\n0\r\n\r\n" % (len(data), data))),
+        on_wire(lambda data: (200, b"\n\n \r\n" + data + b"\n", {})),
+        on_wire(lambda data: (200, b"\xef\xbb\xbf" + data, {})),
+        *(
+            lambda body, number, name=name: completions_of(body, model=name)
+            for name in ("", None, 5, "NAME-4b", "openai/org/name-4B", "name-4B:latest",
+                         "org/name-4B-2026-01-31", "/models/name-4B")
+        ),
+    ],
+    "again": [  # and refused with these words if the server never gives another answer
+        (with_choice(message={"content": {"text": "red"}}), "a choice without text"),
+        (with_choice(message=None), "a choice without text"),
+        (with_choice(finish_reason=None), "'None'"),
+        (with_choice(finish_reason="error"), "'error'"),
+        (with_choice(finish_reason=["stop"]), "reason"),
+        (on_wire(lambda data: raw(CHUNKED, b"%x\r\n%s" % (len(data), data[:50]))), ""),
+        (on_wire(lambda data: raw(GZIP, gzip.compress(data)[:-20])), ""),
+        (on_wire(lambda data: raw(GZIP, data)), ""),
+        (on_wire(lambda data: (200, data.replace(b"think", b"th\xffnk"), {})), "JSON"),
+        (on_wire(lambda data: (200, data[:-10], {})), "JSON"),
+        (always(200, b"", {}), "JSON"),
+        (always(200, b"null", {}), "JSON"),
+        (always(200, b"[" * 100_000, {}), "JSON"),
+        (always(200, {}), "choices"),
+        (always(200, "<!DOCTYPE html><html>Welcome</html>"), "<!DOCTYPE"),
+        (always(200, {"error": {"message": "overloaded", "code": 503}}), "overloaded"),
+        (always(200, {"error": "model is loading"}), "model is loading"),
+        (always(529, {"error": {"message": "overloaded"}}), "529"),
+        (always(502, b"", {}), "502"),
+        (always(*refusal("slow down", 429)), "slow down"),
+        (always(*refusal("down", 500)), "500"),
+        (lambda body, number: CUT, ""),
+        (always(200, {"error": {"message": "No credits left", "code": 402}}), "No credits left"),
+        (always(*refusal("You exceeded your quota", 429, code="insufficient_quota")), "exceeded your quota"),
+    ],
+    "refused": [  # also if the server would give another answer
+        (always(402, {"error": {"message": "Insufficient Balance"}}), "402", "Insufficient Balance"),
+        (always(403, "<html><style>x</style><h1>Attention Required!</h1></html>"), "403", "Attention Required!", "`key`"),
+        (always(400, [{"error": {"code": 400, "message": "API key not valid."}}]), "API key not valid."),
+        (always(405, ""), "405"),
+        (always(302, "", {"Location": "http://127.0.0.1:9/v1"}), "302"),
+        (always(*refusal("Incorrect API key provided", 401)), "401", "Incorrect API key", "`key`"),
+        (always(*refusal("The model `org/name-4B` does not exist.", 404)), "404", "does not exist"),
+        (always(404, "<html><h1>Not Found</h1></html>"), "404", "Not Found", "/v1"),
+        (always(*refusal("Unknown field: messages", 400)), "Unknown field: messages"),
+        (always(422, {"detail": [{"loc": ["body", "model"], "msg": "Field required"}]}), "Field required"),
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("answer", ANSWERS["kept"])
+def test_an_unusual_form_of_a_right_answer_is_kept(is_normal, answer):
+    is_normal(answer)
+
+
+@pytest.mark.parametrize(("answer", "words"), ANSWERS["again"])
+def test_a_damaged_or_empty_answer_is_requested_again(
+    fails, is_normal, model_server, answer, words
+):
+    is_normal(at_first(lambda body: answer(body, 0)))
+    fails(answer, words, model_server.url, state="another")
+
+
+@pytest.mark.parametrize("case", ANSWERS["refused"])
+def test_an_answer_that_will_not_change_is_refused_at_once(fails, model_server, case):
+    answer, *words = case
+    fails(at_first(lambda body: answer(body, 0)), model_server.url, *words)
+
+
+@pytest.mark.parametrize("name", ["other-7B", "org/name-4B-chat"])
+def test_an_answer_from_another_model_is_refused(fails, name):
+    fails(lambda body, number: completions_of(body, model=name), f"'{name}'", f"'{MODEL}'")
+
+
+@pytest.mark.parametrize(
+    ("fields", "text", "reason"),
+    [
+        ({"message": {"content": ""}, "finish_reason": "length"}, "", "length"),
+        ({"message": {"content": None}}, "", "stop"),
+        ({"message": {"content": " \n\t "}}, " \n\t ", "stop"),
+        ({"message": {"content": "red\ud800 \ud83d\ude00"}}, "red\ufffd \U0001f600", "stop"),
+        ({"message": {"content": "nul \0, bell \a, \u2028"}}, "nul \0, bell \a, \u2028", "stop"),
+        ({"message": {"content": None, "refusal": "I cannot"}}, "", "stop"),
+        # thoughts are no part of the completion
+        ({"message": {"content": None, "reasoning_content": "Let me"}}, "", "length"),
+        ({"message": {"content": "", "reasoning": "Let me think"}}, "", "length"),
+        ({"message": {"content": "#### red", "reasoning_content": "Let me"}}, "#### red", "stop"),
+        ({"message": {"content": [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "red"}]}}, "red", "stop"),
+        *(
+            ({"message": {"content": "red"}, "finish_reason": word}, "red", reason)
+            for word, reason in (("stop", "stop"), ("length", "length"), ("content_filter", "content_filter"),
+                                 ("function_call", "stop"), ("tool_calls", "stop"))
+        ),
+    ],
+)  # fmt: skip
+def test_the_text_of_a_completion_and_the_reason_why_it_ends(sample, fields, text, reason):
+    """Only lone surrogates are replaced in a text. The limit is reached, as `usage` states."""
+    completions = sample(with_usage(LIMIT * SAMPLES, logprobs=None, **fields))
+    assert {(sampled.text, sampled.finish_reason) for sampled in completions} == {(text, reason)}
+    assert {sampled.tokens for sampled in completions} == {LIMIT}
 
 
 def test_a_server_that_gives_at_most_three_choices_is_asked_for_the_remainder(sample, model_server):
@@ -134,169 +245,33 @@ def test_a_server_that_gives_at_most_three_choices_is_asked_for_the_remainder(sa
     assert sorted(body.get("n", 1) for body in model_server.requests) == [1] * 6 + [4] * 6
 
 
-NO_COMPLETIONS = [
-    ({"message": {"content": {"text": "red"}}}, "a choice without text"),
-    ({"message": None}, "a choice without text"),
-    ({"finish_reason": None}, "an unknown reason ('None')"),
-    ({"finish_reason": "error"}, "an unknown reason ('error')"),
-    ({"finish_reason": ["stop"]}, "an unknown reason"),
-]
-
-
-@pytest.mark.parametrize(("fields", "words"), NO_COMPLETIONS)
-def test_a_choice_that_is_no_completion_is_requested_again(fails, is_normal, fields, words):
-    odd_answer = with_choice(**fields)
-    fails(odd_answer, words)
-    is_normal(at_first(lambda body: odd_answer(body, 0)))
-
-
-@pytest.mark.parametrize(
-    ("word", "reason"),
-    [
-        ("function_call", "stop"),
-        ("tool_calls", "stop"),
-    ],
-)
-def test_other_names_of_finish_reasons_are_understood(sample, word, reason):
-    completions = sample(with_usage(LIMIT * SAMPLES, finish_reason=word))
-    assert {completion.finish_reason for completion in completions} == {reason}
-
-
-@pytest.mark.parametrize(
-    ("content", "reason", "text"),
-    [
-        ("", "length", ""),
-        (None, "stop", ""),
-        (" \n\t ", "stop", " \n\t "),
-        ("red\ud800 \ud83d\ude00", "stop", "red\ufffd \U0001f600"),
-        ("nul \0, bell \a, \u2028", "stop", "nul \0, bell \a, \u2028"),
-    ],
-)
-def test_unusual_texts_are_kept_except_for_lone_surrogates_which_are_replaced(
-    sample, content, reason, text
-):
-    completions = sample(
-        with_choice(message={"content": content}, finish_reason=reason, logprobs=None)
-    )
-    assert {(completion.text, completion.finish_reason) for completion in completions} == {
-        (text, reason)
-    }
-
-
 @pytest.mark.parametrize(
     "logprobs",
     [
-        {"content": [{"token": "red", "logprob": float("nan")}]},
-        {"content": [{"token": "red", "logprob": -0.5}, {"token": "!", "logprob": None}]},
-        {"content": [{"token": "red", "logprob": float("-inf")}]},
-        {"content": [{"token": "red", "logprob": "-0.5"}]},
-        {"content": "red"},
-        {"token_logprobs": "red"},
-        [],
-        {},
-        None,
+        *({"content": [{"token": "red", "logprob": -0.5}, {"token": "!", "logprob": value}]}
+          for value in (float("nan"), float("-inf"), None, "-0.5")),
+        {"content": "red"}, {"token_logprobs": "red"}, [], {}, None,
     ],
-)
+)  # fmt: skip
 def test_log_probabilities_that_are_no_numbers_are_unknown(sample, capsys, logprobs):
     completions = sample(with_choice(logprobs=logprobs))
     assert capsys.readouterr().out.count("the server gives no log-probabilities") == 1
     assert {completion.log_probability for completion in completions} == {None}
-    normal = sample(lambda body, number: completions_of(body), state="normal")
-    assert [c.text for c in completions] == [c.text for c in normal]
 
 
 @pytest.mark.parametrize(
     "usage",
     [
-        {"completion_tokens": -20, "prompt_tokens": -3},
-        {"completion_tokens": 0, "prompt_tokens": 0},
-        {"completion_tokens": True},
-        {"prompt_tokens": 6},
-        [20, 6],
-        "20",
+        None, {}, [20, 6], "20", {"prompt_tokens": 6}, {"completion_tokens": True}, {"completion_tokens": "many"},
+        {"completion_tokens": -20, "prompt_tokens": -3}, {"completion_tokens": 0, "prompt_tokens": 0},
+        {"prompt_tokens": 9, "completion_tokens": 5},  # llama.cpp counts only the first choice
     ],
-)
+)  # fmt: skip
 def test_tokens_are_counted_if_usage_does_not_state_their_number(sample, usage):
     completions = sample(lambda body, number: completions_of(body, usage=usage))
     assert {completion.tokens for completion in completions} == {5}
     assert sample.facts["input_tokens"] > 0
-
-
-def test_usage_reported_for_a_single_choice_is_completed_from_the_log_probabilities(sample):
-    """In `usage`, llama.cpp counts only the tokens of the first choice."""
-    usage = {"prompt_tokens": 9, "completion_tokens": 5}
-    completions = sample(lambda body, number: completions_of(body, usage=usage))
-    assert {completion.tokens for completion in completions} == {5}
     assert sample.facts["output_tokens"] == 5 * SAMPLES * PROMPTS
-
-
-@pytest.mark.parametrize("name", ["", "NAME-4b", "openai/org/name-4B", "name-4B:latest", 5])
-def test_an_answer_with_another_spelling_of_the_models_name_is_accepted(sample, name):
-    assert len(sample(lambda body, number: completions_of(body, model=name))) == 4 * PROMPTS
-
-
-# --- forms of answers in JSON and HTTP ---
-
-
-def raw(headers: str, data: bytes, status: str = "200 OK", version: str = "HTTP/1.1"):
-    lines = [f"{version} {status}", *headers.splitlines(), "", ""]
-    return RAW, "\r\n".join(lines).encode() + data
-
-
-def encoded(body, **options):
-    return json.dumps(completions_of(body), **options).encode()
-
-
-@pytest.mark.parametrize(
-    "wire",
-    [
-        lambda data: raw("Content-Type: application/json\nContent-Encoding: gzip\nConnection: close", gzip.compress(data)),
-        lambda data: (200, b"\n\n \r\n" + data + b"\n", {}),
-        lambda data: (200, b"\xef\xbb\xbf" + data, {}),
-        lambda data: raw("Content-Type: application/json\nTransfer-Encoding: chunked\nConnection: close", b"%x\r\n%s\r\n0\r\n\r\n" % (len(data), data)),
-    ],
-)  # fmt: skip
-def test_every_form_of_a_json_answer_is_read(is_normal, wire):
-    is_normal(lambda body, number: wire(encoded(body)))
-
-
-@pytest.mark.parametrize(
-    "wire",
-    [
-        lambda data: raw("Content-Type: application/json\nTransfer-Encoding: chunked", b"%x\r\n%s" % (len(data), data[:50])),
-        lambda data: raw("Content-Type: application/json\nContent-Encoding: gzip\nConnection: close", gzip.compress(data)[:-20]),
-        lambda data: raw("Content-Type: application/json\nContent-Encoding: gzip\nConnection: close", data),
-        lambda data: (200, data.replace(b"think", b"th\xffnk"), {}),
-        lambda data: (200, b"", {}),
-        lambda data: (200, b"null", {}),
-        lambda data: (200, b"[" * 100_000, {}),
-        lambda data: (200, data[:-10], {}),
-        lambda data: (200, b"<html><form action='/login'></html>", {"Content-Type": "text/html"}),
-        lambda data: (200, {"error": {"message": "upstream overloaded", "code": 503}}, {}),
-        lambda data: (529, {"error": {"message": "overloaded"}}, {}),
-        lambda data: (502, b"", {}),
-    ],
-)  # fmt: skip
-def test_a_damaged_or_empty_answer_is_requested_again(is_normal, wire):
-    is_normal(at_first(lambda body: wire(encoded(body))))
-
-
-@pytest.mark.parametrize(
-    ("answer", "words"),
-    [
-        ((200, b"", {}), ["JSON"]),
-        ((200, {"error": {"message": "No credits left", "code": 402}}), ["402", "No credits left"]),
-        ((200, {"error": "model is loading"}), ["model is loading"]),
-        ((402, {"error": {"message": "Insufficient Balance"}}), ["402", "Insufficient Balance"]),
-        ((403, "<html><style>x</style><h1>Attention Required!</h1></html>"), ["403", "Attention Required!", "`key`"]),
-        ((400, [{"error": {"code": 400, "message": "API key not valid.", "status": "INVALID_ARGUMENT"}}]), ["API key not valid."]),
-        ((405, ""), ["405"]),
-    ],
-)  # fmt: skip
-def test_an_error_in_every_form_ends_sampling_and_names_server_and_problem(
-    fails, model_server, answer, words
-):
-    fails(lambda body, number: answer, model_server.url, *words)
 
 
 # --- wrong model, wrong address ---
@@ -414,7 +389,7 @@ def test_each_try_without_a_readable_answer_is_paid_for(
         if failure == "time limit":
             time.sleep(1.5)
         if failure == "not gzip":
-            return raw("Content-Encoding: gzip\nConnection: close", b"{}")
+            return raw(GZIP, b"{}")
         return CUT
 
     most_money = 0.7 + 0.8 * tries
@@ -498,16 +473,18 @@ def test_a_prompt_of_one_token_per_byte_stays_below_the_limit_of_money(sample, f
 
 
 @pytest.mark.parametrize(
-    ("status", "body"),
+    "answer",
     [
-        (400, {"message": "Requested token count exceeds the model's maximum context length of 192 tokens."}),
-        (400, {"message": "max_tokens must be at least 1, got -50."}),
-        (400, {"message": "too large", "type": "exceed_context_size_error", "n_ctx": 192}),
+        refusal("Requested token count exceeds the model's maximum context length of 192 tokens."),
+        refusal("This model's maximum context length is 192 tokens. However, you requested 250 tokens."),
+        refusal("'max_tokens' or 'max_completion_tokens' is too large: 200. The maximum context length is 192"),
+        refusal("max_tokens must be at least 1, got -50."),
+        refusal("too large", type="exceed_context_size_error", n_ctx=192),
+        refusal("the request exceeds the available context size, try increasing it", 500),  # llama.cpp
         (413, "<html><h1>413 Request Entity Too Large</h1></html>"),
     ],
 )  # fmt: skip
-def test_the_error_names_the_prompt_however_a_server_words_too_little_context(fails, status, body):
-    answer = (status, body if isinstance(body, str) else {"error": body})
+def test_the_error_names_the_prompt_however_a_server_words_too_little_context(fails, answer):
     fails(
         lambda body, number: answer if "ball 3" in str(body) else completions_of(body),
         "Which colour has ball 3?",

@@ -348,24 +348,6 @@ def test_an_interrupted_probe_gives_a_one_line_error_and_keeps_the_received_comp
 # --- failures of servers ---
 
 
-@pytest.mark.parametrize(
-    "failure",
-    [
-        refusal("slow down", 429),
-        refusal("down", 500),
-        refusal("busy", 503),
-        CUT,
-        "<html>gateway</html>",
-        (200, {}),
-    ],
-)
-def test_a_failed_request_is_sent_again(study, model_server, failure):
-    model_server.answer = lambda body, number: failure if number < 2 else completions_of(body)
-    process = run(study, model_server.url)
-    assert process.returncode == 0, process.stderr
-    assert len(model_server.requests) == PROMPTS + 2 and len(read_probe(study)) == 4 * PROMPTS
-
-
 def test_no_request_is_sent_during_the_waiting_time_that_the_server_states(study, model_server):
     times = []
 
@@ -390,29 +372,6 @@ def test_a_request_without_an_answer_is_sent_again(study, model_server):
     model_server.answer = answer
     assert run(study, model_server.url, server={"timeout": 1}).returncode == 0
     assert len(model_server.requests) == PROMPTS + 1
-
-
-@pytest.mark.parametrize(
-    ("answer", "words"),
-    [
-        ("<!DOCTYPE html><html>Welcome</html>", ["not a JSON object", "<!DOCTYPE", "/v1"]),
-        ((200, '{"choices": [', {"Content-Type": "application/json"}), ["JSON"]),
-        ({"choices": []}, ["no choices"]),
-        ((302, "", {"Location": "http://127.0.0.1:9/v1"}), ["status 302"]),
-        (refusal("Incorrect API key provided", 401), ["status 401", "Incorrect API key", "`key`"]),
-        (refusal("The model `org/name-4B` does not exist.", 404), ["status 404", "does not exist", "org/name-4B"]),
-        ((404, "<html><h1>Not Found</h1></html>"), ["status 404", "Not Found", "/v1"]),
-        (refusal("You exceeded your quota", 429, code="insufficient_quota"), ["exceeded your quota"]),
-        (refusal("Unknown field: messages", 400), ["Unknown field: messages"]),
-        ((422, {"detail": [{"loc": ["body", "model"], "msg": "Field required"}]}), ["Field required"]),
-    ],
-)  # fmt: skip
-def test_a_server_that_never_gives_a_usable_answer_ends_the_program_in_one_line(
-    study, model_server, answer, words
-):
-    model_server.answer = lambda body, number: answer
-    fails(run(study, model_server.url), model_server.url, *words)
-    assert not (study / "probe.jsonl").exists() and not (study / "provenance.json").exists()
 
 
 def test_answers_are_on_the_disk_when_a_short_call_ends(study, model_server, monkeypatch):
@@ -481,19 +440,6 @@ def test_completions_that_arrived_before_an_error_are_not_requested_again(study,
     assert len(model_server.requests) == PROMPTS - 3
 
 
-@pytest.mark.parametrize("message", [
-    "This model's maximum context length is 192 tokens. However, you requested 250 tokens (50 in the messages, 200 in the completion).",
-    "'max_tokens' or 'max_completion_tokens' is too large: 200. This model's maximum context length is 192 tokens",
-    "the request exceeds the available context size, try increasing it",
-])  # fmt: skip
-def test_a_prompt_that_does_not_fit_into_the_context_is_reported(study, model_server, message):
-    status = 500 if "available" in message else 400  # llama.cpp's message has status 500
-    model_server.answer = lambda body, number: (
-        refusal(message, status) if "ball 3" in str(body) else completions_of(body)
-    )
-    fails(run(study, model_server.url), "Which colour has ball 3?", "context", "completion_tokens")
-
-
 @pytest.mark.parametrize(
     ("parameter", "status", "message"),
     [
@@ -530,88 +476,6 @@ def test_a_server_that_ignores_n_is_asked_for_each_sample(study, model_server):
     assert len(model_server.requests) == 4 * PROMPTS
     # every sample has its own seed
     assert len({body["seed"] for body in model_server.requests}) == 4 * PROMPTS
-
-
-@pytest.mark.parametrize(
-    ("reason", "row"),
-    [("stop", "stop"), ("length", "length"), ("content_filter", "content_filter")],
-)
-def test_the_reason_why_a_completion_ends_is_in_the_file(study, model_server, reason, row):
-    def answer(body, number):
-        tokens = 20 * body["n"]  # every completion has as many tokens as the limit allows
-        answer = completions_of(body, usage={"prompt_tokens": 5, "completion_tokens": tokens})
-        for choice in answer["choices"]:
-            choice["finish_reason"] = reason
-        return answer
-
-    model_server.answer = answer
-    assert run(study, model_server.url).returncode == 0
-    assert {entry["finish_reason"] for entry in read_probe(study)} == {row}
-
-
-@pytest.mark.parametrize(
-    ("message", "completion", "finish_reason"),
-    [
-        ({"content": None, "reasoning_content": "Let me think"}, "", "length"),
-        ({"content": "", "reasoning": "Let me think"}, "", "length"),
-        ({"content": "#### red", "reasoning_content": "Let me think"}, "#### red", "stop"),
-        (
-            {
-                "content": [
-                    {"type": "thinking", "thinking": "hm"},
-                    {"type": "text", "text": "#### red"},
-                ]
-            },
-            "#### red",
-            "stop",
-        ),
-        ({"content": None, "refusal": "I cannot"}, "", "stop"),
-    ],
-)
-def test_only_the_content_of_a_message_is_the_completion(
-    study, model_server, message, completion, finish_reason
-):
-    def answer(body, number):
-        answer = completions_of(body)
-        for choice in answer["choices"]:
-            choice |= {"message": {"role": "assistant"} | message, "logprobs": None}
-        return answer
-
-    model_server.answer = answer
-    assert run(study, model_server.url).returncode == 0
-    assert {(row["completion"], row["finish_reason"]) for row in read_probe(study)} == {
-        (completion, finish_reason)
-    }
-    # `tokens` is the server's count, which includes the thoughts
-    assert sum(row["tokens"] for row in read_probe(study)) == 4 * 5 * PROMPTS
-
-
-@pytest.mark.parametrize(
-    "changes", [{"usage": None}, {"usage": {}}, {"usage": {"completion_tokens": "many"}}]
-)
-def test_tokens_are_counted_if_the_server_states_no_usage(study, model_server, changes):
-    model_server.answer = lambda body, number: completions_of(body, **changes)
-    assert run(study, model_server.url).returncode == 0
-    assert {row["tokens"] for row in read_probe(study)} == {5}
-
-
-@pytest.mark.parametrize(
-    ("name", "fits"),
-    [
-        ("other-7B", False),
-        ("org/name-4B-chat", False),
-        ("org/name-4B-2026-01-31", True),
-        ("/models/name-4B", True),
-        (None, True),
-    ],
-)
-def test_an_answer_from_another_model_ends_the_program(study, model_server, name, fits):
-    model_server.answer = lambda body, number: completions_of(body, model=name)
-    process = run(study, model_server.url)
-    if fits:
-        assert process.returncode == 0, process.stderr
-    else:
-        fails(process, f"'{name}'", "'org/name-4B'")
 
 
 # --- money ---
