@@ -2,7 +2,6 @@
 
 import math
 import random
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -145,18 +144,6 @@ def shown_lines(computed: list[dict], reference: list[dict], folder: Path) -> li
     return show(table, folder).partition("reference")[2].splitlines()
 
 
-def test_rows_of_several_models_start_with_the_name_of_the_model(tmp_path):
-    computed, reference = (
-        rows(gains) + rows(gains, model="another") for gains in ({0: 0.1, 1: 0.2}, {0: 0.1, 1: 0.3})
-    )
-    lines = shown_lines(computed, reference, tmp_path)
-    assert any(line.split()[:5] == ["model", "trained", "on", "tested", "on"] for line in lines)
-    assert [line.split()[:4] for line in lines if "hard" in line] == [
-        ["m", "t", "t", "hard"],
-        ["another", "t", "t", "hard"],
-    ]
-
-
 def test_cells_that_are_not_compared_are_counted_below_the_table(tmp_path):
     """A cell with one common seed has no interval and is not counted among the intervals."""
     computed = (
@@ -179,24 +166,3 @@ def test_cells_that_are_not_compared_are_counted_below_the_table(tmp_path):
         "Cells with seeds that were not compared: 1 with seeds only here, 2 with seeds only in the"
         " reference." in text
     )
-
-
-def test_results_with_nothing_in_common_are_reported(tmp_path):
-    text = " ".join(shown_lines(rows({0: 0.1}), rows({0: 0.1}, policy="old"), tmp_path))
-    assert (
-        "nothing to compare" in text
-        and "Cells not compared: 1 only here, 1 only in the reference." in text
-    )
-
-
-def test_a_study_of_several_models_is_shown_with_the_names_of_the_models(tmp_path):
-    output_text = subprocess.run(
-        [sys.executable, path_of("show_results"), "--study", "mini_labels", "--first-recipe", "mini_50", "--tables"]
-        + [str(path) for path in (ROOT / "results/reference/mini_labels").glob("*.csv")],
-        capture_output=True, text=True, check=True, cwd=tmp_path,
-    ).stdout  # fmt: skip
-    tables = re.split(r"\n(?=\w+, \w+: base model)", output_text)
-    of_random = [
-        table.split(":")[0] for table in tables if re.search(r"^random ", table, re.MULTILINE)
-    ]
-    assert of_random == ["swaps, tiny", "arithmetic, tiny", "arithmetic, misled"]

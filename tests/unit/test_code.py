@@ -1,7 +1,6 @@
 """The files that the checksum of a program covers."""
 
 import ast
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from conftest import ROOT, SCRIPTS
-from hardgrpo.analysis import summary_tables
 from hardgrpo.runtime import code
 
 # Folders with programs of cheap rules. A folder may also hold other programs. Most cheap rules
@@ -101,71 +99,9 @@ def test_every_module_that_python_loads_is_among_the_programs_files():
         assert loaded and loaded <= set(code.files_of(program)), program
 
 
-def read_imports(path: Path) -> set[str]:
-    """The dotted names that a file imports; `from package import name` gives package.name."""
-    names = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            names |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            names |= {f"{node.module}.{alias.name}" for alias in node.names}
-    return names
-
-
-def test_every_import_that_ast_finds_is_found():
-    """In every program and module, code.py finds each import that `ast` finds. code.py may also
-    follow text that only looks like an import."""
-    for path in [*SCRIPTS.rglob("*.py"), *code.SOURCE.rglob("*.py")]:
-        assert {
-            dependency for name in read_imports(path) for dependency in code._modules(path, name)
-        } <= code.dependencies(path), path
-
-
-FOLLOWING = re.compile(r"""\bcode\(\s*["']([\w/]+\.py)["']""")
 # Modules that a program loads by their names in the registry: {program: [modules of one checksum,
 # ...]}. The rules pass the same modules to `arguments.code`.
-MODULES_IN_REGISTRY = {
-    "summaries/summarize.py": [[f"analysis/{module}.py" for module in summary_tables.MODULES]],
-}
 
 
 # Paths that programs may hard-code as strings: folders that only one program uses, and patterns
 # over the runs of the finished miniature.
-OWN_RESULTS = {
-    "results/plan",
-    "results/training/*/*/mini/hard/seed*/spec.yaml",
-}
-
-
-def literals(path: Path) -> set[str]:
-    """The strings of a file, without docstrings and the help of arguments."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    prose = [node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)]
-    prose += [
-        node.value
-        for node in ast.walk(tree)
-        if isinstance(node, ast.keyword) and node.arg == "help"
-    ]
-    left_out = {
-        id(node)
-        for prose_node in prose
-        if not isinstance(prose_node, ast.Call)
-        for node in ast.walk(prose_node)
-    }
-    strings = (
-        node
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Constant) and isinstance(node.value, str)
-    )
-    return {node.value for node in strings if id(node) not in left_out}
-
-
-def test_paths_of_results_are_built_in_one_module():
-    place = code.SOURCE / "hardgrpo/study/paths.py"
-    for path in [*SCRIPTS.rglob("*.py"), *code.SOURCE.rglob("*.py")]:
-        texts = {
-            text for text in literals(path) if text.startswith("results/") or "/results/" in text
-        }
-        assert path == place or texts <= OWN_RESULTS, (
-            f"{path}: {texts - OWN_RESULTS}: build these paths in hardgrpo.study.paths"
-        )

@@ -41,12 +41,6 @@ def empty_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
-def stop(config: dict) -> None:
-    config["tasks"] = {"gsm8k": config["tasks"]["gsm8k"]}
-    config["tasks"]["gsm8k"]["probe"].update(stop=True, shards=1)
-    config["studies"] = {}
-
-
 CUT = {"model": "tiny-seed0", "task": "swaps_once", "eval_task": "swaps_once", "shard": "0", "run": "base"}  # fmt: skip
 RECORDED = {"model": "qwen3-4b-recorded", "task": "gsm8k", "eval_task": "gsm8k"}
 
@@ -68,12 +62,6 @@ RECORDED = {"model": "qwen3-4b-recorded", "task": "gsm8k", "eval_task": "gsm8k"}
 )
 def test_jobs_read_the_completions_and_problems_of_their_task(name, wildcards, path):
     assert getattr(inputs(), name)(job(**wildcards)) == path
-
-
-def test_only_the_probe_for_section_subset_may_stop_early():
-    stopped, other = (job(model=name, task="gsm8k") for name in ("smollm2-135m", "qwen3-4b"))
-    assert inputs(stop).probe(stopped) == "results/probe/smollm2-135m/gsm8k/stopped.jsonl.gz"
-    assert inputs(stop).probe(other) == ["results/probe/qwen3-4b/gsm8k/shard0.jsonl.gz"]
 
 
 QUESTIONS = {"questions": "results/tasks/swaps/questions.jsonl"}
@@ -109,14 +97,6 @@ def test_a_run_reads_what_its_recipe_and_policy_need():
     assert inputs().training_extras(in_rounds) == [f"{folder}/first/checkpoints/manifest.json"]
     assert inputs().training_subset(in_rounds) == f"{folder}/second.csv"
     assert inputs().training_subset(job(**RUN)) == "results/subsets/tiny-seed0/swaps/hard/seed0.csv"
-
-
-def test_pruning_waits_for_the_evaluations_of_the_configured_study():
-    run = RUN | {"model": "steady-seed0", "task": "arithmetic"}
-    files = inputs().run_evaluations(job(**run))
-    assert files == ["results/evaluation/steady-seed0/arithmetic/mini/hard/seed0/arithmetic.csv.gz"]
-    (path,) = inputs().run_evaluations(job(**run | {"seed": "99"}))
-    assert path.startswith("config.yaml: studies.mini") and "seed99" in path
 
 
 def record(config: dict) -> None:
@@ -203,37 +183,3 @@ def test_empty_files_of_checkpoints_are_left_out_and_logged(monkeypatch):
 def test_a_run_of_a_repository_without_checkpoints_is_reported_as_a_missing_input():
     (path,) = inputs(record_original).recorded_checkpoints(ORIGINAL)
     assert "models.mine.source.recordings.gsm8k.runs.hard" in path and not Path(path).exists()
-
-
-def test_originals_are_read_locally_or_downloaded():
-    write_file("data/runs/M/test.json")
-    folder = f"results/originals/someone--runs@{COMMIT}"
-    base = job(model="mine", task="gsm8k", part="base")
-    assert inputs(record_original).original_recording(base) == {
-        "original": "data/runs/M/test.json", "questions": f"{folder}/test.json", "scores": f"{folder}/M/scores.json",
-    }  # fmt: skip
-    assert inputs(record_original).original_names(base) == {
-        "original": "M/test.json", "questions": "test.json", "scores": "M/scores.json",
-    }  # fmt: skip
-    pin(s100=5)
-    checkpoint = job(model="mine", task="gsm8k", part="hard/checkpoint-100")
-    assert inputs(record_original).original_recording(checkpoint) == {
-        "original": f"{folder}/runs_M/checkpoint-100/test.json", "questions": f"{folder}/test.json",
-    }  # fmt: skip
-
-
-def test_a_local_file_of_a_trajectory_is_read_instead_of_the_download():
-    trajectory = job(model="qwen2.5-math-1.5b-trajectory", task="dsr_sub")
-    assert (
-        inputs().recorded_trajectory(trajectory)
-        == "results/recordings/qwen2.5-math-1.5b-trajectory/trajectory.csv"
-    )
-    assert (
-        inputs()
-        .original_trajectory(trajectory)
-        .startswith("results/originals/ypwang61--One-Shot-RLVR@")
-    )
-    write_file("data/original/one_shot_rlvr/acc_step_500.json")
-    assert (
-        inputs().original_trajectory(trajectory) == "data/original/one_shot_rlvr/acc_step_500.json"
-    )

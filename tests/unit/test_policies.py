@@ -232,25 +232,6 @@ def test_low_tiers_matched_depends_only_on_the_seed_and_on_the_size_of_low_tiers
     assert set(swapped.ids) == set(matched.ids)
 
 
-@pytest.mark.parametrize("rule", ["low_tiers", "low_tiers_matched"])
-@pytest.mark.parametrize(
-    ("tiers", "highest", "words"),
-    [
-        (
-            {"a": None, "b": None},
-            3,
-            "the problems have no tiers; choose a task with tiers, or another rule",
-        ),
-        (None, 3, "the problems have no tiers"),
-        ({"a": 4, "b": None}, 3, "would be empty .no tier is 3 or lower"),
-        ({"a": 1, "b": 2}, None, "highest_tier is missing; set it"),
-    ],
-)
-def test_a_rule_by_tier_that_cannot_choose_is_an_error(rule, tiers, highest, words):
-    with pytest.raises(UserError, match=f"policy rule {rule}: .*{words}"):
-        policies.select({"a": 0.0, "b": 1.0}, rule, 0, highest_tier=highest, tiers=tiers)
-
-
 @given(
     tiered_pools(),
     st.sampled_from(["hard", "easy", "random", "middle", "band", "low_tiers", "low_tiers_matched"]),
@@ -318,48 +299,6 @@ def test_budgets_in_shares_prompts_and_money_choose_the_same_subset_if_they_pay_
     budgets = [size / pool, {"prompts": size}, {"money": 0.3 * size, "label_price": 0.3}]
     subsets = [policies.select(rates, rule, 0, budget=budget) for budget in budgets]
     assert subsets[0] == subsets[1] == subsets[2] and len(subsets[0].ids) == size
-
-
-@pytest.mark.parametrize(
-    ("rule", "kwargs", "word"),
-    [
-        ("hard", {"budget": 0.1}, "raise the budget"),
-        ("hard", {"budget": 0}, "budget is 0, expected a share"),
-        ("hard", {"budget": 1.5}, "budget is 1.5, expected a share"),
-        ("hard", {}, "budget is None"),
-        (
-            "hard",
-            {"budget": {"prompts": 4}},
-            r"the budget \(4 prompts\) pays for 4 prompts, and the pool has 3; lower the budget",
-        ),
-        ("hard", {"budget": {"prompts": 0}}, "expected a share .*, .prompts: 50., or .money"),
-        (
-            "lowest",
-            {"budget": {"money": 1.9, "label_price": 2}},
-            "1.9 at 2 a label, pays for none of the 3 prompts",
-        ),
-        (
-            "lowest",
-            {"budget": {"money": 100, "label_price": 2}},
-            "100 at 2 a label. pays for 50 prompts, and the pool has 3",
-        ),
-        ("lowest", {"budget": {"money": float("nan"), "label_price": 2}}, "expected a share"),
-        ("base_wrong", {}, "threshold is missing"),
-        ("base_wrong", {"threshold": 0.5}, "would be empty .*; raise the threshold"),
-        ("base_right", {"threshold": 1.0}, "would be empty .*; lower the threshold"),
-        ("base_right_matched", {"threshold": 0.95}, "lower the threshold"),
-        ("band", {}, "no pass rate is from 0.2 to 0.8.; lower low or raise high"),
-        ("band", {"budget": 1.0, "high": 0.9}, "asks for 3 prompts, but only 2 qualify; lower the"),
-        ("hard_solvable", {"budget": 1.0}, None),
-    ],
-)
-def test_a_subset_that_cannot_be_chosen_is_an_error_that_says_what_to_do(rule, kwargs, word):
-    pool = {"a": 0.9, "b": 0.9, "c": 0.95}
-    if word is None:
-        assert len(policies.select(pool, rule, 0, **kwargs).ids) == 3
-        return
-    with pytest.raises(UserError, match=word):
-        policies.select(pool, rule, 0, **kwargs)
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from hardgrpo.data import published_counts
 from hardgrpo.data.question_ids import question_id
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
+from hardgrpo.selection import policies
 from hardgrpo.study import checks, load
 from hardgrpo.study.spec import Spec
 from in_process import run_program
@@ -160,6 +161,10 @@ def select_subset(case: dict) -> None:
     run_program("select_subset", policy=policy, seed=0, output="out", **inputs)
 
 
+def choose(settings: dict) -> None:
+    policies.select({"a": 0.9, "b": 0.9, "c": 0.95}, seed=0, **settings)
+
+
 def probe_server(server: dict) -> None:
     server = json.dumps({"url": "http://127.0.0.1:1/v1"} | server)
     run_program("probe", model="m", problems="P.jsonl", prompt="{question}", samples=1, seed=1,
@@ -178,6 +183,7 @@ CHECKS: dict[str, Callable] = {
     "states": read_state,
     "subsets": select_subset,
     "server": probe_server,
+    "policies": choose,
 }
 
 

@@ -185,17 +185,3 @@ def test_a_plan_counts_the_gpus_of_this_machine_or_of_the_cluster():
         "cluster": True,
     }
     json.dumps(machine().setting(call(gpu=1)))
-
-
-def test_a_job_has_a_resource_of_the_cluster_only_if_the_profile_sets_it():
-    """Snakemake calls the function of each resource for each job, so unused resources cost time."""
-    always = {"gpu", "cpus_per_task", "place"}
-    assert set(machine().for_gpus(lambda wildcards: 1)) == always
-    assert set(machine({"gpu_name": "h100"}).for_gpus(lambda wildcards: 1)) == {
-        *always,
-        "gpu_model",
-    }
-    assert set(machine(CLUSTER).for_gpus(lambda wildcards: 1)) == {
-        *always,
-        *("gpu_model", "slurm_partition", "constraint"),
-    }

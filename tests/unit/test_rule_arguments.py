@@ -54,7 +54,6 @@ def test_the_order_of_keys_in_the_configuration_changes_no_argument():
 
 
 HELD_OUT = of_task("gsm8k", probe={"samples": 5, "held_out": 3})
-OWN_COLUMN = {"source": {"kind": "files", "train": "m.csv", "columns": {"answer": "the answer"}}}
 
 
 @pytest.mark.parametrize(
@@ -130,12 +129,6 @@ def test_programs_receive_json(changes, name, wildcards, place, expected):
     assert json.loads(shlex.split(argument)[place] if place else argument) == expected
 
 
-def test_the_column_to_fill_in_is_named_as_in_the_pools_file():
-    own = {"tasks": {"own": project_config.TASK | OWN_COLUMN}}
-    words = arguments(own).annotation_column(job(task="own", content="to_annotate"))
-    assert shlex.split(words) == ["--to-annotate", "the answer"]
-
-
 def test_the_size_of_a_pool_is_checked_only_if_policies_of_the_targets_choose_from_it():
     pool, test = job(task="arithmetic", split="train"), job(task="arithmetic", split="test")
     grader = project_config.config()["tasks"]["arithmetic"]["grader"]
@@ -150,9 +143,3 @@ def test_the_specification_of_a_run_does_not_depend_on_other_recipes():
     recipe = project_config.config()["recipes"]["mini"] | {"updates": 10}
     assert arguments().spec(run) == arguments({"recipes": {"new": recipe}}).spec(run)
     assert json.loads(arguments().spec(run))["model"] == "tiny-seed0"
-
-
-def test_the_second_round_starts_from_the_checkpoint_that_the_first_ends_with():
-    run = job(**RUN | {"policy": "agreement_in_rounds"})
-    updates = json.loads(arguments().first_spec(run))["training"]["updates"]
-    assert arguments().first_checkpoint(run).endswith(f"first/checkpoints/step-{updates}")

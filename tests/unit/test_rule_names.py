@@ -4,7 +4,6 @@ import re
 
 import project_config
 from hardgrpo.study.configuration import Configuration
-from hardgrpo.study.model import model_of
 from hardgrpo.study.resolved import resolve_studies
 from hardgrpo.workflow.names import Names, any_of
 
@@ -26,20 +25,6 @@ def test_a_constraint_matches_its_names_and_nothing_else():
 
 def test_a_constraint_of_no_names_matches_nothing():
     assert not re.search(any_of([]), "") and not re.search(any_of([]), "hard")
-
-
-def test_every_base_model_and_every_task_belongs_to_one_group_of_rules():
-    groups = [NAMES.recorded, NAMES.trajectories, NAMES.fetched, NAMES.pretrained]
-    bases = [base for group in groups for base in group]
-    assert len(set(bases)) == len(bases) and {model_of(base) for base in bases} == set(
-        CONFIG["models"]
-    )
-    assert sorted(NAMES.sampled) == sorted(NAMES.fetched + NAMES.pretrained)
-    assert (
-        sorted(NAMES.sampled_tasks + NAMES.tasks_with_cut_completions)
-        == sorted(NAMES.tasks)
-        == sorted(CONFIG["tasks"])
-    )
 
 
 def test_rules_accept_the_base_models_of_replicates_but_not_the_name_of_their_model():

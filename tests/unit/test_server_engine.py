@@ -364,16 +364,6 @@ def test_no_request_is_sent_during_the_waiting_time_that_the_server_states(study
     assert times[1] - times[0] > 0.9
 
 
-def test_a_request_without_an_answer_is_sent_again(study, model_server):
-    def answer(body, number):
-        time.sleep(3 if number == 0 else 0)
-        return completions_of(body)
-
-    model_server.answer = answer
-    assert run(study, model_server.url, server={"timeout": 1}).returncode == 0
-    assert len(model_server.requests) == PROMPTS + 1
-
-
 def test_answers_are_on_the_disk_when_a_short_call_ends(study, model_server, monkeypatch):
     """An early-stopped probe calls `server_engine.sample` many times, and each call takes less than
     the time between two syncs."""
@@ -391,10 +381,6 @@ def test_answers_are_on_the_disk_when_a_short_call_ends(study, model_server, mon
     assert len(written_bytes) >= 2
     (path,) = (study / "state").rglob("answers.jsonl")
     assert written_bytes[-1] == path.stat().st_size
-
-
-def test_a_server_that_is_not_there_is_reported(study):
-    fails(run(study, "http://127.0.0.1:9/v1"), "http://127.0.0.1:9/v1: no connection")
 
 
 @pytest.mark.parametrize(
