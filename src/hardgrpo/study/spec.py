@@ -3,11 +3,12 @@
 
 import hashlib
 import json
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
 import yaml
+from pydantic import ConfigDict, ValidationError
+from pydantic.dataclasses import dataclass
 
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
@@ -18,15 +19,8 @@ from hardgrpo.study.recipe import Recipe
 from hardgrpo.study.study import Run
 from hardgrpo.study.task import Task
 
-# {key that a specification may lack: function that says whether a recipe needs the key}
-OPTIONAL = {
-    "solutions": lambda recipe: recipe.get("objective") == "sft",
-    "questions": lambda recipe: recipe.get("majority_share"),
-    "continues": lambda recipe: False,
-}
 
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=ConfigDict(extra="forbid", strict=True))
 class Spec:
     """The content of `spec.yaml`. Paths are relative to the working directory."""
 
@@ -92,22 +86,24 @@ class Spec:
     def read(cls, path: str | Path) -> Self:
         """Read `spec.yaml`. Raise a `UserError` for keys that are unknown, missing or of the wrong
         type."""
-        fields, names = files.read_yaml(path), cls.__dataclass_fields__
+        fields = files.read_yaml(path)
         if not isinstance(fields, dict):
-            raise UserError(f"{path}: expected keys {', '.join(names)}")
-        for name in fields:
-            if name not in names:
-                raise UserError(f"{path}: unknown key '{name}'; expected {', '.join(names)}")
-        for name, value in fields.items():
-            kind = names[name].type
-            if not isinstance(value, kind) or isinstance(value, bool):
-                raise UserError(
-                    f"{path}: '{name}' is {type(value).__name__}, expected {getattr(kind, '__name__', kind)}"
-                )
-        for name in names:
-            if name not in fields and (name not in OPTIONAL or OPTIONAL[name](fields["training"])):
-                raise UserError(f"{path}: '{name}' is missing; expected {', '.join(names)}")
-        return cls(**fields)
+            raise UserError(f"{path}: expected keys {', '.join(cls.__dataclass_fields__)}")
+        try:
+            spec = cls(**fields)
+        except ValidationError as error:
+            details = [(detail["loc"][0], detail["msg"]) for detail in error.errors()]
+            raise UserError(
+                f"{path}: " + "; ".join(f"'{k}': {msg}" for k, msg in details)
+            ) from None
+        needed = {
+            "solutions": spec.training.get("objective") == "sft",
+            "questions": spec.training.get("majority_share"),
+        }
+        for name in needed:
+            if needed[name] and getattr(spec, name) is None:
+                raise UserError(f"{path}: '{name}' is missing, which this recipe needs; add it")
+        return spec
 
     def write(self, path: str | Path) -> None:
         """Write `spec.yaml`, with sorted keys."""
@@ -117,12 +113,8 @@ class Spec:
         files.write_text(path, head + content)
 
     def fields(self) -> dict:
-        """The content of `spec.yaml`: all fields except keys of OPTIONAL without a value."""
-        return {
-            name: value
-            for name, value in vars(self).items()
-            if name not in OPTIONAL or value is not None
-        }
+        """The content of `spec.yaml`: all fields that have a value."""
+        return {name: value for name, value in vars(self).items() if value is not None}
 
     def digest(self, *contents: str) -> str:
         """A hash of the specification and of `contents` (checksums of files, versions). The hash
