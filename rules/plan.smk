@@ -13,8 +13,9 @@ rule plan:
         None
     params:
         study=config["study"],
-        call=startup.plan_arguments(workflow, machine.setting(workflow)),
+        # this call of Snakemake, for the whole study
+        call=[word for word in sys.argv[1:] if word != "plan"],
     message:
         "Plan study {params.study}"
     shell:
-        "python scripts/plan/plan.py {params.call} 2> {log} || {{ cat {log} >&2; exit 1; }}"
+        "python scripts/plan/plan.py {params.call:q} 2> {log} || {{ cat {log} >&2; exit 1; }}"

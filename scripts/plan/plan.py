@@ -4,9 +4,10 @@ path. No job runs.
     python scripts/plan/plan.py                                        # remaining jobs of the profile's study (slurm/study.yaml)
     .venv/bin/snakemake --profile slurm plan                           # the same plan, made by Snakemake
     python scripts/plan/plan.py --study paper --study limits           # several studies; shared jobs count once
-    python scripts/plan/plan.py --study paper --configfile what_if.yaml          # with other seeds, limits or GPUs
+    python scripts/plan/plan.py --configfile what_if.yaml --study paper          # with other seeds, limits or GPUs
 
-The planned jobs are the jobs of `snakemake -n` that write files. src/hardgrpo/planning/durations.py
+All other arguments, such as targets and --configfile, are those of Snakemake. The planned jobs are
+the jobs of `snakemake -n` that write files. src/hardgrpo/planning/durations.py
 estimates the time of each job; scripts/plan/calibrate.py corrects the estimates by the times of
 finished jobs. The program prints a table and writes plan.txt, plan.csv, totals.csv, jobs.csv, detectable.csv
 (the smallest effects that the design would detect), power.csv (the seeds needed to detect published
@@ -19,7 +20,7 @@ from hardgrpo.planning import calibration, durations, label_counts, plans, power
 from hardgrpo.runtime import errors, files, gpu_kinds
 from hardgrpo.study import paths
 from hardgrpo.study.configuration import Configuration
-from hardgrpo.study.resolved import ResolvedStudy
+from hardgrpo.study.resolved import resolve_study
 
 import argparse
 import json
@@ -34,29 +35,19 @@ ROOT = Path(__file__).parents[2]
 
 def main() -> None:
     parser = errors.parser(__doc__)
-    parser.add_argument(
-        "targets", nargs="*", help="files or targets to plan (default: the whole study)"
-    )
+    parser.allow_abbrev = False  # the other arguments are Snakemake's
     parser.add_argument(
         "--study", action="append", default=[], help="a study; may be given several times"
     )
     parser.add_argument(
         "--profile", default="slurm", help="where the study will run: slurm or laptop"
     )
-    parser.add_argument(
-        "--configfile",
-        action="append",
-        default=[],
-        help="as for snakemake, but one file for each --configfile",
-    )
     parser.add_argument("--config", nargs="+", default=[], help="as for snakemake")
     parser.add_argument(
         "--uncalibrated", action="store_true", help="ignore results/calibration.json"
     )
-    # The machine on which Snakemake would run the jobs; rule plan passes this argument.
-    parser.add_argument("--setting", type=files.as_object, help=argparse.SUPPRESS)
     parser.add_argument("--output", default="results/plan", help="folder to write")
-    args = parser.parse_args()
+    args, args.snakemake = parser.parse_known_args()
 
     job_calibration = None if args.uncalibrated else calibration.read()
     dry_run: list[dict] = []
@@ -68,8 +59,8 @@ def main() -> None:
         # the configurations of the studies differ only in `study`
         facts, jobs = plan_jobs(args, study)
         config = Configuration.of(facts["config"])
-        machine = args.setting or facts["setting"]
-        planned_study = ResolvedStudy.of(config, config.study)
+        machine = facts["setting"]
+        planned_study = resolve_study(config, config.study)
         names.append(planned_study.name)
         if not planned_study.is_analysis:
             label_rows += label_counts.planned_labels(planned_study)
@@ -122,11 +113,9 @@ def plan_jobs(args: argparse.Namespace, study: str | None) -> tuple[dict, list[d
             filter(None, [str(ROOT / "scripts/plan/plugins"), os.environ.get("PYTHONPATH")])
         )
         configuration = args.config + ([f"study={study}"] if study else [])
-        command = [sys.executable, "-m", "snakemake", "--profile", args.profile]
+        command = [sys.executable, "-m", "snakemake", *args.snakemake, "--profile", args.profile]
         command += ["--config", *configuration] if configuration else []
-        command += ["--configfile", *args.configfile] if args.configfile else []
-        # --logger takes several values, so another option must follow before the targets
-        command += ["--logger", "plan", "-n", *args.targets]
+        command += ["--logger", "plan", "-n"]
         process = subprocess.run(
             command, env=environment, capture_output=True, text=True, check=False
         )

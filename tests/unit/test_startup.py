@@ -2,7 +2,6 @@
 
 import json
 import os
-import shlex
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -180,26 +179,6 @@ def test_jobs_do_not_see_the_modules_of_another_python(empty_folder, monkeypatch
 
 
 # --- plans and jobs ---
-
-
-def test_a_plan_has_the_configuration_of_the_call_that_requests_the_plan():
-    settings = SimpleNamespace(
-        configfiles=["my config.yaml"], config_args=["study=mini", "plan={gpu: h100}"]
-    )
-    words = shlex.split(
-        startup.plan_arguments(call(config_settings=settings), {"gpu": "h100", "gpus": 1})
-    )
-    assert words[:3] == ["--profile", "laptop", "--setting"] and json.loads(words[3]) == {
-        "gpu": "h100",
-        "gpus": 1,
-    }
-    assert words[4:] == [
-        "--configfile",
-        "my config.yaml",
-        "--config",
-        "study=mini",
-        "plan={gpu: h100}",
-    ]
 
 
 @pytest.mark.parametrize(

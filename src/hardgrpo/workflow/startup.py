@@ -8,7 +8,6 @@ job (on a cluster) also read the rules; in these processes `workflow.is_main_pro
 import gc
 import json
 import os
-import shlex
 import shutil
 import sys
 from collections.abc import Collection
@@ -207,18 +206,6 @@ def write_plan_facts(config: dict, setting: dict) -> None:
     scripts/plan/plan.py, if plan.py started this dry-run."""
     if facts_file := os.getenv("HARDGRPO_PLAN_FACTS"):
         Path(facts_file).write_text(json.dumps({"config": config, "setting": setting}))
-
-
-def plan_arguments(workflow, setting: dict) -> str:
-    """Arguments with which scripts/plan/plan.py plans the configured study, with the configuration
-    of this call of Snakemake and on the machine that `setting` (`Machine.setting`) describes."""
-    options = workflow.config_settings
-    words = ["--profile", "laptop", "--setting", json.dumps(setting)]
-    for name in options.configfiles:
-        words += ["--configfile", str(name)]
-    if options.config_args:
-        words += ["--config", *options.config_args]
-    return shlex.join(words)
 
 
 # --- before the first job ---
