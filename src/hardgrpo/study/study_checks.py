@@ -1,21 +1,22 @@
 """Check a study against its models, tasks, policies and recipes. Contradictions between a study's
 own keys are found by the class `hardgrpo.study.study.Study`.
 
-Each check yields the mistakes of the study as (place, what is wrong and what to do). The arguments
-of a check are the study's place, the study and the configuration.
+A mistake is a pair (place in the configuration, what is wrong and what to do).
 """
 
 import difflib
 import itertools
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
+from types import SimpleNamespace
+from typing import NamedTuple
 
 from hardgrpo.selection.policies import is_by_tier
 from hardgrpo.study import memory, pools
 from hardgrpo.study.configuration import Configuration
 from hardgrpo.study.model import Model
+from hardgrpo.study.policy import Policy
 from hardgrpo.study.recipe import CurriculumSelector, Recipe
-from hardgrpo.study.strict import as_list
-from hardgrpo.study.study import OtherTest, Study
+from hardgrpo.study.study import Study
 
 Mistakes = Iterator[tuple[str, str]]
 
@@ -34,23 +35,18 @@ def unknown_names(place: str, section: str, names: Collection[str], entries: dic
         if name not in entries:
             similar = difflib.get_close_matches(str(name), entries, n=1)
             hint = f"did you mean '{similar[0]}'?" if similar else f"add it under `{section}`"
-            yield (
-                place,
-                f"unknown {SINGULAR[section]} '{name}'; {hint} (known: {', '.join(entries)})",
-            )
+            known = f"known: {', '.join(entries)}"
+            yield place, f"unknown {SINGULAR[section]} '{name}'; {hint} ({known})"
 
 
 def study_mistakes(config: Configuration, name: str) -> Mistakes:
     """Report the mistakes of a study in combination with the models, tasks, policies and recipes
-    that the study names. If any model or all tasks are unknown, only the names are checked. If the
-    study's models cannot be trained or combined, only the names and the models are checked."""
+    that the study names. Unknown names hide no other mistake. If the study's models are unknown or
+    cannot be trained or combined, only the names and the models are checked."""
     study, place = config.studies[name], f"studies.{name}"
     yield from _missing_entries(place, study, config)
-    if set(study.models) - set(config.models) or (
-        study.tasks and not set(study.tasks) & set(config.tasks)
-    ):
+    if set(study.models) - set(config.models):
         return
-    study = _without_unknown_names(study, config)
     if served := [model for model in study.models if config.models[model].is_served]:
         yield (
             f"{place}.models",
@@ -65,8 +61,13 @@ def study_mistakes(config: Configuration, name: str) -> Mistakes:
             "models with weights, recorded models and trajectories cannot be in one study; make a study for each kind",
         )
         return
-    for check in (_impossible_choices, *CHECKS[kinds.pop()]):
-        yield from check(place, study, config)
+    kind = kinds.pop()
+    yield from _missing_parts(place, study, config, kind)
+    for policy, task in _combinations(study, config, "policy", "task"):
+        remedy = "leave the task out of the `tasks` of the policy's arm"
+        yield from choice_mistakes(f"{place}.arms", policy, task, config, remedy)
+    for check in CHECKS[kind]:
+        yield from _failures(check, name, study, config)
     # Memory is checked only for the study that the key `study` names. Studies share tasks, so a
     # completion limit that the user raises for this study also applies to other studies, whose runs
     # may then need more memory than their GPUs have.
@@ -89,45 +90,31 @@ def _missing_entries(place: str, study: Study, config: Configuration) -> Mistake
         yield from unknown_names(f"{place}.also_tested_on.{task}", "tasks", tests, config.tasks)
 
 
-def _without_unknown_names(study: Study, config: Configuration) -> Study:
-    known = lambda entries, names: [name for name in as_list(names) if name in entries]
-    arms = [
-        arm.model_copy(
-            update={"policy": known(config.policies, arm.policy)}
-            | ({"recipe": known(config.recipes, arm.recipe)} if arm.recipe else {})
-        )
-        for arm in study.arms
-    ]
-    name_of = lambda test: test.task if isinstance(test, OtherTest) else test
-    tests = {
-        task: [test for test in entries if name_of(test) in config.tasks]
-        for task, entries in (study.also_tested_on or {}).items()
-    }
-    tasks = known(config.tasks, study.tasks)
-    return study.model_copy(update={"tasks": tasks, "arms": arms, "also_tested_on": tests})
+def _missing_parts(place: str, study: Study, config: Configuration, kind: str) -> Mistakes:
+    """Report what a study with models of a kind lacks: tasks, recipes, tests or recordings."""
+    for task, tests in study.other_tests.items():
+        for test in tests:
+            if test in config.tasks and not config.tasks[test].has_test:
+                problem = f"task '{test}' has no test split; add one to its source"
+                yield f"{place}.also_tested_on.{task}", problem
+    if not study.tasks and kind != "trajectory":
+        problem = "only a study of trajectories may have no tasks; name one or more of `tasks`"
+        yield f"{place}.tasks", problem
+    for number, arm in enumerate(study.arms):
+        if kind == "weights" and arm.recipe is None:
+            yield f"{place}.arms[{number}]", "'recipe' is missing; name one or more of `recipes`"
+    if kind == "recorded":
+        sources = [config.models[model].source for model in study.models]
+        for task in study.tasks:
+            if not any(task in source.recordings for source in sources):
+                problem = f"no model of the study has recordings of '{task}'; remove the task, or add recordings"
+                yield f"{place}.tasks", problem
+        if study.also_tested_on:
+            problem = "recordings are tested on their own task only; add the other task to the study's tasks"
+            yield f"{place}.also_tested_on", problem
 
 
-def _combinations(study: Study, *kinds: str) -> Iterator[tuple[str, ...]]:
-    """Yield the combinations of names that occur in an arm, with one name for each of `kinds`
-    (`model`, `task`, `policy`, `recipe`)."""
-    names = {
-        "model": study.models,
-        "task": study.tasks,
-        "policy": study.policies,
-        "recipe": study.recipes,
-    }
-    for combination in itertools.product(*(names[kind] for kind in kinds)):
-        if study.has_arm(**dict(zip(kinds, combination))):
-            yield combination
-
-
-# --- models of every kind ---
-
-
-def _impossible_choices(place: str, study: Study, config: Configuration) -> Mistakes:
-    remedy = "leave the task out of the `tasks` of the policy's arm"
-    for policy, task in _combinations(study, "policy", "task"):
-        yield from choice_mistakes(f"{place}.arms", policy, task, config, remedy)
+# --- choices, also of `snakemake subset` ---
 
 
 def choice_mistakes(
@@ -180,74 +167,66 @@ def probe_obstacles(model: Model, task: str, config: Configuration) -> Iterator[
         yield "a trajectory, whose prompts have no texts"
 
 
-# --- models with weights ---
+# --- combinations of a model, task, policy or recipe ---
 
 
-def _missing_recipes(place: str, study: Study, config: Configuration) -> Mistakes:
-    for number, arm in enumerate(study.arms):
-        if arm.recipe is None:
-            yield f"{place}.arms[{number}]", "'recipe' is missing; name one or more of `recipes`"
+class Check(NamedTuple):
+    """A check of each combination of `kinds` that occurs in an arm: `model`, `task`, `policy`,
+    `recipe`, and `test`, a task on which the model is tested after training on the task.
+
+    `obstacle` receives the entries of the combination, each with its kind as attribute, and their
+    `names` by kind. A true result is a mistake. `{obstacle}` in `problem` stands for the result,
+    `{task}` for the name of the task.
+    """
+
+    kinds: str
+    place: str
+    obstacle: Callable[[SimpleNamespace], object]
+    problem: str
 
 
-def _missing_solutions(place: str, study: Study, config: Configuration) -> Mistakes:
-    """Report tasks that have no worked solutions, but that a recipe with objective: sft trains on."""
-    for recipe, task in _combinations(study, "recipe", "task"):
-        if config.recipes[recipe].is_supervised and not config.tasks[task].has_solutions:
-            yield (
-                f"{place}.tasks",
-                f"task '{task}' has no worked solutions, which recipe '{recipe}' trains on (objective: sft); leave the task out of the"
-                " `tasks` of the recipe's arm, or name a column with solutions in the task's source (columns: {solution: NAME})",
-            )
+def _failures(check: Check, study_name: str, study: Study, config: Configuration) -> Mistakes:
+    kinds = check.kinds.split()
+    sections = {singular: getattr(config, plural) for plural, singular in SINGULAR.items()}
+    sections["test"] = config.tasks
+    for combination in _combinations(study, config, *kinds):
+        names = dict(zip(kinds, combination))
+        entries = {kind: sections[kind][name] for kind, name in names.items()}
+        combined = SimpleNamespace(names=names, **entries)
+        if obstacle := check.obstacle(combined):
+            texts = names | {"study": f"studies.{study_name}", "obstacle": obstacle}
+            yield check.place.format(**texts), check.problem.format(**texts)
 
 
-def _missing_measures(place: str, study: Study, config: Configuration) -> Mistakes:
-    """Report curricula that sort by a measure (tier or pass rate) that the chosen prompts do not
-    have."""
-    selectors = {name: config.recipes[name].selector for name in study.recipes}
-    measures = {
-        name: selector.by or "tier"
-        for name, selector in selectors.items()
-        if isinstance(selector, CurriculumSelector)
+def _combinations(study: Study, config: Configuration, *kinds: str) -> Iterator[tuple[str, ...]]:
+    """Yield the combinations of known names that occur in an arm, with one name for each of `kinds`
+    (see `Check`)."""
+    names = {
+        singular: [name for name in getattr(study, plural) if name in getattr(config, plural)]
+        for plural, singular in SINGULAR.items()
+        if plural != "studies"
     }
-    for recipe, task in _combinations(study, "recipe", "task"):
-        if measures.get(recipe) == "pass_rate" and not config.tasks[task].is_labelled:
-            yield (
-                f"{place}.tasks",
-                f"task '{task}' is not labelled, so its prompts have no pass rates by which recipe '{recipe}' could sort; leave the task"
-                " out of the `tasks` of the recipe's arm, or sort by tier",
-            )
-        if (
-            measures.get(recipe) == "tier"
-            and config.tasks[task].is_generated
-            and not config.tasks[task].has_tiers
-        ):
-            yield (
-                f"{place}.tasks",
-                f"task '{task}' has no tiers, by which recipe '{recipe}' sorts; leave the task out of the `tasks` of the recipe's arm, or"
-                " sort by pass_rate",
-            )
-    for recipe, policy in _combinations(study, "recipe", "policy"):
-        if (
-            measures.get(recipe) == "pass_rate"
-            and (by := config.policies[policy].measure) != "pass_rate"
-        ):
-            yield (
-                f"{place}.arms",
-                f"policy '{policy}' chooses by {by}, so its prompts have no pass rates by which recipe '{recipe}' could sort; give"
-                " the policy another recipe",
-            )
+    in_arm = [kind for kind in kinds if kind != "test"]
+    for combination in itertools.product(*(names[kind] for kind in in_arm)):
+        named = dict(zip(in_arm, combination))
+        if study.has_arm(**named) and "test" not in kinds:
+            yield combination
+        elif study.has_arm(**named):
+            for test in study.eval_tasks(named["task"], named["model"]):
+                if test in config.tasks:
+                    yield *combination, test
 
 
-def _obstacles_to_rounds(place: str, study: Study, config: Configuration) -> Mistakes:
-    """Report arms whose policy annotates in two rounds and whose recipe cannot train in two
-    rounds."""
-    for policy, recipe in _combinations(study, "policy", "recipe"):
-        obstacle = _obstacle_to_rounds(config.recipes[recipe])
-        if config.policies[policy].has_rounds and obstacle:
-            yield (
-                f"{place}.arms",
-                f"policy '{policy}' annotates in two rounds, and recipe '{recipe}' {obstacle}; give the policy another recipe",
-            )
+def _is_unlearned(combined: SimpleNamespace, kind: str) -> bool:
+    """Whether a pretrained model has no demonstrations of a task or test."""
+    sampled = getattr(combined, kind).cut_from or combined.names[kind]
+    return combined.model.is_pretrained and sampled not in combined.model.source.demonstrations
+
+
+def _sorts_by(recipe: Recipe, measure: str) -> bool:
+    """Whether a recipe has a curriculum that sorts prompts by a measure."""
+    is_curriculum = isinstance(recipe.selector, CurriculumSelector)
+    return is_curriculum and (recipe.selector.by or "tier") == measure
 
 
 def _obstacle_to_rounds(recipe: Recipe) -> str | None:
@@ -264,79 +243,134 @@ def _obstacle_to_rounds(recipe: Recipe) -> str | None:
     return None
 
 
-def _missing_answers(place: str, study: Study, config: Configuration) -> Mistakes:
-    """Report tasks that cannot be trained on, and policies that do not fit a task's labels."""
-    for task in study.tasks:
-        if not config.tasks[task].has_train:
-            yield (
-                f"{place}.tasks",
-                f"task '{task}' has no train split to choose from; add one, or name the task in also_tested_on",
-            )
-        if not config.tasks[task].is_labelled and not config.tasks[task].annotated:
-            yield (
-                f"{place}.tasks",
-                f"task '{task}' has no reference answers (labelled: false), so nothing can be trained on it;"
-                " annotate the prompts that `.venv/bin/snakemake subset` writes, and name the filled-in file in the task's key `annotated`",
-            )
-    for task, policy in _combinations(study, "task", "policy"):
-        if config.policies[policy].rule != "annotated" and not config.tasks[task].is_labelled:
-            yield (
-                f"{place}.arms",
-                f"policy '{policy}' is for tasks whose prompts have answers, and '{task}' has labelled: false; choose policy annotated,"
-                " which takes the annotated prompts",
-            )
+def _needs_more_than_rates(policy: Policy) -> bool:
+    has_other_rule = is_by_tier(policy.rule) or policy.rule == "annotated"
+    is_probed = policy.probed_on or policy.probed_by
+    return bool(has_other_rule or policy.measure != "pass_rate" or is_probed)
 
 
-def _unsuitable_models(place: str, study: Study, config: Configuration) -> Mistakes:
-    """Report tasks that a model has not learned, completion limits that leave no room for a prompt
-    in a model's context, and models that have `gpus` but no `shape`."""
-    for model, task in _combinations(study, "model", "task"):
-        source, is_pretrained = config.models[model].source, config.models[model].is_pretrained
-        if is_pretrained and config.sampled_task(task) not in source.demonstrations:
-            yield (
-                f"{place}.tasks",
-                f"model '{model}' has not learned task '{task}'; add the task to models.{model}.source.demonstrations",
-            )
-        for test in study.eval_tasks(task, model):
-            if (
-                is_pretrained
-                and test != task
-                and config.tasks[test].is_memorised
-                and config.sampled_task(test) not in source.demonstrations
-            ):
-                yield (
-                    f"{place}.also_tested_on",
-                    f"model '{model}' has not learned the facts of task '{test}'; add the task to models.{model}.source.demonstrations",
-                )
-            if is_pretrained and config.tasks[test].completion_tokens >= source.context_tokens:
-                yield (
-                    f"tasks.{test}.completion_tokens",
-                    f"model '{model}' has a context of {source.context_tokens} tokens for prompt and completion; lower completion_tokens",
-                )
-    for model in study.models:
-        if config.models[model].gpus and not config.models[model].shape:
-            yield (
-                f"models.{model}.shape",
-                "a model for GPUs needs its shape, from which its memory is estimated; add the key `shape`",
-            )
-
-
-def _shared_problems(place: str, study: Study, config: Configuration) -> Mistakes:
-    """Report tasks whose train split contains problems of a test split."""
-    for task in study.tasks:
-        for test in dict.fromkeys(
-            test for model in study.models for test in study.eval_tasks(task, model)
-        ):
-            if part := pools.shared_part(config.tasks[task], config.tasks[test]):
-                yield (
-                    f"{place}.tasks",
-                    f"the train split of '{task}' and the test split of '{test}' share problems ({part}); name another test split",
-                )
+MISSING_TEST = Check(
+    "model task test",
+    "tasks.{test}",
+    lambda c: not (c.test.test and c.test.has_test),
+    "a study tests on this task; add a test split (key `test` of its source) and the key `test` of the task",
+)
+# {kind of the study's models: checks}
+CHECKS = {
+    "weights": [
+        Check(
+            "recipe task",
+            "{study}.tasks",
+            lambda c: c.recipe.is_supervised and not c.task.has_solutions,
+            "task '{task}' has no worked solutions, which recipe '{recipe}' trains on (objective: sft); leave the task out of the"
+            " `tasks` of the recipe's arm, or name a column with solutions in the task's source (columns: {{solution: NAME}})",
+        ),
+        Check(
+            "recipe task",
+            "{study}.tasks",
+            lambda c: _sorts_by(c.recipe, "pass_rate") and not c.task.is_labelled,
+            "task '{task}' is not labelled, so its prompts have no pass rates by which recipe '{recipe}' could sort; leave the task"
+            " out of the `tasks` of the recipe's arm, or sort by tier",
+        ),
+        Check(
+            "recipe task",
+            "{study}.tasks",
+            lambda c: _sorts_by(c.recipe, "tier") and c.task.is_generated and not c.task.has_tiers,
+            "task '{task}' has no tiers, by which recipe '{recipe}' sorts; leave the task out of the `tasks` of the recipe's arm, or"
+            " sort by pass_rate",
+        ),
+        Check(
+            "recipe policy",
+            "{study}.arms",
+            lambda c: (
+                _sorts_by(c.recipe, "pass_rate")
+                and c.policy.measure != "pass_rate"
+                and c.policy.measure
+            ),
+            "policy '{policy}' chooses by {obstacle}, so its prompts have no pass rates by which recipe '{recipe}' could sort; give"
+            " the policy another recipe",
+        ),
+        Check(
+            "policy recipe",
+            "{study}.arms",
+            lambda c: c.policy.has_rounds and _obstacle_to_rounds(c.recipe),
+            "policy '{policy}' annotates in two rounds, and recipe '{recipe}' {obstacle}; give the policy another recipe",
+        ),
+        Check(
+            "task",
+            "{study}.tasks",
+            lambda c: not c.task.has_train,
+            "task '{task}' has no train split to choose from; add one, or name the task in also_tested_on",
+        ),
+        Check(
+            "task",
+            "{study}.tasks",
+            lambda c: not c.task.is_labelled and not c.task.annotated,
+            "task '{task}' has no reference answers (labelled: false), so nothing can be trained on it;"
+            " annotate the prompts that `.venv/bin/snakemake subset` writes, and name the filled-in file in the task's key `annotated`",
+        ),
+        Check(
+            "task policy",
+            "{study}.arms",
+            lambda c: c.policy.rule != "annotated" and not c.task.is_labelled,
+            "policy '{policy}' is for tasks whose prompts have answers, and '{task}' has labelled: false; choose policy annotated,"
+            " which takes the annotated prompts",
+        ),
+        Check(
+            "model task",
+            "{study}.tasks",
+            lambda c: _is_unlearned(c, "task"),
+            "model '{model}' has not learned task '{task}'; add the task to models.{model}.source.demonstrations",
+        ),
+        Check(
+            "model task test",
+            "{study}.also_tested_on",
+            lambda c: (
+                c.names["test"] != c.names["task"]
+                and c.test.is_memorised
+                and _is_unlearned(c, "test")
+            ),
+            "model '{model}' has not learned the facts of task '{test}'; add the task to models.{model}.source.demonstrations",
+        ),
+        Check(
+            "model task test",
+            "tasks.{test}.completion_tokens",
+            lambda c: (
+                c.model.is_pretrained
+                and c.test.completion_tokens >= c.model.source.context_tokens
+                and c.model.source.context_tokens
+            ),
+            "model '{model}' has a context of {obstacle} tokens for prompt and completion; lower completion_tokens",
+        ),
+        Check(
+            "model",
+            "models.{model}.shape",
+            lambda c: c.model.gpus and not c.model.shape,
+            "a model for GPUs needs its shape, from which its memory is estimated; add the key `shape`",
+        ),
+        Check(
+            "model task test",
+            "{study}.tasks",
+            lambda c: pools.shared_part(c.task, c.test),
+            "the train split of '{task}' and the test split of '{test}' share problems ({obstacle}); name another test split",
+        ),
+        MISSING_TEST,
+    ],
+    "recorded": [MISSING_TEST],
+    "trajectory": [
+        Check(
+            "policy",
+            "{study}.arms",
+            lambda c: _needs_more_than_rates(c.policy),
+            "policy '{policy}' needs more than the pass rates, and a trajectory has only pass rates; remove the policy",
+        )
+    ],
+}
 
 
 def memory_shortages(study: Study, config: Configuration) -> Mistakes:
     """Report runs that do not fit the GPUs of their model, which are of kind `plan.gpu`."""
-    for model, recipe, task in _combinations(study, "model", "recipe", "task"):
+    for model, recipe, task in _combinations(study, config, "model", "recipe", "task"):
         entry, training = config.models[model], config.recipes[recipe]
         shape = entry.shape
         if shape is None or entry.gpus is None:
@@ -346,76 +380,3 @@ def memory_shortages(study: Study, config: Configuration) -> Mistakes:
         run, gpu = f"recipe {recipe} on {task}", config.plan.gpu
         if problem := memory.shortage(shape, training, limit, gpus, run, gpu):
             yield f"models.{model}.gpus.{'adapter' if training.adapter else 'full'}", problem
-
-
-# --- recorded models; `_missing_tests` also checks models with weights ---
-
-
-def _missing_recordings(place: str, study: Study, config: Configuration) -> Mistakes:
-    recorded_tasks = {
-        task for model in study.models for task in config.models[model].source.recordings
-    }
-    for task in study.tasks:
-        if task not in recorded_tasks:
-            yield (
-                f"{place}.tasks",
-                f"no model of the study has recordings of '{task}'; remove the task, or add recordings",
-            )
-    if study.also_tested_on:
-        yield (
-            f"{place}.also_tested_on",
-            "recordings are tested on their own task only; add the other task to the study's tasks",
-        )
-
-
-def _missing_tests(place: str, study: Study, config: Configuration) -> Mistakes:
-    """Report a study without tasks, tested tasks without a test split or without the key `test`,
-    and entries of `also_tested_on` without a test split."""
-    if not study.tasks:
-        yield (
-            f"{place}.tasks",
-            "only a study of trajectories may have no tasks; name one or more of `tasks`",
-        )
-    for model, task in _combinations(study, "model", "task"):
-        for test in study.eval_tasks(task, model):
-            if not (config.tasks[test].test and config.tasks[test].has_test):
-                yield (
-                    f"tasks.{test}",
-                    "a study tests on this task; add a test split (key `test` of its source) and the key `test` of the task",
-                )
-    for task, tests in study.other_tests.items():
-        for test in tests:
-            if not config.tasks[test].has_test:
-                yield (
-                    f"{place}.also_tested_on.{task}",
-                    f"task '{test}' has no test split; add one to its source",
-                )
-
-
-def _policies_without_rates(place: str, study: Study, config: Configuration) -> Mistakes:
-    """Report policies that need more than pass rates, which is all that a trajectory has."""
-    for name in study.policies:
-        policy = config.policies[name]
-        has_other_rule = is_by_tier(policy.rule) or policy.rule == "annotated"
-        if has_other_rule or policy.measure != "pass_rate" or policy.probed_on or policy.probed_by:
-            yield (
-                f"{place}.arms",
-                f"policy '{name}' needs more than the pass rates, and a trajectory has only pass rates; remove the policy",
-            )
-
-
-# {kind of the study's models: checks}
-CHECKS = {
-    "weights": [
-        _missing_recipes,
-        _missing_solutions,
-        _missing_measures,
-        _obstacles_to_rounds,
-        _missing_answers,
-        _unsuitable_models,
-        _shared_problems,
-        _missing_tests,
-    ],
-    "recorded": [_missing_recordings, _missing_tests],
-    "trajectory": [_policies_without_rates],
-}
