@@ -7,7 +7,7 @@ from hardgrpo.analysis import published, summary_tables
 from hardgrpo.report import registry
 from hardgrpo.runtime import files
 from hardgrpo.study.model import model_of
-from hardgrpo.study.resolved import ResolvedStudy
+from hardgrpo.study.resolved import resolve_study
 
 STEPS = 6  # checkpoints of a run after step 0
 
@@ -15,7 +15,7 @@ STEPS = 6  # checkpoints of a run after step 0
 def write(config: dict, study: str, folder) -> None:
     """Write every table that a figure is drawn from."""
     rng = random.Random(study)
-    study = ResolvedStudy.of(config, study)
+    study = resolve_study(config, study)
     runs = study.runs
     arms = list(dict.fromkeys((run.model, run.task, run.policy, run.recipe) for run in runs))
     cells = [(m, t, test, *arm) for m, t, *arm in arms for test in study.eval_tasks(t, m)]
@@ -71,7 +71,7 @@ def write(config: dict, study: str, folder) -> None:
             tables["base_pass_at_k"].append(
                 {"model": model, "eval_task": test, "k": k} | curve | count
             )
-        for minus in study.policy_names if policy == "hard" else ():
+        for minus in study.policies if policy == "hard" else ():
             if minus != "hard" and (model, task, test, minus, recipe) in cells:
                 pair = keys | {
                     "minus": minus,
@@ -108,7 +108,7 @@ def write(config: dict, study: str, folder) -> None:
         spent = {"rollouts": 19200, "labels": rng.choice([750, 7473]), "updates": 300}
         tables["spent"].append(keys | spent | {"seeds": seeds})
     for model, prompts in study.trajectory_prompts:
-        for policy in study.policy_names:
+        for policy in study.policies:
             for stretch in (None, *range(1, 11)):
                 mixed, wrong = rng.uniform(0.1, 0.6), rng.uniform(0.0, 0.4)
                 begin, end = (0.0, 1.0) if stretch is None else ((stretch - 1) / 10, stretch / 10)
@@ -142,7 +142,7 @@ def write(config: dict, study: str, folder) -> None:
             for n in range(11)
         ]
         tables["difficulty"] += pool
-        for policy in study.policy_names:
+        for policy in study.policies:
             entry = config["policies"][policy]
             share = entry.get("budget", 1)
             description = {
@@ -157,7 +157,7 @@ def write(config: dict, study: str, folder) -> None:
             tables["difficulty"] += [
                 row | {"group": policy, "problems": 30} for row in pool[start : start + 3]
             ]
-    for task in ["all", *study.task_names] if not recorded else ():
+    for task in ["all", *study.tasks] if not recorded else ():
         for predictor in ("learnable", "tokens", "both"):
             slope = {"learnable": 0.1, "tokens": -0.001}.get(predictor)
             tables["regressions"].append(

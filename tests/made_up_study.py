@@ -9,8 +9,8 @@ from hardgrpo.runtime import files
 from hardgrpo.selection import policies
 from hardgrpo.study import paths, pools
 from hardgrpo.study.configuration import Configuration
-from hardgrpo.study.resolved import ResolvedStudy
 from hardgrpo.study.spec import Spec
+from hardgrpo.study.study import Study
 
 POOL = [f"pool{number:02d}" for number in range(40)]
 TEST = [f"test{number:02d}" for number in range(12)]
@@ -19,7 +19,7 @@ STEPS = (10, 30)
 PROBE_SAMPLES, EPOCHS = 8, 6
 
 
-def write(study: ResolvedStudy, config: dict) -> None:
+def write(study: Study, config: dict) -> None:
     """Write the inputs of the summaries of a study into the current folder."""
     for base, task, seeds in study.probed_pools:
         write_pool(base, task, seeds, study)
@@ -39,7 +39,7 @@ def write(study: ResolvedStudy, config: dict) -> None:
             files.write_json(comparison[key], counts)
 
 
-def write_pool(base: str, task: str, seeds: list[int], study: ResolvedStudy) -> None:
+def write_pool(base: str, task: str, seeds: list[int], study: Study) -> None:
     """The pass rates and the signals of a pool, and the subsets that each policy chooses by them."""
     rng = random.Random(f"pool {base} {task}")
     correct = {name: _binomial(rng, PROBE_SAMPLES, rng.choice([0, 0.3, 0.6, 1])) for name in POOL}
@@ -60,10 +60,10 @@ def write_pool(base: str, task: str, seeds: list[int], study: ResolvedStudy) -> 
         ["id", *policies.SIGNALS],
         [{"id": name} | values for name, values in signals.items()],
     )
-    for policy in study.policy_names:
+    for policy in study.policies:
         entry = {"rule": "random", "budget": 0.1}
-        if policy in study.policies:
-            entry = study.policies[policy].entry
+        if policy in study.config.policies:
+            entry = study.config.policies[policy].entry
         measure = entry.get("by", "pass_rate")
         values = rates if measure == "pass_rate" else {n: signals[n][measure] for n in POOL}
         keys = {key: value for key, value in entry.items() if key not in ("by", "probed_on")}
@@ -88,7 +88,7 @@ def write_subset(
     files.write_rows(path, ["id", "rank"], rows)
 
 
-def write_recorded_probes(study: ResolvedStudy) -> None:
+def write_recorded_probes(study: Study) -> None:
     for shard, alone, with_prompt in paths.recorded_probes(study):
         rng = random.Random(alone)
         rates = [{"id": name, "pass_rate": _binomial(rng, 4, 0.5) / 4} for name in POOL]

@@ -5,7 +5,8 @@ import functools
 from pathlib import Path
 
 from hardgrpo.study import load
-from hardgrpo.study.resolved import ResolvedStudy
+from hardgrpo.study.resolved import resolve_study
+from hardgrpo.study.study import Study
 
 ROOT = Path(__file__).parents[1]
 
@@ -32,8 +33,8 @@ TASK = {
 STUDY = {"title": "", "models": ["m"], "tasks": [], "arms": [{"policy": "p"}], "seeds": [0]}
 
 
-def study(config: dict, name: str) -> ResolvedStudy:
+def study(config: dict, name: str) -> Study:
     """The study of a handwritten configuration, whose missing keys have any value."""
     tasks = {key: load.lay_over(TASK, entry) for key, entry in config.get("tasks", {}).items()}
     studies = {key: STUDY | entry for key, entry in config["studies"].items()}
-    return ResolvedStudy.of(config | {"tasks": tasks, "studies": studies}, name)
+    return resolve_study(config | {"tasks": tasks, "studies": studies}, name)

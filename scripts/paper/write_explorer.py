@@ -10,7 +10,7 @@ JSON. The grades come from the evaluation files.
 
 from hardgrpo.report import explorer
 from hardgrpo.runtime import errors, files
-from hardgrpo.study.resolved import ResolvedStudy
+from hardgrpo.study.resolved import resolve_study
 
 
 def main() -> None:
@@ -18,9 +18,9 @@ def main() -> None:
     parser.add_argument("--config", required=True, type=files.as_object)
     args = parser.parse_args()
 
-    study = ResolvedStudy.of(args.config, args.study)
+    study = resolve_study(args.config, args.study)
     index, texts = explorer.read_study(study)
-    page = explorer.page(study.entry.title, index, texts)
+    page = explorer.page(study.title, index, texts)
     files.write_text(args.output, page)
     rows = sum(len(block["problem"]) for block in index["blocks"])
     print(

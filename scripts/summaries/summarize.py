@@ -11,7 +11,8 @@ src/hardgrpo/analysis/summary_tables.py says how a table is defined.
 
 from hardgrpo.runtime import errors, files, warm
 from hardgrpo.study import paths, pools
-from hardgrpo.study.resolved import ResolvedStudy
+from hardgrpo.study.resolved import resolve_study
+from hardgrpo.study.study import Study
 
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from pathlib import Path
 class Tables(dict):
     """Summary tables and their inputs by name. Each entry is computed when it is first read."""
 
-    def __init__(self, study: ResolvedStudy):
+    def __init__(self, study: Study):
         # imported late: see hardgrpo.runtime.warm
         from hardgrpo.analysis import cells, hard_leads, summary_tables, training
 
@@ -27,7 +28,7 @@ class Tables(dict):
         self.inputs = {  # data from which tables are computed, besides other tables
             "cells": lambda: cells.load_cells(study),
             "updates": lambda: training.read_updates(study),
-            "plan": lambda: study.arms,
+            "plan": lambda: study,
             "parity": lambda: training.parity(self["updates"], self["plan"]),
             "leads": lambda: hard_leads.leads(self["cells"], self["difficulty_files"]),
             "seconds": lambda: training.read_seconds(self["updates"]),
@@ -60,7 +61,7 @@ def main() -> None:
 
     from hardgrpo.report import registry  # imported late: see hardgrpo.runtime.warm
 
-    study = ResolvedStudy.of(args.config, args.study)
+    study = resolve_study(args.config, args.study)
     tables = Tables(study)
     summaries = {name: tables[name] for name in registry.SUMMARIES}
     for name, rows in summaries.items():

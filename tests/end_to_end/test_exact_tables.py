@@ -19,7 +19,8 @@ from conftest import LONG_LIMIT, ROOT
 from hardgrpo.report import registry
 from hardgrpo.study import paths
 from hardgrpo.study.configuration import Configuration
-from hardgrpo.study.resolved import ResolvedStudy
+from hardgrpo.study.resolved import resolve_study
+from hardgrpo.study.study import Study
 from hardgrpo.workflow.arguments import Arguments
 from hardgrpo.workflow.names import Names
 from in_process import run_program
@@ -53,7 +54,7 @@ RECORDED = ["shuffled_objects_seven"]
 STUDIES = ("made_up", "recordings", "trajectories")
 
 
-def write_tables(name: str, config: dict, arguments: Arguments, study: ResolvedStudy) -> None:
+def write_tables(name: str, config: dict, arguments: Arguments, study: Study) -> None:
     """Run the programs from the summaries to the tables and figures of a study, as the rules do."""
     made_up_study.write(study, config)
     wildcards = SimpleNamespace(study=name)
@@ -117,7 +118,7 @@ def test_the_tables_of_made_up_studies_have_the_committed_checksums(tmp_path, mo
     config = copy.deepcopy(project_config.config())
     config["studies"]["made_up"] = MADE_UP
     config["studies"]["recordings"] |= {"models": ["qwen3-4b-recorded"], "tasks": RECORDED}
-    studies = {name: ResolvedStudy.of(config, name) for name in STUDIES}
+    studies = {name: resolve_study(config, name) for name in STUDIES}
     checked = Configuration.of(config)
     arguments = Arguments(checked, studies, Names(checked, studies), None)
     for name, study in studies.items():

@@ -2,7 +2,7 @@
 
 from explorer_pages import HandMadeStudy
 from hardgrpo.report import explorer
-from hardgrpo.study.resolved import ResolvedStudy
+from hardgrpo.study.resolved import resolve_study
 
 
 def test_an_answer_in_the_reasoning_alone_is_shown_as_no_answer(tmp_path, monkeypatch):
@@ -18,5 +18,5 @@ def test_an_answer_in_the_reasoning_alone_is_shown_as_no_answer(tmp_path, monkey
         ]
         handmade.write_evaluation(model_path, "t", rows)
     monkeypatch.chdir(tmp_path)
-    _, texts = explorer.read_study(ResolvedStudy.of(handmade.config, "s"))
+    _, texts = explorer.read_study(resolve_study(handmade.config, "s"))
     assert [block["extracted"] for block in texts] == [[None, "2"]] * 2

@@ -33,11 +33,11 @@ def specs() -> dict[str, str]:
         for run in study.runs:
             if run.recipe == "recorded":
                 continue
-            model, recipe = study.model(run.base), study.recipes[run.recipe]
-            policy = study.policies.get(run.policy)
+            model, recipe = study.config.model(run.base), study.config.recipes[run.recipe]
+            policy = study.config.policies.get(run.policy)
             parts = {
                 "model": model,
-                "task": study.tasks[run.task],
+                "task": study.config.tasks[run.task],
                 "recipe": recipe,
                 "policy": policy,
             }

@@ -11,7 +11,7 @@ from conftest import ROOT
 from hardgrpo.analysis import cells, claims
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.study import claim_conditions
-from hardgrpo.study.resolved import ResolvedStudy
+from hardgrpo.study.resolved import resolve_study
 
 CONFIG = project_config.config()
 
@@ -59,9 +59,9 @@ def test_the_claims_are_about_policies_models_and_tasks_that_exist(published_cla
 
 def test_a_study_that_trains_both_arms_of_a_claim_compares_them(published_claims):
     for name in CONFIG["studies"]:
-        study = ResolvedStudy.of(CONFIG, name)
+        study = resolve_study(CONFIG, name)
         arms = list(dict.fromkeys((run.policy, run.recipe) for run in study.runs))
-        arm_pairs = study.arms.compared_pairs
+        arm_pairs = study.compared_pairs
         cells_of_study = [
             SimpleNamespace(
                 arm=arm,
@@ -148,7 +148,7 @@ def test_a_second_primary_claim_of_a_paper_is_refused(tmp_path):
 
 def test_conditions_say_which_tasks_share_problems():
     related = lambda study, task, other_task: claims.relation(
-        task, other_task, claim_conditions.conditions(ResolvedStudy.of(CONFIG, study))["tasks"]
+        task, other_task, claim_conditions.conditions(resolve_study(CONFIG, study))["tasks"]
     )
     assert related("mini_truncation", "swaps_tight", "swaps_ample") == "roomier"
     assert (
@@ -156,7 +156,7 @@ def test_conditions_say_which_tasks_share_problems():
         == related("limits", "math", "math_numeric")
         == "other"
     )
-    assert claim_conditions.conditions(ResolvedStudy.of(CONFIG, "mini_reference"))["weaker"] == [
+    assert claim_conditions.conditions(resolve_study(CONFIG, "mini_reference"))["weaker"] == [
         "arithmetic"
     ]
 
@@ -171,11 +171,11 @@ def test_conditions_list_the_models_that_pretrain_a_base_for_each_seed():
             | {"steady": {"source": CONFIG["models"]["steady"]["source"] | {"seed": seed}}}
         }
     )
-    assert claim_conditions.conditions(ResolvedStudy.of(with_seed("own"), "mini"))["own_bases"] == [
+    assert claim_conditions.conditions(resolve_study(with_seed("own"), "mini"))["own_bases"] == [
         "steady"
     ]
     assert (
-        claim_conditions.conditions(ResolvedStudy.of(with_seed(0), "mini"))["own_bases"]
+        claim_conditions.conditions(resolve_study(with_seed(0), "mini"))["own_bases"]
         == []
-        == claim_conditions.conditions(ResolvedStudy.of(with_seed("own"), "limits"))["own_bases"]
+        == claim_conditions.conditions(resolve_study(with_seed("own"), "limits"))["own_bases"]
     )

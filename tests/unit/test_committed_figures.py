@@ -16,7 +16,7 @@ from hardgrpo.analysis import summaries
 from hardgrpo.report import figures, plotting, registry
 from hardgrpo.runtime import files
 from hardgrpo.selection import policies
-from hardgrpo.study.resolved import ResolvedStudy
+from hardgrpo.study.resolved import resolve_study
 
 CONFIG = project_config.config()
 COMMITTED = sorted(
@@ -25,14 +25,14 @@ COMMITTED = sorted(
 FIGURES = [
     (study, figure)
     for study in COMMITTED
-    for figure in registry.figures_of(ResolvedStudy.of(CONFIG, study))
+    for figure in registry.figures_of(resolve_study(CONFIG, study))
 ]
 SHARES = {"accuracy (%)", "pass@k (%)", "learnable share of groups (%)", "groups (%)"}
 
 
 @cache
 def policy_settings(study: str) -> dict:
-    names = ResolvedStudy.of(CONFIG, study).policy_names
+    names = resolve_study(CONFIG, study).policies
     return {name: CONFIG["policies"][name] for name in names}
 
 
@@ -40,8 +40,8 @@ def draw(study: str, figure: str):
     """(figure, rows drawn) from the committed tables."""
     entry = registry.all_figures()[figure]
     tables = files.Tables.below(ROOT / "results/reference" / study)
-    first_recipe = ResolvedStudy.of(CONFIG, study).first_recipe
-    design = entry.design(ResolvedStudy.of(CONFIG, study))
+    first_recipe = resolve_study(CONFIG, study).first_recipe
+    design = entry.design(resolve_study(CONFIG, study))
     function = figures.ALL[figure]
     names = [name for name in inspect.signature(function).parameters if name not in design]
     frames = summaries.read_all(tables, names, first_recipe)

@@ -24,7 +24,7 @@ from hardgrpo.analysis.formats import points
 from hardgrpo.report import figures, plotting, registry
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
-from hardgrpo.study.resolved import ResolvedStudy
+from hardgrpo.study.resolved import resolve_study
 
 CONFIG = project_config.config()
 MINI = ROOT / "results/reference/mini_reference"
@@ -40,7 +40,7 @@ OF_MINI = [
 
 def draw(figure: str, study: str, summaries, folder, monkeypatch, kinds=("csv",)):
     """Run draw_figure.py. Return the figure, which stays open, and the rows of its CSV file."""
-    figures, design = [], registry.all_figures()[figure].design(ResolvedStudy.of(CONFIG, study))
+    figures, design = [], registry.all_figures()[figure].design(resolve_study(CONFIG, study))
     paths = [str(folder / f"{figure}.{kind}") for kind in kinds]
     monkeypatch.setattr(plotting.plt, "close", figures.append)
     arguments = format_options(
@@ -50,9 +50,9 @@ def draw(figure: str, study: str, summaries, folder, monkeypatch, kinds=("csv",)
     )
     arguments += [
         "--first-recipe",
-        ResolvedStudy.of(CONFIG, study).first_recipe,
+        resolve_study(CONFIG, study).first_recipe,
     ]
-    names = ResolvedStudy.of(CONFIG, study).policy_names
+    names = resolve_study(CONFIG, study).policies
     policies = {name: CONFIG["policies"][name] for name in names}
     arguments += ["--policies", json.dumps(policies)]
     monkeypatch.setattr(sys, "argv", ["draw_figure.py", "--figure", figure, *arguments])
@@ -180,7 +180,7 @@ def test_figure_ahead_shows_the_lead_of_hard_over_each_policy_with_the_same_reci
     paired.loc[0, ["policy", "minus"]] = paired.loc[0, ["minus", "policy"]].to_list()
     paired.to_csv(folder / "differences.csv", index=False)
     drawn, rows = draw("ahead", "variants", folder, tmp_path, monkeypatch)
-    recipes = ResolvedStudy.of(CONFIG, "variants").recipe_names
+    recipes = resolve_study(CONFIG, "variants").recipes
     assert set(rows.recipe) == set(recipes)
     assert set(rows[rows.recipe == recipes[0]].minus) == {"random", "hard_solvable", "nearest_half"}
     assert set(rows[rows.recipe != recipes[0]].minus) == {"random"}
@@ -224,7 +224,7 @@ def test_figure_rollouts_sorts_arms_by_their_labels_and_shows_the_gain_at_every_
     assert sorted(zip(last.task, last.policy, last.recipe)) == sorted(
         zip(gains.task, gains.policy, gains.recipe)
     ), "each arm must have one interval, at its last checkpoint"
-    last = arms.add_labels(last, ResolvedStudy.of(CONFIG, "mini_online").first_recipe)
+    last = arms.add_labels(last, resolve_study(CONFIG, "mini_online").first_recipe)
     needed = last.groupby("arm").labels.mean()
     order = [label.get_text() for label in drawn.axes[0].get_yticklabels()]
     assert [needed[name] for name in order] == sorted(needed), (

@@ -7,7 +7,7 @@ import project_config
 from hardgrpo.planning import label_counts
 from hardgrpo.study.policy import Policy
 from hardgrpo.study.recipe import Recipe
-from hardgrpo.study.resolved import ResolvedStudy
+from hardgrpo.study.resolved import resolve_study
 
 CONFIG = project_config.config()
 STEPS = {"updates": 100, "prompts_per_update": 8}
@@ -81,7 +81,7 @@ def test_a_curriculum_by_pass_rate_needs_the_labels_of_the_whole_pool(budget, po
 def test_a_plan_lists_the_largest_number_of_labels_of_each_arm():
     rows = {
         (row["task"], row["arm"]): row["labels"]
-        for row in label_counts.planned_labels(ResolvedStudy.of(CONFIG, "mini_labels"))
+        for row in label_counts.planned_labels(resolve_study(CONFIG, "mini_labels"))
     }
     assert len(rows) == 36 and rows["swaps", "hard_2"] == rows["arithmetic", "half_by_small"] == 500
     assert rows["swaps", "agreement_lowest_2"] == 10 and rows["swaps", "random, mini_majority"] == 0
@@ -89,18 +89,16 @@ def test_a_plan_lists_the_largest_number_of_labels_of_each_arm():
         "prompts outside the subset get majority rewards, which need no labels"
     )
     plan_text = label_counts.format_lines(
-        label_counts.planned_labels(ResolvedStudy.of(CONFIG, "mini_labels"))
+        label_counts.planned_labels(resolve_study(CONFIG, "mini_labels"))
     )
     assert (
         "         0  random, mini_majority" in plan_text
         and "  mini_labels, swaps, a pool of 500" in plan_text
     )
     assert (
-        label_counts.format_lines(
-            label_counts.planned_labels(ResolvedStudy.of(CONFIG, "recordings"))
-        )
+        label_counts.format_lines(label_counts.planned_labels(resolve_study(CONFIG, "recordings")))
         == label_counts.format_lines(
-            label_counts.planned_labels(ResolvedStudy.of(CONFIG, "trajectories"))
+            label_counts.planned_labels(resolve_study(CONFIG, "trajectories"))
         )
         == []
     )

@@ -10,7 +10,7 @@ from hardgrpo.analysis import claims, published
 from hardgrpo.planning import power
 from hardgrpo.planning.calibration import Calibration
 from hardgrpo.study.configuration import Configuration
-from hardgrpo.study.resolved import ResolvedStudy
+from hardgrpo.study.resolved import resolve_study
 
 CONFIG = project_config.config()
 CLAIMS = claims.read(ROOT / "paper/claims.yaml")
@@ -22,7 +22,7 @@ def required_seeds(
 ) -> list[dict]:
     return power.required_seeds(
         Configuration.of(CONFIG),
-        ResolvedStudy.of(CONFIG, study),
+        resolve_study(CONFIG, study),
         claims,
         published.read(FOLDER),
         published.read_readings(FOLDER),
@@ -133,7 +133,7 @@ def test_the_required_number_of_seeds_is_the_smallest_that_detects_the_published
         "the published difference must be that in Table 1 of HE"
     )
     for row in rows:
-        size = power.test_size(ResolvedStudy.of(CONFIG, "paper"), row["task"])
+        size = power.test_size(resolve_study(CONFIG, "paper"), row["task"])
         # the primary claim is tested on two tasks
         comparisons = 2 if row["claim"] == "hard_over_random" else 1
         is_detected = lambda seeds, row=row, size=size, by=comparisons: (

@@ -11,14 +11,14 @@ import project_config
 from hardgrpo.analysis import arms
 from hardgrpo.report import worth
 from hardgrpo.study import designs, paths
-from hardgrpo.study.resolved import ResolvedStudy, resolve_studies
+from hardgrpo.study.resolved import resolve_studies, resolve_study
 from hardgrpo.study.study import Run, Study
 
 CONFIG = project_config.config()
 
 
 def study_of(name, **changes):
-    return ResolvedStudy.of(CONFIG | {"studies": {name: CONFIG["studies"][name] | changes}}, name)
+    return resolve_study(CONFIG | {"studies": {name: CONFIG["studies"][name] | changes}}, name)
 
 
 def test_runs_are_the_combinations_of_each_arm():
@@ -26,7 +26,7 @@ def test_runs_are_the_combinations_of_each_arm():
     runs = study.runs
     combinations = {
         Run("qwen3-4b", task, recipe, policy, seed, "qwen3-4b")
-        for task in study.task_names
+        for task in study.tasks
         for recipe in ("as_written", "finish_only")
         for policy in ("hard", "random", "easy")
         for seed in study.seeds
@@ -201,7 +201,7 @@ def test_the_choices_of_both_rounds_are_summarised_together():
 @pytest.mark.parametrize("name", CONFIG["studies"])
 def test_the_part_of_the_configuration_that_programs_receive_gives_the_same_study(name):
     study = study_of(name)
-    same_study = ResolvedStudy.of(json.loads(json.dumps(paths.study_part(study))), name)
+    same_study = resolve_study(json.loads(json.dumps(paths.study_part(study))), name)
     assert same_study.runs == study.runs and same_study.probed_pools == study.probed_pools
     assert paths.results(same_study) == paths.results(study)
     assert paths.recorded_probes(same_study) == paths.recorded_probes(study)
@@ -209,7 +209,7 @@ def test_the_part_of_the_configuration_that_programs_receive_gives_the_same_stud
 
 def test_an_analysis_of_published_numbers_is_a_study_without_runs():
     for name in CONFIG["analyses"]:
-        study = ResolvedStudy.of(CONFIG, name)
+        study = resolve_study(CONFIG, name)
         assert study.is_analysis and study.first_recipe == "recorded"
         assert (
             study.runs == study.pairs == paths.results(study) == paths.inputs(study, [study]) == []
@@ -231,7 +231,7 @@ def test_inputs_include_a_model_that_is_probed_only_to_choose_prompts_for_anothe
 
 def test_each_recipe_is_billed_for_its_own_gpus():
     gpus = designs.prices(study_of("variants"), 2.5, "hard")["gpus"]["qwen3-4b"]
-    assert list(gpus) == study_of("variants").recipe_names and (
+    assert list(gpus) == study_of("variants").recipes and (
         gpus["as_written"],
         gpus["as_written_full"],
     ) == (1, 2)

@@ -1,6 +1,5 @@
 """Checks and preparations of the workflow before its first job."""
 
-import json
 import os
 import sys
 from pathlib import Path

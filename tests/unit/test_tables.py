@@ -24,7 +24,7 @@ from hardgrpo.report.tables import Column
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.study import designs, paths
-from hardgrpo.study.resolved import ResolvedStudy
+from hardgrpo.study.resolved import resolve_study
 from summarize import Tables
 
 CONFIG = project_config.config()
@@ -159,7 +159,7 @@ def test_tables_of_committed_studies_have_no_nan_no_hyphen_as_minus_and_no_const
 
 def tables_of(study: str) -> Iterator[tuple[str, list[Column]]]:
     """(name, columns) of each table that can be made from a study's committed summaries."""
-    design = designs.design(ResolvedStudy.of(CONFIG, study))
+    design = designs.design(resolve_study(CONFIG, study))
     tables = files.Tables.below(ROOT / paths.reference(study))
     frames = summaries.read_all(tables, registry.SUMMARIES, design["first_recipe"])
     frames["compared"] = pd.DataFrame(columns=published.COMPARED)

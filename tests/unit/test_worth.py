@@ -14,7 +14,7 @@ from hardgrpo.analysis.arms import add_labels
 from hardgrpo.report import registry, worth
 from hardgrpo.runtime import files
 from hardgrpo.study import designs, paths
-from hardgrpo.study.resolved import ResolvedStudy
+from hardgrpo.study.resolved import resolve_study
 from pages import committed
 
 CONFIG = project_config.config()
@@ -52,7 +52,7 @@ def test_the_verdict_depends_on_the_gain_the_greedy_gain_and_the_lead_over_rando
 @functools.cache
 def arms(study: str) -> dict[tuple, dict]:
     """{(model, task, name of the arm): the page's entry for the arm}, from the committed tables."""
-    resolved_study = ResolvedStudy.of(CONFIG, study)
+    resolved_study = resolve_study(CONFIG, study)
     design = designs.design(resolved_study)
     prices = designs.prices(resolved_study, CONFIG["plan"]["price"], CONFIG["subset"]["policy"])
     tables = files.Tables.below(ROOT / paths.reference(study))
@@ -74,7 +74,7 @@ COMMITTED = [
 
 @pytest.mark.parametrize("study", COMMITTED)
 def test_an_arm_with_a_loss_of_greedy_accuracy_is_never_worth_its_labels(study):
-    design = designs.design(ResolvedStudy.of(CONFIG, study))
+    design = designs.design(resolve_study(CONFIG, study))
     gains = summaries.read_labelled(
         ROOT / paths.reference(study) / "gains.csv", design["first_recipe"]
     )
@@ -96,8 +96,8 @@ def test_the_committed_studies_have_an_arm_with_each_of_four_verdicts():
 
 @functools.cache
 def against_random(study: str) -> pd.DataFrame:
-    rows = committed.judged(ROOT, ResolvedStudy.of(CONFIG, study))["against_random"]
-    return add_labels(rows, designs.design(ResolvedStudy.of(CONFIG, study))["first_recipe"])
+    rows = committed.judged(ROOT, resolve_study(CONFIG, study))["against_random"]
+    return add_labels(rows, designs.design(resolve_study(CONFIG, study))["first_recipe"])
 
 
 def test_no_comparison_with_a_random_choice_has_two_verdicts():
@@ -113,7 +113,7 @@ def test_no_comparison_with_a_random_choice_has_two_verdicts():
     claims_seen = 0
     for study in COMMITTED:
         by_name, rows = arms(study), against_random(study)
-        stated = committed.judged(ROOT, ResolvedStudy.of(CONFIG, study))["claims"]
+        stated = committed.judged(ROOT, resolve_study(CONFIG, study))["claims"]
         for row in rows.itertuples():
             recipe = names["recipes"][row.recipe]
             comparison = row.way, row.model, row.task, recipe, row.budget

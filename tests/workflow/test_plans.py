@@ -12,7 +12,7 @@ import project_config
 from conftest import ROOT, count_jobs
 from hardgrpo.analysis import summary_tables
 from hardgrpo.runtime import code
-from hardgrpo.study.resolved import ResolvedStudy
+from hardgrpo.study.resolved import resolve_study
 
 # figures of every study that has runs
 FIGURES = {"accuracy", "parts", "difficulty"}
@@ -98,7 +98,7 @@ def test_the_miniature_is_planned_job_by_job(world):
 
 
 CONFIG = project_config.config()
-WITH_RUNS = [name for name in CONFIG["studies"] if ResolvedStudy.of(CONFIG, name).recipe_names]
+WITH_RUNS = [name for name in CONFIG["studies"] if resolve_study(CONFIG, name).recipes]
 QUICK = {"paper", "base_wrong", "variants", "limits", "mini_variants"}
 
 
@@ -114,7 +114,7 @@ def test_a_study_is_planned_with_one_job_for_each_part_of_its_design(world, stud
     plan = world.plan(
         "--config", f"study={study}", profile="laptop" if study == "limits" else "slurm"
     )
-    design = ResolvedStudy.of(CONFIG, study)
+    design = resolve_study(CONFIG, study)
     runs = design.runs
     tests = {(test, run) for run in runs for test in design.eval_tasks(run.task, run.model)}
     evaluations = len(tests) + len({(test, run.base) for test, run in tests})

@@ -4,8 +4,9 @@ from hardgrpo.analysis import claims, random_choice, summaries
 from hardgrpo.report import registry
 from hardgrpo.runtime import files
 from hardgrpo.study import claim_conditions, designs, paths
-from hardgrpo.study.resolved import ResolvedStudy
+from hardgrpo.study.resolved import resolve_study
 from hardgrpo.study.strict import plain
+from hardgrpo.study.study import Study
 
 from pathlib import Path
 
@@ -23,7 +24,7 @@ TRAINED = (
 )
 
 
-def judged(root: Path, study: ResolvedStudy) -> dict[str, pd.DataFrame]:
+def judged(root: Path, study: Study) -> dict[str, pd.DataFrame]:
     """The tables `claims` and `against_random` that scripts/summaries/judge_claims.py writes."""
     conditions = claim_conditions.conditions(study)
     tables = summaries.read_tables(
@@ -37,8 +38,8 @@ def judged(root: Path, study: ResolvedStudy) -> dict[str, pd.DataFrame]:
         listed_claims,
         judged_study,
         study.name,
-        plain(study.policies),
-        designs.names_of_ways(study.policies, study.recipes),
+        plain(study.config.policies),
+        designs.names_of_ways(study.config.policies, study.config.recipes),
         others=pd.read_csv(root / registry.COMPARISONS),
     )
     judged_claims = claims.judge(listed_claims, judged_study)
@@ -52,5 +53,5 @@ def judged(root: Path, study: ResolvedStudy) -> dict[str, pd.DataFrame]:
 
 def all_claims(root: Path, config: dict) -> pd.DataFrame:
     """Every claim in every study of TRAINED, with its estimate and verdict."""
-    tables = {study: judged(root, ResolvedStudy.of(config, study))["claims"] for study in TRAINED}
+    tables = {study: judged(root, resolve_study(config, study))["claims"] for study in TRAINED}
     return pd.concat(tables, names=["study"]).reset_index("study").reset_index(drop=True)

@@ -16,7 +16,8 @@ from hardgrpo.runtime import files
 from hardgrpo.selection import policies
 from hardgrpo.study import claim_conditions, designs, paths
 from hardgrpo.study.model import Model
-from hardgrpo.study.resolved import ResolvedStudy
+from hardgrpo.study.resolved import resolve_study
+from hardgrpo.study.study import Study
 from pages import templates
 
 from pathlib import Path
@@ -52,7 +53,7 @@ def leads(root: Path, config: dict) -> list[dict]:
             Model.of(config["models"][model]).is_pretrained for model in entry["models"]
         )
         if are_pretrained and (folder / "differences.csv").is_file():
-            study = ResolvedStudy.of(config, name)
+            study = resolve_study(config, name)
             tables = {
                 table: pd.read_csv(folder / f"{table}.csv")
                 for table in ("differences", "spent", "gains", "decomposition_runs")
@@ -61,7 +62,7 @@ def leads(root: Path, config: dict) -> list[dict]:
     return random_choice.decide(rows)
 
 
-def primary_p(listed_claims: list[dict], study: ResolvedStudy, folder: Path) -> dict:
+def primary_p(listed_claims: list[dict], study: Study, folder: Path) -> dict:
     conditions = claim_conditions.conditions(study)
     tables = summaries.read_tables(
         files.Tables.below(folder), ["differences", "gains"], conditions["first_recipe"]

@@ -11,7 +11,7 @@ from hardgrpo.report.paper import Paper, by, each
 from hardgrpo.runtime import files
 from hardgrpo.study import designs, paths
 from hardgrpo.study.model import Model
-from hardgrpo.study.resolved import ResolvedStudy
+from hardgrpo.study.resolved import resolve_study
 from pages import recommended, templates
 from pages.committed import TRAINED
 
@@ -154,7 +154,7 @@ def population(models: dict, gains: pd.DataFrame) -> str:
 
 def shown(root: Path, config: dict, study: str, name: str) -> str:
     """A table of a study's supplement in Markdown, without columns that hold one value."""
-    resolved = ResolvedStudy.of(config, study)
+    resolved = resolve_study(config, study)
     frames = summaries.read_all(
         files.Tables.below(root / paths.reference(study)), registry.SUMMARIES, resolved.first_recipe
     )

@@ -15,8 +15,7 @@ from hardgrpo.data import evaluations
 from hardgrpo.grading import graders
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.study import paths
-from hardgrpo.study.resolved import ResolvedStudy
-from hardgrpo.study.study import RECORDED, Run, share_policy_or_recipe
+from hardgrpo.study.study import RECORDED, Run, Study, share_policy_or_recipe
 
 
 @dataclass(frozen=True)
@@ -151,7 +150,7 @@ def _tier_order(tier: str) -> tuple[float, str]:
         return float("inf"), tier
 
 
-def load_cells(study: ResolvedStudy) -> list[Cell]:
+def load_cells(study: Study) -> list[Cell]:
     """The cells of a study. Every evaluation file is read once."""
     groups: dict[tuple, list[Run]] = {}
     for run in study.runs:
@@ -159,7 +158,7 @@ def load_cells(study: ResolvedStudy) -> list[Cell]:
     read = functools.cache(
         lambda run_path, test: evaluations.read(paths.evaluation(run_path, test))
     )
-    cells, arm_pairs = [], study.arms.compared_pairs
+    cells, arm_pairs = [], study.compared_pairs
     for (model, task, policy, recipe), replicates in groups.items():
         arm = policy, recipe
         partners = tuple(

@@ -21,7 +21,6 @@ from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.selection import policies
 from hardgrpo.study import paths
-from hardgrpo.study.resolved import ResolvedStudy
 from hardgrpo.study.spec import Spec
 from hardgrpo.study.study import Run, Study
 
@@ -47,7 +46,7 @@ LEAST_SEEDS = 6  # minimum number of seeds for an interval; fewer seeds give too
 SPENT = ("updates", "prompts", "rollouts", "completion_tokens", "labels", "tokens")
 
 
-def read_updates(study: ResolvedStudy) -> dict[Run, pd.DataFrame]:
+def read_updates(study: Study) -> dict[Run, pd.DataFrame]:
     """The training log of each run except recorded runs. Raise a `UserError` for an empty log, or
     if too many grades are undecided (see `graders.Grade`)."""
     frames = {}

@@ -7,18 +7,18 @@ from hardgrpo.planning import durations
 from hardgrpo.selection import policies, selector_settings
 from hardgrpo.study.policy import Policy
 from hardgrpo.study.recipe import Recipe
-from hardgrpo.study.resolved import ResolvedStudy
+from hardgrpo.study.study import Study
 
 
-def planned_labels(study: ResolvedStudy) -> list[dict]:
+def planned_labels(study: Study) -> list[dict]:
     """A row for each task and arm. Runs whose model the workflow does not sample (recordings and
     trajectories) have no row. `arm` is the arm's label. `pool` and `labels` are None if unknown
     before the run."""
     rows = {}
     for run in study.runs:
-        if not study.models[run.model].is_sampled:
+        if not study.config.models[run.model].is_sampled:
             continue
-        pool = durations.known_problems(study.split(run.task, "train"))
+        pool = durations.known_problems(study.config.split(run.task, "train"))
         rows[run.task, run.policy, run.recipe] = {
             "study": study.name,
             "task": run.task,
@@ -26,7 +26,9 @@ def planned_labels(study: ResolvedStudy) -> list[dict]:
             "policy": run.policy,
             "recipe": run.recipe,
             "arm": arms.label(run.policy, run.recipe, study.first_recipe),
-            "labels": label_count(study.policies[run.policy], study.recipes[run.recipe], pool),
+            "labels": label_count(
+                study.config.policies[run.policy], study.config.recipes[run.recipe], pool
+            ),
         }
     return list(rows.values())
 

@@ -14,8 +14,7 @@ from hardgrpo.planning import durations
 from hardgrpo.planning.calibration import Calibration
 from hardgrpo.planning.durations import Job
 from hardgrpo.study.configuration import Configuration
-from hardgrpo.study.resolved import ResolvedStudy
-from hardgrpo.study.study import share_policy_or_recipe
+from hardgrpo.study.study import Study, share_policy_or_recipe
 
 SEED_SD = 0.02  # standard deviation of a run's accuracy over seeds, as a share
 COMPLETION_VARIANCE = 0.15  # mean of p(1-p) over problems
@@ -27,7 +26,7 @@ PROBLEM_VARIANCE = {1: 0.05, 2: 0.02}
 MOST_SEEDS = 1000
 
 
-def detectable_effects(study: ResolvedStudy) -> list[dict]:
+def detectable_effects(study: Study) -> list[dict]:
     """The smallest effects (shares) that each test of a study would detect with power 80 %.
 
     `gain` is a gain of one arm, without a correction. `difference` is a difference of two arms,
@@ -38,7 +37,7 @@ def detectable_effects(study: ResolvedStudy) -> list[dict]:
     comparisons_by_quantity = {
         "gain": 1,
         "difference": max(pairs_compared(study), 1),
-        "primary": len(study.task_names),
+        "primary": len(study.tasks),
     }
     rows = []
     for test in dict.fromkeys(test for _, _, test in study.tests):
@@ -58,19 +57,21 @@ def detectable_effects(study: ResolvedStudy) -> list[dict]:
     return rows
 
 
-def test_size(study: ResolvedStudy, test: str) -> tuple[int, int]:
+def test_size(study: Study, test: str) -> tuple[int, int]:
     """(number of problems of a test, sampled completions per problem)."""
-    return durations.problems(study.split(test, "test")), study.tasks[test].test.samples
+    return durations.problems(study.config.split(test, "test")), study.config.tasks[
+        test
+    ].test.samples
 
 
-def pairs_compared(study: ResolvedStudy) -> int:
+def pairs_compared(study: Study) -> int:
     """The largest number of pairs of arms that are compared on one model and task. Two arms are
     compared if they share the policy or the recipe, or if the study's `also_compared` names the
     pair."""
     arms: dict[tuple, set] = {}
     for run in study.runs:
         arms.setdefault((run.model, run.task), set()).add((run.policy, run.recipe))
-    also_compared = [set(pair) for pair in study.arms.compared_pairs]
+    also_compared = [set(pair) for pair in study.compared_pairs]
     is_compared = lambda pair: set(pair) in also_compared or share_policy_or_recipe(*pair)
     return max(
         (sum(map(is_compared, combinations(task_arms, 2))) for task_arms in arms.values()),
@@ -92,7 +93,7 @@ def smallest_effect(
 
 def required_seeds(
     config: Configuration,
-    study: ResolvedStudy,
+    study: Study,
     claims: list[dict],
     printed_gains: list[dict],
     readings: set,
@@ -122,7 +123,7 @@ def required_seeds(
             or not all(study.has_arm(policy=policy, recipe=recipe) for policy, recipe in arms)
         ):
             continue
-        comparisons = len(study.task_names) if claim.get("primary") else 1
+        comparisons = len(study.tasks) if claim.get("primary") else 1
         for model, task in study.pairs:
             scope = claim.get("only", {})
             if model not in scope.get("model", [model]) or task not in scope.get("task", [task]):
@@ -146,7 +147,7 @@ def required_seeds(
                     "takes": seeds_needed,
                     "gpu_hours": seeds_needed and seeds_needed * seed_hours,
                     "replicates": claim.get("replicates"),
-                    "aims": claim["id"] in (study.arms.aims_at or []),
+                    "aims": claim["id"] in (study.aims_at or []),
                 }
             )
     return rows
@@ -182,11 +183,11 @@ def _least_seeds(problems: int, samples: int, effect: float, comparisons: int) -
 
 
 def _jobs_of_seed(
-    config: Configuration, study: ResolvedStudy, model: str, task: str, arms: list[tuple[str, str]]
+    config: Configuration, study: Study, model: str, task: str, arms: list[tuple[str, str]]
 ) -> list[Job]:
     """The GPU jobs of one seed: training of the arms (policy, recipe), and evaluation on the
     trained task."""
-    base = study.base_of(model, 0)
+    base = study.config.base_of(model, 0)
     return [
         Job(config, rule, base, task, recipe, policy, test)
         for rule, test in (("train_grpo", None), ("evaluate_run", task))

@@ -5,36 +5,36 @@ import json
 
 from hardgrpo.selection import policies
 from hardgrpo.study import paths
-from hardgrpo.study.resolved import ResolvedStudy
+from hardgrpo.study.study import Study
 
 
-def has_training(study: ResolvedStudy) -> bool:
+def has_training(study: Study) -> bool:
     return bool(paths.updates(study))
 
 
-def has_rollouts(study: ResolvedStudy) -> bool:
+def has_rollouts(study: Study) -> bool:
     names = {run.recipe for run in study.runs} - {"recorded"}
-    return any(not study.recipes[name].is_supervised for name in names)
+    return any(not study.config.recipes[name].is_supervised for name in names)
 
 
-def tests(study: ResolvedStudy) -> set[tuple[str, str]]:
+def tests(study: Study) -> set[tuple[str, str]]:
     """{(task trained on, test)}."""
     return {(run.task, test) for run, test in study.tests_of_runs}
 
 
-def has_reach(study: ResolvedStudy) -> bool:
+def has_reach(study: Study) -> bool:
     return any(paths.has_reach(study, run.model, test) for run, test in study.tests_of_runs)
 
 
-def is_compared(study: ResolvedStudy) -> bool:
+def is_compared(study: Study) -> bool:
     """Whether `hard` is trained beside another policy."""
-    names = set(study.policy_names)
+    names = set(study.policies)
     return has_training(study) and "hard" in names and len(names) > 1
 
 
-def has_budgets(study: ResolvedStudy) -> bool:
+def has_budgets(study: Study) -> bool:
     """Whether a rule chooses subsets of more than one size."""
-    entries = [study.policies[name] for name in study.policy_names]
+    entries = [study.config.policies[name] for name in study.policies]
     pairs = {
         (policy.rule, str(policy.budget))
         for policy in entries
@@ -60,58 +60,62 @@ def budget_size(policy: dict) -> float:
     return budget["prompts"] if "prompts" in budget else budget["money"] / budget["label_price"]
 
 
-def budget_lines(study: ResolvedStudy) -> dict[str, str]:
+def budget_lines(study: Study) -> dict[str, str]:
     """{policy: name of the line that joins the policy's point to the points of other budgets}. A
     line joins the policies of one way of choosing, and has the name of the policy with the largest
     budget."""
-    ways = {name: way_of_choosing(study.policies[name].entry) for name in study.policy_names}
+    ways = {name: way_of_choosing(study.config.policies[name].entry) for name in study.policies}
     largest_budget: dict[str, str] = {}
-    for name in sorted(ways, key=lambda name: -budget_size(study.policies[name].entry)):
+    for name in sorted(ways, key=lambda name: -budget_size(study.config.policies[name].entry)):
         largest_budget.setdefault(ways[name], name)
     return {name: largest_budget[way] for name, way in ways.items()}
 
 
-def has_labels(study: ResolvedStudy) -> bool:
+def has_labels(study: Study) -> bool:
     """Whether the runs differ in the prompts whose labels they need (for example the whole pool,
     the chosen prompts, or none), and a policy chooses by another measure than the pass rate. False
     if `chooses_while_training`: figure `rollouts` shows the labels of such a study if its runs
     sample equally many rollouts (`chooses_at_equal_rollouts`)."""
     needs = {
         (
-            policies.labels_before(study.policies[run.policy].entry),
-            study.recipes[run.recipe].reward in (None, "correct"),
+            policies.labels_before(study.config.policies[run.policy].entry),
+            study.config.recipes[run.recipe].reward in (None, "correct"),
         )
         for run in study.runs
-        if run.recipe in study.recipes
+        if run.recipe in study.config.recipes
     }
     measures = {
-        study.policies[name].measure for name in study.policy_names if name in study.policies
+        study.config.policies[name].measure
+        for name in study.policies
+        if name in study.config.policies
     }
     is_compared_by_labels = len(needs) > 1 and measures != {"pass_rate"}
     return has_training(study) and is_compared_by_labels and not chooses_while_training(study)
 
 
-def chooses_while_training(study: ResolvedStudy) -> bool:
+def chooses_while_training(study: Study) -> bool:
     """Whether a run chooses prompts while it trains, or has process rewards."""
-    recipes = {run.recipe for run in study.runs} & set(study.recipes)
-    return any(study.recipes[name].is_online for name in recipes)
+    recipes = {run.recipe for run in study.runs} & set(study.config.recipes)
+    return any(study.config.recipes[name].is_online for name in recipes)
 
 
-def chooses_at_equal_rollouts(study: ResolvedStudy) -> bool:
+def chooses_at_equal_rollouts(study: Study) -> bool:
     """Whether a run chooses prompts while it trains or has process rewards, and all runs of a task
     sample equally many rollouts."""
-    return chooses_while_training(study) and "rollouts" in (study.arms.held_constant or [])
+    return chooses_while_training(study) and "rollouts" in (study.held_constant or [])
 
 
-def limits(study: ResolvedStudy) -> dict[str, int]:
+def limits(study: Study) -> dict[str, int]:
     """{test: completion limit} of all tests that belong to a pair. Both tests of a pair grade the
     same completions: one test truncates them at a smaller limit (`cut_from`), the other test grades
     them as sampled."""
     token_limits = {}
     for model, task in {(run.model, run.task) for run in study.runs}:
         names = study.eval_tasks(task, model)
-        pairs = [(cut, uncut) for cut in names if (uncut := study.tasks[cut].cut_from) in names]
+        pairs = [
+            (cut, uncut) for cut in names if (uncut := study.config.tasks[cut].cut_from) in names
+        ]
         token_limits |= {
-            name: study.tasks[name].completion_tokens for pair in pairs for name in pair
+            name: study.config.tasks[name].completion_tokens for pair in pairs for name in pair
         }
     return token_limits

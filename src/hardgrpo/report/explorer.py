@@ -20,12 +20,12 @@ from hardgrpo.grading.graders import extract_answer
 from hardgrpo.report import web
 from hardgrpo.runtime import files
 from hardgrpo.study import paths
-from hardgrpo.study.resolved import ResolvedStudy
+from hardgrpo.study.study import Study
 
 UNKNOWN = -1  # an unknown `truncated` or `tokens` of a recording, because JSON has no nan
 
 
-def read_study(study: ResolvedStudy) -> tuple[dict, list[dict]]:
+def read_study(study: Study) -> tuple[dict, list[dict]]:
     """(index, blocks of texts) of a study.
 
     A block holds the completions of a base model, or of the last checkpoint of a run, on a test.
@@ -33,7 +33,8 @@ def read_study(study: ResolvedStudy) -> tuple[dict, list[dict]]:
     same order. The column `problem` holds positions in `index["tests"][test]`.
     """
     graders = {
-        test: study.tasks[test].grader for test in sorted({test for _, _, test in study.tests})
+        test: study.config.tasks[test].grader
+        for test in sorted({test for _, _, test in study.tests})
     }
     tests = {test: tasks.read_problems(paths.problems(test, "test")) for test in graders}
     columns, texts = [], []
@@ -61,7 +62,7 @@ def read_study(study: ResolvedStudy) -> tuple[dict, list[dict]]:
     return {"study": study.name, "tests": problems, "graders": graders, "blocks": columns}, texts
 
 
-def evaluation_files(study: ResolvedStudy) -> Iterator[tuple[str, dict]]:
+def evaluation_files(study: Study) -> Iterator[tuple[str, dict]]:
     """(evaluation file, {model, base, test, task, recipe, policy, seed}). Base models come first;
     their task, recipe, policy and seed are None."""
     no_run = dict.fromkeys(("task", "recipe", "policy", "seed"))

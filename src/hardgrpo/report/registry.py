@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from hardgrpo.report import conditions
 from hardgrpo.study import paths
-from hardgrpo.study.resolved import ResolvedStudy
+from hardgrpo.study.study import Study
 
 # --- summary tables ---
 
@@ -89,9 +89,9 @@ class Figure:
     section: str  # heading in the report under which the figure is listed
     title: str
     caption: str  # LaTeX
-    when: Callable[[ResolvedStudy], bool] = lambda study: bool(study.runs)
+    when: Callable[[Study], bool] = lambda study: bool(study.runs)
     # keywords of the figure's function, from the configuration
-    design: Callable[[ResolvedStudy], dict] = lambda study: {}
+    design: Callable[[Study], dict] = lambda study: {}
 
 
 FIGURES = {
@@ -242,12 +242,12 @@ def all_figures() -> dict[str, Figure]:
     }
 
 
-def summary_tables(study: ResolvedStudy) -> list[str]:
-    return COUNT_TABLES[study.entry.kind] if study.is_analysis else SUMMARIES
+def summary_tables(study: Study) -> list[str]:
+    return COUNT_TABLES[study.analysis.kind] if study.is_analysis else SUMMARIES
 
 
-def figures_of(study: ResolvedStudy) -> list[str]:
+def figures_of(study: Study) -> list[str]:
     """Names of the figures for which the study has data."""
     if study.is_analysis:
-        return list(COUNT_FIGURES[study.entry.kind])
+        return list(COUNT_FIGURES[study.analysis.kind])
     return [name for name, figure in FIGURES.items() if figure.when(study)]

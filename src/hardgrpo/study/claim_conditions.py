@@ -1,9 +1,9 @@
 """Properties of a study that determine which claims it can test."""
 
-from hardgrpo.study.resolved import ResolvedStudy
+from hardgrpo.study.study import Study
 
 
-def conditions(study: ResolvedStudy) -> dict:
+def conditions(study: Study) -> dict:
     """The arguments of `claims.Study` except the tables.
 
     `first_recipe`: the recipe of arms for which a claim names no recipe. `tasks`: {task that runs
@@ -12,7 +12,7 @@ def conditions(study: ResolvedStudy) -> dict:
     models for which each replicate pretrains its own base model.
     """
     tests = sorted({test for _, _, test in study.tests})
-    sources = {test: study.tasks[test].source for test in tests}
+    sources = {test: study.config.tasks[test].source for test in tests}
     first_with_source = lambda source: next(task for task in sources if sources[task] == source)
     return {
         "first_recipe": study.first_recipe,
@@ -20,12 +20,15 @@ def conditions(study: ResolvedStudy) -> dict:
             test: _facts(study, test) | {"problems": first_with_source(sources[test])}
             for test in tests
         },
-        "weaker": study.arms.weaker_signal or [],
-        "own_bases": [name for name in study.model_names if study.models[name].has_own_bases],
+        "weaker": study.weaker_signal or [],
+        "own_bases": [name for name in study.models if study.config.models[name].has_own_bases],
     }
 
 
-def _facts(study: ResolvedStudy, test: str) -> dict:
-    entry, sampled = study.tasks[test].entry, study.tasks[study.sampled_task(test)]
+def _facts(study: Study, test: str) -> dict:
+    entry, sampled = (
+        study.config.tasks[test].entry,
+        study.config.tasks[study.config.sampled_task(test)],
+    )
     facts = {key: entry[key] for key in ("completion_tokens", "labelled") if key in entry}
     return facts | {"test": {"reach": sampled.test.reach.entry} if sampled.test.reach else {}}

@@ -3,11 +3,11 @@ describes."""
 
 from hardgrpo.study.policy import Money, Policy
 from hardgrpo.study.recipe import Recipe
-from hardgrpo.study.resolved import ResolvedStudy
 from hardgrpo.study.strict import Strict, plain
+from hardgrpo.study.study import Study
 
 
-def prices(study: ResolvedStudy, gpu_hour: float, annotating_policy: str) -> dict:
+def prices(study: Study, gpu_hour: float, annotating_policy: str) -> dict:
     """The prices and counts from which a study's costs are computed.
 
     `gpu_hour`: the price of a GPU hour. `gpus`: {model: {recipe: number of GPUs}} in the study's
@@ -16,18 +16,22 @@ def prices(study: ResolvedStudy, gpu_hour: float, annotating_policy: str) -> dic
     that chose the prompts to annotate.
     """
     gpu_counts = lambda model: {
-        recipe: study.models[model].training_gpus(study.recipes[recipe]).count
-        for recipe in study.recipe_names
+        recipe: study.config.models[model].training_gpus(study.config.recipes[recipe]).count
+        for recipe in study.recipes
     }
-    budget_of = lambda name: study.policies[name].budget if name in study.policies else None
-    is_annotated = lambda name: name in study.policies and study.policies[name].rule == "annotated"
+    budget_of = lambda name: (
+        study.config.policies[name].budget if name in study.config.policies else None
+    )
+    is_annotated = lambda name: (
+        name in study.config.policies and study.config.policies[name].rule == "annotated"
+    )
     budgets = {
         name: budget_of(annotating_policy if is_annotated(name) else name)
-        for name in study.policy_names
+        for name in study.policies
     }
     return {
         "gpu_hour": gpu_hour,
-        "gpus": {model: gpu_counts(model) for model in study.model_names},
+        "gpus": {model: gpu_counts(model) for model in study.models},
         "label": {
             name: budget.label_price
             for name, budget in budgets.items()
@@ -60,27 +64,27 @@ def _first_alike(entries: dict[str, Strict], without: str) -> dict[str, str]:
     }
 
 
-def design(study: ResolvedStudy) -> dict:
+def design(study: Study) -> dict:
     """The design of a study, from the configuration alone, for the text of the study's paper."""
-    tasks = {name: study.tasks[name] for name in study.task_names}
-    models = [study.models[name] for name in study.model_names]
-    policies = [study.policies[name] for name in study.policy_names]
+    tasks = {name: study.config.tasks[name] for name in study.tasks}
+    models = [study.config.models[name] for name in study.models]
+    policies = [study.config.policies[name] for name in study.policies]
     task = next(iter(tasks.values()), None)
     test = task and task.test
-    recipe = study.recipes.get(study.first_recipe)
+    recipe = study.config.recipes.get(study.first_recipe)
     trajectories = [model.source for model in models if model.is_trajectory]
     budgets = {policy.budget for policy in policies if isinstance(policy.budget, float)}
     return {
         "study": study.name,
-        "title": study.entry.title,
-        "models": study.model_names,
-        "tasks": study.task_names,
+        "title": study.title,
+        "models": study.models,
+        "tasks": study.tasks,
         "pretrained": any(model.is_pretrained for model in models),
         "own_bases": all(model.has_own_bases for model in models),
-        "held_constant": study.arms.held_constant or [],
-        "weaker_signal": study.arms.weaker_signal or [],
+        "held_constant": study.held_constant or [],
+        "weaker_signal": study.weaker_signal or [],
         "graders": sorted({entry.grader for entry in tasks.values()}),
-        "policies": study.policy_names,
+        "policies": study.policies,
         "rules": sorted({policy.rule for policy in policies}),
         "seeds": len(study.seeds),
         "budgets": sorted({min(budgets), max(budgets)}) if budgets else [],
@@ -89,7 +93,7 @@ def design(study: ResolvedStudy) -> dict:
         "probes": {
             name: tasks[name].probe.samples
             for model, name in study.pairs
-            if not study.models[model].is_recorded
+            if not study.config.models[model].is_recorded
         },
         "test_samples": test and test.samples,
         "greedy": bool(test and test.greedy) and not models[0].is_recorded,
@@ -97,7 +101,7 @@ def design(study: ResolvedStudy) -> dict:
         "first_recipe": study.first_recipe,
         "recipe": recipe.entry if recipe else {},
         "other_recipes": {
-            name: study.recipes[name].differences(recipe) for name in study.recipe_names[1:]
+            name: study.config.recipes[name].differences(recipe) for name in study.recipes[1:]
         },
         # A value n: policies choose by the pass rates in the first n epochs. Empty without
         # trajectories.

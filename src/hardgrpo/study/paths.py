@@ -11,10 +11,10 @@ from hardgrpo.study.model import Repository, model_of
 from hardgrpo.study.policy import Policy
 from hardgrpo.study.published_analysis import Original
 from hardgrpo.study.recipe import Recipe
-from hardgrpo.study.resolved import ResolvedStudy, withheld_splits
+from hardgrpo.study.resolved import withheld_splits
 from hardgrpo.study.sections import Sections
 from hardgrpo.study.strict import as_list, plain
-from hardgrpo.study.study import RECORDED, Run
+from hardgrpo.study.study import RECORDED, Run, Study
 from hardgrpo.study.task import Files, Part, RecordedProblems, Split, Task
 
 # Files of results. The names in braces are the wildcards of the rules that make the files; `model`
@@ -181,17 +181,17 @@ def choice_of(path: str) -> tuple[str, str, str]:
     return parts[-4], parts[-3], parts[-2]
 
 
-def base_sample_sets(study: ResolvedStudy, model: str, test: str) -> tuple[str, ...]:
+def base_sample_sets(study: Study, model: str, test: str) -> tuple[str, ...]:
     """The names of the sets of completions of a base model on a test: `base`, and `reach` if the
     model's reach is measured."""
     return ("base", "reach") if has_reach(study, model, test) else ("base",)
 
 
-def has_reach(study: ResolvedStudy, model: str, test: str) -> bool:
+def has_reach(study: Study, model: str, test: str) -> bool:
     """Whether a base model's reach on a test is measured. A task with `cut_from` truncates the
     completions of another task, so its reach is measured with that task's samples."""
-    sampled = study.tasks[study.sampled_task(test)]
-    return bool(sampled.test.reach) and not study.models[model].is_recorded
+    sampled = study.config.tasks[study.config.sampled_task(test)]
+    return bool(sampled.test.reach) and not study.config.models[model].is_recorded
 
 
 def has_tables(folder: str, names: Iterable[str]) -> bool:
@@ -204,48 +204,50 @@ def existing_tables(folder: str, names: Iterable[str]) -> list[str]:
     return [path for name in names if os.path.isfile(path := f"{folder}/{name}.csv")]
 
 
-def study_part(study: ResolvedStudy) -> dict:
-    """The part of the configuration that a study names, as mappings. `ResolvedStudy.of` accepts
+def study_part(study: Study) -> dict:
+    """The part of the configuration that a study names, as mappings. `resolve_study` accepts
     this part in place of the configuration."""
-    tasks = {*study.task_names, *(test for _, _, test in study.tests)}
-    tasks |= {study.sampled_task(task) for task in tasks}
-    policies = {name for name in study.policy_names if name in study.policies}
+    tasks = {*study.tasks, *(test for _, _, test in study.tests)}
+    tasks |= {study.config.sampled_task(task) for task in tasks}
+    policies = {name for name in study.policies if name in study.config.policies}
     sections = {
-        "studies": {study.name: study.entry},
-        "tasks": {name: study.tasks[name] for name in tasks},
-        "models": {name: study.models[name] for name in study.probing_models},
-        "policies": {name: study.policies[name] for name in policies},
-        "recipes": {name: study.recipes[name] for name in study.recipe_names},
+        "studies": {study.name: study},
+        "tasks": {name: study.config.tasks[name] for name in tasks},
+        "models": {name: study.config.models[name] for name in study.probing_models},
+        "policies": {name: study.config.policies[name] for name in policies},
+        "recipes": {name: study.config.recipes[name] for name in study.recipes},
     }
     return plain(sections)
 
 
-def _chooses_by_signals(study: ResolvedStudy) -> bool:
-    policies = (study.policies.get(name) for name in study.policy_names)
+def _chooses_by_signals(study: Study) -> bool:
+    policies = (study.config.policies.get(name) for name in study.policies)
     return any(policy and policy.measure != "pass_rate" for policy in policies)
 
 
-def inputs(study: ResolvedStudy, studies: Collection[ResolvedStudy]) -> list[str]:
+def inputs(study: Study, studies: Collection[Study]) -> list[str]:
     """The files for which a study may need the internet: downloaded models, and problems in the
     format that the programs read. `studies` are all studies of the configuration; they determine
     which problems are left out of a pretrained model's demonstrations (`withheld_splits`)."""
-    models = [model for model in sorted(study.probing_models) if study.models[model].is_sampled]
-    pretrained = [model for model in models if study.models[model].is_pretrained]
-    splits = [(task, "train") for _, task, _ in study.probed_pools if task in study.tasks]
+    models = [
+        model for model in sorted(study.probing_models) if study.config.models[model].is_sampled
+    ]
+    pretrained = [model for model in models if study.config.models[model].is_pretrained]
+    splits = [(task, "train") for _, task, _ in study.probed_pools if task in study.config.tasks]
     # The policy of a recorded run may have no entry in `policies`.
-    policies = (study.policies.get(run.policy) for run in study.runs)
+    policies = (study.config.policies.get(run.policy) for run in study.runs)
     probed_tasks = dict.fromkeys(
         policy.probed_on for policy in policies if policy and policy.probed_on
     )
-    splits += [(study.sampled_task(task), "train") for task in probed_tasks]
+    splits += [(study.config.sampled_task(task), "train") for task in probed_tasks]
     splits += [(test, "test") for _, _, test in study.tests]
     for model in pretrained:
-        splits += withheld_splits(study, model, studies)
+        splits += withheld_splits(study.config, model, studies)
     manifests = [f"{model_folder(name)}/manifest.json" for name in models if name not in pretrained]
     return manifests + [problems(*split) for split in dict.fromkeys(splits)]
 
 
-def evaluations(study: ResolvedStudy) -> list[str]:
+def evaluations(study: Study) -> list[str]:
     """Evaluations of the base models, including evaluations of their reach, then evaluations of the
     runs."""
     base_evaluations = [
@@ -257,44 +259,46 @@ def evaluations(study: ResolvedStudy) -> list[str]:
     return base_evaluations + run_evaluations
 
 
-def evaluations_of_run(study: ResolvedStudy, run: Run) -> list[str]:
+def evaluations_of_run(study: Study, run: Run) -> list[str]:
     return [evaluation(run.path, test) for test in study.eval_tasks(run.task, run.model)]
 
 
-def updates(study: ResolvedStudy) -> list[str]:
+def updates(study: Study) -> list[str]:
     return [training(run, "updates.csv") for run in study.runs if run.recipe != RECORDED]
 
 
-def trajectories(study: ResolvedStudy) -> list[str]:
+def trajectories(study: Study) -> list[str]:
     return [trajectory(model, prompts) for model, prompts in study.trajectory_prompts]
 
 
-def difficulties(study: ResolvedStudy) -> list[str]:
+def difficulties(study: Study) -> list[str]:
     # prompts of a trajectory belong to no task
-    is_labelled = lambda task: task not in study.tasks or study.tasks[task].is_labelled
+    is_labelled = lambda task: (
+        task not in study.config.tasks or study.config.tasks[task].is_labelled
+    )
     return [difficulty(base, task) for base, task, _ in study.probed_pools if is_labelled(task)]
 
 
-def signal_files(study: ResolvedStudy) -> list[str]:
+def signal_files(study: Study) -> list[str]:
     """The signals of the probed pools, if a policy of the study chooses by signals."""
     if not _chooses_by_signals(study):
         return []
     return [signals(base, task) for base, task, _ in study.probed_pools]
 
 
-def subsets(study: ResolvedStudy) -> list[str]:
+def subsets(study: Study) -> list[str]:
     """The JSON files that record how each subset was chosen. The CSV file of the same name contains
     the subset. With a policy in two rounds, the subset of a run is the subset of the second round,
     which includes the subset of the first round."""
     in_rounds = [
         name
-        for name in study.policy_names
-        if name in study.policies and study.policies[name].has_rounds
+        for name in study.policies
+        if name in study.config.policies and study.config.policies[name].has_rounds
     ]
     subsets_of_bases = [
         subset(base, task, policy, seed, "json")
         for base, task, seeds in study.probed_pools
-        for policy in study.policy_names
+        for policy in study.policies
         if policy not in in_rounds and study.has_arm(model=model_of(base), task=task, policy=policy)
         for seed in seeds
     ]
@@ -303,28 +307,28 @@ def subsets(study: ResolvedStudy) -> list[str]:
     ]
 
 
-def published_runs(study: ResolvedStudy) -> list[tuple[str, str, str]]:
+def published_runs(study: Study) -> list[tuple[str, str, str]]:
     """(model, task, policy) of the recorded runs whose authors published accuracies by
     checkpoint."""
     return [
         (model, task, policy)
         for model, task in study.pairs
-        if study.models[model].is_recorded
-        for policy in study.models[model].source.recordings[task].published or {}
+        if study.config.models[model].is_recorded
+        for policy in study.config.models[model].source.recordings[task].published or {}
     ]
 
 
-def published_files(study: ResolvedStudy) -> list[str]:
+def published_files(study: Study) -> list[str]:
     return [published_accuracies(*run) for run in published_runs(study)]
 
 
-def recorded_probes(study: ResolvedStudy) -> list[tuple[str, str, str]]:
+def recorded_probes(study: Study) -> list[tuple[str, str, str]]:
     """Three files for each pool of a recorded model: its completions, its difficulties, and its
     difficulties if the grader also reads the prompts."""
     return [
         (probe(model, task, 0), difficulty(model, task), difficulty(model, f"{task}.with_prompt"))
         for model, task, _ in study.probed_pools
-        if study.model(model).is_recorded
+        if study.config.model(model).is_recorded
     ]
 
 
@@ -378,7 +382,7 @@ def trainer_rows_of(choice: ChosenSubset, sections: Sections) -> list[str]:
     return [subset(base, choice.task, choice.policy, choice.seed, name)]
 
 
-def results(study: ResolvedStudy) -> list[str]:
+def results(study: Study) -> list[str]:
     """The evaluations of a study's base models and runs, the logs of its runs, the subsets,
     difficulties and signals of its pools, its trajectories, and published accuracies of recorded
     runs."""
@@ -393,7 +397,7 @@ def results(study: ResolvedStudy) -> list[str]:
     ]
 
 
-def texts(study: ResolvedStudy) -> list[str]:
+def texts(study: Study) -> list[str]:
     """The evaluations of a study, the texts of their completions, and the problems of the tests."""
     grades = evaluations(study)
     return (
@@ -403,7 +407,7 @@ def texts(study: ResolvedStudy) -> list[str]:
     )
 
 
-def prunings(study: ResolvedStudy, studies: Collection[ResolvedStudy]) -> list[str]:
+def prunings(study: Study, studies: Collection[Study]) -> list[str]:
     """The outputs of the rule that prunes checkpoints, for a study's runs except runs that another
     of `studies` still has to evaluate."""
     study_evaluations = set(evaluations(study))

@@ -12,8 +12,8 @@ from hardgrpo.runtime import files
 from hardgrpo.selection import policies
 from hardgrpo.study import paths
 from hardgrpo.study.configuration import ChosenSubset
-from hardgrpo.study.resolved import ResolvedStudy
 from hardgrpo.study.sections import Sections
+from hardgrpo.study.study import Study
 from hardgrpo.study.task import Task
 
 # largest share of a pool's problems that may be left out because the grader cannot read their
@@ -22,15 +22,19 @@ UNREADABLE_SHARE = 0.01
 
 
 def choosing_policies(
-    study: ResolvedStudy, subset: ChosenSubset, task: str, targets: Collection[str]
+    study: Study, subset: ChosenSubset, task: str, targets: Collection[str]
 ) -> dict[str, dict]:
     """{name: policy} of the policies with a budget that choose from a task's pool. Target `subset`
     needs the policy that `subset` names; target `all`, or no target, needs the policies of the
     configured study."""
     names = [subset.policy] if "subset" in targets and subset.task == task else []
-    if (not targets or "all" in targets) and task in study.task_names:
-        names += [name for name in study.policy_names if study.has_arm(policy=name, task=task)]
-    return {name: study.policies[name].entry for name in names if study.policies[name].budget}
+    if (not targets or "all" in targets) and task in study.tasks:
+        names += [name for name in study.policies if study.has_arm(policy=name, task=task)]
+    return {
+        name: study.config.policies[name].entry
+        for name in names
+        if study.config.policies[name].budget
+    }
 
 
 def check_prepared(sections: Sections, choices: Iterable[tuple[str, str]]) -> None:

@@ -4,9 +4,9 @@ whose questions must not be in a pool."""
 import os
 
 from hardgrpo.study import paths
-from hardgrpo.study.resolved import ResolvedStudy
 from hardgrpo.study.sections import Sections
 from hardgrpo.study.strict import as_list
+from hardgrpo.study.study import Study
 from hardgrpo.study.task import Files, HubDataset, RecordedProblems, Task
 
 
@@ -38,11 +38,11 @@ def own_comparison(sections: Sections, task: str) -> list[str]:
     return [paths.contamination(sampled, sampled)] if sections.tasks[sampled].has_test else []
 
 
-def comparisons(study: ResolvedStudy) -> list[dict]:
+def comparisons(study: Study) -> list[dict]:
     """A row for each pool and test of a study, with keys `task`, `eval_task`, `pool` and `test`.
     `pool` is a JSON file with the numbers of duplicate and near-duplicate questions of the pool,
     `test` a JSON file with the number of test questions that are also in the pool."""
-    sampled = study.sampled_task
+    sampled = study.config.sampled_task
     return [
         {
             "task": task,
@@ -54,12 +54,14 @@ def comparisons(study: ResolvedStudy) -> list[dict]:
     ]
 
 
-def _tests(study: ResolvedStudy) -> list[tuple[str, str]]:
+def _tests(study: Study) -> list[tuple[str, str]]:
     """[(task of the training, task of the test)] of a study, without recorded models: their
     training problems are unknown."""
     return list(
         dict.fromkeys(
-            (task, test) for model, task, test in study.tests if study.models[model].is_sampled
+            (task, test)
+            for model, task, test in study.tests
+            if study.config.models[model].is_sampled
         )
     )
 

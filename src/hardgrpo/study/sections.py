@@ -2,6 +2,7 @@
 
 from hardgrpo.study.model import Model, model_of
 from hardgrpo.study.policy import Policy
+from hardgrpo.study.recipe import Recipe
 from hardgrpo.study.task import Split, Task
 
 
@@ -15,6 +16,7 @@ class Sections:
     tasks: dict[str, Task]
     models: dict[str, Model]
     policies: dict[str, Policy]
+    recipes: dict[str, Recipe]
 
     def model(self, base: str) -> Model:
         """The model of a base. For a replicate's own base, the base's seed replaces `seed: own`."""

@@ -4,10 +4,13 @@ import itertools
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from functools import cached_property
+from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, PrivateAttr
 
+from hardgrpo.study.published_analysis import Analysis
+from hardgrpo.study.sections import Sections
 from hardgrpo.study.strict import Names, Strict, as_list
 
 RECORDED = "recorded"  # the recipe of recorded completions
@@ -84,6 +87,10 @@ class ComparedArm(Strict):
 
 class Study(Strict):
     """A study is a named set of runs with its figures and tables."""
+
+    _name: str = PrivateAttr()
+    _config: Sections = PrivateAttr()
+    _analysis: Analysis | None = PrivateAttr(None)
 
     title: str
     """Title in figures and in the paper."""
@@ -168,6 +175,137 @@ class Study(Strict):
     def compared_pairs(self) -> list[list[tuple[str, str]]]:
         """Pairs of arms (policy, recipe) that are compared although both policy and recipe differ."""
         return [[(arm.policy, arm.recipe) for arm in pair] for pair in self.also_compared or []]
+
+    # --- the study in its configuration ---
+
+    def in_config(self, name: str, config: Sections) -> Self:
+        """The study `name` of a configuration."""
+        study = self.model_copy()
+        study._name, study._config = name, config
+        return study
+
+    @classmethod
+    def of_analysis(cls, analysis: Analysis) -> Self:
+        """An analysis of published numbers as a study without models, tasks and arms."""
+        study = cls.model_construct(title=analysis.title, models=[], tasks=[], arms=[], seeds=[])
+        study._analysis = analysis
+        return study
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def config(self) -> Sections:
+        """The configuration, or the part of it that the study names."""
+        return self._config
+
+    @property
+    def analysis(self) -> Analysis | None:
+        """The analysis of published numbers; None for a study that samples or trains."""
+        return self._analysis
+
+    @property
+    def is_analysis(self) -> bool:
+        return self.analysis is not None
+
+    @cached_property
+    def probing_models(self) -> set[str]:
+        """The study's models, and the models that its policies name in `probed_by`."""
+        policies = (self.config.policies.get(name) for name in self.policies)
+        probing = (policy.probed_by for policy in policies if policy and policy.probed_by)
+        return {*self.models, *probing}
+
+    def bases(self, model: str) -> list[str]:
+        """The names of the weights from which the study's runs of a model start."""
+        return self.config.models[model].bases(model, self.seeds)
+
+    @cached_property
+    def pairs(self) -> list[tuple[str, str]]:
+        """(model, task) pairs. A recorded model has only the tasks of its recordings."""
+        return [
+            (model, task)
+            for model in self.models
+            for task in self.tasks
+            if self.has_arm(model=model, task=task)
+            and (
+                not self.config.models[model].is_recorded
+                or task in self.config.models[model].source.recordings
+            )
+        ]
+
+    @cached_property
+    def runs(self) -> list[Run]:
+        """All runs, in the order of the configuration."""
+        runs = []
+        for model, task in self.pairs:
+            if self.config.models[model].is_recorded:
+                policies = self.config.models[model].source.recordings[task].runs or {}
+                arms, seeds = [(RECORDED, policy) for policy in policies], self.seeds[:1]
+            else:
+                arms, seeds = self._arms(model, task), self.seeds
+            runs += [
+                Run(model, task, recipe, policy, seed, self.config.base_of(model, seed))
+                for recipe, policy in arms
+                for seed in seeds
+            ]
+        return runs
+
+    def _arms(self, model: str, task: str) -> list[tuple[str, str]]:
+        """(recipe, policy) of the arms that train a model on a task."""
+        return [
+            (recipe, policy)
+            for recipe in self.recipes
+            for policy in self.policies
+            if self.has_arm(model=model, task=task, policy=policy, recipe=recipe)
+        ]
+
+    @cached_property
+    def tests(self) -> list[tuple[str, str, str]]:
+        """(model, trained task, tested task): the tests of each pair, in the order of `pairs`."""
+        return [
+            (model, task, test)
+            for model, task in self.pairs
+            for test in self.eval_tasks(task, model)
+        ]
+
+    @cached_property
+    def tests_of_bases(self) -> list[tuple[str, str, str]]:
+        """(model, base, tested task): the tests of each base model, each once."""
+        tests = [
+            (model, base, test)
+            for model, task in self.pairs
+            for base in self.bases(model)
+            for test in self.eval_tasks(task, model)
+        ]
+        return list(dict.fromkeys(tests))
+
+    @cached_property
+    def tests_of_runs(self) -> list[tuple[Run, str]]:
+        """(run, tested task): the tests of each run, in the order of `runs`."""
+        return [(run, test) for run in self.runs for test in self.eval_tasks(run.task, run.model)]
+
+    @cached_property
+    def probed_pools(self) -> list[tuple[str, str, list[int]]]:
+        """(base, task, seeds of the runs that start from this base) of every probed pool of the
+        study's own models, not of models in `probed_by`. A recorded model may have no probe. For a
+        trajectory, the name of its prompts replaces the task."""
+        return [
+            (base, task, [seed for seed in self.seeds if self.config.base_of(model, seed) == base])
+            for model, task in self.pairs
+            if not self.config.models[model].is_recorded
+            or self.config.models[model].source.recordings[task].probe
+            for base in self.bases(model)
+        ] + [(model, prompts, self.seeds) for model, prompts in self.trajectory_prompts]
+
+    @cached_property
+    def trajectory_prompts(self) -> list[tuple[str, str]]:
+        """(model, name of the model's prompts) of the trajectories."""
+        return [
+            (model, self.config.models[model].source.prompts)
+            for model in self.models
+            if self.config.models[model].is_trajectory
+        ]
 
     def contradictions(self) -> Iterator[tuple[str, str]]:
         for key in ("models", "tasks"):

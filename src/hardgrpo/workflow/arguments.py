@@ -16,9 +16,9 @@ from hardgrpo.runtime import code as code_files
 from hardgrpo.study import claim_conditions, designs, paths, pool_sizes
 from hardgrpo.study.configuration import Configuration
 from hardgrpo.study.model import ModelFolder
-from hardgrpo.study.resolved import ResolvedStudy
 from hardgrpo.study.spec import Spec
 from hardgrpo.study.strict import sorted_json
+from hardgrpo.study.study import Study
 from hardgrpo.workflow.entries import Entries
 from hardgrpo.workflow.names import Names
 
@@ -27,9 +27,7 @@ class Arguments(Entries):
     """Functions that map wildcards to arguments, for one configuration and its studies. `workflow`
     is Snakemake's object of this name in a Snakefile."""
 
-    def __init__(
-        self, config: Configuration, studies: dict[str, ResolvedStudy], names: Names, workflow
-    ):
+    def __init__(self, config: Configuration, studies: dict[str, Study], names: Names, workflow):
         super().__init__(config, names)
         self.studies, self.workflow = studies, workflow
 
@@ -253,16 +251,16 @@ class Arguments(Entries):
 
     def policies(self, wildcards: Wildcards) -> str:
         study = self._study(wildcards)
-        return sorted_json({name: study.policies[name] for name in study.policy_names})
+        return sorted_json({name: study.config.policies[name] for name in study.policies})
 
     def compared_policies(self, wildcards: Wildcards) -> str:
         """The arguments `policies` and `names` of `random_choice.comparisons`."""
         study, config = self._study(wildcards), self.config
         names = designs.names_of_ways(config.policies, config.recipes)
-        used = {"ways": study.policy_names, "recipes": study.recipe_names}
+        used = {"ways": study.policies, "recipes": study.recipes}
         return sorted_json(
             {
-                "policies": {name: study.policies[name] for name in study.policy_names},
+                "policies": {name: study.config.policies[name] for name in study.policies},
                 "names": {key: {name: names[key][name] for name in used[key]} for key in used},
             }
         )
@@ -274,5 +272,5 @@ class Arguments(Entries):
     def conditions(self, wildcards: Wildcards) -> str:
         return sorted_json(claim_conditions.conditions(self._study(wildcards)))
 
-    def _study(self, wildcards: Wildcards) -> ResolvedStudy:
+    def _study(self, wildcards: Wildcards) -> Study:
         return self.studies[wildcards.study]

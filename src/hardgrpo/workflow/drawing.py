@@ -15,8 +15,7 @@ from hardgrpo.report.tables import TABLES
 from hardgrpo.runtime import checksums
 from hardgrpo.study import claim_conditions, paths, pools
 from hardgrpo.study.configuration import Configuration
-from hardgrpo.study.resolved import ResolvedStudy
-from hardgrpo.study.study import RECORDED
+from hardgrpo.study.study import RECORDED, Study
 from hardgrpo.workflow.failures import WorkflowError, raises_workflow_error
 
 PAPER = "paper/main.tex.j2"  # the text of the paper over all studies
@@ -32,7 +31,7 @@ class Drawing:
     clone computes, or from committed summaries (reference). With `reference`, no study is run.
     """
 
-    def __init__(self, config: Configuration, studies: dict[str, ResolvedStudy], has_tex: bool):
+    def __init__(self, config: Configuration, studies: dict[str, Study], has_tex: bool):
         self.config, self.studies, self.has_tex = config, studies, has_tex
         self.is_from_reference = config.draw == "reference"
         self.figure_names = functools.cache(self._figure_names)

@@ -18,8 +18,7 @@ from hardgrpo.study import paths, pools, resolved
 from hardgrpo.study.configuration import Configuration
 from hardgrpo.study.model import Recording, Repository, model_of
 from hardgrpo.study.published_analysis import Original
-from hardgrpo.study.resolved import ResolvedStudy
-from hardgrpo.study.study import Run
+from hardgrpo.study.study import Run, Study
 from hardgrpo.workflow.entries import Entries
 from hardgrpo.workflow.failures import WorkflowError
 from hardgrpo.workflow.names import Names
@@ -29,9 +28,7 @@ class InputFiles(Entries):
     """Input functions for one configuration and its studies. `workflow` is Snakemake's object of
     this name in a Snakefile."""
 
-    def __init__(
-        self, config: Configuration, studies: dict[str, ResolvedStudy], names: Names, workflow
-    ):
+    def __init__(self, config: Configuration, studies: dict[str, Study], names: Names, workflow):
         super().__init__(config, names)
         self.studies, self.workflow = studies, workflow
         self.original_checkpoints = functools.cache(self._original_checkpoints)
@@ -252,10 +249,13 @@ class InputFiles(Entries):
         converted = [
             paths.converted_trajectory(model)
             for model, _ in study.trajectory_prompts
-            if study.models[model].is_of_repository
+            if study.config.models[model].is_of_repository
         ]
         for model, task in study.pairs:
-            if not (study.models[model].is_recorded and study.models[model].is_of_repository):
+            if not (
+                study.config.models[model].is_recorded
+                and study.config.models[model].is_of_repository
+            ):
                 continue
             recording = self._recording(model, task)
             converted += [

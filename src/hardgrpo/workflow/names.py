@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from hardgrpo.selection import policies
 from hardgrpo.study.configuration import Configuration
-from hardgrpo.study.resolved import ResolvedStudy
+from hardgrpo.study.study import Study
 
 
 def any_of(names: Iterable[str]) -> str:
@@ -13,7 +13,7 @@ def any_of(names: Iterable[str]) -> str:
     return "|".join(map(re.escape, names)) or "(?!)"
 
 
-def used_bases(config: Configuration, name: str, studies: dict[str, ResolvedStudy]) -> list[str]:
+def used_bases(config: Configuration, name: str, studies: dict[str, Study]) -> list[str]:
     """The bases of a model: the model itself, or the replicates' own bases that a study or `subset`
     uses."""
     subset = config.subset
@@ -27,7 +27,7 @@ def used_bases(config: Configuration, name: str, studies: dict[str, ResolvedStud
 
 
 def early_stop(
-    config: Configuration, studies: dict[str, ResolvedStudy]
+    config: Configuration, studies: dict[str, Study]
 ) -> tuple[tuple[str, ...], str | None]:
     """(stopped probe, obstacle). The stopped probe is the (base, task) whose probe stops early for
     `subset`, or (). The obstacle is the reason why the task's `stop` is ignored, or None."""
@@ -44,7 +44,7 @@ def early_stop(
             (),
             f"{ignored}: rule {policy.rule} of policy '{subset.policy}' cannot stop early",
         )
-    sharers = [f"study {name}" for name, study in studies.items() if task in study.task_names]
+    sharers = [f"study {name}" for name, study in studies.items() if task in study.tasks]
     sharers += [f"task {name}" for name, other in tasks.items() if other.cut_from == task]
     sharers += [f"task {tasks[task].cut_from}"] if tasks[task].cut_from else []
     if sharers:
@@ -60,7 +60,7 @@ class Names:
     `early_stop`.
     """
 
-    def __init__(self, config: Configuration, studies: dict[str, ResolvedStudy]):
+    def __init__(self, config: Configuration, studies: dict[str, Study]):
         models, tasks = config.models, config.tasks
         self.recorded = [name for name, model in models.items() if model.is_recorded]
         self.trajectories = [name for name, model in models.items() if model.is_trajectory]
