@@ -24,29 +24,25 @@ from hardgrpo.workflow.names import Names
 
 
 class Arguments(Entries):
-    """Functions that map wildcards to arguments, for one configuration and its studies. `workflow`
-    is Snakemake's object of this name in a Snakefile."""
+    """Functions that map wildcards to arguments. `workflow` is Snakemake's object of this name in a
+    Snakefile."""
 
     def __init__(self, config: Configuration, studies: dict[str, Study], names: Names, workflow):
         super().__init__(config, names)
         self.studies, self.workflow = studies, workflow
 
     def code(self, program: str, *modules: str) -> str:
-        """Checksum of a program of scripts/, of the modules that the program loads by name
-        (`modules`), and of all project files that the program and these modules import or name
-        (`code_files.files_of`). Most cheap rules on whose output no training depends have this
-        parameter, so that they run again when their code changes."""
+        """Checksum of a program of scripts/, of `modules` that it loads by name, and of all that
+        these import. Cheap rules with this parameter run again when their code changes."""
         library = [code_files.SOURCE / f"hardgrpo/{module}.py" for module in modules]
         return code_files.checksum(Path(self.workflow.basedir) / "scripts" / program, *library)
 
     # --- problems and models ---
 
     def source(self, wildcards: Wildcards) -> str:
-        """The part of a task's source that determines the problems of a split."""
         return sorted_json(self._task(wildcards).source_of_split(wildcards.split))
 
     def solution_source(self, wildcards: Wildcards) -> str:
-        """The part of a task's source that determines the worked solutions of the pool."""
         return sorted_json(self._task(wildcards).source_of_split("train", with_solutions=True))
 
     def task_in_ids(self, wildcards: Wildcards) -> str:
@@ -54,8 +50,8 @@ class Arguments(Entries):
         return self.config.sampled_task(wildcards.task)
 
     def grader_and_policies(self, wildcards: Wildcards) -> str:
-        """Arguments: the grader that must be able to read the answers, and the policies for which
-        the pool must be large enough."""
+        """The grader that must read the answers, and the policies for which the pool must be large
+        enough."""
         study, targets = self.studies[self.config.study], self.workflow.dag_settings.targets
         choosing = (
             pool_sizes.choosing_policies(study, self.config.subset, wildcards.task, targets)
@@ -90,8 +86,7 @@ class Arguments(Entries):
         return self.config.data if is_folder else "."
 
     def pretraining(self, wildcards: Wildcards) -> str:
-        """The settings of pretrain_model.py: a model's source, with the source and prompt of each
-        demonstrated task added to `demonstrations`."""
+        """A model's source, with the source and prompt of each demonstrated task."""
         source, tasks = self._model(wildcards).source, self.config.tasks
         demonstrations = {
             task: values.entry | {"source": tasks[task].source, "prompt": tasks[task].prompt}
@@ -113,7 +108,6 @@ class Arguments(Entries):
         return dict(sorted(self._task(wildcards).probe.entry.items()))
 
     def probed_samples(self, wildcards: Wildcards) -> int:
-        """Completions per prompt of a probe, including held-out completions."""
         return self._task(wildcards).probe.all_samples
 
     def expected_samples(self, wildcards: Wildcards) -> str:
@@ -126,22 +120,19 @@ class Arguments(Entries):
         return f"--samples {probe.samples}{held_out}{stopped}"
 
     def fewer_samples(self, wildcards: Wildcards) -> str:
-        """Arguments that reduce a probe to the task's number of samples, if the task that
-        `cut_from` names has more samples."""
+        """Arguments that reduce a probe to fewer samples than task `cut_from` has."""
         task = self._task(wildcards)
         samples, of = task.probe.samples, self.config.tasks[task.cut_from].probe.samples
         return "" if samples == of else f" --samples {samples} --of {of}"
 
     def stop(self, wildcards: Wildcards) -> str:
-        """Arguments of a probe that stops as soon as the subset of `snakemake subset` is
-        decided."""
         subset = self.config.subset
         policy = self.config.policies[subset.policy].choice() | {"seed": subset.seed}
         return f"--stop-for {shlex.quote(sorted_json(policy))}"
 
     def recording_code(self, wildcards: Wildcards) -> str:
-        """For recordings, the checksum of the program that measures difficulty. Empty for other
-        models, so that a change of this program does not rerun their trainings."""
+        """Checksum of the program for recordings; empty for other models, whose trainings a change
+        of the program must not rerun."""
         return (
             self.code("probe/measure_difficulty.py")
             if wildcards.model in self.names.recorded
@@ -153,20 +144,19 @@ class Arguments(Entries):
         return f"--repository {source.repository} --commit {source.commit}"
 
     def named_inputs(self, wildcards: Wildcards, input) -> str:
-        """Options that pass the input files of a job, each named like the input of the rule."""
+        """Input files as options, each named like the input of the rule."""
         return " ".join(f"--{name} {shlex.quote(path)}" for name, path in input.items())
 
     def policy(self, wildcards: Wildcards) -> str:
-        """The policy that chooses a subset. With two rounds: the policy of the first round."""
+        """The policy that chooses a subset, with two rounds that of the first round."""
         return sorted_json(self.config.policies[wildcards.policy].choice())
 
     def second_policy(self, wildcards: Wildcards) -> str:
-        """The policy that chooses in the second round, with the budget of both rounds."""
+        """The policy of the second round, with the budget of both rounds."""
         return sorted_json(self.config.policies[wildcards.policy].choice(whole_budget=True))
 
     def annotation_column(self, wildcards: Wildcards) -> str:
-        """The argument that adds a column for the answer, named as the task's column of answers.
-        Empty for a file that is not to be annotated."""
+        """The column for answers, in a file that is to be annotated."""
         if wildcards.content == "rows":
             return ""
         return f"--to-annotate {shlex.quote(self.answer_column(wildcards))}"
@@ -180,7 +170,6 @@ class Arguments(Entries):
         return sorted_json(self._spec(wildcards, first=True).fields())
 
     def first_checkpoint(self, wildcards: Wildcards) -> str:
-        """The last checkpoint of the first of two rounds."""
         return self._spec(wildcards).model_folder
 
     def _spec(self, wildcards: Wildcards, first: bool = False) -> Spec:
@@ -220,14 +209,12 @@ class Arguments(Entries):
     # --- summaries and papers ---
 
     def study(self, wildcards: Wildcards) -> str:
-        """The part of the configuration that determines a study's files."""
         return sorted_json(paths.study_part(self._study(wildcards)))
 
     def design(self, wildcards: Wildcards) -> str:
         return sorted_json(designs.design(self._study(wildcards)))
 
     def first_recipe(self, wildcards: Wildcards) -> str:
-        """The study's first recipe. The displayed names of arms omit this recipe."""
         return self._study(wildcards).first_recipe
 
     def figure_design(self, wildcards: Wildcards) -> str:
@@ -235,8 +222,8 @@ class Arguments(Entries):
         return sorted_json(figure.design(self._study(wildcards)))
 
     def committed_design(self, wildcards: Wildcards) -> str:
-        """The configuration that the paper over all studies describes: the designs of the committed
-        studies, the models that are pretrained here, the generated tasks, and the analyses."""
+        """The configuration that the paper describes: designs of committed studies, pretrained
+        models, generated tasks, analyses."""
         studies = {
             name: designs.design(study)
             for name, study in self.studies.items()
@@ -254,7 +241,6 @@ class Arguments(Entries):
         return sorted_json({name: study.config.policies[name] for name in study.policies})
 
     def compared_policies(self, wildcards: Wildcards) -> str:
-        """The arguments `policies` and `names` of `random_choice.comparisons`."""
         study, config = self._study(wildcards), self.config
         names = designs.names_of_ways(config.policies, config.recipes)
         used = {"ways": study.policies, "recipes": study.recipes}

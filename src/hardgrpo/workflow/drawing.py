@@ -24,12 +24,8 @@ BY_HAND = {"deviations": f"{paths.PUBLISHED}/deviations.csv"}  # tables written 
 
 
 class Drawing:
-    """Inputs and targets of the rules that make summaries, figures, tables and papers. `has_tex`:
-    whether jobs have TeX.
-
-    The setting `draw` says from which tables everything is drawn: from the summaries that this
-    clone computes, or from committed summaries (reference). With `reference`, no study is run.
-    """
+    """Inputs and targets of the rules that make summaries, figures, tables and papers. With `draw:
+    reference`, all are drawn from committed summaries, and no study is run."""
 
     def __init__(self, config: Configuration, studies: dict[str, Study], has_tex: bool):
         self.config, self.studies, self.has_tex = config, studies, has_tex
@@ -45,7 +41,6 @@ class Drawing:
     # --- inputs of drawings ---
 
     def results(self, wildcards: Wildcards) -> list[str]:
-        """Inputs of a study's summaries."""
         study = self.studies[wildcards.study]
         with_prompts = [with_prompt for _, _, with_prompt in paths.recorded_probes(study)]
         comparisons = pools.comparisons(study)
@@ -55,7 +50,6 @@ class Drawing:
         return paths.results(study) + with_prompts + list(dict.fromkeys(tests + compared_pools))
 
     def folder(self, study: str) -> str:
-        """Folder of the summary tables for a study's figures and paper."""
         return paths.reference(study) if self.is_from_reference else paths.computed(study)
 
     def tables(self, names: Iterable[str]) -> Callable[[Wildcards], list[str]]:
@@ -73,9 +67,8 @@ class Drawing:
         return files
 
     def _summaries(self, study: str, names: list[str]) -> list[str]:
-        """The files of summary tables. Some committed tables have no file
-        (`paths.existing_tables`), so the inputs are all committed tables of the study, at least one
-        of which exists."""
+        """The files of summary tables. Committed tables without rows have no file, so all existing
+        committed tables are inputs."""
         if self.is_from_reference:
             return self._committed(study)
         return [f"{paths.computed(study)}/{name}.csv" for name in names]
@@ -109,8 +102,6 @@ class Drawing:
         )
 
     def paper_tables(self, study: str) -> list[str]:
-        """The tables, captions and text of the supplement; for an analysis of published numbers, the
-        page of answers and the verdicts on claims."""
         if self.studies[study].is_analysis:
             return [f"paper/{study}/answers.md", f"paper/{study}/claims.csv"]
         kinds = ["tex", "csv", "html"]
@@ -124,8 +115,6 @@ class Drawing:
         return [f"paper/{study}/worth.html"] if has_runs else []
 
     def paper(self, study: str) -> list[str]:
-        """Figures, tables and the page "Was it worth it?". For an analysis: figures, the page of
-        answers, and the verdicts on its claims."""
         if self.studies[study].is_analysis:
             return self.figures(study) + self.paper_tables(study)
         return self.figures(study) + self.paper_tables(study) + self.worth(study)
@@ -150,20 +139,17 @@ class Drawing:
         return [path] if Path(path).exists() else []
 
     def typeset(self, wildcards: Wildcards) -> list[str]:
-        """The figures and tables that the paper's text includes."""
         return self.figures(wildcards.study) + self.paper_tables(wildcards.study)
 
     # --- the paper over all studies ---
 
     def committed_tables(self, wildcards: Wildcards) -> list[str]:
-        """The committed tables that the paper's text reads."""
         return [paths.committed_table(table) for table in self.tables_of_text(PAPER)]
 
     def committed_inputs(self, wildcards: Wildcards) -> list[str]:
         return self._committed(wildcards.study)
 
     def paper_inputs(self) -> list[str]:
-        """The filled text and the figures of the paper over all studies."""
         text = Path(PAPER).read_text(encoding="utf-8") if Path(PAPER).exists() else ""
         figures = [
             f"paper/findings/{study}/{figure}.pdf"
@@ -172,15 +158,12 @@ class Drawing:
         return ["paper/main.tex", "paper/findings/which_prompts.pdf", *figures]
 
     def one_paper(self) -> list[str]:
-        """The paper over all studies, with its text and figures. Without TeX, all of these except
-        the PDF."""
         return self.paper_inputs() + (["paper/paper.pdf"] if self.has_tex else [])
 
     # --- Snakemake's report ---
 
     def in_report(self, path: str) -> bool:
-        """Whether a table of the configured study is part of the report: it has rows, or was not
-        made yet. `path` has the wildcard {study}."""
+        """Whether a table of the configured study has rows, or was not made yet."""
         rows = Path(path.format(study=self.config.study)).with_suffix(".csv")
         return not rows.exists() or len(rows.read_text(encoding="utf-8").splitlines()) > 1
 

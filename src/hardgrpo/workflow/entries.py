@@ -11,17 +11,14 @@ from hardgrpo.workflow.names import Names
 
 
 class Entries:
-    """Look-ups of entries by wildcards, for subclasses that return inputs, arguments or resources."""
-
     def __init__(self, config: Configuration, names: Names):
         self.config, self.names = config, names
 
     def _task(self, wildcards: Wildcards) -> Task:
-        """The task that a job tests, or else the task that it trains on or probes."""
+        """The task that a job tests, else the task that it trains on or probes."""
         return self.config.tasks[getattr(wildcards, "eval_task", None) or wildcards.task]
 
     def _model(self, wildcards: Wildcards) -> Model:
-        """The model of a base; `wildcards.model` may be a replicate's base (tiny-seed3)."""
         return self.config.model(wildcards.model)
 
     def _run(self, wildcards: Wildcards) -> Run:
@@ -35,5 +32,4 @@ class Entries:
         )
 
     def _parts(self, wildcards: Wildcards, split: str) -> list[str]:
-        """The file of each part of a split."""
         return paths.parts(self.config.split(wildcards.task, split), self.config.data)

@@ -25,9 +25,6 @@ from hardgrpo.workflow.names import Names
 
 
 class InputFiles(Entries):
-    """Input functions for one configuration and its studies. `workflow` is Snakemake's object of
-    this name in a Snakefile."""
-
     def __init__(self, config: Configuration, studies: dict[str, Study], names: Names, workflow):
         super().__init__(config, names)
         self.studies, self.workflow = studies, workflow
@@ -36,11 +33,9 @@ class InputFiles(Entries):
     # --- problems and models ---
 
     def source_files(self, wildcards: Wildcards) -> list[str]:
-        """The files that must exist before a split is prepared."""
         return self._parts(wildcards, wildcards.split)
 
     def solution_files(self, wildcards: Wildcards) -> list[str]:
-        """The files that must exist before the worked solutions of a pool are written."""
         return self._parts(wildcards, "train")
 
     def annotated_rows(self, wildcards: Wildcards) -> str:
@@ -50,7 +45,7 @@ class InputFiles(Entries):
         return os.path.join(self.config.data, name)
 
     def hidden_problems(self, wildcards: Wildcards) -> list[str]:
-        """The problems that are withheld from the pretraining of a base model."""
+        """The problems withheld from the pretraining of a base model."""
         return [
             paths.problems(*split)
             for split in resolved.withheld_splits(
@@ -61,16 +56,13 @@ class InputFiles(Entries):
     # --- probe and subsets ---
 
     def pool(self, wildcards: Wildcards) -> str:
-        """The problems that a model is probed on."""
         return pools.problems(self.config, wildcards.model, wildcards.task)
 
     def pool_questions(self, wildcards: Wildcards) -> str:
-        """The problems that a model is probed on, without their answers."""
         return pools.questions(self.config, wildcards.model, wildcards.task)
 
     def probe(self, wildcards: Wildcards) -> str | list[str]:
-        """The completions of a probe: one file per shard, or the file of a probe that stops
-        early."""
+        """One file per shard, or the file of a probe that stops early."""
         base, task = wildcards.model, wildcards.task
         if (base, task) == self.names.stopped_probe:
             return paths.stopped_probe(base, task)
@@ -78,7 +70,6 @@ class InputFiles(Entries):
         return [paths.probe(base, task, shard) for shard in range(shards)]
 
     def longer_probe(self, wildcards: Wildcards) -> str:
-        """The shard of the probe of task `cut_from`, whose completions are cut for this task."""
         return paths.probe(wildcards.model, self._task(wildcards).cut_from, wildcards.shard)
 
     def recorded_probe(self, wildcards: Wildcards) -> str:
@@ -90,17 +81,15 @@ class InputFiles(Entries):
         return f"{self.config.data}/{self._source(wildcards.model).file}"
 
     def questions_to_choose_from(self, wildcards: Wildcards) -> str:
-        """The questions of the pool, without answers, from the task whose probe decides the
-        subset."""
         return pools.questions(self.config, *self._deciding_probe(wildcards))
 
     def pass_rates(self, wildcards: Wildcards) -> str:
         return paths.difficulty(*self._deciding_probe(wildcards))
 
     def measures(self, wildcards: Wildcards) -> dict[str, str]:
-        """The files that a policy chooses by, as named inputs: pass rates, or signals (and the
-        labelled sample if the policy predicts pass rates), or only the questions (and the annotated
-        problems for rule `annotated`)."""
+        """The files that a policy chooses by: pass rates, or signals (with the labelled sample if
+        pass rates are predicted), or questions (with the annotated problems for rule
+        `annotated`)."""
         base, task, name, seed = wildcards.model, wildcards.task, wildcards.policy, wildcards.seed
         policy = self.config.policies[name]
         if policy.measure != "pass_rate":
@@ -129,15 +118,14 @@ class InputFiles(Entries):
     # --- training ---
 
     def training_problems(self, wildcards: Wildcards) -> str:
-        """The problems, with answers, from which a run's prompts are chosen."""
         return paths.training_problems(wildcards.task, self._task(wildcards))
 
     def training_subset(self, wildcards: Wildcards) -> str:
         return paths.subset_of_run(self._run(wildcards), self.config.policies[wildcards.policy])
 
     def training_extras(self, wildcards: Wildcards) -> list[str]:
-        """Further inputs that some runs need: worked solutions, the pool's questions, and (for a
-        second round) the checkpoints of the first round."""
+        """Worked solutions, the pool's questions, and (for a second round) the first round's
+        checkpoints, if the run needs them."""
         recipe = self.config.recipes[wildcards.recipe]
         extras = list(paths.more_inputs(wildcards.task, recipe).values())
         if wildcards.policy not in self.names.policies_in_rounds:
@@ -150,16 +138,13 @@ class InputFiles(Entries):
         return pools.problems(self.config, wildcards.model, wildcards.eval_task, "test")
 
     def longer_grades(self, wildcards: Wildcards) -> str:
-        """The graded completions on task `cut_from`, which are cut for this task."""
         task = self._task(wildcards).cut_from
         return paths.evaluation(f"{wildcards.model}/{wildcards.run}", task)
 
     def longer_completions(self, wildcards: Wildcards) -> str:
-        """The texts of the completions in `longer_grades`."""
         return paths.completions(self.longer_grades(wildcards))
 
     def run_evaluations(self, wildcards: Wildcards) -> list[str]:
-        """The evaluations of a run in the configured study. Pruning waits for them."""
         run, study = self._run(wildcards), self.studies[self.config.study]
         if run not in self._configured_runs:
             return [f"config.yaml: studies.{study.name} has no run {run.path}"]
@@ -167,8 +152,6 @@ class InputFiles(Entries):
 
     @functools.cached_property
     def _configured_runs(self) -> frozenset[Run]:
-        """The runs of the configured study, as a set, in which each pruning job looks up its
-        run."""
         return frozenset(self.studies[self.config.study].runs)
 
     def recorded_base(self, wildcards: Wildcards) -> str:
@@ -178,9 +161,8 @@ class InputFiles(Entries):
         return list(self.recorded_steps(wildcards).values())
 
     def recorded_steps(self, wildcards: Wildcards) -> dict[int | str, str]:
-        """{step: file} of the recorded checkpoints of a run. If there are none, return a single
-        entry whose file does not exist. Missing checkpoints are no error here, because committed
-        summaries can be drawn without recordings."""
+        """{step: file} of a run's recorded checkpoints. Without checkpoints, one entry whose file
+        is missing: committed summaries can be drawn without recordings."""
         model, task, policy = wildcards.model, wildcards.task, wildcards.policy
         if self.config.models[model].is_of_repository:
             steps = self.original_checkpoints(model, task, policy)
@@ -208,7 +190,6 @@ class InputFiles(Entries):
         }
 
     def _recorded_part(self, model: str, task: str, part: str) -> str:
-        """The file of a part of a recording (`probe` or `base`), in the format of this project."""
         if self.config.models[model].is_of_repository:
             return paths.recording(model, task, part)
         return f"{self.config.data}/{getattr(self._recording(model, task), part)}"
@@ -216,15 +197,15 @@ class InputFiles(Entries):
     # --- files as their authors published them ---
 
     def original_recording(self, wildcards: Wildcards) -> dict[str, str]:
-        """The originals of converted completions, as named inputs: completions, questions, and
-        published pass rates (`scores`)."""
+        """Completions, questions and published pass rates (`scores`) as their authors published
+        them."""
         return {
             key: self._original(self._source(wildcards.model), name)
             for key, name in self.original_names(wildcards).items()
         }
 
     def original_names(self, wildcards: Wildcards) -> dict[str, str]:
-        """The paths, in the repository, of the files of `original_recording`."""
+        """The paths in the repository of the files of `original_recording`."""
         model, task, part = wildcards.model, wildcards.task, wildcards.part
         recording = self._recording(model, task)
         if part in ("probe", "base"):
@@ -241,8 +222,8 @@ class InputFiles(Entries):
         return names | ({"scores": scores} if scores else {})
 
     def converted(self, name: str) -> list[str]:
-        """The files of a study that are converted from files of other authors. For an analysis,
-        which converts nothing, the files of the authors themselves."""
+        """The files of a study that are converted from files of other authors; of an analysis,
+        these files themselves."""
         study = self.studies[name]
         if study.is_analysis:
             return self.originals(Wildcards(fromdict={"study": name}))
@@ -271,15 +252,13 @@ class InputFiles(Entries):
         return converted + paths.published_files(study)
 
     def original_accuracies(self, wildcards: Wildcards) -> dict[str, str]:
-        """The originals of published accuracies, as named inputs: accuracies, and published pass
-        rates of the test questions."""
+        """Published accuracies and pass rates of the test questions."""
         return {
             key: self._original(self._source(wildcards.model), name)
             for key, name in self.accuracies_names(wildcards).items()
         }
 
     def accuracies_names(self, wildcards: Wildcards) -> dict[str, str]:
-        """The paths, in the repository, of the files of `original_accuracies`."""
         recording = self._recording(wildcards.model, wildcards.task)
         scores = getattr(recording.scores, "test", None)
         names = {"original": recording.published[wildcards.policy]}
@@ -289,8 +268,8 @@ class InputFiles(Entries):
         return self._original(self._source(wildcards.model), self._source(wildcards.model).file)
 
     def _original_checkpoints(self, model: str, task: str, policy: str) -> dict[int, str]:
-        """{step: name in the repository} of a run's checkpoints, from inputs.lock and from the
-        folder `local`, in the order of steps. Empty files are left out and logged."""
+        """{step: name in the repository} of a run's checkpoints in inputs.lock and in the folder
+        `local`. Empty files are left out and logged."""
         source, pattern = self._source(model), self._recording(model, task).runs[policy]
         pinned = self._pinned_originals(source)
         before, after = pattern.split("{step}")
@@ -318,13 +297,11 @@ class InputFiles(Entries):
         return dict(sorted(steps.items()))
 
     def _pinned_originals(self, source: Repository) -> dict[str, dict]:
-        """{name: bytes and sha256} of the files of a repository in inputs.lock."""
         repositories = inputs.read_lock("inputs.lock").get("repositories", {})
         return repositories.get(inputs.repository_entry(source.entry), {})
 
     def _original(self, source: Repository | Original, name: str, local: str | None = None) -> str:
-        """The path of an original on this machine: below `data` if the file exists there, else the
-        path to which the file is downloaded. `local` is a path below `data`."""
+        """An original below `data` if it exists there, else the path to which it is downloaded."""
         local = local or source.local
         # `local` of a trajectory may be the file itself instead of its folder.
         copies = [local, os.path.join(local, name)] if local else []
@@ -346,7 +323,6 @@ class InputFiles(Entries):
     # --- analyses of published numbers ---
 
     def originals(self, wildcards: Wildcards) -> list[str]:
-        """The files that an analysis reads, as their authors published them."""
         source = self.config.analyses[wildcards.study].source
         local = lambda name: os.path.join(source.local, os.path.basename(name))
         return [
@@ -354,15 +330,12 @@ class InputFiles(Entries):
         ]
 
     def names_of_originals(self, wildcards: Wildcards) -> list[str]:
-        """The paths, in the repository, of the files of `originals`."""
         source = self.config.analyses[wildcards.study].source
         return [f"{source.folder}/{name}" for name in source.files]
 
     # --- papers ---
 
     def texts(self, wildcards: Wildcards) -> list[str]:
-        """The evaluations of a study, the texts of their completions, and the problems. Raise a
-        `WorkflowError` for a study without completions."""
         if files := paths.texts(self.studies[wildcards.study]):
             return files
         raise WorkflowError(

@@ -14,8 +14,7 @@ def any_of(names: Iterable[str]) -> str:
 
 
 def used_bases(config: Configuration, name: str, studies: dict[str, Study]) -> list[str]:
-    """The bases of a model: the model itself, or the replicates' own bases that a study or `subset`
-    uses."""
+    """The bases of a model: itself, or the replicates' own bases that are used."""
     subset = config.subset
     seeds = [
         seed for study in studies.values() if name in study.probing_models for seed in study.seeds
@@ -29,8 +28,8 @@ def used_bases(config: Configuration, name: str, studies: dict[str, Study]) -> l
 def early_stop(
     config: Configuration, studies: dict[str, Study]
 ) -> tuple[tuple[str, ...], str | None]:
-    """(stopped probe, obstacle). The stopped probe is the (base, task) whose probe stops early for
-    `subset`, or (). The obstacle is the reason why the task's `stop` is ignored, or None."""
+    """(the (base, task) whose probe stops early for `subset`, or (); why the task's `stop` is
+    ignored, or None)"""
     subset, tasks = config.subset, config.tasks
     policy = config.policies[subset.policy]
     task = policy.probed_on or subset.task
@@ -53,12 +52,8 @@ def early_stop(
 
 
 class Names:
-    """The values that the wildcards of Snakemake rules may take.
-
-    The wildcard `model` is the name of a base: the model's name, or a name such as tiny-seed0 if
-    each replicate has its own base. `stopped_probe` and `stop_obstacle` are the result of
-    `early_stop`.
-    """
+    """The values of wildcards. `model` is the name of a base, such as tiny-seed0 if each replicate
+    has its own."""
 
     def __init__(self, config: Configuration, studies: dict[str, Study]):
         models, tasks = config.models, config.tasks

@@ -35,13 +35,9 @@ CLUSTER_ENTRIES = (
 
 
 def read_cluster(default_resources) -> dict[str, str]:
-    """The cluster's entries in a profile's default-resources, as text. Raise a `WorkflowError` if
-    `longest_runtime` is not a number of minutes.
-
-    Snakemake evaluates default-resources as Python expressions: a partition named `open` would
-    become Python's function `open`. `read_cluster` therefore replaces each of these entries in
-    `default_resources` by a quoted string. Snakemake passes the quoted strings to its jobs.
-    """
+    """The cluster's entries in default-resources, as text. Snakemake evaluates default-resources as
+    Python expressions (a partition `open` would become Python's function), so each entry is
+    replaced by a quoted string."""
     entries = {}
     for name in set(default_resources) & set(CLUSTER_ENTRIES):
         resource = default_resources[name]
@@ -56,11 +52,8 @@ def read_cluster(default_resources) -> dict[str, str]:
 
 
 class Machine(Entries):
-    """The machine or cluster that runs the jobs: functions that map the wildcards of a job to the
-    resources that the job requests.
-
-    `cluster_entries` is the result of `read_cluster`: {} if the profile describes no cluster.
-    """
+    """Functions that map the wildcards of a job to the resources that the job requests.
+    `cluster_entries` is the result of `read_cluster`."""
 
     def __init__(self, config: Configuration, names: Names, cluster_entries: dict[str, str]):
         super().__init__(config, names)
@@ -68,8 +61,7 @@ class Machine(Entries):
         self.gpu = config.plan.gpu  # `startup.complete` takes the kind from the profile
 
     def setting(self, workflow) -> dict:
-        """The hardware that this call of Snakemake may use, as the fields of
-        `hardgrpo.planning.plans.Setting`."""
+        """The hardware of this call, as the fields of `plans.Setting`."""
         limits, gpus = workflow.resource_settings, workflow.global_resources.get("gpu")
         gpus = None if gpus is None else gpus.value  # None: no profile limits the number of GPUs
         on_cluster = limits.nodes is not None
@@ -83,13 +75,8 @@ class Machine(Entries):
     # --- any job ---
 
     def for_gpus(self, count: Callable[[Wildcards], int]) -> dict[str, Callable]:
-        """Resources of jobs that may use GPUs: number and kind of GPUs, partition, constraint, CPU
-        cores, and a text for the job's message (`place`). `count` maps the wildcards to the number
-        of GPUs.
-
-        A resource that is None is not set. Without GPUs, gpu_model must be None: otherwise
-        Snakemake requests zero GPUs of that kind.
-        """
+        """Resources of jobs that may use `count` GPUs. A resource that is None is not set: without
+        GPUs, gpu_model must be None, because Snakemake would request zero GPUs of that kind."""
 
         def entry(gpu_key: str, default_key: str = "") -> Callable[[Wildcards], str | None]:
             return lambda wildcards: (
@@ -115,9 +102,8 @@ class Machine(Entries):
         }
 
     def minutes(self, rule: str) -> Callable[[Wildcards, int], int]:
-        """The walltime of a rule's jobs: the estimate of the cost model with a margin that grows
-        with each attempt, at most the cluster's limit. A training that needs longer resumes in the
-        next attempt."""
+        """The walltime of a rule's jobs, at most the cluster's limit. A training that needs longer
+        resumes in the next attempt."""
 
         @raises_workflow_error
         def walltime(wildcards: Wildcards, attempt: int) -> int:
@@ -135,7 +121,7 @@ class Machine(Entries):
         return calibration.read()
 
     def _place(self, count: int) -> str:
-        """A job's GPUs and partition, in words for its message."""
+        """A job's GPUs and partition, for its message."""
         gpus = f"{count} {self.cluster.get('gpu_name', 'GPU')}" if count else "no GPU"
         partition = self.cluster.get(
             "gpu_partition" if count else "slurm_partition"
@@ -143,8 +129,7 @@ class Machine(Entries):
         return gpus + (f" in partition {partition}" if partition else "")
 
     def _gpu_arguments(self, count: int) -> str:
-        """Arguments that tell a program which GPUs its job requested. The program first checks that
-        it has these GPUs."""
+        """Arguments by which a program checks that it has the GPUs that its job requested."""
         kind = self.cluster.get("gpu_name")
         return f"--gpus {count}" + (f" --gpu-name {shlex.quote(kind)}" if count and kind else "")
 
@@ -175,15 +160,15 @@ class Machine(Entries):
         return self._model(wildcards).sampling_gpus
 
     def _sampling_arguments(self, wildcards: Wildcards) -> str:
-        """Arguments of a program that samples: its GPUs, or its server. The arguments are a
-        resource, so that Snakemake does not rerun the job when they change."""
+        """The GPUs or the server of a program that samples: a resource, because a changed resource
+        does not rerun jobs."""
         model = self._model(wildcards)
         if model.is_served:
             return f"--server {shlex.quote(json.dumps(model.server))}"
         return self._gpu_arguments(self._sampling_gpus(wildcards))
 
     def _sampling_memory(self, wildcards: Wildcards) -> int:
-        """Main memory of a sampling job in MB."""
+        """MB of main memory."""
         if gpus := self._sampling_gpus(wildcards):
             return 64000 * gpus
         limit = self._task(wildcards).completion_tokens
@@ -192,7 +177,7 @@ class Machine(Entries):
         )
 
     def _memory_without_gpus(self, wildcards: Wildcards, estimate: Callable[[Shape], float]) -> int:
-        """Main memory in MB of a job on the CPU. `estimate` maps the shape of a model to GiB."""
+        """MB of a job on the CPU. `estimate` maps the shape of a model to GiB."""
         model = self._model(wildcards)
         if wildcards.model in self.names.pretrained or model.is_served:
             return 2000
@@ -202,8 +187,6 @@ class Machine(Entries):
     # --- training ---
 
     def for_training(self) -> dict[str, Callable]:
-        """Resources of a rule that trains a model. `hardware` holds the program's arguments about
-        the machine; `_sampling_arguments` states why these arguments are a resource."""
         return self.for_gpus(self._training_gpus) | {
             "gpu_gib": self._training_gpu_memory,
             "mem_mb": self._training_memory,
@@ -219,7 +202,7 @@ class Machine(Entries):
         return self._training_gpu_settings(wildcards).count
 
     def _training_gpu_memory(self, wildcards: Wildcards) -> int:
-        """The estimated memory in GiB that a run needs on each GPU; 0 on a CPU."""
+        """GiB that a run needs on each GPU; 0 on a CPU."""
         if not self._training_gpus(wildcards):
             return 0
         recipe, gib = self.config.recipes[wildcards.recipe], GPUS[self.gpu].gib
@@ -227,7 +210,7 @@ class Machine(Entries):
         return math.ceil(need["total"])
 
     def _training_memory(self, wildcards: Wildcards) -> int:
-        """Main memory of a training job in MB."""
+        """MB of main memory."""
         count, recipe = self._training_gpus(wildcards), self.config.recipes[wildcards.recipe]
         if not count:
             limit = self._task(wildcards).completion_tokens
@@ -238,9 +221,8 @@ class Machine(Entries):
         return math.ceil(1100 * count * memory.main_memory(shape, recipe))
 
     def _training_signal(self, wildcards: Wildcards, attempt: int) -> str:
-        """The cluster's slurm_extra, and Slurm's option to send SIGTERM before the time limit: a
-        quarter of the limit, at most ten minutes, in which the training can finish the current
-        update and save its state."""
+        """Slurm sends SIGTERM a quarter of the time limit before its end, at most ten minutes, in
+        which the training can finish the current update and save its state."""
         seconds = min(600, 15 * self.minutes("train_grpo")(wildcards, attempt))
         return " ".join(filter(None, [self.cluster.get("slurm_extra"), f"--signal=TERM@{seconds}"]))
 

@@ -51,7 +51,6 @@ def check(jobs: list, workflow) -> None:
 
 
 def _earlier_jobs() -> list[str]:
-    """The ids of the user's jobs that Snakemake has submitted in this folder."""
     answer = _ask("squeue --me --noheader '--format=%i|%k|%Z'")
     if answer.returncode:
         raise UserError(f"{answer.stderr.strip()}; start again when Slurm answers")
@@ -65,8 +64,7 @@ def _earlier_jobs() -> list[str]:
 
 
 def _refusals(jobs: list, workflow) -> list[str]:
-    """One line for each rule and reason of a refusal, with one of the refused requests. Slurm is
-    asked once for each distinct request."""
+    """One line for each rule and reason. Slurm is asked once for each distinct request."""
     distinct_jobs = {(job.rule.name, str(job.resources)): job for job in jobs}
     answers, refused_jobs = {}, {}
     for job in distinct_jobs.values():
@@ -90,8 +88,7 @@ def _refusals(jobs: list, workflow) -> list[str]:
 
 
 def _submit_command(job, workflow) -> str:
-    """The plugin's command to submit a job, with the option to only test it. Raise a
-    `WorkflowError` if the plugin would not submit the job."""
+    """The plugin's command to submit a job, with the option to only test it."""
     validate_slurm_extra(job)
     executor = workflow.scheduler._executor
     parameters = {
@@ -112,8 +109,8 @@ def _request(job) -> str:
 
 
 def _choose_status_command(settings) -> None:
-    """Let the plugin ask squeue for the states of jobs if the cluster has no accounting. Raise a
-    `UserError` if squeue forgets jobs before the plugin asks."""
+    """Let the plugin ask squeue if the cluster has no accounting. Raise a `UserError` if squeue
+    forgets jobs before the plugin asks."""
     if _ask("sacct -X -n --clusters all --name hardgrpo").returncode == 0:
         return
     known_seconds = get_min_job_age() or 0

@@ -30,8 +30,7 @@ from hardgrpo.workflow.names import Names
 
 @raises_workflow_error
 def read_config_files(workflow) -> None:
-    """Raise a `WorkflowError` if a configuration file is not valid YAML or has a duplicate key.
-    Snakemake would use the key's last value without a message."""
+    """Refuse files with duplicate keys, of which Snakemake would use the last."""
     if workflow.is_main_process:
         for name in [*workflow.configfiles, "config.yaml"]:
             files.read_yaml(name)
@@ -39,12 +38,8 @@ def read_config_files(workflow) -> None:
 
 @raises_workflow_error
 def complete(config: dict, workflow, cluster: dict[str, str]) -> Configuration:
-    """Add the catalogue in config/ to Snakemake's configuration, and return the configuration.
-    Raise a `WorkflowError` that lists the mistakes in the configuration, says that no file names the
-    study of a cluster, or names a folder that this call writes to and that cannot be written.
-
-    `cluster` is the result of `resources.read_cluster`; `plan.gpu` becomes the kind of GPU that the
-    cluster's entries name."""
+    """Add the catalogue in config/ to Snakemake's configuration and check it. `cluster`: see
+    `resources.read_cluster`."""
     _check_study_is_named(workflow)
     config.update(load.complete(config))
     # `--config update_inputs=true` arrives as text
@@ -61,8 +56,7 @@ def complete(config: dict, workflow, cluster: dict[str, str]) -> Configuration:
 
 
 def _name_gpu(config: dict, workflow, cluster: dict[str, str]) -> None:
-    """Set `plan.gpu` to the kind of GPU that the entries of a cluster name. If they name an unknown
-    kind, log which kind is assumed."""
+    """Set `plan.gpu` to the kind of GPU that a cluster's entries name."""
     if not isinstance(config.get("plan"), dict):
         return  # `checks.check` reports the mistake
     keys = [key for key in ("gpu_name", "gpu_constraint", "gpu_partition") if key in cluster]
@@ -76,9 +70,8 @@ def _name_gpu(config: dict, workflow, cluster: dict[str, str]) -> None:
 
 
 def _check_study_is_named(workflow) -> None:
-    """Raise a `UserError` if, on a cluster, the user's files replace the profile's file that names
-    the study (slurm/study.yaml) without naming a study. Otherwise the cluster would run the study
-    of config.yaml."""
+    """On a cluster, files of the user that name no study would replace slurm/study.yaml, and the
+    study of config.yaml would run."""
     settings = workflow.config_settings
     is_on_cluster = workflow.resource_settings.nodes is not None
     if is_on_cluster and settings.configfiles and "study" not in settings.overwrite_config:
@@ -90,15 +83,12 @@ def _check_study_is_named(workflow) -> None:
 
 
 def report_ignored_stop(names: Names, workflow) -> None:
-    """Log why the probe for the configuration's section `subset` does not stop early, although the
-    probe's task has `probe.stop`."""
     if names.stop_obstacle and workflow.is_main_process:
         logger.info(names.stop_obstacle)
 
 
 def results_obstacle(workflow) -> str | None:
-    """The reason why existing results cannot be used unchanged, with a remedy, or None. The reason
-    is also logged as a warning."""
+    """Why existing results cannot be used unchanged, with a remedy; also logged."""
     obstacle = _missing_records() if workflow.is_main_process else None
     if obstacle:
         logger.warning(obstacle)
@@ -106,8 +96,7 @@ def results_obstacle(workflow) -> str | None:
 
 
 def _missing_records() -> str | None:
-    """The reason why Snakemake has no records of the jobs that made the results, with a remedy.
-    None if there are records, or if results/models has no model."""
+    """Why Snakemake has no records of the jobs that made the models in results/models."""
     is_recorded = any(
         any(Path(".snakemake", folder).glob("*")) for folder in ("metadata", "incomplete")
     )
@@ -135,7 +124,6 @@ def _missing_records() -> str | None:
 
 
 def has_containers(workflow) -> bool:
-    """Whether jobs run in container images (`--sdm apptainer`)."""
     return DeploymentMethod.APPTAINER in getattr(
         workflow.deployment_settings, "deployment_method", ()
     )
@@ -147,9 +135,8 @@ def has_tex(workflow) -> bool:
 
 
 def prepare_environment(workflow, bound_folders: Collection[str] = ()) -> None:
-    """Set the environment variables of jobs, and make Python collect garbage less often in this
-    process. `bound_folders` are the folders that containers need in addition to the current
-    folder."""
+    """Set the environment variables of jobs. `bound_folders`: folders that containers need besides
+    the current folder."""
     # A plan of thousands of jobs keeps nearly all of its objects. A collection after every 700 new
     # objects (the default of Python 3.11 and 3.12) would free few of them and take a tenth of the
     # planning time.
@@ -178,8 +165,7 @@ def prepare_environment(workflow, bound_folders: Collection[str] = ()) -> None:
 
 
 def folders_to_bind(config: Configuration) -> list[str]:
-    """The existing folders outside the current folder that containers must bind, because jobs read
-    or write them."""
+    """Existing folders outside the current folder that jobs read or write."""
     folders = ["results", "paper", config.data]
     folders += [
         os.path.join(config.data, os.path.expanduser(model.source.path))
@@ -202,8 +188,7 @@ def _prepend(variable: str, folder: str) -> None:
 
 
 def write_plan_facts(config: dict, setting: dict) -> None:
-    """Write the configuration and the description of the machine (`Machine.setting`) to a file for
-    scripts/plan/plan.py, if plan.py started this dry-run."""
+    """Write configuration and machine for scripts/plan/plan.py, if it started this dry-run."""
     if facts_file := os.getenv("HARDGRPO_PLAN_FACTS"):
         Path(facts_file).write_text(json.dumps({"config": config, "setting": setting}))
 
@@ -213,9 +198,8 @@ def write_plan_facts(config: dict, setting: dict) -> None:
 
 @raises_workflow_error
 def check_jobs(config: Configuration, workflow, obstacle: str | None) -> None:
-    """Raise a `WorkflowError` before the first job if the jobs to run cannot succeed. Start the
-    server that forks programs, if jobs run on this machine. `obstacle` is
-    the result of `results_obstacle`."""
+    """Refuse jobs that cannot succeed, and start the server that forks programs. `obstacle`: see
+    `results_obstacle`."""
     if obstacle and workflow.executor_plugin.name != "touch":
         raise WorkflowError(obstacle)
     jobs = list(workflow.dag.needrun_jobs())
@@ -238,7 +222,7 @@ def _check_images() -> None:
 
 
 def _check_pools(config: Configuration, jobs: list) -> None:
-    """Raise a `UserError` if a pool from an earlier call is too small for a subset of this call."""
+    """Refuse a prepared pool that is too small for a subset of this call."""
     tasks_to_prepare = {job.wildcards.task for job in jobs if job.rule.name == "prepare_task"}
     subsets = [
         job.wildcards
