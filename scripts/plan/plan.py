@@ -104,8 +104,7 @@ def main() -> None:
 
 
 def plan_jobs(args: argparse.Namespace, study: str | None) -> tuple[dict, list[dict]]:
-    """({"config": ..., "setting": ...}, jobs) from a dry-run of Snakemake. Raise a `UserError` if
-    Snakemake fails."""
+    """({"config": ..., "setting": ...}, jobs) from a dry-run of Snakemake."""
     with tempfile.TemporaryDirectory() as folder:
         jobs, facts = Path(folder) / "jobs.jsonl", Path(folder) / "facts.json"
         environment = os.environ | {"HARDGRPO_PLAN": str(jobs), "HARDGRPO_PLAN_FACTS": str(facts)}
@@ -129,7 +128,6 @@ def plan_jobs(args: argparse.Namespace, study: str | None) -> tuple[dict, list[d
 
 
 def job_row(job: plans.PlannedJob) -> dict:
-    """The row of a job in jobs.csv."""
     return {
         "number": job.number,
         "name": job.name,
@@ -153,8 +151,7 @@ def job_row(job: plans.PlannedJob) -> dict:
 
 
 def largest_device(planned_jobs: list, config: Configuration) -> str:
-    """The device whose assumptions the plan states, a key of `durations.TRAINING_SHARE`: "gpu" if a job needs a
-    GPU; else "wide cpu" if a model is wide (`durations.place`), else "cpu"."""
+    """The device whose assumptions the plan states: a key of `durations.TRAINING_SHARE`."""
     if any(job.estimate.gpus for job in planned_jobs):
         return "gpu"
     names = {job.model for job in planned_jobs if job.rule in durations.STAGES}
@@ -169,8 +166,7 @@ def largest_device(planned_jobs: list, config: Configuration) -> str:
 def splits_of_unknown_size(
     planned_jobs: list[plans.PlannedJob], config: Configuration
 ) -> list[str]:
-    """The splits, as "split of task", that planned jobs sample and whose number of problems is
-    assumed."""
+    """The splits ("train of gsm8k") that jobs sample and whose size is assumed."""
     sampling_jobs = [
         durations.Job.of(config, job.rule, job.wildcards)
         for job in planned_jobs
@@ -187,8 +183,7 @@ def splits_of_unknown_size(
 def assumptions(
     setting: plans.Setting, job_calibration, device: str, unknown_splits: list[str]
 ) -> list[str]:
-    """The assumptions of the plan about a device (`durations.place`) and about splits of unknown
-    size, in sentences."""
+    """The assumptions of the plan about a device and splits of unknown size, in sentences."""
     with_gpus = device == "gpu"
     gpu = gpu_kinds.GPUS[setting.gpu] if with_gpus else durations.CORE
     sentences = [
@@ -221,7 +216,6 @@ def assumptions(
 
 
 def format_plan(plan: dict) -> str:
-    """The plan as text."""
     setting, totals = plan["setting"], plan["totals"]
     if not totals["jobs"]:
         return f"Nothing is left to do for {', '.join(plan['studies'])}."
@@ -267,8 +261,7 @@ def format_plan(plan: dict) -> str:
 
 
 def format_table(head: str, rows: list[tuple], text_columns: int) -> list[str]:
-    """A head and rows as lines of aligned columns; the first `text_columns` are aligned to the
-    left. An underscore in the head stands for a space."""
+    """Lines of aligned columns, the first `text_columns` to the left; _ in the head is a space."""
     cells = [tuple(name.replace("_", " ") for name in head.split())]
     cells += [tuple(map(str, row)) for row in rows]
     widths = [max(map(len, column)) for column in zip(*cells)]
@@ -280,8 +273,8 @@ def format_table(head: str, rows: list[tuple], text_columns: int) -> list[str]:
 
 
 def format_question(rows: list[dict], price: float) -> list[str]:
-    """Whether the study can tell if the hardest tenth is better than a random tenth, as text, for
-    the first model and task for which HE printed both gains; [] without such a model."""
+    """Whether the study can tell if the hardest tenth is better than a random tenth, for the first
+    model and task for which HE printed both gains."""
     rows = [row for row in rows if row["claim"] == "hard_over_random"]
     if not rows:
         return []
@@ -303,7 +296,6 @@ def format_question(rows: list[dict], price: float) -> list[str]:
 
 
 def format_effects(rows: list[dict]) -> list[str]:
-    """The smallest detectable effects, as text; [] without rows."""
     if not rows:
         return []
     effects = [
@@ -324,7 +316,6 @@ def format_effects(rows: list[dict]) -> list[str]:
 
 
 def format_power(rows: list[dict]) -> list[str]:
-    """The numbers of seeds needed to detect published differences, as text; [] without rows."""
     if not rows:
         return []
     claims_of_study = [
@@ -348,7 +339,6 @@ def format_power(rows: list[dict]) -> list[str]:
 
 
 def format_duration(hours: float) -> str:
-    """A duration with its unit: seconds, minutes, hours or days."""
     if hours == 0:
         return "0"
     if hours < 1 / 60:
@@ -363,7 +353,6 @@ def format_millions(tokens: float) -> str:
 
 
 def write(plan: dict, planned_jobs: list[plans.PlannedJob], text: str, folder: Path) -> None:
-    """Write all files of the plan to a folder."""
     totals = plan["setting"] | plan["totals"]
     files.write_text(folder / "plan.txt", text + "\n")
     for name, rows in (

@@ -44,8 +44,8 @@ class FinishedJob:
 
     @property
     def is_comparable(self) -> bool:
-        """Whether the job can be compared with an estimate: its model's size is known, it ran on
-        the kind of device that the configuration names, and the configuration gives it work."""
+        """Whether the model's size is known, the job ran on the kind of device that the
+        configuration names, and the configuration gives it work."""
         if self.job.shape is None or self.device != self.job.device:
             return False
         estimate = durations.estimate(self.job, self.gpu or next(iter(gpu_kinds.GPUS)))
@@ -53,10 +53,8 @@ class FinishedJob:
 
 
 def read_finished_jobs(results: str, config: Configuration) -> list[FinishedJob]:
-    """The finished jobs of the rules in PROVENANCE, below the folder `results`. Two kinds of jobs
-    are left out: jobs whose model, task, test, recipe or policy is not in `config`, or lacks the
-    settings of the rule; and resumed jobs, because their `seconds` count only the time since the
-    job was resumed."""
+    """The finished jobs of the rules in PROVENANCE whose entries are in `config`. Resumed jobs are
+    left out, because their `seconds` count only the time since then."""
     finished_jobs = []
     for rule, pattern in PROVENANCE.items():
         wildcard_pattern = re.sub(r"{(\w+)}", r"(?P<\1>[^/]+)", pattern)
@@ -88,13 +86,13 @@ class Calibration:
         self.groups, self.jobs = groups, jobs
 
     def find(self, job: Job) -> dict[str, float]:
-        """The medians for a job: those of its model, or else those of all models."""
+        """The medians of a job's model, or else of all models."""
         return self.groups.get(_key(job, ""), {}) | self.groups.get(_key(job, job.base), {})
 
 
 def _key(job: Job, model: str) -> tuple[str, str, str]:
-    """The key of a group of jobs. A replicate's own base counts as its model. Runs on worked
-    solutions are groups of their own, because their times do not predict runs that sample."""
+    """A replicate's own base counts as its model. Runs on worked solutions are groups of their own,
+    because their times do not predict runs that sample."""
     is_training = job.rule in durations.TRAINING
     is_supervised = is_training and job.recipe.is_supervised
     rule = "sft" if is_supervised else job.rule
@@ -102,8 +100,7 @@ def _key(job: Job, model: str) -> tuple[str, str, str]:
 
 
 def calibrate(finished_jobs: list[FinishedJob], gpu: str) -> Calibration:
-    """Medians over finished jobs. `gpu`, a key of `gpu_kinds.GPUS`, is assumed for jobs whose
-    provenance names no GPU of a known kind."""
+    """Medians over finished jobs. `gpu` is assumed for jobs whose provenance names no known GPU."""
     ratios: dict[tuple, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     comparable_jobs = [job for job in finished_jobs if job.is_comparable]
     for finished_job in comparable_jobs:
@@ -137,7 +134,6 @@ def read(path: str = paths.CALIBRATION) -> Calibration | None:
 
 
 def write(calibration: Calibration, path: str = paths.CALIBRATION) -> None:
-    """Write a calibration as JSON."""
     groups = [
         dict(zip(("rule", "device", "model"), key)) | medians
         for key, medians in calibration.groups.items()

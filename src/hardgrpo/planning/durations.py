@@ -96,9 +96,8 @@ LEAST_MINUTES = 10
 
 @dataclass(frozen=True, eq=False)
 class Job:
-    """A job of Snakemake: its rule and wildcards, and the objects of the configuration that the
-    wildcards name. None stands for an object that the job does not name, or that the configuration
-    lacks."""
+    """A job of Snakemake, with the objects of the configuration that its wildcards name (None if
+    there is none)."""
 
     config: Configuration
     rule: str
@@ -139,8 +138,7 @@ class Job:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the configuration has all objects that the job names, with the settings that the
-        job's rule needs."""
+        """Whether the configuration has all that the job names and its rule needs."""
         named_objects = (
             (self.base, self.model),
             (self.task_name, self.task),
@@ -159,7 +157,6 @@ class Job:
 
     @functools.cached_property
     def shape(self) -> Shape | None:
-        """The model's shape; None if unknown."""
         return model_shape(self.base, self.model, self.config.data, self.results)
 
     @functools.cached_property
@@ -173,37 +170,34 @@ class Job:
 
     @property
     def device(self) -> str:
-        """The kind of device that the job computes on: "gpu" or "cpu"."""
         return "gpu" if self.gpus.count else "cpu"
 
     @property
     def split(self) -> Split:
-        """The split for whose problems a probing or evaluating job samples completions."""
+        """The split for whose problems the job samples completions."""
         if self.eval_task:
             return Split(self.test_name, "test", self.eval_task)
         return Split(self.task_name, "train", self.task)
 
     @property
     def completion_limit(self) -> int:
-        """The completion limit of the job's task, in tokens."""
         return (self.eval_task or self.task).completion_tokens
 
     @property
     def updates(self) -> int:
-        """Number of updates that the job trains, or whose checkpoints it evaluates: half of the
-        recipe's updates if the policy annotates in two rounds."""
+        """Updates that the job trains or whose checkpoints it evaluates: half of the recipe's if
+        the policy annotates in two rounds."""
         return self.recipe.updates // (2 if self.policy and self.policy.has_rounds else 1)
 
     @property
     def checkpoints(self) -> int:
-        """Number of checkpoints that the job evaluates."""
         if self.rule != "evaluate_run":
             return 1
         return self.updates // self.recipe.checkpoint_every
 
     @property
     def completions(self) -> int:
-        """Number of completions that the job samples, over all its checkpoints."""
+        """Completions that the job samples, over all its checkpoints."""
         rule = self.rule
         if rule in TRAINING:
             return 0 if self.recipe.is_supervised else self.texts
@@ -222,9 +216,7 @@ class Job:
 
     @property
     def texts(self) -> int:
-        """Number of texts that the job processes: the completions that it samples, or the worked
-        solutions that it trains on. On average, a text fills the share FILL of the completion
-        limit, or the share that was measured in finished jobs."""
+        """The completions that the job samples, or the worked solutions that it trains on."""
         if self.rule not in TRAINING:
             return self.completions
         return self.updates * self.recipe.texts_per_update
@@ -232,8 +224,8 @@ class Job:
 
 @dataclass(frozen=True)
 class Estimate:
-    """The estimated needs of a job. `seconds` includes the start; `tokens_trained` includes
-    prompts, `tokens_generated` does not."""
+    """The estimated needs of a job. `seconds` includes the start; only `tokens_trained` includes
+    prompts."""
 
     seconds: float
     start_seconds: float = 0.0
@@ -247,7 +239,6 @@ class Estimate:
 
     @property
     def gpu_hours(self) -> float:
-        """Hours of all GPUs of the job."""
         return self.seconds * self.gpus / 3600
 
 
@@ -269,14 +260,14 @@ def estimate(job: Job, gpu: str, calibration=None) -> Estimate:
 
 
 def walltime(job: Job, gpu: str, attempt: int, calibration=None) -> int:
-    """Minutes to request from the cluster for the `attempt`-th attempt (from 1)."""
+    """Minutes to request for the `attempt`-th attempt (from 1)."""
     seconds = estimate(job, gpu, calibration).seconds
     return max(LEAST_MINUTES, round(seconds / 60 * SAFETY + 5)) * (1 + attempt) // 2
 
 
 def model_shape(name: str, model: Model, data: str, results: str = "results") -> Shape | None:
-    """The shape of the model `name`, from its entry in the configuration or from the config.json of
-    a local copy, which may be below the folders `results` or `data`; None if neither exists."""
+    """The shape in a model's entry, or in the config.json of a local copy below `results` or
+    `data`; None without both."""
     if model.shape:
         return model.shape
     source = model.source
@@ -290,20 +281,17 @@ def model_shape(name: str, model: Model, data: str, results: str = "results") ->
 
 
 def place(shape: Shape, gpus: int) -> str:
-    """The key of TRAINING_SHARE and UPDATE_SECONDS for a model with this shape and number of GPUs:
-    gpu, cpu or wide cpu."""
+    """The key of TRAINING_SHARE and UPDATE_SECONDS: gpu, cpu or wide cpu."""
     return "gpu" if gpus else "wide cpu" if shape.hidden_size >= WIDE else "cpu"
 
 
 def problems(split: Split, results: str = "results") -> int:
-    """Number of problems of a split; UNKNOWN_PROBLEMS if unknown."""
     return known_problems(split, results) or UNKNOWN_PROBLEMS
 
 
 def known_problems(split: Split, results: str = "results") -> int | None:
-    """Number of problems of a split: from the configuration if it determines the number, else counted
-    if the split is prepared below the folder `results`, else the configuration's number before
-    `keep` is applied; None if there is none of these."""
+    """Number of problems of a split: configured, else counted if the split is prepared, else
+    configured before `keep` is applied; None if unknown."""
     source = split.task.source
     is_hub = isinstance(source, HubDataset)
     sizes = source if split.task.is_generated else source.problems if is_hub else None
@@ -318,7 +306,6 @@ def known_problems(split: Split, results: str = "results") -> int | None:
 
 
 def _below(results: str, path: str) -> Path:
-    """A path below `results/`, moved to another folder of results."""
     return Path(results, Path(path).relative_to("results"))
 
 
@@ -341,9 +328,8 @@ def _sampling(job: Job, gpu: str, fill: float | None) -> Estimate:
 
 
 def speedup(device: str, precision: str | None) -> float:
-    """Factor by which a job in `precision` is faster than the basic estimate, which assumes fp32 on
-    a CPU and bf16 on a GPU. The factor is 1 except for a wide model in bf16 on a CPU; this CPU is
-    assumed to have AMX. `device` is a result of `place`, or an engine on GPUs."""
+    """How much faster than estimated for fp32 (CPU) or bf16 (GPU) a job in `precision` is: a CPU is
+    assumed to have AMX."""
     return BF16_SPEEDUP if (device, precision) == ("wide cpu", "bf16") else 1.0
 
 
@@ -447,14 +433,9 @@ def _training(job: Job, gpu: str, fill: float | None) -> Estimate:
 def training_bytes(
     shape: Shape, recipe: Recipe, updates: int, gpus: int = 1
 ) -> tuple[float, float]:
-    """(bytes of the checkpoints after `updates` updates, additional bytes of the training state
-    while the job runs).
-
-    The training state holds a second copy of the checkpoints' weights. In addition, the newest two
-    checkpoints each hold the state of the optimiser. With process rewards, they also hold the
-    reward model and the state of the reward model's optimiser. With weights sharded over several
-    GPUs, they also hold a copy of the weights from which the shards are loaded.
-    """
+    """(bytes of the checkpoints, further bytes of the training state): a second copy of the
+    checkpoints' weights and, in the newest two checkpoints, the optimiser's state, the reward model
+    with its state, and, if weights are sharded, the copy from which shards are loaded."""
     adapter = recipe.adapter
     trained_parameters = (
         memory.adapter_parameters(shape, adapter.rank) if adapter else memory.parameters(shape)

@@ -11,9 +11,8 @@ from hardgrpo.study.study import Study
 
 
 def planned_labels(study: Study) -> list[dict]:
-    """A row for each task and arm. Runs whose model the workflow does not sample (recordings and
-    trajectories) have no row. `arm` is the arm's label. `pool` and `labels` are None if unknown
-    before the run."""
+    """A row for each task and arm of sampled models. `pool` and `labels` are None if unknown before
+    the run."""
     rows = {}
     for run in study.runs:
         if not study.config.models[run.model].is_sampled:
@@ -34,8 +33,8 @@ def planned_labels(study: Study) -> list[dict]:
 
 
 def label_count(policy: Policy, recipe: Recipe, pool: int | None) -> int | None:
-    """The largest number of labels that a run may buy from a pool of `pool` prompts; None if the
-    configuration does not determine the number."""
+    """The largest number of labels that a run may buy; None if the configuration does not determine
+    it."""
     needs, budget = policies.labels_before(policy.entry), policy.entry.get("budget")
     if getattr(recipe.selector, "by", None) == "pass_rate":
         needs = "pool"  # the curriculum sorts by pass rates
@@ -55,8 +54,8 @@ def label_count(policy: Policy, recipe: Recipe, pool: int | None) -> int | None:
 
 
 def _sampled_prompts(policy: Policy, recipe: Recipe, subset: int) -> int | None:
-    """The largest number of prompts for which a run samples rollouts; None if the run buys the
-    labels of the whole subset."""
+    """The largest number of prompts of which a run samples rollouts; None if it buys the labels of
+    the whole subset."""
     return (
         selector_settings.max_labels(recipe.entry, subset)
         if recipe.selector or policy.rule == "all"

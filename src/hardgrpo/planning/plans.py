@@ -33,8 +33,8 @@ class Setting:
 
 @dataclass
 class PlannedJob:
-    """A job of a plan. `needs`: numbers of the jobs whose outputs this job reads. `start`, `end`:
-    seconds since the plan's start."""
+    """A job of a plan. `needs`: numbers of the jobs whose outputs it reads. `start`, `end`:
+    seconds."""
 
     number: int
     study: str
@@ -48,37 +48,29 @@ class PlannedJob:
 
     @property
     def stage(self) -> str:
-        """The stage of the rule, or `LIGHT`."""
         return durations.STAGES.get(self.rule, LIGHT)
 
     @property
     def model(self) -> str:
-        """The name of the model, without its replicate."""
         return model_of(self.wildcards.get("model", ""))
 
     @property
     def name(self) -> str:
-        """The rule and its wildcards, for people."""
         numbered = [key for key in ("shard", "seed") if key in self.wildcards]
         names = [str(value) for key, value in self.wildcards.items() if key not in numbered]
         return " ".join([self.rule, *names, *(f"{key} {self.wildcards[key]}" for key in numbered)])
 
 
 def connect(jobs: list[PlannedJob], files: list[tuple[list[str], list[str]]]) -> None:
-    """Set `needs` of each job. `files` are (inputs, outputs) of each job."""
     makers = {name: job.number for job, (_, outputs) in zip(jobs, files) for name in outputs}
     for job, (inputs, _) in zip(jobs, files):
         job.needs = {makers[name] for name in inputs if name in makers} - {job.number}
 
 
 def schedule(jobs: list[PlannedJob], setting: Setting) -> None:
-    """Set `start` and `end` of each job by list scheduling (Graham 1966, with Hu's
-    priority, 1961).
-
-    Whenever a job ends, start the ready jobs that fit. Jobs that begin longer chains of dependent
-    jobs start first. A job's number is its index in `jobs`. Raise a `UserError` if a job needs more
-    GPUs than the setting has.
-    """
+    """Set `start` and `end` of each job by list scheduling (Graham 1966, with Hu's priority, 1961):
+    whenever a job ends, start the ready jobs that fit, those with the longest chains of dependent
+    jobs first. A job's number is its index in `jobs`."""
     for job in jobs:
         if job.estimate.gpus > setting.gpus:
             raise UserError(
@@ -123,8 +115,7 @@ def _duration(job: PlannedJob, setting: Setting) -> float:
 
 
 def _longest_chains(jobs: list[PlannedJob], setting: Setting) -> dict[int, float]:
-    """{number of a job: seconds of the longest chain of dependent jobs that starts with this
-    job}."""
+    """{number of a job: seconds of the longest chain of dependent jobs from this job on}"""
     chain_seconds = {job.number: _duration(job, setting) for job in jobs}
     order = TopologicalSorter({job.number: job.needs for job in jobs}).static_order()
     for number in reversed(list(order)):
@@ -147,8 +138,7 @@ def critical_path(jobs: list[PlannedJob], setting: Setting) -> list[PlannedJob]:
 
 
 def table(jobs: list[PlannedJob], studies: list[str], models: list[str]) -> list[dict]:
-    """A row of `sum_jobs` for each study, stage and model that has jobs, in the order of `studies`
-    and `models`. All light jobs of a study are in one row, whose model is ""."""
+    """A row of `sum_jobs` for each study, stage and model; a study's light jobs are one row."""
     groups: dict[tuple, list[PlannedJob]] = defaultdict(list)
     for job in jobs:
         groups[job.study, job.stage, job.model if job.stage != LIGHT else ""].append(job)
@@ -163,7 +153,6 @@ def table(jobs: list[PlannedJob], studies: list[str], models: list[str]) -> list
 
 
 def sum_jobs(jobs: list[PlannedJob]) -> dict:
-    """Sums over jobs: counts, hours, completions, tokens, and gigabytes on disk."""
     return {
         "jobs": len(jobs),
         "gpu_hours": sum(job.estimate.gpu_hours for job in jobs),
@@ -176,8 +165,8 @@ def sum_jobs(jobs: list[PlannedJob]) -> dict:
 
 
 def totals(jobs: list[PlannedJob], setting: Setting, price: float) -> dict:
-    """`sum_jobs` with cost (`price`: of a GPU-hour), wall time, critical path, peak disk, and the
-    number of jobs whose duration is unknown."""
+    """`sum_jobs` with cost, wall time, critical path, peak disk and the number of jobs of unknown
+    duration."""
     job_sums = sum_jobs(jobs)
     hours = max((job.end for job in jobs), default=0.0) / 3600
     return job_sums | {
@@ -191,7 +180,7 @@ def totals(jobs: list[PlannedJob], setting: Setting, price: float) -> dict:
 
 
 def peak_disk(jobs: list[PlannedJob]) -> float:
-    """The largest number of bytes that the plan needs at once, in addition to existing files."""
+    """The largest number of bytes that the plan needs at once besides existing files."""
     events = [(job.start, 1, job.estimate.scratch_bytes) for job in jobs]
     events += [(job.end, 0, job.estimate.kept_bytes - job.estimate.scratch_bytes) for job in jobs]
     now = peak = 0.0
@@ -204,8 +193,8 @@ def peak_disk(jobs: list[PlannedJob]) -> float:
 def plan_jobs(
     dry_run: list[dict], config: Configuration, setting: Setting, calibration
 ) -> list[PlannedJob]:
-    """The jobs of a dry-run (see `snakemake_logger_plugin_plan`) that write files, with estimates
-    and a schedule. `study` of a job is the name of its study."""
+    """The jobs of a dry-run (`snakemake_logger_plugin_plan`) that write files, with estimates and a
+    schedule."""
     # Snakemake lists jobs in a different order each time. Sorted jobs give the same plan.
     writing_jobs = sorted((job for job in dry_run if job["output"]), key=lambda job: job["output"])
     jobs = [

@@ -27,13 +27,9 @@ MOST_SEEDS = 1000
 
 
 def detectable_effects(study: Study) -> list[dict]:
-    """The smallest effects (shares) that each test of a study would detect with power 80 %.
-
-    `gain` is a gain of one arm, without a correction. `difference` is a difference of two arms,
-    corrected for `pairs_compared(study)` comparisons. `primary` is the difference of a primary
-    claim about two arms, corrected for the number of the study's tasks. The effects generalise to
-    new problems and new seeds; with a single seed, to new problems only.
-    """
+    """The smallest effects (shares) that each test detects with power 80 %: `gain` of one arm,
+    `difference` of two arms corrected for `pairs_compared(study)` comparisons, `primary` corrected
+    for the number of tasks. They generalise to new problems and (with several seeds) new seeds."""
     comparisons_by_quantity = {
         "gain": 1,
         "difference": max(pairs_compared(study), 1),
@@ -65,9 +61,8 @@ def test_size(study: Study, test: str) -> tuple[int, int]:
 
 
 def pairs_compared(study: Study) -> int:
-    """The largest number of pairs of arms that are compared on one model and task. Two arms are
-    compared if they share the policy or the recipe, or if the study's `also_compared` names the
-    pair."""
+    """The largest number of pairs of arms that are compared on one model and task: arms that share
+    the policy or the recipe, or that `also_compared` names."""
     arms: dict[tuple, set] = {}
     for run in study.runs:
         arms.setdefault((run.model, run.task), set()).add((run.policy, run.recipe))
@@ -82,9 +77,8 @@ def pairs_compared(study: Study) -> int:
 def smallest_effect(
     problems: int, samples: int, seeds: int, arms: int, comparisons: int = 1
 ) -> float:
-    """The smallest effect (a share) that a test of `problems` problems with `samples` completions
-    each detects with power 80 %: the gain of one arm (`arms` 1), or the paired difference of two
-    arms (`arms` 2)."""
+    """The smallest gain of one arm, or paired difference of two arms (a share), that a test detects
+    with power 80 %."""
     sampling = arms * COMPLETION_VARIANCE / samples / problems / seeds
     over_seeds = arms * SEED_SD**2 / seeds + sampling
     over_problems = PROBLEM_VARIANCE[arms] / problems + (sampling if seeds == 1 else 0.0)
@@ -100,18 +94,13 @@ def required_seeds(
     gpu: str,
     calibration: Calibration | None = None,
 ) -> list[dict]:
-    """The number of seeds that each claim about two policies needs, and the GPU-hours of these
-    seeds.
-
-    There is a row for each claim, model and task for which a paper printed the gains of both
-    policies. `published` is the printed difference (a share). `detectable` is the smallest
-    difference that the study's seeds detect. `takes` is the smallest number of seeds, at least 2,
-    that detects the published difference with power 80 %; None if this number exceeds MOST_SEEDS.
-    `gpu_hours` is the time of the two policies' runs with `takes` seeds on GPUs of kind `gpu`,
-    corrected by `calibration`. `replicates` is the number that the claim's verdict requires. `aims` is true if the study's `aims_at` names the claim. Primary
-    claims are corrected for the number of the study's tasks. `readings` holds pairs (published
-    task, corresponding task of this project).
-    """
+    """A row for each claim about two policies, model and task for which a paper printed both gains.
+    `published`: the printed difference (a share). `detectable`: the smallest difference that the
+    study's seeds detect. `takes`: the smallest number of seeds that detects the published
+    difference with power 80 %; None above MOST_SEEDS. `gpu_hours`: of both policies' runs with so
+    many seeds. `replicates`: the number that the claim's verdict requires. `aims`: whether the
+    study's `aims_at` names the claim. Primary claims are corrected for the number of tasks.
+    `readings`: pairs (published task, task of this project)."""
     rows = []
     for claim in claims:
         pair = (claim.get("policy"), claim.get("minus"))
@@ -156,7 +145,6 @@ def required_seeds(
 def _printed_gain(
     printed_gains: list[dict], readings: set, model: str, task: str, policy: str
 ) -> float | None:
-    """The printed gain (a share) of the published task that corresponds to `task`, or None."""
     keys = {"quantity": "gain", "model": model, "policy": policy, "unit": "points"}
     for row in printed_gains:
         if (
@@ -185,8 +173,7 @@ def _least_seeds(problems: int, samples: int, effect: float, comparisons: int) -
 def _jobs_of_seed(
     config: Configuration, study: Study, model: str, task: str, arms: list[tuple[str, str]]
 ) -> list[Job]:
-    """The GPU jobs of one seed: training of the arms (policy, recipe), and evaluation on the
-    trained task."""
+    """The GPU jobs of one seed of the arms (policy, recipe)."""
     base = study.config.base_of(model, 0)
     return [
         Job(config, rule, base, task, recipe, policy, test)

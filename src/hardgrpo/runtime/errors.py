@@ -13,24 +13,20 @@ from collections.abc import Callable, Iterator, Sequence
 
 
 class UserError(Exception):
-    """An error that a user can cause. The message names the place, the problem, the expectation and
-    the remedy. `run` prints the message without a traceback.
-
-    `lines` are further lines of the message. Control characters are escaped, because a message may
-    quote a model's output. Passwords in addresses are removed.
-    """
+    """An error that a user can cause: place, problem, expectation and remedy, which `run` prints
+    without a traceback. `lines` are further lines. Passwords are removed, and control characters
+    escaped, because a message may quote a model's output."""
 
     def __init__(self, message: object, *lines: object):
         super().__init__("\n".join(map(printable, (message, *lines))))
 
 
 class Unreadable(UserError):
-    """A file exists but cannot be read at present. The file may be intact and must not be
-    removed."""
+    """A file that cannot be read at present, may be intact, and must not be removed."""
 
 
 class RowError(UserError):
-    """An error in one row of a file. `row` is the place of the row, such as "row 7"."""
+    """An error in one row of a file. `row` is its place, such as "row 7"."""
 
     def __init__(self, path: object, row: str, problem: str, remedy: str = ""):
         super().__init__(f"{path}: {row}: {problem}" + (f"; {remedy}" if remedy else ""))
@@ -41,11 +37,8 @@ FIRST_ROWS = 5  # number of rows listed in a message about many rows
 
 
 def refuse_rows(row_errors: list[RowError]) -> None:
-    """Raise one error for all errors in `row_errors`: the first in full, the places of the first
-    `FIRST_ROWS`, and the number of errors.
-
-    Do nothing if `row_errors` is empty.
-    """
+    """Raise one error for all of `row_errors`, if any: the first in full, the places of the first
+    ones, and their number."""
     if len(row_errors) < 2:
         for error in row_errors:
             raise error
@@ -70,9 +63,8 @@ LONGEST_REASON = 500  # characters of a library's message about a model
 
 
 def printable(text: object) -> str:
-    """Text on one line of at most about LONGEST_MESSAGE characters, without passwords, and with
-    unprintable characters (control characters, bidirectional marks, surrogates) escaped as \\x1b,
-    \\u202e."""
+    """One line of at most about LONGEST_MESSAGE characters, without passwords, with unprintable
+    characters (control characters, bidirectional marks, surrogates) escaped."""
     line = without_passwords(str(text))
     # repr also escapes backslashes and quotes, so it is applied only to unprintable characters
     line = "".join(c if c.isprintable() else repr(c)[1:-1] for c in line)
@@ -103,21 +95,18 @@ IN_QUERY = re.compile(  # secrets in the query of a signed address
 
 
 def without_passwords(text: str) -> str:
-    """The text without accounts and passwords of addresses, and without the secrets of this
-    process's environment."""
+    """The text without accounts and passwords of addresses and secrets of the environment."""
     for secret in sorted(_secrets(), key=len, reverse=True):
         text = text.replace(secret, "...")
     return IN_QUERY.sub(r"\1=...", IN_ADDRESS.sub("", text))
 
 
 def hide(variable: str) -> None:
-    """Treat the value of an environment variable as a secret in all messages of this process,
-    whatever the variable's name."""
+    """Treat the value of an environment variable as a secret, whatever its name."""
     _hidden_names.add(variable)
 
 
 def _secrets() -> set[str]:
-    """Tokens and passwords in this process's environment."""
     secrets = set()
     for name, value in os.environ.items():
         if name in _hidden_names or name.upper().endswith(SECRET_NAMES):
@@ -132,7 +121,6 @@ def _secrets() -> set[str]:
 
 
 def first_entries(entries: Sequence[str], number: int = 5) -> str:
-    """The first `number` entries in one line, followed by "..." if there are more."""
     return ", ".join(entries[:number]) + (", ..." if len(entries) > number else "")
 
 
@@ -159,8 +147,8 @@ def parser(description: str, *required: str) -> argparse.ArgumentParser:
 
 
 def run(main: Callable[[], None]) -> None:
-    """Call a program's `main`. A `UserError`, or a failure that `explain` knows, becomes a message
-    on stderr and exit status 1."""
+    """Call a program's `main`. A `UserError` or a failure that `explain` knows becomes a message on
+    stderr and exit status 1."""
     sys.excepthook = show_traceback
     try:
         main()
@@ -182,8 +170,7 @@ def run(main: Callable[[], None]) -> None:
 
 
 def show_traceback(kind: type, error: BaseException, trace) -> None:
-    """A `sys.excepthook`: print the traceback of a bug. Each line is made `printable`, because a
-    traceback may quote text of a model or dataset."""
+    """A `sys.excepthook` that makes each line `printable`."""
     for line in "".join(traceback.format_exception(kind, error, trace)).splitlines():
         print(printable(line), file=sys.stderr)
 
@@ -198,8 +185,7 @@ UNUSABLE, CHOOSE_ANOTHER = (
 def while_loading(
     path: object, problem: str = UNUSABLE, remedy: str = CHOOSE_ANOTHER
 ) -> Iterator[None]:
-    """Turn the many errors that libraries raise for damaged files of the model in `path` into a
-    `UserError`."""
+    """Turn the many errors of libraries about damaged files of a model into a `UserError`."""
     try:
         yield
     except (UserError, KeyboardInterrupt, SystemExit):
@@ -215,8 +201,7 @@ def while_loading(
 def unusable(
     path: object, kind: str, reason: str, problem: str = UNUSABLE, remedy: str = CHOOSE_ANOTHER
 ) -> UserError:
-    """The error about a model whose files cannot be used. `kind` and `reason` are the type and the
-    text of a library's exception."""
+    """The error about a model whose files raise a library's exception `kind`."""
     reason = " ".join(f"{kind}: {reason}".split())[:LONGEST_REASON].removesuffix(":")
     return UserError(f"{path}: {problem} ({reason}); {remedy}")
 
@@ -244,7 +229,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 def explain(error: BaseException) -> str | None:
     """One line about a failure of the machine (disk, permissions, memory, GPU), or about a model
-    that vLLM's CPU build cannot run; None for any other error."""
+    that vLLM's CPU build cannot run; None for other errors."""
     if type(error).__name__ == "OutOfMemoryError" or any(
         words.lower() in str(error).lower() for words in GPU_FULL_WORDS
     ):

@@ -24,13 +24,9 @@ Kinds = dict[str, type | tuple[type, ...]]  # {key of a row: its type or types}
 
 @contextlib.contextmanager
 def atomic(path: str | Path) -> Iterator[Path]:
-    """Yield a temporary path beside `path`. Rename it to `path` if the block succeeds; remove it if
-    the block fails.
-
-    Leftovers of a killed process are removed first. A folder replaces an existing folder only if
-    the existing folder is empty, or if both contain a file or folder of the same name (results of
-    the same kind). A file never replaces a folder.
-    """
+    """Yield a temporary path beside `path`; rename it to `path` if the block succeeds. A folder
+    replaces only an empty folder or one with an entry of the same name (results of the same kind),
+    a file never a folder."""
     path = output_path(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -65,7 +61,6 @@ def atomic(path: str | Path) -> Iterator[Path]:
 
 
 def output_path(path: str | Path) -> Path:
-    """The path of an output. Raise a `UserError` for a path without a name, such as '' and '.'."""
     if Path(path).name in ("", ".."):
         raise UserError(f"'{path}' cannot be written: expected the name of a file or folder")
     return Path(path)
@@ -79,8 +74,7 @@ def _remove(path: Path) -> None:
 
 
 def write_text(path: str | Path, text: str) -> None:
-    """Write UTF-8 text. A `.gz` file is compressed without name and time, so that equal texts give
-    equal files."""
+    """Write UTF-8 text. A `.gz` file has no name and time: equal texts give equal files."""
     with atomic(path) as temporary:
         # half a surrogate pair, at the end of a completion, becomes "?"
         data = text.encode("utf-8", "replace")
@@ -95,8 +89,8 @@ def write_text(path: str | Path, text: str) -> None:
 
 
 def read_text(path: str | Path, errors: str = "strict", encoding: str = "utf-8") -> str:
-    """Read UTF-8 text and decompress `.gz`. Raise a `UserError` if the file is missing, truncated
-    or garbled. `errors` and `encoding` are the parameters of `bytes.decode`."""
+    """Text of a file, decompressed if `.gz`. Raise a `UserError` if the file is missing, truncated
+    or garbled."""
     data = read_bytes(path)
     try:
         if str(path).endswith(".gz"):
@@ -113,20 +107,18 @@ def read_text(path: str | Path, errors: str = "strict", encoding: str = "utf-8")
 
 
 def read_user_text(path: str | Path) -> str:
-    """The text of a user's file, UTF-8 or (after a byte order mark) UTF-16, without the mark."""
+    """The text of a user's file, UTF-8 or (after a byte order mark) UTF-16."""
     utf16 = byte_order_mark(path) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
     return read_text(path, encoding="utf-16" if utf16 else "utf-8-sig")
 
 
 def byte_order_mark(path: str | Path) -> bytes:
-    """The byte order mark at the start of a file; b"" if there is none."""
     data = read_bytes(path)[:3]
     marks = (codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
     return next((mark for mark in marks if data.startswith(mark)), b"")
 
 
 def read_bytes(path: str | Path) -> bytes:
-    """The content of a file. Raise a `UserError` if the file is missing or cannot be read."""
     try:
         return Path(path).read_bytes()
     except FileNotFoundError:
@@ -138,23 +130,18 @@ def read_bytes(path: str | Path) -> bytes:
 
 
 def write_json(path: str | Path, value: dict, sort_keys: bool = False) -> None:
-    """Write a JSON object, indented."""
     write_text(path, json.dumps(value, indent=1, sort_keys=sort_keys) + "\n")
 
 
 def write_jsonl(path: str | Path, rows: Iterable[dict]) -> None:
-    """Write rows as JSON Lines."""
     write_text(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
 
 
 def parse_json(
     text: str, name: str | Path, remedy: str, line: int | None = None, numbers: bool = False
 ):
-    """The value of a JSON text: the content of the file `name`, or of its line number `line`.
-
-    Raise a `UserError` (for a line: a `RowError`) for invalid JSON, duplicate keys and, if
-    `numbers`, for NaN and Infinity. Python's own parser rejects only invalid JSON.
-    """
+    """The value of a JSON text: the file `name`, or its line `line`. Refuse invalid JSON (for a
+    line by a `RowError`), duplicate keys and, with `numbers`, NaN and Infinity."""
 
     def refusal(problem: str, column: int = 0) -> UserError:
         if not line:
@@ -188,8 +175,7 @@ def parse_json(
 def read_json(
     path: str | Path, name: str | None = None, remedy: str = "delete it and run again"
 ) -> dict:
-    """Read a JSON object. Raise a `UserError` for any other content; messages call the file `name`
-    (default: the path)."""
+    """Read a JSON object; messages call the file `name` (default: the path)."""
     name = name or str(path)
     value = parse_json(read_text(path), name, remedy)
     if not isinstance(value, dict):
@@ -198,7 +184,7 @@ def read_json(
 
 
 def nested_entries(value: object) -> Iterator[object]:
-    """A value of JSON or YAML and all entries of its objects and lists, at every depth."""
+    """A value of JSON or YAML and all its entries, at every depth."""
     queue = [value]
     while queue:
         entry = queue.pop()
@@ -209,13 +195,12 @@ def nested_entries(value: object) -> Iterator[object]:
 
 
 def first_repeated(names: list[str]) -> str | None:
-    """The first name that occurs more than once; None if all names differ."""
     times = collections.Counter(names)
     return next((name for name in names if times[name] > 1), None)
 
 
 def as_object(text: str) -> dict:
-    """The JSON object in an argument of a program; a `type` of `argparse`."""
+    """A JSON object; a `type` of `argparse`."""
     try:
         value = parse_json(text, "the argument", "expected a JSON object")
     except UserError as error:
@@ -228,16 +213,15 @@ def as_object(text: str) -> dict:
 def read_jsonl(
     path: str | Path, keys: Kinds, errors: str = "strict", optional: Kinds | None = None
 ) -> list[dict]:
-    """The rows of a JSON Lines file, at least one. Raise a `UserError` unless each row is an object
-    with all `keys` and values of their types. `optional` keys may be missing or null."""
+    """The rows of a JSON Lines file, at least one. Each must have all `keys`, with values of their
+    types; `optional` keys may be missing or null."""
     return [row for _, row in parse_jsonl(read_text(path, errors), path, keys, optional)]
 
 
 def parse_jsonl(
     text: str, path: str | Path, keys: Kinds, optional: Kinds | None = None
 ) -> list[tuple[int, dict]]:
-    """[(line number from 1, row)] of the text of a JSON Lines file, which may start with a byte
-    order mark. Arguments and errors: see `read_jsonl`."""
+    """[(line number from 1, row)] of a text; see `read_jsonl`."""
     rows, row_errors, kinds = [], [], keys | (optional or {})
     for line, content in enumerate(text.removeprefix("\ufeff").split("\n"), start=1):
         if not content.strip():
@@ -278,8 +262,7 @@ LARGEST_YAML = 1_000_000  # entries; an alias that contains itself has no end
 
 
 class _Yaml(yaml.SafeLoader):  # libyaml's loader would crash on deep nesting
-    """A loader of plain data that refuses duplicate keys. PyYAML's own loader silently keeps only
-    the last value of a duplicate key."""
+    """A loader of plain data that refuses duplicate keys, of which PyYAML keeps the last."""
 
     def construct_mapping(self, node, deep=False):
         names = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
@@ -292,13 +275,10 @@ class _Yaml(yaml.SafeLoader):  # libyaml's loader would crash on deep nesting
 
 
 def read_yaml(path: str | Path):
-    """The content of a YAML file. Raise a `UserError` if the file is invalid."""
     return parse_yaml(read_text(path), path)
 
 
 def parse_yaml(text: str, path: str | Path):
-    """The content of a YAML text. Raise a `UserError` that starts with the file's `path` if the
-    text is not valid YAML or endless."""
     try:
         content = yaml.load(text, _Yaml)
     except yaml.YAMLError as error:
@@ -322,8 +302,7 @@ def parse_yaml(text: str, path: str | Path):
 
 
 def write_rows(path: str | Path, columns: list[str], rows: Iterable[dict]) -> None:
-    """Write a CSV file with exactly `columns`. None and nan become empty cells; floats keep every
-    digit (repr)."""
+    """Write a CSV file. None and nan become empty cells; floats keep every digit (repr)."""
     rows = list(rows)
     for row in rows:
         if set(row) - set(columns):
@@ -334,7 +313,6 @@ def write_rows(path: str | Path, columns: list[str], rows: Iterable[dict]) -> No
 
 
 def csv_text(columns: list[str], rows: list[list], delimiter: str = ",") -> str:
-    """The text of a CSV file with a header."""
     # The writer of Python up to 3.11.8 and 3.12.2 does not quote a lone carriage return, which
     # readers take as the end of a row.
     has_carriage_return = any(
@@ -348,7 +326,7 @@ def csv_text(columns: list[str], rows: list[list], delimiter: str = ",") -> str:
 
 
 def round_floats(rows: Iterable[dict]) -> list[dict]:
-    """The rows with floats rounded to ten significant digits, which are the same on every machine."""
+    """Floats rounded to ten significant digits, which are the same on every machine."""
     return [
         {
             key: float(f"{value:.10g}") if isinstance(value, float) else value
@@ -367,12 +345,9 @@ def _cell(value):
 def read_rows(
     path: str | Path, columns: dict[str, Callable], optional: dict[str, Callable] | None = None
 ) -> list[dict]:
-    """The rows of a CSV file as {name of a column: converted cell}.
-
-    `columns` and `optional` map the names of columns to the functions that convert their cells;
-    other columns are left out. Empty cells and missing optional columns become None. Raise a
-    `UserError` for a missing column or a cell that cannot be converted.
-    """
+    """The rows of a CSV file as {column: converted cell}. `columns` and `optional` map columns to
+    functions that convert cells; other columns are left out. Empty cells and missing optional
+    columns become None."""
     return convert_rows(path, *read_cells(path), columns, optional)
 
 
@@ -388,8 +363,7 @@ def convert_rows(
     optional: dict[str, Callable] | None = None,
     place: Callable[[int], str] = _place_of,
 ) -> list[dict]:
-    """`read_rows` for a header and cells in memory; `place` maps the index of a row to its place in
-    the file."""
+    """`read_rows` for cells in memory; `place` maps the index of a row to its place in the file."""
     missing_columns = [column for column in columns if column not in header]
     if missing_columns:
         raise UserError(
@@ -419,8 +393,6 @@ def convert_rows(
 
 
 def read_cells(path: str | Path) -> tuple[list[str], list[list[str]]]:
-    """(header, rows) of a CSV file, as text. Raise a `UserError` for repeated column names and rows
-    shorter or longer than the header."""
     csv.field_size_limit(2**31 - 1)  # models write long answers
     reader = csv.reader(
         io.StringIO(read_text(path).removeprefix("\ufeff"), newline=""), strict=True
@@ -441,7 +413,7 @@ def check_cells(
     cells: list[list[str]],
     place: Callable[[int], str] = _place_of,
 ) -> None:
-    """Raise a `UserError` for repeated column names and rows shorter or longer than the header."""
+    """Refuse repeated column names and rows shorter or longer than the header."""
     repeated_name = first_repeated(header)
     if repeated_name is not None:
         raise UserError(
@@ -464,8 +436,7 @@ def check_cells(
 
 
 def _convert_cell(convert: Callable, cell: str):
-    """The converted cell; None for an empty cell. For int and float, raise `ValueError` also for
-    '1_0', ' 1', 'nan' and digits of other scripts."""
+    """The converted cell; None if empty. Numbers such as '1_0', ' 1' and 'nan' are refused."""
     if convert in (int, float) and (
         not cell.isascii()
         or "_" in cell
@@ -477,8 +448,7 @@ def _convert_cell(convert: Callable, cell: str):
 
 
 def link_or_copy(source: Path, target: Path) -> None:
-    """Hard-link `target` to `source`. Copy `source` if it belongs to another account or cannot be
-    linked (to another disk)."""
+    """Hard-link `target` to `source`, or copy it (another disk, another account)."""
     source = source.resolve()  # a hub's cache holds symbolic links
     try:
         if source.stat().st_uid != os.geteuid():
@@ -489,8 +459,8 @@ def link_or_copy(source: Path, target: Path) -> None:
 
 
 def follow_umask(folder: Path) -> None:
-    """Give the files of a folder the modes that the umask gives new files. The library safetensors
-    writes files that only their owner can read, whatever the umask."""
+    """Give files the modes of the umask: safetensors writes files that only their owner can
+    read."""
     mask = os.umask(0o077)
     os.umask(mask)
     for path in folder.iterdir():
@@ -499,14 +469,12 @@ def follow_umask(folder: Path) -> None:
 
 
 def sha256(path: str | Path) -> str:
-    """The SHA-256 checksum of a file, in hexadecimal digits."""
     with open(path, "rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def listing(folder: str | Path) -> dict[str, dict]:
-    """{path relative to the folder: {"bytes": size, "sha256": checksum}} of all files, sorted by
-    path."""
+    """{path relative to the folder: {"bytes", "sha256"}} of all files, sorted by path"""
     folder = Path(folder)
     return {
         path.relative_to(folder).as_posix(): {"bytes": path.stat().st_size, "sha256": sha256(path)}
@@ -516,7 +484,7 @@ def listing(folder: str | Path) -> dict[str, dict]:
 
 
 class Tables(dict[str, Path]):
-    """{name of a table: its file}: `gains` is the name of .../gains.csv."""
+    """{name of a table: its file}"""
 
     def __init__(self, paths: Iterable[str | Path]):
         super().__init__((Path(path).stem, Path(path)) for path in paths)
@@ -526,7 +494,6 @@ class Tables(dict[str, Path]):
 
     @classmethod
     def below(cls, *folders: str | Path) -> "Tables":
-        """The tables in these folders."""
         return cls(path for folder in folders for path in sorted(Path(folder).glob("*.csv")))
 
 
@@ -536,7 +503,6 @@ class _AsTables(argparse.Action):
 
 
 def add_tables(parser: argparse.ArgumentParser, required: bool = True) -> None:
-    """Add --tables, the files of a study's tables, to a program's arguments."""
     parser.add_argument(
         "--tables",
         required=required,
@@ -548,15 +514,13 @@ def add_tables(parser: argparse.ArgumentParser, required: bool = True) -> None:
 
 
 def is_outside(name: str) -> bool:
-    """Whether a file name of a listing would lead out of the folder to which it is relative."""
+    """Whether a name would lead out of the folder to which it is relative."""
     return Path(name).is_absolute() or ".." in Path(name).parts
 
 
 def check_inside(path: Path, folder: Path) -> None:
-    """Raise a `UserError` if `path`, an entry of `folder`, leads out of `folder` through a link.
-
-    In a hub's cache, `folder` is `snapshots/COMMIT`, and links to `../../blobs` count as inside.
-    """
+    """Refuse an entry of `folder` that leads out through a link; in a hub's cache, links from
+    `snapshots/COMMIT` to `../../blobs` count as inside."""
     target, root = path.resolve(), folder.resolve()
     places = [root, root.parents[1] / "blobs"] if root.parent.name == "snapshots" else [root]
     if not any(target.is_relative_to(place) for place in places):

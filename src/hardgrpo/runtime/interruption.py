@@ -23,19 +23,16 @@ def watch(quiet: bool = False) -> None:
 
 
 def save_first() -> None:
-    """Record SIGTERM from now on, without ending the program."""
     global _save_first
     _save_first = True
 
 
 def stop_at_once() -> None:
-    """End the program at SIGTERM from now on."""
     global _save_first
     _save_first = False
 
 
 def stop_requested() -> bool:
-    """Whether SIGTERM has arrived."""
     return _stop_requested
 
 
@@ -60,8 +57,7 @@ def _record(quiet: bool) -> None:
 
 
 def say(*words: str) -> None:
-    """Print a line. If the reader of the pipe is gone (see `_record`), print to stderr from then
-    on."""
+    """Print a line; if the reader of the pipe is gone (see `_record`), to stderr from then on."""
     try:
         print(*words, flush=True)
     except BrokenPipeError:

@@ -29,12 +29,11 @@ class Progress:
         return self
 
     def ready(self) -> None:
-        """Exclude the time since the last call of `advance`, or without such a call since the
-        start, from `seconds`: for example, the time in which an engine started."""
+        """Exclude the time since the last `advance`, such as the start of an engine, from
+        `seconds`."""
         self.mark = time.monotonic()
 
     def advance(self, count: int = 1, note: str = "") -> None:
-        """Count `count` more units of work. `note` is shown after the progress."""
         self.count += count
         now = time.monotonic()
         self.seconds += now - self.mark

@@ -32,8 +32,8 @@ ROOT = Path(__file__).parents[3]
 
 
 def describe(started: float, **fields) -> dict:
-    """`fields`, and in addition commit, code hash, package versions, hardware and times of this
-    process. `started`: start of the process in Unix seconds."""
+    """`fields`, commit, code hash, package versions, hardware and times of this process, which
+    started at `started` (Unix seconds)."""
     return {
         **fields,
         **version_of_code(),
@@ -52,12 +52,8 @@ def describe(started: float, **fields) -> dict:
 
 
 def version_of_code() -> dict:
-    """The commit of this clone, and whether tracked files differ from it; None where unknown.
-
-    Both are unknown if git is not installed or refuses the folder (another user owns it), or if
-    this folder is not a clone. In a copy of this project within another repository, git does not
-    track this file, so that repository's commit is not reported.
-    """
+    """The commit of this clone, and whether tracked files differ from it; None without git or a
+    clone. In a copy within another repository, git does not track this file."""
     tracked = _git("ls-files", "--error-unmatch", "--", str(Path(__file__).resolve()))
     changes = _git("status", "--porcelain", "--untracked-files=no", "--", ".") if tracked else None
     return {
@@ -67,7 +63,7 @@ def version_of_code() -> dict:
 
 
 def code_hash() -> str:
-    """SHA-256 over the Python files in scripts/ and src/, including uncommitted changes."""
+    """SHA-256 over the Python files in scripts/ and src/."""
     digest = hashlib.sha256()
     for path in sorted(
         path for folder in ("scripts", "src") for path in (ROOT / folder).rglob("*.py")
@@ -77,8 +73,8 @@ def code_hash() -> str:
 
 
 def write_manifest(folder: str | Path, **fields) -> None:
-    """Write the manifest of a finished folder: sizes and checksums of its files, and `fields`. A
-    folder with a manifest is complete, because the manifest is written last."""
+    """Write the manifest of a finished folder, with `fields`. A folder with a manifest is complete,
+    because the manifest is written last."""
     folder = Path(folder)
     entries = files.listing(folder)
     entries.pop("manifest.json", None)
@@ -86,14 +82,12 @@ def write_manifest(folder: str | Path, **fields) -> None:
 
 
 def write_listing(folder: Path, entries: dict[str, dict], **fields) -> None:
-    """Write a manifest with `entries` ({name: {"bytes", "sha256"}}) and `fields`."""
     files.write_json(folder / "manifest.json", {**fields, "files": entries})
 
 
 def check_manifest(folder: str | Path, part_of: str | Path | None = None) -> dict:
-    """The manifest of a model or checkpoint folder. Raise a `UserError` if a file is missing,
-    differs from the manifest, or is a link that leaves the folder. `part_of`: the folder that the
-    message tells the user to delete (default: `folder`)."""
+    """The manifest of a folder. Refuse missing files, files that differ, and links out of the
+    folder. `part_of`: the folder that the message tells the user to delete."""
     folder = Path(folder)
     remedy = f"delete {part_of or folder} and run again"
     path = folder / "manifest.json"
@@ -119,7 +113,6 @@ def check_manifest(folder: str | Path, part_of: str | Path | None = None) -> dic
 
 
 def checkpoints(folder: Path) -> dict[int, Path]:
-    """{step: folder} of a run's checkpoints, in rising order."""
     steps = files.read_json(folder / "manifest.json")["steps"]
     return {step: folder / f"step-{step}" for step in steps}
 
@@ -137,7 +130,6 @@ def _git(*arguments: str) -> str | None:
 
 
 def version(package: str) -> str | None:
-    """The version of an installed package; None if it is not installed."""
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
@@ -145,8 +137,7 @@ def version(package: str) -> str | None:
 
 
 def _gpus() -> list[str]:
-    """Names of the GPUs; empty if this process has not loaded torch, for example because the model
-    is behind a server."""
+    """Names of the GPUs; empty if this process has not loaded torch."""
     torch = sys.modules.get("torch")
     if torch is None:
         return []

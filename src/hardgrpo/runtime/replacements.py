@@ -13,8 +13,7 @@ from hardgrpo.runtime.errors import UserError
 
 
 def check_overrides(kind: type) -> type:
-    """A class decorator: raise a `UserError` if the bases lack a method that the class marks with
-    `@override`."""
+    """A class decorator: refuse bases that lack a method marked with `@override`."""
     for name, method in vars(kind).items():
         if getattr(method, "__override__", False) and not any(
             hasattr(base, name) for base in kind.__bases__
@@ -24,15 +23,13 @@ def check_overrides(kind: type) -> type:
 
 
 def replace(owner, name: str, function: Callable) -> None:
-    """Replace a function of a library's module or object. Raise a `UserError` if `owner` has no
-    function of this name."""
+    """Replace a function of a library, which must have it."""
     if not callable(getattr(owner, name, None)):
         raise UserError(message(owner, f"has no {name}"))
     setattr(owner, name, function)
 
 
 def message(owner, problem: str) -> str:
-    """The text of an error: the library's version, its module or class, and the problem."""
     part = owner if inspect.ismodule(owner) or inspect.isclass(owner) else type(owner)
     module = part.__name__ if inspect.ismodule(part) else part.__module__
     path = module if inspect.ismodule(part) else f"{module}.{part.__name__}"

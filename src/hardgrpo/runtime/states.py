@@ -36,12 +36,10 @@ RESUMABLE_CHECKPOINTS = 2
 
 
 def checkpoint(state: Path, step: int) -> Path:
-    """The folder of a checkpoint; `step` is its number of updates."""
     return state / f"checkpoint-{step}"
 
 
 def newest(state: Path) -> int:
-    """The number of updates in the newest checkpoint; 0 without checkpoints."""
     return max(_steps(state), default=0)
 
 
@@ -52,12 +50,9 @@ def _steps(state: Path) -> list[int]:
 
 
 def resume_point(state: Path, checkpoint_every: int) -> int:
-    """The number of updates in the checkpoint to resume from (0: start from the base model).
-
-    Training resumes from the newest complete checkpoint that has a training state and before which
-    no scheduled checkpoint is missing. Incomplete, damaged and later checkpoints are removed;
-    training will write the later checkpoints again.
-    """
+    """The number of updates in the checkpoint to resume from (0: the base model): the newest
+    complete one with a training state before which no scheduled checkpoint is missing. Incomplete,
+    damaged and later checkpoints are removed."""
     scheduled = point = 0
     for step in _steps(state):
         try:
@@ -83,8 +78,7 @@ def resume_point(state: Path, checkpoint_every: int) -> int:
 
 
 def thin(state: Path, checkpoint_every: int) -> None:
-    """Remove all files that neither resuming nor the output needs. Call this function when a new
-    checkpoint is complete."""
+    """Remove all files that neither resuming nor the output needs, after each new checkpoint."""
     complete_steps = [
         step for step in _steps(state) if (checkpoint(state, step) / "manifest.json").exists()
     ]
@@ -96,8 +90,7 @@ def thin(state: Path, checkpoint_every: int) -> None:
 
 
 def _keep_model(folder: Path, *further_patterns: str) -> None:
-    """Remove all files of a checkpoint except its model files and the files that match
-    `further_patterns`."""
+    """Remove a checkpoint's files except the model and files that match `further_patterns`."""
     manifest = files.read_json(folder / "manifest.json")
     entries, patterns = manifest.pop("files"), (*MODEL_FILES, *further_patterns)
     model_entries = {
@@ -117,13 +110,9 @@ def _keep_model(folder: Path, *further_patterns: str) -> None:
 
 def finish(state: Path, updates: int, checkpoint_every: int, keep: bool) -> None:
     """Remove the state of a run whose output is written; with `keep`, keep the scheduled
-    checkpoints as `*.finished`.
-
-    If Snakemake is killed before it notices the end of a job, the next Snakemake removes the job's
-    output and reruns the job. The rerun then calls `restore` and does not train again. The kept
-    weights take no space while they are hard links to the output's weights (see
-    `files.link_or_copy`).
-    """
+    checkpoints as `*.finished`. If Snakemake is killed before it notices the end of a job, the next
+    Snakemake removes the output and reruns the job, which then calls `restore` and does not train
+    again. Kept weights are hard links to the output's and take no space."""
     finished = state.with_suffix(".finished")
     if keep:
         for step in _steps(state):
@@ -139,10 +128,8 @@ def finish(state: Path, updates: int, checkpoint_every: int, keep: bool) -> None
 
 
 def forget(provenance_files: Iterable[str | Path], folder: Path) -> None:
-    """Remove the checkpoints that `finish` kept for runs whose end Snakemake has noticed.
-
-    `provenance_files`: the `provenance.json` of these runs; `folder`: the folder of states.
-    """
+    """Remove what `finish` kept for the runs of `provenance_files`, whose end Snakemake has
+    noticed."""
     finished_states = {path.stem: path for path in folder.glob("*.finished")}
     for path in provenance_files if finished_states else ():
         with contextlib.suppress(
@@ -154,7 +141,6 @@ def forget(provenance_files: Iterable[str | Path], folder: Path) -> None:
 
 
 def restore(state: Path) -> None:
-    """Move the checkpoints that `finish` kept back into the state folder."""
     finished = state.with_suffix(".finished")
     for folder in finished.glob("checkpoint-*"):
         if not (state / folder.name).exists():
@@ -167,8 +153,7 @@ def restore(state: Path) -> None:
 
 @contextlib.contextmanager
 def hold_lock(state: Path) -> Iterator[None]:
-    """Create a state folder if needed and hold its lock, which the system releases when this
-    process ends. Raise a `UserError` if another process holds the lock."""
+    """Create a state folder and hold its lock, which the system releases when this process ends."""
     state.mkdir(parents=True, exist_ok=True)
     with open(state / "lock", "a+", encoding="utf-8") as stream:
         try:

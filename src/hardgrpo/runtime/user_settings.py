@@ -25,12 +25,9 @@ PYTHON = (
 
 
 def ignore() -> None:
-    """Set or remove the environment variables of this module, for the child processes of this
-    process.
-
-    PYTHONPATH keeps only folders of this clone, because an environment module may add other
-    versions of packages. HARDGRPO_KEEP_PYTHONPATH=1 keeps PYTHONPATH unchanged.
-    """
+    """Set or remove these variables for child processes. PYTHONPATH keeps only folders of this
+    clone, because an environment module may add other versions of packages;
+    HARDGRPO_KEEP_PYTHONPATH=1 keeps it unchanged."""
     os.environ.update(MATPLOTLIB)
     for name in PYTHON:
         os.environ.pop(name, None)
@@ -52,8 +49,7 @@ def ignore() -> None:
 
 
 def has_cache() -> bool:
-    """Whether libraries can write to the user's cache. HOME may be read-only, or missing on a
-    compute node."""
+    """Whether libraries can write to the user's cache: HOME may be read-only or missing."""
     folder = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     try:
         os.makedirs(folder, exist_ok=True)

@@ -38,7 +38,6 @@ FORWARDED_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def start() -> None:
-    """Start a server for the jobs of this process, and set HARDGRPO_WARM."""
     folder = tempfile.mkdtemp(prefix="hardgrpo-")  # only this user can enter it
     os.environ[SOCKET] = os.path.join(folder, "socket")
     # The server's stdin ends with this process, which never closes `write_end`.
@@ -60,7 +59,7 @@ def start() -> None:
 
 
 def run(main: Callable[[], None]) -> None:
-    """Run `errors.run(main)` in a fork of the server, or in this process if there is no server."""
+    """Run `errors.run(main)` in a fork of the server, or here if there is none."""
     environments.prepare_exact()
     path = os.environ.pop(SOCKET, OFF)  # child processes (torchrun) do not use the server
     status = None if path == OFF or needs_own_process() else run_in_fork(path)
@@ -72,7 +71,7 @@ def run(main: Callable[[], None]) -> None:
 
 def needs_own_process() -> bool:
     """Whether this program uses GPUs (CUDA fails in a fork of a process that has looked for GPUs),
-    needs no torch because an inference server samples, or has more threads than the server."""
+    needs no torch because a server samples, or has more threads than the server."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--gpus", default="0")
     parser.add_argument("--engine")
@@ -82,8 +81,7 @@ def needs_own_process() -> bool:
 
 
 def run_in_fork(path: str) -> int | None:
-    """Run this program in a fork of the server at `path`, and return the exit status. None if the
-    server does not answer."""
+    """The exit status of this program in a fork; None if the server does not answer."""
     program = {
         "arguments": sys.argv,
         "folder": os.getcwd(),
@@ -116,7 +114,7 @@ def send_signal(process: int, number: int) -> None:
 
 
 def serve(folder: str, listener: socket.socket) -> None:
-    """Fork for each connection, until Snakemake has ended, which ends the server's stdin."""
+    """Fork for each connection, until Snakemake's end ends the server's stdin."""
     while 0 not in select.select([0, listener], [], [])[0]:
         if "torch" not in sys.modules:
             environments.prepare_exact()
@@ -134,8 +132,8 @@ def serve(folder: str, listener: socket.socket) -> None:
 
 
 def run_program(connection: socket.socket) -> None:
-    """Fork again and run the program that connected. Reply with the fork's number, wait for its
-    end, and reply with its exit status (128 + N if signal N ended it)."""
+    """Fork again and run the program that connected. Reply with the fork's number and, after its
+    end, its exit status (128 + N if signal N ended it)."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     _, streams, _, _ = socket.recv_fds(connection, 1, 3)
     program = json.loads(connection.makefile().readline())
@@ -156,7 +154,6 @@ def run_program(connection: socket.socket) -> None:
 
 
 def become(program: dict, streams: list[int]) -> None:
-    """Run a program in this fork with its streams, folder, environment and arguments, and exit."""
     os.setpgid(0, 0)
     for number, stream in enumerate(streams):
         os.dup2(stream, number)

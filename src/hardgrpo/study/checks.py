@@ -31,9 +31,9 @@ DEMONSTRATIONS = {
 
 
 def check(config: dict, name: str, overlays: dict[str, dict] | None = None) -> Configuration:
-    """The configuration. Raise a `UserError` that lists its mistakes, at most MOST_MISTAKES. The
-    line of a mistake starts with the last of the user's files `overlays` (name: content) that has
-    the entry of the mistake, or else with `name`, and with the mistake's place."""
+    """The configuration. Raise a `UserError` with at most MOST_MISTAKES mistakes; a line starts
+    with the last of the user's files `overlays` (name: content) that has the mistake's entry, or
+    else with `name`."""
     made, mistakes = configuration.make(config)
     if made:
         mistakes = list(dict.fromkeys([*mistakes, *_mistakes_between_objects(made)]))
@@ -59,7 +59,7 @@ def _file_of(place: str, overlays: dict[str, dict]) -> str | None:
 
 
 def check_writable(*folders: str) -> None:
-    """Raise a `UserError` if results cannot be written. Called before the first job."""
+    """Refuse folders in which results cannot be written."""
     for folder in folders:
         path = Path(folder)
         if path.exists() and not path.is_dir():
@@ -72,8 +72,7 @@ def check_writable(*folders: str) -> None:
 
 
 def _mistakes_between_objects(config: Configuration) -> Iterator[tuple[str, str]]:
-    """Yield (place, what is wrong and what to do) for mistakes that concern several objects of a
-    configuration."""
+    """Mistakes that concern several objects of a configuration."""
     tasks, models = config.tasks, config.models
     yield from unknown_names("study", "studies", [config.study], config.all_studies)
     for name, task in tasks.items():
@@ -104,7 +103,7 @@ def _mistakes_between_objects(config: Configuration) -> Iterator[tuple[str, str]
 def _cut_task_mistakes(
     place: str, task: Task, source_task: Task | None
 ) -> Iterator[tuple[str, str]]:
-    """Report the reasons why a task cannot cut the completions of `source_task`."""
+    """Why a task cannot cut the completions of `source_task`."""
     name = task.cut_from
     if source_task is None or source_task.cut_from:
         yield (
@@ -139,7 +138,6 @@ def _cut_task_mistakes(
 
 
 def _pretraining_mistakes(place: str, source: Pretrained, tasks: dict) -> Iterator[tuple[str, str]]:
-    """Report unknown tasks, mistakes in a task's demonstrations, and a second task of facts."""
     yield from unknown_names(f"{place}.demonstrations", "tasks", source.demonstrations, tasks)
     families = {name: tasks[name].family for name in source.demonstrations if name in tasks}
     for name, family in families.items():
@@ -157,8 +155,6 @@ def _pretraining_mistakes(place: str, source: Pretrained, tasks: dict) -> Iterat
 def _demonstration_mistakes(
     place: str, demonstrations: Demonstrations, family: str | None
 ) -> Iterator[tuple[str, str]]:
-    """Report missing and unknown keys of the demonstrations of a task of this family, and a `slip`
-    of the wrong form."""
     if family not in DEMONSTRATIONS:
         yield (
             place,
@@ -185,7 +181,6 @@ def _demonstration_mistakes(
 def _recorded_problems_mistakes(
     task: str, source: RecordedProblems, models: dict
 ) -> Iterator[tuple[str, str]]:
-    """Report each split (train, test) whose recording does not exist."""
     for split in ("train", "test"):
         if not (recording := getattr(source, split)):
             continue
@@ -200,7 +195,7 @@ def _recorded_problems_mistakes(
 
 
 def _subset_mistakes(config: Configuration) -> Iterator[tuple[str, str]]:
-    """Report the reasons why `snakemake subset` cannot choose the subset."""
+    """Why `snakemake subset` cannot choose the subset."""
     subset = config.subset
     for section in ("models", "tasks", "policies"):
         key = SINGULAR[section]

@@ -119,8 +119,7 @@ class Configuration(Strict, Sections):
 
 @functools.cache
 def schema() -> dict:
-    """The JSON schema of the configuration. Callers must not change the dictionary, which is
-    cached."""
+    """The JSON schema of the configuration, which callers must not change."""
     json_schema = Configuration.model_json_schema()
     for subclass in _subclasses(Strict):
         part = (
@@ -136,15 +135,14 @@ def schema() -> dict:
 
 
 def _subclasses(base: type[Strict]) -> list[type[Strict]]:
-    """The direct and indirect subclasses of a class."""
     return [
         name for subclass in base.__subclasses__() for name in (subclass, *_subclasses(subclass))
     ]
 
 
 def _plain(entry: dict, is_nullable: bool) -> dict:
-    """The schema of a key, without pydantic's titles and defaults, without line breaks in the
-    description, and without the type null of an optional key."""
+    """The schema of a key without titles, defaults, line breaks and the type null of an optional
+    key."""
     plain = {key: value for key, value in entry.items() if key not in ("title", "default")}
     if "anyOf" in plain and not is_nullable:
         options = [option for option in plain.pop("anyOf") if option != {"type": "null"}]
@@ -155,9 +153,8 @@ def _plain(entry: dict, is_nullable: bool) -> dict:
 
 
 def make(config: dict) -> tuple[Configuration | None, list[tuple[str, str]]]:
-    """(the configuration, or None if not all values have the expected types; [(place, what is wrong
-    and what to do)]). If all values have the expected types, every mistake is a contradiction
-    between values."""
+    """(the configuration, or None if a value has a wrong type; the mistakes, which are
+    contradictions between values if all types are right)"""
     if unusable := [(place, f"{problem}; correct it") for place, problem in _unusable(config)]:
         return None, unusable
     try:
@@ -170,8 +167,7 @@ def make(config: dict) -> tuple[Configuration | None, list[tuple[str, str]]]:
 
 
 def _unusable(value, *place: str) -> Iterator[tuple[str, str]]:
-    """Yield (place, what is wrong) for values that no class refuses, but that programs cannot
-    receive, because values are passed as JSON."""
+    """Values that no class refuses, but that programs cannot receive as JSON."""
     if isinstance(value, dict | list):
         for name, entry in value.items() if isinstance(value, dict) else enumerate(value):
             if isinstance(value, dict) and not isinstance(name, str):
@@ -209,8 +205,8 @@ class Location(NamedTuple):
 
 
 def _explain(config: dict, error: ValidationError) -> list[tuple[str, str]]:
-    """(place, what is wrong and what to do) of each error. For a value that may have several types,
-    only errors of the closest type are explained."""
+    """The mistake of each error. For a value that may have several types, errors of the closest
+    type."""
     errors_of_value: dict[tuple, dict[str, list[tuple[Location, dict]]]] = {}
     for detail in error.errors(include_url=False):
         location = _locate(config, detail)
@@ -236,8 +232,7 @@ def _explain(config: dict, error: ValidationError) -> list[tuple[str, str]]:
 
 
 def _is_of_another_type(errors: list[tuple[Location, dict]]) -> bool:
-    """Whether the type refuses the value as a whole, such as a mapping where a number is
-    expected."""
+    """Whether the type refuses the value as a whole, such as a mapping for a number."""
     return any(
         location.keys == location.union and detail["type"].endswith(("_type", "_error"))
         for location, detail in errors
@@ -271,7 +266,6 @@ def _has(node: object, part: str | int) -> bool:
 
 
 def _sentence(keys: tuple, detail: dict) -> tuple[str, str]:
-    """(place, what is wrong and what to do) of one error."""
     kind, place = detail["type"], _dotted(keys)
     if kind == "extra_forbidden":
         other_keys = _known_keys() - {keys[-1]}
@@ -298,7 +292,6 @@ def _sentence(keys: tuple, detail: dict) -> tuple[str, str]:
 
 @functools.cache
 def _known_keys() -> set[str]:
-    """The keys of all objects of the configuration."""
     classes = [Strict]
     for part in classes:
         classes += part.__subclasses__()

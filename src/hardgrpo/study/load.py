@@ -19,20 +19,15 @@ FOLDERS = ("studies", "analyses")  # sections with a file for each entry
 
 
 def read(folder: str | Path = ".") -> dict:
-    """The configuration in a folder, without the user's files. Raise a `UserError` for a file that
-    is not valid YAML."""
     return read_file(Path(folder) / "config.yaml")
 
 
 def read_file(path: str | Path) -> dict:
-    """The configuration in a file, laid over the catalogue in the file's folder. Raise a
-    `UserError` if the file is not valid YAML or not a mapping."""
+    """The configuration in a file, laid over the catalogue in the file's folder."""
     return complete(read_mapping(path), Path(path).parent)
 
 
 def read_mapping(path: str | Path) -> dict:
-    """The content of one file of a configuration. Raise a `UserError` if the file is not valid YAML
-    or not a mapping."""
     content = files.read_yaml(path)
     if not isinstance(content, dict):
         kind = type(content).__name__
@@ -43,18 +38,14 @@ def read_mapping(path: str | Path) -> dict:
 
 
 def complete(config: dict, folder: str | Path = ".") -> dict:
-    """The catalogue in config/ of a folder, overlaid by `config`, with `extends` resolved.
-
-    `extends` is resolved within the catalogue first. An entry of `config` therefore changes only
-    the catalogue's entry of the same name, not the entries that extend it. Raise a `UserError` for
-    a file that is not valid YAML and for an entry that extends an unknown entry.
-    """
+    """The catalogue in config/ of a folder, overlaid by `config`, with `extends` resolved: within
+    the catalogue first, so that an entry of `config` changes no entries that extend it."""
     return resolve(lay_over(resolve(_catalogue(folder), "config"), config), "config.yaml")
 
 
 def lay_over(base: dict, changes: dict) -> dict:
-    """A copy of `base` in which `changes` replaces values and adds entries, mapping by mapping, as
-    Snakemake's --configfile does."""
+    """A copy of `base` in which `changes` replaces values mapping by mapping, as --configfile
+    does."""
     merged = dict(base)
     for key, value in changes.items():
         is_nested = isinstance(value, dict) and isinstance(merged.get(key), dict)
@@ -63,8 +54,8 @@ def lay_over(base: dict, changes: dict) -> dict:
 
 
 def resolve(config: dict, name: str) -> dict:
-    """A copy of a configuration in which an entry with `extends` also has the values of the
-    extended entry. `name` is the configuration's name in error messages."""
+    """A copy in which entries have the values of the entries that they extend. `name` is the
+    configuration's name in error messages."""
     resolved = dict(config)
     for section in SECTIONS:
         entries = config.get(section)
@@ -113,7 +104,6 @@ def _catalogue(folder: str | Path) -> dict:
 
 
 def sources(folder: str | Path = ".") -> list[Path]:
-    """The files of the catalogue in a folder."""
     config = Path(folder) / "config"
     sections = [config / f"{section}.yaml" for section in SECTIONS]
     entries = [path for folder in FOLDERS for path in sorted((config / folder).glob("*.yaml"))]

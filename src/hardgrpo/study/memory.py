@@ -44,8 +44,7 @@ REMEDY = (
 
 
 def shape_of(model_config: dict) -> Shape | None:
-    """The shape in the content of a model's config.json; None if an entry is missing or not a
-    positive integer."""
+    """The shape in the content of a model's config.json; None if an entry is missing or wrong."""
     try:
         heads = model_config["num_attention_heads"]
         shape = {
@@ -65,7 +64,6 @@ def shape_of(model_config: dict) -> Shape | None:
 
 
 def parameters(shape: Shape) -> int:
-    """Number of weights."""
     return (
         _embedding(shape) * (1 if shape.tied else 2)
         + shape.layers * _layer(shape)
@@ -78,8 +76,8 @@ def _embedding(shape: Shape) -> int:
 
 
 def _linear(shape: Shape) -> list[tuple[int, int]]:
-    """(inputs, outputs) of a layer's linear maps: queries, keys, values, gate, up, output, down. A
-    `fused` layer has one map for queries, keys and values, and one for gate and up."""
+    """(inputs, outputs) of a layer's linear maps: queries, keys, values, gate, up, output, down; in
+    a `fused` layer, one map for queries, keys and values and one for gate and up."""
     hidden, feed_forward = shape.hidden_size, shape.intermediate_size
     query, key_value = (
         getattr(shape, heads) * shape.head_size for heads in ("heads", "key_value_heads")
@@ -103,8 +101,7 @@ def _layer(shape: Shape) -> int:
 
 
 def adapter_parameters(shape: Shape, rank: int) -> int:
-    """Number of weights of a LoRA adapter: rank x (inputs + outputs) for every linear map of the
-    layers."""
+    """Weights of a LoRA adapter: rank x (inputs + outputs) for every linear map."""
     return shape.layers * rank * sum(inputs + outputs for inputs, outputs in _linear(shape))
 
 
@@ -115,15 +112,11 @@ def training_memory(
     gpus: TrainingGpus,
     gpu_gib: float = GPU_GIB,
 ) -> dict[str, float]:
-    """GiB on each GPU by purpose, and `total`. `gpu_gib` is the memory of one GPU.
-
-    With an adapter each process holds the whole base. Without an adapter, weights, gradients and
-    optimiser state are sharded over the GPUs. Gradient checkpointing recomputes layers in the
-    backward pass. vLLM takes a fixed share of memory; if vLLM sleeps during updates, it takes only
-    VLLM_BYTES meanwhile. `rollouts` is what transformers needs to sample the rollouts of an update.
-    `total` is the memory of the phase that needs more, sampling or updating; the trainer's weights
-    stay in memory in both phases.
-    """
+    """GiB on each GPU by purpose, and `total`, that of the phase that needs more, sampling or
+    updating. With an adapter each process holds the whole base; without, weights, gradients and
+    optimiser state are sharded over the GPUs. Gradient checkpointing recomputes layers. vLLM takes
+    a fixed share of memory, or VLLM_BYTES while it sleeps during updates. `rollouts`: to sample an
+    update's rollouts by transformers."""
     count, adapter = gpus.count, recipe.adapter
     all_weights = parameters(shape) * BYTES[recipe.base]
     base = all_weights / (1 if adapter else count)
@@ -184,19 +177,18 @@ def training_memory(
 
 
 def _reward_model_bytes(trained: float, has_adapter: bool) -> float:
-    """Bytes of PRIME's reward model: a copy of the trained weights, their AdamW state, and a copy of
-    the initial weights. An adapter needs no copy of the initial weights, because the base keeps
-    them. The reward model's gradients are freed before the model's gradients are computed."""
+    """Bytes of PRIME's reward model: trained weights, their AdamW state, and (without an adapter,
+    whose base is kept) the initial weights. Its gradients are freed before the model's are
+    computed."""
     return trained * (4.0 + OPTIMISER_BYTES["adamw"] + (0.0 if has_adapter else 4.0))
 
 
 def _rollout_bytes(
     shape: Shape, recipe: Recipe, completion_tokens: int, processes: int, width: float
 ) -> float:
-    """Bytes that one of `processes` needs while transformers samples its share of an update's
-    rollouts on a GPU: the cache of keys and values, the activations of the widest layer for each
-    prompt (once for all its rollouts), and the scores of one token with four float32 copies
-    (`decoding.GlobalSampling`). `width` is the number of bytes per value."""
+    """Bytes of one of `processes` while transformers samples its share of an update's rollouts: the
+    cache, the widest layer for each prompt (once for all its rollouts), and the scores of one token
+    with four float32 copies (`decoding.GlobalSampling`). `width`: bytes per value."""
     rollouts = recipe.texts_per_update / processes
     cache_bytes = _cache_values(shape, PROMPT_TOKENS + completion_tokens) * width
     prompt_bytes = PROMPT_TOKENS * _prompt_layer(shape) * width
@@ -208,21 +200,21 @@ def _rollout_bytes(
 
 
 def _cache_values(shape: Shape, tokens: int) -> int:
-    """Number of keys and values in the cache of a row with `tokens` tokens."""
+    """Keys and values in the cache of a row with `tokens` tokens."""
     return 2 * shape.layers * shape.key_value_heads * shape.head_size * tokens
 
 
 def _prompt_layer(shape: Shape) -> int:
-    """Number of values of a token in the widest layer."""
+    """Values of a token in the widest layer."""
     return 4 * shape.hidden_size + 3 * shape.intermediate_size
 
 
 def sampled_row_bytes(
     shape: Shape, prompt_tokens: int, completion_tokens: int, width: float = 4.0
 ) -> float:
-    """Bytes that a completion needs while transformers samples it: the cache of keys and values, the
-    scores of one token with four copies in double precision (`decoding.SeededSampling`), and the
-    widest layer for the tokens of the prompt. `width` is the number of bytes per value."""
+    """Bytes of a completion while transformers samples it: the cache, the scores of one token with
+    four copies in double precision (`decoding.SeededSampling`), and the widest layer for the
+    prompt. `width`: bytes per value."""
     cache = _cache_values(shape, prompt_tokens + completion_tokens)
     prompt = prompt_tokens * _prompt_layer(shape)
     return width * (cache + prompt) + shape.vocabulary * (width + 4 * 8.0)
@@ -232,8 +224,8 @@ def sampled_row_bytes(
 
 
 def trained_row_bytes(shape: Shape, recipe: Recipe, tokens: int) -> float:
-    """Bytes that a text of `tokens` tokens keeps between forward and backward pass on a CPU, where
-    no layer is recomputed."""
+    """Bytes that a text keeps between forward and backward pass on a CPU, where no layer is
+    recomputed."""
     layer = (
         8 * shape.hidden_size
         + 4 * shape.intermediate_size
@@ -244,14 +236,13 @@ def trained_row_bytes(shape: Shape, recipe: Recipe, tokens: int) -> float:
 
 
 def rows_at_once(row_bytes: float, rows: int, memory_bytes: float | None = None) -> int:
-    """Number of `rows` that are computed at once: as many as fit into `memory_bytes` (None:
-    CPU_BYTES), at least one."""
+    """How many of `rows` fit into `memory_bytes` (None: CPU_BYTES), at least one."""
     available_bytes = CPU_BYTES if memory_bytes is None else memory_bytes
     return max(1, min(rows, int(available_bytes // row_bytes)))
 
 
 def cpu_sampling_memory(shape: Shape, completion_tokens: int, rows: int) -> float:
-    """GiB of main memory of a program that samples at most `rows` completions at once on a CPU."""
+    """GiB of a program that samples at most `rows` completions at once on a CPU."""
     row_bytes = sampled_row_bytes(shape, PROMPT_TOKENS, completion_tokens)
     return (
         parameters(shape) * 4.0 + rows_at_once(row_bytes, rows) * row_bytes + PROGRAM_BYTES
@@ -259,12 +250,8 @@ def cpu_sampling_memory(shape: Shape, completion_tokens: int, rows: int) -> floa
 
 
 def cpu_training_memory(shape: Shape, recipe: Recipe, completion_tokens: int) -> float:
-    """GiB of main memory of a program that trains a model on a CPU.
-
-    The program always needs weights, gradients and optimiser state. It also needs either the texts
-    of a micro-batch with a tile of scores and the tile's gradient, or the rollouts of an update
-    while they are sampled; the larger of these two needs counts.
-    """
+    """GiB of a program that trains on a CPU: weights, gradients, optimiser state, and the larger of
+    a micro-batch with a tile of scores and its gradient, and the rollouts of an update."""
     trained = (
         adapter_parameters(shape, recipe.adapter.rank) if recipe.adapter else parameters(shape)
     )
@@ -285,15 +272,14 @@ def cpu_training_memory(shape: Shape, recipe: Recipe, completion_tokens: int) ->
 
 
 def main_memory(shape: Shape, recipe: Recipe) -> float:
-    """GiB of main memory that each process needs: the weights of the model and of the reference
-    policy while they are loaded, and 16 GiB."""
+    """GiB of main memory of each process: the weights of model and reference policy while they are
+    loaded, and 16 GiB."""
     copies = 1 if recipe.adapter or not recipe.beta else 2
     return (parameters(shape) * BYTES[recipe.base] * copies + 16 * GIB) / GIB
 
 
 def vllm_memory(shape: Shape, context: int) -> float:
-    """The smallest memory in GiB that vLLM needs: weights in bf16, workspaces, and a cache for 32
-    sequences of `context` tokens."""
+    """The smallest GiB that vLLM needs: weights in bf16, workspaces, a cache for 32 sequences."""
     cache = 2 * shape.layers * shape.key_value_heads * shape.head_size * 2.0 * context * 32
     return (parameters(shape) * 2.0 + VLLM_BYTES + cache) / GIB
 
@@ -301,7 +287,6 @@ def vllm_memory(shape: Shape, context: int) -> float:
 def run_memory(
     model: Model, recipe: Recipe, task: Task, gpu_gib: float = GPU_GIB
 ) -> dict[str, float]:
-    """`training_memory` of a configured run. The model must have `shape` and `gpus`."""
     gpus = model.training_gpus(recipe)
     return training_memory(model.shape, recipe, task.completion_tokens, gpus, gpu_gib)
 
@@ -314,11 +299,8 @@ def shortage(
     name: str,
     gpu: str = "h100",
 ) -> str | None:
-    """The reason why a run does not fit GPUs of kind `gpu` (a key of `gpu_kinds.GPUS`), or why vLLM
-    gets too little memory, with a remedy; None if the memory suffices.
-
-    `name` is the name of the run in the message. The other arguments are as in `training_memory`.
-    """
+    """Why a run does not fit GPUs of kind `gpu`, or vLLM gets too little memory, with a remedy;
+    None if the memory suffices. `name`: the run in the message."""
     gpu_gib = GPUS[gpu].gib
     need = training_memory(shape, recipe, completion_tokens, gpus, gpu_gib)
     if need["total"] > gpu_gib:

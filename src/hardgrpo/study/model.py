@@ -511,7 +511,6 @@ class Model(Strict):
 
     @property
     def is_pretrained(self) -> bool:
-        """Whether the model is pretrained by this workflow."""
         return isinstance(self.source, Pretrained)
 
     @property
@@ -524,35 +523,29 @@ class Model(Strict):
 
     @property
     def is_served(self) -> bool:
-        """Whether the model is behind a server, so that there are no weights and no tokenizer."""
         return isinstance(self.source, Server)
 
     @property
     def is_sampled(self) -> bool:
-        """Whether the workflow samples completions of the model, from its weights or a server."""
         return not (self.is_recorded or self.is_trajectory)
 
     @property
     def is_of_repository(self) -> bool:
-        """Whether the model's recordings are files of a repository, in the format of their
-        authors."""
+        """Whether the recordings are files of a repository, in the format of their authors."""
         return isinstance(self.source, Repository) and self.source.repository is not None
 
     @property
     def has_own_bases(self) -> bool:
-        """Whether each replicate has a base of its own, pretrained from its own seed."""
         return self.is_pretrained and self.source.seed == OWN
 
     def base(self, name: str, seed: int) -> str:
-        """The name of the weights from which a replicate starts: the model's `name`, or the name of
-        the replicate's own base (tiny-seed3)."""
+        """The weights from which a replicate starts: `name`, or its own base (tiny-seed3)."""
         return own_base(name, seed) if self.has_own_bases else name
 
     def bases(self, name: str, seeds: list[int]) -> list[str]:
         return list(dict.fromkeys(self.base(name, seed) for seed in seeds))
 
     def with_seed(self, seed: int) -> "Model":
-        """The model in which the seed of a replicate's own base replaces `seed: own`."""
         source = self.source.model_copy(update={"seed": seed})
         return self.model_copy(update={"source": source})
 
@@ -566,8 +559,7 @@ class Model(Strict):
 
     @property
     def weights_source(self) -> dict:
-        """The part of the source that determines the completions: for a server, all except
-        address, key, price and limits."""
+        """The part of the source that decides the completions."""
         source = self.source.entry
         if not self.is_served:
             return source
@@ -575,20 +567,17 @@ class Model(Strict):
 
     @property
     def server(self) -> dict:
-        """The part of a server's source that does not decide the completions: address, key, price
-        and limits."""
+        """The part of a server's source that does not: address, key, price and limits."""
         source = self.source.entry
         return {key: value for key, value in source.items() if key not in COMPLETION_KEYS}
 
     @property
     def sampling_gpus(self) -> int:
-        """Number of GPUs of a job that samples completions; 0 on a CPU."""
         return self.gpus.sampling.count if self.gpus else 0
 
     def training_gpus(self, recipe: Recipe) -> TrainingGpus:
-        """The GPUs of a training run: the entry for adapters or for all weights. A recipe with a
-        selector or process rewards gets at most one GPU, because the run trains in a single
-        process."""
+        """The GPUs of a training run; at most one with a selector or process rewards, which train
+        in a single process."""
         if self.gpus is None:
             return NO_GPUS
         gpus = self.gpus.adapter if recipe.adapter else self.gpus.full

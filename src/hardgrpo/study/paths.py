@@ -59,7 +59,6 @@ STATES = "results/state"
 
 
 def _fill(pattern: str) -> Callable[..., str]:
-    """A function that replaces the wildcards of a pattern by its arguments, in their order."""
     names = re.findall(r"{(\w+)}", pattern)
     return lambda *values: pattern.format(**dict(zip(names, values, strict=True)))
 
@@ -94,7 +93,6 @@ def pool_comparison(task: str, kind: str = "csv") -> str:
 
 
 def questions(task: str) -> str:
-    """The pool without its answers."""
     return problems(task, "questions")
 
 
@@ -105,12 +103,10 @@ def training_problems(name: str, task: Task) -> str:
 
 
 def dataset_file(part: Part) -> str:
-    """The path to which a file of a dataset on the hub is downloaded."""
     return f"results/inputs/{part.dataset.replace('/', '--')}@{part.revision}/{part.file}"
 
 
 def original_folder(source: Repository | Original) -> str:
-    """The folder into which files of a `repository` are downloaded."""
     return f"results/originals/{source.repository.replace('/', '--')}@{source.commit}"
 
 
@@ -123,40 +119,34 @@ def training(run: Run, name: str) -> str:
 
 
 def tracking(model: str, task: str, recipe: str, policy: str, seed: int) -> str:
-    """The folder of TensorBoard's log of a run."""
     return f"results/tracking/{model}/{task}/{recipe}/{policy}/{seed}"
 
 
 def first_round(run: Run, name: str) -> str:
-    """A file of the first round of a run whose policy annotates in two rounds."""
     return training(run, f"first/{name}")
 
 
 def subset_of_run(run: Run, policy: Policy | None) -> str:
-    """The prompts that a run is trained on. With a policy in two rounds: the prompts of both
-    rounds."""
+    """The prompts that a run is trained on, with two rounds those of both."""
     if policy and policy.has_rounds:
         return training(run, "second.csv")
     return subset(run.base, run.task, run.policy, run.seed)
 
 
 def completions(grades: str) -> str:
-    """The texts of completions. `grades` is the path that `evaluation` returns for them."""
+    """The texts of the completions that `grades` (a path of `evaluation`) grades."""
     return grades.removesuffix(".csv.gz") + ".jsonl.gz"
 
 
 def computed(study: str) -> str:
-    """The folder of the summaries that this clone computes."""
     return f"results/summaries/{study}"
 
 
 def reference(study: str) -> str:
-    """The folder of the committed summaries, which no rule makes."""
     return f"results/reference/{study}"
 
 
 def is_committed(path: str) -> bool:
-    """Whether the repository holds a file: code, or a committed table."""
     return path.startswith(("src/", reference(""), f"{PUBLISHED}/"))
 
 
@@ -167,14 +157,13 @@ def committed_table(table: str) -> str:
 
 
 def pair_of(path: str) -> tuple[str, str]:
-    """(base, task) of a path `.../{base}/{task}.csv` that `difficulty` or `trajectory` returns."""
+    """(base, task) of a path `.../{base}/{task}.csv`."""
     base, task = path.removesuffix(".csv").split("/")[-2:]
     return base, task
 
 
 def choice_of(path: str) -> tuple[str, str, str]:
-    """(base, task, policy) of a subset's file: a path that `subset` returns, or `second.csv` or
-    `second.json` in a run's folder."""
+    """(base, task, policy) of a path of `subset`, or of `second.csv` or `second.json` of a run."""
     parts = path.split("/")
     if parts[-1].startswith("second."):
         return parts[-6], parts[-5], parts[-3]
@@ -182,14 +171,13 @@ def choice_of(path: str) -> tuple[str, str, str]:
 
 
 def base_sample_sets(study: Study, model: str, test: str) -> tuple[str, ...]:
-    """The names of the sets of completions of a base model on a test: `base`, and `reach` if the
-    model's reach is measured."""
+    """The sets of completions of a base model on a test: `base`, and `reach` if it is measured."""
     return ("base", "reach") if has_reach(study, model, test) else ("base",)
 
 
 def has_reach(study: Study, model: str, test: str) -> bool:
-    """Whether a base model's reach on a test is measured. A task with `cut_from` truncates the
-    completions of another task, so its reach is measured with that task's samples."""
+    """Whether a base model's reach is measured, for a task with `cut_from` by that task's
+    samples."""
     sampled = study.config.tasks[study.config.sampled_task(test)]
     return bool(sampled.test.reach) and not study.config.models[model].is_recorded
 
@@ -199,14 +187,12 @@ def has_tables(folder: str, names: Iterable[str]) -> bool:
 
 
 def existing_tables(folder: str, names: Iterable[str]) -> list[str]:
-    """The files of the tables `names` that a folder has. A committed table without rows that
-    anything shows has no file."""
+    """The files of those tables that a folder has: a committed table without rows has none."""
     return [path for name in names if os.path.isfile(path := f"{folder}/{name}.csv")]
 
 
 def study_part(study: Study) -> dict:
-    """The part of the configuration that a study names, as mappings. `resolve_study` accepts
-    this part in place of the configuration."""
+    """The part of the configuration that a study names, which `resolve_study` accepts."""
     tasks = {*study.tasks, *(test for _, _, test in study.tests)}
     tasks |= {study.config.sampled_task(task) for task in tasks}
     policies = {name for name in study.policies if name in study.config.policies}
@@ -226,9 +212,8 @@ def _chooses_by_signals(study: Study) -> bool:
 
 
 def inputs(study: Study, studies: Collection[Study]) -> list[str]:
-    """The files for which a study may need the internet: downloaded models, and problems in the
-    format that the programs read. `studies` are all studies of the configuration; they determine
-    which problems are left out of a pretrained model's demonstrations (`withheld_splits`)."""
+    """The files for which a study may need the internet: downloaded models, and problems. All
+    `studies` determine which problems are left out of demonstrations (`withheld_splits`)."""
     models = [
         model for model in sorted(study.probing_models) if study.config.models[model].is_sampled
     ]
@@ -248,8 +233,6 @@ def inputs(study: Study, studies: Collection[Study]) -> list[str]:
 
 
 def evaluations(study: Study) -> list[str]:
-    """Evaluations of the base models, including evaluations of their reach, then evaluations of the
-    runs."""
     base_evaluations = [
         evaluation(f"{base}/{sample_set}", test)
         for model, base, test in study.tests_of_bases
@@ -280,16 +263,14 @@ def difficulties(study: Study) -> list[str]:
 
 
 def signal_files(study: Study) -> list[str]:
-    """The signals of the probed pools, if a policy of the study chooses by signals."""
     if not _chooses_by_signals(study):
         return []
     return [signals(base, task) for base, task, _ in study.probed_pools]
 
 
 def subsets(study: Study) -> list[str]:
-    """The JSON files that record how each subset was chosen. The CSV file of the same name contains
-    the subset. With a policy in two rounds, the subset of a run is the subset of the second round,
-    which includes the subset of the first round."""
+    """The JSON files that record how each subset was chosen; a CSV file of the same name has the
+    subset. With two rounds, that of the second, which includes the first."""
     in_rounds = [
         name
         for name in study.policies
@@ -308,8 +289,7 @@ def subsets(study: Study) -> list[str]:
 
 
 def published_runs(study: Study) -> list[tuple[str, str, str]]:
-    """(model, task, policy) of the recorded runs whose authors published accuracies by
-    checkpoint."""
+    """(model, task, policy) of the recorded runs with published accuracies."""
     return [
         (model, task, policy)
         for model, task in study.pairs
@@ -323,8 +303,8 @@ def published_files(study: Study) -> list[str]:
 
 
 def recorded_probes(study: Study) -> list[tuple[str, str, str]]:
-    """Three files for each pool of a recorded model: its completions, its difficulties, and its
-    difficulties if the grader also reads the prompts."""
+    """The completions, the difficulties, and the difficulties graded with prompts, of each recorded
+    pool."""
     return [
         (probe(model, task, 0), difficulty(model, task), difficulty(model, f"{task}.with_prompt"))
         for model, task, _ in study.probed_pools
@@ -333,12 +313,8 @@ def recorded_probes(study: Study) -> list[tuple[str, str, str]]:
 
 
 def parts(split: Split, data: str) -> list[str]:
-    """The file of each part of a split. A local copy, below the folder `data`, takes precedence
-    over the hub.
-
-    If the split has no source, the returned path names the missing key. No such file can exist, so
-    Snakemake reports the key as a missing file.
-    """
+    """The file of each part of a split; a local copy takes precedence. Without a source, the path
+    names the missing key, and Snakemake reports it as a missing file."""
     source = split.task.source
     if split.task.is_generated:
         return []
@@ -358,7 +334,6 @@ def parts(split: Split, data: str) -> list[str]:
 
 
 def chosen_rows(choice: ChosenSubset, sections: Sections) -> str:
-    """The rows of the subset that `snakemake subset` chooses, in the format of the pool's file."""
     task = sections.tasks[choice.task]
     is_from_files = isinstance(task.source, Files)
     names = as_list(task.source.train or []) if is_from_files else []
@@ -373,8 +348,7 @@ def chosen_rows(choice: ChosenSubset, sections: Sections) -> str:
 
 
 def trainer_rows_of(choice: ChosenSubset, sections: Sections) -> list[str]:
-    """The subset that `snakemake subset` chooses, in the format of the trainer that `subset.format`
-    names; empty without the key."""
+    """The chosen subset in the format of `subset.format`; empty without the key."""
     if choice.format is None:
         return []
     base = sections.base_of(choice.model, choice.seed)
@@ -383,9 +357,6 @@ def trainer_rows_of(choice: ChosenSubset, sections: Sections) -> list[str]:
 
 
 def results(study: Study) -> list[str]:
-    """The evaluations of a study's base models and runs, the logs of its runs, the subsets,
-    difficulties and signals of its pools, its trajectories, and published accuracies of recorded
-    runs."""
     return [
         *evaluations(study),
         *subsets(study),
@@ -398,7 +369,6 @@ def results(study: Study) -> list[str]:
 
 
 def texts(study: Study) -> list[str]:
-    """The evaluations of a study, the texts of their completions, and the problems of the tests."""
     grades = evaluations(study)
     return (
         grades
@@ -408,8 +378,8 @@ def texts(study: Study) -> list[str]:
 
 
 def prunings(study: Study, studies: Collection[Study]) -> list[str]:
-    """The outputs of the rule that prunes checkpoints, for a study's runs except runs that another
-    of `studies` still has to evaluate."""
+    """The outputs of pruning a study's runs, except runs that another study still has to
+    evaluate."""
     study_evaluations = set(evaluations(study))
     needed_runs = {
         run
@@ -426,8 +396,7 @@ def prunings(study: Study, studies: Collection[Study]) -> list[str]:
 
 
 def more_inputs(task: str, recipe: Recipe) -> dict[str, str]:
-    """{name: file} that a recipe needs in addition to the subset: worked solutions (`solutions`),
-    the pool without answers (`questions`), or nothing."""
+    """Further inputs of a run: worked solutions, or the pool without answers."""
     inputs = {}
     if recipe.is_supervised:
         inputs["solutions"] = solutions(task)

@@ -96,18 +96,15 @@ class Policy(Strict):
 
     @property
     def has_rounds(self) -> bool:
-        """Whether half of the budget is annotated before training and the other half in the middle
-        of training."""
         return self.rounds is not None
 
     @property
     def measure(self) -> str:
-        """The measure by which the policy chooses."""
         return self.by or "pass_rate"
 
     def choice(self, *, whole_budget: bool = False) -> dict:
         """The keys that the programs of scripts/subsets read. With `rounds`, the budget is that of
-        the first round, or of both rounds (`whole_budget`)."""
+        the first round, or of both (`whole_budget`)."""
         chosen = {
             key: value
             for key, value in self.entry.items()

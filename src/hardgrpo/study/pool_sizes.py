@@ -24,9 +24,8 @@ UNREADABLE_SHARE = 0.01
 def choosing_policies(
     study: Study, subset: ChosenSubset, task: str, targets: Collection[str]
 ) -> dict[str, dict]:
-    """{name: policy} of the policies with a budget that choose from a task's pool. Target `subset`
-    needs the policy that `subset` names; target `all`, or no target, needs the policies of the
-    configured study."""
+    """{name: policy} of the policies with a budget that choose from a task's pool, for target
+    `subset` that of `subset`, for `all` those of the configured study."""
     names = [subset.policy] if "subset" in targets and subset.task == task else []
     if (not targets or "all" in targets) and task in study.tasks:
         names += [name for name in study.policies if study.has_arm(policy=name, task=task)]
@@ -38,8 +37,7 @@ def choosing_policies(
 
 
 def check_prepared(sections: Sections, choices: Iterable[tuple[str, str]]) -> None:
-    """Raise a `UserError` if the policy of a choice (policy, task) cannot choose from the task's
-    prepared pool (see `policies.check_pool`)."""
+    """Refuse the choices (policy, task) for which a prepared pool is too small."""
     for name, task in sorted(set(choices)):
         policy, pool = sections.policies[name], paths.problems(task, "train")
         if policy.budget and os.path.exists(pool):
@@ -48,13 +46,8 @@ def check_prepared(sections: Sections, choices: Iterable[tuple[str, str]]) -> No
 
 
 def _usable_problems(task: Task, pool: str, budget: float | dict) -> int:
-    """Number of problems in the file of a pool, without problems whose answer the grader cannot
-    read.
-
-    The number of all problems is returned, without a check of the answers, in three cases: the pool
-    has no answers, the budget is a share, or the budget fits into the pool even if the largest
-    allowed share of the answers (UNREADABLE_SHARE) is unreadable.
-    """
+    """Problems of a prepared pool whose answers the grader can read. Answers are checked only if
+    the budget could exceed the readable ones."""
     problems = files.read_jsonl(pool, {"id": str})
     fewest_readable = (1 - UNREADABLE_SHARE) * len(problems)
     if (

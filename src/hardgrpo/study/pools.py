@@ -11,16 +11,14 @@ from hardgrpo.study.task import Files, HubDataset, RecordedProblems, Task
 
 
 def problems(sections: Sections, base: str, task: str, split: str = "train") -> str:
-    """The file of the problems of a split that fit into a base model's context. For recorded models
-    and models behind a server, no tokenizer is available, and the file has all problems of the
-    split."""
+    """The problems of a split that fit into a base's context; without a tokenizer (recordings and
+    servers), all."""
     if _has_tokenizer(sections, base):
         return paths.pool(base, sections.sampled_task(task), split)
     return paths.problems(task, split)
 
 
 def questions(sections: Sections, base: str, task: str) -> str:
-    """The file of the problems of a base model's pool, without the answers."""
     if _has_tokenizer(sections, base):
         return paths.pool(base, sections.sampled_task(task), "questions")
     return paths.questions(task)
@@ -32,16 +30,14 @@ def _has_tokenizer(sections: Sections, base: str) -> bool:
 
 
 def own_comparison(sections: Sections, task: str) -> list[str]:
-    """[the file that compares a task's pool with the task's own test split]; [] without a test
-    split."""
+    """The file that compares a task's pool with its own test split, if it has one."""
     sampled = sections.sampled_task(task)
     return [paths.contamination(sampled, sampled)] if sections.tasks[sampled].has_test else []
 
 
 def comparisons(study: Study) -> list[dict]:
-    """A row for each pool and test of a study, with keys `task`, `eval_task`, `pool` and `test`.
-    `pool` is a JSON file with the numbers of duplicate and near-duplicate questions of the pool,
-    `test` a JSON file with the number of test questions that are also in the pool."""
+    """A row for each pool and test of a study. `pool` and `test` are JSON files with the numbers of
+    duplicate questions of the pool, and of test questions in the pool."""
     sampled = study.config.sampled_task
     return [
         {
@@ -55,8 +51,8 @@ def comparisons(study: Study) -> list[dict]:
 
 
 def _tests(study: Study) -> list[tuple[str, str]]:
-    """[(task of the training, task of the test)] of a study, without recorded models: their
-    training problems are unknown."""
+    """[(trained task, tested task)], without recorded models, whose training problems are
+    unknown."""
     return list(
         dict.fromkeys(
             (task, test)
@@ -67,8 +63,7 @@ def _tests(study: Study) -> list[tuple[str, str]]:
 
 
 def shared_part(task: Task, test: Task) -> str | None:
-    """A file or part of a dataset that is in the train split of `task` and in the test split of
-    `test`; None if there is none."""
+    """A file or part of a dataset in the train split of `task` and the test split of `test`."""
     test_parts = _parts(test, "test")
     return next((part for part in _parts(task, "train") if part in test_parts), None)
 

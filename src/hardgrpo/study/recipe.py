@@ -282,30 +282,26 @@ class Recipe(Strict):
 
     @property
     def is_supervised(self) -> bool:
-        """Whether the recipe trains on worked solutions, without rollouts."""
         return self.objective == "sft"
 
     @property
     def is_online(self) -> bool:
-        """Whether the recipe selects prompts during training, or trains a reward model together
-        with the model."""
+        """Whether prompts are selected, or a reward model is trained, during training."""
         return bool(self.selector or self.process)
 
     @property
     def scores_before_update(self) -> bool:
-        """Whether TRL computes the log-probabilities of vLLM's rollouts in a pass of its own before
-        the update: for the weights of rollouts, and for replayed rollouts."""
+        """Whether TRL computes log-probabilities of vLLM's rollouts in a pass of its own."""
         replay = getattr(self.selector, "replay", None)
         return self.generation == "vllm" and bool(self.importance_correction or replay)
 
     @property
     def texts_per_update(self) -> int:
-        """Number of texts in an update: the rollouts of its prompts, or their worked solutions."""
+        """The rollouts of an update's prompts, or their worked solutions."""
         return self.prompts_per_update * (1 if self.is_supervised else self.group_size)
 
     def differences(self, first: "Recipe") -> dict:
-        """{key: this recipe's value} of keys with another value in `first`. The value is None if
-        this recipe lacks the key."""
+        """{key: this recipe's value or None} of keys with another value in `first`."""
         return {
             key: self.entry.get(key)
             for key in sorted(self.entry | first.entry)
@@ -349,8 +345,6 @@ class Recipe(Strict):
             )
 
     def _objective_contradictions(self) -> Iterator[tuple[str, str]]:
-        """Report keys that the objective needs and the recipe lacks, and keys that the objective
-        does not use."""
         if self.is_supervised:
             for key in (*GRPO_KEYS, "ratio", "epsilon_high", "selector", "process"):
                 if key in self.model_fields_set:

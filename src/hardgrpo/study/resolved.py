@@ -16,8 +16,6 @@ from hardgrpo.study.task import Task
 
 
 class Part(Strict, Sections):
-    """Some sections of a configuration."""
-
     tasks: dict[str, Task] = {}
     models: dict[str, Model] = {}
     policies: dict[str, Policy] = {}
@@ -31,15 +29,13 @@ class Part(Strict, Sections):
 
 
 def resolve_studies(config: Configuration | dict) -> dict[str, Study]:
-    """{name: study} of all studies and analyses of a configuration, or of a mapping with some of
-    its sections."""
+    """{name: study} of all studies and analyses, also of a mapping with some sections."""
     part = config if isinstance(config, Configuration) else Part.of_mapping(config)
     analyses = {name: Study.of_analysis(entry) for name, entry in (part.analyses or {}).items()}
     return {name: study.in_config(name, part) for name, study in (part.studies | analyses).items()}
 
 
 def resolve_study(config: Configuration | dict, name: str) -> Study:
-    """One study of a configuration. Raise a `UserError` for an unknown name."""
     studies = resolve_studies(config)
     if name not in studies:
         raise UserError(f"no study '{name}'; config/studies has {', '.join(studies)}")
@@ -49,14 +45,11 @@ def resolve_study(config: Configuration | dict, name: str) -> Study:
 def withheld_splits(
     sections: Sections, base: str, studies: Collection[Study]
 ) -> list[tuple[str, str]]:
-    """(task, split) whose problems are left out of a pretrained base's demonstrations.
-
-    Both splits of the demonstrated tasks are left out. So are both splits of every further task with
-    the family of a demonstrated task, if one of `studies` (all studies of the configuration) trains
-    or tests the model on this further task. Facts are never left out, because a model learns facts
-    only from its demonstrations. Tasks that no study uses with this model are not left out, so that
-    the model is not pretrained again when somebody adds a task.
-    """
+    """(task, split) whose problems are left out of a pretrained base's demonstrations: both splits
+    of the demonstrated tasks, and of each task of their families on which one of `studies` (all of
+    the configuration) trains or tests the model. Facts are never left out, because a model learns
+    them only from its demonstrations. Tasks that no study uses are not, so that a new task
+    pretrains no model again."""
     model, tasks = model_of(base), sections.tasks
     demonstrations = sections.models[model].source.demonstrations
     families = {tasks[name].family for name in demonstrations if not tasks[name].is_memorised}

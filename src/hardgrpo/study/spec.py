@@ -54,8 +54,7 @@ class Spec:
         policy: Policy | None,
         first: bool = False,
     ) -> Self:
-        """The specification of a run. With a policy in two rounds: the specification of the second
-        round, or of the first round if `first`."""
+        """The specification of a run; with two rounds that of the second, or of the `first`."""
         fields = {
             "model": run.base,
             "task": run.task,
@@ -84,8 +83,6 @@ class Spec:
 
     @classmethod
     def read(cls, path: str | Path) -> Self:
-        """Read `spec.yaml`. Raise a `UserError` for keys that are unknown, missing or of the wrong
-        type."""
         fields = files.read_yaml(path)
         if not isinstance(fields, dict):
             raise UserError(f"{path}: expected keys {', '.join(cls.__dataclass_fields__)}")
@@ -106,7 +103,6 @@ class Spec:
         return spec
 
     def write(self, path: str | Path) -> None:
-        """Write `spec.yaml`, with sorted keys."""
         objective = self.training.get("objective", "grpo").upper()
         head = f"# One {objective} run. By hand: python scripts/training/train_grpo.py --spec THIS_FILE --output FOLDER\n"
         content = yaml.safe_dump(self.fields(), sort_keys=True, allow_unicode=True)
@@ -117,17 +113,15 @@ class Spec:
         return {name: value for name, value in vars(self).items() if value is not None}
 
     def digest(self, *contents: str) -> str:
-        """A hash of the specification and of `contents` (checksums of files, versions). The hash
-        with `contents` names the folder of the run's state. The hash without `contents` is in the
-        manifests of checkpoints."""
+        """A hash of the specification and `contents` (checksums of files, versions), which names
+        the folder of the run's state; without `contents`, it is in the manifests of checkpoints."""
         text = json.dumps([self.fields(), contents], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def check_run_of_checkpoints(folder: Path) -> None:
-    """Raise a `UserError` if a manifest in `folder` or in its step folders records another
-    specification than `spec.yaml` in the parent of `folder`. Manifests of older versions, which
-    have no `spec`, are accepted. Without `spec.yaml`, nothing is checked."""
+    """Refuse a manifest in `folder` or its step folders of another specification than `spec.yaml`
+    beside `folder`. Without `spec.yaml`, or in manifests of older versions, nothing is checked."""
     path = folder.parent / "spec.yaml"
     if not path.is_file():
         return

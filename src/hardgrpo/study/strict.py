@@ -28,13 +28,11 @@ def as_list(value) -> list:
 
 
 def sorted_json(value) -> str:
-    """A value as JSON with sorted keys. Snakemake compares parameters as text, and the order of
-    keys must not matter."""
+    """JSON with sorted keys: Snakemake compares parameters as text."""
     return json.dumps(plain(value), sort_keys=True)
 
 
 def plain(value):
-    """A value in which mappings replace objects of the configuration."""
     if isinstance(value, Strict):
         return value.entry
     if isinstance(value, dict):
@@ -62,15 +60,14 @@ class Strict(BaseModel):
 
     @classmethod
     def of(cls, entry: dict | Self) -> Self:
-        """The object with an entry of a checked configuration. Values that exclude each other are
-        accepted."""
+        """The object of a checked entry, whose values may exclude each other."""
         if isinstance(entry, cls):
             return entry
         return cls.model_validate(entry, context=MAY_CONTRADICT)
 
     @property
     def entry(self) -> dict:
-        """The keys of the configuration with their values, as plain data."""
+        """The configured keys with their values, as plain data."""
         return self.model_dump(exclude_unset=True, by_alias=True)
 
     @model_validator(mode="before")
@@ -99,6 +96,6 @@ class Strict(BaseModel):
         return self
 
     def contradictions(self) -> Iterator[tuple[str, str]]:
-        """Yield pairs (key, message) for values that exclude each other. The key is "" if the
-        message is about the whole object; the message says what is wrong and what to do."""
+        """Pairs (key, what is wrong and what to do) for values that exclude each other; the key is
+        "" for the whole object."""
         yield from ()

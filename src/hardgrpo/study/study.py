@@ -18,10 +18,8 @@ RECORDED = "recorded"  # the recipe of recorded completions
 
 @dataclass(frozen=True)
 class Run:
-    """One training run. The recipe of recorded completions is `recorded`.
-
-    `base` names the weights from which the run starts. The run's path begins with this name.
-    """
+    """One training run, from the weights `base`. The recipe of recorded completions is
+    `recorded`."""
 
     model: str
     task: str
@@ -36,7 +34,6 @@ class Run:
 
 
 def share_policy_or_recipe(first: tuple[str, str], second: tuple[str, str]) -> bool:
-    """Whether two arms (policy, recipe) have the same policy or the same recipe."""
     return first[0] == second[0] or first[1] == second[1]
 
 
@@ -56,8 +53,7 @@ class Arm(Strict):
     """Tasks of the study on which the arm trains. The default is all tasks of the study."""
 
     def has(self, **names: str) -> bool:
-        """Whether the arm has all `names` (`model`, `task`, `policy`, `recipe`). An arm without
-        `models` has all models, an arm without `tasks` all tasks."""
+        """Whether the arm has all `names` (`model`, `task`, `policy`, `recipe`)."""
         fields = {
             "model": self.models,
             "task": self.tasks,
@@ -137,25 +133,22 @@ class Study(Strict):
 
     @property
     def policies(self) -> list[str]:
-        """The names of the policies, in the order of the arms."""
         return list(dict.fromkeys(name for arm in self.arms for name in as_list(arm.policy)))
 
     @property
     def recipes(self) -> list[str]:
-        """The names of the recipes, in the order of the arms; empty if nothing is trained."""
+        """The names of the recipes; empty if nothing is trained."""
         return list(dict.fromkeys(name for arm in self.arms for name in as_list(arm.recipe or [])))
 
     @property
     def first_recipe(self) -> str:
-        """The first recipe; "recorded" if all of the study's runs are recorded."""
         return next(iter(self.recipes), RECORDED)
 
     def has_arm(self, **names: str) -> bool:
-        """Whether one arm has all `names`; see `Arm.has`."""
         return any(arm.has(**names) for arm in self.arms)
 
     def eval_tasks(self, task: str, model: str) -> list[str]:
-        """The tasks on which a model's runs of `task` are tested, beginning with `task` itself."""
+        """The tasks on which a model's runs of `task` are tested, first `task` itself."""
         tests = (self.also_tested_on or {}).get(task, [])
         return [task] + [
             test if isinstance(test, str) else test.task
@@ -173,13 +166,11 @@ class Study(Strict):
 
     @property
     def compared_pairs(self) -> list[list[tuple[str, str]]]:
-        """Pairs of arms (policy, recipe) that are compared although both policy and recipe differ."""
         return [[(arm.policy, arm.recipe) for arm in pair] for pair in self.also_compared or []]
 
     # --- the study in its configuration ---
 
     def in_config(self, name: str, config: Sections) -> Self:
-        """The study `name` of a configuration."""
         study = self.model_copy()
         study._name, study._config = name, config
         return study
@@ -211,18 +202,17 @@ class Study(Strict):
 
     @cached_property
     def probing_models(self) -> set[str]:
-        """The study's models, and the models that its policies name in `probed_by`."""
+        """The study's models, and those in `probed_by` of its policies."""
         policies = (self.config.policies.get(name) for name in self.policies)
         probing = (policy.probed_by for policy in policies if policy and policy.probed_by)
         return {*self.models, *probing}
 
     def bases(self, model: str) -> list[str]:
-        """The names of the weights from which the study's runs of a model start."""
         return self.config.models[model].bases(model, self.seeds)
 
     @cached_property
     def pairs(self) -> list[tuple[str, str]]:
-        """(model, task) pairs. A recorded model has only the tasks of its recordings."""
+        """(model, task); a recorded model has only the tasks of its recordings."""
         return [
             (model, task)
             for model in self.models
@@ -262,7 +252,7 @@ class Study(Strict):
 
     @cached_property
     def tests(self) -> list[tuple[str, str, str]]:
-        """(model, trained task, tested task): the tests of each pair, in the order of `pairs`."""
+        """(model, trained task, tested task)"""
         return [
             (model, task, test)
             for model, task in self.pairs
@@ -271,7 +261,7 @@ class Study(Strict):
 
     @cached_property
     def tests_of_bases(self) -> list[tuple[str, str, str]]:
-        """(model, base, tested task): the tests of each base model, each once."""
+        """(model, base, tested task), each once"""
         tests = [
             (model, base, test)
             for model, task in self.pairs
@@ -282,14 +272,14 @@ class Study(Strict):
 
     @cached_property
     def tests_of_runs(self) -> list[tuple[Run, str]]:
-        """(run, tested task): the tests of each run, in the order of `runs`."""
+        """(run, tested task)"""
         return [(run, test) for run in self.runs for test in self.eval_tasks(run.task, run.model)]
 
     @cached_property
     def probed_pools(self) -> list[tuple[str, str, list[int]]]:
-        """(base, task, seeds of the runs that start from this base) of every probed pool of the
-        study's own models, not of models in `probed_by`. A recorded model may have no probe. For a
-        trajectory, the name of its prompts replaces the task."""
+        """(base, task, seeds of the runs from this base) of every probed pool of the study's own
+        models. A recorded model may have no probe. For a trajectory, the name of its prompts
+        replaces the task."""
         return [
             (base, task, [seed for seed in self.seeds if self.config.base_of(model, seed) == base])
             for model, task in self.pairs
@@ -300,7 +290,6 @@ class Study(Strict):
 
     @cached_property
     def trajectory_prompts(self) -> list[tuple[str, str]]:
-        """(model, name of the model's prompts) of the trajectories."""
         return [
             (model, self.config.models[model].source.prompts)
             for model in self.models
@@ -351,9 +340,6 @@ class Study(Strict):
                     )
 
     def _arm_contradictions(self) -> Iterator[tuple[str, str]]:
-        """Report models and tasks of arms that are not in the study, models and tasks of the study
-        without an arm, and the first combination (model, task, policy, recipe) that is listed
-        twice."""
         for number, arm in enumerate(self.arms):
             for kind in ("models", "tasks"):
                 for name in as_list(getattr(arm, kind) or []):

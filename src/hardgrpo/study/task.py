@@ -358,8 +358,7 @@ class Task(Strict):
 
     @property
     def is_labelled(self) -> bool:
-        """Whether the problems of the train split have reference answers. Problems of a test split
-        always have answers."""
+        """Whether the train split has answers; a test split always has."""
         return self.labelled is not False
 
     @property
@@ -368,7 +367,6 @@ class Task(Strict):
 
     @property
     def family(self) -> str | None:
-        """The family of generated problems; None for other problems."""
         return self.source.family if isinstance(self.source, Generated) else None
 
     @property
@@ -378,22 +376,19 @@ class Task(Strict):
 
     @property
     def has_solutions(self) -> bool:
-        """Whether the problems come with worked solutions."""
         if isinstance(self.source, Generated):
             return self.family in SOLVED_FAMILIES
         return self._format in ("gsm8k", "math") or "solution" in self._columns
 
     @property
     def has_tiers(self) -> bool:
-        """Whether the problems certainly have tiers. Rows of a user's own files may also have
-        tiers, but are not read here."""
+        """Whether the problems certainly have tiers; rows of own files are not read here."""
         if isinstance(self.source, Generated):
             return not self.is_memorised
         return self._format in ("gsm8k", "choices", "math")
 
     @property
     def answer_column(self) -> str:
-        """The name of the column for answers in the task's file."""
         return self._columns.get("answer", "answer")
 
     @property
@@ -409,8 +404,8 @@ class Task(Strict):
         return self.source.entry.get("columns", {})
 
     def source_of_split(self, split: str, with_solutions: bool = False) -> dict:
-        """The part of the source that determines the problems of a split, and with
-        `with_solutions` their worked solutions."""
+        """The part of the source that determines the problems of a split, or with `with_solutions`
+        their worked solutions."""
         source = dict(self.source.entry)
         if split == "train":
             source.pop("test", None)
