@@ -99,7 +99,7 @@ def test_an_unknown_key_is_an_error_with_the_similar_key():
 
 def test_every_key_has_a_description():
     def undescribed(path: str, part: dict):
-        for kind in keys.objects(part):
+        for kind in keys.objects_in(part):
             for name, child in kind["properties"].items():
                 if "\n" not in keys.describe(name, child):
                     yield f"{path}.{name}"

@@ -22,72 +22,73 @@ def add_command(commands) -> None:
 def explain(path: str) -> str:
     """The values and the description of the key at `path`, and of the keys below it."""
     lines = []
-    for part in find(path):
-        lines += [describe(path, part)] if path else []
-        kinds = list(objects(part))
-        for kind in kinds:
-            lines += ["", kind["description"]] if len(kinds) > 1 and "description" in kind else []
-            for key, child in kind["properties"].items():
-                lines.append(describe(f"  {key}", child, key in kind.get("required", [])))
+    for value in values_at(path):
+        lines += [describe(path, value)] if path else []
+        objects = list(objects_in(value))
+        for entry in objects:
+            has_heading = len(objects) > 1 and "description" in entry
+            lines += ["", entry["description"]] if has_heading else []
+            for key, child in entry["properties"].items():
+                lines.append(describe(f"  {key}", child, key in entry.get("required", [])))
     return "\n".join(lines)
 
 
-def find(path: str) -> list[dict]:
-    """The schemas at `path`: several if an object on the way can have several kinds."""
-    parts, place = [schema()], ""
+def values_at(path: str) -> list[dict]:
+    """The schemas of the value at `path`: several if an object on the way has alternatives."""
+    values, place = [schema()], ""
     for key in path.split(".") if path else []:
-        choices = [option for part in parts for option in options(part)]
-        children = [option["properties"][key] for option in choices if key in option.get("properties", ())]  # fmt: skip
-        if not (parts := children + [entry for option in choices for entry in entries(option)]):
-            known_keys = [name for option in choices for name in option.get("properties", ())]
-            similar = difflib.get_close_matches(key, known_keys, n=1)
-            hint = (
-                f"did you mean '{similar[0]}'?"
-                if similar
-                else f"known keys: {', '.join(known_keys)}"
-            )
+        types = [alternative for value in values for alternative in alternatives(value)]
+        known = {name: [] for entry in types for name in entry.get("properties", ())}
+        for entry in types:
+            for name, value in entry.get("properties", {}).items():
+                known[name].append(value)
+        values = known.get(key, []) + [named for entry in types for named in named_entries(entry)]
+        if not values:
+            similar = difflib.get_close_matches(key, known, n=1)
+            known_keys = f"known keys: {', '.join(known)}"
+            hint = f"did you mean '{similar[0]}'?" if similar else known_keys
             raise UserError(f"{place or 'top level'}: there is no key '{key}'; {hint}")
         place = f"{place}.{key}".removeprefix(".")
-    return parts
+    return values
 
 
-def objects(part: dict) -> Iterator[dict]:
-    """The objects that a part of the schema describes, also as entries of a mapping from names."""
-    for option in options(part):
-        yield from [option] if "properties" in option else []
-        for entry in entries(option):
-            yield from objects(entry)
+def objects_in(value: dict) -> Iterator[dict]:
+    """The objects with keys that a value may be, also as entries of a mapping from names."""
+    for alternative in alternatives(value):
+        yield from [alternative] if "properties" in alternative else []
+        for entry in named_entries(alternative):
+            yield from objects_in(entry)
 
 
-def options(part: dict) -> list[dict]:
-    """The alternatives of a part of the schema; for a list, those of its items."""
-    if "$ref" in part:
-        return options(schema()["$defs"][part["$ref"].rsplit("/", 1)[1]])
-    choices = [*part.get("anyOf", []), *part.get("oneOf", []), *filter(None, [part.get("items")])]
-    return [option for choice in choices for option in options(choice)] or [part]
+def alternatives(value: dict) -> list[dict]:
+    """The types that a value may have; for a list, those of its items."""
+    if "$ref" in value:
+        return alternatives(schema()["$defs"][value["$ref"].rsplit("/", 1)[1]])
+    types = [*value.get("anyOf", []), *value.get("oneOf", []), *filter(None, [value.get("items")])]
+    return [entry for alternative in types for entry in alternatives(alternative)] or [value]
 
 
-def entries(option: dict) -> list[dict]:
+def named_entries(value: dict) -> list[dict]:
     """The schemas of the entries of a mapping from names."""
-    schemas = [*option.get("patternProperties", {}).values(), option.get("additionalProperties")]
+    schemas = [*value.get("patternProperties", {}).values(), value.get("additionalProperties")]
     return [entry for entry in schemas if isinstance(entry, dict)]
 
 
-def describe(name: str, part: dict, is_required: bool = False) -> str:
+def describe(key: str, value: dict, is_required: bool = False) -> str:
     """A line with a key and its values, and the indented description."""
-    forms = []
-    for alternative in part.get("anyOf") or part.get("oneOf") or [part]:
+    types = []
+    for alternative in value.get("anyOf") or value.get("oneOf") or [value]:
         prefix = "list of " if "items" in alternative else ""
-        forms += [prefix + values(option) for option in options(alternative)]
-    choices, suffix = " or ".join(dict.fromkeys(forms)), " (required)" if is_required else ""
-    text = part.get("description") or options(part)[0].get("description", "")
-    return "\n    ".join([f"{name}: {choices}{suffix}", *textwrap.wrap(text, 90)])
+        types += [prefix + describe_type(entry) for entry in alternatives(alternative)]
+    listed, suffix = " or ".join(dict.fromkeys(types)), " (required)" if is_required else ""
+    text = value.get("description") or alternatives(value)[0].get("description", "")
+    return "\n    ".join([f"{key}: {listed}{suffix}", *textwrap.wrap(text, 90)])
 
 
-def values(option: dict) -> str:
-    if "enum" in option or "const" in option:
-        return ", ".join(map(str, option.get("enum", [option.get("const")])))
-    if option["type"] == "object":
-        return "entries by name" if entries(option) else "keys and values"
-    limits = [f"{word} {option[key]}" for key, word in LIMITS.items() if key in option]
-    return " ".join([TYPES.get(option["type"], option["type"]), *limits])
+def describe_type(value: dict) -> str:
+    if "enum" in value or "const" in value:
+        return ", ".join(map(str, value.get("enum", [value.get("const")])))
+    if value["type"] == "object":
+        return "entries by name" if named_entries(value) else "keys and values"
+    limits = [f"{word} {value[key]}" for key, word in LIMITS.items() if key in value]
+    return " ".join([TYPES.get(value["type"], value["type"]), *limits])
