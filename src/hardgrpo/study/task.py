@@ -53,7 +53,7 @@ class Generated(Strict):
         if self.family == "facts" and self.train + self.test > generated.FACTS:
             yield (
                 "",
-                f"{self.train} + {self.test} problems, but there are {generated.FACTS} different facts; lower train or test",
+                f"{self.train} + {self.test} problems, but only {generated.FACTS} facts; lower train or test",
             )
 
 
@@ -104,10 +104,7 @@ class Files(Strict):
         for split in ("train", "test"):
             names = getattr(self, split)
             if isinstance(names, list) and len(set(names)) < len(names):
-                yield (
-                    split,
-                    f"{names} name a file twice; remove one of the two names",
-                )
+                yield split, f"{names} name a file twice; remove one"
 
 
 class RecordedProblems(Strict):
@@ -206,10 +203,7 @@ class HubDataset(Strict):
 
     def contradictions(self) -> Iterator[tuple[str, str]]:
         if self.format not in (None, "columns") and self.columns:
-            yield (
-                "columns",
-                f"format {self.format} determines the columns; remove `format` or `columns`",
-            )
+            yield "columns", f"format {self.format} sets the columns; remove one of the keys"
         elif not (self.train or self.test):
             yield "", "neither 'train' nor 'test' is there; name at least one split"
 
@@ -243,15 +237,11 @@ class Probe(Strict):
 
     def contradictions(self) -> Iterator[tuple[str, str]]:
         if self.stop and self.held_out:
-            yield (
-                "held_out",
-                "a probe that stops early has no held-out completions; remove `held_out` or `stop`",
-            )
+            yield "held_out", "a probe that stops early has none; remove `held_out` or `stop`"
         if self.stop and self.shards > 1:
             yield (
                 "shards",
-                f"{self.shards} shards cannot stop early, because the samples that a prompt needs depend on all other prompts; set shards to 1, or"
-                " remove `stop`",
+                f"{self.shards} shards cannot stop early; set shards to 1, or remove `stop`",
             )
 
 
@@ -289,7 +279,7 @@ class Test(Strict):
         if self.reach and self.reach.seed == self.seed:
             yield (
                 "reach.seed",
-                "equals the seed of the test, so the reach samples would be the completions that measure gains; give another seed",
+                "equals the seed of the test, whose completions measure gains; give another",
             )
 
 
@@ -428,7 +418,7 @@ class Task(Strict):
         if isinstance(self.source, Generated) and self.probe.shards > max(1, self.source.train):
             yield (
                 "probe.shards",
-                f"{self.probe.shards} shards, but only {self.source.train} problems; use at most as many shards as problems",
+                f"{self.probe.shards} shards, but only {self.source.train} problems; use fewer",
             )
 
 
