@@ -2,8 +2,6 @@
 
 import importlib.metadata
 import re
-import shutil
-import sys
 
 import pytest
 from packaging.requirements import Requirement
@@ -87,29 +85,3 @@ def test_the_locks_of_the_development_environment_contain_all_requirements_of_th
 
 # A stand-in for uv that writes the committed versions. As in the output of uv, a comment after each
 # package names the packages that need this package.
-UV = """#!{python}
-import pathlib, re, sys
-name = sys.argv[sys.argv.index("-o") + 1].removesuffix(".lock")
-parts = [name, "cuda"] if name in ("development", "training") else [name]
-text = "".join(pathlib.Path("{envs}", part + ".lock").read_text().partition("\\n\\n")[2] for part in parts)
-text = re.sub(r"(?m)^([\\w.-]+==[^ ]+) \\\\$", r"\\1 ; everywhere \\\\", text)
-pathlib.Path(name + ".lock").write_text(text)
-"""
-
-
-def test_locks_that_are_written_again_equal_the_committed_locks(tmp_path, monkeypatch):
-    shutil.copytree(ROOT / "envs", tmp_path / "envs", ignore=shutil.ignore_patterns("*.sif"))
-    for path in (tmp_path / "envs").glob("*.lock"):
-        if path.stem not in ("cuda", "torch-cpu"):
-            path.unlink()
-    uv = tmp_path / "uv"
-    uv.write_text(UV.format(python=sys.executable, envs=ROOT / "envs"))
-    uv.chmod(0o755)
-    monkeypatch.setattr(write_locks, "ROOT", tmp_path)
-    monkeypatch.setattr(write_locks.shutil, "which", lambda *_, **__: str(uv))
-    monkeypatch.setattr(sys, "argv", ["write_locks.py"])
-    write_locks.main()
-    for name in LOCKS:
-        assert (tmp_path / f"envs/{name}.lock").read_text() == (
-            ROOT / f"envs/{name}.lock"
-        ).read_text(), name

@@ -161,6 +161,35 @@ def select_subset(case: dict) -> None:
     run_program("select_subset", policy=policy, seed=0, output="out", **inputs)
 
 
+def measure_difficulty(case: dict) -> None:
+    problem = {"id": "p0", "question": "q", "answer": "(A)"}
+    files.write_jsonl("P.jsonl", [problem])
+    files.write_jsonl("C.jsonl", [{"id": "p0", "sample": 0, "completion": "(A)"}])
+    write_files(case)
+    run_program(
+        "measure_difficulty",
+        problems="P.jsonl",
+        completions="C.jsonl",
+        grader="choice_letter",
+        output="out",
+    )
+
+
+def prepare_pool(policy: dict) -> None:
+    rows = [{"question": f"q{number}", "answer": number} for number in range(20)]
+    files.write_jsonl("mine.jsonl", rows)
+    run_program(
+        "prepare_task",
+        task="t",
+        split="train",
+        source='{"kind": "files", "train": "mine.jsonl"}',
+        files="mine.jsonl",
+        grader="number_lenient",
+        policies=json.dumps({"own": policy}),
+        output="out",
+    )
+
+
 def choose(settings: dict) -> None:
     policies.select({"a": 0.9, "b": 0.9, "c": 0.95}, seed=0, **settings)
 
@@ -184,6 +213,8 @@ CHECKS: dict[str, Callable] = {
     "subsets": select_subset,
     "server": probe_server,
     "policies": choose,
+    "completions": measure_difficulty,
+    "pools": prepare_pool,
 }
 
 

@@ -128,66 +128,22 @@ def test_arms_are_named_after_policies_and_after_recipes_that_are_not_the_first(
 
 
 def test_a_recorded_model_has_the_runs_that_were_recorded():
-    assert study_of("recordings").runs == [
-        Run(
-            "qwen3-4b-recorded", "shuffled_objects_seven", "recorded", "all", 0, "qwen3-4b-recorded"
-        ),
-        Run(
-            "qwen3-4b-recorded",
-            "shuffled_objects_seven",
-            "recorded",
-            "hard30",
-            0,
-            "qwen3-4b-recorded",
-        ),
-        Run("qwen3-4b-recorded", "kegg", "recorded", "hard30", 0, "qwen3-4b-recorded"),
-        Run(
-            "qwen3-8b-recorded", "shuffled_objects_seven", "recorded", "all", 0, "qwen3-8b-recorded"
-        ),
-        Run(
-            "qwen3-8b-recorded",
-            "shuffled_objects_seven",
-            "recorded",
-            "hard30",
-            0,
-            "qwen3-8b-recorded",
-        ),
-        Run("qwen3-8b-recorded", "dyck", "recorded", "unknown_subset", 0, "qwen3-8b-recorded"),
-        Run(
-            "qwen3-14b-recorded",
-            "shuffled_objects_seven",
-            "recorded",
-            "all",
-            0,
-            "qwen3-14b-recorded",
-        ),
-        Run(
-            "qwen3-14b-recorded",
-            "shuffled_objects_seven",
-            "recorded",
-            "hard30",
-            0,
-            "qwen3-14b-recorded",
-        ),
-        Run(
-            "qwen3-14b-recorded",
-            "gsm8k_hard_test",
-            "recorded",
-            "unknown_subset",
-            0,
-            "qwen3-14b-recorded",
-        ),
-        Run(
-            "qwen3-14b-recorded",
-            "gsm8k_hard_test_strict",
-            "recorded",
-            "unknown_subset",
-            0,
-            "qwen3-14b-recorded",
-        ),
-        Run("qwen3-14b-recorded", "kegg", "recorded", "all", 0, "qwen3-14b-recorded"),
-        Run("qwen3-14b-recorded", "kegg", "recorded", "hard30", 0, "qwen3-14b-recorded"),
-    ]
+    objects, recorded = "shuffled_objects_seven", {}
+    for run in study_of("recordings").runs:
+        assert (run.recipe, run.seed, run.base) == ("recorded", 0, run.model)
+        recorded.setdefault(run.model, []).append((run.task, run.policy))
+    assert recorded == {
+        "qwen3-4b-recorded": [(objects, "all"), (objects, "hard30"), ("kegg", "hard30")],
+        "qwen3-8b-recorded": [(objects, "all"), (objects, "hard30"), ("dyck", "unknown_subset")],
+        "qwen3-14b-recorded": [
+            (objects, "all"),
+            (objects, "hard30"),
+            ("gsm8k_hard_test", "unknown_subset"),
+            ("gsm8k_hard_test_strict", "unknown_subset"),
+            ("kegg", "all"),
+            ("kegg", "hard30"),
+        ],
+    }
 
 
 def test_the_choices_of_both_rounds_are_summarised_together():

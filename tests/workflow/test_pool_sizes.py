@@ -56,69 +56,19 @@ def planned(tmp_path_factory) -> World:
     return world
 
 
-SIGNAL = {"rule": "lowest", "by": "agreement"}
-PREDICTED = {"rule": "nearest_half", "by": "predicted"}
-
-
-@pytest.mark.parametrize(
-    ("policy", "words"),
-    [
-        (
-            {"rule": "hard", "budget": {"prompts": 21}},
-            "pays for 21 prompts, and the pool has 20; lower the budget",
-        ),
-        (
-            {"rule": "random", "budget": {"prompts": 1000}},
-            "pays for 1000 prompts, and the pool has 20; lower the budget",
-        ),
-        (
-            SIGNAL | {"budget": {"money": 50, "label_price": 2}},
-            "(50 at 2 a label) pays for 25 prompts, and the pool has 20",
-        ),
-        (SIGNAL | {"budget": {"money": 1, "label_price": 2}}, "pays for none of the 20 prompts"),
-        (
-            PREDICTED | {"budget": {"prompts": 21}, "calibrated_on": 0.1},
-            "pays for 21 prompts, and the pool has 20",
-        ),
-    ],
-)
-def test_a_budget_that_the_pool_cannot_fill_is_refused_before_anything_is_sampled(
-    planned, policy, words
-):
-    overlay(planned, policy)
-    check_refusal(
-        planned.snakemake("subset", "--configfile", "my.yaml"),
-        "error: policy 'own': task 'mine': ",
-        words,
-    )
-
-
-@pytest.mark.parametrize(
-    ("policy", "words"),
-    [
-        ({"rule": "hard", "budget": {"prompts": 30}}, "the pool has 20"),
-        # only an arm can have a policy in two rounds
-        (
-            SIGNAL | {"budget": {"prompts": 1}, "rounds": 2},
-            "1 prompts of 20 cannot be annotated in two rounds",
-        ),
-        (
-            SIGNAL | {"budget": {"prompts": 40}, "rounds": 2},
-            "pays for 40 prompts, and the pool has 20",
-        ),
-    ],
-)
-def test_a_pool_too_small_for_a_policy_of_the_configured_study_is_refused(planned, policy, words):
+def test_a_pool_too_small_for_a_policy_of_the_configured_study_is_refused(planned):
     study = {"title": "Mine", "models": ["mine"], "tasks": ["mine"], "arms": [{"policy": ["random", "own"], "recipe": ["mini"]}], "seeds": [0]}  # fmt: skip
     task = TASK | {
         "source": {"kind": "files", "train": "pool.csv", "test": "test.csv"},
         "test": {"samples": 1, "greedy": False, "seed": 2},
     }
     pool(planned, name="test.csv", first=100)
+    # only an arm can have a policy in two rounds
+    policy = {"rule": "lowest", "by": "agreement", "budget": {"prompts": 1}, "rounds": 2}
     overlay(planned, policy, task, study="mine", studies={"mine": study})
     (planned.folder / "subset.yaml").write_text(yaml.safe_dump({"subset": {"policy": "random"}}))
     done = planned.snakemake(PREPARED, "all", "--configfile", "my.yaml", "subset.yaml")
-    check_refusal(done, "policy 'own': task 'mine': ", words)
+    check_refusal(done, "policy 'own': task 'mine': ", "1 prompts of 20")
 
 
 def test_several_files_are_one_pool(planned):
