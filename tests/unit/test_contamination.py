@@ -225,14 +225,6 @@ def test_a_test_that_is_the_pool_is_refused_whatever_the_task_says(tmp_path):
     assert done.returncode == 1 and "10 of 10" in done.stderr and not (tmp_path / "C.csv").exists()
 
 
-def test_a_pool_without_answers_is_compared_too(tmp_path):
-    pool = [{"id": "p", "question": sentence(1), "answer": None}]
-    assert (
-        "1 of 2"
-        in compare(tmp_path, pool, [problem("t", sentence(1)), problem("u", sentence(2))]).stderr
-    )
-
-
 def prepare(folder, rows: list[tuple[str, str]], *options: str, split: str = "train"):
     with open(folder / "mine.csv", "w", newline="") as stream:
         csv.writer(stream).writerows([("question", "answer"), *rows])
@@ -271,15 +263,6 @@ def test_the_first_of_equal_questions_stays_in_the_pool_and_the_others_are_repor
         f"train,{question_id('how many')},train,{question_id('How many?')},repeated,1.0"
         in (tmp_path / "C.csv").read_text()
     )
-
-
-@pytest.mark.parametrize("option", ["--test", "--problems"])
-def test_the_name_and_the_file_of_a_test_split_are_given_together(tmp_path, option):
-    files.write_jsonl(tmp_path / "train.jsonl", POOL)
-    arguments = format_options(task="mine", pool="train.jsonl", output="C.csv")
-    done = fork_server.run(path_of("compare_splits"), [*arguments, option, "train.jsonl"], tmp_path)
-    assert done.returncode == 2 and "--test and --problems" in done.stderr, done.stderr
-    assert not (tmp_path / "C.csv").exists()
 
 
 def test_a_test_split_keeps_and_reports_equal_questions(tmp_path):

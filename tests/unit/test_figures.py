@@ -110,14 +110,19 @@ def heights(axes) -> list[float]:
     )
 
 
-def test_drawn_points_are_the_values_of_the_rows(tables, tmp_path, monkeypatch):
-    drawn, rows = draw("accuracy", "mini", tables("mini"), tmp_path, monkeypatch)
-    assert heights(drawn.axes) == pytest.approx(sorted(100 * rows.accuracy))
-
-
-def test_bars_of_figure_budget_are_the_gains_of_its_rows(tables, tmp_path, monkeypatch):
-    drawn, rows = draw("budget", "budget", tables("budget"), tmp_path, monkeypatch)
-    assert widths(drawn.axes) == pytest.approx(sorted(100 * rows.gain))
+@pytest.mark.parametrize(
+    ("figure", "study", "drawn_values", "values"),
+    [
+        ("accuracy", "mini", heights, lambda rows: 100 * rows.accuracy),
+        ("budget", "budget", widths, lambda rows: 100 * rows.gain),
+        ("lengths", "mini_reference", heights, lambda rows: [*rows.tokens_mean, *(100 * rows.truncated_share)]),
+    ],
+)  # fmt: skip
+def test_points_and_bars_are_the_values_of_the_rows(
+    figure, study, drawn_values, values, tables, tmp_path, monkeypatch
+):
+    drawn, rows = draw(figure, study, tables(study), tmp_path, monkeypatch)
+    assert drawn_values(drawn.axes) == pytest.approx(sorted(values(rows)))
 
 
 @pytest.mark.parametrize(
@@ -204,13 +209,6 @@ def test_each_of_several_models_has_its_own_mark(tables, tmp_path, monkeypatch):
     assert len(marks) == rows[rows.drawn == "point"].model.nunique() == 4
     assert {text.get_text() for text in drawn.legends[0].get_texts()} >= set(
         CONFIG["studies"]["paper"]["models"]
-    )
-
-
-def test_lengths_are_drawn_from_their_rows(tmp_path, monkeypatch):
-    drawn, rows = draw("lengths", "mini_reference", MINI, tmp_path, monkeypatch)
-    assert heights(drawn.axes) == pytest.approx(
-        sorted([*rows.tokens_mean, *(100 * rows.truncated_share)])
     )
 
 
@@ -380,25 +378,12 @@ RC = b"text.usetex: True\nsavefig.dpi: 33\nfont.family: serif\nfigure.facecolor:
 # (environment variables, files in the folder that is both HOME and the working directory)
 SETTINGS = {
     "none": ({}, {}),
-    "Jupyter's backend, and a matplotlibrc in HOME": (
-        {"MPLBACKEND": "module://matplotlib_inline.backend_inline"},
-        {".config/matplotlib/matplotlibrc": RC},
+    "a backend that no longer exists, and a matplotlibrc at each path that is read": (
+        {"MPLBACKEND": "gtk2", "MATPLOTLIBRC": "{folder}/rc", "MPLCONFIGDIR": "{folder}/mpl"},
+        {"rc": RC, "mpl/matplotlibrc": RC, ".config/matplotlib/matplotlibrc": RC, "matplotlibrc": RC},
     ),
-    "a backend that no longer exists, and a matplotlibrc at each path that a variable names": (
-        {
-            "MPLBACKEND": "gtk2",
-            "MATPLOTLIBRC": "{folder}/rc",
-            "MPLCONFIGDIR": "{folder}/mpl",
-            "XDG_CONFIG_HOME": "{folder}/xdg",
-        },
-        {"rc": RC, "mpl/matplotlibrc": RC, "xdg/matplotlib/matplotlibrc": RC},
-    ),
-    "a matplotlibrc in the working directory": ({}, {"matplotlibrc": RC}),
-    "a matplotlibrc in the working directory that is not text": (
-        {},
-        {"matplotlibrc": b"\xff\xfe\x00"},
-    ),
-}
+    "a matplotlibrc that is not text": ({}, {"matplotlibrc": b"\xff\xfe\x00"}),
+}  # fmt: skip
 
 
 @pytest.mark.slow

@@ -31,11 +31,6 @@ def run(program: str, /, *arguments, **options):
     return fork_server.run(path_of(program), words, ROOT)
 
 
-def assert_refused(done, *words: str) -> None:
-    assert (done.returncode, done.stderr.count("\n")) == (1, 1), done.stderr
-    assert all(word in done.stderr for word in words), done.stderr
-
-
 # --- files
 
 
@@ -116,59 +111,6 @@ def test_every_number_of_right_answers_is_read_from_its_rounded_share(samples):
 
 
 # --- originals
-
-
-def count(folder: Path, commit: str = "0123abc", *arguments):
-    """Run count_answers.py on `numbers.csv`, which the program compares with the lock."""
-    return run(
-        *(
-            "count_answers",
-            "--kind",
-            "before_after",
-            "--files",
-            folder / "numbers.csv",
-            "--samples",
-            "16",
-        ),
-        *(
-            "--repository",
-            "owner/name",
-            "--commit",
-            commit,
-            "--names",
-            "data/numbers.csv",
-            "--lock",
-            folder / "inputs.lock",
-        ),
-        *("--output", folder / "out.csv", *arguments),
-    )
-
-
-def test_a_file_that_differs_from_the_lock_is_refused(tmp_path):
-    path = write_csv(tmp_path / "numbers.csv", [["a", 0.25, 0.5, 0.75]])
-    done = count(tmp_path)
-    assert done.returncode == 0, done.stderr
-    entry = json.loads((tmp_path / "inputs.lock").read_text())["repositories"]["owner/name@0123abc"]
-    file_entry = {
-        "bytes": path.stat().st_size,
-        "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
-    }
-    assert entry == {"data/numbers.csv": file_entry}
-    (tmp_path / "out.csv").unlink()
-    assert_refused(
-        count(tmp_path, "fffffff"), "has files of owner/name@0123abc, expected commit fffffff"
-    )
-    write_csv(path, [["a", 0.25, 0.5, 1.0]])
-    assert_refused(
-        count(tmp_path),
-        f"{path}: repositories: owner/name@",
-        "data/numbers.csv is not the file of ",
-    )
-    assert not (tmp_path / "out.csv").exists()
-    assert (
-        count(tmp_path, "0123abc", "--update-inputs").returncode == 0
-        and (tmp_path / "out.csv").exists()
-    )
 
 
 # --- samples per prompt

@@ -8,7 +8,6 @@ import pytest
 import project_config
 from conftest import ROOT
 from hardgrpo.analysis import pooling, random_choice
-from hardgrpo.report import ways
 from hardgrpo.study import designs
 from pages import recommended
 
@@ -202,28 +201,3 @@ def test_names_of_ways_ignore_budgets_and_names_of_recipes_ignore_checkpoints():
     names = designs.names_of_ways(POLICIES, RECIPES)
     assert names["ways"]["unsure_5"] == "unsure" and names["ways"]["random_5"] == "random"
     assert names["recipes"] == {"short": "short", "long": "long", "short_curve": "short"}
-
-
-def test_the_picture_shows_every_comparison_of_its_groups_at_a_tenth():
-    config = project_config.config()
-    cases = recommended.every_case(ROOT, config)
-    classes = pd.read_csv(ROOT / "results/reference/before_after/difficulty_classes.csv")
-    figure = ways.draw(cases, classes)
-    left, right = figure.axes
-    grouped = cases[
-        (cases.budget == 0.1)
-        & cases.way.isin([way for _, group, _ in ways.GROUPS for way in group])
-    ]
-    dots = [line for line in left.lines if line.get_marker() in ("o", "<", ">")]
-    assert len(dots) == len(grouped) > 10
-    filled = [dot for dot in dots if dot.get_markerfacecolor() == dot.get_color()]
-    beyond = grouped.difference.abs() > ways.FARTHEST / 100  # arrows are filled
-    is_resolved = (grouped.low > 0) | (grouped.high < 0)
-    assert len(filled) == (is_resolved | beyond).sum() < len(dots)
-    assert list(right.lines[0].get_ydata()) == pytest.approx(list(100 * classes.gain))
-    renderer = figure.canvas.get_renderer()
-    texts = [text for axis in figure.axes for text in [*axis.texts, *axis.get_yticklabels()]]
-    boxes = [text.get_window_extent(renderer) for text in texts if text.get_text()]
-    frame = figure.bbox
-    assert all(frame.x0 <= box.x0 and box.x1 <= frame.x1 for box in boxes), "a text is cut off"
-    assert not [1 for i, a in enumerate(boxes) for b in boxes[:i] if a.overlaps(b)], "texts overlap"

@@ -1,12 +1,16 @@
 """A grade is undecided if Math-Verify gives no reply. An undecided grade is not right and is
 counted. A study with too many undecided grades stops."""
 
+from pathlib import Path
+
 import pytest
 
 from hardgrpo.grading import expressions, graders
+from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.selection import prompt_difficulty
 from hardgrpo.training import loop
+from in_process import run_program
 
 
 @pytest.fixture
@@ -50,3 +54,28 @@ def test_undecided_completions_are_an_error_if_there_are_several_and_more_than_o
         match=r"evaluations of study s: 3 of 2000 completions could not be graded .* at most 0.1 % may be",
     ):
         graders.check_decided(3, 2000, "evaluations of study s")
+
+
+def test_grading_a_file_stops_as_soon_as_too_many_completions_are_undecided(tmp_path, monkeypatch):
+    """Grading an undecided completion takes most of a minute."""
+    monkeypatch.chdir(tmp_path)
+    names, graded = [f"p{number}" for number in range(100)], []
+    files.write_jsonl("P.jsonl", [{"id": n, "question": "q", "answer": "1"} for n in names])
+    files.write_jsonl("C.jsonl", [{"id": n, "sample": 0, "completion": "2"} for n in names])
+
+    def measure(problem, samples, grader, **options):
+        graded.append(problem["id"])
+        columns = dict.fromkeys(prompt_difficulty.COLUMNS)
+        counts = dict.fromkeys(prompt_difficulty.GRADE_COUNTS, 0)
+        return columns | counts | {"id": problem["id"], "samples": 1, "undecided": 1}
+
+    monkeypatch.setattr(prompt_difficulty, "measure", measure)
+    with pytest.raises(UserError, match="C.jsonl: 2 of 100 completions could not be graded"):
+        run_program(
+            "measure_difficulty",
+            problems="P.jsonl",
+            completions="C.jsonl",
+            grader="number_lenient",
+            output="D.csv",
+        )
+    assert len(graded) == 2 and not Path("D.csv").exists()
