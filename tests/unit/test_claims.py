@@ -68,10 +68,6 @@ def list_verdicts(claim: dict, **tables) -> list[str]:
     return [verdict_row["verdict"] for verdict_row in judge(claim | PRIMARY, **tables)]
 
 
-def list_estimates(claim: dict, **tables) -> list[float]:
-    return [verdict_row["estimate"] for verdict_row in judge(claim, **tables)]
-
-
 S, C, U, D = claims.SUPPORTED, claims.CONTRADICTED, claims.UNDECIDED, claims.DESCRIPTIVE
 DIFFERENCE = {"test": "difference", "policy": "hard", "minus": "easy"}
 SMALL = {"p": 0.001}
@@ -242,11 +238,6 @@ def test_primary_claims_come_first():
 # --- estimates
 
 
-def test_a_claim_about_a_policy_that_the_study_lacks_gives_no_row():
-    assert judge(DIFFERENCE, differences=[minus("hard", "random", 0.03)]) == []
-    assert judge(DIFFERENCE, differences=[]) == []
-
-
 def test_no_claim_gives_a_row_on_empty_tables():
     empty = {name: [] for name in claims.TABLES}
     assert (
@@ -284,95 +275,6 @@ def test_each_cell_gives_a_row_unless_key_tested_or_key_only_leaves_it_out():
     )
 
 
-def pair(policy, other_policy, middle, what, at, **columns):
-    return minus(policy, other_policy, middle, what=what, at=at, **columns)
-
-
-def test_the_estimate_of_an_order_is_its_least_difference_and_needs_every_policy():
-    claim = {"test": "order", "policies": ["hard", "random", "easy"]}
-    steps = [minus("hard", "random", 0.03), minus("easy", "random", -0.02)]
-    (verdict_row,) = judge(claim, differences=steps)
-    assert (
-        verdict_row["estimate"] == 0.02
-        and verdict_row["test"] == "random - easy (least of the order)"
-    )
-    assert judge(claim, differences=steps[:1]) == []
-
-
-def test_difference_by_recipe_is_within_a_recipe_and_recipe_difference_within_a_policy():
-    table = [
-        minus("hard", "easy", 0.3),
-        minus("hard", "hard, fast", 0.02),
-        minus("easy", "easy, fast", 0.5),
-        minus("easy, fast", "hard, fast", 0.04),
-        minus("hard", "hard, slow", -0.01),
-        minus("hard, slow", "random, slow", 0.6),
-    ]
-    verdict_rows = judge(
-        {"test": "difference_by_recipe", "policy": "hard", "minus": "easy"}, differences=table
-    )
-    assert [(verdict_row["test"], verdict_row["estimate"]) for verdict_row in verdict_rows] == [
-        ("hard - easy, fast", pytest.approx(-0.04))
-    ]
-    verdict_rows = judge({"test": "recipe_difference", "policy": "hard"}, differences=table)
-    assert [(verdict_row["test"], verdict_row["estimate"]) for verdict_row in verdict_rows] == [
-        ("hard - hard, fast", pytest.approx(0.02)),
-        ("hard - hard, slow", pytest.approx(-0.01)),
-    ]
-
-
-def test_a_claim_may_name_the_recipe_of_each_arm():
-    claim = {
-        "test": "difference",
-        "policy": "hard",
-        "recipe": "fast",
-        "minus": "easy",
-        "minus_recipe": "slow",
-    }
-    table = [
-        minus("hard", "easy", 0.3),
-        minus("hard, fast", "easy", 0.2),
-        minus("easy, slow", "hard, fast", -0.1),
-    ]
-    (verdict_row,) = judge(claim, differences=table)
-    assert (verdict_row["test"], verdict_row["estimate"]) == (
-        "hard, fast - easy, slow",
-        pytest.approx(0.1),
-    )
-    assert list_estimates(DIFFERENCE | {"recipe": FIRST}, differences=table) == [0.3]
-
-
-def test_a_difference_at_k_may_be_the_negative_of_the_row():
-    claim = DIFFERENCE | {"test": "difference_at_k"}
-    (verdict_row,) = judge(claim, paired=[pair("easy", "hard", -0.2, "pass@k", "16")])
-    assert verdict_row["estimate"] == 0.2 and verdict_row["test"] == "pass@16, hard - easy"
-    assert judge(claim, paired=[pair("hard", "easy", 0.1, "tier", "2")]) == []
-
-
-def test_a_difference_by_tier_has_one_row_for_each_tier():
-    claim = DIFFERENCE | {"test": "difference_by_tier"}
-    rows = [pair("hard", "easy", x, "tier", t) for x, t in ((0.1, "1"), (0.2, "2"))] + [
-        pair("hard", "easy", 0.3, "pass@k", "2")
-    ]
-    assert [(verdict_row["estimate"], verdict_row["test"]) for verdict_row in judge(claim, paired=rows)] == [
-        (0.1, "hard - easy, tier 1"), (0.2, "hard - easy, tier 2"),
-    ]  # fmt: skip
-
-
-def test_ahead_uses_the_first_checkpoint_at_or_after_a_share_of_the_updates():
-    claim = DIFFERENCE | {"test": "ahead", "share": 0.3}
-    gains = [row(p, 0.1, decoding="sampled", step=100) for p in ("hard", "easy")]
-    judge_ahead = lambda *steps: judge(
-        claim,
-        gains=gains,
-        paired=[pair("hard", "easy", s / 1000, "checkpoint", str(s)) for s in steps],
-    )
-    assert [row["test"] for row in judge_ahead(10, 30, 60)] == ["hard - easy after 30 of 100"]
-    assert [row["estimate"] for row in judge_ahead(10, 40, 60)] == [0.04] and judge_ahead(
-        10, 20
-    ) == []
-
-
 def test_a_smaller_lead_subtracts_the_lead_of_a_weaker_model_on_the_same_task():
     claim = DIFFERENCE | {"test": "smaller_lead"}
     lead = lambda model, task, x: minus("hard", "easy", x, model=model, task=task)
@@ -391,91 +293,8 @@ def test_a_smaller_lead_subtracts_the_lead_of_a_weaker_model_on_the_same_task():
     )
 
 
-def test_a_lost_lead_is_compared_with_the_same_runs_under_the_ample_limit():
-    claim = DIFFERENCE | {"test": "lost_lead"}
-    rows = [pair("hard", "easy", 0.4, "test", "ample"), pair("hard", "easy", 0.3, "test", "graded")]
-    rows.append(pair("hard", "easy", 0.2, "test", "tight", task="ample"))
-    (verdict_row,) = judge(claim, paired=rows)
-    assert (
-        verdict_row["estimate"] == 0.4
-        and verdict_row["test"].startswith("hard - easy")
-        and verdict_row["test"].endswith("ample")
-    )
-
-
-def test_transfer_compares_two_training_tasks_on_one_test():
-    claim = {"test": "transfer", "policy": "all", "trained_on": "tight", "minus": "weak"}
-    rows = [pair("all", "all", -0.1, "trained on", "tight", task="weak", eval_task="far")]
-    (verdict_row,) = judge(claim, paired=rows)
-    assert (verdict_row["task"], verdict_row["eval_task"], verdict_row["estimate"]) == (
-        "tight",
-        "far",
-        0.1,
-    )
-    assert judge(claim, paired=[rows[0] | {"at": "ample"}]) == []
-
-
-def test_a_learnable_share_has_no_test_set_and_counts_updates():
-    shares = [row(p, x, name="learnable", updates=30) for p, x in (("hard", 0.8), ("easy", 0.5))]
-    for share_row in shares:
-        del share_row["eval_task"]
-    (verdict_row,) = judge(DIFFERENCE | {"test": "learnable"}, learnable=shares)
-    assert (
-        verdict_row["estimate"] == pytest.approx(0.3)
-        and verdict_row["n"] == 30
-        and verdict_row["eval_task"] == "tight"
-    )
-
-
-def test_a_claim_about_gains_has_a_row_for_each_task_but_a_claim_about_the_largest_gain_has_one():
-    gains = [row("hard", x, decoding="sampled", task=t) for x, t in zip((0.03, 0.5, -0.1), TASKS)]
-    assert list_estimates({"test": "gain", "policy": "hard"}, gains=gains) == [0.03, 0.5, -0.1]
-    (verdict_row,) = judge({"test": "largest_gain", "policy": "hard"}, gains=gains)
-    assert (verdict_row["estimate"], verdict_row["task"], verdict_row["test"]) == (
-        0.5,
-        "ample",
-        "largest gain of hard, of 3",
-    )
-    assert judge({"test": "largest_gain", "policy": "hard"}, gains=[]) == []
-
-
-def test_tiers_are_compared_in_points_and_in_log_odds():
-    claim = {"test": "tiers", "policies": ["all", "random"]}
-    trend = row(
-        "random",
-        0.09,
-        name="points",
-        easiest="1",
-        hardest="10",
-        log_odds=-0.5,
-        log_odds_low=-0.7,
-        log_odds_high=-0.3,
-    )
-    points, odds = judge(claim, tier_trends=[trend])
-    assert (points["estimate"], points["test"]) == (0.09, "gain of random, tier 1 - tier 10")
-    assert (odds["estimate"], odds["low"]) == (-0.5, -0.7) and odds["test"].startswith(
-        "log odds of "
-    )
-    assert len(judge(claim, tier_trends=[trend | {"log_odds": math.nan}])) == 1, (
-        "a tier that is always solved has no log odds"
-    )
-
-
-def test_parts_are_those_of_one_policy():
-    name = "finishing_minus_correctness"
-    rows = [row("hard", 0.4, name=name), row("easy", -0.4, name=name)]
-    assert list_estimates({"test": "parts", "policy": "hard"}, parts=rows) == [0.4]
-
-
-def test_catching_up_is_a_share_of_the_updates():
-    columns = {"step": 40, "step_first": 30, "step_last": 90, "steps": 100, "seeds_reached": 3}
-    of = lambda **changes: judge(
-        {"test": "catches_up", "policy": "low"}, catches_up=[row("low") | columns | changes]
-    )[0]
-    assert [of()[key] for key in ("estimate", "low", "high", "n")] == [0.4, 0.3, 0.9, 3]
-    assert math.isnan(of(seeds_reached=2)["high"]), (
-        "`high` is not nan, although one seed never reaches the target"
-    )
+def pair(policy, other_policy, middle, what, at, **columns):
+    return minus(policy, other_policy, middle, what=what, at=at, **columns)
 
 
 def regression(predictor, r_squared, slope=1.0, adjusted_for="", task="all"):
@@ -489,43 +308,110 @@ def regression(predictor, r_squared, slope=1.0, adjusted_for="", task="all"):
     }
 
 
-def test_a_fit_has_no_interval_and_no_verdict():
-    claim = {"test": "fit", "predictor": "learnable"}
-    rows = [
-        regression("learnable", 0.66, -1.0),
-        regression("tokens", 0.9),
-        regression("learnable", 0.1, adjusted_for="tokens"),
+def of(test: str, **keys) -> dict:
+    return DIFFERENCE | {"test": test} | keys
+
+
+def alone(test: str, **keys) -> dict:
+    """A claim without a second policy."""
+    return {"test": test} | keys
+
+
+def sampled(policy, value, **columns):
+    return row(policy, value, decoding="sampled", **columns)
+
+
+STEPS = [minus("hard", "random", 0.03), minus("easy", "random", -0.02)]
+BY_RECIPE = [
+    minus("hard", "easy", 0.3), minus("hard", "hard, fast", 0.02), minus("easy", "easy, fast", 0.5),
+    minus("easy, fast", "hard, fast", 0.04), minus("hard", "hard, slow", -0.01),
+    minus("hard, slow", "random, slow", 0.6),
+]  # fmt: skip
+RECIPES = [
+    minus("hard", "easy", 0.3),
+    minus("hard, fast", "easy", 0.2),
+    minus("easy, slow", "hard, fast", -0.1),
+]
+BY_TIER = [pair("hard", "easy", x, "tier", t) for x, t in ((0.1, "1"), (0.2, "2"))]
+BY_K = [pair("easy", "hard", -0.2, "pass@k", "16")]
+HUNDRED = [sampled("hard", 0.1, step=100), sampled("easy", 0.1, step=100), sampled("all", 0.1, step=20)]  # fmt: skip
+CHECKPOINTS = [pair("hard", "easy", s / 1000, "checkpoint", str(s)) for s in (10, 20, 30, 40, 60)]
+LOST = [
+    pair("hard", "easy", 0.4, "test", "ample"), pair("hard", "easy", 0.3, "test", "graded"),
+    pair("hard", "easy", 0.2, "test", "tight", task="ample"),
+]  # fmt: skip
+TRANSFER = [pair("all", "all", -0.1, "trained on", "tight", task="weak", eval_task="far")]
+TRANSFERRED = alone("transfer", policy="all", trained_on="tight", minus="weak")
+SHARES = [row(p, x, name="learnable", updates=30) for p, x in (("hard", 0.8), ("easy", 0.5))]
+for share_row in SHARES:
+    del share_row["eval_task"]
+GAINS = [sampled("hard", x, task=t) for x, t in zip((0.03, 0.5, -0.1), TASKS)]
+TREND = row("random", 0.09, name="points", easiest="1", hardest="10")
+TREND |= {"log_odds": -0.5, "log_odds_low": -0.7, "log_odds_high": -0.3}
+PARTS = [row(p, x, name="finishing_minus_correctness") for p, x in (("hard", 0.4), ("easy", -0.4))]
+CAUGHT = row("low") | {"step": 40, "step_first": 30, "step_last": 90, "steps": 100, "seeds_reached": 3}  # fmt: skip
+FITS = [
+    regression("learnable", 0.66, -1.0), regression("tokens", 0.9),
+    regression("learnable", 0.1, adjusted_for="tokens"), regression("learnable", 0.2, task="tight"),
+]  # fmt: skip
+BASES = [
+    [sampled("all", 0.5 - b, base_accuracy=b, task=t, model=m) for b, t, m in zip((0.1, 0.2, 0.3, 0.4, 0.5), TASKS, models)]
+    for models in ("aabbc", "aaaaa")
+]  # fmt: skip
+NO_INTERVAL = {"low": math.nan, "verdict": D}
+
+
+@pytest.mark.parametrize(
+    ("claim", "table", "rows", "expected"),
+    [
+        (DIFFERENCE, "differences", [minus("hard", "random", 0.03)], []),
+        (DIFFERENCE, "differences", [], []),
+        # the least difference of an order, which needs every policy
+        (alone("order", policies=["hard", "random", "easy"]), "differences", STEPS, [{"estimate": 0.02, "test": "random - easy (least of the order)"}]),
+        (alone("order", policies=["hard", "random", "easy"]), "differences", STEPS[:1], []),
+        # within a recipe, and within a policy
+        (of("difference_by_recipe"), "differences", BY_RECIPE, [{"test": "hard - easy, fast", "estimate": -0.04}]),
+        (alone("recipe_difference", policy="hard"), "differences", BY_RECIPE, [{"test": "hard - hard, fast", "estimate": 0.02}, {"test": "hard - hard, slow", "estimate": -0.01}]),
+        (DIFFERENCE | {"recipe": "fast", "minus_recipe": "slow"}, "differences", RECIPES, [{"test": "hard, fast - easy, slow", "estimate": 0.1}]),
+        (DIFFERENCE | {"recipe": FIRST}, "differences", RECIPES, [{"estimate": 0.3}]),
+        (of("difference_at_k"), "paired", BY_K, [{"estimate": 0.2, "test": "pass@16, hard - easy"}]),
+        (of("difference_at_k"), "paired", BY_TIER, []),
+        (of("difference_by_tier"), "paired", BY_TIER + BY_K, [{"estimate": 0.1, "test": "hard - easy, tier 1"}, {"estimate": 0.2, "test": "hard - easy, tier 2"}]),
+        # the first checkpoint at or after a share of the updates of the compared arms
+        (of("ahead", share=0.3), "paired", CHECKPOINTS, [{"estimate": 0.03, "test": "hard - easy after 30 of 100"}]),
+        (of("ahead", share=0.3), "paired", CHECKPOINTS[3:], [{"estimate": 0.04}]),
+        (of("ahead", share=0.3), "paired", CHECKPOINTS[:2], []),
+        # the same runs under the ample limit
+        (of("lost_lead"), "paired", LOST, [{"estimate": 0.4, "test": "hard - easy, minus the same tested on ample"}]),
+        # two training tasks on one test
+        (TRANSFERRED, "paired", TRANSFER, [{"task": "tight", "eval_task": "far", "estimate": 0.1}]),
+        (TRANSFERRED, "paired", [TRANSFER[0] | {"at": "ample"}], []),
+        (of("learnable"), "learnable", SHARES, [{"estimate": 0.3, "n": 30, "eval_task": "tight"}]),
+        (alone("gain", policy="hard"), "gains", GAINS, [{"estimate": x} for x in (0.03, 0.5, -0.1)]),
+        (alone("largest_gain", policy="hard"), "gains", GAINS, [{"estimate": 0.5, "task": "ample", "test": "largest gain of hard, of 3"}]),
+        (alone("largest_gain", policy="hard"), "gains", [], []),
+        (alone("tiers", policies=["all", "random"]), "tier_trends", [TREND], [{"estimate": 0.09, "test": "gain of random, tier 1 - tier 10"}, {"estimate": -0.5, "low": -0.7}]),
+        # a tier that is always solved has no log odds
+        (alone("tiers", policies=["all", "random"]), "tier_trends", [TREND | {"log_odds": math.nan}], [{"estimate": 0.09}]),
+        (alone("parts", policy="hard"), "parts", PARTS, [{"estimate": 0.4}]),
+        (alone("catches_up", policy="low"), "catches_up", [CAUGHT], [{"estimate": 0.4, "low": 0.3, "high": 0.9, "n": 3}]),
+        # one seed never reaches the target
+        (alone("catches_up", policy="low"), "catches_up", [CAUGHT | {"seeds_reached": 2}], [{"high": math.nan}]),
+        (alone("fit", predictor="learnable"), "regressions", FITS, [{"estimate": 0.66, "n": 8, "test": "R^2 (learnable, gain), slope -"} | NO_INTERVAL]),
+        # a fit needs several models
+        (alone("fit_base", policies=["all"]), "gains", BASES[0], [{"estimate": 1} | NO_INTERVAL]),
+        (alone("fit_base", policies=["all"]), "gains", BASES[1], []),
+    ],
+)  # fmt: skip
+def test_estimates_equal_those_by_hand(claim, table, rows, expected):
+    judged = judge(claim, **{"gains": HUNDRED, table: rows})
+    assert [
+        {key: judged_row[key] for key in wanted} for judged_row, wanted in zip(judged, expected)
+    ] == [
+        {
+            key: value if isinstance(value, str) else pytest.approx(value, nan_ok=True)
+            for key, value in wanted.items()
+        }
+        for wanted in expected
     ]
-    (verdict_row,) = judge(claim, regressions=[*rows, regression("learnable", 0.2, task="tight")])
-    assert (
-        verdict_row["estimate"] == 0.66
-        and math.isnan(verdict_row["low"])
-        and verdict_row["verdict"] == D
-        and verdict_row["n"] == 8
-    )
-    assert verdict_row["test"] == "R^2 (learnable, gain), slope -"
-
-
-def test_a_fit_of_the_gain_by_base_accuracy_needs_several_models():
-    claim = {"test": "fit_base", "policies": ["all"]}
-    rows = lambda models: [
-        row("all", 0.5 - b, decoding="sampled", base_accuracy=b, task=t, model=m) for b, t, m in zip((0.1, 0.2, 0.3, 0.4, 0.5), TASKS, models)
-    ]  # fmt: skip
-    (verdict_row,) = judge(claim, gains=rows("aabbc"))
-    assert (
-        verdict_row["estimate"] == pytest.approx(1)
-        and verdict_row["verdict"] == D
-        and math.isnan(verdict_row["low"])
-    )
-    assert judge(claim, gains=rows("aaaaa")) == []
-
-
-def test_ahead_counts_the_updates_of_the_compared_arms():
-    claim = DIFFERENCE | {"test": "ahead", "share": 0.3}
-    gains = [row(p, 0.1, decoding="sampled", step=100) for p in ("hard", "easy")] + [
-        row("all", 0.1, decoding="sampled", step=20)
-    ]
-    verdict_rows = judge(
-        claim, gains=gains, paired=[pair("hard", "easy", 0.03, "checkpoint", "30")]
-    )
-    assert [verdict_row["test"] for verdict_row in verdict_rows] == ["hard - easy after 30 of 100"]
+    assert len(judged) == len(expected)
