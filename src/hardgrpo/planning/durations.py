@@ -360,15 +360,8 @@ def sampling_seconds(
     steps = tokens / rows if engine == "vllm" else math.ceil(amount / rows) * limit
     # Of an untied input embedding, a decoding step reads only the rows of the current tokens. A tied
     # embedding is also the output layer and is read completely.
-    weights = memory.parameters(shape) - (0 if shape.tied else shape.vocabulary * shape.hidden_size)
-    cache = (
-        2
-        * shape.layers
-        * shape.key_value_heads
-        * shape.head_size
-        * width
-        * (prompt + tokens / amount / 2)
-    )
+    weights = memory.parameters(shape) - (0 if shape.tied else memory.embedding_parameters(shape))
+    cache = memory.cache_values(shape, 1) * width * (prompt + tokens / amount / 2)
     bytes_read = steps * weights * width + tokens * cache
     flops = 2 * weights * (tokens + amount * prompt)
     busy_seconds = (

@@ -199,37 +199,26 @@ def _subset_mistakes(config: Configuration) -> Iterator[tuple[str, str]]:
         yield from study_checks.choice_mistakes(
             "subset.policy", subset.policy, name, config, "name another task"
         )
-    if task and policy and not task.is_labelled:
-        labels = policies.labels_before(policy.entry)
-        if labels != "none" or policies.is_by_tier(policy.rule):
-            needs = {
-                "pool": "the answers of the whole pool",
-                "sample": "the answers of a sample of the pool",
-                "none": "tiers",
-            }
-            yield (
-                "subset.policy",
-                f"'{subset.policy}' needs {needs[labels]}, and '{name}' has none (labelled: false); choose random or e.g. agreement_lowest",
-            )
-        if policy.rule == "annotated" and not task.annotated:
-            yield (
-                "subset.policy",
-                f"'{name}' has no annotated prompts; annotate those of another policy, and name the file as the task's `annotated`",
-            )
-    if policy and policy.rounds:
-        yield (
-            "subset.policy",
-            f"'{subset.policy}' needs a training between its rounds; name a policy without rounds",
-        )
-    if subset.format and task and policy and not task.is_labelled and policy.rule != "annotated":
-        yield (
-            "subset.format",
-            f"the prompts of '{name}' have no answers to train on (labelled: false); leave format out until they are annotated",
-        )
-    if task and (part := pools.shared_part(task, task)):
-        yield "subset.task", f"'{name}' has {part} in both splits; give the test its own split"
     if task and not task.has_train:
         yield "subset.task", f"task '{name}' has no train split; give it one"
+    if task and (part := pools.shared_part(task, task)):
+        yield "subset.task", f"'{name}' has {part} in both splits; give the test its own split"
+    if policy and policy.rounds:
+        problem = "needs a training between its rounds; name a policy without rounds"
+        yield "subset.policy", f"'{subset.policy}' {problem}"
+    if task and policy and not task.is_labelled:
+        labels, is_annotated = policies.labels_before(policy.entry), policy.rule == "annotated"
+        if labels != "none" or policies.is_by_tier(policy.rule):
+            needs = {"pool": "answers", "sample": "answers of a sample", "none": "tiers"}[labels]
+            problem = f"needs {needs}, and task '{name}' has none (labelled: false)"
+            remedy = "choose random, or a measure without answers, e.g. agreement_lowest"
+            yield "subset.policy", f"'{subset.policy}' {problem}; {remedy}"
+        if is_annotated and not task.annotated:
+            problem = f"'{name}' has no annotated prompts; annotate those of another policy"
+            yield "subset.policy", f"{problem}, and name the file as the task's `annotated`"
+        if subset.format and not is_annotated:
+            problem = f"the prompts of '{name}' have no answers to train on (labelled: false)"
+            yield "subset.format", f"{problem}; leave format out until they are annotated"
     model, probed_on = config.models.get(subset.model), (policy and policy.probed_on) or name
     # On a task without labels, only a policy with `by` chooses by a probe.
     has_measure = policy is None or task is None or task.is_labelled or policy.by

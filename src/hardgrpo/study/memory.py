@@ -65,13 +65,13 @@ def shape_of(model_config: dict) -> Shape | None:
 
 def parameters(shape: Shape) -> int:
     return (
-        _embedding(shape) * (1 if shape.tied else 2)
+        embedding_parameters(shape) * (1 if shape.tied else 2)
         + shape.layers * _layer(shape)
         + shape.hidden_size
     )
 
 
-def _embedding(shape: Shape) -> int:
+def embedding_parameters(shape: Shape) -> int:
     return shape.vocabulary * shape.hidden_size
 
 
@@ -145,7 +145,7 @@ def training_memory(
     # The last hidden states of the completions, the gradient of these states in float32, a tile of
     # scores, and the gradient of a trained output layer in float32.
     head = rows * completion_tokens * shape.hidden_size * (width + 4.0) + TILE * width
-    head += 0.0 if adapter else _embedding(shape) * 4.0
+    head += 0.0 if adapter else embedding_parameters(shape) * 4.0
     # The reference policy of a KL term is the base without its adapter, or a second copy of all
     # weights in the same precision.
     has_copy = not adapter and recipe.beta
@@ -154,7 +154,7 @@ def training_memory(
     if not adapter and count > 1:
         # Each GPU holds two gathered layers in bf16, the gathered embeddings and their gradient in
         # bf16, and the sum of this gradient over the GPUs in float32.
-        embeddings = _embedding(shape) * (1 if shape.tied else 2)
+        embeddings = embedding_parameters(shape) * (1 if shape.tied else 2)
         gathered = 2 * _layer(shape) * 2.0 + embeddings * (2.0 + 2.0 + 4.0)
     reward_model = _reward_model_bytes(trained, bool(adapter)) if recipe.process else 0.0
     need = {
@@ -190,7 +190,7 @@ def _rollout_bytes(
     cache, the widest layer for each prompt (once for all its rollouts), and the scores of one token
     with four float32 copies (`decoding.GlobalSampling`). `width`: bytes per value."""
     rollouts = recipe.texts_per_update / processes
-    cache_bytes = _cache_values(shape, PROMPT_TOKENS + completion_tokens) * width
+    cache_bytes = cache_values(shape, PROMPT_TOKENS + completion_tokens) * width
     prompt_bytes = PROMPT_TOKENS * _prompt_layer(shape) * width
     score_bytes = shape.vocabulary * (width + 4 * 4.0)
     return rollouts * (cache_bytes + prompt_bytes / recipe.group_size + score_bytes)
@@ -199,7 +199,7 @@ def _rollout_bytes(
 # --- completions sampled by transformers ---
 
 
-def _cache_values(shape: Shape, tokens: int) -> int:
+def cache_values(shape: Shape, tokens: int) -> int:
     """Keys and values in the cache of a row with `tokens` tokens."""
     return 2 * shape.layers * shape.key_value_heads * shape.head_size * tokens
 
@@ -215,7 +215,7 @@ def sampled_row_bytes(
     """Bytes of a completion while transformers samples it: the cache, the scores of one token with
     four copies in double precision (`decoding.SeededSampling`), and the widest layer for the
     prompt. `width`: bytes per value."""
-    cache = _cache_values(shape, prompt_tokens + completion_tokens)
+    cache = cache_values(shape, prompt_tokens + completion_tokens)
     prompt = prompt_tokens * _prompt_layer(shape)
     return width * (cache + prompt) + shape.vocabulary * (width + 4 * 8.0)
 
@@ -280,7 +280,7 @@ def main_memory(shape: Shape, recipe: Recipe) -> float:
 
 def vllm_memory(shape: Shape, context: int) -> float:
     """The smallest GiB that vLLM needs: weights in bf16, workspaces, a cache for 32 sequences."""
-    cache = 2 * shape.layers * shape.key_value_heads * shape.head_size * 2.0 * context * 32
+    cache = cache_values(shape, context) * 2.0 * 32
     return (parameters(shape) * 2.0 + VLLM_BYTES + cache) / GIB
 
 

@@ -8,6 +8,7 @@ reports the message as a missing file, but only if a job needs the input.
 import functools
 import os
 import re
+from collections.abc import Callable
 
 from snakemake.io import glob_wildcards
 from snakemake.iocontainers import Wildcards
@@ -29,6 +30,8 @@ class InputFiles(Entries):
         super().__init__(config, names)
         self.studies, self.workflow = studies, workflow
         self.original_checkpoints = functools.cache(self._original_checkpoints)
+        self.original_recording = self._originals(self.original_names)
+        self.original_accuracies = self._originals(self.accuracies_names)
 
     # --- problems and models ---
 
@@ -196,16 +199,16 @@ class InputFiles(Entries):
 
     # --- files as their authors published them ---
 
-    def original_recording(self, wildcards: Wildcards) -> dict[str, str]:
-        """Completions, questions and published pass rates (`scores`) as their authors published
-        them."""
-        return {
+    def _originals(self, names: Callable) -> Callable[[Wildcards], dict[str, str]]:
+        """The files as their authors published them. `names` maps wildcards to their paths in the
+        repository."""
+        return lambda wildcards: {
             key: self._original(self._source(wildcards.model), name)
-            for key, name in self.original_names(wildcards).items()
+            for key, name in names(wildcards).items()
         }
 
     def original_names(self, wildcards: Wildcards) -> dict[str, str]:
-        """The paths in the repository of the files of `original_recording`."""
+        """Completions, questions and published pass rates (`scores`)."""
         model, task, part = wildcards.model, wildcards.task, wildcards.part
         recording = self._recording(model, task)
         if part in ("probe", "base"):
@@ -250,13 +253,6 @@ class InputFiles(Entries):
                     paths.recording(model, task, f"{policy}/checkpoint-{step}") for step in steps
                 ]
         return converted + paths.published_files(study)
-
-    def original_accuracies(self, wildcards: Wildcards) -> dict[str, str]:
-        """Published accuracies and pass rates of the test questions."""
-        return {
-            key: self._original(self._source(wildcards.model), name)
-            for key, name in self.accuracies_names(wildcards).items()
-        }
 
     def accuracies_names(self, wildcards: Wildcards) -> dict[str, str]:
         recording = self._recording(wildcards.model, wildcards.task)
