@@ -20,6 +20,8 @@ GRPO_KEYS = (
     "epsilon",
     "generation",
 )
+# Further keys that only GRPO recipes may have.
+OPTIONAL_GRPO_KEYS = ("ratio", "epsilon_high", "selector", "process")
 
 
 class DynamicSelector(Strict):
@@ -342,7 +344,7 @@ class Recipe(Strict):
 
     def _objective_contradictions(self) -> Iterator[tuple[str, str]]:
         if self.is_supervised:
-            for key in (*GRPO_KEYS, "ratio", "epsilon_high", "selector", "process"):
+            for key in (*GRPO_KEYS, *OPTIONAL_GRPO_KEYS):
                 if key in self.model_fields_set:
                     yield key, "belongs to GRPO, not to objective: sft; remove it"
             return
