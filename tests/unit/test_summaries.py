@@ -404,103 +404,48 @@ def test_costs_of_training_are_shown_by_policy(monkeypatch):
     assert training.spent([], {}) == []
 
 
-@pytest.mark.parametrize(
-    "policy, reward, labels",
-    [
-        ({"rule": "hard", "budget": 0.1}, "correct", 500),
-        ({"rule": "hard", "budget": 0.1}, "majority", 500),
-        ({"rule": "random", "budget": 0.1}, "correct", 50),
-        ({"rule": "lowest", "by": "agreement", "budget": 0.1}, "correct", 50),
-        ({"rule": "lowest", "by": "agreement", "budget": 0.1}, "majority", 0),
-        (
-            {"rule": "nearest_half", "by": "predicted", "calibrated_on": 0.02, "budget": 0.1},
-            "correct",
-            50,
-        ),
-        (
-            {"rule": "nearest_half", "by": "predicted", "calibrated_on": 0.02, "budget": 0.1},
-            "majority",
-            10,
-        ),
-        ({"rule": "all"}, "finished", 0),
-        ({"rule": "all"}, "correct", 500),
-    ],
-)
-def test_labels_bought_by_hand(policy, reward, labels, monkeypatch):
-    prompts = 500 if policy["rule"] == "all" else 50
-    description = {
-        "policy": policy,
-        "pool": 500,
-        "prompts": prompts,
-        "sample": 10 if "calibrated_on" in policy else None,
-    }
-    monkeypatch.setattr(training.files, "read_json", lambda path: description)
-    assert (
-        training.labels_bought(
-            "p/seed0.csv", {"reward": reward}, pd.DataFrame({"prompts": [8] * 100})
-        )
-        == labels
-    )
-
-
-def test_a_short_run_on_all_prompts_needs_only_the_answers_of_the_sampled_prompts(
-    monkeypatch,
-):
-    for rule, chosen, labels in (
-        ("all", 500, 24),
-        ("all", 20, 20),
-        ("random", 50, 50),
-        ("annotated", 50, 50),
-        ("hard", 50, 500),
-    ):
-        description = {"policy": {"rule": rule}, "pool": 500, "prompts": chosen}
-        monkeypatch.setattr(
-            training.files, "read_json", lambda path, description=description: description
-        )
-        assert (
-            training.labels_bought(
-                "p/seed0.csv", {"reward": "correct"}, pd.DataFrame({"prompts": [8, 8, 8]})
-            )
-            == labels
-        )
+HARD, DRAWN = {"rule": "hard", "budget": 0.1}, {"rule": "random", "budget": 0.1}
+LOWEST, ALL = {"rule": "lowest", "by": "agreement", "budget": 0.1}, {"rule": "all"}
+PREDICTED = {"rule": "nearest_half", "by": "predicted", "calibrated_on": 0.02, "budget": 0.1}
+PROMPTS = {"prompts": [8] * 100}
 
 
 @pytest.mark.parametrize(
-    "policy, recipe, sampled, labels",
+    ("policy", "chosen", "recipe", "log", "labels"),
     [
-        # a label for each prompt that was sampled, not for each prompt of the subset
-        ({"rule": "all"}, {"selector": {"kind": "beta"}}, [8, 7, 3], 18),
-        ({"rule": "random", "budget": 0.1}, {"selector": {"kind": "dynamic"}}, [8, 8, 8], 24),
+        (HARD, 50, {}, PROMPTS, 500),
+        (HARD, 50, {"reward": "majority"}, PROMPTS, 500),
+        (DRAWN, 50, {}, PROMPTS, 50),
+        (LOWEST, 50, {}, PROMPTS, 50),
+        (LOWEST, 50, {"reward": "majority"}, PROMPTS, 0),
+        (PREDICTED, 50, {}, PROMPTS, 50),
+        (PREDICTED, 50, {"reward": "majority"}, PROMPTS, 10),
+        (ALL, 500, {"reward": "finished"}, PROMPTS, 0),
+        (ALL, 500, {}, PROMPTS, 500),
+        # a short run on all prompts needs only the answers of the sampled prompts
+        (ALL, 500, {}, {"prompts": [8, 8, 8]}, 24),
+        (ALL, 20, {}, {"prompts": [8, 8, 8]}, 20),
+        (DRAWN, 50, {}, {"prompts": [8, 8, 8]}, 50),
+        ({"rule": "annotated"}, 50, {}, {"prompts": [8, 8, 8]}, 50),
+        (HARD, 50, {}, {"prompts": [8, 8, 8]}, 500),
+        # with a selector, a label for each prompt that was sampled, not for each of the subset
+        (ALL, 500, {"selector": {"kind": "beta"}}, {"labels": [8, 7, 3]}, 18),
+        (DRAWN, 50, {"selector": {"kind": "dynamic"}}, {"labels": [8, 8, 8]}, 24),
         # 500 if the policy's choice or the curriculum's order needs the labels of the whole pool
-        ({"rule": "hard", "budget": 0.1}, {"selector": {"kind": "dynamic"}}, [8, 8, 8], 500),
-        ({"rule": "all"}, {"selector": {"kind": "curriculum", "by": "pass_rate"}}, [8, 8], 500),
-        ({"rule": "all"}, {"selector": {"kind": "curriculum", "by": "tier"}}, [8, 8], 16),
-        (
-            {"rule": "nearest_half", "by": "predicted", "calibrated_on": 0.02, "budget": 0.1},
-            {"selector": {"kind": "beta"}},
-            [8, 8],
-            26,
-        ),
-        (
-            {"rule": "nearest_half", "by": "predicted", "calibrated_on": 0.02, "budget": 0.1},
-            {"selector": {"kind": "beta"}},
-            [45],
-            50,
-        ),
-        ({"rule": "all"}, {"selector": {"kind": "beta"}, "reward": "majority"}, [0, 0], 0),
+        (HARD, 50, {"selector": {"kind": "dynamic"}}, {"labels": [8, 8, 8]}, 500),
+        (ALL, 500, {"selector": {"kind": "curriculum", "by": "pass_rate"}}, {"labels": [8, 8]}, 500),
+        (ALL, 500, {"selector": {"kind": "curriculum", "by": "tier"}}, {"labels": [8, 8]}, 16),
+        (PREDICTED, 50, {"selector": {"kind": "beta"}}, {"labels": [8, 8]}, 26),
+        (PREDICTED, 50, {"selector": {"kind": "beta"}}, {"labels": [45]}, 50),
+        (ALL, 500, {"selector": {"kind": "beta"}, "reward": "majority"}, {"labels": [0, 0]}, 0),
     ],
-)
-def test_labels_bought_while_training_by_hand(policy, recipe, sampled, labels, monkeypatch):
-    prompts = 500 if policy["rule"] == "all" else 50
-    description = {
-        "policy": policy,
-        "pool": 500,
-        "prompts": prompts,
-        "sample": 10 if "calibrated_on" in policy else None,
-    }
+)  # fmt: skip
+def test_labels_bought_by_hand(policy, chosen, recipe, log, labels, monkeypatch):
+    description = {"policy": policy, "pool": 500, "prompts": chosen}
+    description["sample"] = 10 if policy is PREDICTED else None
     monkeypatch.setattr(training.files, "read_json", lambda path: description)
-    log = pd.DataFrame({"labels": sampled})
-    assert training.labels_bought("p/seed0.csv", {"reward": "correct"} | recipe, log) == labels
+    recipe = {"reward": "correct"} | recipe
+    assert training.labels_bought("p/seed0.csv", recipe, pd.DataFrame(log)) == labels
 
 
 def test_the_rollouts_of_runs_with_a_selector_add_up():
