@@ -66,3 +66,12 @@ def run(
             )
         except UserError as error:
             return subprocess.CompletedProcess([name, *arguments], 1, "", f"{error}\n")
+
+
+def check_refusal(done: subprocess.CompletedProcess, *words: str) -> str:
+    """Assert that a program ended with status 1 and a one-line error that has all `words`. Return
+    the error."""
+    assert done.returncode == 1 and done.stderr.startswith("error: "), done.stdout + done.stderr
+    assert done.stderr.count("\n") == 1, done.stderr
+    assert all(word in done.stderr for word in words), done.stderr
+    return done.stderr

@@ -10,6 +10,7 @@ import in_process
 from command_line import format_options
 from hardgrpo.data.question_ids import question_id
 from hardgrpo.runtime import files
+from in_process import check_refusal
 
 QUESTIONS = ["How much is 1,5 + 2; in words?", "=1+1, said Größe", 'Say "two",\nplease', "plain"]
 IDS = ["0007", "b", "1E5", "12345678901234567"]
@@ -70,17 +71,6 @@ def answers(folder) -> dict[str, str]:
         row["id"]: row["answer"]
         for row in files.read_jsonl(folder / "A.jsonl", {"id": str, "answer": str})
     }
-
-
-def check_refusal(done, *words):
-    assert (
-        done.returncode == 1
-        and done.stderr.startswith("error: back.")
-        and done.stderr.count("\n") == 1
-    ), done.stderr
-    for word in words:
-        assert word in done.stderr, done.stderr
-    return True
 
 
 def table(header, rows, delimiter=",", line_end="\r\n") -> str:

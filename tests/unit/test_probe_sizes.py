@@ -87,17 +87,24 @@ def test_rules_choose_their_classes_in_order_and_split_ties_evenly():
     )
 
 
-@pytest.mark.parametrize("rule", ["hard", "hard_solvable", "nearest_half", "easy"])
-def test_rules_choose_the_same_number_of_each_rank_as_the_policies(rule):
-    # numbers of prompts with 0, 1, 2, 3 and 4 right completions of 4
-    counts = np.array([40, 10, 20, 10, 20])
+COUNTS = [40, 10, 20, 10, 20]  # numbers of prompts with 0, 1, 2, 3 and 4 right completions of 4
+MIDDLES = [COUNTS, [5, 45, 20, 10, 20], [10, 10, 60, 10, 10], [48, 4, 0, 0, 48]]
+
+
+@pytest.mark.parametrize(
+    ("rule", "counts"),
+    [(rule, COUNTS) for rule in ("hard", "hard_solvable", "nearest_half", "easy")]
+    + [("middle", counts) for counts in MIDDLES],
+)
+def test_rules_choose_the_same_number_of_each_rank_as_the_policies(rule, counts):
     pass_rates = {f"p{c}-{i}": c / 4 for c, count in enumerate(counts) for i in range(count)}
-    ranks = probe_sizes.RULES[rule](np.arange(5), 4)
-    for budget in (0.1, 0.25, 0.5):
+    class_shares = np.array(counts) / 100
+    ranks = probe_sizes.class_ranks(rule, 4, class_shares)
+    for budget in (0.1, 0.25, 0.4 if rule == "middle" else 0.5):
         chosen = np.zeros(5)
         for prompt in policies.select(pass_rates, rule, 0, budget=budget).ids:
             chosen[int(prompt[1])] += 1
-        shares = probe_sizes.choose_shares(counts / counts.sum(), ranks, budget)
+        shares = probe_sizes.choose_shares(class_shares, ranks, budget)
         for rank in np.unique(ranks[~np.isnan(ranks)]):
             assert 100 * shares[ranks == rank].sum() == pytest.approx(chosen[ranks == rank].sum())
 

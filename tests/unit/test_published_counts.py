@@ -20,7 +20,6 @@ from hardgrpo.analysis import count_tables, statistics, summary_tables
 from hardgrpo.data import published_counts
 from hardgrpo.report import answers, figures, registry
 from hardgrpo.runtime.errors import UserError
-from hardgrpo.selection import policies, probe_sizes
 from published_files import write_csv, write_parquet
 
 CONFIG = project_config.config()
@@ -114,24 +113,6 @@ def test_every_number_of_right_answers_is_read_from_its_rounded_share(samples):
 
 
 # --- samples per prompt
-
-
-@pytest.mark.parametrize(
-    "counts", [[40, 10, 20, 10, 20], [5, 45, 20, 10, 20], [10, 10, 60, 10, 10], [48, 4, 0, 0, 48]]
-)
-def test_rule_middle_chooses_the_same_number_of_each_rank_as_policy_middle(counts):
-    pass_rates = {f"p{c}-{i}": c / 4 for c, count in enumerate(counts) for i in range(count)}
-    shares = np.array(counts) / 100
-    ranks = probe_sizes.class_ranks("middle", 4, shares)
-    for budget in (0.1, 0.25, 0.4):
-        chosen = np.zeros(5)
-        for prompt in policies.select(pass_rates, "middle", 0, budget=budget).ids:
-            chosen[int(prompt[1])] += 1
-        chosen_shares = probe_sizes.choose_shares(shares, ranks, budget)
-        for rank in np.unique(ranks[~np.isnan(ranks)]):
-            assert 100 * chosen_shares[ranks == rank].sum() == pytest.approx(
-                chosen[ranks == rank].sum()
-            )
 
 
 def analysis(kind: str, **changes) -> dict:

@@ -13,6 +13,7 @@ import in_process
 from command_line import format_options
 from hardgrpo.data import sources, spreadsheets
 from hardgrpo.runtime import files
+from in_process import check_refusal
 
 ROWS = [
     {"question": "What is 1,5 + 2; in words?", "answer": "3,5", "note": ""},
@@ -47,17 +48,6 @@ def prepare(folder, *names, source=None, grader="final_word", unlabelled=True):
         grader=grader,
         output="P.jsonl",
     )
-
-
-def check_refusal(done, *words):
-    """Assert that a program ends with status 1 and a one-line error that contains all `words`.
-    Return the error."""
-    assert (
-        done.returncode == 1 and done.stderr.startswith("error: ") and done.stderr.count("\n") == 1
-    ), done.stderr
-    for word in words:
-        assert word in done.stderr, done.stderr
-    return done.stderr
 
 
 # --- delimiters, encodings, line ends

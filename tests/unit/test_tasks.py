@@ -7,40 +7,19 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import fork_server
-from conftest import path_of
 from hardgrpo.data import tasks
 from hardgrpo.data.question_ids import question_id
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
+from in_process import check_refusal, run
 
 FILES = {"kind": "files", "train": "mine", "test": "mine"}
 REVISION = "0" * 40
 
 
-def program(folder, name, *arguments):
-    return fork_server.run(path_of(name), [*map(str, arguments)], folder)
-
-
-def prepare(folder, source, *paths, task="mine", split="train", **options):
-    option_arguments = [
-        part
-        for key, value in options.items()
-        for part in ([f"--{key}"] if value is True else [f"--{key}", value])
-    ]
-    return program(
-        folder, "prepare_task", "--task", task, "--split", split, "--source", json.dumps(source), "--files", *paths, *option_arguments,
-        "--output", "P.jsonl",
-    )  # fmt: skip
-
-
-def check_refusal(done, *words):
-    """Assert that a program ends with status 1 and a one-line error that contains all `words`."""
-    assert done.returncode == 1, done.stdout
-    assert done.stderr.startswith("error: ") and done.stderr.count("\n") == 1, done.stderr
-    for word in words:
-        assert word in done.stderr
-    return True
+def prepare(folder, source, *paths, **options):
+    options = {"task": "mine", "split": "train", "output": "P.jsonl"} | options
+    return run(folder, "prepare_task", source=json.dumps(source), files=[*paths], **options)
 
 
 def table(path, header, rows):
@@ -301,39 +280,24 @@ def test_a_problem_with_an_unreadable_answer_stays_in_the_task_but_is_neither_me
         for row in rows
     ]
     lines(tmp_path / "R.jsonl", answered)
-    assert (
-        program(
-            tmp_path,
-            "import_recording",
-            "--recording",
-            "R.jsonl",
-            "--problems",
-            "P.jsonl",
-            "--output",
-            "C.jsonl",
-        ).returncode
-        == 0
+    imported = run(
+        tmp_path, "import_recording", recording="R.jsonl", problems="P.jsonl", output="C.jsonl"
     )
-    common = ["--problems", "P.jsonl", "--grader", "number_lenient"]
-    done = program(
-        tmp_path, "measure_difficulty", *common, "--completions", "C.jsonl", "--output", "D.csv"
-    )
+    assert imported.returncode == 0
+    common = {"problems": "P.jsonl", "grader": "number_lenient"}
+    done = run(tmp_path, "measure_difficulty", completions="C.jsonl", output="D.csv", **common)
     measured = files.read_rows(tmp_path / "D.csv", {"id": str, "pass_rate": float})
     assert {row["pass_rate"] for row in measured} == {
         0.5
     } and f"'{question_id('q42')}' (none)" in done.stdout
-    done = program(
+    done = run(
         tmp_path,
         "grade_recording",
-        *common,
-        "--recordings",
-        "R.jsonl",
-        "--steps",
-        "0",
-        "--output",
-        "E.csv.gz",
-        "--completions",
-        "E.jsonl.gz",
+        recordings="R.jsonl",
+        steps="0",
+        output="E.csv.gz",
+        completions="E.jsonl.gz",
+        **common,
     )
     evaluated = files.read_rows(tmp_path / "E.csv.gz", {"id": str})
     assert f"'{question_id('q42')}' (none)" in done.stdout
