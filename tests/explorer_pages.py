@@ -4,14 +4,13 @@ messages and requests."""
 import gzip
 import json
 import random
-import subprocess
-import sys
 from decimal import ROUND_HALF_UP, Decimal
 
 import pytest
 
 import project_config
-from conftest import CHROMIUM, path_of
+from command_line import run
+from conftest import CHROMIUM
 from hardgrpo.data import evaluations
 from hardgrpo.runtime import files
 
@@ -76,16 +75,8 @@ class HandMadeStudy:
         (self.folder / f"{stem}.jsonl.gz").write_bytes(gzip.compress(data, 1))
 
     def write(self):
-        command = [
-            sys.executable,
-            path_of("write_explorer"),
-            "--study",
-            "s",
-            "--config",
-            json.dumps(self.config),
-        ]
-        command += ["--output", "explorer.html"]
-        return subprocess.run(command, cwd=self.folder, capture_output=True, text=True, check=False)
+        config = json.dumps(self.config)
+        return run(self.folder, "write_explorer", study="s", config=config, output="explorer.html")
 
     @property
     def url(self):

@@ -31,6 +31,27 @@ NAMES = {  # {name of a layer's weights in GGUF: name in transformers}
 QWEN3_NAMES = NAMES | {"attn_q_norm": "self_attn.q_norm", "attn_k_norm": "self_attn.k_norm"}
 
 
+def new_writer(path: Path, architecture: str, config, context_tokens: int) -> gguf.GGUFWriter:
+    """A writer that has the sizes of a model."""
+    writer = gguf.GGUFWriter(path, architecture)
+    writer.add_block_count(config.num_hidden_layers)
+    writer.add_context_length(context_tokens)
+    writer.add_embedding_length(config.hidden_size)
+    writer.add_feed_forward_length(config.intermediate_size)
+    writer.add_head_count(config.num_attention_heads)
+    writer.add_head_count_kv(config.num_key_value_heads)
+    writer.add_rope_freq_base(config.rope_parameters["rope_theta"])
+    writer.add_layer_norm_rms_eps(config.rms_norm_eps)
+    return writer
+
+
+def write_file(writer: gguf.GGUFWriter) -> None:
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
 def build_qwen2(*, tied: bool) -> Qwen2ForCausalLM:
     """A model of two layers with random weights, norms and biases."""
     torch.manual_seed(1)
@@ -63,11 +84,9 @@ def write_qwen2(
     model: Qwen2ForCausalLM,
     *,
     without: str = "",
-    rules: str | None = "qwen2",
     quantised: bool = False,
 ) -> None:
-    """Write a model as a GGUF file, without the weights whose GGUF names contain `without`. `rules`
-    names the tokenizer's rules of pre-tokenization; None leaves them out of the file."""
+    """Write a model as a GGUF file, without the weights whose GGUF names contain `without`."""
     config, weights, tokens = model.config, model.state_dict(), vocabulary()
     names = {
         "token_embd.weight": "model.embed_tokens.weight",
@@ -80,18 +99,9 @@ def write_qwen2(
             for kind in ("weight", "bias"):
                 if (key := f"model.layers.{layer}.{long}.{kind}") in weights:
                     names[f"blk.{layer}.{short}.{kind}"] = key
-    writer = gguf.GGUFWriter(path, "qwen2")
-    writer.add_block_count(config.num_hidden_layers)
-    writer.add_context_length(config.max_position_embeddings)
-    writer.add_embedding_length(config.hidden_size)
-    writer.add_feed_forward_length(config.intermediate_size)
-    writer.add_head_count(config.num_attention_heads)
-    writer.add_head_count_kv(config.num_key_value_heads)
-    writer.add_rope_freq_base(1e6)
-    writer.add_layer_norm_rms_eps(config.rms_norm_eps)
+    writer = new_writer(path, "qwen2", config, config.max_position_embeddings)
     writer.add_tokenizer_model("gpt2")
-    if rules:
-        writer.add_tokenizer_pre(rules)
+    writer.add_tokenizer_pre("qwen2")
     writer.add_token_list(tokens)
     writer.add_token_types([3 if token in SPECIAL else 1 for token in tokens])
     writer.add_token_merges(list(MERGES))
@@ -107,13 +117,7 @@ def write_qwen2(
             writer.add_tensor(name, gguf.quants.quantize(values, kind), raw_dtype=kind)
         else:
             writer.add_tensor(name, values)
-    for step in (
-        writer.write_header_to_file,
-        writer.write_kv_data_to_file,
-        writer.write_tensors_to_file,
-        writer.close,
-    ):
-        step()
+    write_file(writer)
 
 
 def write_pretrained(path: Path, folder: Path, context_tokens: int) -> None:
@@ -133,17 +137,9 @@ def write_pretrained(path: Path, folder: Path, context_tokens: int) -> None:
             for short, long in QWEN3_NAMES.items()
         },
     }
-    writer = gguf.GGUFWriter(path, "qwen3")
-    writer.add_block_count(config.num_hidden_layers)
-    writer.add_context_length(context_tokens)
-    writer.add_embedding_length(config.hidden_size)
-    writer.add_feed_forward_length(config.intermediate_size)
-    writer.add_head_count(config.num_attention_heads)
-    writer.add_head_count_kv(config.num_key_value_heads)
+    writer = new_writer(path, "qwen3", config, context_tokens)
     writer.add_key_length(config.head_dim)
     writer.add_value_length(config.head_dim)
-    writer.add_rope_freq_base(config.rope_parameters["rope_theta"])
-    writer.add_layer_norm_rms_eps(config.rms_norm_eps)
     writer.add_tokenizer_model("llama")
     writer.add_token_list(tokens)
     writer.add_token_scores([0.0] * len(tokens))
@@ -156,13 +152,7 @@ def write_pretrained(path: Path, folder: Path, context_tokens: int) -> None:
     writer.add_chat_template("{{ ' ' }}" + tokenizer.chat_template)
     for name, key in names.items():
         writer.add_tensor(f"{name}.weight", weights[f"{key}.weight"].float().numpy())
-    for step in (
-        writer.write_header_to_file,
-        writer.write_kv_data_to_file,
-        writer.write_tensors_to_file,
-        writer.close,
-    ):
-        step()
+    write_file(writer)
 
 
 def write_wheel(folder: Path, package: str, version: str, **members: bytes) -> Path:

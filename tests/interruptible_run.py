@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from conftest import NIGHTLY, path_of
+from conftest import NIGHTLY, RUN, path_of
 from hardgrpo.runtime import warm
 
 # A program with this environment runs in the process that the test starts, not in a fork of the
@@ -29,9 +29,7 @@ def run(finished_world, tmp_path_factory):
     holds the files of an uninterrupted run of spec.yaml."""
     folder = tmp_path_factory.mktemp("interruption")
     (folder / "results").symlink_to(finished_world.folder / "results")
-    spec = yaml.safe_load(
-        (folder / "results/training/tiny/swaps/mini/hard/seed0/spec.yaml").read_text()
-    )
+    spec = yaml.safe_load((folder / f"results/training/{RUN}/spec.yaml").read_text())
     # Less than the limit of the task (56), because sampling takes most of the time. Some
     # completions still end within 32 tokens.
     spec["completion_tokens"] = 32

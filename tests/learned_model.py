@@ -4,14 +4,12 @@ log-probabilities against those of the model's weights."""
 import json
 import math
 import socket
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import torch
 
-from conftest import path_of
+from command_line import run_well
 from hardgrpo.data import tasks
 from hardgrpo.runtime import files, provenance
 from hardgrpo.sampling import engines
@@ -54,19 +52,6 @@ def one_task(config: dict) -> None:
         also_tested_on={},
         weaker_signal=[],
     )
-
-
-def run(program: str, folder: Path, *arguments: str) -> subprocess.CompletedProcess:
-    """Run a program, which restarts itself in vLLM's environment if necessary."""
-    done = subprocess.run(
-        [sys.executable, path_of(program), *arguments],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    return done
 
 
 def problems_of(folder: Path) -> dict[str, str]:
@@ -146,7 +131,7 @@ def probe_through_server(
     settings: dict | None = None,
 ) -> tuple[dict, list[dict]]:
     """Probe through a server. Return (the server's entry in the provenance, the probe's rows)."""
-    run("probe.py", folder, *probe_command(folder, url, output, samples, tokens, settings))
+    run_well(folder, "probe", *probe_command(folder, url, output, samples, tokens, settings))
     keys = {"id": str, "completion": str, "tokens": int, "finish_reason": str}
     rows = files.read_jsonl(folder / f"{output}.jsonl", keys)
     return files.read_json(folder / f"{output}.json")["server"], rows
@@ -155,9 +140,9 @@ def probe_through_server(
 def assert_pass_rate_of_weights(folder: Path, output: str = "served") -> None:
     """Assert that the pass rate of a probe equals that of the model's weights, up to sampling
     noise."""
-    grading = ["--problems", PROBLEMS, "--grader", "final_number", "--samples", "6"]
-    arguments = ["--completions", f"{output}.jsonl", "--output", f"{output}.csv"]
-    run("measure_difficulty.py", folder, *grading, *arguments)
+    grading = {"problems": PROBLEMS, "grader": "final_number", "samples": 6}
+    texts, table = f"{output}.jsonl", f"{output}.csv"
+    run_well(folder, "measure_difficulty", completions=texts, output=table, **grading)
     rates = [
         (sum(row["correct"] for row in rows) / 360, 360)
         for path in (f"{output}.csv", "results/difficulty/tiny/arithmetic.csv")

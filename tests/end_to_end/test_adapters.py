@@ -5,7 +5,6 @@ import csv
 import gzip
 import importlib.util
 import json
-import shutil
 import signal
 import subprocess
 import sys
@@ -16,7 +15,9 @@ import torch
 import yaml
 from transformers import AutoModelForCausalLM
 
-from conftest import path_of
+import command_line
+from command_line import assert_refused, run, run_well
+from conftest import RUN
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.training import base_weights
 from interruptible_run import wait_for
@@ -31,9 +32,7 @@ def folder(finished_world, tmp_path_factory) -> Path:
     that has an adapter and a KL term."""
     path = tmp_path_factory.mktemp("adapters")
     (path / "results").symlink_to(finished_world.folder / "results")
-    spec = yaml.safe_load(
-        (path / "results/training/tiny/swaps/mini/hard/seed0/spec.yaml").read_text()
-    )
+    spec = yaml.safe_load((path / f"results/training/{RUN}/spec.yaml").read_text())
     # The small study's model never answers correctly, but sometimes gives an answer. Rewarding any
     # answer gives the model something to learn.
     spec["training"] |= {
@@ -47,25 +46,16 @@ def folder(finished_world, tmp_path_factory) -> Path:
     return path
 
 
+def options(name: str) -> dict[str, str]:
+    return {"spec": "spec.yaml", "output": name, "state": f"{name}.state"}
+
+
 def command(name: str, *arguments: str) -> list[str]:
-    return [
-        sys.executable,
-        path_of("train_grpo"),
-        "--spec",
-        "spec.yaml",
-        "--output",
-        name,
-        "--state",
-        f"{name}.state",
-    ] + [*arguments]
+    return command_line.command("train_grpo", *arguments, **options(name))
 
 
 def train(folder: Path, name: str, *arguments: str) -> str:
-    done = subprocess.run(
-        command(name, *arguments), cwd=folder, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    return run_well(folder, "train_grpo", *arguments, **options(name))
 
 
 @pytest.fixture(scope="module")
@@ -165,6 +155,7 @@ def test_two_processes_that_receive_a_signal_stop_after_the_same_update(folder, 
     assert contents(folder / "stopped") == contents(two)
 
 
+@pytest.mark.nightly
 def test_two_processes_divide_the_same_work(folder, clean, two):
     """With `--track`, the training curves also go to TensorBoard."""
     assert list((folder / "curves").rglob("events.out.tfevents.*"))
@@ -191,36 +182,18 @@ def test_a_tracker_that_is_not_installed_is_an_error(folder, monkeypatch):
 
 
 def test_completions_that_cannot_be_divided_evenly_are_an_error(folder):
-    done = subprocess.run(
-        command("five", "--processes", "5"), cwd=folder, capture_output=True, text=True, check=False
-    )
-    assert (
-        done.returncode == 1
-        and "12 completions an update do not divide evenly among 5 processes" in done.stderr
-    )
-    assert done.stderr.count("\n") == 1 and not (folder / "five").exists()
+    done = run(folder, "train_grpo", "--processes", "5", **options("five"))
+    assert_refused(done, "12 completions an update do not divide evenly among 5 processes")
+    assert not (folder / "five").exists()
 
 
 def evaluate(folder: Path, *arguments: str) -> subprocess.CompletedProcess:
-    arguments = [
-        "--problems",
-        "results/tasks/swaps/test.jsonl",
-        "--prompt",
-        "{question}",
-        "--grader",
-        "final_word",
-        *arguments,
-    ]
-    limit = str(yaml.safe_load((folder / "spec.yaml").read_text())["completion_tokens"])
-    arguments += ["--samples", "2", "--greedy", "--completion-tokens", limit, "--seed", "2"]
-    arguments += ["--output", "out.csv.gz", "--completions", "out.jsonl.gz"]
-    return subprocess.run(
-        [sys.executable, path_of("evaluate"), *arguments],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    limit = yaml.safe_load((folder / "spec.yaml").read_text())["completion_tokens"]
+    return run(
+        folder, "evaluate", *arguments, problems="results/tasks/swaps/test.jsonl",
+        prompt="{question}", grader="final_word", samples=2, greedy=True,
+        completion_tokens=limit, seed=2, output="out.csv.gz", completions="out.jsonl.gz",
+    )  # fmt: skip
 
 
 def test_one_engine_evaluates_the_base_and_every_adapter(folder, clean):
@@ -261,11 +234,10 @@ def test_an_adapter_of_another_model_is_an_error(folder, clean, tmp_path):
     ).save_pretrained(tmp_path / "wide")
     tokenizer.save_pretrained(tmp_path / "wide")
     provenance.write_manifest(tmp_path / "wide")
-    shutil.rmtree(folder / "out.csv.gz", ignore_errors=True)
     (folder / "out.csv.gz").unlink(missing_ok=True)
     done = evaluate(folder, "--model", str(tmp_path / "wide"), "--checkpoints", "clean/checkpoints")
-    assert done.returncode == 1 and "size mismatch" in done.stderr
-    assert "Traceback" not in done.stderr and not (folder / "out.csv.gz").exists()
+    assert_refused(done, "size mismatch")
+    assert not (folder / "out.csv.gz").exists()
 
 
 def test_a_reward_for_finishing_rewards_wrong_answers_too(clean):

@@ -2,8 +2,7 @@
 undisturbed run, or stops with one line that names the damaged file or a folder that contains the
 file. After a kill, Snakemake may first ask for --unlock. A damaged file that no job reads may stay,
 if a program that reads it would stop with an error. `make chaos` draws 200 faults, and
-repeats one fault of each kind that once made a study fail. `make test` repeats one of these;
-`make nightly` also draws eight."""
+repeats one fault of each kind that once made a study fail; `make nightly` draws eight."""
 
 import os
 import random
@@ -15,12 +14,13 @@ from pathlib import Path
 import pytest
 
 import chaos
-from conftest import LONG_LIMIT, NIGHTLY, World, assert_same, results
+from conftest import LONG_LIMIT, World, assert_same, results
 from hardgrpo.runtime import provenance, warm
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.study.spec import check_run_of_checkpoints
 
-FAULTS = int(os.environ.get("HARDGRPO_FAULTS", 8 if NIGHTLY else 0))
+pytestmark = pytest.mark.nightly
+FAULTS = int(os.environ.get("HARDGRPO_FAULTS", 8))
 KINDS = [*chaos.WHILE_RUNNING, *chaos.DAMAGE, "read-only"]
 # (seed, kind) of faults that once made a study fail, one of each kind; seeds 49, 57 and 106 (Ctrl-C)
 # and 194 (two at once) failed, too
@@ -59,9 +59,7 @@ def kind_of(seed: int) -> str:
 
 
 FAULTS_OF_THIS_RUN = list(
-    dict.fromkeys(
-        [*((seed, kind_of(seed)) for seed in range(FAULTS)), *ONCE_FAILED[: None if FAULTS else 1]]
-    )
+    dict.fromkeys([*((seed, kind_of(seed)) for seed in range(FAULTS)), *ONCE_FAILED])
 )
 
 

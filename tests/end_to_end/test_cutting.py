@@ -5,14 +5,11 @@ import csv
 import gzip
 import json
 import re
-import subprocess
-import sys
 
 import pytest
 import yaml
 
-from command_line import format_options
-from conftest import path_of
+from command_line import run_well
 from hardgrpo.runtime import files
 
 LIMIT = 14
@@ -64,33 +61,22 @@ def test_cut_completions_equal_those_sampled_under_the_limit(two_limits):
         "results/difficulty/tiny/swaps_cut.csv",
         "results/subsets/tiny/swaps/hard_by_cut/seed0.csv",
     ]
-    done = world.snakemake(*targets)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "train_grpo" not in done.stdout + done.stderr
+    output = world.run(*targets)
+    assert "train_grpo" not in output
 
     # Sample the base model with the smaller limit, on the same problems.
     task = yaml.safe_load((world.folder / "config.yaml").read_text())["tasks"]["swaps"]
-    common = format_options(
-        model="results/models/tiny", prompt=task["prompt"], completion_tokens=LIMIT
-    )
-    test = format_options(
-        problems="results/tasks/swaps/test.jsonl",
-        grader=task["grader"],
-        samples=task["test"]["samples"],
-        greedy=True,
-        seed=task["test"]["seed"],
-        output="short.csv.gz",
-        completions="short.jsonl.gz",
-    )
-    pool = format_options(
-        problems="results/tasks/swaps/train.jsonl",
-        samples=task["probe"]["samples"],
-        seed=task["probe"]["seed"],
-    )
-    pool += ["--shards", str(task["probe"]["shards"]), "--output", "shard0.jsonl.gz"]
-    for program, arguments in (("evaluate.py", test), ("probe.py", pool)):
-        command = [sys.executable, path_of(program), *common, *arguments]
-        subprocess.run(command, cwd=world.folder, check=True, capture_output=True)
+    common = {"model": "results/models/tiny", "prompt": task["prompt"], "completion_tokens": LIMIT}
+    run_well(
+        world.folder, "evaluate", problems="results/tasks/swaps/test.jsonl",
+        grader=task["grader"], samples=task["test"]["samples"], greedy=True,
+        seed=task["test"]["seed"], output="short.csv.gz", completions="short.jsonl.gz", **common,
+    )  # fmt: skip
+    run_well(
+        world.folder, "probe", problems="results/tasks/swaps/train.jsonl",
+        samples=task["probe"]["samples"], seed=task["probe"]["seed"],
+        shards=task["probe"]["shards"], output="shard0.jsonl.gz", **common,
+    )  # fmt: skip
     for sampled, cut in (
         ("short.csv.gz", f"{BASE}_cut.csv.gz"),
         ("short.jsonl.gz", f"{BASE}_cut.jsonl.gz"),
@@ -133,8 +119,7 @@ def test_a_policy_can_choose_by_one_sample_per_prompt(two_limits):
             if row["id"] in right and row["sample"] != 1:
                 row["completion"] = f" #### {answers[row['id']]}"
         files.write_jsonl(shard, rows)
-    done = world.snakemake("results/difficulty/tiny/swaps_once.csv", subset)
-    assert done.returncode == 0, done.stdout + done.stderr
+    world.run("results/difficulty/tiny/swaps_once.csv", subset)
     first_grades = {name: int(name in right) for name in answers}
     with open(world.folder / "results/difficulty/tiny/swaps_once.csv") as table:
         rows = list(csv.DictReader(table))

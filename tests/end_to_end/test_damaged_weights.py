@@ -3,28 +3,18 @@ Checkpoints of another run are refused."""
 
 import os
 import shutil
-import subprocess
-import sys
 
 import pytest
 
-from command_line import format_options
-from conftest import path_of
+import command_line
 
 
 def evaluate(run, source, output):
-    command = [
-        sys.executable,
-        path_of("evaluate"),
-        *source,
-        "--problems",
-        str(run / "results/tasks/swaps/test.jsonl"),
-    ]
-    command += format_options(
-        prompt="{question}", grader="final_word", samples="1", completion_tokens="8", seed="0"
-    )
-    command += ["--output", f"{output}.csv.gz", "--completions", f"{output}.jsonl.gz"]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    return command_line.run(
+        run, "evaluate", *source, problems="results/tasks/swaps/test.jsonl", prompt="{question}",
+        grader="final_word", samples=1, completion_tokens=8, seed=0, output=f"{output}.csv.gz",
+        completions=f"{output}.jsonl.gz",
+    )  # fmt: skip
 
 
 def test_an_evaluation_twice_gives_the_same_files(run, tmp_path):
@@ -71,8 +61,7 @@ def test_a_recipe_with_other_checkpoints_replaces_the_old_checkpoints(finished):
         lambda config: config["recipes"]["mini"].update(updates=3, checkpoint_every=3)
     )
     folder = "results/training/tiny/swaps/mini/hard/seed0"
-    done = finished.snakemake(f"{folder}/checkpoints/manifest.json")
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    finished.run(f"{folder}/checkpoints/manifest.json")
     assert [path.name for path in (finished.folder / folder / "checkpoints").glob("step-*")] == [
         "step-3"
     ]
@@ -96,5 +85,4 @@ def test_checkpoints_of_another_run_are_refused(finished, what):
         f"{relative}/manifest.json: the checkpoints were trained with another" in completed.stderr
     )
     shutil.rmtree(checkpoints)  # as the message says
-    completed = finished.snakemake(str(grades.relative_to(finished.folder)))
-    assert completed.returncode == 0, completed.stdout[-3000:] + completed.stderr[-3000:]
+    finished.run(str(grades.relative_to(finished.folder)))

@@ -34,7 +34,7 @@ def check(folder, *options: str) -> subprocess.CompletedProcess:
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, env=env)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.timeout(LONG_LIMIT)
 def test_the_checks_pass_on_a_cpu_and_note_their_numbers_beside_the_plan_s(tmp_path):
     done = check(tmp_path)

@@ -43,8 +43,7 @@ def network_calls(calls) -> list[str]:
 @pytest.fixture
 def with_inputs(world) -> World:
     world.configure(shrink)
-    done = world.snakemake("inputs")
-    assert done.returncode == 0, done.stdout + done.stderr
+    world.run("inputs")
     assert {path.name for path in (world.folder / "results/tasks").iterdir()} == {
         "swaps",
         "swaps_hard",
@@ -67,6 +66,7 @@ def test_a_study_runs_without_a_network_and_opens_no_connection(with_inputs, tmp
     assert network_calls(calls) == []
 
 
+@pytest.mark.nightly
 def test_without_the_offline_variables_a_training_tries_to_reach_the_network(finished, tmp_path):
     """This test shows that the recorder detects network calls, and that the programs need the
     variables of `environments.OFFLINE`."""

@@ -8,35 +8,31 @@ import time
 import pytest
 import yaml
 
-from conftest import LONG_LIMIT
+from conftest import LONG_LIMIT, RUN
 from interruptible_run import KILLS, contents, start, states, wait_for
 
 pytestmark = pytest.mark.timeout(LONG_LIMIT)
 
 PROCESS_REWARDS = {"weight": 1.0, "beta": 0.05, "learning_rate": 4.0e-4, "max_grad_norm": 1.0}
+TARGETED = {"kind": "targeted", "reference": 4, "every": 3, "sharpness": 0.1}
+DYNAMIC = {"kind": "dynamic", "groups": 2}
+ADAPTER = {"rank": 4, "alpha": 8, "dropout": 0.0}
 ONLINE = {
-    "dynamic": {"selector": {"kind": "dynamic", "groups": 2}},
+    "dynamic": {"selector": DYNAMIC},
     "skip": {"selector": {"kind": "skip", "groups": 2, "most_steps": 60}},
     "beta": {"selector": {"kind": "beta"}},
-    "targeted": {"selector": {"kind": "targeted", "reference": 4, "every": 3, "sharpness": 0.1}},
-    "replay": {
-        "selector": {
-            "kind": "targeted",
-            "reference": 4,
-            "every": 3,
-            "sharpness": 0.1,
-            "replay": 2,
-            "buffer": 6,
-        }
-    },
+    "targeted": {"selector": TARGETED},
+    "replay": {"selector": TARGETED | {"replay": 2, "buffer": 6}},
     "curriculum": {"selector": {"kind": "curriculum"}},
     "process": {"process": PROCESS_REWARDS},
     "process_dynamic_adapter": {
-        "selector": {"kind": "dynamic", "groups": 2},
+        "selector": DYNAMIC,
         "process": PROCESS_REWARDS,
-        "adapter": {"rank": 4, "alpha": 8, "dropout": 0.0},
+        "adapter": ADAPTER,
     },
 }
+# These two kinds of run have every kind of state. The other kinds run by night.
+ON_EACH_CHANGE = ("replay", "process_dynamic_adapter")
 UPDATES = 5 * KILLS + 3
 
 
@@ -46,9 +42,7 @@ def folder(finished_world, tmp_path_factory):
     and writes a checkpoint after every sampling step."""
     specs_folder = tmp_path_factory.mktemp("online")
     (specs_folder / "results").symlink_to(finished_world.folder / "results")
-    spec = yaml.safe_load(
-        (specs_folder / "results/training/tiny/swaps/mini/hard/seed0/spec.yaml").read_text()
-    )
+    spec = yaml.safe_load((specs_folder / f"results/training/{RUN}/spec.yaml").read_text())
     rows = (specs_folder / "results/difficulty/tiny/swaps.csv").read_text().splitlines()
     id_column = rows[0].split(",").index("id")
     (specs_folder / "all.csv").write_text(
@@ -61,7 +55,13 @@ def folder(finished_world, tmp_path_factory):
     return specs_folder
 
 
-@pytest.mark.parametrize("kind", ONLINE)
+@pytest.mark.parametrize(
+    "kind",
+    [
+        kind if kind in ON_EACH_CHANGE else pytest.param(kind, marks=pytest.mark.nightly)
+        for kind in ONLINE
+    ],
+)
 def test_a_training_killed_at_random_moments_writes_the_same_files(folder, kind):
     """Kills of two kinds alternate: up to 0.2 s after the run has begun to write a checkpoint, and
     up to 5 ms after the run has begun to write one of `saved_files` in a checkpoint."""

@@ -46,6 +46,7 @@ if "RANK" in os.environ:
     fsdp.fully_shard = sharded
     state.PartialState.__init__, torch.distributed.init_process_group, accelerate.Accelerator.no_sync = begin_with_gpus, grouped, waited
 """
+pytestmark = pytest.mark.nightly
 TWO = ("--processes", "2", "--micro-batch", "3")
 
 
@@ -175,7 +176,6 @@ def test_arithmetic_in_bf16_sums_gradients_and_gives_log_probabilities_in_float3
     )
 
 
-@pytest.mark.nightly
 def test_a_killed_and_restarted_training_writes_the_same_weights(place, sharded):
     with open(place.folder / "log", "w") as log:
         command = ["nice", "-n", "19", *place.command("killed"), *TWO]

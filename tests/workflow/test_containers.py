@@ -1,16 +1,15 @@
 """Container images: the definitions, the rules that name images, and Snakemake's calls of the
 container runtime. No container is started."""
 
-import os
 import re
 import shutil
 import subprocess
-import sys
 from types import SimpleNamespace
 
 import pytest
 
-from conftest import ROOT, World, path_of, shrink
+from command_line import run
+from conftest import ROOT, World, shrink
 from fakes import apptainer
 from hardgrpo.runtime import images
 from hardgrpo.study.model import ModelFolder
@@ -47,18 +46,6 @@ def test_a_definition_installs_the_lock_of_its_environment_and_nothing_else(name
     assert recipe.test
 
 
-def test_every_rule_except_image_and_plan_runs_in_an_image():
-    known = {f'IMAGE["{name}"]' for name in images.LOCKS}
-    default = re.findall(r"(?m)^container: (.+)", (ROOT / "rules/common.smk").read_text())
-    assert len(default) == 1 and set(default) <= known
-    for path in (ROOT / "rules").glob("*.smk"):
-        for rule in re.split(r"(?m)^(?=rule )", path.read_text())[1:]:
-            name = re.match(r"rule (\w+)", rule)[1]
-            own = re.findall(r"container:\n +(.+)", rule)
-            allowed = {"None"} if name in ("image", "plan") else known
-            assert set(own or default) <= allowed and len(own) <= 1, (path.name, name)
-
-
 @pytest.fixture
 def stand_in(tmp_path):
     return apptainer(tmp_path / "bin", {name: ROOT / lock for name, lock in images.LOCKS.items()})
@@ -74,10 +61,7 @@ def run_in_images(world, stand_in, elsewhere, *arguments: str) -> dict[str, set[
     Return {program: images in which the program ran}."""
     elsewhere.mkdir()
     make_images(world)
-    done = world.snakemake(
-        *arguments, "--sdm", "apptainer", "--config", f"data={elsewhere}", env=stand_in.env
-    )
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    world.run(*arguments, "--sdm", "apptainer", "--config", f"data={elsewhere}", env=stand_in.env)
     calls_by_image = {}
     for call in stand_in.calls():
         assert call["arguments"][:3] == ["exec", "--home", str(world.folder)] and call[
@@ -92,6 +76,7 @@ def run_in_images(world, stand_in, elsewhere, *arguments: str) -> dict[str, set[
     return calls_by_image
 
 
+@pytest.mark.nightly
 def test_a_run_needs_only_the_packages_that_the_image_for_training_pins(world, stand_in, tmp_path):
     """In a stand-in for an image, only the packages that the image's lock names can be imported."""
     world.configure(shrink)
@@ -116,6 +101,7 @@ def test_a_run_needs_only_the_packages_that_the_image_for_training_pins(world, s
     }.items() <= calls_by_image.items()
 
 
+@pytest.mark.nightly
 def test_tables_and_figures_are_made_in_the_image_for_figures_without_torch(
     finished, stand_in, tmp_path
 ):
@@ -173,9 +159,9 @@ def test_a_missing_image_is_reported_once_and_before_any_job(world, stand_in):
     assert stand_in.calls() == [] and not (world.folder / "results/tasks").exists()
 
 
+@pytest.mark.nightly
 def test_images_are_built_by_a_target_and_stay_built(world, stand_in):
-    done = world.snakemake("images", env=stand_in.env)
-    assert done.returncode == 0, done.stdout + done.stderr
+    world.run("images", env=stand_in.env)
     built = [call for call in stand_in.calls() if call["arguments"][0] == "build"]
     assert {call["arguments"][-1] for call in built} == {"envs/training.def", "envs/figures.def"}
     assert {call["name"] for call in built} == {"singularity"}, (
@@ -189,17 +175,10 @@ def test_images_are_built_by_a_target_and_stay_built(world, stand_in):
 
 
 def build(world: World, **env: str) -> subprocess.CompletedProcess:
-    command = [
-        sys.executable,
-        path_of("build_image"),
-        "--definition",
-        "envs/figures.def",
-        "--output",
-        "envs/figures.sif",
-    ]
-    return subprocess.run(
-        command, cwd=world.folder, env=os.environ | env, capture_output=True, text=True, check=False
-    )
+    return run(
+        world.folder, "build_image", env=env, definition="envs/figures.def",
+        output="envs/figures.sif",
+    )  # fmt: skip
 
 
 def test_building_without_a_runtime_gives_an_error_with_a_remedy(world, tmp_path):

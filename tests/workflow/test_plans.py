@@ -9,7 +9,7 @@ import shutil
 import pytest
 
 import project_config
-from conftest import ROOT, count_jobs
+from conftest import NIGHTLY, ROOT, count_jobs
 from hardgrpo.analysis import summary_tables
 from hardgrpo.runtime import code
 from hardgrpo.study.resolved import resolve_study
@@ -99,21 +99,21 @@ def test_the_miniature_is_planned_job_by_job(world):
 
 CONFIG = project_config.config()
 WITH_RUNS = [name for name in CONFIG["studies"] if resolve_study(CONFIG, name).recipes]
-QUICK = {"paper", "base_wrong", "variants", "limits", "mini_variants"}
+ON_EACH_CHANGE = {"paper", "budget", "limits", "mini_labels", "mini_online", "mini_truncation"}
 
 
 @pytest.mark.parametrize(
     "study",
-    [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in WITH_RUNS],
+    [
+        name if name in ON_EACH_CHANGE else pytest.param(name, marks=pytest.mark.nightly)
+        for name in WITH_RUNS
+    ],
 )
-def test_a_study_is_planned_with_one_job_for_each_part_of_its_design(world, study):
+def test_a_study_is_planned_with_one_job_for_each_part_of_its_design(plan_of, study):
     """There is a training for each run, an evaluation for each test of a base model or run, and a
     subset for each base model, pool, policy and seed. A training in two rounds has a second
     subset."""
-    world.clear()
-    plan = world.plan(
-        "--config", f"study={study}", profile="laptop" if study == "limits" else "slurm"
-    )
+    plan = plan_of(study, profile="laptop" if study == "limits" else "slurm")
     design = resolve_study(CONFIG, study)
     runs = design.runs
     tests = {(test, run) for run in runs for test in design.eval_tasks(run.task, run.model)}
@@ -133,55 +133,31 @@ def test_a_study_is_planned_with_one_job_for_each_part_of_its_design(world, stud
         } == OF_STUDY[study]
 
 
-@pytest.mark.slow
-def test_a_cluster_and_a_laptop_plan_the_same_jobs(world):
-    assert world.plan("--config", "study=paper") == world.plan(
-        "--config", "study=paper", profile="slurm"
-    )
+def test_a_cluster_and_a_laptop_plan_the_same_jobs(plan_of):
+    assert plan_of("paper") == plan_of("paper", profile="slurm")
 
 
-@pytest.mark.parametrize(
-    "study",
-    [
-        "mini_reference",
-        "mini_confirm",
-        "mini_truncation",
-        "mini_variants",
-        "mini_labels",
-        "recordings",
-        "trajectories",
-    ],
-)
-def test_a_study_draws_the_figures_that_its_tables_allow(world, study):
-    drawn = {
-        rule.removeprefix("plot_")
-        for rule in world.plan("figures", "--config", f"study={study}")
-        if rule.startswith("plot_")
-    }
-    assert drawn == OF_STUDY[study]
+@pytest.mark.parametrize("study", ["recordings", "trajectories"])
+def test_a_study_draws_the_figures_that_its_tables_allow(plan_of, study):
+    drawn = {rule for rule in plan_of(study, "figures") if rule.startswith("plot_")}
+    assert drawn == {f"plot_{name}" for name in OF_STUDY[study]}
 
 
 INPUTS = ("fetch_dataset", "fetch_model", "prepare_task")
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("study", ["paper", "base_wrong", "variants"])
-def test_target_inputs_makes_all_that_a_study_needs_from_the_internet(world, study):
+def test_target_inputs_makes_all_that_a_study_needs_from_the_internet(plan_of):
     """Inputs are made on the login node before any submission: downloads, and problems in the
     format that the programs read. Models that this project pretrains are not inputs."""
-    full_plan, plan = (
-        world.plan(target, "--config", f"study={study}", profile="slurm")
-        for target in ("all", "inputs")
-    )
+    full_plan, plan = plan_of("paper", profile="slurm"), plan_of("paper", "inputs", profile="slurm")
     assert plan == {rule: count for rule, count in full_plan.items() if rule in INPUTS} | {
         "inputs": 1
     }
     assert plan.keys() == {*INPUTS, "inputs"}
 
 
-def test_jobs_ask_for_the_gpus_that_their_model_needs(world):
-    done = world.snakemake("-n", "--printshellcmds", "--config", "study=paper", profile="slurm")
-    output = done.stdout + done.stderr
+def test_jobs_ask_for_the_gpus_that_their_model_needs(world, dry_run):
+    output = dry_run("paper", profile="slurm")
     assert set(re.findall(r"probe.py .*? --gpus (\d+)", output, re.DOTALL)) == {"1"}
     assert set(re.findall(r"train_grpo.py .*? (--gpus .*?) --gpu-gib \d+ --track", output)) == {
         "--gpus 1 --micro-batch 16 --vllm-memory 0.3 --vllm-sleep",
@@ -203,11 +179,10 @@ def test_jobs_ask_for_the_gpus_that_their_model_needs(world):
 def test_a_dry_run_shows_what_every_expensive_job_asks_for(world):
     filled = "slurm_partition: main\n  gpu_partition: open\n  gpu_name: h100\n  longest_runtime: 1440\n  nodes: 1"
     world.edit("slurm/config.yaml", lambda text: text.replace("nodes: 1", filled, 1))
-    done = world.snakemake("-n", "--config", "study=paper", profile="slurm")
-    assert done.returncode == 0, done.stdout + done.stderr
+    output = world.run("-n", "--config", "study=paper", profile="slurm")
     resources = re.findall(
         r"^Job \d+: (Train|Probe|Evaluate) .*\((\d+) h100 in partition open, (\d+) MB, up to (\d+) min\)$",
-        done.stdout + done.stderr,
+        output,
         re.MULTILINE,
     )
     assert {kind: sum(match[0] == kind for match in resources) for kind in ("Probe", "Train", "Evaluate")} == {
@@ -218,11 +193,10 @@ def test_a_dry_run_shows_what_every_expensive_job_asks_for(world):
     )
 
 
-@pytest.mark.parametrize("order", [0, pytest.param(1, marks=pytest.mark.slow)])
-def test_a_fresh_clone_draws_from_committed_summaries_whatever_the_times_of_its_files(world, order):
+def test_a_fresh_clone_draws_from_committed_summaries_whatever_the_times_of_its_files(world):
     """In a new clone, the files have the times of the checkout, in any order."""
     shuffled = [path for path in world.folder.rglob("*") if path.is_file()]
-    random.Random(order).shuffle(shuffled)
+    random.Random(0).shuffle(shuffled)
     for seconds, path in enumerate(shuffled):
         os.utime(path, (1_700_000_000 + seconds, 1_700_000_000 + seconds))
     plans = [
@@ -326,7 +300,7 @@ def test_committed_summaries_are_drawn_without_a_run(finished):
         lambda config: config["recipes"]["mini"].update(updates=6, checkpoint_every=3)
     )
     studies = {path.name for path in (ROOT / "results/reference").iterdir()} - {"all"}
-    for study in sorted(studies):
+    for study in sorted(studies if NIGHTLY else {"mini", "mini_reference", "trajectories"}):
         plan = finished.plan(
             "figures", "supplement", "--config", f"study={study}", "draw=reference"
         )
@@ -365,13 +339,8 @@ def programs() -> dict[str, list]:
     "module",
     [
         "analysis/statistics.py",
-        "report/plotting.py",
-        "report/latex.py",
         "analysis/completions.py",
         "report/tables.py",
-        "report/figures.py",
-        "runtime/files.py",
-        "data/tasks.py",
         "report/figures.mplstyle",
     ],
 )

@@ -40,9 +40,7 @@ def overlay_with(**task) -> dict:
 
 
 def refuse(world, *words: str, target="subset") -> None:
-    done = world.snakemake(target, "--configfile", "my.yaml")
-    output = done.stdout + done.stderr
-    assert done.returncode != 0 and "Traceback" not in output, output
+    output = world.fail(target, "--configfile", "my.yaml")
     for word in words:
         assert word in output, output[-3000:]
     for folder in ("probe", "evaluation", "subsets"):

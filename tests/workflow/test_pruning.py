@@ -20,8 +20,7 @@ def test_an_evaluated_study_keeps_the_last_checkpoints(finished):
     }
     finished.configure(keep_last)
     assert finished.plan() == {"prune_checkpoints": 2, "all": 1}
-    done = finished.snakemake()
-    assert done.returncode == 0, done.stdout + done.stderr
+    finished.run()
     assert [path.name for path in (folder / "checkpoints/step-2").iterdir()] == ["pruned.json"]
     assert json.loads((folder / "checkpoints/step-2/pruned.json").read_text()) == before
     assert (folder / "checkpoints/step-4/model.safetensors").exists()

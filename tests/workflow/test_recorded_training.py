@@ -142,10 +142,7 @@ def test_the_real_run_has_the_expected_numbers(world):
         rows = [tuple(row.values()) for row in csv.DictReader(stream) if int(row["epoch"]) < 44]
     write(world.folder / "data/trajectories/qwen2.5-math-1.5b.csv.gz", rows)
     world.configure(read_table)
-    done = world.snakemake(
-        "--config", STUDY, "--", "results/summaries/trajectories/trajectories.csv"
-    )
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    world.run("--config", STUDY, "--", "results/summaries/trajectories/trajectories.csv")
     all_epochs, last_epochs = summary(world), summary(world, 10)
     expected = {  # {policy: (share of mixed groups, pass rate in the last tenth of later epochs)}
         "hard": (0.13, 0.03), "hard_solvable": (0.46, 0.14), "middle": (0.88, 0.41), "nearest_half": (0.88, 0.75),
@@ -166,8 +163,7 @@ def test_the_file_of_the_authors_gives_the_committed_tables(world):
     if not (data / "original/one_shot_rlvr/acc_step_500.json").exists():
         pytest.skip("HARDGRPO_DATA has no original/one_shot_rlvr")
     table = "results/summaries/trajectories/trajectories.csv"
-    done = world.snakemake("--config", STUDY, f"data={data}", "--", table)
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    world.run("--config", STUDY, f"data={data}", "--", table)
     committed = sorted((ROOT / "results/reference/trajectories").glob("*.csv"))
     assert ROOT / "results/reference/trajectories/trajectories.csv" in committed
     for path in committed:

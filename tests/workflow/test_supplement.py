@@ -5,13 +5,12 @@ import csv
 import re
 import shutil
 import subprocess
-import sys
 
 import pandas as pd
 import pytest
 
 import fakes
-from command_line import format_options
+from command_line import run
 from conftest import ROOT, World
 from hardgrpo.analysis import formats
 from hardgrpo.analysis.formats import MINUS
@@ -29,17 +28,24 @@ def origins(world, study="mini") -> list[dict]:
 
 
 def write(world, study="mini"):
-    done = world.snakemake(
+    world.run(
         f"paper/{study}/supplement.tex",
         f"paper/{study}/tables/gain.tex",
         "--config",
         f"study={study}",
         "draw=reference",
     )
-    assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.fixture(scope="module", params=STUDIES)
+@pytest.fixture(
+    scope="module",
+    params=[
+        study
+        if study in ("mini", "trajectories")
+        else pytest.param(study, marks=pytest.mark.nightly)
+        for study in STUDIES
+    ],
+)
 def written(request, tmp_path_factory):
     """(a `World`, the study whose numbers were written there). Tests must not change the world."""
     world = World(tmp_path_factory.mktemp("written") / "world")
@@ -124,6 +130,10 @@ def test_no_number_is_typed_into_the_text():
     assert set(NUMBER.findall(body)) <= {"95", "0", "1"}
 
 
+def compile_paper(folder, text="paper/main.tex", material="study", output="paper.pdf"):
+    return run(folder, "compile_paper", text=text, material=material, output=output)
+
+
 @pytest.mark.tex
 @pytest.mark.parametrize("study", STUDIES)
 def test_the_supplement_has_no_warnings_and_no_number_from_elsewhere(world, study):
@@ -131,19 +141,9 @@ def test_the_supplement_has_no_warnings_and_no_number_from_elsewhere(world, stud
     folder = world.folder / "paper"
     # the PDF is compiled without figures, because numbers on their axes are in no source
     (folder / study / "figures").mkdir(exist_ok=True)
-    command = [
-        sys.executable,
-        "scripts/paper/compile_paper.py",
-        *format_options(
-            text=f"paper/{study}/supplement.tex",
-            material=study,
-            output=f"paper/{study}/supplement.pdf",
-        ),
-    ]
-    done = subprocess.run(command, cwd=world.folder, capture_output=True, text=True, check=True)
-    assert f"paper/{study}/supplement.pdf: 0 warnings" in done.stdout, [
-        line for line in done.stdout.splitlines() if line.startswith("warning")
-    ]
+    pdf = f"paper/{study}/supplement.pdf"
+    done = compile_paper(world.folder, f"paper/{study}/supplement.tex", study, pdf)
+    assert f"{pdf}: 0 warnings" in done.stdout, done.stdout + done.stderr
     if not shutil.which("pdftotext"):
         pytest.skip("pdftotext (poppler-utils) is not installed")
     process = subprocess.run(
@@ -179,12 +179,7 @@ def test_tex_runs_no_program(tmp_path):
     (tmp_path / "paper/study").mkdir(parents=True)
     text = r"\documentclass{article}\begin{document}\ifnum\pdfshellescape=0 a\else\errmessage{programs run}\fi\end{document}"
     (tmp_path / "paper/main.tex").write_text(text)
-    command = [
-        sys.executable,
-        ROOT / "scripts/paper/compile_paper.py",
-        *format_options(text="paper/main.tex", material="study", output="paper.pdf"),
-    ]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = compile_paper(tmp_path)
     assert done.returncode == 0 and (tmp_path / "paper.pdf").exists(), done.stderr
 
 
@@ -205,12 +200,7 @@ def test_warnings_of_tectonic_are_counted(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", fakes.without_tex(tmp_path / "programs"))
     (tmp_path / "programs/tectonic").write_text(TECTONIC)
     (tmp_path / "programs/tectonic").chmod(0o755)
-    command = [
-        sys.executable,
-        ROOT / "scripts/paper/compile_paper.py",
-        *format_options(text="paper/main.tex", material="study", output="paper.pdf"),
-    ]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = compile_paper(tmp_path)
     assert done.returncode == 0 and "paper.pdf: 1 warnings" in done.stdout, done.stderr
 
 
@@ -232,11 +222,6 @@ def test_content_that_does_not_fit_on_its_page_fails_and_names_its_file(content,
     (tmp_path / "paper/study/tables/gain.tex").write_text(content)
     text = r"\documentclass{article}\begin{document}a\par\input{\study/tables/gain}\par b\end{document}"
     (tmp_path / "paper/main.tex").write_text(text)
-    command = [
-        sys.executable,
-        ROOT / "scripts/paper/compile_paper.py",
-        *format_options(text="paper/main.tex", material="study", output="paper.pdf"),
-    ]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = compile_paper(tmp_path)
     assert done.returncode == 1 and done.stderr.count("\n") == 1, done.stderr
     assert place in done.stderr and not (tmp_path / "paper.pdf").exists()
