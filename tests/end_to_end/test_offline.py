@@ -15,17 +15,8 @@ REACHES_OUT = ("train_grpo.py", "evaluate.py", "probe.py", "pretrain_model.py", 
 
 
 def run(world: World, env: dict, *arguments: str) -> subprocess.CompletedProcess:
-    command = [
-        *without_network(),
-        sys.executable,
-        "-m",
-        "snakemake",
-        "--profile",
-        "laptop",
-        "--cores",
-        "2",
-        *arguments,
-    ]
+    command = [*without_network(), sys.executable, "-m", "snakemake", "--profile", "laptop"]
+    command += ["--cores", "2", *arguments]
     # Without this variable, programs are not forked from the tests' server, which has a network.
     environment = {name: value for name, value in os.environ.items() if name != warm.SOCKET} | env
     return subprocess.run(
@@ -75,16 +66,8 @@ def test_without_the_offline_variables_a_training_tries_to_reach_the_network(fin
         lambda text: re.sub(r"(?m)^OFFLINE = .*", "OFFLINE = {}", text),
     )
     env, calls = record_connections(tmp_path / "recorder")
-    env |= dict.fromkeys(
-        (
-            "HF_HUB_OFFLINE",
-            "TRANSFORMERS_OFFLINE",
-            "HF_HUB_DISABLE_TELEMETRY",
-            "DO_NOT_TRACK",
-            "CI",
-        ),
-        "",
-    )
+    offline = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_HUB_DISABLE_TELEMETRY")
+    env |= dict.fromkeys((*offline, "DO_NOT_TRACK", "CI"), "")
     done = run(finished, env, "--force", "results/training/tiny/swaps/mini/hard/seed0/updates.csv")
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     assert network_calls(calls)

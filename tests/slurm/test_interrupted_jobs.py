@@ -127,19 +127,8 @@ def test_a_job_preempted_by_a_more_urgent_job_resumes(slurm_run, undisturbed, sl
     wait_for_checkpoint(slurm_run)
     # the job must not finish before it is preempted; Slurm sends SIGCONT before SIGTERM
     os.kill(process_id(slurm_run), signal.SIGSTOP)
-    urgent = slurm.call(
-        "sbatch",
-        "--parsable",
-        "-p",
-        "urgent",
-        "-N",
-        "2",
-        "--exclusive",
-        "-o",
-        "/dev/null",
-        "--wrap",
-        "sleep 600",
-    )
+    options = ("--parsable", "-p", "urgent", "-N", "2", "--exclusive", "-o", "/dev/null")
+    urgent = slurm.call("sbatch", *options, "--wrap", "sleep 600")
     until(lambda: state_of_first(slurm_run) == "PREEMPTED", what="preemption")
     slurm.call("scancel", urgent.strip())
     assert slurm_run.finish(snakemake) == 0, slurm_run.read_output()

@@ -151,17 +151,8 @@ def limits(slurm):
 def submit_sleeping_jobs(slurm, count: int) -> list[str]:
     """Submit `count` jobs of the user who runs Snakemake, so that they occupy places in the
     queue."""
-    call = (
-        "sbatch",
-        "--parsable",
-        "-A",
-        slurm_cluster.ACCOUNT,
-        "-o",
-        "/dev/null",
-        "--wrap",
-        "sleep 900",
-    )
-    return [slurm.call(*call).strip() for _ in range(count)]
+    options = ("--parsable", "-A", slurm_cluster.ACCOUNT, "-o", "/dev/null")
+    return [slurm.call("sbatch", *options, "--wrap", "sleep 900").strip() for _ in range(count)]
 
 
 def test_a_limit_that_slurm_denies_is_reported_before_anything_is_submitted(run, limits):

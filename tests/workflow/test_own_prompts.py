@@ -27,17 +27,9 @@ from own_prompts import (
 )
 
 SAYINGS = [
-    'Say "one",\nthen two',
-    "plain",
-    "a, b; c\td",
-    "é ü 語",
-    "'single'",
-    " spaces ",
-    "{question}",
-    "#### 1",
-    "\\boxed{2}",
-    "$x$",
-]
+    'Say "one",\nthen two', "plain", "a, b; c\td", "é ü 語", "'single'", " spaces ", "{question}",
+    "#### 1", "\\boxed{2}", "$x$",
+]  # fmt: skip
 TABLE = [
     {"name": f"n{i}", "level": str(i % 3), "my prompt": f"{SAYINGS[i % 10]} {i}", "note": SAYINGS[-i % 10], "gold": ["red", "Blue."][i % 2]}
     for i in range(20)
@@ -63,17 +55,9 @@ def test_only_files_that_the_subset_needs_are_planned_and_made(answered):
     }  # fmt: skip
     folders = {path.name for path in (answered.folder / "results").iterdir()}
     assert folders == {
-        "models",
-        "tasks",
-        "pools",
-        "probe",
-        "difficulty",
-        "subsets",
-        "logs",
-        "provenance",
-        "reference",
-        "published",
-    }
+        "models", "tasks", "pools", "probe", "difficulty", "subsets", "logs", "provenance",
+        "reference", "published",
+    }  # fmt: skip
     assert sorted(path.name for path in (answered.folder / "paper").iterdir()) == [
         "claims.yaml",
         "main.tex.j2",
