@@ -331,24 +331,19 @@ def test_a_pool_without_a_mixed_group_gives_a_one_line_error(study, tmp_path):
             "temperature": 1.0e-6,
             "selector": {"kind": "dynamic", "most_steps": 2},
         }
-        config["studies"]["mini"].update(arms=[{"policy": "all", "recipe": "small_dynamic"}])
+        arms = [{"policy": "all", "recipe": "small_dynamic"}]
+        config["studies"]["mini"].update(models=["tiny"], tasks=["swaps"], arms=arms)
 
     world.configure(change)
-    done = world.snakemake("results/summaries/mini/gains.csv")
-    log = (
-        world.folder / "results/logs/train_grpo/tiny/swaps/small_dynamic/all/seed0.log"
-    ).read_text()
-    assert done.returncode != 0
+    run = "tiny/swaps/small_dynamic/all/seed0"
+    updates = world.folder / f"results/training/{run}/updates.csv"
+    world.fail(f"results/training/{run}/updates.csv")
+    log = (world.folder / f"results/logs/train_grpo/{run}.log").read_text()
+    assert "Traceback" not in log and not updates.exists()
     assert (
-        "error: recipe: selector dynamic: 6 prompts were tried in 2 sampling steps, and only 0 groups were neither all right nor all wrong, but an update needs 3"
-        in log
-    )
-    assert (
-        "Traceback" not in log
-        and not (
-            world.folder / "results/training/tiny/swaps/small_dynamic/all/seed0/updates.csv"
-        ).exists()
-    )
+        "error: recipe: selector dynamic: 6 prompts were tried in 2 sampling steps, and only 0 "
+        "groups were neither all right nor all wrong, but an update needs 3"
+    ) in log
 
 
 # --- training on worked solutions

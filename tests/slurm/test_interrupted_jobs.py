@@ -104,9 +104,11 @@ def test_a_job_survives_a_controller_that_is_gone_for_40_seconds(slurm_run, undi
     snakemake = slurm_run.start(TARGET)
     wait_for_checkpoint(slurm_run)
     slurm.kill("slurmctld")
-    time.sleep(40)
-    assert snakemake.poll() is None
-    slurm.start_controller()
+    try:
+        time.sleep(40)
+        assert snakemake.poll() is None
+    finally:
+        slurm.start_controller()
     assert slurm_run.finish(snakemake) == 0, slurm_run.read_output()
     assert_same_as_undisturbed(slurm_run, undisturbed, attempts=1)
 
