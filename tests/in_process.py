@@ -45,7 +45,9 @@ def run_program(name: str, /, *arguments: object, **options: object) -> str:
     if status in (0, None):
         return output.getvalue()
     if isinstance(status, str):
-        raise UserError(status)
+        error = UserError(status)
+        error.output = output.getvalue()
+        raise error
     usage, mark, reason = error_output.getvalue().rpartition(f"{name}.py: error: ")
     assert status == 2 and mark and usage.startswith("usage: "), error_output.getvalue()[-300:]
     raise UserError(reason.removesuffix("\n"))
@@ -56,8 +58,7 @@ def run(
 ) -> subprocess.CompletedProcess:
     """Run the program of this name in a folder. `command_line.format_options` formats `options`.
 
-    The status is 0, or 1 for any error that the program reports. After an error, `stdout` is empty
-    and `stderr` is the error message; otherwise `stderr` is empty.
+    The status is 0, or 1 for any error that the program reports, which is then in `stderr`.
     """
     with contextlib.chdir(folder):
         try:
@@ -65,7 +66,8 @@ def run(
                 [name, *arguments], 0, run_program(name, *arguments, **options), ""
             )
         except UserError as error:
-            return subprocess.CompletedProcess([name, *arguments], 1, "", f"{error}\n")
+            output = getattr(error, "output", "")
+            return subprocess.CompletedProcess([name, *arguments], 1, output, f"{error}\n")
 
 
 def check_refusal(done: subprocess.CompletedProcess, *words: str) -> str:

@@ -9,12 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import fork_server
-from command_line import format_options
-from conftest import path_of
 from hardgrpo.data import contamination
 from hardgrpo.data.question_ids import question_id
 from hardgrpo.runtime import files
+from in_process import run
 
 WORDS = [
     "train",
@@ -174,13 +172,16 @@ def problem(problem_id: str, question: str, answer: str | None = "1") -> dict:
 def compare(folder, pool: list[dict], test: list[dict], *options: str):
     files.write_jsonl(folder / "train.jsonl", pool)
     files.write_jsonl(folder / "test.jsonl", test)
-    arguments = [
-        *format_options(
-            task="mine", pool="train.jsonl", test="mine", problems="test.jsonl", output="C.csv"
-        ),
+    return run(
+        folder,
+        "compare_splits",
         *options,
-    ]
-    return fork_server.run(path_of("compare_splits"), arguments, folder)
+        task="mine",
+        pool="train.jsonl",
+        test="mine",
+        problems="test.jsonl",
+        output="C.csv",
+    )
 
 
 POOL = [problem(f"p{i}", sentence(i)) for i in range(10)]
@@ -229,13 +230,16 @@ def prepare(folder, rows: list[tuple[str, str]], *options: str, split: str = "tr
     with open(folder / "mine.csv", "w", newline="") as stream:
         csv.writer(stream).writerows([("question", "answer"), *rows])
     source = json.dumps({"kind": "files", split: "mine.csv"})
-    arguments = [
-        *format_options(
-            task="mine", split=split, source=source, files="mine.csv", output="P.jsonl"
-        ),
+    return run(
+        folder,
+        "prepare_task",
         *options,
-    ]
-    return fork_server.run(path_of("prepare_task"), arguments, folder)
+        task="mine",
+        split=split,
+        source=source,
+        files="mine.csv",
+        output="P.jsonl",
+    )
 
 
 def test_the_first_of_equal_questions_stays_in_the_pool_and_the_others_are_reported(tmp_path):
@@ -249,11 +253,7 @@ def test_the_first_of_equal_questions_stays_in_the_pool_and_the_others_are_repor
         and "repeated_as" not in problems[1]
     )
     assert "2 questions" in done.stdout and question_id("HOW MANY?") in done.stdout
-    compared = fork_server.run(
-        path_of("compare_splits"),
-        ["--task", "mine", "--pool", "P.jsonl", "--output", "C.csv"],
-        tmp_path,
-    )
+    compared = run(tmp_path, "compare_splits", task="mine", pool="P.jsonl", output="C.csv")
     assert compared.returncode == 0 and json.loads((tmp_path / "C.json").read_text()) == {
         "problems": 2,
         "repeated": 2,

@@ -11,12 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import fork_server
-from command_line import format_options
-from conftest import path_of
 from hardgrpo.data import tasks
 from hardgrpo.data.question_ids import question_id
 from hardgrpo.runtime import files
+from in_process import run
 
 
 def export(folder, name, content, numbers, output, source=None, changed=None):
@@ -43,10 +41,16 @@ def export(folder, name, content, numbers, output, source=None, changed=None):
         "mean_pass_rate": 0.25,
     }
     (folder / "S.json").write_text(json.dumps(description))
-    arguments = format_options(
-        subset="S.csv", facts="S.json", problems="P.jsonl", files=name, output=output
+    done = run(
+        folder,
+        "export_subset",
+        subset="S.csv",
+        facts="S.json",
+        problems="P.jsonl",
+        files=name,
+        output=output,
     )
-    return fork_server.run(path_of("export_subset"), arguments, folder), problems
+    return done, problems
 
 
 CELLS = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)

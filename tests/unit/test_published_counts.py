@@ -12,10 +12,9 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-import fork_server
+import in_process
 import project_config
-from command_line import format_options
-from conftest import ROOT, path_of
+from conftest import ROOT
 from hardgrpo.analysis import count_tables, statistics, summary_tables
 from hardgrpo.data import published_counts
 from hardgrpo.report import answers, figures, registry
@@ -26,8 +25,7 @@ CONFIG = project_config.config()
 
 
 def run(program: str, /, *arguments, **options):
-    words = [*map(str, arguments), *format_options(**options)]
-    return fork_server.run(path_of(program), words, ROOT)
+    return in_process.run(ROOT, program, *arguments, **options)
 
 
 # --- files

@@ -2,20 +2,16 @@
 
 import json
 
-import fork_server
-from command_line import format_options
-from conftest import path_of
 from hardgrpo.runtime import files
 from hardgrpo.selection import policies
+from in_process import run
 
 
 def select(folder, tiers, policy):
     rows = [{"id": f"p{n}", "tier": tier, "pass_rate": n / 10} for n, tier in enumerate(tiers)]
     files.write_rows(folder / "D.csv", ["id", "tier", "pass_rate"], rows)
-    arguments = format_options(
-        difficulty="D.csv", policy=json.dumps(policy), seed="0", output="S.csv"
-    )
-    return fork_server.run(path_of("select_subset"), arguments, folder)
+    policy = json.dumps(policy)
+    return run(folder, "select_subset", difficulty="D.csv", policy=policy, seed=0, output="S.csv")
 
 
 def test_low_tiers_are_chosen_by_number(tmp_path):
@@ -44,14 +40,15 @@ def test_a_first_round_with_unknown_values_is_kept_and_the_mean_is_unknown(tmp_p
     rows = [{"id": f"p{n}"} | unknown | {"entropy": n / 10 if n else None} for n in range(10)]
     files.write_rows(tmp_path / "signals.csv", ["id", *policies.SIGNALS], rows)
     files.write_rows(tmp_path / "first.csv", ["id", "rank"], [{"id": "p0", "rank": 1}])
-    arguments = format_options(
+    done = run(
+        tmp_path,
+        "select_subset",
         signals="signals.csv",
         besides="first.csv",
         policy=json.dumps({"rule": "highest", "by": "entropy", "budget": 0.3}),
         seed="0",
         output="S.csv",
     )
-    done = fork_server.run(path_of("select_subset"), arguments, tmp_path)
     assert done.returncode == 0, done.stderr
     chosen = files.read_rows(tmp_path / "S.csv", {"id": str, "entropy": float})
     assert [tuple(row.values()) for row in chosen] == [("p0", None), ("p9", 0.9), ("p8", 0.8)]

@@ -8,10 +8,9 @@ import subprocess
 import numpy as np
 import pytest
 
-import fork_server
+import in_process
 import project_config
 from command_line import format_options
-from conftest import path_of
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.selection import policies, predicted
@@ -28,10 +27,8 @@ COLOURS = ["red", "blue", "pink", "green"]
 
 
 def run(folder, program, /, *arguments, fails=False, **options) -> subprocess.CompletedProcess:
-    done = fork_server.run(path_of(program), [*arguments, *format_options(**options)], folder)
-    assert (done.returncode != 0) == fails and "Traceback" not in done.stderr, (
-        done.stdout + done.stderr
-    )
+    done = in_process.run(folder, program, *arguments, **options)
+    assert (done.returncode != 0) == fails, done.stdout + done.stderr
     return done
 
 
