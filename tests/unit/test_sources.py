@@ -28,8 +28,8 @@ def test_json_lines_may_be_compressed_and_have_blank_lines(tmp_path):
     (tmp_path / "mine.jsonl").write_bytes(text.encode())
     (tmp_path / "mine.jsonl.gz").write_bytes(gzip.compress(text.encode()))
     assert (
-        sources.read_rows(tmp_path / "mine.jsonl")
-        == sources.read_rows(tmp_path / "mine.jsonl.gz")
+        sources.read(tmp_path / "mine.jsonl").rows
+        == sources.read(tmp_path / "mine.jsonl.gz").rows
         == rows
     )
 
@@ -37,7 +37,7 @@ def test_json_lines_may_be_compressed_and_have_blank_lines(tmp_path):
 def test_a_file_that_is_not_there_is_reported(tmp_path):
     for name in ("mine.csv", "mine.json", "mine.jsonl", "mine.jsonl.gz"):
         with pytest.raises(UserError, match=f"{name}: no such file"):
-            sources.read_rows(tmp_path / name)
+            sources.read(tmp_path / name)
 
 
 def test_big_bench_hard_is_read_in_its_form(tmp_path):
@@ -46,7 +46,7 @@ def test_big_bench_hard_is_read_in_its_form(tmp_path):
         {"input": 7, "target": 8},
     ]
     (tmp_path / "task.json").write_text(json.dumps({"canary": "x", "examples": examples}))
-    assert sources.read_rows(tmp_path / "task.json") == [examples[0], {"input": "7", "target": "8"}]
+    assert sources.read(tmp_path / "task.json").rows == [examples[0], {"input": "7", "target": "8"}]
 
 
 # --- Parquet
@@ -55,14 +55,14 @@ def test_big_bench_hard_is_read_in_its_form(tmp_path):
 def test_rows_of_a_parquet_file_are_read(tmp_path):
     rows = [{"question": f"{number}: {'a' * 90}", "answer": str(number)} for number in range(5000)]
     pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "train.parquet")
-    assert sources.read_rows(tmp_path / "train.parquet") == rows
+    assert sources.read(tmp_path / "train.parquet").rows == rows
 
 
 @pytest.mark.parametrize("content", [b"not parquet", b"PAR1" + b"\xff" * 100 + b"PAR1"])
 def test_a_damaged_parquet_file_gives_a_one_line_error(tmp_path, content):
     (tmp_path / "train.parquet").write_bytes(content)
     with pytest.raises(UserError, match="train.parquet: not a Parquet file"):
-        sources.read_rows(tmp_path / "train.parquet")
+        sources.read(tmp_path / "train.parquet")
 
 
 # --- which rows

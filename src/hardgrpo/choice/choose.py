@@ -90,25 +90,15 @@ class Choice:
 
     def trainer_rows(self, trainer: str) -> list[dict]:
         """The chosen prompts as the rows of a trainer (`trainer_rows.FILES`)."""
-        rows, columns = [], self.columns()
+        columns, source = self.columns(), stem(self.pool.content.path)
+        rows = []
         for index, prompt in enumerate(self.prompts):
             problem = {"id": prompt.id, "question": prompt.question, "answer": prompt.answer}
-            measured = {
-                name: values[index]
-                for name, values in columns.items()
-                if name not in ("id", "answer")
-            }
-            source = stem(self.pool.content.path)
-            row = trainer_rows.trainer_row(
-                trainer,
-                source,
-                index,
-                problem,
-                list(prompt.messages),
-                measured,
-                self.pool.content.rows[prompt.index],
-            )
-            rows.append(row)
+            measured = {name: values[index] for name, values in columns.items()}
+            measured = {name: measured[name] for name in measured if name not in ("id", "answer")}
+            original, messages = self.pool.content.rows[prompt.index], list(prompt.messages)
+            prompt_facts = (source, index, problem, messages, measured, original)
+            rows.append(trainer_rows.trainer_row(trainer, *prompt_facts))
         return rows
 
     def columns(self) -> dict[str, list]:
@@ -121,9 +111,7 @@ class Choice:
             columns["id"] = list(self.chosen)
         if not self.labelled and self.pool.columns.answer is None:
             columns["answer"] = [""] * len(self.chosen)
-        rates = [
-            self.measures[key].pass_rate if key in self.measures else None for key in self.chosen
-        ]
+        rates = [self.measures.get(key, Measure()).pass_rate for key in self.chosen]
         if any(rate is not None for rate in rates):
             columns[prefix("pass_rate")] = rates
         columns[prefix("chosen_because")] = [self.reasons[key] for key in self.chosen]
@@ -149,20 +137,10 @@ def run(plan: Plan) -> Choice:
     sizes = [result.samples for result in results.values() if result.samples]
     samples = min(sizes) if sizes else None
     chosen, reasons = select(plan, results)
-    choice = Choice(
-        options,
-        plan.pool,
-        plan.policy,
-        grader,
-        plan.labelled,
-        chosen,
-        results,
-        reasons,
-        samples,
-        facts=facts,
-        completions=completions,
-        in_reasoning=measures.is_in_reasoning(completions),
-    )
+    result = (chosen, results, reasons, samples)
+    choice = Choice(options, plan.pool, plan.policy, grader, plan.labelled, *result)
+    choice.facts, choice.completions = facts, completions
+    choice.in_reasoning = measures.is_in_reasoning(completions)
     useless = sum(results[key].pass_rate in (0, 1) for key in chosen if key in results)
     if useless and choice.is_by_pass_rate and plan.policy["rule"] in ("nearest_half", "middle"):
         plan.pool.notes.append(

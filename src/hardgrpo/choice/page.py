@@ -7,6 +7,7 @@ from pathlib import Path
 from hardgrpo.choice import results
 from hardgrpo.choice.choose import FEWEST_SAMPLES, Choice
 from hardgrpo.choice.measures import Measure
+from hardgrpo.choice.prompts import Prompt
 
 # written by scripts/maintenance/write_pages.py
 POOLED_LEADS = Path(__file__).with_name("pooled_leads.csv")
@@ -103,28 +104,29 @@ def lead(choice: Choice) -> str | None:
 
 def prompt_table(choice: Choice) -> list[dict]:
     """A row for each prompt of the pool: its measures, whether it is chosen, and why."""
-    chosen, rows = set(choice.chosen), []
-    for prompt in choice.pool.prompts:
-        result = choice.measures.get(prompt.id, Measure())
-        share = lambda count, result=result: count / result.samples if result.samples else ""
-        shown = lambda value: "" if value is None else value
-        rows.append(
-            {
-                "id": prompt.id,
-                "row": prompt.place.removeprefix("row "),
-                "question": prompt.question,
-                "answer": prompt.answer or "",
-                "samples": result.samples,
-                "pass_rate": shown(result.pass_rate),
-                "answered_share": share(result.answered),
-                "unfinished_share": share(result.unfinished),
-                "agreement": shown(result.value("agreement")),
-                "mean_tokens": shown(result.tokens),
-                "chosen": int(prompt.id in chosen),
-                "why": choice.reasons[prompt.id],
-            }
-        )
-    return rows
+    chosen = set(choice.chosen)
+    return [
+        _prompt_row(prompt, choice.measures.get(prompt.id, Measure()))
+        | {"chosen": int(prompt.id in chosen), "why": choice.reasons[prompt.id]}
+        for prompt in choice.pool.prompts
+    ]
+
+
+def _prompt_row(prompt: Prompt, result: Measure) -> dict:
+    share = lambda count: count / result.samples if result.samples else ""
+    shown = lambda value: "" if value is None else value
+    return {
+        "id": prompt.id,
+        "row": prompt.place.removeprefix("row "),
+        "question": prompt.question,
+        "answer": prompt.answer or "",
+        "samples": result.samples,
+        "pass_rate": shown(result.pass_rate),
+        "answered_share": share(result.answered),
+        "unfinished_share": share(result.unfinished),
+        "agreement": shown(result.value("agreement")),
+        "mean_tokens": shown(result.tokens),
+    }
 
 
 def histogram(choice: Choice) -> list[dict]:

@@ -7,6 +7,7 @@ the hub. Texts may be compressed (.gz, .bz2, .xz, .zst).
 """
 
 import bz2
+import contextlib
 import json
 import lzma
 import re
@@ -17,7 +18,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hardgrpo.data import spreadsheets
+from hardgrpo.data import sources, spreadsheets
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
 
@@ -75,7 +76,7 @@ def _read_file(path: Path) -> Rows:
     is_compressed = name.endswith(COMPRESSIONS)
     ending = Path(name.rpartition(".")[0] if is_compressed else name).suffix
     if ending == ".parquet":
-        return _of_table(str(path), "Parquet", _read_parquet(path))
+        return _of_table(str(path), "Parquet", sources.read_parquet_table(path))
     if ending in (".csv", ".tsv"):
         return _read_table(path, ending)
     if ending == ".txt":
@@ -87,16 +88,6 @@ def _read_file(path: Path) -> Rows:
 
 
 # --- Parquet and datasets
-
-
-def _read_parquet(path: Path) -> pa.Table:
-    try:
-        return pq.ParquetFile(path).read()
-    except (pa.ArrowException, OSError, ValueError) as error:
-        reason = str(error).splitlines()[0]
-        raise UserError(
-            f"{path}: not a readable Parquet file ({reason}); make or download it again"
-        ) from None
 
 
 def _of_table(path: str, form: str, table: pa.Table) -> Rows:
@@ -200,10 +191,16 @@ def read_text(path: Path) -> str:
 
 def _read_json(path: Path, ending: str) -> Rows:
     """JSON Lines; in a file that ends in .json also a list of objects, or an object with one."""
-    text, key = read_text(path), None
-    value = _parse_value(text) if ending == ".json" else None
+    text, key, value = read_text(path), None, None
+    if ending == ".json":
+        with contextlib.suppress(ValueError, RecursionError):
+            value = json.loads(text)
     if isinstance(value, dict):
-        lists = [name for name, entries in value.items() if _are_objects(entries)]
+        lists = [
+            name
+            for name, entries in value.items()
+            if isinstance(entries, list) and entries and all(isinstance(e, dict) for e in entries)
+        ]
         if len(lists) > 1:
             raise UserError(
                 f"{path}: several lists of objects ({', '.join(lists)}); expected one: save one of the lists alone"
@@ -226,18 +223,6 @@ def _read_json(path: Path, ending: str) -> Rows:
     if value is None:
         return _of_rows(path, "JSON Lines", ".jsonl", rows, places, files.write_jsonl)
     return _of_rows(path, "JSON", ".json", rows, places, write)
-
-
-def _parse_value(text: str) -> object:
-    """The JSON value of a text; None if the text is not one JSON value."""
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-
-
-def _are_objects(value: object) -> bool:
-    return isinstance(value, list) and bool(value) and all(isinstance(e, dict) for e in value)
 
 
 def _read_table(path: Path, ending: str) -> Rows:

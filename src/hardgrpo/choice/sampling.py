@@ -145,25 +145,18 @@ def batch_requests(
     """The requests of an OpenAI batch file for the completions that `have` lacks. The `custom_id`
     is the prompt's id, and a number if a prompt needs several requests."""
     lines = []
+    settings = {
+        "max_completion_tokens": sampling.max_tokens,
+        "temperature": sampling.temperature,
+        "top_p": sampling.top_p,
+    }
     for prompt in prompts:
         requests = sampling.requests(prompt)[len(have.get(prompt.id, [])) :]
         for start in range(0, len(requests), MOST_SAMPLES):
-            number = len(requests[start : start + MOST_SAMPLES])
-            body = {
-                "model": sampling.model,
-                "messages": list(prompt.messages),
-                "max_completion_tokens": sampling.max_tokens,
-                "temperature": sampling.temperature,
-                "top_p": sampling.top_p,
-                "n": number,
-                "seed": requests[start].seed % SEEDS,
-            }
-            lines.append(
-                {
-                    "custom_id": f"{prompt.id}#{start}" if start else prompt.id,
-                    "method": "POST",
-                    "url": "/v1/chat/completions",
-                    "body": body,
-                }
-            )
+            batch = requests[start : start + MOST_SAMPLES]
+            body = {"model": sampling.model, "messages": list(prompt.messages)} | settings
+            body |= {"n": len(batch), "seed": batch[0].seed % SEEDS}
+            name = f"{prompt.id}#{start}" if start else prompt.id
+            line = {"custom_id": name, "method": "POST", "url": "/v1/chat/completions"}
+            lines.append(line | {"body": body})
     return lines

@@ -30,13 +30,22 @@ def read(
     content = sources.read(path)
     form = content.form
     ids = {question_id(problem["question"]): problem["id"] for problem in problems}
+    unescape = spreadsheets.unescape_formulas if form else str
     annotations, row_errors = Annotations(), []
     prompts = set()
     for row, place in zip(content.rows, content.places):
-        row = _cells(row, form is not None)
         try:
-            _check_columns(path, place, row, column, form is not None)
-            answer, prompt = row[column].strip(), row["prompt_id"].strip()
+            missing = next((name for name in ("prompt_id", column) if name not in row), None)
+            if missing is not None:
+                problem = f"no column '{missing}'"
+                remedy = f"found {', '.join(row)}. Keep the columns of the rows to annotate"
+                # the rows of a table share a header
+                error = UserError(f"{path}: {place}: {problem}; {remedy}") if form else None
+                raise error or RowError(path, place, problem, remedy)
+            answer, prompt = (
+                unescape("" if row[name] is None else str(row[name])).strip()
+                for name in (column, "prompt_id")
+            )
             if prompt not in ids:
                 annotations.left_out += [place] if answer else []
                 continue
@@ -60,26 +69,6 @@ def read(
     if not annotations.answers:
         raise UserError(f"{path}: no row has an answer in column '{column}'; fill in some answers")
     return annotations
-
-
-def _cells(row: dict, is_table: bool) -> dict[str, str]:
-    cells = {name: "" if value is None else str(value) for name, value in row.items()}
-    if not is_table:
-        return cells
-    return {name: spreadsheets.unescape_formulas(cell) for name, cell in cells.items()}
-
-
-def _check_columns(path: str, place: str, row: dict, column: str, is_table: bool) -> None:
-    """Raise an error if a needed column is missing: a `UserError` for a table, in which all rows
-    share a header, else a `RowError`, which concerns only this row."""
-    missing = next((name for name in ("prompt_id", column) if name not in row), None)
-    if missing is None:
-        return
-    problem = f"no column '{missing}'"
-    remedy = f"found {', '.join(row)}. Keep the columns of the rows to annotate"
-    if is_table:
-        raise UserError(f"{path}: {place}: {problem}; {remedy}")
-    raise RowError(path, place, problem, remedy)
 
 
 def _answer_problem(

@@ -43,7 +43,11 @@ def read_recording(path: str, problems: list[dict]) -> dict[str, list[dict]]:
     too.
     """
     by_question, row_errors = {}, []
-    for line, row in _recorded_rows(path):
+    keys: files.Kinds = {"question": str, "completions": list}
+    rows = files.parse_jsonl(files.read_user_text(path), path, keys, {"id": (str, int, float)})
+    for line, row in rows:
+        if row.get("id") is not None:
+            row["id"] = str(row["id"])  # as the ids of problems are
         rows_by_id = by_question.setdefault(row["question"], {})
         is_repeated = rows_by_id and (
             row.get("id") in rows_by_id or None in {row.get("id"), *rows_by_id}
@@ -87,16 +91,6 @@ def read_recording(path: str, problems: list[dict]) -> dict[str, list[dict]]:
             " add them to the task's split, or remove them from the recording"
         )
     return by_problem
-
-
-def _recorded_rows(path: str) -> list[tuple[int, dict]]:
-    """[(line number, row)] of a recording. Ids become texts, as the ids of problems are."""
-    keys: files.Kinds = {"question": str, "completions": list}
-    rows = files.parse_jsonl(files.read_user_text(path), path, keys, {"id": (str, int, float)})
-    for _, row in rows:
-        if row.get("id") is not None:
-            row["id"] = str(row["id"])
-    return rows
 
 
 def _row_fault(row: dict) -> tuple[str] | None:

@@ -67,7 +67,7 @@ def download(
         try:
             _from_source(
                 f"{section}: {entry}: {name}",
-                lambda name=name: SOURCES[section](entry, name, folder),
+                lambda name=name: _fetch(section, entry, name, folder),
             )
         except UserError as error:
             mirror = os.environ.get(MIRROR, "").strip()
@@ -93,29 +93,17 @@ def _from_source(place: str, ask: Callable):
         raise UserError(f"{place}: cannot be downloaded ({cause}); {REMEDY}") from None
 
 
-def _from_hub(section: str) -> Callable[[str, str, Path], None]:
-    def download_file(entry: str, name: str, folder: Path) -> None:
-        from huggingface_hub import hf_hub_download
+def _fetch(section: str, entry: str, name: str, folder: Path) -> None:
+    repository, _, commit = entry.rpartition("@")
+    if section == "repositories":
+        server = os.environ.get("HARDGRPO_GITHUB", GITHUB).rstrip("/")
+        address = f"{server}/{repository}/{commit}/{urllib.parse.quote(name)}"
+        _copy_address(address, folder / name, LARGEST)
+        return
+    from huggingface_hub import hf_hub_download
 
-        repository, _, commit = entry.rpartition("@")
-        kind = section.removesuffix("s")
-        hf_hub_download(repository, name, repo_type=kind, revision=commit, local_dir=folder)
-
-    return download_file
-
-
-def _from_github(entry: str, name: str, folder: Path) -> None:
-    server = os.environ.get("HARDGRPO_GITHUB", GITHUB).rstrip("/")
-    _copy_address(
-        f"{server}/{entry.replace('@', '/')}/{urllib.parse.quote(name)}", folder / name, LARGEST
-    )
-
-
-SOURCES = {
-    "datasets": _from_hub("datasets"),
-    "models": _from_hub("models"),
-    "repositories": _from_github,
-}
+    kind = section.removesuffix("s")
+    hf_hub_download(repository, name, repo_type=kind, revision=commit, local_dir=folder)
 
 
 def _copy_from_mirror(mirror: str, entry: str, name: str, facts: dict, path: Path) -> None:

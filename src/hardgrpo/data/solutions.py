@@ -20,8 +20,11 @@ def worked_solutions(
     `tasks.prepare`."""
     if source.get("kind") == "generated":
         problems = tasks.generate_problems(task, source, "train")
+        family = source["family"]
         return [
-            (problem, _generated(source["family"], problem["question"])) for problem in problems
+            # the shortest of the solutions without a wrong step
+            (problem, min(generated.solutions(family, problem["question"]), key=len))
+            for problem in problems
         ]
     row_format, columns = source.get("format", "columns"), source.get("columns", {})
     if row_format not in sources.SOLUTIONS and "solution" not in columns:
@@ -40,11 +43,6 @@ def worked_solutions(
             pairs.append((problem, solution))
     refuse_rows(row_errors)
     return pairs
-
-
-def _generated(family: str, question: str) -> str:
-    """The shortest of a generated question's worked solutions without a wrong step."""
-    return min(generated.solutions(family, question), key=len)
 
 
 def statement(grader: str, answer: str) -> str:

@@ -25,11 +25,6 @@ class Rows:
     form: spreadsheets.Form | None = None
 
 
-def read_rows(path: str | Path) -> list[dict]:
-    """The rows that `read` returns, without their places and form."""
-    return read(path).rows
-
-
 def read(path: str | Path) -> Rows:
     """The rows of a file: JSON Lines, CSV, TSV, Parquet, BIG-Bench-Hard's JSON. Raise a `UserError`
     if the file has no rows or cannot be read."""
@@ -76,7 +71,12 @@ def _big_bench_rows(path: Path) -> list[dict]:
 
 
 def read_parquet(path: str | Path, columns: list[str] | None = None) -> list[dict]:
-    """The rows of a Parquet file, with `columns` (default: all). Raise a `UserError` for a file
+    """The rows of `read_parquet_table`."""
+    return read_parquet_table(path, columns).to_pylist()
+
+
+def read_parquet_table(path: str | Path, columns: list[str] | None = None) -> "pyarrow.Table":  # noqa: F821
+    """The table of a Parquet file, with `columns` (default: all). Raise a `UserError` for a file
     that is missing, damaged or without one of the columns."""
     import pyarrow
     import pyarrow.parquet
@@ -88,7 +88,7 @@ def read_parquet(path: str | Path, columns: list[str] | None = None) -> list[dic
                 raise UserError(
                     f"{path}: column '{min(missing)}' is missing; expected {', '.join(columns)}"
                 )
-            return table.read(columns=columns).to_pylist()
+            return table.read(columns=columns)
     except FileNotFoundError:
         raise UserError(f"{path}: no such file") from None
     except (pyarrow.ArrowException, OSError, ValueError) as error:

@@ -26,11 +26,11 @@ class Grade:
     (expressions.py); the completion counts as wrong."""
 
     extracted: str | None
-    answered: bool
-    correct: bool
-    strict: bool
-    lenient: bool
-    readable: bool
+    answered: bool = False
+    correct: bool = False
+    strict: bool = False
+    lenient: bool = False
+    readable: bool = False
     undecided: bool = False
 
 
@@ -73,9 +73,7 @@ def grade(grader: str, completion: str, answer: str) -> Grade:
     rule = GRADERS[grader]
     extracted = extract_answer(grader, completion)
     if not extracted:  # None, or an empty box
-        return Grade(
-            None, answered=False, correct=False, strict=False, lenient=False, readable=False
-        )
+        return Grade(None)
     strict, lenient = _compare(rule, rule.normalise(answer), extracted)
     return Grade(
         extracted,

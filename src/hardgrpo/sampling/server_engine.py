@@ -366,7 +366,10 @@ class Sampler:
                             self.answers_received += 1
                             return completions, usage
                         except (Malformed, UserError) as error:
-                            self._pay(stated_usage(answer, most_usage))
+                            # numbers that the answer does not state are the largest
+                            tokens = stated_tokens(answer, "prompt") or most_usage.input_tokens
+                            sampled = stated_tokens(answer, "completion")
+                            self._pay(Usage(tokens, sampled or most_usage.output_tokens))
                             if isinstance(error, UserError):
                                 raise
                             problem = str(error)
@@ -590,14 +593,6 @@ def stated_tokens(answer: object, kind: str) -> int:
     usage = answer.get("usage") if isinstance(answer, dict) else None
     number = usage.get(f"{kind}_tokens") if isinstance(usage, dict) else None
     return number if type(number) is int and 0 < number < LARGEST_TOKENS else 0
-
-
-def stated_usage(answer: object, most_usage: Usage) -> Usage:
-    """The usage that an unusable answer states. Numbers that it does not state are the largest."""
-    return Usage(
-        stated_tokens(answer, "prompt") or most_usage.input_tokens,
-        stated_tokens(answer, "completion") or most_usage.output_tokens,
-    )
 
 
 def is_same_model(name: str, model: str) -> bool:

@@ -213,10 +213,6 @@ def _lowest_above_zero(pool: Pool) -> Subset:
     return _take(pool, solvable, pool.measures.__getitem__)
 
 
-def _nearest_half(pool: Pool) -> Subset:
-    return _nearest(pool, pool.ids, 0.5)
-
-
 def _middle(pool: Pool) -> Subset:
     if not pool.ids:
         return _take(pool, [], pool.measures.__getitem__)
@@ -227,8 +223,9 @@ def _middle(pool: Pool) -> Subset:
     return _nearest(pool, within, centre)
 
 
-def _nearest(pool: Pool, candidates: list[str], centre: float) -> Subset:
-    """The candidates whose measures are nearest to `centre`."""
+def _nearest(pool: Pool, candidates: list[str] | None = None, centre: float = 0.5) -> Subset:
+    """The candidates (default: all prompts) whose measures are nearest to `centre`."""
+    candidates = pool.ids if candidates is None else candidates
     # The distances of 0.3 and 0.7 from 0.5 differ in the last bit. Rounding makes them equal.
     distance = lambda prompt: round(abs(pool.measures[prompt] - centre), 12)
     return _take(pool, _sorted_by(distance, candidates, pool.seed), distance)
@@ -261,7 +258,7 @@ def _band(pool: Pool) -> Subset:
     if not pool.size:
         return subset
     if pool.order is None:
-        return _nearest(pool, candidates, 0.5)
+        return _nearest(pool, candidates)
     _check_enough(pool, candidates)
     return _draw(pool, candidates, pool.size, "random")
 
@@ -347,7 +344,7 @@ RULES: dict[str, Rule] = {
         accepts=("by",),
     ),
     "nearest_half": Rule(
-        _nearest_half,
+        _nearest,
         "nearest_half",
         "the values of the measure `by` (default: the pass rate) that are nearest to 0.5",
         accepts=("by",),

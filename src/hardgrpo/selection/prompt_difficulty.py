@@ -35,10 +35,6 @@ def measure(problem: dict, samples: list[dict], grader: str, with_prompt: bool =
     counts = {name: sum(getattr(grade, name) for grade in grades) for name in GRADE_COUNTS[:-1]}
     sound = [steps.is_sound(problem, sample["completion"]) for sample in samples]
     counts["sound"] = None if None in sound else sum(sound)
-    return _row(problem, samples, counts)
-
-
-def _row(problem: dict, samples: list[dict], counts: dict) -> dict:
     token_counts = [sample["tokens"] for sample in samples if sample.get("tokens") is not None]
     reasons = [sample.get("finish_reason") for sample in samples]
     return counts | {

@@ -119,8 +119,9 @@ def grpo_arguments(run: recipes.Run, tokenizer) -> tuple[dict, dict[str, dict], 
         }
         for prompt, problem in questions.items()
     }
-    prompt_tokens = longest_prompt_tokens(tokenizer, list(pool.values()), spec.chat)
-    context = prompt_tokens + spec.completion_tokens
+    conversations = {row["prompt"][0]["content"]: row["prompt"] for row in pool.values()}
+    prompts = model_folders.token_ids(tokenizer, list(conversations.values()), spec.chat)
+    context = max(map(len, prompts)) + spec.completion_tokens
     model = model_folders.load_model(spec.model_folder, **recipes.model_arguments(recipe))
     hardware = recipes.without_gpus(run.hardware, model.config, recipe, context)
     # TRL and vLLM do not read the end tokens of config.json, but the probe and the evaluation do.
@@ -178,12 +179,6 @@ def tokenize(spec: Spec, tokenizer, questions: list[str]) -> list[list[int]]:
         for question in questions
     ]
     return engines.tokenize(tokenizer, requests, spec.chat)
-
-
-def longest_prompt_tokens(tokenizer, rows: list[dict], chat: dict) -> int:
-    """Length of the longest prompt in tokens, including the chat template."""
-    questions = {row["prompt"][0]["content"]: row["prompt"] for row in rows}
-    return max(map(len, model_folders.token_ids(tokenizer, list(questions.values()), chat)))
 
 
 def reward_function(grader: str, recipe: dict, processes: int, grading_processes: int = 1):

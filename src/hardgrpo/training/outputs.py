@@ -83,6 +83,8 @@ def export(
     ]
     timing += own_timing
     files.write_rows(output / "timing.csv", ["step", "seconds"], timing)
+    differences = [row.get("logp_difference_max") for row in rows[offset:]]
+    differences = [difference for difference in differences if difference is not None]
     last_state = files.read_json(states.checkpoint(state, updates) / "manifest.json")
     facts = provenance.describe(
         started,
@@ -91,14 +93,7 @@ def export(
         resumed_from=resumed_from,
         # Largest difference between the log-probabilities of a sampled token under vLLM and under
         # the trainer: near 0 if vLLM has the current weights.
-        sampling_difference=max(
-            (
-                row["logp_difference_max"]
-                for row in rows[offset:]
-                if row.get("logp_difference_max") is not None
-            ),
-            default=None,
-        ),
+        sampling_difference=max(differences, default=None),
         # Seconds and tokens of the updates of this round, including updates before an interruption.
         update_seconds=round(sum(timing_row["seconds"] for timing_row in own_timing), 3),
         completion_tokens=round(sum(row["tokens_mean"] * row["rollouts"] for row in rows[offset:])),
