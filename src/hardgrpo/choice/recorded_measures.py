@@ -146,10 +146,9 @@ def match_completions(plan: Plan) -> RecordedCompletions:
         say(f"completions {source}: {recording.form}, {len(recording.prompts)} prompts")
         plan.pool.notes.extend(f"{source}: {note}" for note in recording.notes)
         for recorded in recording.prompts:
-            if is_column:
-                prompt, is_changed = by_row.get(recorded.place), False
-            else:
-                prompt, is_changed = find(recorded)
+            prompt, is_changed = (
+                (by_row.get(recorded.place), False) if is_column else find(recorded)
+            )
             if prompt is not None:
                 result.add(prompt, recorded)
             elif not is_column:

@@ -10,6 +10,7 @@ numbers and caches results, before each question, so that a verdict depends only
 """
 
 import contextlib
+import decimal
 import functools
 import json
 import logging
@@ -36,6 +37,7 @@ MEMORY_BYTES = 2 << 30
 # Largest relative difference at which a decimal counts as a rounding of a value: about four digits.
 ROUNDING_TOLERANCE = 5e-4
 EXACT_DIGITS = 50
+DECIMAL_DIGITS = 4000  # more than the numbers that `quantities` reads can have
 
 # --- spellings that Math-Verify does not read ---
 
@@ -105,9 +107,8 @@ def _format_value(value: Fraction, is_ratio: bool) -> str:
         return str(value)
     if is_ratio:
         return rf"{'-' if value < 0 else ''}\frac{{{abs(value.numerator)}}}{{{value.denominator}}}"
-    places = next(n for n in range(1, 2000) if 10**n % value.denominator == 0)
-    integer, fraction = divmod(abs(value.numerator) * (10**places // value.denominator), 10**places)
-    return f"{'-' if value < 0 else ''}{integer}.{fraction:0{places}}"
+    with decimal.localcontext(prec=DECIMAL_DIGITS):
+        return f"{decimal.Decimal(value.numerator) / value.denominator:f}"
 
 
 # --- questions ---
