@@ -89,7 +89,7 @@ def sample(
     purpose = hashlib.sha256("".join(sorted(all_keys)).encode()).hexdigest()[:16]
     folder = store_folder(sampling.model)
     with lock(folder), asyncio.Runner() as runner:
-        progress = Progress("sampled  ", len(all_keys), "completions")
+        progress = Progress("sampled", len(all_keys), "completions")
         sampler = Sampler(address, sampling.served, progress.advance)
         try:
             sampler.open_answers(AnswerFile(folder, purpose), all_keys)
