@@ -20,20 +20,8 @@ import functools
 
 def main() -> None:
     parser = errors.parser(__doc__, "--output")
-    parser.add_argument("--task", required=True, help="name of the task")
-    parser.add_argument(
-        "--source",
-        required=True,
-        type=files.as_object,
-        help="the task's `source` in the configuration, as JSON",
-    )
+    inputs.add_source_arguments(parser)
     parser.add_argument("--split", required=True, choices=tasks.SPLITS)
-    parser.add_argument(
-        "--files",
-        nargs="*",
-        default=[],
-        help="files of the split's parts, in order",
-    )
     parser.add_argument(
         "--grader",
         help="grader of the task; fail if more than 1 %% of the answers are unreadable for it",

@@ -7,26 +7,14 @@ r"""Write the worked solutions of a task's train problems, for recipes with obje
 Solutions that the task's grader rejects, at most 1 %, are reported and left out.
 """
 
-from hardgrpo.data import solutions
+from hardgrpo.data import inputs, solutions
 from hardgrpo.grading import graders
 from hardgrpo.runtime import errors, files
 
 
 def main() -> None:
     parser = errors.parser(__doc__, "--output")
-    parser.add_argument("--task", required=True, help="name of the task")
-    parser.add_argument(
-        "--source",
-        required=True,
-        type=files.as_object,
-        help="the task's `source` in the configuration, as JSON",
-    )
-    parser.add_argument(
-        "--files",
-        nargs="*",
-        default=[],
-        help="files or dataset folders of the train split's parts, in order",
-    )
+    inputs.add_source_arguments(parser)
     parser.add_argument("--grader", required=True, help="the task's grader")
     args = parser.parse_args()
 

@@ -117,6 +117,16 @@ def add_repository_arguments(parser) -> None:
     add_lock_arguments(parser)
 
 
+def add_source_arguments(parser) -> None:
+    """Add a task's name, its `source` and the files of a split to a program's arguments."""
+    parser.add_argument("--task", required=True, help="name of the task")
+    source_help = "the task's `source` in the configuration, as JSON"
+    parser.add_argument("--source", required=True, type=files.as_object, help=source_help)
+    parser.add_argument(
+        "--files", nargs="*", default=[], help="files of the split's parts, in order"
+    )
+
+
 def add_lock_arguments(parser) -> None:
     """Add the path of the lock and --update-inputs to a program's arguments."""
     parser.add_argument(
