@@ -82,10 +82,7 @@ def _mistakes_between_objects(config: Configuration) -> Iterator[tuple[str, str]
             yield from _recorded_problems_mistakes(name, task.source, models)
     for name, model in models.items():
         if OWN_BASE_NAME.search(name):
-            yield (
-                f"models.{name}",
-                "names that end in -seed and a number are those of replicates' own bases; rename the model",
-            )
+            yield f"models.{name}", "this ending is that of a replicate's own base; rename it"
         if model.is_pretrained:
             yield from _pretraining_mistakes(f"models.{name}.source", model.source, tasks)
     for name, policy in config.policies.items():
@@ -110,17 +107,11 @@ def _cut_task_mistakes(
         return
     for key in sorted(set(Task.model_fields) - {"cut_from", "completion_tokens", "probe"}):
         if getattr(task, key) != getattr(source_task, key):
-            yield (
-                f"{place}.{key}",
-                f"differs from that of '{name}', which this task cuts; use the same value",
-            )
+            yield f"{place}.{key}", f"differs from that of '{name}'; use the same value"
     probe, source_probe = task.probe, source_task.probe
     for key in sorted(set(Probe.model_fields) - {"samples"}):
         if getattr(probe, key) != getattr(source_probe, key):
-            yield (
-                f"{place}.probe.{key}",
-                f"differs from that of '{name}', which this task cuts; use the same value",
-            )
+            yield f"{place}.probe.{key}", f"differs from that of '{name}'; use the same value"
     if probe.samples > source_probe.samples:
         yield (
             f"{place}.probe.samples",
@@ -145,7 +136,7 @@ def _pretraining_mistakes(place: str, source: Pretrained, tasks: dict) -> Iterat
     if len(facts) > 1:
         yield (
             f"{place}.demonstrations",
-            f"{' and '.join(facts)} answer the same questions differently; keep one",
+            f"{' and '.join(facts)} answer the same questions; keep one",
         )
 
 
@@ -168,7 +159,7 @@ def _demonstration_mistakes(
     ):
         yield (
             f"{place}.slip",
-            "expected one number for swaps, one for each of + - * / for arithmetic",
+            "expected one number (swaps), or one for each of + - * / (arithmetic)",
         )
 
 

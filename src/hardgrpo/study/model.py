@@ -120,10 +120,7 @@ class ModelPackage(Strict):
         if isinstance(self.package, list) and len(set(self.package)) < len(self.package):
             yield "package", "a name is listed twice; remove one"
         if isinstance(self.package, list) and self.sha256 is None:
-            yield (
-                "sha256",
-                "a list of packages needs the SHA-256 checksum of the joined parts; add it",
-            )
+            yield "sha256", "a list of packages needs the SHA-256 of the joined parts; add it"
 
 
 class Price(Strict):
@@ -169,10 +166,7 @@ class Server(Strict):
 
     def contradictions(self) -> Iterator[tuple[str, str]]:
         if self.most_money and not self.price:
-            yield (
-                "most_money",
-                "the price of a token is unknown; add price: {input: ..., output: ...}",
-            )
+            yield "most_money", "the price is unknown; add price: {input: ..., output: ...}"
 
 
 class DemonstratedShare(Strict):
@@ -416,10 +410,7 @@ class Trajectory(Repository):
     def contradictions(self) -> Iterator[tuple[str, str]]:
         yield from super().contradictions()
         if (self.repository is None) != (self.rollouts is None):
-            yield (
-                "rollouts",
-                "belongs to `repository`, whose files hold shares of rollouts; give both or neither",
-            )
+            yield "rollouts", "belongs to `repository`; give both or neither"
 
 
 class Shape(Strict):

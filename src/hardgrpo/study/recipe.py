@@ -317,10 +317,7 @@ class Recipe(Strict):
                 f"{self.checkpoint_every} does not divide updates ({self.updates}); change one",
             )
         if self.loss == "cispo" and self.epsilon_high is None:
-            yield (
-                "epsilon_high",
-                "loss cispo needs this limit of the ratio; add it, e.g. epsilon_high: 5.0",
-            )
+            yield "epsilon_high", "loss cispo needs this limit; add it, e.g. epsilon_high: 5.0"
         yield from self._precision_contradictions()
         yield from self._objective_contradictions()
         yield from self._majority_share_contradictions()
@@ -337,10 +334,7 @@ class Recipe(Strict):
                 "trained weights need 32 bits, because bf16 rounds most updates away; choose fp32, or add an adapter",
             )
         if self.base != "fp32" and self.precision == "fp32":
-            yield (
-                "precision",
-                f"weights held as {self.base} need precision: bf16; choose it, or base: fp32",
-            )
+            yield "precision", f"weights held as {self.base} need bf16; choose it, or base: fp32"
 
     def _objective_contradictions(self) -> Iterator[tuple[str, str]]:
         if self.is_supervised:
@@ -357,10 +351,7 @@ class Recipe(Strict):
         if not share:
             return
         if self.reward != "correct":
-            yield (
-                "majority_share",
-                "belongs to GRPO with reward: correct, which alone needs labels; remove it",
-            )
+            yield "majority_share", "belongs to GRPO with reward: correct; remove it"
         elif not 0 < round(share * prompts) < prompts:
             yield (
                 "majority_share",
@@ -395,7 +386,7 @@ class Recipe(Strict):
             if selector["reference"] >= prompts * selector["every"]:
                 yield (
                     "selector.reference",
-                    f"{selector['every']} sampling steps of {prompts} prompts have no more than {selector['reference']} anchor prompts; lower it",
+                    f"{selector['every']} sampling steps of {prompts} prompts hold only the {selector['reference']} anchor prompts; lower it",
                 )
             if (
                 selector["replay"]
@@ -405,7 +396,7 @@ class Recipe(Strict):
             ):
                 yield (
                     "selector.replay",
-                    "dropout hides the probabilities with which a replayed group was sampled; set adapter.dropout: 0",
+                    "replay needs sampling probabilities, which change with dropout; set adapter.dropout: 0",
                 )
             if selector["replay"] > selector["buffer"]:
                 yield (

@@ -305,10 +305,7 @@ class Study(Strict):
         yield from self._arm_contradictions()
         for name in self.weaker_signal or []:
             if name not in [*self.tasks, *self.models]:
-                yield (
-                    "weaker_signal",
-                    f"'{name}' is neither a task nor a model of this study; remove it",
-                )
+                yield "weaker_signal", f"'{name}' is no task or model of this study; remove it"
         for task, tests in (self.also_tested_on or {}).items():
             if task not in self.tasks:
                 yield "also_tested_on", f"'{task}' is not a task of this study; add it"

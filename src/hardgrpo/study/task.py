@@ -53,7 +53,7 @@ class Generated(Strict):
         if self.family == "facts" and self.train + self.test > generated.FACTS:
             yield (
                 "",
-                f"{self.train} + {self.test} problems, but only {generated.FACTS} facts; lower train or test",
+                f"{self.train} + {self.test} problems, but {generated.FACTS} facts; lower train",
             )
 
 
@@ -239,10 +239,7 @@ class Probe(Strict):
         if self.stop and self.held_out:
             yield "held_out", "a probe that stops early has none; remove `held_out` or `stop`"
         if self.stop and self.shards > 1:
-            yield (
-                "shards",
-                f"{self.shards} shards cannot stop early; set shards to 1, or remove `stop`",
-            )
+            yield "shards", f"{self.shards} shards cannot stop early; set 1, or remove `stop`"
 
 
 class Reach(Strict):
@@ -277,10 +274,7 @@ class Test(Strict):
 
     def contradictions(self) -> Iterator[tuple[str, str]]:
         if self.reach and self.reach.seed == self.seed:
-            yield (
-                "reach.seed",
-                "equals the seed of the test, whose completions measure gains; give another",
-            )
+            yield "reach.seed", "equals the seed of the test; give another"
 
 
 class Task(Strict):
