@@ -11,6 +11,7 @@ import pytest
 
 import project_config
 from conftest import ROOT, World
+from hardgrpo.analysis import formats
 from hardgrpo.report import latex, paper, task_examples
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
@@ -67,7 +68,7 @@ def test_every_number_equals_the_cell_that_its_origin_names(design):
         if row["show"] == "sum":
             assert row["text"] == str(sum(int(cell[row["column"]]) for cell in cells))
             continue
-        endings, format_value = paper.FORMATS[row["show"]]
+        endings, format_value = formats.FORMATS[row["show"]]
         for cell in cells:
             values = [
                 float(cell.get(f"{row['column']}{ending}") or cell.get(ending[1:]) or "nan")

@@ -14,7 +14,7 @@ from command_line import run
 from conftest import ROOT, World
 from hardgrpo.analysis import formats
 from hardgrpo.analysis.formats import MINUS
-from hardgrpo.report import latex, paper
+from hardgrpo.report import latex
 
 PARTS = ("finishing", "correctness", "sharpening", "new_solving")
 STUDIES = ["mini", "mini_reference", "mini_truncation", "small_real", "recordings", "trajectories"]
@@ -69,7 +69,7 @@ def test_every_number_equals_the_cell_that_numbers_csv_names(written):
             ends = [float(cells[f"{row['column']}_{end}"] or "nan") for end in ("low", "high")]
             assert row["text"] == latex.number(formats.signed_interval(share, *ends)), row
             continue
-        endings, format_value = paper.FORMATS[row["show"]]
+        endings, format_value = formats.FORMATS[row["show"]]
         values = [
             cells.get(f"{row['column']}{ending}") or cells.get(ending[1:]) for ending in endings
         ]

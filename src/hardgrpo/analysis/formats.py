@@ -90,3 +90,26 @@ def change(share: float, sign: str = "+") -> str:
     """A change in points as plain text: '+3.1', '-0.4', '+0.0'. With sign '-', positive changes
     have no plus sign."""
     return points(share, sign).replace(MINUS, "-")
+
+
+ENDS = ("_low", "_high")
+ESTIMATE = ("", *ENDS)
+# {format: (endings of the columns that it reads, function of their values)}, for the columns of
+# shown tables and for the numbers in texts
+FORMATS = {
+    "text": (("",), str),
+    "points": (("",), points),
+    "signed": (("",), signed),
+    "gain": (ESTIMATE, signed_interval),
+    "share": (ESTIMATE, with_interval),
+    "hundredths": (ESTIMATE, hundredths),
+    "count": (("",), integer),
+    "whole": (("",), "{:.0f}".format),
+    "probability": (("",), probability),
+    # follows the letter p: "=0.012" or "<0.001"
+    "p": (("",), lambda p: ("=" if p >= 0.001 else "") + probability(p)),
+    "tenths": (("",), lambda share: f"{100 * share:.1f}"),
+    "whole_percent": (("",), lambda share: f"{100 * share:.0f}"),
+    "two_decimals": (("",), "{:.2f}".format),
+    "three_decimals": (("",), "{:.3f}".format),
+}

@@ -20,23 +20,12 @@ import jinja2
 import pandas as pd
 
 from hardgrpo.analysis import arms, formats, summaries
+from hardgrpo.analysis.formats import ENDS, FORMATS
 from hardgrpo.report import latex, task_examples
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.study import paths
 
-ENDS = ("_low", "_high")
-FORMATS = {  # {function of the text: (endings of the columns that it reads, function of their values)}
-    "gain": (("", *ENDS), formats.signed_interval),
-    "share": (("", *ENDS), formats.with_interval),
-    "points": (("",), formats.points),
-    "signed": (("",), formats.signed),
-    "count": (("",), formats.integer),
-    "whole": (("",), "{:.0f}".format),
-    "text": (("",), str),
-    # follows the letter p: "=0.012" or "<0.001"
-    "p": (("",), lambda p: ("=" if p >= 0.001 else "") + formats.probability(p)),
-}
 ORIGIN = ["text", "file", "lines", "column", "show"]
 
 

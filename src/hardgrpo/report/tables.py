@@ -1,8 +1,8 @@
 """The tables of the supplement, as data: TABLES. To add a table, add an entry.
 
 An entry names the rows (`rows`) and the columns. A column is `NAME`, `NAME:FORMAT` or
-`NAME:FORMAT = HEADER`; columns are separated by semicolons. FORMATS and HEADERS list the formats and
-the usual headers. `display` adds columns that are shown but not written to the table's CSV file.
+`NAME:FORMAT = HEADER`; columns are separated by semicolons. `formats.FORMATS` and ARROWS list the
+formats, HEADERS the usual headers. `display` adds columns that are shown but not written to the table's CSV file.
 """
 
 import html
@@ -15,7 +15,7 @@ import pandas as pd
 
 from hardgrpo.analysis import formats
 from hardgrpo.analysis.columns import CELL, RUNS, interval
-from hardgrpo.analysis.formats import UNKNOWN, integer, points, signed
+from hardgrpo.analysis.formats import UNKNOWN, integer, points
 from hardgrpo.analysis.summaries import own_test_rows, own_test_samples, with_several_tiers
 from hardgrpo.report import latex
 from hardgrpo.selection import policies
@@ -23,38 +23,28 @@ from hardgrpo.study.recipe import ADAM_BETA2
 
 # --- one formatter
 
-
-def _single(show: Callable) -> Callable:
-    return lambda row, name: UNKNOWN if pd.isna(row[name]) else show(row[name])
-
-
-def _interval(show: Callable) -> Callable:
-    return lambda row, name: show(row[name], row[f"{name}_low"], row[f"{name}_high"])
-
-
-def _arrow(show: Callable) -> Callable:
-    return lambda row, name: f"{show(row['before ' + name])} → {show(row[name])}"
-
-
-# {format: (function of (row, column) that returns the cell's text, unit behind the header)}
-FORMATS: dict[str, tuple[Callable, str]] = {
-    "text": (lambda row, name: str(row[name]), ""),
-    "points": (_single(points), ""),
-    "signed": (_single(signed), ", pp"),
-    "change": (_interval(formats.signed_interval), ", pp [95\N{NARROW NO-BREAK SPACE}%]"),
-    "interval": (_interval(formats.with_interval), " [95\N{NARROW NO-BREAK SPACE}%]"),
-    "hundredths": (_interval(formats.hundredths), ""),
-    "arrow": (_arrow(points), ""),
-    "arrow_count": (_arrow(integer), ""),
-    "arrow_bits": (_arrow("{:.2f}".format), ""),
-    "count": (_single(integer), ""),
-    "probability": (_single(formats.probability), ""),
-    "tenths": (_single(lambda share: f"{100 * share:.1f}"), ""),
-    "percent": (_single(lambda share: f"{100 * share:.0f}"), ""),
-    "two_decimals": (_single("{:.2f}".format), ""),
-    "three_decimals": (_single("{:.3f}".format), ""),
-    "number": (lambda row, name: row[name], ""),  # a number that is already formatted
+# {format: unit behind the header}
+UNITS = {
+    "signed": ", pp",
+    "gain": ", pp [95\N{NARROW NO-BREAK SPACE}%]",
+    "share": " [95\N{NARROW NO-BREAK SPACE}%]",
 }
+# {format of a value before and after training: format of the two values}
+ARROWS = {"arrow": "points", "arrow_count": "count", "arrow_bits": "two_decimals"}
+
+
+def cell_text(row: dict, name: str, form: str) -> str:
+    """A cell of a column in a format of `formats.FORMATS` or of ARROWS; `number`: a number that is
+    already formatted."""
+    if form == "number":
+        return row[name]
+    if form in ARROWS:
+        return " → ".join(cell_text(row, side, ARROWS[form]) for side in (f"before {name}", name))
+    endings, show = formats.FORMATS[form]
+    is_unknown = form != "text" and pd.isna(row[name])
+    return UNKNOWN if is_unknown else show(*(row[f"{name}{ending}"] for ending in endings))
+
+
 HEADERS = {
     "arm": "policy",
     "base_accuracy": "base %",
@@ -122,13 +112,14 @@ def _column(rows: list[dict], frame: pd.DataFrame, name: str, form: str, header:
         header = "trained on" if has_tests else "task"
     if form.startswith("wrap"):  # text that wraps, with its width in per cent of the line
         return Column(header or name, [str(row[name]) for row in rows], width=int(form[4:]) / 100)
-    show, unit = FORMATS[form]
-    cells = [show(row, name) for row in rows]
+    cells = [cell_text(row, name, form) for row in rows]
     is_number = form != "text"
     if rows and is_number and not any(set(cell) - set(f"{UNKNOWN}→ ") for cell in cells):
         return None
     header = header or HEADERS.get(name, name.replace("_", " "))
-    return Column(header + unit, cells, is_number, is_design=form in ("text", "count"))
+    return Column(
+        header + UNITS.get(form, ""), cells, is_number, is_design=form in ("text", "count")
+    )
 
 
 def _with_parts(row: dict, names: list[str]) -> dict:
@@ -523,15 +514,13 @@ def own_setting(study: dict, key: str) -> str:
 CELL_KEYS, ARM_KEYS = "model; task; eval_task; arm; ", "model; task; arm; "
 POLICY_KEYS = "model; task; policy; "
 SIZES = "; problems:count; seeds:count"
-PARTS = "gain:signed; finishing:change; correctness:change"
-KIND_PARTS = (
-    "out_of_reach:points; gain:signed; finishing:change; sharpening:change; new_solving:change"
-)
+PARTS = "gain:signed; finishing:gain; correctness:gain"
+KIND_PARTS = "out_of_reach:points; gain:signed; finishing:gain; sharpening:gain; new_solving:gain"
 
 TABLES = {
     "gain": Table(
         "gains",
-        "model; task; decoding; arm; base_accuracy:points; gain:change; "
+        "model; task; decoding; arm; base_accuracy:points; gain:gain; "
         f"published:number = published %; mdd:points{SIZES}",
         "Gain in accuracy over the base model, percentage points (pp).",
         rows=_gains,
@@ -545,7 +534,7 @@ TABLES = {
     ),
     "kinds": Table(
         "kinds",
-        f"{CELL_KEYS}{KIND_PARTS}; greedy_gain:change{SIZES}",
+        f"{CELL_KEYS}{KIND_PARTS}; greedy_gain:gain{SIZES}",
         r"Every gain split into finishing, sharpening and new solving, percentage points"
         r" (pp). A problem is out of reach if none of the base model's reach samples solves"
         r" it (\emph{out}: the share of these problems).",
@@ -560,27 +549,27 @@ TABLES = {
     "reasons": Table(
         "reasons",
         f"{CELL_KEYS}sound_share:arrow = every step right, of right answers %; "
-        "sound_gain:change = gain, every step right; "
-        f"lucky_gain:change = gain, a step wrong{SIZES}",
+        "sound_gain:gain = gain, every step right; "
+        f"lucky_gain:gain = gain, a step wrong{SIZES}",
         "Right answers in which every step is right, and right answers with a wrong step;"
         " gains in percentage points (pp).",
     ),
     "same_answers": Table(
         "same_answers",
-        f"{CELL_KEYS}same:arrow = same answer %; change:change; "
+        f"{CELL_KEYS}same:arrow = same answer %; change:gain; "
         f"entropy:arrow_bits = entropy, bits{SIZES}",
         "How often two samples of a problem give the same answer, and the collision entropy"
         " of the answers.",
     ),
     "majority": Table(
         "majority",
-        f"{CELL_KEYS}k:count; majority:arrow = majority right %; gain:change{SIZES}",
+        f"{CELL_KEYS}k:count; majority:arrow = majority right %; gain:gain{SIZES}",
         "Majority vote over the samples of a problem (maj@$k$); gains in percentage points (pp).",
         display=_base_as("majority"),
     ),
     "learnable": Table(
         "learnable",
-        f"{ARM_KEYS}learnable:interval = learnable %; published:number = published %; "
+        f"{ARM_KEYS}learnable:share = learnable %; published:number = published %; "
         "updates:count; seeds:count",
         "Learnable share: groups whose rewards differ, mean over all sampling steps.",
         display=_published("learnable"),
@@ -598,9 +587,9 @@ TABLES = {
     ),
     "time_to_target": Table(
         "time_to_target",
-        f"{ARM_KEYS}target:tenths = target accuracy %; minus_share:percent = plain %; "
-        "share:interval = rollouts %; "
-        "reached:percent = target reached, % of bootstrap samples; seeds:count",
+        f"{ARM_KEYS}target:tenths = target accuracy %; minus_share:whole_percent = plain %; "
+        "share:share = rollouts %; "
+        "reached:whole_percent = target reached, % of bootstrap samples; seeds:count",
         r"The target is the final accuracy of GRPO with the study's first recipe on the same"
         r" prompts. Shown: the number of rollouts until an arm first reaches the target, in"
         r" per cent of the number until the first recipe reaches the target, with 95\,\%"
@@ -630,21 +619,20 @@ TABLES = {
     ),
     "out_of_distribution": Table(
         "pass_at_k",
-        f"{CELL_KEYS}k:count; base:points = base pass@k %; pass:interval = pass@k %; "
-        f"gain:change{SIZES}",
+        f"{CELL_KEYS}k:count; base:points = base pass@k %; pass:share = pass@k %; gain:gain{SIZES}",
         "pass@$k$ on test sets other than the task's own.",
         rows=_other_tests("pass_at_k"),
     ),
     "compared": Table(
         "compared",
         "model; eval_task = tested on; policy; quantity; place = from; "
-        "published:interval = published %; here:interval = here %; seeds:count",
+        "published:share = published %; here:share = here %; seeds:count",
         "Published numbers and the same quantities in this study.",
         display=_compared,
     ),
     "differences": Table(
         "differences",
-        f"{CELL_KEYS}minus_arm; difference:change; mdd:points{SIZES}",
+        f"{CELL_KEYS}minus_arm; difference:gain; mdd:points{SIZES}",
         "Differences between policies after training, paired by problem and seed,"
         " percentage points (pp).",
     ),
@@ -669,20 +657,20 @@ TABLES = {
     ),
     "weaker_signal": Table(
         "gains",
-        f"{ARM_KEYS}gain:change; learnable:interval = learnable %{SIZES}",
+        f"{ARM_KEYS}gain:gain; learnable:share = learnable %{SIZES}",
         "Gain and learnable share of the tasks or models that the study names as having the"
         " weaker learning signal.",
         rows=_weaker_signal,
     ),
     "transfer": Table(
         "gains",
-        f"{CELL_KEYS}base_accuracy:points; gain:change{SIZES}",
+        f"{CELL_KEYS}base_accuracy:points; gain:gain{SIZES}",
         "Gain on test sets other than the task's own, percentage points (pp).",
         rows=_other_tests("gains"),
     ),
     "tiers": Table(
         "tiers",
-        f"{ARM_KEYS}tier; base_accuracy:points; accuracy:interval = accuracy %; gain:change{SIZES}",
+        f"{ARM_KEYS}tier; base_accuracy:points; accuracy:share = accuracy %; gain:gain{SIZES}",
         "Accuracy and gain by the tier of the test problem.",
         rows=_several_tiers,
     ),
@@ -718,7 +706,7 @@ TABLES = {
     "recorded": Table(
         "recorded_runs",
         "model; task; policy = run; minus; questions; grading; value:arrow = accuracy %; "
-        "difference:change; problems:count",
+        "difference:gain; problems:count",
         r"Recorded runs of other authors, one run each: mean accuracy of the last five"
         r" checkpoints minus the accuracy of the base model (\emph{base}) or of another run,"
         r" percentage points (pp), on all test questions and on the questions with a pass"
@@ -732,8 +720,8 @@ TABLES = {
     ),
     "recorded_parts": Table(
         "recorded_runs",
-        "model; task; policy = run; minus; questions; finishing:change; correctness:change; "
-        "pass@k:change; problems:count",
+        "model; task; policy = run; minus; questions; finishing:gain; correctness:gain; "
+        "pass@k:gain; problems:count",
         "The differences of recorded runs, one run each, split into finishing and"
         " correctness, and the difference in pass@$k$, where $k$ is the number of samples"
         " of a checkpoint, percentage points (pp).",
@@ -755,8 +743,8 @@ TABLES = {
     "trajectories": Table(
         "trajectories",
         f"{POLICY_KEYS}prompts:count; never_solved:points = never solved, in first epochs %; "
-        "mixed:interval = learnable %; all_right:interval = all right %; "
-        "all_wrong:interval = all wrong %; pass_rate_end:interval = right at the end %; "
+        "mixed:share = learnable %; all_right:share = all right %; "
+        "all_wrong:share = all wrong %; pass_rate_end:share = right at the end %; "
         "seeds:count",
         r"Groups over the later epochs of a recorded training run, by policy, per cent;"
         r" \emph{end}: the last of ten (or fewer) equal stretches of these epochs. The"
