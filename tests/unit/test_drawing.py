@@ -11,7 +11,6 @@ from hardgrpo.study import paths
 from hardgrpo.study.configuration import Configuration
 from hardgrpo.study.resolved import resolve_studies
 from hardgrpo.workflow.drawing import Drawing
-from hardgrpo.workflow.failures import WorkflowError
 
 MINI = SimpleNamespace(study="mini")
 # a summary table, a table computed from summary tables and claims, a table written by hand
@@ -52,22 +51,12 @@ def test_the_setting_draw_alone_decides_which_tables_are_drawn():
     assert results.isdisjoint(reference.finished("mini")), "committed tables need no run"
 
 
-def test_a_study_without_committed_tables_is_reported_with_the_command_that_runs_it():
-    with pytest.raises(WorkflowError, match="has no tables; run the study: .* study=mini"):
-        drawing(draw="reference")
-
-
 def test_a_drawing_reads_each_kind_of_table_from_its_own_folder():
     assert drawing().tables(TABLES)(MINI) == [
         "results/summaries/mini/gains.csv",
         "paper/mini/claims.csv",
         "results/published/deviations.csv",
     ]
-
-
-def test_tables_may_be_named_by_an_iterator():
-    files = drawing().tables(iter(TABLES))
-    assert files(MINI) == files(MINI) != []
 
 
 def test_without_tex_a_study_is_finished_without_its_pdf():

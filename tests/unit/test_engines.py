@@ -15,6 +15,7 @@ import pytest
 import torch
 import transformers
 
+import small_model
 from hardgrpo.runtime import environments, errors, files
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.sampling import decoding, engines, programs
@@ -33,19 +34,8 @@ QUESTIONS = [
 def tiny():
     """An untrained model and its tokenizer. The completions are random texts of different
     lengths."""
-    from hardgrpo.training.pretraining import build_model, build_tokenizer
-
     engines.configure_torch()
-    tokenizer = build_tokenizer()
-    sizes = {
-        "hidden_size": 32,
-        "intermediate_size": 64,
-        "layers": 2,
-        "heads": 2,
-        "key_value_heads": 2,
-        "head_size": 16,
-    }
-    model = build_model(sizes | {"context_tokens": 96, "rotary_base": 100.0, "seed": 0}, tokenizer)
+    model, tokenizer = small_model.build()
     return model.eval(), tokenizer
 
 
@@ -205,34 +195,12 @@ def folder(tiny, tmp_path_factory):
     an adapter for a wider model (`wide`)."""
     from peft import LoraConfig, get_peft_model
 
-    from hardgrpo.training.pretraining import build_model
-
     path = tmp_path_factory.mktemp("models")
     model, tokenizer = tiny
     model.save_pretrained(path / "base")
     tokenizer.save_pretrained(path / "base")
-    wide = {
-        "hidden_size": 48,
-        "intermediate_size": 64,
-        "layers": 2,
-        "heads": 2,
-        "key_value_heads": 2,
-        "head_size": 16,
-    }
     for seed, name in enumerate(("one", "two", "wide")):
-        sizes = {
-            "hidden_size": 32,
-            "intermediate_size": 64,
-            "layers": 2,
-            "heads": 2,
-            "key_value_heads": 2,
-            "head_size": 16,
-        }
-        base = build_model(
-            (wide if name == "wide" else sizes)
-            | {"context_tokens": 96, "rotary_base": 100.0, "seed": 0},
-            tokenizer,
-        )
+        base, _ = small_model.build(hidden_size=48 if name == "wide" else 32)
         torch.manual_seed(seed)
         adapted = get_peft_model(
             base, LoraConfig(r=4, lora_alpha=64, target_modules="all-linear", task_type="CAUSAL_LM")

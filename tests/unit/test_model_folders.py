@@ -11,10 +11,11 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+import small_model
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.sampling import engines, model_folders
 from hardgrpo.sampling.requests import Request
-from hardgrpo.training import pretraining, recipes
+from hardgrpo.training import recipes
 
 REQUESTS = [
     Request(({"role": "user", "content": f"question {number}"},), 0, 1.0) for number in range(3)
@@ -25,18 +26,9 @@ REQUESTS = [
 def original(tmp_path_factory):
     """A small model that can be loaded."""
     folder = tmp_path_factory.mktemp("model")
-    tokenizer = pretraining.build_tokenizer()
-    sizes = {
-        "hidden_size": 16,
-        "intermediate_size": 16,
-        "layers": 1,
-        "heads": 2,
-        "key_value_heads": 1,
-        "head_size": 8,
-    }
-    pretraining.build_model(
-        sizes | {"seed": 0, "context_tokens": 64, "rotary_base": 1e4}, tokenizer
-    ).save_pretrained(folder)
+    sizes = {"hidden_size": 16, "intermediate_size": 16, "layers": 1, "key_value_heads": 1, "head_size": 8}  # fmt: skip
+    model, tokenizer = small_model.build(**sizes, context_tokens=64, rotary_base=1e4)
+    model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
 

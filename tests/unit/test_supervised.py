@@ -10,6 +10,7 @@ import torch
 import yaml
 from test_recipes import CONFIG, RECIPE, SPEC
 
+import small_model
 from hardgrpo.data import generated, solutions, tasks
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.sampling import engines
@@ -230,22 +231,10 @@ def test_every_argument_that_sft_adds_is_set_or_listed_as_not_set(tmp_path):
 def world(tmp_path_factory):
     """(specification of a run on worked solutions, {id: problem}, {id: worked solution},
     tokenizer). The model has the miniature's tokenizer and untrained weights."""
-    from hardgrpo.training.pretraining import build_model, build_tokenizer
-
     engines.configure_torch()
     folder = tmp_path_factory.mktemp("sft")
-    tokenizer = build_tokenizer()
-    sizes = {
-        "hidden_size": 32,
-        "intermediate_size": 64,
-        "layers": 2,
-        "heads": 2,
-        "key_value_heads": 2,
-        "head_size": 16,
-    }
-    build_model(
-        sizes | {"context_tokens": 192, "rotary_base": 100.0, "seed": 0}, tokenizer
-    ).save_pretrained(folder / "model")
+    model, tokenizer = small_model.build(context_tokens=192)
+    model.save_pretrained(folder / "model")
     tokenizer.save_pretrained(folder / "model")
     solved = solutions.worked_solutions("t", SOURCE, [], "final_word")
     rows = solutions.correct_solutions(solved, "final_word", "t")

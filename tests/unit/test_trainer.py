@@ -8,6 +8,7 @@ from datasets import Dataset
 from test_recipes import SPEC
 from transformers import AutoModelForCausalLM, TrainerCallback
 
+import small_model
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.sampling import engines
 from hardgrpo.study.spec import Spec
@@ -24,20 +25,9 @@ CLOCK = {"step_time", "epoch"}
 def tiny(tmp_path_factory):
     """An untrained model and its tokenizer; several tokens end a completion, so that completions
     differ in length."""
-    from hardgrpo.training.pretraining import build_model, build_tokenizer
-
     engines.configure_torch()
-    tokenizer = build_tokenizer()
-    sizes = {
-        "hidden_size": 32,
-        "intermediate_size": 64,
-        "layers": 2,
-        "heads": 2,
-        "key_value_heads": 2,
-        "head_size": 16,
-    }
     folder = tmp_path_factory.mktemp("tiny")
-    model = build_model(sizes | {"context_tokens": 96, "rotary_base": 100.0, "seed": 0}, tokenizer)
+    model, tokenizer = small_model.build()
     model.generation_config.eos_token_id = [tokenizer.eos_token_id, *range(20, 30)]
     model.save_pretrained(folder)
     return folder, tokenizer
