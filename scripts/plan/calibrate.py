@@ -30,36 +30,20 @@ def main() -> None:
     parser.add_argument("--output", default=paths.CALIBRATION)
     args = parser.parse_args()
 
-    config_names = ", ".join(["config.yaml", *args.config])
-    config = read_configuration(args.config)
-    config = checks.check(config, f"config/, {config_names}")
-    gpu = args.gpu or config.plan.gpu
-    finished_jobs = calibration.read_finished_jobs(args.results, config)
-    if not finished_jobs:
-        raise errors.UserError(
-            f"{args.results}: no provenance of a finished job with the models, tasks, recipes and policies of {config_names} (resumed jobs do not count);"
-            " run some jobs first, or give another folder with --results"
-        )
-    fitted = calibration.calibrate(finished_jobs, gpu)
+    names = ["config.yaml", *args.config]
+    config: dict = {}
+    for name in names:
+        config = load.lay_over(config, load.read_mapping(name))
+    checked = checks.check(load.complete(config), f"config/, {', '.join(names)}")
+    finished_jobs = calibration.read_finished_jobs(args.results, checked)
+    fitted = calibration.calibrate(finished_jobs, args.gpu or checked.plan.gpu)
     if not fitted.jobs:
         raise errors.UserError(
-            f"{args.results}: no finished job can be compared with an estimate, because the size of its model is unknown, or because {config_names} gives the job no"
-            " work, or its model other devices (key `gpus`) than the job ran on; name the configuration of the jobs with --config, and give the model's entry"
-            " the key `shape`"
+            f"{args.results}: none of {len(finished_jobs)} finished jobs of {', '.join(names)} can be compared with an estimate; name the configuration of"
+            " finished jobs with --config, and give their models the key `shape`"
         )
     calibration.write(fitted, args.output)
-    print(
-        f"{args.output}: {fitted.jobs} finished jobs in {len(fitted.groups)} groups; later plans and walltimes use {paths.CALIBRATION}"
-    )
-
-
-def read_configuration(config_files: list[str]) -> dict:
-    """The configuration of this folder, overlaid by files as by Snakemake's --configfile. Raise a
-    `UserError` if a file is not valid YAML or not a mapping."""
-    config: dict = {}
-    for path in ["config.yaml", *config_files]:
-        config = load.lay_over(config, load.read_mapping(path))
-    return load.complete(config)
+    print(f"{args.output}: {fitted.jobs} finished jobs in {len(fitted.groups)} groups")
 
 
 if __name__ == "__main__":

@@ -7,11 +7,10 @@ path. No job runs.
     python scripts/plan/plan.py --configfile what_if.yaml --study paper          # with other seeds, limits or GPUs
 
 All other arguments, such as targets and --configfile, are those of Snakemake. The planned jobs are
-the jobs of `snakemake -n` that write files. src/hardgrpo/planning/durations.py
-estimates the time of each job; scripts/plan/calibrate.py corrects the estimates by the times of
-finished jobs. The program prints a table and writes plan.txt, plan.csv, totals.csv, jobs.csv, detectable.csv
-(the smallest effects that the design would detect), power.csv (the seeds needed to detect published
-differences) and labels.csv (the number of labels that a run of each arm buys at most) to
+the jobs of `snakemake -n` that write files; scripts/plan/calibrate.py corrects the estimates by the
+times of finished jobs. The program prints a table and writes plan.txt, plan.csv, totals.csv, jobs.csv,
+detectable.csv (the smallest effects that the design would detect), power.csv (the seeds needed to
+detect published differences) and labels.csv (the labels that a run of each arm buys at most) to
 results/plan/.
 """
 
@@ -191,9 +190,7 @@ def assumptions(
         f" {gpu.bandwidth / 1e12:.3g} TB/s. Formulas and constants: src/hardgrpo/planning/durations.py."
     ]
     if job_calibration:
-        sentences.append(
-            f"Calibrated on {job_calibration.jobs} finished jobs ({paths.CALIBRATION})."
-        )
+        sentences += [f"Calibrated on {job_calibration.jobs} finished jobs ({paths.CALIBRATION})."]
     else:
         sampling = "vllm" if with_gpus else device
         sentences.append(
@@ -201,16 +198,16 @@ def assumptions(
             f" {durations.SAMPLING_SHARE[sampling]:.0%} of the speeds above, training {durations.TRAINING_SHARE[device]:.0%}."
         )
     sentences.append(
-        f"Smallest effects assume that the accuracy has a standard deviation of {100 * power.SEED_SD:g} points over seeds. With one seed, they"
-        " do not include the variation between seeds, so they do not hold for new runs: docs/statistics.md."
+        f"Smallest effects assume that the accuracy has a standard deviation of {100 * power.SEED_SD:g} points over seeds;"
+        " with one seed, they do not hold for new runs (docs/statistics.md)."
     )
     if unknown_splits:
         sentences.append(
-            f"The number of problems is unknown before the rule prepare_task has run, and assumed to be {durations.UNKNOWN_PROBLEMS}: {', '.join(unknown_splits)}."
+            f"Assumed to have {durations.UNKNOWN_PROBLEMS} problems until they are prepared: {', '.join(unknown_splits)}."
         )
     if with_gpus:
         sentences.append(
-            "GPU-hours count the time in which jobs hold GPUs. The wall time does not include long waits in the cluster's queue."
+            "GPU-hours count the time in which jobs hold GPUs; the wall time has no long waits in a queue."
         )
     return sentences
 

@@ -279,4 +279,4 @@ def test_calibration_changes_the_planned_times_and_plans_no_finished_job(finishe
 
 def test_calibration_without_finished_jobs_is_refused(world):
     done = run(world.folder, "calibrate")
-    assert_refused(done, "error: results: no provenance of a finished job")
+    assert_refused(done, "error: results: none of 0 finished jobs")
