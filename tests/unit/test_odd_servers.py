@@ -523,6 +523,23 @@ def test_parameters_are_left_out_one_by_one(sample, capsys, answer):
     assert sample.facts["not_supported"] == ["logprobs", "n", "seed", "top_k"]
 
 
+@pytest.mark.parametrize(
+    ("name", "answer"),
+    [
+        ("logprobs", refusal("You are not allowed to request logprobs from this model.")),
+        ("seed", refusal("seed is not supported")),
+        ("n", refusal("n must be 1", 422)),
+        ("top_k", refusal("Unrecognized request argument supplied: top_k")),
+        ("max_tokens", refusal("'max_tokens' is not supported. Use 'max_completion_tokens' instead.")),
+    ],
+)  # fmt: skip
+def test_an_optional_parameter_that_is_refused_is_left_out(sample, model_server, name, answer):
+    completions = sample(lambda body, n: answer if name in body else completions_of(body))
+    assert len(completions) == 4 * PROMPTS and name not in model_server.requests[-1]
+    assert {c.log_probability is None for c in completions} == {name == "logprobs"}
+    assert sample.facts["not_supported"] == [name]
+
+
 def test_temperature_1_is_left_out_if_the_server_refuses_the_parameter(sample, is_normal):
     words = "Unsupported value: 'temperature' does not support 1.0 with this model."
     is_normal(

@@ -426,35 +426,6 @@ def test_completions_that_arrived_before_an_error_are_not_requested_again(study,
     assert len(model_server.requests) == PROMPTS - 3
 
 
-@pytest.mark.parametrize(
-    ("parameter", "status", "message"),
-    [
-        ("logprobs", 400, "You are not allowed to request logprobs from this model."),
-        ("seed", 400, "seed is not supported"),
-        ("n", 422, "n must be 1"),
-        ("top_k", 400, "Unrecognized request argument supplied: top_k"),
-        (
-            "max_tokens",
-            400,
-            "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.",
-        ),
-    ],
-)
-def test_an_optional_parameter_that_is_refused_is_left_out(
-    study, model_server, parameter, status, message
-):
-    model_server.answer = lambda body, number: (
-        refusal(message, status) if parameter in body else completions_of(body)
-    )
-    process = run(study, model_server.url)
-    assert process.returncode == 0, process.stderr
-    rows = read_probe(study)
-    assert len(rows) == 4 * PROMPTS and parameter not in model_server.requests[-1]
-    assert all("log_probability" in row for row in rows) == (parameter != "logprobs")
-    assert files.read_json(study / "provenance.json")["server"]["not_supported"] == [parameter]
-    assert process.stdout.count("the server refuses") == 1
-
-
 def test_a_server_that_ignores_n_is_asked_for_each_sample(study, model_server):
     model_server.answer = lambda body, number: completions_of(body | {"n": 1})
     process = run(study, model_server.url, server={"concurrency": 1})
