@@ -24,13 +24,13 @@ def path_of(name: str) -> str:
     return str(path)
 
 
-def command(name: str, *arguments: object, **options: object) -> list[str]:
+def command(name: str, /, *arguments: object, **options: object) -> list[str]:
     """The command that runs a program."""
     return [sys.executable, path_of(name), *map(str, arguments), *format_options(**options)]
 
 
 def run(
-    folder: Path, name: str, *arguments: object, env: dict | None = None, **options: object
+    folder: Path, name: str, /, *arguments: object, env: dict | None = None, **options: object
 ) -> subprocess.CompletedProcess:
     """Run a program in a folder. `env` is added to the environment of the tests."""
     return subprocess.run(
@@ -39,7 +39,7 @@ def run(
     )  # fmt: skip
 
 
-def run_well(folder: Path, name: str, *arguments: object, **options: object) -> str:
+def run_well(folder: Path, name: str, /, *arguments: object, **options: object) -> str:
     """Run a program that must succeed. Return its output."""
     done = run(folder, name, *arguments, **options)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
