@@ -3,7 +3,7 @@ figures of studies that were never run."""
 
 import random
 
-from hardgrpo.analysis import published, summary_tables
+from hardgrpo.analysis import summary_tables
 from hardgrpo.report import registry
 from hardgrpo.runtime import files
 from hardgrpo.study.model import model_of
@@ -84,11 +84,6 @@ def write(config: dict, study: str, folder) -> None:
                 tables["paired"] += [
                     lead | {"what": "checkpoint", "at": 50 * step} for step in range(1, STEPS)
                 ]
-        for tier in range(1, 6):
-            of_tier = interval("accuracy", base + gain, 0.05) | interval(
-                "gain", gain + 0.01 * tier, 0.05
-            )
-            tables["tiers"].append(last | {"tier": tier} | of_tier | count)
     for model, task, policy, recipe in arms if not recorded else ():
         keys = {"model": model, "task": task, "policy": policy, "recipe": recipe}
         tables["learnable"].append(
@@ -171,35 +166,3 @@ def write(config: dict, study: str, folder) -> None:
             columns,
             [{key: row.get(key) for key in columns} for row in tables[name]],
         )
-    rows = []
-    for row in tables["gains"]:
-        for quantity in ("gain", "learnable"):
-            values = {
-                "quantity": quantity,
-                "published": row["gain"] + 0.02,
-                "here": row["gain"],
-                "low": row["gain_low"],
-            }
-            keys = {key: row[key] for key in ("model", "task", "eval_task", "policy", "seeds")}
-            rows.append(
-                {"paper": "HE", "place": "Table 1"}
-                | keys
-                | values
-                | {"high": row["gain_high"], "inside": 1}
-            )
-    if rows:
-        rows.append(
-            rows[0]
-            | {
-                "policy": None,
-                "quantity": "r_squared",
-                "published": 0.66,
-                "here": 0.4,
-                "low": None,
-                "high": None,
-            }
-        )
-    columns = published.COMPARED
-    files.write_rows(
-        folder / "compared.csv", columns, [{key: row.get(key) for key in columns} for row in rows]
-    )

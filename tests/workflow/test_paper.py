@@ -243,12 +243,12 @@ def test_the_paper_is_compiled_and_a_table_that_contradicts_it_is_an_error(tmp_p
 
 
 def test_the_paper_is_written_without_torch(design, tmp_path):
-    program = ROOT / "scripts/paper/write_paper.py"
+    program = ROOT / "scripts/paper/write_text.py"
     code = (
         "import sys, runpy; sys.modules['torch'] = None; sys.modules['trl'] = None;"
         f" sys.argv = sys.argv[1:]; runpy.run_path({str(program)!r}, run_name='__main__')"
     )
-    command = [sys.executable, "-c", code, "write_paper.py", "--text", "paper/main.tex.j2"]
+    command = [sys.executable, "-c", code, "write_text.py", "--text", "paper/main.tex.j2"]
     command += ["--design", committed_design(), "--output", tmp_path / "main.tex"]
     command += ["--origins", tmp_path / "numbers.csv"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)

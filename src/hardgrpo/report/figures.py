@@ -34,7 +34,6 @@ ROW, HEAD = 0.145, 0.85  # inches: height of a row, and of a panel's titles, tic
 BASE = {"color": "0.45", "linewidth": 0.9, "linestyle": "--", "zorder": 1}
 BARS = {"fmt": "none", "elinewidth": 0.9, "zorder": 3}
 
-TABLES = {*registry.SUMMARIES, "compared"}
 ALL: dict[str, Callable] = {}
 
 
@@ -46,7 +45,7 @@ def figure(function: Callable) -> Callable:
 def sources(name: str) -> list[str]:
     """The tables that a figure shows."""
     parameters = inspect.signature(ALL[name]).parameters
-    return [parameter for parameter in parameters if parameter in TABLES]
+    return [parameter for parameter in parameters if parameter in registry.SUMMARIES]
 
 
 # --- the two shapes
