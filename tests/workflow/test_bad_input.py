@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-import fork_server
+import in_process
 from conftest import path_of
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
@@ -35,23 +35,25 @@ def lines(rows):
     return "".join(json.dumps(row) + "\n" for row in rows)
 
 
-def measure(folder, problems=None, completions=None, name="C.jsonl"):
-    """Run measure_difficulty.py on files with the given texts. An earlier output file exists."""
-    (folder / "P.jsonl").write_text(lines(PROBLEMS) if problems is None else problems)
-    data = lines(COMPLETIONS) if completions is None else completions
-    (folder / name).write_bytes(data if isinstance(data, bytes) else data.encode())
+def measure(folder, *options, completions=COMPLETIONS, name="C.jsonl"):
+    """Run measure_difficulty.py on rows or bytes of completions. An earlier output file exists."""
+    (folder / "P.jsonl").write_text(lines(PROBLEMS))
+    data = completions if isinstance(completions, bytes) else lines(completions).encode()
+    (folder / name).write_bytes(data)
     (folder / "D.csv").write_text("an earlier result\n")
-    arguments = [
-        "--problems",
-        "P.jsonl",
-        "--completions",
-        name,
-        "--grader",
-        "choice_letter",
-        "--output",
-        "D.csv",
-    ]
-    return fork_server.run(path_of("measure_difficulty"), arguments, folder)
+    return in_process.run(
+        folder,
+        "measure_difficulty",
+        *options,
+        problems="P.jsonl",
+        completions=name,
+        grader="choice_letter",
+        output="D.csv",
+    )
+
+
+def pass_rates(folder) -> set[float]:
+    return {row["pass_rate"] for row in files.read_rows(folder / "D.csv", {"pass_rate": float})}
 
 
 COMPRESSED = gzip.compress(lines(COMPLETIONS).encode())
@@ -67,8 +69,7 @@ COMPRESSED = gzip.compress(lines(COMPLETIONS).encode())
 def test_a_bad_file_leaves_the_earlier_result(tmp_path, data, words):
     """Other bad files: group `completions` of tests/refusals.yaml."""
     done = measure(tmp_path, completions=data, name="C.jsonl.gz")
-    assert done.returncode == 1 and done.stderr.count("\n") == 1, done.stderr
-    assert done.stderr.startswith("error: C.jsonl.gz") and words in done.stderr
+    in_process.check_refusal(done, "C.jsonl.gz", words)
     assert (tmp_path / "D.csv").read_text() == "an earlier result\n"
     assert not list(tmp_path.glob(".*tmp"))
 
@@ -82,33 +83,16 @@ def test_good_files_are_measured(tmp_path):
 
 def test_prompts_are_graded_with_their_completions_only_if_option_grade_prompt_too_is_set(tmp_path):
     rows = [row | {"prompt": r"ex: \boxed{(A)}", "completion": "cut off"} for row in COMPLETIONS]
-    done = measure(tmp_path, completions=lines(rows))
-    assert done.returncode == 0
-    assert {
-        row["pass_rate"] for row in files.read_rows(tmp_path / "D.csv", {"pass_rate": float})
-    } == {0.0}
-    command = [
-        sys.executable,
-        path_of("measure_difficulty"),
-        "--problems",
-        "P.jsonl",
-        "--completions",
-        "C.jsonl",
-    ]
-    command += ["--grader", "choice_letter", "--grade-prompt-too", "--output", "D.csv"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert measure(tmp_path, completions=rows).returncode == 0
+    assert pass_rates(tmp_path) == {0.0}
+    done = measure(tmp_path, "--grade-prompt-too", completions=rows)
     assert done.returncode == 0 and "changes the pass rate of 20 problems" in done.stdout
-    assert {
-        row["pass_rate"] for row in files.read_rows(tmp_path / "D.csv", {"pass_rate": float})
-    } == {1.0}
+    assert pass_rates(tmp_path) == {1.0}
     last = {name: value for name, value in rows[-1].items() if name != "prompt"}
-    (tmp_path / "C.jsonl").write_text(lines([*rows[:-1], last]))
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = measure(tmp_path, "--grade-prompt-too", completions=[*rows[:-1], last])
     assert done.returncode == 0, done.stderr
-    assert (
-        "1 of 20 problems have a completion without its prompt" in done.stdout
-        and "changes the pass rate of 19 problems" in done.stdout
-    )
+    assert "1 of 20 problems have a completion without its prompt" in done.stdout
+    assert "changes the pass rate of 19 problems" in done.stdout
 
 
 def test_a_full_disk_leaves_no_half_written_file(tmp_path):
