@@ -22,9 +22,9 @@ GRADER_SECONDS = 30.0  # time limit of a person's grader for the completions of 
 
 @dataclass
 class Measure:
-    """Counts of a prompt's completions. `correct` and `lenient` are None if the prompt has no
-    reference answer. `unfinished`: ended by the limit or within the reasoning, without an answer.
-    `codes` number the different answers, -1 stands for no answer; empty if unknown."""
+    """Counts of a prompt's completions. `correct` and `lenient` are None without a reference
+    answer. `unfinished`: ended by the limit or within the reasoning, without an answer. `codes`
+    number the different answers (-1: none); empty if unknown."""
 
     samples: int = 0
     correct: int | None = None
@@ -126,8 +126,7 @@ def _by_function(
 @dataclass
 class OwnGrader:
     """A function with the signature of TRL's reward functions. A value above `right_above` counts
-    as right. `timeouts` counts calls that exceeded the time limit; their completions count as
-    wrong."""
+    as right. `timeouts` counts calls that exceeded the time limit; their completions are wrong."""
 
     name: str
     function: Callable

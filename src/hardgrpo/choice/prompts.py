@@ -267,9 +267,8 @@ def row_options(row: dict, columns: Columns) -> list[tuple[str, str]]:
 
 
 def letters_of_answers(rows: list[dict], columns: Columns) -> tuple[list[str | None], str]:
-    """(the letter of each row's right option, how the answers were read: letters, texts, numbers
-    from 0 or from 1). Of the readings, the first that fits the most rows is taken. Rows without an
-    answer, and rows whose answer is no option, have None."""
+    """(the letter of each row's right option or None, how the answers were read: letters, texts,
+    numbers from 0 or from 1). Of the readings, the first that fits the most rows is taken."""
     answers = [value_of(row, columns.answer) for row in rows]
     readings: dict[str, Callable] = {
         "letters": lambda a, options, labels: _index(a, labels or [o for o, _ in options]),

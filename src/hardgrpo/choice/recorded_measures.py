@@ -75,8 +75,7 @@ def read_completions(
 ) -> tuple[dict[str, Measure], dict[str, list[Completion]], str | OwnGrader]:
     """(measures, completions, grader) from files of completions, or from a column of the prompts'
     file. Verdicts of the file count, unless a person named a grader. A proposed grader is replaced
-    if the completions state their answers after `####`. Raise a `UserError` if no completion states
-    an answer."""
+    if the completions state their answers after `####`."""
     recorded = match_completions(plan)
     texts = [c.text for group in recorded.completions.values() for c in group]
     marks, boxes = (sum(mark in text for text in texts) for mark in ("####", "\\boxed"))
@@ -116,9 +115,8 @@ class RecordedCompletions:
 
 
 def match_completions(plan: Plan) -> RecordedCompletions:
-    """The completions of `--completions`, matched to the prompts by id and question; those of a
-    column of the prompts' file by row. Raise a `UserError` if most belong to other prompts, or if
-    they are of another model."""
+    """The completions of `--completions`, matched to the prompts by id and question, or by row.
+    Raise a `UserError` if most belong to other prompts, or if they are of another model."""
     result, sources = RecordedCompletions(), plan.options.completions
     content = plan.pool.content
     by_id = {prompt.id: prompt for prompt in plan.pool.prompts}

@@ -1,14 +1,11 @@
-"""Read completions that somebody has already sampled.
+"""Read completions that somebody has already sampled, in a form that the keys of the first row
+show:
 
-Forms, each recognised by the keys of the first row:
-
-- Rows of one's own (any form that `rows` reads): a prompt with one completion or a list of them.
-  Datasets such as OpenR1-Math-220k also state which `generations` are correct.
-- Sample logs of lm-evaluation-harness (`lm_eval --log_samples`):
-  https://github.com/EleutherAI/lm-evaluation-harness/blob/main/docs/interface.md
-- Logs of inspect_ai, .json or .eval: https://inspect.aisi.org.uk/eval-logs.html
-- Outputs of OpenAI's batch API (https://platform.openai.com/docs/guides/batch) and of vLLM's
-  run_batch (https://docs.vllm.ai/en/latest/serving/offline_inference.html).
+- rows of one's own (any form that `rows` reads): a prompt with one completion or a list of them;
+  datasets such as OpenR1-Math-220k also state which `generations` are correct
+- sample logs of lm-evaluation-harness (`lm_eval --log_samples`)
+- logs of inspect_ai, .json or .eval (https://inspect.aisi.org.uk/eval-logs.html)
+- outputs of OpenAI's batch API and of vLLM's run_batch
 """
 
 import json
@@ -47,8 +44,8 @@ class Columns:
 
 @dataclass
 class Recorded:
-    """A prompt and its completions. `finish_reasons` ("" if unknown) and `tokens` have an entry for
-    each completion; `correct` holds the verdicts of the file, if it states any."""
+    """A prompt and its completions, each with a finish reason ("" if unknown) and a number of
+    tokens; `correct` holds the verdicts of the file, if it states any."""
 
     id: str | None
     question: str | None
@@ -88,8 +85,8 @@ def from_rows(
     columns: Columns | None = None,
     by_row: bool = False,
 ) -> Recording:
-    """The completions in rows of the file `path`; `places` name the rows for messages. With
-    `by_row`, the rows of a prompt are not joined, and need neither id nor question."""
+    """The completions in rows of the file `path`. With `by_row`, the rows of a prompt are not
+    joined, and need neither id nor question."""
     form, keys, read_form = next(entry for entry in FORMS if entry[1] <= file_rows[0].keys())
     wrong_rows = [
         RowError(path, place, f"no {' and '.join(sorted(keys - row.keys()))}", f"expected: {form}")
@@ -117,8 +114,8 @@ def from_rows(
 
 
 def read_prompts(path: str, columns: Columns) -> list[Recorded]:
-    """The prompts of a file with ids, questions and answers, without completions. The columns that a
-    person named for ids and questions may be missing here."""
+    """The prompts of a file with ids, questions and answers, without completions. The columns that
+    a person named for ids and questions may be missing here."""
     file_rows, places = _read_rows(path)
     names = prompts.column_names(file_rows)
     named = (name if name in names else None for name in (columns.id, columns.question))

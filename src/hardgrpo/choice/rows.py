@@ -1,10 +1,7 @@
 """Read the rows of a person's file of prompts or completions, and write chosen rows in the same
-form.
-
-Forms: Parquet, JSON Lines, a JSON array (or an object with one array of objects), CSV and TSV, a
+form: Parquet, JSON Lines, a JSON array (or an object with one array of objects), CSV and TSV, a
 text with a prompt in each line, the folder of `Dataset.save_to_disk`, and a split of a dataset of
-the hub. Texts may be compressed (.gz, .bz2, .xz, .zst).
-"""
+the hub. Texts may be compressed (.gz, .bz2, .xz, .zst)."""
 
 import bz2
 import contextlib
@@ -33,9 +30,9 @@ HUB_NAME = re.compile(r"[\w-][\w.-]*/[\w.-]+")
 
 @dataclass
 class Rows:
-    """The rows of a file. `places` name each row for messages. `write(path, indices, columns)`
-    writes some of the rows with further columns; the ending of `path` is `ending`.
-    `has_decimal_comma`: a table with semicolons, in which 3,5 is a number."""
+    """The rows of a file, and their places for messages. `write(path, indices, columns)` writes
+    some of the rows with further columns to a file with the ending `ending`. `has_decimal_comma`: a
+    table with semicolons, in which 3,5 is a number."""
 
     path: str
     form: str

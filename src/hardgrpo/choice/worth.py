@@ -1,8 +1,7 @@
 """`hardgrpo worth`: say whether a training was worth it, from completions before and after it.
 
-The unit of the statistics is the prompt: the gain is the mean over prompts of the difference of two
-pass rates, with Student's t interval over prompts. docs/statistics.md has the formula of the parts
-finishing and correctness.
+The gain is the mean over prompts of the difference of two pass rates, with Student's t interval
+over prompts. docs/statistics.md has the formula of the parts finishing and correctness.
 """
 
 import argparse
@@ -160,9 +159,8 @@ def match(
     problems: list[Recorded],
     notes: list[str],
 ) -> list[Prompt]:
-    """The prompts that have completions in both files, and an answer or verdicts. Prompts are
-    matched by id, or by question if this matches more prompts. Add the names of the others to
-    `notes`; raise a `UserError` if they are more than half."""
+    """The prompts that have completions in both files, and an answer or verdicts. The names of the
+    others are added to `notes`; more than half are a `UserError`."""
     pairs = pair_up(before.prompts, after.prompts)
     references = {id(left): problem for left, problem in pair_up(before.prompts, problems)}
     texts = [[t for p in side.prompts for t in p.completions] for side in (before, after)]
@@ -242,7 +240,7 @@ def leave_out(
 def choose_grader(prompts: list[Prompt], paths: str) -> str:
     """The grader that reads the reference answers and finds an answer in the most completions;
     VERDICTS if it finds none, but the files state verdicts. Raise a `UserError` if no grader reads
-    the answers. `paths` names the files for messages."""
+    the answers."""
     answers = [prompt.answer for prompt in prompts if prompt.answer]
     names = {propose(answers, form) for form in ("boxed", "marks")} - {None} if answers else set()
     sides = [(p.before, p.answer) for p in prompts] + [(p.after, p.answer) for p in prompts]
@@ -355,7 +353,7 @@ def summarise(prompts: list[Prompt]) -> dict:
 
 def decompose(s0: float, c0: float, s1: float, c1: float) -> tuple[float, float, float]:
     """(finishing, correctness, their sum: the gain c1 - c0) from the shares of completions with an
-    answer (s) and of correct completions (c), before (0) and after (1). The formula of
+    answer (s) and of correct completions (c), before (0) and after (1); as
     `analysis.statistics.decompose`, which needs SciPy."""
     a0, a1 = c0 / s0 if s0 else None, c1 / s1 if s1 else None
     a0, a1 = (a1 or 0.0) if a0 is None else a0, (a0 or 0.0) if a1 is None else a1
