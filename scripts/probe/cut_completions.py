@@ -39,20 +39,17 @@ def main() -> None:
     parser.add_argument("--output", required=True, help="the cut completions")
     parser.add_argument("--output-graded", help="graded completions of the cut evaluation")
     args = parser.parse_args()
-    takes_samples = args.samples is not None
     provenance.check_manifest(args.model)
     from hardgrpo.sampling import model_folders  # imported late, because the import takes seconds
 
     tokenizer = model_folders.load_tokenizer(args.model)
-    if not args.graded:
-        rows = files.read_jsonl(args.completions, {"id": str, "completion": str, "tokens": int})
-        rows = [
-            row for row in rows if not takes_samples or not args.samples <= row["sample"] < args.of
-        ]
-        lengths = [(row["tokens"], row["finish_reason"]) for row in rows]
-    else:
-        rows = files.read_jsonl(args.completions, {"step": int, "id": str, "completion": str})
+    rows = files.read_jsonl(args.completions, {"id": str, "completion": str})
+    if args.graded:
         lengths = read_lengths(args.graded, rows)
+    else:
+        if args.samples is not None:
+            rows = [row for row in rows if not args.samples <= row["sample"] < args.of]
+        lengths = [(row["tokens"], row["finish_reason"]) for row in rows]
     retokenized_count = sum(
         not completions.keeps_token_count(tokenizer, row["completion"], *length)
         for row, length in zip(rows, lengths)
@@ -63,13 +60,7 @@ def main() -> None:
         for row, length in zip(rows, lengths)
     ]
     shortened = sum(tokens < original for (_, tokens, _), (original, _) in zip(cuts, lengths))
-    if not args.graded:
-        for row, (text, tokens, reason) in zip(rows, cuts):
-            if tokens < row["tokens"]:
-                row["log_probability"] = None  # the mean over the remaining tokens is unknown
-            row |= {"completion": text, "tokens": tokens, "finish_reason": reason}
-        files.write_jsonl(args.output, rows)
-    else:
+    if args.graded:
         problems = {problem["id"]: problem for problem in tasks.read_problems(args.problems)}
         graded = [
             evaluations.grade(
@@ -77,10 +68,15 @@ def main() -> None:
             )
             for row, cut in zip(rows, cuts)
         ]
-        files.write_jsonl(
-            args.output, [row | {"completion": text} for row, (text, *_) in zip(rows, cuts)]
-        )
         evaluations.write(args.output_graded, graded)
+    for row, (text, tokens, reason) in zip(rows, cuts):
+        row["completion"] = text
+        if args.graded:
+            continue
+        if tokens < row["tokens"]:
+            row["log_probability"] = None  # the mean over the remaining tokens is unknown
+        row |= {"tokens": tokens, "finish_reason": reason}
+    files.write_jsonl(args.output, rows)
     print(f"{args.output}: {shortened} of {len(rows)} completions cut at {limit} tokens")
     if retokenized_count:
         print(
