@@ -9,7 +9,7 @@ problems.
 import numpy as np
 
 from hardgrpo.analysis import statistics
-from hardgrpo.analysis.cells import estimate_columns
+from hardgrpo.analysis.cells import estimates
 from hardgrpo.analysis.columns import CELL
 
 COLUMNS = [*CELL, "gain_reference", "gain_here", "difference", "difference_low", "difference_high"]
@@ -41,7 +41,7 @@ def _compare_cell(gains: dict[float, float], reference_gains: dict[float, float]
     return {
         "gain_reference": reference.mean() if seeds else np.nan,
         "gain_here": local.mean() if seeds else np.nan,
-        **estimate_columns("difference", interval),
+        **estimates(difference=interval),
         "seeds": len(seeds),
         "seeds_only_here": len(gains) - len(seeds),
         "seeds_only_reference": len(reference_gains) - len(seeds),

@@ -66,11 +66,13 @@ class Cell:
         `UserError` if the base model and a run were tested on different problems."""
         return self._rates(self.runs, step, column, decoding)
 
-    def decomposition_rates(self, step: int) -> list[np.ndarray]:
-        """The arguments of `statistics.decompose_by_problem`: `base_rates` of the columns answered
-        and correct, then `rates` of these columns at a step."""
-        columns = ("answered", "correct")
-        return [*map(self.base_rates, columns), *(self.rates(step, column) for column in columns)]
+    def decomposition_rates(self, step: int, column: str = "correct") -> list[np.ndarray]:
+        """The arguments of `statistics.decompose_by_problem`, each (S, N): rates of the base models
+        that are answered and correct, then the same rates at a step. `column` holds the grades."""
+        columns = ("answered", column)
+        trained = [self.rates(step, name) for name in columns]
+        bases = [np.broadcast_to(self.base_rates(name), trained[0].shape) for name in columns]
+        return [*bases, *trained]
 
     def _rates(
         self, frames: list[pd.DataFrame], step: int, column: str, decoding: str
@@ -221,18 +223,15 @@ def minus_columns(cell: Cell) -> dict:
     return {"minus": cell.policy, "minus_recipe": cell.recipe}
 
 
-def mean_columns(prefix: str, values: np.ndarray) -> dict:
-    """The columns of the mean of `values` (S, N) over seeds and problems, with its interval."""
-    return estimate_columns(prefix, statistics.mean_interval(values))
-
-
-def estimate_columns(prefix: str, estimate: statistics.Estimate) -> dict:
-    """The columns of an estimate and its interval."""
-    return {
-        prefix: estimate.estimate,
-        f"{prefix}_low": estimate.low,
-        f"{prefix}_high": estimate.high,
-    }
+def estimates(**values: np.ndarray | statistics.Estimate) -> dict:
+    """The columns of estimates and their intervals; an array (S, N) stands for its mean over seeds
+    and problems."""
+    columns = {}
+    for name, value in values.items():
+        if not isinstance(value, statistics.Estimate):
+            value = statistics.mean_interval(value)
+        columns |= {name: value.estimate, f"{name}_low": value.low, f"{name}_high": value.high}
+    return columns
 
 
 def sizes(values: np.ndarray) -> dict:

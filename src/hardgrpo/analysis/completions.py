@@ -16,9 +16,8 @@ from hardgrpo.analysis.arms import NO_RUN
 from hardgrpo.analysis.cells import (
     Cell,
     are_ordered,
-    estimate_columns,
+    estimates,
     families,
-    mean_columns,
     minus_columns,
     pairs,
     sizes,
@@ -29,15 +28,6 @@ from hardgrpo.data import evaluations
 ANSWERED = "base_answered answered base_accuracy accuracy base_accuracy_answered accuracy_answered"
 LENGTHS = "base_truncated truncated base_tokens tokens"
 GRADINGS = {"task": "correct", "strict": "strict", "lenient": "lenient"}
-
-
-def estimates(**arrays: np.ndarray) -> dict:
-    """The columns of the means of arrays (S, N), each with its interval."""
-    return {
-        column: value
-        for name, array in arrays.items()
-        for column, value in mean_columns(name, array).items()
-    }
 
 
 def ends(
@@ -440,8 +430,10 @@ def tier_trends(cells: list[Cell]) -> Iterator[dict]:
         yield (
             cell.keys
             | {"easiest": easiest, "hardest": hardest, "step": cell.last_step}
-            | estimate_columns("points", statistics.contrast_interval(*points))
-            | estimate_columns("log_odds", statistics.contrast_interval(*log_odds))
+            | estimates(
+                points=statistics.contrast_interval(*points),
+                log_odds=statistics.contrast_interval(*log_odds),
+            )
             | {"problems": int(min(in_easiest.sum(), in_hardest.sum())), "seeds": len(cell.runs)}
         )
 
@@ -495,7 +487,7 @@ def decomposition(cells: list[Cell]) -> Iterator[dict]:
     for cell in cells:
         lengths = {name: values.mean() for name, values in _lengths(cell).items()}
         for grading, column in GRADINGS.items():
-            rates = _decomposition_rates(cell, column)
+            rates = cell.decomposition_rates(cell.last_step, column)
             finishing, correctness = statistics.decompose_by_problem(*rates)
             gain = rates[3] - rates[1]
             yield (
@@ -515,7 +507,7 @@ def decomposition_runs(cells: list[Cell]) -> Iterator[dict]:
     for cell in cells:
         lengths = _lengths(cell)
         for index, seed in enumerate(cell.seeds):
-            rates = [rate[index] for rate in _decomposition_rates(cell, "correct")]
+            rates = [rate[index] for rate in cell.decomposition_rates(cell.last_step)]
             means = [float(rate.mean()) for rate in rates]
             finishing, correctness = statistics.decompose(*means)
             yield (
@@ -526,16 +518,6 @@ def decomposition_runs(cells: list[Cell]) -> Iterator[dict]:
                 | {name: values[index].mean() for name, values in lengths.items()}
                 | {"problems": len(rates[0])}
             )
-
-
-def _decomposition_rates(cell: Cell, column: str) -> list[np.ndarray]:
-    """The arguments of `statistics.decompose_by_problem` with the grades of a column, each (S, N)."""
-    sides = [ends(cell, name) for name in ("answered", column)]
-    shape = sides[0][1].shape
-    return [
-        *(np.broadcast_to(base, shape) for base, _ in sides),
-        *(trained for _, trained in sides),
-    ]
 
 
 def _lengths(cell: Cell) -> dict[str, np.ndarray]:
@@ -588,7 +570,7 @@ def kinds(cells: list[Cell]) -> Iterator[dict]:
             greedy_base, greedy = ends(cell, decoding="greedy")
             greedy_gain = greedy - greedy_base
         for tier, in_tier in with_all(cell).items():
-            tier_rates = [np.broadcast_to(rate, shape)[:, in_tier] for rate in rates]
+            tier_rates = [rate[:, in_tier] for rate in rates]
             is_out, gain = out_of_reach[:, in_tier], tier_rates[3] - tier_rates[1]
             finishing, sharpening, new_solving = split(*tier_rates, is_out)
             new_solving_p = statistics.p_value(statistics.components(new_solving))

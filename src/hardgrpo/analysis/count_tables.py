@@ -10,7 +10,7 @@ import numpy as np
 from scipy import special, stats
 
 from hardgrpo.analysis import statistics
-from hardgrpo.analysis.cells import estimate_columns, mean_columns
+from hardgrpo.analysis.cells import estimates
 from hardgrpo.analysis.summary_tables import table
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.selection import policies
@@ -142,8 +142,10 @@ class BeforeAfter:
         return {
             "before": self.mean(self.before, chosen_parts),
             "mixed_before": self.mean(self.mixed_before, chosen_parts),
-            **mean_columns("gain", self.parts(self.gain, chosen_parts)),
-            **mean_columns("mixed", self.parts(self.mixed, chosen_parts)),
+            **estimates(
+                gain=self.parts(self.gain, chosen_parts),
+                mixed=self.parts(self.mixed, chosen_parts),
+            ),
         }
 
 
@@ -175,8 +177,10 @@ def difficulty_classes(counts: list[dict], analysis: dict) -> list[dict]:
                 **data.columns(chosen_parts),
                 "solved_before": data.mean(data.solved_before, chosen_parts),
                 "solved": data.mean(data.solved, chosen_parts),
-                **mean_columns("newly_solved", data.parts(data.newly_solved, chosen_parts)),
-                **mean_columns("lost", data.parts(data.lost, chosen_parts)),
+                **estimates(
+                    newly_solved=data.parts(data.newly_solved, chosen_parts),
+                    lost=data.parts(data.lost, chosen_parts),
+                ),
                 "seeds": len(data.seeds),
             }
         )
@@ -205,10 +209,7 @@ def choices_after(counts: list[dict], analysis: dict) -> list[dict]:
         row |= data.columns(chosen_parts)
         for name, values in (("gain", data.gain), ("mixed", data.mixed)):
             lead = data.parts(values, chosen_parts) - data.parts(values, all_parts)
-            row |= estimate_columns(
-                f"{name}_lead",
-                statistics.mean_interval(lead) if rule != "random" else statistics.UNKNOWN,
-            )
+            row |= estimates(**{f"{name}_lead": statistics.UNKNOWN if rule == "random" else lead})
         rows.append(row | {"seeds": len(data.seeds)})
     return rows
 
@@ -251,14 +252,14 @@ def pass_at_each_k(counts: list[dict], analysis: dict) -> list[dict]:
             "prompts": len(counts),
             "samples": data.samples,
         }
-        estimates = mean_columns("after", after) | mean_columns("gain", after - before)
-        rows.append(row | {"seed": None} | estimates | {"seeds": len(data.seeds)})
+        over_seeds = estimates(after=after, gain=after - before)
+        rows.append(row | {"seed": None} | over_seeds | {"seeds": len(data.seeds)})
         for seed, solved in zip(data.seeds, after):
-            estimates = dict.fromkeys(estimates) | {
+            of_seed = dict.fromkeys(over_seeds) | {
                 "after": float(solved.mean()),
                 "gain": float((solved - before).mean()),
             }
-            rows.append(row | {"seed": seed} | estimates | {"seeds": 1})
+            rows.append(row | {"seed": seed} | of_seed | {"seeds": 1})
     return rows
 
 

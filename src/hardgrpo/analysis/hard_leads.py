@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from hardgrpo.analysis import statistics
-from hardgrpo.analysis.cells import Cell, estimate_columns, families
+from hardgrpo.analysis.cells import Cell, estimates, families
 from hardgrpo.analysis.columns import CELL
 from hardgrpo.analysis.summary_tables import CELL_KEYS, table
 from hardgrpo.runtime import files
@@ -112,8 +112,7 @@ def lead_regressions(leads: list[dict]) -> list[dict]:
             rows.append(
                 dict(zip((*CELL, "minus"), keys))
                 | {"predictor": predictor}
-                | estimate_columns("slope", slope)
-                | estimate_columns("r_squared", statistics.r_squared(x, y))
+                | estimates(slope=slope, r_squared=statistics.r_squared(x, y))
                 | {"p": p, "points": len(points)}
             )
     return rows

@@ -16,7 +16,7 @@ import pandas as pd
 from scipy import stats
 
 from hardgrpo.analysis import statistics
-from hardgrpo.analysis.cells import Cell, estimate_columns, families, mean_columns
+from hardgrpo.analysis.cells import Cell, estimates, families
 from hardgrpo.analysis.completions import pass_rates
 from hardgrpo.analysis.summary_tables import table
 from hardgrpo.data import evaluations, recorded_accuracies
@@ -118,7 +118,7 @@ def _pair_rows(cell: Cell, minus_cell: Cell | None) -> Iterator[dict]:
                     "checkpoints": len(steps),
                     "value": _mean(values.get(measure)),
                     "minus_value": _mean(minus_values.get(measure)),
-                    **mean_columns("difference", differences[None]),
+                    **estimates(difference=differences[None]),
                     "problems": len(differences),
                     "seeds": 1,
                 }
@@ -234,7 +234,7 @@ def _published_row(
     return (
         row
         | {"checkpoints": len(steps), "value": value, "minus_value": minus_value}
-        | estimate_columns("difference", _widest_interval(value, minus_value, problems))
+        | estimates(difference=_widest_interval(value, minus_value, problems))
         | {"problems": problems, "seeds": 1}
     )
 

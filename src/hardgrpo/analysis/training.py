@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from hardgrpo.analysis import statistics
-from hardgrpo.analysis.cells import Cell, estimate_columns, minus_columns
+from hardgrpo.analysis.cells import Cell, estimates, minus_columns
 from hardgrpo.analysis.columns import RUNS
 from hardgrpo.analysis.summary_tables import CELL_KEYS, MINUS_KEYS, RUN_KEYS, table
 from hardgrpo.grading import graders
@@ -78,9 +78,7 @@ def learnable(updates: dict[Run, pd.DataFrame]) -> list[dict]:
     for keys, runs in group_by_arm(with_rollouts(updates)):
         rows.append(
             keys
-            | estimate_columns(
-                "learnable", _over_seeds([updates[run] for run in runs], "learnable_share")
-            )
+            | estimates(learnable=_over_seeds([updates[run] for run in runs], "learnable_share"))
             | {
                 "updates": round(np.mean([updates[run].trained.fillna(1).sum() for run in runs])),
                 "seeds": len(runs),
@@ -106,13 +104,7 @@ def curves(updates: dict[Run, pd.DataFrame], points: int = 20) -> list[dict]:
             rows.append(
                 keys
                 | {"first": int(stretches[0].step.iloc[0]), "step": int(stretches[0].step.iloc[-1])}
-                | {
-                    column: value
-                    for name in CURVES
-                    for column, value in estimate_columns(
-                        name, _over_seeds(stretches, name)
-                    ).items()
-                }
+                | estimates(**{name: _over_seeds(stretches, name) for name in CURVES})
                 | {"seeds": len(runs)}
             )
     return rows

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from hardgrpo.analysis import statistics
-from hardgrpo.analysis.cells import estimate_columns
+from hardgrpo.analysis.cells import estimates
 from hardgrpo.analysis.pools import read_ids, read_rates
 from hardgrpo.analysis.summary_tables import table
 from hardgrpo.runtime import files
@@ -71,9 +71,8 @@ def trajectories(
                     left_out = np.array(
                         [mean(means[name], shares) for shares in weights_without_group]
                     )
-                    row |= estimate_columns(
-                        name, statistics.jackknife(mean(means[name], weights), left_out)
-                    )
+                    whole = mean(means[name], weights)
+                    row |= estimates(**{name: statistics.jackknife(whole, left_out)})
                 rows.append(row | {"epochs": mean(means.epochs, weights)} | columns)
     return rows
 
