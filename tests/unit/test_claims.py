@@ -398,9 +398,11 @@ NO_INTERVAL = {"low": math.nan, "verdict": D}
         # one seed never reaches the target
         (alone("catches_up", policy="low"), "catches_up", [CAUGHT | {"seeds_reached": 2}], [{"high": math.nan}]),
         (alone("fit", predictor="learnable"), "regressions", FITS, [{"estimate": 0.66, "n": 8, "test": "R^2 (learnable, gain), slope -"} | NO_INTERVAL]),
-        # a fit needs several models
+        # a fit needs several models and four points
         (alone("fit_base", policies=["all"]), "gains", BASES[0], [{"estimate": 1} | NO_INTERVAL]),
         (alone("fit_base", policies=["all"]), "gains", BASES[1], []),
+        (alone("fit_base", policies=["all"]), "gains", BASES[0][:4], [{"estimate": 1}]),
+        (alone("fit_base", policies=["all"]), "gains", BASES[0][:3], []),
     ],
 )  # fmt: skip
 def test_estimates_equal_those_by_hand(claim, table, rows, expected):
