@@ -20,6 +20,7 @@ from hardgrpo.runtime import files, provenance
 from hardgrpo.sampling import server_engine
 from hardgrpo.sampling.answers import AnswerFile
 from hardgrpo.sampling.requests import Request
+from in_process import check_refusal
 from model_server import CUT, WORDS, at_random, completions_of, refusal
 
 PROMPTS = 6
@@ -77,15 +78,6 @@ def read_probe(study, name="probe.jsonl"):
     return files.read_jsonl(
         study / name, {"id": str, "sample": int, "seed": int, "completion": str, "tokens": int}
     )
-
-
-def fails(process, *words):
-    """Assert that the program fails with one line that has all `words`, and return the line."""
-    assert process.returncode == 1, process.stdout + process.stderr
-    (line,) = process.stderr.strip().splitlines()
-    assert line.startswith("error: "), line
-    assert all(word in line for word in words), line
-    return line
 
 
 # --- servers without failures ---
@@ -408,7 +400,7 @@ def test_a_wrong_address_proxy_or_certificate_file_is_reported(study, url, env, 
         for variable in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
         for name in (variable, variable.lower())
     }
-    line = fails(run(study, url, env=env | proxies), url, word)
+    line = check_refusal(run(study, url, env=env | proxies), url, word)
     assert "verysecret" not in line and ("HTTPS_PROXY" not in env or "65535" not in line)
 
 
@@ -416,7 +408,7 @@ def test_completions_that_arrived_before_an_error_are_not_requested_again(study,
     model_server.answer = lambda body, number: (
         completions_of(body) if number < 3 else refusal("no", 403)
     )
-    fails(
+    check_refusal(
         run(study, model_server.url, server={"concurrency": 1}),
         "12 completions are in state/server-served/answers.jsonl",
     )
@@ -442,7 +434,7 @@ def test_sampling_stops_before_more_is_spent_than_allowed(study, model_server):
     # a completion of five tokens costs 0.05, a completion at the limit of 20 tokens 0.2
     price = {"input": 0, "output": 10_000}
     server = {"price": price, "most_money": 1.5}
-    fails(
+    check_refusal(
         run(study, model_server.url, server=server),
         "most_money",
         "1.5",
@@ -452,7 +444,7 @@ def test_sampling_stops_before_more_is_spent_than_allowed(study, model_server):
     assert 0.6 < spent <= 1.5
     count = len(model_server.answered)
     # the money that earlier programs spent counts, too
-    fails(run(study, model_server.url, server=server), "most_money")
+    check_refusal(run(study, model_server.url, server=server), "most_money")
     assert len(model_server.answered) == count
     process = run(study, model_server.url, server=server | {"most_money": 5})
     assert process.returncode == 0 and len(model_server.answered) == PROMPTS
@@ -518,7 +510,7 @@ def test_without_a_key_in_the_source_no_key_of_the_environment_is_sent(study, mo
 
 
 def test_a_key_that_is_not_set_is_reported(study, model_server):
-    fails(run(study, model_server.url, server={"key": "MY_ACCESS"}), "MY_ACCESS")
+    check_refusal(run(study, model_server.url, server={"key": "MY_ACCESS"}), "MY_ACCESS")
     assert model_server.requests == []
 
 
@@ -541,7 +533,7 @@ def test_a_certificate_that_nobody_vouches_for_is_refused(study, model_server):
         model_server.listener.socket, server_side=True
     )
     url = model_server.url.replace("http:", "https:")
-    fails(
+    check_refusal(
         run(study, url, server={"key": "MY_ACCESS"}, env={"MY_ACCESS": "verysecret"}), "certificate"
     )
     assert model_server.headers == []
