@@ -63,9 +63,6 @@ class Hub:
         }
         return environment | hub_settings | ({"HF_TOKEN": token} if token else {})
 
-    def has_request_for(self, file: str) -> bool:
-        return any(path.endswith(f"/{file}") for _, path in self.requests)
-
     def __enter__(self) -> "Hub":
         hub = self
 
