@@ -323,3 +323,11 @@ def test_the_middle_takes_tied_prompts_from_both_sides_of_the_median():
         assert (subset.tied, subset.tied_chosen) == (40, 10)
         low_counts.append(sum(prompt.startswith("low") for prompt in subset.ids))
     assert min(low_counts) > 0 and max(low_counts) < 10
+
+
+def test_half_of_a_budget_pays_for_half_of_the_prompts_but_at_least_one():
+    money = {"money": 5, "label_price": 2}
+    assert policies.halve_budget(0.1) == 0.05
+    halves = [policies.halve_budget({"prompts": number})["prompts"] for number in (1, 2, 5, 8)]
+    assert halves == [1, 1, 2, 4]
+    assert policies.halve_budget(money) == {"money": 2.5, "label_price": 2}
