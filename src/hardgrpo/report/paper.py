@@ -102,15 +102,15 @@ class Paper:
         return str(self.tables.get(table, f"{table}.csv"))
 
     def read(self, table: str) -> pd.DataFrame:
-        """The cells of a table as text, indexed by their lines."""
-        if self.tables is None:
-            header, cells = files.read_cells(self.root / self.path(table))
-            return pd.DataFrame(cells, columns=header, index=range(2, len(cells) + 2))
-        if summaries.has_no_file(self.tables, table):
+        """The cells of a table as text, indexed by their lines; of a supplement, with the labels of
+        arms."""
+        if self.tables is not None and summaries.has_no_file(self.tables, table):
             frame = summaries.empty(table)
         else:
-            header, cells = files.read_cells(self.path(table))
+            header, cells = files.read_cells(self.root / self.path(table))
             frame = pd.DataFrame(cells, columns=header, index=range(2, len(cells) + 2))
+        if self.tables is None:
+            return frame
         return arms.add_labels(frame, self.configuration["first_recipe"])
 
     def row_count(self, rows: pd.DataFrame) -> str:
