@@ -170,14 +170,10 @@ class InputFiles(Entries):
         if self.config.models[model].is_of_repository:
             steps = self.original_checkpoints(model, task, policy)
             source = self._source(model)
-            folder = (
-                os.path.join(self.config.data, source.local)
-                if source.local
-                else "the folder that key `local` names"
-            )
+            folder = os.path.join(self.config.data, source.local or "LOCAL")
             missing = (
-                f"config: models.{model}.source.recordings.{task}.runs.{policy}: no checkpoint in inputs.lock or {folder}; put the files"
-                f" of {source.repository} into {folder}, or take the run out of the configuration"
+                f"config: models.{model}.source.recordings.{task}.runs.{policy}: no checkpoint in inputs.lock or {folder} (key `local`);"
+                f" put the files of {source.repository} there"
             )
             return {
                 step: paths.recording(model, task, f"{policy}/checkpoint-{step}") for step in steps

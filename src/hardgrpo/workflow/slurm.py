@@ -37,15 +37,14 @@ def check(jobs: list, workflow) -> None:
         )
     if earlier_jobs := _earlier_jobs():
         raise UserError(
-            f"nothing was submitted, because jobs of an earlier start in this folder still run: {', '.join(earlier_jobs)}; wait until they"
-            f" have ended, or stop them (scancel {' '.join(earlier_jobs)}), and start again"
+            f"nothing was submitted, because jobs of an earlier start in this folder still run: {', '.join(earlier_jobs)}; wait for them, or"
+            f" stop them: scancel {' '.join(earlier_jobs)}"
         )
     if refusals := _refusals(jobs, workflow):
         raise UserError(
             "nothing was submitted, because Slurm refuses these jobs:",
             *refusals,
-            "change account, partitions, name of the GPUs or longest_runtime in slurm/config.yaml, the model's gpus in config/models.yaml, or a"
-            " rule's resource with --set-resources RULE:NAME=VALUE",
+            "change slurm/config.yaml, the model's gpus in config/models.yaml, or a rule's resource (--set-resources RULE:NAME=VALUE)",
         )
     _choose_status_command(workflow.executor_settings)
 
@@ -117,8 +116,8 @@ def _choose_status_command(settings) -> None:
     needed_seconds = max(STATUS_INTERVAL_SECONDS, 3 * settings.init_seconds_before_status_checks)
     if known_seconds < needed_seconds:
         raise UserError(
-            f"this cluster has no accounting of jobs (sacct), and its squeue forgets a job {known_seconds} s after the job's end, so that"
-            f" Snakemake might wait for ever; ask the administrators for MinJobAge={needed_seconds} or for accounting"
+            f"this cluster has no accounting (sacct), and squeue forgets a job {known_seconds} s after its end, so Snakemake might wait for ever;"
+            f" ask the administrators for MinJobAge={needed_seconds} or accounting"
         )
     logger.info("The states of jobs come from squeue, because this cluster has no accounting.")
     settings.status_command = "squeue"

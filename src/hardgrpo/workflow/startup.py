@@ -64,8 +64,8 @@ def _name_gpu(config: dict, workflow, cluster: dict[str, str]) -> None:
         config["plan"]["gpu"] = kind
     elif set(keys) - {"gpu_partition"} and workflow.is_main_process:
         logger.info(
-            f"profile: {keys[0]}: '{cluster[keys[0]]}' is none of the known kinds of GPUs ({', '.join(gpu_kinds.GPUS)}): time and memory are estimated"
-            f" for plan.gpu: {config['plan']['gpu']}"
+            f"profile: {keys[0]}: '{cluster[keys[0]]}' is none of {', '.join(gpu_kinds.GPUS)}: time and memory are estimated for"
+            f" plan.gpu: {config['plan']['gpu']}"
         )
 
 
@@ -102,21 +102,16 @@ def _missing_records() -> str | None:
     )
     if is_recorded or not any(Path().glob(paths.model_folder("*/manifest.json"))):
         return None
-    if links := [
-        path for path in (Path("results"), *Path("results").iterdir()) if path.is_symlink()
-    ]:
+    folders = (Path("results"), *Path("results").iterdir())
+    reason = "Snakemake has no record of how results/ was made, and cannot tell with which settings"
+    if link := next((path for path in folders if path.is_symlink()), None):
         reason = (
-            f"{links[0]} is a link to {links[0].resolve()}, and this clone's .snakemake has no record of how the files in that folder were made."
-            " Never run two clones on that folder at a time: clones do not see each other's locks"
-        )
-    else:
-        reason = (
-            "Snakemake has no record of how results/ was made, because results/ was copied from elsewhere or .snakemake was removed:"
-            " Snakemake may run every job again, and cannot tell whether the results were made with other settings"
+            f"{link} is a link to {link.resolve()}, and this clone's .snakemake has no record of how its files were made."
+            " Never run two clones on one folder at a time"
         )
     return (
-        f"{reason}. To keep the runs, call .venv/bin/snakemake --touch --profile laptop --config study=NAME for each study that was run."
-        " To compute them again, move the files or links out of results/"
+        f"{reason}. To keep the runs, call .venv/bin/snakemake --touch --profile laptop --config study=NAME for each study that was run;"
+        " to compute them again, move them out of results/"
     )
 
 
