@@ -35,7 +35,7 @@ def test_a_table_and_an_object_of_many_names_are_read_quickly(tmp_path):
     (tmp_path / "x.csv").write_text(f"id,{','.join(names)}\na{',1' * WIDTH}\n")
     began = time.process_time()
     assert files.read_rows(tmp_path / "x.csv", {"id": str}) == [{"id": "a"}]
-    assert len(sources.read_rows(tmp_path / "x.csv")[0]) == WIDTH + 1
+    assert len(sources.read(tmp_path / "x.csv").rows[0]) == WIDTH + 1
     (tmp_path / "x.jsonl").write_text(
         json.dumps(dict.fromkeys(names, 1))[:-1] + f', "{names[-1]}": 2}}\n'
     )
