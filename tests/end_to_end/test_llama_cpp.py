@@ -96,6 +96,22 @@ def test_pass_rates_and_log_probabilities_equal_those_computed_from_the_weights(
         assert_log_probabilities_of_weights(learned.folder, finished)
 
 
+def test_the_same_seeds_give_the_same_samples(kind, url, learned):
+    one_at_a_time = {"concurrency": 1}
+    runs = [
+        probe_through_server(learned.folder, url, f"{kind}-{k}", 2, 20, one_at_a_time)[1]
+        for k in range(2)
+    ]
+    texts = [[row["completion"] for row in rows] for rows in runs]
+    assert texts[0] == texts[1] and any(a != b for a, b in zip(texts[0][::2], texts[0][1::2]))
+
+
+def test_a_completion_ends_at_the_limit(kind, url, learned):
+    rows = probe_through_server(learned.folder, url, f"{kind}-short", 2, 5)[1]
+    truncated = [row for row in rows if row["finish_reason"] == "length"]
+    assert truncated and {row["tokens"] for row in truncated} == {5}
+
+
 def test_the_error_about_a_context_that_is_too_small_names_the_prompt(kind, url, learned):
     sentence = next(iter(problems_of(learned.folder).values())).partition(".")[0] + "."
     tokenizer = engines.load_tokenizer(learned.folder / "results/models/tiny")

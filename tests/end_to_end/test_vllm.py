@@ -55,7 +55,7 @@ def learned(tmp_path_factory) -> World:
         "results/evaluation/tiny/base/arithmetic.csv.gz",
         f"results/evaluation/{run}/arithmetic.csv.gz",
     )
-    world.run = world.folder / "results/training" / run
+    world.training = world.folder / "results/training" / run
     return world
 
 
@@ -162,7 +162,7 @@ def test_an_engine_that_starts_once_evaluates_the_base_model_and_every_adapter(l
     for engine in ("transformers", "vllm"):
         output = run_well(
             learned.folder, "evaluate", model="results/models/tiny",
-            checkpoints=learned.run / "checkpoints", base=True,
+            checkpoints=learned.training / "checkpoints", base=True,
             problems="results/tasks/arithmetic/test.jsonl", prompt="{question}",
             grader="final_number", samples=4, greedy=True, completion_tokens=40, seed=2,
             engine=engine, output=f"{engine}.csv.gz", completions=f"{engine}.jsonl.gz",
@@ -221,7 +221,10 @@ def test_log_probabilities_agree_for_base_and_adapter(learned, tmp_path):
         p["question"]
         for p in tasks.read_problems(learned.folder / "results/tasks/arithmetic/test.jsonl")[:8]
     ]
-    model, adapter = learned.folder / "results/models/tiny", str(learned.run / "checkpoints/step-4")
+    model, adapter = (
+        learned.folder / "results/models/tiny",
+        str(learned.training / "checkpoints/step-4"),
+    )
     prompts, completions = complete_with_vllm(tmp_path, model, [None, adapter], questions, 40)
     assert_equal_scores(
         scores_by_transformers(model, [None, adapter], prompts, completions), completions, 1e-3
@@ -230,6 +233,39 @@ def test_log_probabilities_agree_for_base_and_adapter(learned, tmp_path):
     # the adapter must change the probabilities, otherwise the comparison would not test the adapter
     with pytest.raises(AssertionError):
         assert_equal_scores(swapped, completions, 1e-3)
+
+
+def test_a_real_model_gives_the_same_completions_in_both_engines(smollm2, tmp_path):
+    """SmolLM2-135M-Instruct, with its own tokenizer and chat template, is probed and graded."""
+    problems = [
+        {"id": f"q{i}", "question": question, "answer": "x"} for i, question in enumerate(QUESTIONS)
+    ]
+    files.write_jsonl(tmp_path / "problems.jsonl", problems)
+    options = {"model": smollm2, "problems": "problems.jsonl", "prompt": "{question}", "seed": 3}
+    options["completion_tokens"] = 24
+    paris, stops, greedy = {}, {}, {}
+    for engine in ("transformers", "vllm"):
+        probe = f"{engine}.jsonl.gz"
+        run_well(tmp_path, "probe", samples=16, engine=engine, output=probe, **options)
+        rows = files.read_jsonl(tmp_path / probe, {"completion": str, "tokens": int})
+        assert len(rows) == 64 and all(1 <= row["tokens"] <= 24 for row in rows)
+        france = [row for row in rows if row["id"] == "q0"]
+        paris[engine] = (sum("Paris" in row["completion"] for row in france) / 16, 16)
+        stops[engine] = (sum(row["finish_reason"] == "stop" for row in rows) / 64, 64)
+        table, texts = f"{engine}.csv.gz", f"{engine}.texts.jsonl.gz"
+        run_well(
+            tmp_path, "evaluate", grader="final_word", samples=1, greedy=True, engine=engine,
+            output=table, completions=texts, **options,
+        )  # fmt: skip
+        rows = files.read_jsonl(tmp_path / texts, {"decoding": str, "completion": str})
+        assert len(rows) == 4 * 2 == len(read(tmp_path / table))
+        greedy[engine] = [row["completion"] for row in rows if row["decoding"] == "greedy"]
+    assert paris["transformers"][0] > 0.1, "Paris is named too rarely for a comparison"
+    for share in (paris, stops):
+        assert share["transformers"] == share["vllm"] or agree(share["transformers"], share["vllm"])
+    assert len(greedy["vllm"]) == 4
+    equal_count = sum(a == b for a, b in zip(greedy["transformers"], greedy["vllm"]))
+    assert equal_count >= 3, "ties between two tokens explain only a few differences"
 
 
 def test_log_probabilities_of_a_real_model_agree(smollm2, tmp_path):
@@ -247,7 +283,7 @@ def write_spec(
 ) -> list[str]:
     """Write the specification of a training whose recipe differs from the recipe of `learned` in
     `changes`. Return the arguments of this training."""
-    spec = yaml.safe_load((learned.run / "spec.yaml").read_text())
+    spec = yaml.safe_load((learned.training / "spec.yaml").read_text())
     spec["training"] |= changes
     for key in ("model_folder", "problems", "subset"):
         spec[key] = str(learned.folder / spec[key])
