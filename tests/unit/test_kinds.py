@@ -1,5 +1,5 @@
 """Kinds of gain: finishing, sharpening and new solving add up to the gain, also for replicates with
-their own base models. Further tests: sound answers, same answers, majority votes, and leads."""
+their own base models. Further tests: sound answers and leads."""
 
 import contextlib
 import itertools
@@ -210,38 +210,6 @@ def test_pass_at_k_of_the_base_is_the_mean_over_all_choices_of_k_samples(tmp_pat
             ]
         )
         assert rows[k]["pass"] == pytest.approx(by_hand, abs=1e-12)
-
-
-def test_same_answers_equal_a_calculation_by_hand(tmp_path):
-    row = next(row for row in completions.same_answers(world(tmp_path)) if row["policy"] == "hard")
-    assert (
-        row["base_same"] == 1
-        and row["same"] == pytest.approx((1 + 0 + 1 + 1) / 4)
-        and row["base_entropy"] == 0
-    )
-    assert row["entropy"] == pytest.approx(-np.log2(0.75))
-
-
-def test_majority_votes_equal_a_calculation_by_hand(tmp_path):
-    """After training with policy hard, problem a has two correct answers of three; b has a correct
-    and a wrong answer, which tie, and a sample without an answer; c has no answer."""
-    before = {"a": ["wrong", "wrong", "right"], "b": ["wrong"] * 3, "c": [None] * 3}
-    after = {"a": ["right", "right", "wrong"], "b": ["right", "wrong", None], "c": [None] * 3}
-    for seed in (0, 1):
-        write(tmp_path, f"m-seed{seed}/base/t.csv.gz", {0: before})
-        write(tmp_path, f"m-seed{seed}/reach/t.csv.gz", {0: before})
-        for policy in ("hard", "easy"):
-            write(
-                tmp_path,
-                f"m-seed{seed}/t/r/{policy}/seed{seed}/t.csv.gz",
-                {5: after if policy == "hard" else before},
-            )
-    rows = {row["policy"]: row for row in completions.majority(load(tmp_path, CONFIG))}
-    assert rows["hard"]["base"] == 0 and rows["hard"]["majority"] == pytest.approx(
-        (1 + 0.5 + 0) / 3
-    )
-    assert rows["hard"]["k"] == 3 and rows["easy"]["gain"] == 0
-    assert completions.majority(world(tmp_path / "two")) == [], "two samples have no majority vote"
 
 
 # --- the steps of a solution

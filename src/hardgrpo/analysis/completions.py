@@ -6,7 +6,7 @@ noise that both have in common cancels in a paired difference.
 """
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
@@ -638,80 +638,3 @@ def reasons(cells: list[Cell]) -> Iterator[dict]:
             | estimates(sound_gain=sound - base_sound, lucky_gain=lucky_gain)
             | sizes(sound)
         )
-
-
-# --- answers of several samples
-
-
-@table(f"{CELL_KEYS} step base_same same± change± base_entropy entropy problems seeds")
-def same_answers(cells: list[Cell]) -> Iterator[dict]:
-    """The probability that two samples of a problem give the same answer, before and after
-    training.
-
-    The estimate for a problem with m samples is the sum over the problem's answers of c(c-1) /
-    (m(m-1)), where c is the number of samples that give the answer. The estimate is unbiased for
-    every m. A missing answer counts as an answer. -log2 of the mean over problems is the collision
-    entropy (Renyi entropy of order 2) in bits. Cells with fewer than two samples per problem have
-    no row.
-    """
-    bits = lambda probability: float(-np.log2(probability)) if probability > 0 else np.nan
-    for cell, base, trained in _measured(cells, _same_answer_share, least_samples=2):
-        yield (
-            cell.keys
-            | {"step": cell.last_step, "base_same": base.mean()}
-            | estimates(same=trained, change=trained - base)
-            | {"base_entropy": bits(base.mean()), "entropy": bits(trained.mean())}
-            | sizes(trained)
-        )
-
-
-@table(f"{CELL_KEYS} step k base majority± gain± problems seeds")
-def majority(cells: list[Cell]) -> Iterator[dict]:
-    """Accuracy of the majority vote over all samples of a problem, before and after training
-    (maj@k; arXiv 2203.11171).
-
-    If several answers have the most votes, the vote counts as the mean of their correctness.
-    Samples without an answer do not vote, and a problem without any answer counts as wrong. Cells
-    with fewer than three samples per problem have no row.
-    """
-    for cell, base, trained in _measured(cells, _vote, least_samples=3):
-        yield (
-            cell.keys
-            | {"step": cell.last_step, "k": cell.samples(cell.last_step), "base": base.mean()}
-            | estimates(majority=trained, gain=trained - base)
-            | sizes(trained)
-        )
-
-
-def _measured(
-    cells: list[Cell], measure: Callable[[pd.DataFrame], np.ndarray], least_samples: int
-) -> Iterator[tuple[Cell, np.ndarray, np.ndarray]]:
-    """Yield (cell, values of the base models, values after training) for the cells with at least
-    `least_samples` samples per problem. `measure` maps the sampled completions of an evaluation,
-    with an empty text for a missing answer, to (N,) values."""
-
-    def values(frame: pd.DataFrame, step: int) -> np.ndarray:
-        samples = frame[(frame.step == step) & (frame.decoding == "sampled")]
-        return measure(samples.assign(answer=samples.answer.fillna("")))
-
-    for cell in cells:
-        last = cell.last_step
-        if min(cell.samples(0), cell.samples(last)) >= least_samples:
-            base = np.stack([values(frame, 0) for frame in cell.bases])
-            yield cell, base, np.stack([values(frame, last) for frame in cell.runs])
-
-
-def _vote(samples: pd.DataFrame) -> np.ndarray:
-    """(N,) whether the majority vote is correct; a share if several answers have the most votes."""
-    votes = samples[samples.answer != ""].groupby(["id", "answer"]).correct.agg(["size", "mean"])
-    winners = votes[votes["size"] == votes.groupby("id")["size"].transform("max")]
-    shares = winners.groupby("id")["mean"].mean()
-    return shares.reindex(sorted(samples.id.unique()), fill_value=0.0).to_numpy()
-
-
-def _same_answer_share(samples: pd.DataFrame) -> np.ndarray:
-    """(N,) by problem: the share of pairs of samples with the same answer."""
-    counts = samples.groupby(["id", "answer"]).size()
-    equal_pairs = (counts * (counts - 1)).groupby("id", sort=True).sum()
-    sample_counts = counts.groupby("id", sort=True).sum()
-    return (equal_pairs / (sample_counts * (sample_counts - 1))).to_numpy()

@@ -35,8 +35,6 @@ SUMMARIES = [
     "base_pass_at_k",
     "kinds",
     "reasons",
-    "same_answers",
-    "majority",
     "learnable",
     "curves",
     "regressions",

@@ -30,7 +30,7 @@ UNITS = {
     "share": " [95\N{NARROW NO-BREAK SPACE}%]",
 }
 # {format of a value before and after training: format of the two values}
-ARROWS = {"arrow": "points", "arrow_count": "count", "arrow_bits": "two_decimals"}
+ARROWS = {"arrow": "points", "arrow_count": "count"}
 
 
 def cell_text(row: dict, name: str, form: str) -> str:
@@ -306,14 +306,9 @@ def _several_tiers(tables: Mapping, study: dict) -> pd.DataFrame:
     return with_several_tiers(own_test_rows(tables["tiers"]))
 
 
-def _kinds(with_tier: bool) -> Callable:
-    def rows(tables: Mapping, study: dict) -> pd.DataFrame:
-        frame = tables["kinds"]
-        if not with_tier:
-            return frame[frame.tier.isna()]
-        return with_several_tiers(own_test_rows(frame[frame.tier.notna()]))
-
-    return rows
+def _kinds(tables: Mapping, study: dict) -> pd.DataFrame:
+    frame = tables["kinds"]
+    return frame[frame.tier.isna()]
 
 
 def _graders(tables: Mapping, study: dict) -> pd.DataFrame:
@@ -538,13 +533,7 @@ TABLES = {
         r"Every gain split into finishing, sharpening and new solving, percentage points"
         r" (pp). A problem is out of reach if none of the base model's reach samples solves"
         r" it (\emph{out}: the share of these problems).",
-        rows=_kinds(with_tier=False),
-    ),
-    "tier_kinds": Table(
-        "kinds",
-        f"{CELL_KEYS}tier; {KIND_PARTS}{SIZES}",
-        "The three kinds of gain within each tier of the test problem, percentage points (pp).",
-        rows=_kinds(with_tier=True),
+        rows=_kinds,
     ),
     "reasons": Table(
         "reasons",
@@ -553,19 +542,6 @@ TABLES = {
         f"lucky_gain:gain = gain, a step wrong{SIZES}",
         "Right answers in which every step is right, and right answers with a wrong step;"
         " gains in percentage points (pp).",
-    ),
-    "same_answers": Table(
-        "same_answers",
-        f"{CELL_KEYS}same:arrow = same answer %; change:gain; "
-        f"entropy:arrow_bits = entropy, bits{SIZES}",
-        "How often two samples of a problem give the same answer, and the collision entropy"
-        " of the answers.",
-    ),
-    "majority": Table(
-        "majority",
-        f"{CELL_KEYS}k:count; majority:arrow = majority right %; gain:gain{SIZES}",
-        "Majority vote over the samples of a problem (maj@$k$); gains in percentage points (pp).",
-        display=_base_as("majority"),
     ),
     "learnable": Table(
         "learnable",
