@@ -14,7 +14,7 @@ detect published differences) and labels.csv (the labels that a run of each arm 
 results/plan/.
 """
 
-from hardgrpo.analysis import claims, published
+from hardgrpo.analysis import published
 from hardgrpo.planning import calibration, durations, label_counts, plans, power
 from hardgrpo.runtime import errors, files, gpu_kinds
 from hardgrpo.study import paths
@@ -67,7 +67,7 @@ def main() -> None:
             power_rows += power.required_seeds(
                 config,
                 planned_study,
-                claims.read(ROOT / "paper/claims.yaml"),
+                files.read_yaml(ROOT / "paper/claims.yaml"),
                 published_results,
                 readings,
                 machine["gpu"],

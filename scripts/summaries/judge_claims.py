@@ -43,7 +43,7 @@ def main() -> None:
         dict.fromkeys([*claims.TABLES, *published.TABLES]),
         args.conditions["first_recipe"],
     )
-    listed_claims = claims.read(args.claims)
+    listed_claims = files.read_yaml(args.claims)
     study = claims.Study(tables, **args.conditions)
     judged = claims.judge(listed_claims, study)
     against_random = claims.against_random(

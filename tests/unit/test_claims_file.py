@@ -4,12 +4,11 @@ claim is about."""
 from types import SimpleNamespace
 
 import pytest
-import yaml
 
 import project_config
 from conftest import ROOT
 from hardgrpo.analysis import cells, claims
-from hardgrpo.runtime.errors import UserError
+from hardgrpo.runtime import files
 from hardgrpo.study import claim_conditions
 from hardgrpo.study.resolved import resolve_study
 
@@ -18,7 +17,7 @@ CONFIG = project_config.config()
 
 @pytest.fixture(scope="module")
 def published_claims():
-    return claims.read(ROOT / "paper/claims.yaml")
+    return files.read_yaml(ROOT / "paper/claims.yaml")
 
 
 def test_the_claims_are_about_policies_models_and_tasks_that_exist(published_claims):
@@ -52,7 +51,8 @@ def test_the_claims_are_about_policies_models_and_tasks_that_exist(published_cla
             | ({claim["trained_on"], claim["minus"]} if claim["test"] == "transfer" else set())
             <= CONFIG["tasks"].keys()
         )
-    assert {claim["test"] for claim in published_claims} == claims.TESTS.keys(), (
+    of_analyses = {"unsolved_gain", "mixed_lead"}
+    assert {claim["test"] for claim in published_claims} == claims.TESTS.keys() - of_analyses, (
         "a test in claims.TESTS has no claim"
     )
 
@@ -122,28 +122,6 @@ def test_the_published_order_is_tested_on_gsm8k_and_no_claim_of_lds_uses_policy_
         for claim in published_claims
         if claim["paper"] == "LDS"
     )
-
-
-def test_a_second_primary_claim_of_a_paper_is_refused(tmp_path):
-    claim = {
-        "id": "one",
-        "paper": "HE",
-        "claim": "so",
-        "test": "difference",
-        "policy": "hard",
-        "minus": "easy",
-    } | {
-        "primary": True,
-        "replicates": 3,
-    }
-    (tmp_path / "claims.yaml").write_text(
-        yaml.safe_dump([claim, claim | {"id": "two", "paper": "LDS"}, claim | {"id": "three"}])
-    )
-    with pytest.raises(
-        UserError,
-        match=r"claim 3 \(three\): 'one' is the primary claim of HE already; a paper has only one primary claim",
-    ):
-        claims.read(tmp_path / "claims.yaml")
 
 
 def test_conditions_say_which_tasks_share_problems():

@@ -6,14 +6,15 @@ from scipy import stats
 
 import project_config
 from conftest import ROOT
-from hardgrpo.analysis import claims, published
+from hardgrpo.analysis import published
 from hardgrpo.planning import power
 from hardgrpo.planning.calibration import Calibration
+from hardgrpo.runtime import files
 from hardgrpo.study.configuration import Configuration
 from hardgrpo.study.resolved import resolve_study
 
 CONFIG = project_config.config()
-CLAIMS = claims.read(ROOT / "paper/claims.yaml")
+CLAIMS = files.read_yaml(ROOT / "paper/claims.yaml")
 FOLDER = ROOT / "results/published"
 
 

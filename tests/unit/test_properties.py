@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 import project_config
 from conftest import NIGHTLY
-from hardgrpo.analysis import claims
 from hardgrpo.data import (
     annotations,
     completions,
@@ -166,7 +165,6 @@ SPEC = {
     "training": project_config.config()["recipes"]["mini"],
 }  # fmt: skip
 LOCK = {"problems": {"t": {"train": {"rows": 3, "sha256": "1" * 64}}}}
-CLAIMS = yaml.safe_load((project_config.ROOT / "paper/claims.yaml").read_text(encoding="utf-8"))[:3]
 MODEL = {"model_type": "qwen3", "vocab_size": 10, "auto_map": {}}
 
 
@@ -235,7 +233,6 @@ READERS = {
     "config.json": (MODEL, fetch_model),
     "inputs.json": (LOCK, inputs.read_lock),
     "spec.yaml": (SPEC, lambda path: Spec.read(str(path))),
-    "claims.yaml": (CLAIMS, claims.read),
 }
 
 

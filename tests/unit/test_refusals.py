@@ -14,7 +14,6 @@ import yaml
 
 import project_config
 from conftest import ROOT
-from hardgrpo.analysis import claims
 from hardgrpo.data import published_counts
 from hardgrpo.data.question_ids import question_id
 from hardgrpo.runtime import files
@@ -127,14 +126,6 @@ def convert_counts(case: dict) -> None:
     published_counts.convert(kind, [name], 32 if name != "p.parquet" else 128)
 
 
-def read_claims(changes: dict) -> None:
-    claim = {"id": "one", "paper": "HE", "claim": "so", "test": "difference", "policy": "hard", "minus": "easy"}  # fmt: skip
-    changed = claim | {"id": "two"} | changes
-    changed = {key: value for key, value in changed.items() if value != "ABSENT"}
-    Path("claims.yaml").write_text(yaml.safe_dump([claim, changed]))
-    claims.read("claims.yaml")
-
-
 def read_state(case: dict) -> None:
     (name,) = write_files(case)
     readers = {
@@ -142,7 +133,6 @@ def read_state(case: dict) -> None:
         "x.csv": lambda: files.read_rows(name, {"id": str, "rate": float}),
         "x.yaml": lambda: files.read_yaml(name),
         "spec.yaml": lambda: Spec.read(name),
-        "claims.yaml": lambda: claims.read(name),
     }
     readers[name]()
 
@@ -208,7 +198,6 @@ CHECKS: dict[str, Callable] = {
     "annotated": read_annotated,
     "recordings": convert_recording,
     "counts": convert_counts,
-    "claims": read_claims,
     "states": read_state,
     "subsets": select_subset,
     "server": probe_server,

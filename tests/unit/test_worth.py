@@ -107,7 +107,7 @@ def test_no_comparison_with_a_random_choice_has_two_verdicts():
     names = designs.names_of_ways(CONFIG["policies"], CONFIG["recipes"])
     says = {claims.SUPPORTED: random_choice.BETTER}
     says |= {claims.CONTRADICTED: random_choice.WORSE}
-    listed_claims = {claim["id"]: claim for claim in claims.read(ROOT / "paper/claims.yaml")}
+    listed_claims = {claim["id"]: claim for claim in files.read_yaml(ROOT / "paper/claims.yaml")}
     for line in pd.read_csv(ROOT / "results/reference/all/which-prompts.csv").to_dict("records"):
         verdicts[random_choice.comparison_of(line)] = {line["verdict"]}
     claims_seen = 0

@@ -32,7 +32,7 @@ def judged(root: Path, study: Study) -> dict[str, pd.DataFrame]:
         claims.TABLES,
         conditions["first_recipe"],
     )
-    listed_claims = claims.read(root / "paper/claims.yaml")
+    listed_claims = files.read_yaml(root / "paper/claims.yaml")
     judged_study = claims.Study(tables, **conditions)
     against_random = claims.against_random(
         listed_claims,

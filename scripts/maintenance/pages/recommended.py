@@ -46,7 +46,7 @@ def leads(root: Path, config: dict) -> list[dict]:
     whose models are pretrained here. A lead has the keys COLUMNS and BASES, and for its recipe
     process (process rewards) and supervised (training on worked solutions)."""
     rows: list[dict] = []
-    listed_claims = claims.read(root / "paper/claims.yaml")
+    listed_claims = files.read_yaml(root / "paper/claims.yaml")
     for name, entry in config["studies"].items():
         folder = root / paths.reference(name)
         are_pretrained = all(

@@ -20,7 +20,6 @@ model, is below 0.05. All other claims are descriptive.
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -30,20 +29,15 @@ from hardgrpo.analysis import arms, random_choice, statistics
 from hardgrpo.analysis.cells import are_ordered
 from hardgrpo.analysis.formats import is_known
 from hardgrpo.analysis.published import unpaired
-from hardgrpo.runtime import files
-from hardgrpo.runtime.errors import UserError
 
 SUPPORTED, CONTRADICTED = "supported", "contradicted"
 UNDECIDED, DESCRIPTIVE = "undecided", "descriptive"
 NEW_BASES, THIS_MODEL, THESE_MODELS = "new base models of this kind", "this model", "these models"
 ALPHA = 0.05
-TESTED = ("same", "other", "roomier", "tighter")
 SCOPE_KEYS = ("model", "task", "eval_task")
 RECIPE_KEYS = {"policy": "recipe", "minus": "minus_recipe"}  # {key of a policy: key of its recipe}
 LABEL_KEYS = {"policy": "arm", "minus": "minus_arm"}
 LOG_ODDS = "log odds of "  # prefix of `test` where the estimate is in log odds, not a share
-TEXTS = ("id", "paper", "claim", "test")  # keys of every claim
-PRIMARY = ("difference", "new_solving", "parts")  # tests that a primary claim may have
 # columns of claims.csv; `p` and `open` of a test's rows are inputs of the verdict, not columns
 COLUMNS = ["id", "paper", "primary", "model", "task", "eval_task", "population", "claim", "test"]
 COLUMNS += ["estimate", "low", "high", "p_holm", "seeds", "n", "verdict"]
@@ -108,8 +102,8 @@ def cell_of(row: dict) -> tuple:
 
 
 def relation(task: str, eval_task: str, tasks: dict[str, dict]) -> str:
-    """How a test relates to the training task: a word of TESTED, or "alike" if only the grader or
-    the prompt differs."""
+    """How a test relates to the training task: a value of a claim's key `tested`, or "alike" if
+    only the grader or the prompt differs."""
     if task == eval_task:
         return "same"
     trained_on, tested_on = tasks[task], tasks[eval_task]
@@ -122,30 +116,14 @@ def relation(task: str, eval_task: str, tasks: dict[str, dict]) -> str:
 # --- tests
 
 
-@dataclass(frozen=True)
-class Test:
-    """`keys` are {key of the claim that the test requires: type}; `unread` are keys of other tests
-    that this test does not read. `is_of_analysis`: whether the test is for analyses of published
-    numbers (study/published_analysis.py)."""
-
-    rows: Callable[[dict, Study], Iterable[dict]]
-    keys: dict[str, type]
-    unread: tuple[str, ...]
-    is_of_analysis: bool
+TESTS: dict[str, Callable[[dict, Study], Iterable[dict]]] = {}
 
 
-ALL_TESTS: dict[str, Test] = {}
-
-
-def test(unread: tuple[str, ...] = (), is_of_analysis: bool = False, **keys: type) -> Callable:
+def test(function: Callable) -> Callable:
     """A test. In its argument `claim`, `arm` and `minus_arm` are the labels of the claim's arms
     (`label_arms`)."""
-
-    def register(function: Callable) -> Callable:
-        ALL_TESTS[function.__name__] = Test(function, keys, unread, is_of_analysis)
-        return function
-
-    return register
+    TESTS[function.__name__] = function
+    return function
 
 
 def label_arms(claim: dict, first_recipe: str) -> dict:
@@ -192,14 +170,14 @@ def _pair(claim: dict) -> str:
     return f"{claim['arm']} - {claim['minus_arm']}"
 
 
-@test(policy=str, minus=str)
+@test
 def difference(claim: dict, study: Study) -> Iterator[dict]:
     """`policy` minus `minus` after training, paired by problem and seed."""
     for row, interval in _leads(study, claim):
         yield _result(row, _pair(claim), interval, p=row.get("p"))
 
 
-@test(policy=str, minus=str, unread=("recipe", "minus_recipe"))
+@test
 def difference_by_recipe(claim: dict, study: Study) -> Iterator[dict]:
     """`policy` minus `minus`, both trained by the same recipe: a row for each recipe with
     which both policies were trained, except the study's first recipe."""
@@ -214,7 +192,7 @@ def difference_by_recipe(claim: dict, study: Study) -> Iterator[dict]:
             yield _result(row, name, _interval(row, "difference", sign))
 
 
-@test(policy=str, unread=("recipe",))
+@test
 def recipe_difference(claim: dict, study: Study) -> Iterator[dict]:
     """`policy` trained by the study's first recipe minus `policy` trained by a further recipe: a
     row for each further recipe."""
@@ -224,21 +202,21 @@ def recipe_difference(claim: dict, study: Study) -> Iterator[dict]:
         yield _result(row, name, _interval(row, "difference"))
 
 
-@test(policy=str, minus=str)
+@test
 def difference_at_k(claim: dict, study: Study) -> Iterator[dict]:
     """`policy` minus `minus` in pass@k, where k is the number of samples per problem."""
     for row, interval in _leads(study, claim, "paired", what="pass@k"):
         yield _result(row, f"pass@{row['at']}, {_pair(claim)}", interval)
 
 
-@test(policy=str, minus=str)
+@test
 def difference_by_tier(claim: dict, study: Study) -> Iterator[dict]:
     """`policy` minus `minus` within each tier: a row for each tier."""
     for row, interval in _leads(study, claim, "paired", what="tier"):
         yield _result(row, f"{_pair(claim)}, tier {row['at']}", interval)
 
 
-@test(policy=str, minus=str, share=float)
+@test
 def ahead(claim: dict, study: Study) -> Iterator[dict]:
     """`policy` minus `minus` at the first checkpoint after at least `share` of the updates; no row
     if this is the last checkpoint."""
@@ -252,7 +230,7 @@ def ahead(claim: dict, study: Study) -> Iterator[dict]:
             yield _result(row, f"{_pair(claim)} after {step} of {ends[cell]:.0f}", interval)
 
 
-@test(policies=list)
+@test
 def order(claim: dict, study: Study) -> Iterator[dict]:
     """The smallest difference between a policy of the list `policies` and the next policy of the
     list (the former minus the latter). A cell that lacks any of these differences has no row."""
@@ -270,7 +248,7 @@ def order(claim: dict, study: Study) -> Iterator[dict]:
             yield _result(row, f"{name} (least of the order)", interval)
 
 
-@test(policy=str, minus=str)
+@test
 def lost_lead(claim: dict, study: Study) -> Iterator[dict]:
     """The lead of `policy` over `minus` on the task's own test, minus the lead of the same runs on
     a test with the same problems and a larger completion limit."""
@@ -279,7 +257,7 @@ def lost_lead(claim: dict, study: Study) -> Iterator[dict]:
             yield _result(row, f"{_pair(claim)}, minus the same tested on {row['at']}", interval)
 
 
-@test(policy=str, minus=str, trained_on=str, unread=("minus_recipe", "tested"))
+@test
 def transfer(claim: dict, study: Study) -> Iterator[dict]:
     """`policy` trained on task `trained_on` minus the same policy trained on task `minus`, both
     tested on the same test."""
@@ -292,7 +270,7 @@ def transfer(claim: dict, study: Study) -> Iterator[dict]:
             yield _result(row | {"task": tasks[0]}, name, interval)
 
 
-@test(policy=str, minus=str)
+@test
 def learnable(claim: dict, study: Study) -> Iterator[dict]:
     """The learnable share of `policy` minus the learnable share of `minus`. The interval combines
     the two shares' intervals over seeds as if the shares were independent. n is the number of
@@ -305,7 +283,7 @@ def learnable(claim: dict, study: Study) -> Iterator[dict]:
             yield _result(row, f"learnable share, {_pair(claim)}", interval, n="updates")
 
 
-@test(policy=str, minus=str)
+@test
 def smaller_lead(claim: dict, study: Study) -> Iterator[dict]:
     """The lead of `policy` over `minus` in a model that the study's `weaker_signal` does not name,
     minus the same lead in a model that it names. Both leads are on the same task; their difference
@@ -321,14 +299,14 @@ def smaller_lead(claim: dict, study: Study) -> Iterator[dict]:
                 yield _result(row, f"{_pair(claim)}, minus the same of {weaker[0]}", interval)
 
 
-@test(policy=str)
+@test
 def gain(claim: dict, study: Study) -> Iterator[dict]:
     """The gain of `policy`."""
     for row in study.rows("gains", claim, decoding="sampled", arm=claim["arm"]):
         yield _result(row, f"gain of {row['arm']}", _interval(row, "gain"))
 
 
-@test(policy=str)
+@test
 def largest_gain(claim: dict, study: Study) -> Iterator[dict]:
     """The largest gain of `policy` over all cells. The estimate is biased upwards, because it is a
     maximum."""
@@ -338,7 +316,7 @@ def largest_gain(claim: dict, study: Study) -> Iterator[dict]:
         yield largest | {"test": f"largest gain of {claim['arm']}, of {len(rows)}"}
 
 
-@test(policy=str, margin=float)
+@test
 def new_solving(claim: dict, study: Study) -> Iterator[dict]:
     """New solving of `policy` in the hardest tier, if the tiers are numbers. The claim is that new
     solving lies within `margin` (a share) of zero.
@@ -358,7 +336,7 @@ def new_solving(claim: dict, study: Study) -> Iterator[dict]:
         yield _result(row, name, _interval(row, "new_solving"), open=reason)
 
 
-@test(policies=list)
+@test
 def tiers(claim: dict, study: Study) -> Iterator[dict]:
     """The gain of each of `policies` in the easiest tier minus the same policy's gain in the hardest
     tier, in points and in log odds. n is the number of problems of the smaller tier."""
@@ -370,7 +348,7 @@ def tiers(claim: dict, study: Study) -> Iterator[dict]:
                 yield _result(row, f"{LOG_ODDS}{name}", _interval(row, "log_odds"))
 
 
-@test(policy=str)
+@test
 def parts(claim: dict, study: Study) -> Iterator[dict]:
     """Finishing minus correctness, the two parts of the gain of `policy`."""
     for row in study.rows("parts", claim, arm=claim["arm"]):
@@ -378,7 +356,7 @@ def parts(claim: dict, study: Study) -> Iterator[dict]:
         yield _result(row, name, _interval(row, "finishing_minus_correctness"))
 
 
-@test(policy=str)
+@test
 def catches_up(claim: dict, study: Study) -> Iterator[dict]:
     """How early `policy` reaches the final accuracy of training on all prompts: the number of
     updates until then, as a share of all updates.
@@ -396,7 +374,7 @@ def catches_up(claim: dict, study: Study) -> Iterator[dict]:
         yield _result(row, name, (share, quickest, slowest), n="seeds_reached")
 
 
-@test(policy=str)
+@test
 def rollouts_saved(claim: dict, study: Study) -> Iterator[dict]:
     """The share of the baseline's rollouts that the claim's arm saves until it reaches the
     baseline's final accuracy. The baseline is the arm's policy with the study's first recipe."""
@@ -405,7 +383,7 @@ def rollouts_saved(claim: dict, study: Study) -> Iterator[dict]:
         yield _result(row, f"share of rollouts saved by {claim['arm']}", interval, n=None)
 
 
-@test(predictor=str, unread=("tested", "only"))
+@test
 def fit(claim: dict, study: Study) -> Iterator[dict]:
     """R^2 of `predictor` and gain over all cells, and the sign of the slope. n is the number of
     cells."""
@@ -417,7 +395,7 @@ def fit(claim: dict, study: Study) -> Iterator[dict]:
             yield _over_all_cells(name, row["r_squared"], row["cells"])
 
 
-@test(policies=list)
+@test
 def fit_base(claim: dict, study: Study) -> Iterator[dict]:
     """R^2 of base accuracy and gain in a regression over models and tasks, for each of `policies`.
 
@@ -432,7 +410,7 @@ def fit_base(claim: dict, study: Study) -> Iterator[dict]:
             yield _over_all_cells(name, statistics.r_squared(x, y).estimate, len(rows))
 
 
-@test(margin=float, is_of_analysis=True)
+@test
 def unsolved_gain(claim: dict, study: Study) -> Iterator[dict]:
     """The gain in pass rate of the prompts that the base model solves in none of K samples; prompts
     are chosen by these samples (K: column `chosen_by`). The claim is that the gain lies within
@@ -442,16 +420,13 @@ def unsolved_gain(claim: dict, study: Study) -> Iterator[dict]:
         yield _result(row, name, _interval(row, "gain"), n="prompts")
 
 
-@test(policy=str, is_of_analysis=True)
+@test
 def mixed_lead(claim: dict, study: Study) -> Iterator[dict]:
     """The share of mixed groups after training among the groups of the prompts that `policy`
     chooses, minus the same share for a random choice of prompts."""
     for row in study.rows("choices_after", claim, rule=claim["policy"]):
         name = f"mixed groups, {row['rule']} - random"
         yield _result(row, name, _interval(row, "mixed_lead"), n="prompts")
-
-
-TESTS = {name: test for name, test in ALL_TESTS.items() if not test.is_of_analysis}
 
 
 # --- verdicts
@@ -463,7 +438,7 @@ def judge(claims: list[dict], study: Study) -> list[dict]:
     rows = []
     for claim in sorted(claims, key=lambda claim: not claim.get("primary")):
         is_primary = bool(claim.get("primary"))
-        results = list(ALL_TESTS[claim["test"]].rows(label_arms(claim, study.first_recipe), study))
+        results = list(TESTS[claim["test"]](label_arms(claim, study.first_recipe), study))
         if is_primary:
             results = add_verdicts(results, claim)
         else:
@@ -576,58 +551,3 @@ def primary_differences(claims: list[dict], study: Study) -> dict[tuple, float]:
             if row["p_holm"] == row["p_holm"]:  # nan: too few replicates
                 p_values[row["model"], row["task"], *arms] = row["p_holm"]
     return p_values
-
-
-# --- the file of claims
-
-
-def read(path: str | Path) -> list[dict]:
-    """The claims of a YAML file. Raise a `UserError` if a claim lacks a key that its test requires,
-    or has a key that its test does not read."""
-    claims = files.read_yaml(path)
-    if not isinstance(claims, list) or not all(isinstance(claim, dict) for claim in claims):
-        raise UserError(f"{path}: expected a list of claims, each with id, paper, claim and test")
-    for number, claim in enumerate(claims, start=1):
-        if problem := _problem(claim, claims[: number - 1]):
-            raise UserError(
-                f"{path}: claim {number} ({claim.get('id', 'without an id')}): {problem}"
-            )
-    return claims
-
-
-def _problem(claim: dict, earlier_claims: list[dict]) -> str | None:
-    """What is wrong with a claim and how to mend it; None if nothing is wrong. `earlier_claims`
-    precede the claim in the file."""
-    for key in TEXTS:
-        if not isinstance(claim.get(key), str):
-            return f"'{key}' is missing or not text; every claim has {', '.join(TEXTS)}"
-    if claim["id"] in [earlier["id"] for earlier in earlier_claims]:
-        return "the id is in the file twice; give each claim its own id"
-    if claim["test"] not in TESTS:
-        return f"unknown test '{claim['test']}'; expected one of {', '.join(TESTS)}"
-    required_keys, unread = TESTS[claim["test"]].keys, TESTS[claim["test"]].unread
-    for key, kind in required_keys.items():
-        if not isinstance(claim.get(key), (int, float) if kind is float else kind):
-            return f"test '{claim['test']}' needs '{key}', a {kind.__name__}"
-    recipe_keys = [RECIPE_KEYS[key] for key in RECIPE_KEYS if key in required_keys]
-    optional_keys = [*recipe_keys, "tested", "only", "primary", "replicates"]
-    read_keys = [*required_keys, *(key for key in optional_keys if key not in unread)]
-    if unread_keys := claim.keys() - {*TEXTS, *read_keys}:
-        return f"test '{claim['test']}' does not read '{min(unread_keys)}'; it reads {', '.join(read_keys)}"
-    if claim.get("tested", "same") not in TESTED:
-        return f"tested is '{claim['tested']}', expected one of {', '.join(TESTED)}"
-    if not claim.get("only", {}).keys() <= set(SCOPE_KEYS):
-        return f"'only' must hold lists of names under {', '.join(SCOPE_KEYS)}"
-    return _primary_problem(claim, earlier_claims)
-
-
-def _primary_problem(claim: dict, earlier_claims: list[dict]) -> str | None:
-    is_primary = claim.get("primary") is True and type(claim.get("replicates")) is int
-    if not is_primary and claim.keys() & {"primary", "replicates"}:
-        return "a primary claim, and no other, has 'primary: true' and 'replicates', the number of replicates that its verdict requires"
-    if is_primary and claim["test"] not in PRIMARY:
-        return f"test '{claim['test']}' gives no verdict; the test of a primary claim is one of {', '.join(PRIMARY)}"
-    for earlier in earlier_claims:
-        if is_primary and earlier.get("primary") and earlier["paper"] == claim["paper"]:
-            return f"'{earlier['id']}' is the primary claim of {claim['paper']} already; a paper has only one primary claim"
-    return None
