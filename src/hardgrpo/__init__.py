@@ -6,4 +6,4 @@ def __getattr__(name: str):
         raise AttributeError(name)
     import importlib
 
-    return importlib.import_module(".choice.api", __name__).choose
+    return importlib.import_module(".choice.choose", __name__).choose

@@ -3,6 +3,7 @@
 import argparse
 import contextlib
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 
 from pydantic import ValidationError
@@ -112,7 +113,8 @@ class Options:
     pass_rate: str | list[float] | None = option("column of pass rates", metavar="COLUMN")
     percent: bool = option("the pass rates are percentages", False, action="store_true")
 
-    grader: str | None = option(
+    # from Python, also a function
+    grader: str | Callable | None = option(
         f"{', '.join(graders.GRADERS)}, or FILE.py:FUNCTION with the signature of TRL's reward functions (default: the first that reads the answers)",
         metavar="GRADER",
     )

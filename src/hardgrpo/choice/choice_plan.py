@@ -1,9 +1,8 @@
 """What `hardgrpo choose` will do with a file: prompts, grader, policy and server."""
 
-import functools
 from dataclasses import dataclass
 
-from hardgrpo.choice import measures, sampling
+from hardgrpo.choice import measures
 from hardgrpo.choice.choice_options import Options
 from hardgrpo.choice.measures import OwnGrader
 from hardgrpo.choice.prompts import Pool, Prompt, add_instructions, read_pool
@@ -15,14 +14,13 @@ from hardgrpo.sampling.server_engine import Address, read_address
 from hardgrpo.selection import policies
 
 
-def prepare(content: Rows, options: Options, function: OwnGrader | None = None) -> "Plan":
-    """Read the prompts and decide how they are graded and chosen, before anything is asked.
-    `function` grades the completions, if given."""
+def prepare(content: Rows, options: Options) -> "Plan":
+    """Read the prompts and decide how they are graded and chosen, before anything is asked."""
     options.check()
     pool = read_pool(content, options.question, options.answer, options.limit)
-    grader: str | OwnGrader | None = function or options.grader
-    if isinstance(grader, str) and grader not in graders.GRADERS:
-        grader = measures.load_grader(grader, options.right_above)
+    grader = options.grader
+    if grader is not None and grader not in graders.GRADERS:
+        grader = measures.own_grader(grader, options.right_above)
     own = isinstance(grader, OwnGrader)
     states_marks = any("####" in prompt.question for prompt in pool.prompts[:20])
     form = "marks" if states_marks else "boxed"
@@ -102,18 +100,15 @@ class Plan:
     def measure_name(self) -> str:
         return self.policy.get("by", "pass_rate")
 
-    @functools.cached_property
-    def sampling(self) -> sampling.Sampling:
-        options = self.options
-        return sampling.Sampling(
-            options.model or "",
-            options.samples,
-            options.completion_tokens,
-            options.temperature,
-            options.top_p,
-        )
+    @property
+    def is_by_pass_rate(self) -> bool:
+        return self.needs_measure and self.measure_name == "pass_rate"
 
-    @functools.cached_property
+    @property
+    def policy_name(self) -> str:
+        return self.options.policy or self.policy["rule"]
+
+    @property
     def address(self) -> Address:
         options = self.options
         settings = {"url": options.url, "key": options.key, "most_money": options.most_money}
@@ -128,14 +123,13 @@ class Plan:
         options, rule = self.options, self.policy["rule"]
         if "budget" in self.policy:
             policies.subset_size(self.policy["budget"], len(self.pool.prompts))
-        by_rate = self.needs_measure and self.measure_name == "pass_rate"
-        if by_rate and not self.labelled:
+        if self.is_by_pass_rate and not self.labelled:
             raise UserError(
                 f"--policy {rule} needs answers, and {self.pool.content.path} has none (or name their column with --answer); without answers choose random, or try agreement_lowest"
             )
         if (
             self.needs_measure
-            and not by_rate
+            and not self.is_by_pass_rate
             and (options.pass_rate is not None or isinstance(self.grader, OwnGrader))
         ):
             raise UserError(

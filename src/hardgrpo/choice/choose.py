@@ -2,18 +2,18 @@
 
 import contextlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from hardgrpo.choice import measures, mixed, sampling
 from hardgrpo.choice.choice_options import Options
-from hardgrpo.choice.choice_plan import Plan
+from hardgrpo.choice.choice_plan import Plan, prepare
 from hardgrpo.choice.measures import Measure, OwnGrader
-from hardgrpo.choice.prompts import Pool, Prompt, value_of
+from hardgrpo.choice.prompts import Prompt, value_of
 from hardgrpo.choice.recorded_measures import read_completions, read_pass_rates
-from hardgrpo.choice.rows import stem
+from hardgrpo.choice.rows import Rows, stem
 from hardgrpo.grading import graders
 from hardgrpo.grading.rewards import score
 from hardgrpo.runtime.errors import UserError, printable
@@ -28,15 +28,10 @@ COMPARED = ("nearest_half", "middle", "hard_solvable", "hard", "easy")  # and a 
 
 
 @dataclass
-class Choice:
+class Choice(Plan):
     """What was chosen, and why. `chosen` and `measures` have prompt ids; `reasons` has a text for
     each prompt of the pool. `expected` maps each rule to the expected share of mixed groups."""
 
-    options: Options
-    pool: Pool
-    policy: dict
-    grader: str | OwnGrader
-    labelled: bool
     chosen: list[str]
     measures: dict[str, Measure]
     reasons: dict[str, str]
@@ -45,16 +40,6 @@ class Choice:
     facts: dict = field(default_factory=dict)
     completions: dict[str, list[Completion]] = field(default_factory=dict)
     in_reasoning: bool = False  # whether the model's chat template opens the reasoning
-
-    @property
-    def policy_name(self) -> str:
-        return self.options.policy or self.policy["rule"]
-
-    @property
-    def is_by_pass_rate(self) -> bool:
-        """Whether the policy chooses by pass rates."""
-        by_measure = policies.RULES[self.policy["rule"]].needs_measure
-        return by_measure and self.policy.get("by", "pass_rate") == "pass_rate"
 
     @property
     def own_share(self) -> float | None:
@@ -118,31 +103,66 @@ class Choice:
         return columns
 
 
+def choose(
+    rows: Iterable[dict],
+    policy: str | None = None,
+    budget: float | int | None = None,
+    server: dict | None = None,
+    pass_rates: Sequence[float] | str | None = None,
+    completions: Sequence[Sequence[str]] | Sequence[str] | str | None = None,
+    **options,
+) -> Choice:
+    """Choose rows to annotate or to train on: the command as a function (`hardgrpo.choose`).
+
+    `rows` are dictionaries, or a `datasets.Dataset`. `policy` and `budget` are as in `hardgrpo
+    choose --help`; `server` has the keys url and model, and optionally key, price, most_money and
+    concurrency. Instead of a server, `pass_rates` (one for each row, or the name of a column) or
+    `completions` (a list of texts for each row, the name of a column, or files). `options` are
+    further fields of `Options`, such as samples=8; `grader` may be a reward function as for TRL.
+
+    Raises `hardgrpo.runtime.errors.UserError` for wrong input.
+    """
+    rows = [dict(row) for row in rows]
+    if not rows:
+        raise UserError("rows: no rows; expected at least one")
+    places = [f"row {number}" for number in range(1, len(rows) + 1)]
+    content = Rows("rows", "list of rows", "", rows, places, write=lambda *_: None)
+    if isinstance(completions, str):
+        completions = [completions]
+    options |= {"policy": policy, "budget": budget, **(server or {})}
+    plan = prepare(content, Options(pass_rate=pass_rates, completions=completions, **options))
+    plan.check()
+    return run(plan)
+
+
 def run(plan: Plan) -> Choice:
     """Get the completions or pass rates that the plan needs, measure and choose."""
     options, facts = plan.options, {}
     results: dict[str, Measure] = {}
     completions: dict[str, list[Completion]] = {}
     grader = plan.grader or UNLABELLED_GRADER
-    rows = plan.pool.content.rows
     if options.pass_rate is not None:
         results = read_pass_rates(plan)
     elif options.completions is not None:
         results, completions, grader = read_completions(plan, grader)
     elif options.url and plan.needs_measure:
-        check = lambda test: check_test(plan, test, grader)
-        completions, facts = sampling.sample(plan.pool.prompts, plan.sampling, plan.address, check)
-    if completions and not results:
+        completions, facts = sampling.sample(plan, lambda test: check_test(plan, test, grader))
+        rows = plan.pool.content.rows
         results = measures.measure(plan.pool.prompts, completions, grader, rows)
-    sizes = [result.samples for result in results.values() if result.samples]
-    samples = min(sizes) if sizes else None
+    samples = min((r.samples for r in results.values() if r.samples), default=None)
     chosen, reasons = select(plan, results)
-    result = (chosen, results, reasons, samples)
-    choice = Choice(options, plan.pool, plan.policy, grader, plan.labelled, *result)
-    choice.facts, choice.completions = facts, completions
-    choice.in_reasoning = measures.is_in_reasoning(completions)
+    choice = Choice(
+        **vars(plan) | {"grader": grader},
+        chosen=chosen,
+        measures=results,
+        reasons=reasons,
+        samples=samples,
+        facts=facts,
+        completions=completions,
+        in_reasoning=measures.is_in_reasoning(completions),
+    )
     useless = sum(results[key].pass_rate in (0, 1) for key in chosen if key in results)
-    if useless and choice.is_by_pass_rate and plan.policy["rule"] in ("nearest_half", "middle"):
+    if useless and plan.is_by_pass_rate and plan.policy["rule"] in ("nearest_half", "middle"):
         plan.pool.notes.append(
             f"{useless} of the chosen prompts are never or always solved: the budget exceeds the prompts with mixed results; lower it, or take --policy band"
         )
@@ -212,7 +232,7 @@ def select(plan: Plan, results: dict[str, Measure]) -> tuple[list[str], dict[str
             reasons[key] = "not measured"
             continue
         measured = f": {words} {values[key]:.3g}" if plan.needs_measure else ""
-        reason = f"{options.policy or plan.policy['rule']}{measured}"
+        reason = f"{plan.policy_name}{measured}"
         reasons[key] = reason if key in chosen else f"not chosen by {reason}"
     if 2 * subset.tied_chosen > len(subset.ids) and plan.needs_measure:
         plan.pool.notes.append(

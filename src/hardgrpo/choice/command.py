@@ -67,7 +67,7 @@ def run(args: argparse.Namespace) -> None:
     names = file_names(plan, args.format)
     folder.check(names)
     if options.url and plan.needs_measure:
-        say(f"requests  {sampling.estimate(plan.pool.prompts, plan.sampling, plan.address)}")
+        say(f"requests  {sampling.estimate(plan)}")
     if args.dry_run:
         return
     choice = choose.run(plan)
@@ -87,7 +87,7 @@ def file_names(plan: Plan, trainer: str | None) -> list[str]:
     """The names of the results: the chosen rows first. The name of the chosen rows follows from the
     policy, the budget and the seed."""
     options = plan.options
-    parts = [options.policy or plan.policy["rule"]]
+    parts = [plan.policy_name]
     if options.budget:
         is_number = isinstance(options.budget, int)
         parts += [str(options.budget) if is_number else f"{100 * options.budget:g}percent"]
@@ -147,11 +147,9 @@ def write_batch(plan: Plan, path: str) -> None:
     if Path(path).exists():
         raise UserError(f"{path}: the file exists; name another one with --write-batch")
     have = match_completions(plan).completions if plan.options.completions else {}
-    lines = sampling.batch_requests(plan.pool.prompts, plan.sampling, have)
+    lines = sampling.batch_requests(plan, have)
     files.write_jsonl(path, lines)
-    say(
-        f"batch     {len(lines)} requests of up to {plan.sampling.samples} completions each: {path}"
-    )
+    say(f"batch     {len(lines)} requests of up to {plan.options.samples} completions each: {path}")
     say("          when the service has answered, run this command with --completions OUTPUT instead of --write-batch")  # fmt: skip
 
 

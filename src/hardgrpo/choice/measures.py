@@ -168,8 +168,10 @@ class OwnGrader:
         return rewards
 
 
-def load_grader(name: str, right_above: float) -> OwnGrader:
-    """The function FUNCTION of FILE.py, which `name` (FILE.py:FUNCTION) names."""
+def own_grader(name: str | Callable, right_above: float) -> OwnGrader:
+    """A function, or the function FUNCTION of FILE.py, which `name` (FILE.py:FUNCTION) names."""
+    if callable(name):
+        return OwnGrader(getattr(name, "__name__", repr(name)), name, right_above)
     path, _, function_name = name.rpartition(":")
     if not path.endswith(".py") or not Path(path).is_file():
         raise UserError(

@@ -3,7 +3,6 @@ completions, which finds a completion by what was asked, so that no prompt is pa
 
 import asyncio
 import contextlib
-import dataclasses
 import fcntl
 import hashlib
 import json
@@ -12,10 +11,12 @@ import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from hardgrpo.choice.choice_options import Options
+from hardgrpo.choice.choice_plan import Plan
 from hardgrpo.choice.prompts import Prompt
 from hardgrpo.runtime.interruption import say
 from hardgrpo.runtime.progress import Progress
-from hardgrpo.sampling.answers import AnswerFile, ServedModel
+from hardgrpo.sampling.answers import AnswerFile, ServedModel, Usage
 from hardgrpo.sampling.requests import (
     CHARACTERS_PER_TOKEN,
     MOST_SAMPLES,
@@ -23,36 +24,27 @@ from hardgrpo.sampling.requests import (
     Request,
     sample_seed,
 )
-from hardgrpo.sampling.server_engine import SEEDS, Address, Sampler
+from hardgrpo.sampling.server_engine import SEEDS, Sampler
 
 TEST_PROMPTS = 5
 
 
-@dataclasses.dataclass(frozen=True)
-class Sampling:
-    """How completions are sampled; `max_tokens` limits a completion."""
+def prompt_requests(prompt: Prompt, options: Options) -> list[Request]:
+    """The requests for a prompt's completions. The seeds follow from the prompt's messages."""
+    text = json.dumps(prompt.messages, sort_keys=True)
+    return [
+        Request(
+            prompt.messages,
+            sample_seed("choose", text, number),
+            options.temperature,
+            top_p=options.top_p,
+        )
+        for number in range(options.samples)
+    ]
 
-    model: str
-    samples: int
-    max_tokens: int
-    temperature: float
-    top_p: float
 
-    def requests(self, prompt: Prompt) -> list[Request]:
-        """The requests for a prompt's completions. The seeds follow from the prompt's messages."""
-        text = json.dumps(prompt.messages, sort_keys=True)
-        seeds = [sample_seed("choose", text, number) for number in range(self.samples)]
-        return [
-            Request(prompt.messages, seed, self.temperature, top_p=self.top_p) for seed in seeds
-        ]
-
-    @property
-    def served(self) -> ServedModel:
-        return ServedModel(self.model, "chat", {}, self.max_tokens)
-
-    def keys(self, prompt: Prompt) -> list[str]:
-        """The keys of a prompt's completions in the store."""
-        return list(map(self.served.key, self.requests(prompt)))
+def served_model(options: Options) -> ServedModel:
+    return ServedModel(options.model or "", "chat", {}, options.completion_tokens)
 
 
 def store_folder(model: str) -> Path:
@@ -77,85 +69,80 @@ def lock(folder: Path) -> Iterator[None]:
 
 
 def sample(
-    prompts: list[Prompt],
-    sampling: Sampling,
-    address: Address,
-    check_test: Callable[[dict[str, list[Completion]]], None],
+    plan: Plan, check_test: Callable[[dict[str, list[Completion]]], None]
 ) -> tuple[dict[str, list[Completion]], dict]:
     """({prompt id: completions}, facts about tokens and money). The first few prompts are a test:
     `check_test` receives their completions before the others are requested, and may raise."""
-    keys = {prompt.id: sampling.keys(prompt) for prompt in prompts}
-    all_keys = [key for prompt in prompts for key in keys[prompt.id]]
+    served, address = served_model(plan.options), plan.address
+    requests = {p.id: prompt_requests(p, plan.options) for p in plan.pool.prompts}
+    keys = {key: list(map(served.key, group)) for key, group in requests.items()}
+    all_keys = [key for group in keys.values() for key in group]
     purpose = hashlib.sha256("".join(sorted(all_keys)).encode()).hexdigest()[:16]
-    folder = store_folder(sampling.model)
+    folder = store_folder(served.model)
     with lock(folder), asyncio.Runner() as runner:
         progress = Progress("sampled", len(all_keys), "completions")
-        sampler = Sampler(address, sampling.served, progress.advance)
+        sampler = Sampler(address, served, progress.advance)
         try:
             sampler.open_answers(AnswerFile(folder, purpose), all_keys)
-            stored = len(sampler.stored)
+            stored, ids = len(sampler.stored), list(requests)
             completions: dict[str, list[Completion]] = {}
-            for part in (prompts[:TEST_PROMPTS], prompts[TEST_PROMPTS:]):
-                requests = [request for prompt in part for request in sampling.requests(prompt)]
-                part_keys = [key for prompt in part for key in keys[prompt.id]]
-                if not part:
-                    continue
-                answers = iter(runner.run(sampler.complete(requests, part_keys)))
-                for prompt in part:
-                    completions[prompt.id] = [next(answers) for _ in keys[prompt.id]]
+            for part in filter(None, (ids[:TEST_PROMPTS], ids[TEST_PROMPTS:])):
+                part_requests = [request for key in part for request in requests[key]]
+                answers = iter(
+                    runner.run(
+                        sampler.complete(part_requests, [k for key in part for k in keys[key]])
+                    )
+                )
+                completions |= {key: [next(answers) for _ in keys[key]] for key in part}
                 if len(completions) <= TEST_PROMPTS:
                     check_test(completions)
         finally:
             runner.run(sampler.client.aclose())
-    facts = sampler.facts()
     usage = sampler.earlier_usage + sampler.usage
-    facts["total_money"] = address.money(usage) if address.price else None
-    facts["stored"] = stored
-    return completions, facts
+    money = address.money(usage) if address.price else None
+    return completions, sampler.facts() | {"total_money": money, "stored": stored}
 
 
-def estimate(prompts: list[Prompt], sampling: Sampling, address: Address) -> str:
+def estimate(plan: Plan) -> str:
     """The largest numbers of requests and tokens, and the money, in words. Stored completions are
     left out."""
-    folder = store_folder(sampling.model)
-    all_keys = {key for prompt in prompts for key in sampling.keys(prompt)}
+    served, address = served_model(plan.options), plan.address
+    keys = {p.id: set(map(served.key, prompt_requests(p, plan.options))) for p in plan.pool.prompts}
+    folder, all_keys = store_folder(served.model), set().union(*keys.values())
     stored = AnswerFile(folder).read(all_keys) if folder.is_dir() else {}
-    missing = [prompt for prompt in prompts if not stored.keys() >= set(sampling.keys(prompt))]
-    number = len(all_keys) - len(stored)
+    missing = [prompt for prompt in plan.pool.prompts if not stored.keys() >= keys[prompt.id]]
+    output_tokens = (len(all_keys) - len(stored)) * served.max_tokens
     characters = sum(len(m["content"]) for prompt in missing for m in prompt.messages)
     input_tokens = characters // CHARACTERS_PER_TOKEN
     if not missing:
         return f"none: all {len(stored):,} completions are stored"
     text = (
-        f"{len(missing):,} (more if some fail), about {input_tokens:,} tokens of prompts, at most {number * sampling.max_tokens:,} sampled tokens"
+        f"{len(missing):,} (more if some fail), about {input_tokens:,} tokens of prompts, at most {output_tokens:,} sampled tokens"
         + (f"; {len(stored):,} completions are stored" if stored else "")
     )
     if address.price:
-        output = number * sampling.max_tokens * address.price["output"]
-        money = (input_tokens * address.price["input"] + output) / 1e6
+        money = address.money(Usage(input_tokens, output_tokens))
         text += f"; {money:.3g} if every completion reaches the limit"
     return text
 
 
-def batch_requests(
-    prompts: list[Prompt],
-    sampling: Sampling,
-    have: dict[str, list[Completion]],
-) -> list[dict]:
+def batch_requests(plan: Plan, have: dict[str, list[Completion]]) -> list[dict]:
     """The requests of an OpenAI batch file for the completions that `have` lacks. The `custom_id`
     is the prompt's id, and a number if a prompt needs several requests."""
-    lines = []
-    settings = {
-        "max_completion_tokens": sampling.max_tokens,
-        "temperature": sampling.temperature,
-        "top_p": sampling.top_p,
-    }
-    for prompt in prompts:
-        requests = sampling.requests(prompt)[len(have.get(prompt.id, [])) :]
+    lines, options = [], plan.options
+    for prompt in plan.pool.prompts:
+        requests = prompt_requests(prompt, options)[len(have.get(prompt.id, [])) :]
         for start in range(0, len(requests), MOST_SAMPLES):
             batch = requests[start : start + MOST_SAMPLES]
-            body = {"model": sampling.model, "messages": list(prompt.messages)} | settings
-            body |= {"n": len(batch), "seed": batch[0].seed % SEEDS}
+            body = {
+                "model": options.model,
+                "messages": list(prompt.messages),
+                "max_completion_tokens": options.completion_tokens,
+                "temperature": options.temperature,
+                "top_p": options.top_p,
+                "n": len(batch),
+                "seed": batch[0].seed % SEEDS,
+            }
             name = f"{prompt.id}#{start}" if start else prompt.id
             line = {"custom_id": name, "method": "POST", "url": "/v1/chat/completions"}
             lines.append(line | {"body": body})
