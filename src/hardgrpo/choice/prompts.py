@@ -22,7 +22,6 @@ LAYOUTS = {
     "ARC": (("question", "choices", "answerKey"), "question", "answerKey"),
     "MMLU": (("question", "choices", "subject", "answer"), "question", "answer"),
     "Big-Math": (("problem", "answer", "llama8b_solve_rate"), "problem", "answer"),
-    "open-r1": (("problem", "solution", "answer", "generations"), "problem", "answer"),
     "NuminaMath-1.5": (("problem", "solution", "answer", "problem_type"), "problem", "answer"),
     "NuminaMath": (("problem", "solution", "messages", "source"), "problem", "solution"),
     "open-r1 or DeepScaleR": (("problem", "solution", "answer"), "problem", "answer"),
@@ -159,12 +158,14 @@ def find_columns(content: Rows, question: str | None = None, answer: str | None 
             raise UserError(
                 f"{path}: which column holds the prompts? name it with --question; the columns are {', '.join(names)}"
             )
-        _check_ambiguity(content, names, question)
+        _check_ambiguity(content, names, question, "--question")
     if layout is None and answer:
         answer = find_column(path, names, answer, "--answer")
     elif layout is None:
-        answer = usual_column(path, [n for n in names if n != question], ANSWERS, "--answer")
-        _check_answers(content, names, question, answer)
+        others = [name for name in names if name != question]
+        answer = usual_column(path, others, ANSWERS, "--answer")
+        if answer in ANSWERS[:7]:
+            _check_ambiguity(content, others, answer, "--answer")
     by_lower = {name.lower(): name for name in names if name not in (question, answer)}
     further = [by_lower[name] for name in (*SYSTEMS, *CONTEXTS, *INPUTS) if name in by_lower]
     further = [n for n in further if any(_cell_text(value_of(row, n)) for row in rows)]
@@ -177,33 +178,22 @@ def find_columns(content: Rows, question: str | None = None, answer: str | None 
     return Columns(layout, question, answer, further, options, unused)
 
 
-def _check_ambiguity(content: Rows, names: list[str], question: str) -> None:
-    """Raise a `UserError` if another column may hold the prompts: its texts differ, and neither
-    contains the other."""
-    for name in ("question", "prompt", "problem", "query"):
-        candidate = next((column for column in names if column.lower() == name), None)
-        if candidate is None or candidate == question:
-            continue
+def _check_ambiguity(content: Rows, names: list[str], column: str, option: str) -> None:
+    """Raise a `UserError` if another column may hold the prompts (or the final answers): its texts
+    differ. One of two prompts may contain the other."""
+    usual_names = QUESTIONS[:4] if option == "--question" else ANSWERS[:7]
+    for other in (n for usual in usual_names for n in names if n.lower() == usual and n != column):
         for row, place in zip(content.rows, content.places):
-            left, right = value_of(row, question), value_of(row, candidate)
-            texts = isinstance(left, str) and isinstance(right, str) and left and right
-            if texts and left not in right and right not in left:
+            left, right = cells = [value_of(row, name) for name in (column, other)]
+            if option == "--answer":
+                left, right = map(reference_of, cells)
+                is_equal = left == right
+            else:
+                is_text = isinstance(left, str) and isinstance(right, str)
+                is_equal = not is_text or left in right or right in left
+            if left and right and not is_equal:
                 raise UserError(
-                    f"{content.path}: {place}: the columns '{question}' and '{candidate}' hold different texts; name the column of the prompts with --question"
-                )
-
-
-def _check_answers(content: Rows, names: list[str], question: str, answer: str | None) -> None:
-    """Raise a `UserError` if two columns may hold the final answers, and their texts differ."""
-    for name in ANSWERS[:7]:
-        candidate = next((column for column in names if column.lower() == name.lower()), None)
-        if answer not in ANSWERS[:7] or candidate in (None, answer, question):
-            continue
-        for row, place in zip(content.rows, content.places):
-            left, right = (reference_of(value_of(row, column)) for column in (answer, candidate))
-            if left and right and left != right:
-                raise UserError(
-                    f"{content.path}: {place}: the columns '{answer}' ('{left[:30]}') and '{candidate}' ('{right[:30]}') differ; name the column of the answers with --answer"
+                    f"{content.path}: {place}: the columns '{column}' and '{other}' hold different texts ('{left[:30]}', '{right[:30]}'); name one with {option}"
                 )
 
 
@@ -257,68 +247,50 @@ def parse_text(text: str) -> object:
     return None
 
 
-def row_options(row: dict, columns: Columns) -> list[tuple[str, str]]:
-    """[(letter, text)] of a row's options; letters replace the labels of the file."""
+def row_options(row: dict, columns: Columns) -> list[tuple[str, str, str]]:
+    """[(letter, label in the file, text)] of a row's options."""
     if len(columns.options) == 1:
         options = _as_options(value_of(row, columns.options[0]))
-        return [(letter, text) for letter, (_, text) in zip(LETTERS, options)]
+        return [(letter, *option) for letter, option in zip(LETTERS, options)]
     texts = [(letter, value_of(row, name)) for letter, name in zip(LETTERS, columns.options)]
-    return [(letter, str(text)) for letter, text in texts if text not in (None, "")]
+    return [(letter, letter, str(text)) for letter, text in texts if text not in (None, "")]
+
+
+# {how answers name options: function of an option (see `row_options`)}
+READINGS: dict[str, Callable[[str, str, str], str]] = {
+    "letters": lambda letter, label, text: label,
+    "texts of the options": lambda letter, label, text: text,
+    "numbers from 0": lambda letter, label, text: str(LETTERS.index(letter)),
+    "numbers from 1": lambda letter, label, text: str(LETTERS.index(letter) + 1),
+}
 
 
 def letters_of_answers(rows: list[dict], columns: Columns) -> tuple[list[str | None], str]:
-    """(the letter of each row's right option or None, how the answers were read: letters, texts,
-    numbers from 0 or from 1). Of the readings, the first that fits the most rows is taken."""
+    """(the letter of each row's right option or None, the key of READINGS that fits the most rows).
+    Numbers come first if an answer is a number."""
     answers = [value_of(row, columns.answer) for row in rows]
-    readings: dict[str, Callable] = {
-        "letters": lambda a, options, labels: _index(a, labels or [o for o, _ in options]),
-        "texts of the options": lambda a, options, labels: _index(a, [t for _, t in options]),
-        "numbers from 0": lambda a, options, labels: _position(a, options, 0),
-        "numbers from 1": lambda a, options, labels: _position(a, options, 1),
-    }
+    options = [row_options(row, columns) for row in rows]
+    names = list(READINGS)
     if any(type(answer) is int for answer in answers):
-        readings = dict(sorted(readings.items(), key=lambda item: "numbers" not in item[0]))
-    is_list = len(columns.options) == 1
-    labels = [
-        [label for label, _ in _as_options(value_of(row, columns.options[0]))] if is_list else []
-        for row in rows
-    ]
-    cells = list(zip(map(reference_of, answers), [row_options(r, columns) for r in rows], labels))
-
-    def letters(name: str) -> list[str | None]:
-        indices = [
-            readings[name](text.strip("() ."), *options) if text else None
-            for text, *options in cells
-        ]
-        return [
-            None if index is None else options[index][0]
-            for index, (_, options, _) in zip(indices, cells)
-        ]
-
-    best = max(readings, key=lambda name: sum(map(bool, letters(name))))
-    return letters(best), best
+        names = names[2:] + names[:2]
+    letters = {name: list(map(_letter, answers, options, [READINGS[name]] * len(rows))) for name in names}  # fmt: skip
+    best = max(names, key=lambda name: sum(map(bool, letters[name])))
+    return letters[best], best
 
 
-def _position(text: str, options: list[tuple[str, str]], first: int) -> int | None:
-    """The index in `options` of the option with a number, counted from `first`."""
-    number = int(text) - first if text.isdecimal() else -1
-    letters = [letter for letter, _ in options]
-    is_letter = 0 <= number < len(LETTERS) and LETTERS[number] in letters
-    return letters.index(LETTERS[number]) if is_letter else None
-
-
-def _index(text: str, texts: list[str]) -> int | None:
-    folded = [normalize_spaces(entry).casefold() for entry in texts]
-    key = normalize_spaces(text).casefold()
-    return folded.index(key) if key in folded else None
+def _letter(answer: object, options: list[tuple[str, str, str]], key_of: Callable) -> str | None:
+    fold = lambda text: normalize_spaces(text).casefold()
+    text = reference_of(answer)
+    key = fold(text.strip("() .")) if text else None
+    return next((option[0] for option in options if fold(key_of(*option)) == key), None)
 
 
 # --- messages
 
 
-def read_messages(value: object, path: str, place: str) -> list[dict]:
-    """The messages of a chat in a cell, without a last message of the assistant. Raise a `RowError`
-    if the cell is no chat of texts with a message of a user."""
+def read_messages(value: object, path: str, place: str) -> tuple[list[dict], str]:
+    """(the messages of a chat in a cell without a last reply of the assistant, this reply). Raise a
+    `RowError` if the cell is no chat of texts with a message of a user."""
     error = lambda problem, remedy: RowError(path, place, problem, remedy)
     take_out = "take the row out, or name a column of texts with --question"
     if isinstance(value, dict) and isinstance(value.get("messages"), list):
@@ -330,7 +302,7 @@ def read_messages(value: object, path: str, place: str) -> list[dict]:
     if value is None or isinstance(value, str) and not value.strip():
         raise error("the prompt is empty", "fill it in, or take the row out")
     if isinstance(value, str):
-        return [{"role": "user", "content": value}]
+        return [{"role": "user", "content": value}], ""
     if not isinstance(value, list) or not all(isinstance(entry, dict) for entry in value):
         raise error(f"the prompt is a {type(value).__name__}, expected text or a chat", take_out)
     messages = []
@@ -349,21 +321,16 @@ def read_messages(value: object, path: str, place: str) -> list[dict]:
         if not isinstance(text, str):
             raise error(f"message {number} has no text", take_out)
         messages.append({"role": role, "content": text})
-    if messages and messages[-1]["role"] == "assistant":
-        messages.pop()
+    has_reply = messages and messages[-1]["role"] == "assistant"
+    reply = messages.pop()["content"] if has_reply else ""
     if not any(message["role"] == "user" and message["content"].strip() for message in messages):
         raise error("the prompt has no message of a user", take_out)
-    return messages
+    return messages, reply
 
 
-def last_reply(value: object) -> str | None:
-    """The text of the last message of a chat if the assistant wrote it, else None."""
-    if not isinstance(value, list) or not value or not isinstance(value[-1], dict):
-        return None
-    entry = value[-1]
-    text = entry.get("content", entry.get("value"))
-    role = ROLES.get(str(entry.get("role", entry.get("from"))).lower())
-    return text if role == "assistant" and isinstance(text, str) else None
+def question_of(messages: list[dict]) -> str:
+    """The text that identifies a prompt: all messages but the instructions of the system."""
+    return "\n".join(message["content"] for message in messages if message["role"] != "system")
 
 
 @dataclass
@@ -387,19 +354,20 @@ def read_pool(
     are left out. Raise a `UserError` that names the rows that are no prompts."""
     columns = find_columns(content, question, answer)
     rows, places = content.rows[:limit], content.places[:limit]
-    notes, errors, chats = [], [], []
+    notes, errors, chats, replies = [], [], [], []
     for row, place in zip(rows, places):
         try:
-            chats.append(_chat(row, columns, content.path, place))
+            messages, reply = read_messages(value_of(row, columns.question), content.path, place)
+            chats.append(_chat(row, messages, columns, content.path, place))
+            replies.append(reply)
         except RowError as error:
             errors.append(error)
     refuse_rows(errors)
-    answers = _read_answers(content.path, rows, columns, notes)
+    answers = _read_answers(content.path, rows, replies, columns, notes)
     if content.has_decimal_comma and any(a and DECIMAL_COMMA.fullmatch(a) for a in answers):
         notes.append("decimal commas: an answer such as 3,5 is read as 3.5")
         is_decimal = re.compile(r"[+-]?\d+,\d+").fullmatch
         answers = [a and (a.replace(",", ".") if is_decimal(a) else a) for a in answers]
-    questions = [_question(messages) for messages in chats]
     texts = ["\n".join(m["content"] for m in messages) for messages in chats]
     prompts: dict[str, Prompt] = {}
     repeated, ids = [], list(map(question_id, texts))
@@ -415,9 +383,8 @@ def read_pool(
     for index, key in enumerate(ids):
         if index in edited:
             continue
-        prompt = Prompt(
-            key, index, places[index], questions[index], tuple(chats[index]), answers[index]
-        )
+        chat = chats[index]
+        prompt = Prompt(key, index, places[index], question_of(chat), tuple(chat), answers[index])
         earlier = prompts.setdefault(key, prompt)
         if earlier is not prompt:
             differs = prompt.answer and earlier.answer and prompt.answer != earlier.answer
@@ -427,8 +394,8 @@ def read_pool(
     return Pool(content, columns, list(prompts.values()), ids, notes)
 
 
-def _chat(row: dict, columns: Columns, path: str, place: str) -> list[dict]:
-    messages = read_messages(value_of(row, columns.question), path, place)
+def _chat(row: dict, messages: list[dict], columns: Columns, path: str, place: str) -> list[dict]:
+    """The messages with the further columns and the options of the row."""
     if "<image>" in messages[-1]["content"] and any(row.get(name) for name in ("image", "images")):
         raise RowError(
             path, place, "the prompt shows an image", "only texts are sent; take the row out"
@@ -444,7 +411,7 @@ def _chat(row: dict, columns: Columns, path: str, place: str) -> list[dict]:
             text = f"{further}\n\n{text}"
         else:
             text = f"{text}\n{further}"
-    for letter, option in row_options(row, columns):
+    for letter, _, option in row_options(row, columns):
         has_letter = re.match(rf"\(?{letter}[).:]", option)
         text += f"\n{option}" if has_letter else f"\n{letter}. {option}"
     messages[-1] = messages[-1] | {"content": text}
@@ -457,15 +424,8 @@ def _cell_text(value: object) -> str:
     return str(value).strip() if is_text and value == value else ""
 
 
-def _question(messages: list[dict]) -> str:
-    """The text that identifies a prompt: all messages but the instructions of the system, each on
-    its own line."""
-    texts = [message["content"] for message in messages if message["role"] != "system"]
-    return "\n".join(texts)
-
-
 def _read_answers(
-    path: str, rows: list[dict], columns: Columns, notes: list[str]
+    path: str, rows: list[dict], replies: list[str], columns: Columns, notes: list[str]
 ) -> list[str | None]:
     if columns.options and columns.answer:
         letters, reading = letters_of_answers(rows, columns)
@@ -479,9 +439,8 @@ def _read_answers(
     if columns.answer:
         return [reference_of(value_of(row, columns.answer)) for row in rows]
     # a chat may end with a worked solution
-    solutions = [last_reply(value_of(row, columns.question)) or "" for row in rows]
-    stated = [text if "####" in text or "\\boxed" in text else None for text in solutions]
-    if any(solutions):
+    stated = [text if "####" in text or "\\boxed" in text else None for text in replies]
+    if any(replies):
         notes.append(
             f"the assistant's last messages are not sent; {sum(map(bool, stated))} of {len(rows)} state an answer (#### or \\boxed)"
         )

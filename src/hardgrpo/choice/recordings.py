@@ -68,7 +68,7 @@ class Recording:
     models: frozenset[str]
 
 
-class RequestFailure(Exception):
+class RequestFailure(str):
     """A row without a completion: its place or id, and the reason."""
 
 
@@ -297,10 +297,9 @@ def _entries(row: dict, name: str | None, number: int) -> list:
 def _question(cell: object) -> str | None:
     """The text of a question, or of a chat without the instructions of the system."""
     try:
-        messages = prompts.read_messages(cell, "", "")
+        return prompts.question_of(prompts.read_messages(cell, "", "")[0])
     except RowError:
         return None
-    return "\n".join(entry["content"] for entry in messages if entry["role"] != "system")
 
 
 # --- completions as servers return them
@@ -309,9 +308,7 @@ def _question(cell: object) -> str | None:
 def _choices(value: object) -> list[tuple[str, str] | None]:
     """[(completion, finish reason)] of a text, a message, a chat, or a list of these; None for an
     entry that is none of these."""
-    if isinstance(value, list) and not _is_chat(value):
-        return [_choice(entry) for entry in value]
-    return [_choice(value)]
+    return list(map(_choice, value if isinstance(value, list) and not _is_chat(value) else [value]))
 
 
 def _is_chat(value: object) -> bool:
@@ -365,11 +362,8 @@ def _read_batch(file_rows: list[dict], places: list[str], path: str, _) -> Itera
         choices = _choices(value_of(row, "response.body.choices") or [])
         status = value_of(row, "response.status_code")
         if row.get("error") or status not in (None, 200) or not choices or None in choices:
-            messages = (
-                value_of(row, "error.message"),
-                value_of(row, "response.body.error.message"),
-            )
-            reason = next(filter(None, (*messages, row.get("error"))), f"status {status}")
+            reason = value_of(row, "error.message") or value_of(row, "response.body.error.message")
+            reason = reason or row.get("error") or f"status {status}"
             yield RequestFailure(f"{key}: {str(reason)[:200]}")
             continue
         tokens = value_of(row, "response.body.usage.completion_tokens")
