@@ -3,13 +3,15 @@
 python scripts/paper/show_results.py --study mini --tables results/summaries/mini/*.csv
 """
 
-from hardgrpo.analysis import arms
+from hardgrpo.analysis import arms, summaries
 from hardgrpo.analysis.columns import CELL, RUNS, interval
 from hardgrpo.analysis.formats import change, change_interval, points, round_parts, with_interval
 from hardgrpo.report import latex
 from hardgrpo.runtime import errors, files
 
 from pathlib import Path
+
+import pandas as pd
 
 
 def show(text: str = "") -> None:
@@ -33,25 +35,26 @@ def main() -> None:
     tables = args.tables
     if "gains" not in tables or not tables["gains"].is_file():
         return  # the workflow ended before it made the summaries
-    if not files.read_rows(tables["gains"], {"task": str}):
+    gains = summaries.read_labelled(tables["gains"], args.first_recipe)
+    if gains.empty:
         show(
             f"\nStudy {args.study}: no trained runs; tables: {tables['gains'].parent}/difficulty.csv and subsets.csv"
         )
         show_trajectories(tables["trajectories"])
         look_at(args.study, args.no_tex)
         return
-    recipes = [row["recipe"] for row in files.read_rows(tables["gains"], {"recipe": str})]
-    first_recipe = arms.default_recipe(args.first_recipe, recipes)
     show(
         f"\nStudy {args.study}: gains over the base model, in points with 95 % intervals; a sampled gain is finishing plus correctness"
     )
-    seeds = show_gains(tables, Path("paper", args.study, "against_random.csv"), first_recipe)
+    show_gains(gains, tables["parts"], Path("paper", args.study, "against_random.csv"))
+    seeds = gains.seeds.iloc[0]
     if seeds == 1:
         show("\nOne seed: the intervals are over problems only and say nothing about another run.")
     else:
         bases = "new base models of this kind, " if args.own_bases else ""
         show(f"\n{seeds:.0f} seeds; the intervals cover {bases}new seeds and new problems.")
     if args.agreement:
+        first_recipe = arms.default_recipe(args.first_recipe, gains.recipe)
         show_agreement(args.agreement, first_recipe)
     look_at(args.study, args.no_tex)
 
@@ -64,58 +67,54 @@ def show_table(rows: list[dict[str, str]]) -> None:
     show("\n".join([texts[0], "-" * sum(widths.values()), *texts[1:]]))
 
 
-def show_gains(tables: files.Tables, against_random: Path, first_recipe: str) -> float:
+def show_gains(gains: pd.DataFrame, parts: Path, against_random: Path) -> None:
     """Show a table of gains on the task's own test for each model and task, with the leads over a
-    random choice if the study has such a table. Return the number of seeds."""
-    numbers = ["base_accuracy", *interval("gain"), "seeds"]
-    gains = read(tables["gains"], [*CELL, "decoding"], numbers)
-    cell = lambda row: tuple(row[name] for name in CELL)
-    parts = {cell(row): row for row in read(tables["parts"], CELL, ["finishing", "correctness"])}
+    random choice if the study has such a table."""
+    gains = gains.merge(summaries.read(parts)[[*CELL, "finishing", "correctness"]], on=CELL)
     leads = {}
     if against_random.is_file():
-        for row in read(against_random, [*RUNS, "verdict"], ["difference", "low", "high"]):
-            lead = change_interval(row["difference"], row["low"], row["high"])
-            leads[tuple(row[name] for name in RUNS)] = lead, row["verdict"]
-    groups: dict[tuple, dict] = {}
-    for row in gains:
-        if row["task"] == row["eval_task"]:
-            by_cell = groups.setdefault((row["task"], row["model"]), {})
-            by_cell.setdefault(cell(row), {})[row["decoding"]] = row
-    for (task, model), by_cell in groups.items():
-        bases = next(iter(by_cell.values()))
-        texts = [f"{points(row['base_accuracy'])} % {name}" for name, row in bases.items()]
+        for row in summaries.read(against_random).itertuples():
+            lead = change_interval(row.difference, row.low, row.high)
+            leads[tuple(getattr(row, name) for name in RUNS)] = lead, row.verdict
+    for (task, model), group in summaries.own_test_rows(gains).groupby(
+        ["task", "model"], sort=False
+    ):
+        bases = group[group.arm == group.arm.iloc[0]].itertuples()
+        texts = [f"{points(row.base_accuracy)} % {row.decoding}" for row in bases]
         show(f"\n{task}, {model}: base model {', '.join(texts)}\n")
+        greedy = {
+            row.arm: estimate(row, "gain") for row in group[group.decoding == "greedy"].itertuples()
+        }
         rows = []
-        for key, by_decoding in by_cell.items():
-            row, greedy = by_decoding["sampled"], by_decoding.get("greedy")
-            names = ("finishing", "correctness")
-            finishing, _ = round_parts(row["gain"], [parts[key][name] for name in names])
-            lead, verdict = leads.get(tuple(row[name] for name in RUNS), ("-", ""))
+        for row in group[group.decoding == "sampled"].itertuples():
+            finishing, _ = round_parts(row.gain, [row.finishing, row.correctness])
+            lead, verdict = leads.get((model, task, row.policy, row.recipe), ("-", ""))
             rows.append(
                 {
-                    "policy": arms.label(row["policy"], row["recipe"], first_recipe),
-                    "gain, sampled": change_interval(*spread(row, "gain")),
+                    "policy": row.arm,
+                    "gain, sampled": estimate(row, "gain"),
                     "minus random": lead,
-                    "gain, greedy": change_interval(*spread(greedy, "gain")) if greedy else "-",
+                    "gain, greedy": greedy.get(row.arm, "-"),
                     "finishing": change(finishing, "-"),
                     "verdict (Holm)": verdict,
                 }
             )
         show_table(rows)
-    return gains[0]["seeds"]
+
+
+def estimate(row, name: str, show=change_interval) -> str:
+    return show(*(getattr(row, column) for column in interval(name)))
 
 
 def show_trajectories(path: str | Path) -> None:
     """Show the outcomes of groups of recorded training runs, if the study has such runs: in the
     later epochs, those by which no policy chooses."""
     outcomes = {"learnable": "mixed", "all right": "all_right", "all wrong": "all_wrong"}
-    numbers = [column for name in outcomes.values() for column in interval(name)]
-    names = dict.fromkeys(("model", "policy", "stretch"), str)
+    trajectories = summaries.read(path)
     rows = [
-        {"model": row["model"], "policy": row["policy"]}
-        | {header: with_interval(*spread(row, name)) for header, name in outcomes.items()}
-        for row in files.read_rows(path, names | dict.fromkeys(numbers, float))
-        if row["stretch"] is None
+        {"model": row.model, "policy": row.policy}
+        | {header: estimate(row, name, with_interval) for header, name in outcomes.items()}
+        for row in trajectories[trajectories.stretch.isna()].itertuples()
     ]
     if rows:
         show(
@@ -150,74 +149,65 @@ def look_at(study: str, no_tex: bool) -> None:
         show(f"\nOpen first: {first_file}  ({contents[first_file.name]})")
 
 
-def read(path: str | Path, text: list[str], numbers: list[str]) -> list[dict]:
-    return files.read_rows(path, dict.fromkeys(text, str) | dict.fromkeys(numbers, float))
-
-
-def spread(row: dict, name: str) -> list[float]:
-    """An estimate and the ends of its interval."""
-    return [row[column] for column in interval(name)]
-
-
 def show_agreement(path: str, first_recipe: str) -> None:
     """Show the local gains beside the gains of the committed reference. Then show how many cells
     only one of the two has, and how many of the remaining cells have seeds that only one of the two
     has."""
-    only = ("seeds_only_here", "seeds_only_reference")
-    numbers = ["gain_reference", "gain_here", *interval("difference"), "seeds", *only]
-    cells = read(path, [*CELL, "files"], [*numbers, "leaves_zero_out"])
-    compared = [row for row in cells if row["seeds"]]
-    if compared:
-        show_compared(compared, first_recipe)
+    cells = summaries.read_labelled(path, first_recipe)
+    compared = cells[cells.seeds > 0]
+    if len(compared):
+        show_compared(compared)
     else:
         show(
             "\nThe committed reference and this study have no seed in common in any cell, so there is nothing to compare."
         )
-    is_common = lambda row: all(row["seeds"] + row[name] for name in only)
-    unmatched = [row for row in cells if not is_common(row)]
-    if unmatched:
-        local = sum(row["seeds_only_here"] > 0 for row in unmatched)
+    here, reference = cells.seeds_only_here > 0, cells.seeds_only_reference > 0
+    has_both = (cells.seeds + cells.seeds_only_here > 0) & (
+        cells.seeds + cells.seeds_only_reference > 0
+    )
+    if not has_both.all():
+        local = (here & ~has_both).sum()
         show(
-            f"Cells not compared: {local} only here, {len(unmatched) - local} only in the reference."
+            f"Cells not compared: {local} only here, {(~has_both).sum() - local} only in the reference."
         )
-    local, reference = (sum(row[name] > 0 for row in cells if is_common(row)) for name in only)
-    if local or reference:
+    local, other = (here & has_both).sum(), (reference & has_both).sum()
+    if local or other:
         show(
-            f"Cells with seeds that were not compared: {local} with seeds only here, {reference} with seeds only in the reference."
+            f"Cells with seeds that were not compared: {local} with seeds only here, {other} with seeds only in the reference."
         )
-    for compared_files in {row["files"]: None for row in cells if row["files"]}:
+    for compared_files in cells.files.dropna().unique():
         show(f"Files of the runs (weights, completions, logs, grades): {compared_files}.")
     show(f"The table is in {path}.")
 
 
-def show_compared(rows: list[dict], first_recipe: str) -> None:
+def show_compared(cells: pd.DataFrame) -> None:
     """Show the cells in which the local study and the reference have a seed in common, and the
     number of intervals that exclude zero."""
     show(
         "\nAgreement with the committed reference: gains in points; difference for the same seeds and problems, with 95 % interval for new seeds\n"
     )
-    has_models = len({row["model"] for row in rows}) > 1
+    has_models = cells.model.nunique() > 1
     show_table(
         [
-            ({"model": row["model"]} if has_models else {})
+            ({"model": row.model} if has_models else {})
             | {
-                "trained on": row["task"],
-                "tested on": row["eval_task"],
-                "policy": arms.label(row["policy"], row["recipe"], first_recipe),
-                "reference": change(row["gain_reference"]),
-                "here": change(row["gain_here"]),
-                "difference": change_interval(*spread(row, "difference")),
+                "trained on": row.task,
+                "tested on": row.eval_task,
+                "policy": row.arm,
+                "reference": change(row.gain_reference),
+                "here": change(row.gain_here),
+                "difference": estimate(row, "difference"),
             }
-            for row in rows
+            for row in cells.itertuples()
         ]
     )
     show()
-    is_equal = not any(row["difference"] for row in rows)
+    is_equal = not cells.difference.any()
     if is_equal:
         show("Every compared gain equals that of the reference.")
-    intervals = [row for row in rows if row["difference_low"] is not None]
-    if intervals:
-        nonzero = sum(row["leaves_zero_out"] for row in intervals)
+    intervals = cells[cells.difference_low.notna()]
+    if len(intervals):
+        nonzero = intervals.leaves_zero_out.sum()
         note = "each is [0, 0]" if is_equal else f"{len(intervals) / 20:.2g} expected by chance"
         show(f"{nonzero:.0f} of {len(intervals)} intervals exclude 0 ({note}).")
     else:
