@@ -1,13 +1,10 @@
 """Estimates, intervals and tests of a study. There are S seeds, N problems, and m sampled
 completions per problem.
 
-Values are accuracies, gains or paired differences by seed and problem, as shares (not percent). The
-squared half-width of an interval is the sum of the squared half-widths of a t interval over seeds
-and a t interval over problems (Banerjee 1960), with the two-way correction of Cameron, Gelbach and
-Miller (2011). The reported intervals are for *target B*, new problems and new seeds. *Target A* is
-the study's own problems and new seeds. docs/statistics.md compares these intervals with bootstrap
-and binomial intervals. Functions of arrays `(..., S, N)` accept many studies at once, for
-simulations.
+Values are accuracies, gains or paired differences by seed and problem, as shares (not percent).
+docs/statistics.md has the formulas and their sources, and the two targets of intervals: B, new
+problems and new seeds, and A, the same problems and new seeds. Functions of arrays `(..., S, N)`
+accept many studies at once, for simulations.
 """
 
 from dataclasses import dataclass
@@ -50,13 +47,8 @@ class Components:
 
 
 def components(values: np.ndarray) -> Components:
-    """Variances of the mean of gains or paired differences (..., S, N), in the notation of Cameron,
-    Gelbach and Miller (2011).
-
-    Vs = var over seeds of the seed means / S, and Vp = var over problems of the problem means / N.
-    Both include the interaction Vx, the residual mean square of the two-way layout / (N S). With
-    one seed, Vx is undefined, `over_problems` is Vp and `over_seeds` nan. With one problem,
-    `over_problems` is nan.
+    """Variances of the mean of gains or paired differences (..., S, N). With one seed, Vx is
+    undefined, `over_problems` is Vp and `over_seeds` nan. With one problem, `over_problems` is nan.
     """
     values = np.asarray(values, dtype=float)
     seeds, problems = values.shape[-2:]
@@ -84,13 +76,9 @@ def components(values: np.ndarray) -> Components:
 
 
 def half_width(parts: Components, over_seeds=None, df: float | None = None) -> np.ndarray:
-    """Half-width of a 95 % interval for target B: h^2 = t^2(.975, S-1) Vs + t^2(.975, N-1) max(Vp -
-    Vx, 0); nan if N is 1.
-
-    If given, `over_seeds` with its degrees of freedom `df` replaces Vs (see `pooled_over_seeds`).
-    With one seed, the interval is over problems only, for *this* run, and the caller must say so.
-    The term over problems uses a t quantile because a test set may have only 15 problems.
-    """
+    """Half-width of a 95 % interval for target B; nan with one problem, over problems only with one
+    seed. If given, `over_seeds` with its degrees of freedom `df` replaces Vs (see
+    `pooled_over_seeds`)."""
     problems_term = _t(parts.problems - 1) ** 2 * parts.over_problems
     if parts.seeds == 1:
         return np.sqrt(problems_term)
@@ -111,12 +99,7 @@ def mean_interval(values: np.ndarray) -> Estimate:
 
 def contrast_interval(minuend: np.ndarray, subtrahend: np.ndarray) -> Estimate:
     """Mean of `minuend` (S, N) minus the mean of `subtrahend` (S, M), with a 95 % interval for
-    target B. Both arrays have the same seeds and disjoint problems.
-
-    h^2 is t^2(.975, S-1) times the variance over seeds of the difference of seed means / S, plus
-    the term over problems of each array (see `half_width`). With one seed, the interval is over
-    problems only.
-    """
+    target B. Both arrays have the same seeds and disjoint problems."""
     seeds, parts = len(minuend), [components(values) for values in (minuend, subtrahend)]
     squared = sum(_t(part.problems - 1) ** 2 * part.over_problems for part in parts)
     if seeds > 1:
@@ -126,18 +109,13 @@ def contrast_interval(minuend: np.ndarray, subtrahend: np.ndarray) -> Estimate:
 
 
 def fixed_problems_interval(values: np.ndarray, shared: float) -> Estimate:
-    """Mean of `values` (S, N) with its 95 % interval for target A: the same problems, new seeds.
-    With one seed, the interval is nan.
-
-    h^2 = t^2(.975, S-1) Vs + 1.96^2 Vn. `shared` (Vn) is the variance from noise that all seeds
-    share (see `shared_noise`). Vs does not include this variance.
-    """
+    """Mean of `values` (S, N) with its 95 % interval for target A; nan with one seed. `shared` is
+    Vn (see `shared_noise`)."""
     parts = components(values)
     return Estimate.around(parts.estimate, fixed_problems_half_width(parts, shared))
 
 
 def fixed_problems_half_width(parts: Components, shared) -> np.ndarray:
-    """Half-width of a 95 % interval for target A, see `fixed_problems_interval`."""
     return np.sqrt(_t(parts.seeds - 1) ** 2 * parts.over_seeds + Z**2 * np.asarray(shared))
 
 
@@ -146,11 +124,8 @@ def shared_noise(values: np.ndarray) -> np.ndarray:
     share; nan with S = 1 or m = 1.
 
     `values` are differences of the grades (0 or 1) of two completions with the same problem and
-    sample number: a run's completion and a completion of the base model or of another run.
-    Completions with the same sample number share their random numbers. If all seeds share a base
-    model, the seeds of a gain also share its completions. Vn is therefore the mean covariance of
-    two seeds within problems / (m N). With a shared base model and independent random numbers, Vn
-    of a gain would be the noise of the base model alone.
+    sample number, which share their random numbers: a run's completion and a completion of the base
+    model or of another run. Vn is the mean covariance of two seeds within problems / (m N).
     """
     values = np.asarray(values, dtype=float)
     seeds, problems, samples = values.shape[-3:]
@@ -175,7 +150,7 @@ def pooled_over_seeds(values: np.ndarray, differences: bool) -> tuple[np.ndarray
 
     For a gain, Vs is the mean of the arms' Vs, with P(S-1) degrees of freedom. For the difference
     of two arms, Vs is twice the residual mean square of the arms x seeds layout / S, with
-    (P-1)(S-1) degrees of freedom. Valid only if the arms' variances over seeds are equal.
+    (P-1)(S-1) degrees of freedom.
     """
     means = np.asarray(values, dtype=float).mean(axis=-1)
     policies, seeds = means.shape[-2:]
@@ -192,12 +167,8 @@ def pooled_over_seeds(values: np.ndarray, differences: bool) -> tuple[np.ndarray
 
 
 def p_value(parts: Components) -> np.ndarray:
-    """Two-sided p (...) of the hypothesis 'the mean is 0' by inverting `half_width`: p < 0.05
-    exactly if the interval excludes 0.
-
-    Solve t^2(1-p/2, S-1) Vs + t^2(1-p/2, N-1) max(Vp - Vx, 0) = estimate^2 for p by bisection. p is
-    nan with one problem. With one seed, p is the p-value of the t test over problems, for this run.
-    """
+    """Two-sided p (...) of the hypothesis 'the mean is 0' by inverting `half_width` with bisection:
+    p < 0.05 exactly if the interval excludes 0; nan with one problem."""
     over_seeds, over_problems = np.nan_to_num(parts.over_seeds), parts.over_problems
     # bounds of log p; the lower bound is p = 1e-100
     low, high = np.full(parts.estimate.shape, -230.0), np.zeros(parts.estimate.shape)
@@ -249,10 +220,9 @@ def detectable_factor(seeds: int, comparisons: int = 1) -> float:
     """The smallest difference, in standard errors, that a two-sided t test over `seeds` >= 2 seeds
     finds with power 80 %.
 
-    The level of the test is 5 % divided by the number of comparisons. The approximation t(.975) +
-    t(.80) is too small with few seeds (three seeds: 5.4 instead of 5.7). The power is that of the
-    non-central t distribution, computed as a mean over 10,000 quantiles of the estimated standard
-    error, because SciPy's non-central t distribution fails far in the tails.
+    The level of the test is 5 % divided by the number of comparisons. The power is a mean over
+    10,000 quantiles of the estimated standard error, because SciPy's non-central t distribution
+    fails far in the tails.
     """
     df = seeds - 1
     reach = stats.t.isf(0.025 / comparisons, df) * np.sqrt(
@@ -265,14 +235,9 @@ def detectable_factor(seeds: int, comparisons: int = 1) -> float:
 def smallest_detectable(
     over_seeds: float, over_problems: float, seeds: int, comparisons: int = 1
 ) -> float:
-    """The smallest effect that a two-sided test at 5 % finds with power 80 % in this design
-    (minimum detectable effect, Bloom 1995).
-
-    The effect is sqrt(f^2 over_seeds + z^2 over_problems), in the unit of the estimate. f is
-    `detectable_factor`, and z the sum of the normal quantiles for level and power. With one seed,
-    only the variance over problems counts, and the result holds for this run only. The level of 5 %
-    is divided by the number of comparisons (Bonferroni); Holm's correction is at least as powerful.
-    """
+    """The smallest effect that a two-sided test at 5 % / `comparisons` finds with power 80 % in
+    this design, in the unit of the estimate (minimum detectable effect, Bloom 1995). With one seed,
+    only the variance over problems counts, and the result holds for this run only."""
     normal = stats.norm.isf(0.025 / comparisons) + stats.norm.ppf(0.8)
     if seeds == 1:
         return float(normal * np.sqrt(over_problems))
@@ -330,10 +295,9 @@ def decompose_by_problem(
     """Linearised contributions of each seed and problem to finishing and correctness: two arrays
     (S, N) whose means are the parts.
 
-    Rates have the shape (S, N), or (N,) or (1, N) for a base model that all seeds share. The parts
-    are smooth functions f(s0, c0, s1, c1) of four means. The values f + gradient . (rates - means)
-    therefore have exactly the mean f, and the variance of this mean, estimated from the values, is
-    to first order the sampling variance of f (delta method). The two arrays add up to the gains.
+    Rates have the shape (S, N), or (N,) or (1, N) for a base model that all seeds share. The values
+    are f + gradient . (rates - means), where f(s0, c0, s1, c1) is a part as a function of four
+    means (delta method). The two arrays add up to the gains.
     """
     rates = np.broadcast_arrays(
         *map(np.atleast_2d, (base_answered, base_correct, answered, correct))
@@ -373,17 +337,13 @@ def r_squared(x: np.ndarray, y: np.ndarray) -> Estimate:
     x, y = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
     if len(x) < 3 or np.ptp(x) == 0 or np.ptp(y) == 0:
         return UNKNOWN
-    return _fisher(float(stats.pearsonr(x, y).statistic), len(x))
-
-
-def _fisher(r: float, n: int) -> Estimate:
-    """The square of a correlation `r` of `n` points. The ends of the interval are the squares of
-    tanh(atanh r -+ 1.96/sqrt(n - 3)); the lower end is 0 if the two values differ in sign."""
+    r, n = float(stats.pearsonr(x, y).statistic), len(x)
     if n < 4 or abs(r) > 1 - 1e-12:
         return Estimate(r**2, np.nan, np.nan)
     half = Z / np.sqrt(n - 3)
     low, high = np.tanh(np.arctanh(r) - half), np.tanh(np.arctanh(r) + half)
     ends = sorted((low**2, high**2))
+    # an interval of r that includes 0 gives one of r squared that begins at 0
     return Estimate(r**2, 0.0 if low < 0 < high else ends[0], ends[1])
 
 
