@@ -6,21 +6,9 @@ from pathlib import Path
 
 from hardgrpo.analysis.formats import is_known
 from hardgrpo.runtime import files
-from hardgrpo.runtime.errors import UserError
 
-COLUMNS = [
-    "paper",
-    "place",
-    "model",
-    "task",
-    "eval_task",
-    "policy",
-    "step",
-    "quantity",
-    "value",
-    "unit",
-    "note",
-]
+COLUMNS = ["paper", "place", "model", "task", "eval_task", "policy", "step", "quantity", "value"]
+COLUMNS += ["unit", "note"]
 # columns of table compared
 COMPARED = ["paper", "place", "model", "task", "eval_task", "policy", "quantity", "published"]
 COMPARED += ["published_low", "published_high", "here", "low", "high", "inside"]
@@ -40,26 +28,10 @@ def read(folder: str | Path) -> list[dict]:
     value as a number."""
     rows = []
     for path in sorted(Path(folder).glob("*.csv")):
-        if path.name in NO_NUMBERS:
-            continue
-        table = files.read_rows(path, dict.fromkeys(COLUMNS, str), COUNTS)
-        for line, row in enumerate(table, start=2):
-            row |= {key: row[key] or "" for key in COLUMNS}
-            rows.append(row | {"number": _number(row["value"], f"{path}: row {line}")})
-    if not rows:
-        raise UserError(
-            f"{folder}: no published numbers; get them back with: git checkout {folder}"
-        )
-    return rows
-
-
-def _number(text: str, place: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise UserError(
-            f"{place}: column 'value' is '{text}', expected a number; write the number as the paper prints it"
-        ) from None
+        if path.name not in NO_NUMBERS:
+            rows += files.read_rows(path, dict.fromkeys(COLUMNS, str), COUNTS)
+    texts = ({key: row[key] or "" for key in COLUMNS} for row in rows)
+    return [row | text | {"number": float(text["value"])} for row, text in zip(rows, texts)]
 
 
 def read_readings(folder: str | Path) -> set[tuple[str, str]]:

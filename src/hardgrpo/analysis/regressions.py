@@ -4,11 +4,12 @@ The regressions are descriptive. They have neither intervals nor p, because cell
 problems and seeds. Intervals that assume independent points would be too narrow.
 """
 
-from collections.abc import Iterator
-
 import numpy as np
+import pandas as pd
 
 from hardgrpo.analysis import statistics
+from hardgrpo.analysis.columns import CELL, RUNS
+from hardgrpo.analysis.summaries import own_test_samples
 from hardgrpo.analysis.summary_tables import table
 
 
@@ -25,16 +26,17 @@ def regressions(gains: list[dict], learnable: list[dict], accuracy: list[dict]) 
     share (0 to 1), or per token. `cells` is the number of points. A point is a model, task, policy
     and recipe.
     """
-    lengths = {
-        (*_key(row), row["step"]): row["tokens_mean"] for row in accuracy if _is_own_test(row)
-    }
-    points = [
-        (row["task"], share, lengths[(*_key(row), row["step"])], row["gain"])
-        for row, share in _points(gains, learnable)
-    ]
+    own_gains, own_accuracy = (
+        own_test_samples(pd.DataFrame(rows, columns=[*CELL, "decoding", "step", name]))
+        for rows, name in ((gains, "gain"), (accuracy, "tokens_mean"))
+    )
+    points = own_gains.merge(pd.DataFrame(learnable, columns=[*RUNS, "learnable"]), on=RUNS)
+    points = points.merge(own_accuracy, on=[*CELL, "decoding", "step"])
     rows = []
-    for task, task_points in _by_task(points):
-        if np.isnan(task_points).any():
+    for task, group in [("all", points), *points.groupby("task", sort=False)]:
+        values = group[["learnable", "tokens_mean", "gain"]]
+        task_points = np.ascontiguousarray(values, dtype=float)
+        if len(task_points) < 3 or np.isnan(task_points).any():
             continue
         shares, tokens, gain = task_points.T
         columns = {"task": task, "cells": len(task_points)}
@@ -42,52 +44,17 @@ def regressions(gains: list[dict], learnable: list[dict], accuracy: list[dict]) 
         pairs = (("learnable", "tokens", shares, tokens), ("tokens", "learnable", tokens, shares))
         for (name, rival, x, z), adjusted in zip(pairs, joint_coefficients):
             (alone,) = statistics.coefficients(x[:, None], gain)
-            r_squared = (
-                statistics.r_squared(x, gain).estimate,
-                statistics.partial_r_squared(gain, x, z),
-            )
-            for (slope, _), explained, adjusted_for in zip(
-                (alone, adjusted), r_squared, (None, rival)
+            r_squared = statistics.r_squared(x, gain).estimate
+            partial = statistics.partial_r_squared(gain, x, z)
+            for (slope, _), explained, other in (
+                (alone, r_squared, None),
+                (adjusted, partial, rival),
             ):
-                rows.append(
-                    columns
-                    | {
-                        "predictor": name,
-                        "adjusted_for": adjusted_for,
-                        "r_squared": explained,
-                        "slope": slope.estimate,
-                    }
-                )
+                row = {"predictor": name, "adjusted_for": other, "r_squared": explained}
+                rows.append(columns | row | {"slope": slope.estimate})
         joint = statistics.joint_r_squared(task_points[:, :2], gain)
         rows.append(
             columns
             | {"predictor": "both", "adjusted_for": None, "r_squared": joint, "slope": np.nan}
         )
     return rows
-
-
-def _key(row: dict) -> tuple:
-    return row["model"], row["task"], row["policy"], row["recipe"]
-
-
-def _is_own_test(row: dict) -> bool:
-    return row["eval_task"] == row["task"] and row["decoding"] == "sampled"
-
-
-def _points(gain_rows: list[dict], learnable_rows: list[dict]) -> list[tuple[dict, float]]:
-    """[(row of `gains` for sampled completions on the task's own test, learnable share)]."""
-    shares = {_key(row): row["learnable"] for row in learnable_rows}
-    return [
-        (row, shares[_key(row)]) for row in gain_rows if _is_own_test(row) and _key(row) in shares
-    ]
-
-
-def _by_task(points: list[tuple]) -> Iterator[tuple[str, np.ndarray]]:
-    """Yield (task, points): first for all tasks together ("all"), then for each task. A pair
-    with fewer than three points is skipped."""
-    for task in [None, *dict.fromkeys(point[0] for point in points)]:
-        task_points = np.array(
-            [point[1:] for point in points if task in (None, point[0])], dtype=float
-        )
-        if len(task_points) >= 3:
-            yield task or "all", task_points

@@ -17,11 +17,6 @@ def has_rollouts(study: Study) -> bool:
     return any(not study.config.recipes[name].is_supervised for name in names)
 
 
-def tests(study: Study) -> set[tuple[str, str]]:
-    """{(task trained on, test)}."""
-    return {(run.task, test) for run, test in study.tests_of_runs}
-
-
 def has_reach(study: Study) -> bool:
     return any(paths.has_reach(study, run.model, test) for run, test in study.tests_of_runs)
 
