@@ -56,29 +56,30 @@ def _propose(pool: Pool, answered: list[Prompt], form: str) -> str:
         unreadable = proposals.unreadable("math" if form == "boxed" else "final_word", answers)
         example = answered[unreadable[0] if unreadable else 0]
         raise UserError(
-            f"{pool.content.path}: no grader reads the answers in column '{pool.columns.answer}' (for example {example.place}: '{printable(example.answer)[:60]}'); name another column with --answer, a grader with --grader, or a function with --grader FILE.py:FUNCTION"
+            f"{pool.content.path}: no grader reads the answers in column '{pool.columns.answer}' (for example {example.place}: '{printable(example.answer)[:60]}'); name another column with --answer, or a grader with --grader"
         )
     return grader
 
 
 def _leave_out_unreadable(pool: Pool, answered: list[Prompt], grader: str) -> None:
-    unreadable = proposals.unreadable(grader, [prompt.answer for prompt in answered])
+    indices = proposals.unreadable(grader, [prompt.answer for prompt in answered])
+    unreadable = [answered[index] for index in indices]
     missing = [prompt for prompt in pool.prompts if not prompt.answer]
     for prompts, problem in (
         (missing, "no answer"),
-        ([answered[i] for i in unreadable], f"an answer that {grader} cannot read"),
+        (unreadable, f"an answer that {grader} cannot read"),
     ):
         if prompts:
             example = f" ('{printable(prompts[0].answer)[:40]}')" if prompts[0].answer else ""
             pool.notes.append(
                 f"{len(prompts)} rows with {problem} are left out: {first_entries([prompt.place for prompt in prompts])}{example}"
             )
-    left_out = {prompt.id for prompt in missing} | {answered[i].id for i in unreadable}
+    left_out = {prompt.id for prompt in missing + unreadable}
     pool.prompts = [prompt for prompt in pool.prompts if prompt.id not in left_out]
     if len(unreadable) > max(1, len(answered) // 10):
-        place, answer = answered[unreadable[0]].place, answered[unreadable[0]].answer
+        first = unreadable[0]
         raise UserError(
-            f"{pool.content.path}: grader {grader} cannot read {len(unreadable)} of {len(answered)} answers, the first in {place}: '{printable(answer)[:60]}'; name another grader with --grader"
+            f"{pool.content.path}: grader {grader} cannot read {len(unreadable)} of {len(answered)} answers, the first in {first.place}: '{printable(first.answer)[:60]}'; name another grader with --grader"
         )
 
 
@@ -125,7 +126,7 @@ class Plan:
             policies.subset_size(self.policy["budget"], len(self.pool.prompts))
         if self.is_by_pass_rate and not self.labelled:
             raise UserError(
-                f"--policy {rule} needs answers, and {self.pool.content.path} has none (or name their column with --answer); without answers choose random, or try agreement_lowest"
+                f"--policy {rule} needs answers, and {self.pool.content.path} has none; name their column with --answer, or choose by --policy random"
             )
         if (
             self.needs_measure

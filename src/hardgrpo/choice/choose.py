@@ -2,7 +2,7 @@
 
 import contextlib
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -179,7 +179,7 @@ def check_test(plan: Plan, test: dict[str, list[Completion]], grader: str | OwnG
     """Raise a `UserError` if no completion of the test request is finished, or none has an answer
     that the grader reads. Otherwise report the shares."""
     prompts = [prompt for prompt in plan.pool.prompts if prompt.id in test]
-    results = measures.measure(prompts, test, grader, plan.pool.content.rows, with_codes=False)
+    results = measures.measure(prompts, test, grader, plan.pool.content.rows)
     total = sum(result.samples for result in results.values())
     unfinished = sum(result.unfinished for result in results.values())
     answered = sum(result.answered for result in results.values())
@@ -189,12 +189,12 @@ def check_test(plan: Plan, test: dict[str, list[Completion]], grader: str | OwnG
     example = next((c.text for group in test.values() for c in group if c.text), "")
     if unfinished == total:
         raise UserError(
-            f"all {total} completions of the test request are cut off or end in their reasoning before they state an answer (--completion-tokens is {plan.options.completion_tokens}); raise --completion-tokens, and the context of the server if it cuts them off earlier. The other prompts were not sent"
+            f"all {total} completions of the test request are cut off or end in their reasoning before they state an answer (--completion-tokens is {plan.options.completion_tokens}); raise --completion-tokens, or the context of the server. The other prompts were not sent"
         )
     if not answered:
         form = graders.GRADERS[grader].form % "ANSWER" if isinstance(grader, str) else "text"
         raise UserError(
-            f"no completion of the test request states an answer in the form that grader {getattr(grader, 'name', grader)} reads ({form}); {unfinished} of {total} are unfinished. One ends with '{printable(example)[-120:]}'. Ask for the form with --prompt, name another --grader, or raise --completion-tokens"
+            f"no completion of the test request states an answer in the form that grader {getattr(grader, 'name', grader)} reads ({form}); {unfinished} of {total} are unfinished. One ends with '{printable(example)[-120:]}'. Ask for the form with --prompt, or name another --grader"
         )
 
 
@@ -213,7 +213,7 @@ def select(plan: Plan, results: dict[str, Measure]) -> tuple[list[str], dict[str
                     "the completions state no numbers of tokens; choose by another measure"
                 )
             raise UserError(
-                f"no completion has an answer that the grader reads, so {words} is unknown for every prompt; ask for the form of the answer with --prompt, name another --grader, or raise --completion-tokens"
+                f"no completion has an answer that the grader reads, so {words} is unknown for every prompt; ask for the form of the answer with --prompt"
             )
         if unmeasured:
             plan.pool.notes.append(
@@ -253,19 +253,14 @@ def compare_rules(choice: Choice, results: dict[str, Measure], number: int) -> d
     entries = {rule: {"rule": rule, "budget": {"prompts": number}} for rule in COMPARED}
     if choice.is_by_pass_rate:
         entries[own] = {key: value for key, value in choice.policy.items() if key != "by"}
+    positions = {key: position for position, key in enumerate(measured)}
     expected = {"random": mixed.mixed_share(correct, samples, group)}
     for rule, entry in entries.items():
+
+        def choose(rates: np.ndarray, split: int, entry=entry) -> np.ndarray:
+            subset = policies.select(dict(zip(measured, rates.tolist())), seed=split, **entry)
+            return np.array([positions[key] for key in subset.ids])
+
         with contextlib.suppress(UserError):  # too few prompts qualify
-            chooser = _chooser(measured, entry)
-            expected[rule] = mixed.expected_mixed(correct, samples, group, chooser)
+            expected[rule] = mixed.expected_mixed(correct, samples, group, choose)
     return expected
-
-
-def _chooser(ids: list[str], entry: dict) -> Callable[[np.ndarray, int], np.ndarray]:
-    positions = {key: position for position, key in enumerate(ids)}
-
-    def choose(rates: np.ndarray, split: int) -> np.ndarray:
-        subset = policies.select(dict(zip(ids, rates.tolist())), seed=split, **entry)
-        return np.array([positions[key] for key in subset.ids])
-
-    return choose

@@ -121,8 +121,6 @@ def describe(plan: Plan) -> None:
         say(f"answers   missing; {len(pool.prompts)} prompts can be annotated")
     for note in pool.notes:
         say(printable(f"note      {note}"))
-    if not pool.prompts:
-        raise UserError(f"{content.path}: no prompts are left to choose from")
     first = pool.prompts[0]
     for message in first.messages:
         lines = message["content"].split("\n")
@@ -146,7 +144,7 @@ def write_batch(plan: Plan, path: str) -> None:
         raise UserError(f"--write-batch: policy {rule} needs no completions; name another --policy")
     if Path(path).exists():
         raise UserError(f"{path}: the file exists; name another one with --write-batch")
-    have = match_completions(plan).completions if plan.options.completions else {}
+    have = match_completions(plan)[0] if plan.options.completions else {}
     lines = sampling.batch_requests(plan, have)
     files.write_jsonl(path, lines)
     say(f"batch     {len(lines)} requests of up to {plan.options.samples} completions each: {path}")
@@ -154,24 +152,22 @@ def write_batch(plan: Plan, path: str) -> None:
 
 
 def write_results(choice: Choice, folder: ResultFolder, names: list[str], trainer: str | None) -> None:  # fmt: skip
-    content = choice.pool.content
-    with folder.staging():
-        for name in names:
-            path = folder.stage(name)
-            if name == PAGE:
-                files.write_text(path, page.render(choice, shlex.join(["hardgrpo", *sys.argv[1:]])))
-            elif name == TABLE:
-                table = page.prompt_table(choice)
-                files.write_text(path, spreadsheets.rows_text(table, spreadsheets.Form()))
-            elif name == "reward.py":
-                files.write_text(
-                    path, trainer_rows.reward_program(trainer, choice.grader, choice.in_reasoning)
-                )
-            elif trainer and f".{trainer}." in name:
-                trainer_rows.write_trainer_rows(path, choice.trainer_rows(trainer))
-            else:
-                content.write(path, [prompt.index for prompt in choice.prompts], choice.columns())
-        folder.commit(page.numbers(choice))
+    def write(name: str, path: Path) -> None:
+        if name == names[0]:
+            indices = [prompt.index for prompt in choice.prompts]
+            choice.pool.content.write(path, indices, choice.columns())
+        elif name == PAGE:
+            files.write_text(path, page.render(choice, shlex.join(["hardgrpo", *sys.argv[1:]])))
+        elif name == TABLE:
+            table = page.prompt_table(choice)
+            files.write_text(path, spreadsheets.rows_text(table, spreadsheets.Form()))
+        elif name == "reward.py":
+            program = trainer_rows.reward_program(trainer, choice.grader, choice.in_reasoning)
+            files.write_text(path, program)
+        else:
+            trainer_rows.write_trainer_rows(path, choice.trainer_rows(trainer))
+
+    folder.write(names, write, page.numbers(choice))
 
 
 def summarise(choice: Choice, folder: ResultFolder, names: list[str], reported: set[str]) -> None:

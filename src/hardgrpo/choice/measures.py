@@ -58,7 +58,6 @@ def measure(
     completions: dict[str, list[Completion]],
     grader: "str | OwnGrader",
     rows: list[dict],
-    with_codes: bool = True,
 ) -> dict[str, Measure]:
     """{prompt id: its measure}. `grader` is a key of GRADERS or a person's function; `rows` are the
     rows of the file, which the function receives."""
@@ -70,7 +69,7 @@ def measure(
         if isinstance(grader, OwnGrader):
             result = _by_function(prompt, group, parts, grader, rows[prompt.index])
         else:
-            result = _by_rule(prompt, group, parts, grader, with_codes)
+            result = _by_rule(prompt, group, parts, grader)
         tokens = [completion.tokens for completion in group if completion.tokens]
         result.tokens = sum(tokens) / len(tokens) if tokens else None
         measures[prompt.id] = result
@@ -86,7 +85,7 @@ def is_in_reasoning(completions: dict[str, list[Completion]]) -> bool:
 
 
 def _by_rule(
-    prompt: Prompt, group: list[Completion], parts: list[str | None], grader: str, with_codes: bool
+    prompt: Prompt, group: list[Completion], parts: list[str | None], grader: str
 ) -> Measure:
     result = Measure(samples=len(group))
     if prompt.answer is not None:
@@ -102,8 +101,7 @@ def _by_rule(
             result.lenient += grade.lenient
         result.answered += answered
         result.unfinished += not answered and (part is None or completion.finish_reason == "length")
-    if with_codes:
-        result.codes = signals.answer_codes([part or "" for part in parts], grader)
+    result.codes = signals.answer_codes([part or "" for part in parts], grader)
     return result
 
 

@@ -7,7 +7,6 @@ from pathlib import Path
 from hardgrpo.choice import results
 from hardgrpo.choice.choose import FEWEST_SAMPLES, Choice
 from hardgrpo.choice.measures import Measure
-from hardgrpo.choice.prompts import Prompt
 
 # written by scripts/maintenance/write_pages.py
 POOLED_LEADS = Path(__file__).with_name("pooled_leads.csv")
@@ -104,29 +103,28 @@ def lead(choice: Choice) -> str | None:
 
 def prompt_table(choice: Choice) -> list[dict]:
     """A row for each prompt of the pool: its measures, whether it is chosen, and why."""
-    chosen = set(choice.chosen)
-    return [
-        _prompt_row(prompt, choice.measures.get(prompt.id, Measure()))
-        | {"chosen": int(prompt.id in chosen), "why": choice.reasons[prompt.id]}
-        for prompt in choice.pool.prompts
-    ]
-
-
-def _prompt_row(prompt: Prompt, result: Measure) -> dict:
-    share = lambda count: count / result.samples if result.samples else ""
     shown = lambda value: "" if value is None else value
-    return {
-        "id": prompt.id,
-        "row": prompt.place.removeprefix("row "),
-        "question": prompt.question,
-        "answer": prompt.answer or "",
-        "samples": result.samples,
-        "pass_rate": shown(result.pass_rate),
-        "answered_share": share(result.answered),
-        "unfinished_share": share(result.unfinished),
-        "agreement": shown(result.value("agreement")),
-        "mean_tokens": shown(result.tokens),
-    }
+    chosen, rows = set(choice.chosen), []
+    for prompt in choice.pool.prompts:
+        result = choice.measures.get(prompt.id, Measure())
+        unfinished_share = result.unfinished / result.samples if result.samples else ""
+        rows.append(
+            {
+                "id": prompt.id,
+                "row": prompt.place.removeprefix("row "),
+                "question": prompt.question,
+                "answer": prompt.answer or "",
+                "samples": result.samples,
+                "pass_rate": shown(result.pass_rate),
+                "answered_share": shown(result.value("answered_share")),
+                "unfinished_share": unfinished_share,
+                "agreement": shown(result.value("agreement")),
+                "mean_tokens": shown(result.tokens),
+                "chosen": int(prompt.id in chosen),
+                "why": choice.reasons[prompt.id],
+            }
+        )
+    return rows
 
 
 def histogram(choice: Choice) -> list[dict]:
@@ -164,28 +162,24 @@ def histogram(choice: Choice) -> list[dict]:
 
 def examples(choice: Choice) -> list[tuple[str, list[dict]]]:
     """Prompts of both ends of the pool, with a completion of each."""
-    measured = [p for p in choice.pool.prompts if choice.measures.get(p.id, Measure()).pass_rate is not None]  # fmt: skip
-    measured.sort(key=lambda prompt: (choice.measures[prompt.id].pass_rate, prompt.id))
+    rate = lambda prompt: choice.measures.get(prompt.id, Measure()).pass_rate
+    measured = [prompt for prompt in choice.pool.prompts if rate(prompt) is not None]
+    measured.sort(key=lambda prompt: (rate(prompt), prompt.id))
     cut = lambda text: text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]} …"
+
+    def entry(prompt) -> dict:
+        result, completions = choice.measures[prompt.id], choice.completions.get(prompt.id)
+        return {
+            "question": cut(prompt.question),
+            "answer": prompt.answer,
+            "rate": f"{result.correct} of {result.samples} right",
+            "chosen": prompt.id in choice.chosen,
+            "completion": cut(completions[0].text) if completions else "",
+        }
+
     count = min(EXAMPLES, len(measured) // 2)
     ends = (("Hardest", measured[:count]), ("Easiest", measured[::-1][:count]))
-    return [
-        (
-            title,
-            [
-                {
-                    "question": cut(prompt.question),
-                    "answer": prompt.answer,
-                    "rate": f"{choice.measures[prompt.id].correct} of {choice.measures[prompt.id].samples} right",
-                    "chosen": prompt.id in choice.chosen,
-                    "completion": cut(next((c.text for c in choice.completions.get(prompt.id, [])), "")),
-                }
-                for prompt in prompts
-            ],
-        )
-        for title, prompts in ends
-        if prompts
-    ]  # fmt: skip
+    return [(title, list(map(entry, prompts))) for title, prompts in ends if prompts]
 
 
 def rule_rows(choice: Choice) -> list[dict]:

@@ -217,20 +217,19 @@ def _as_options(value: object) -> list[tuple[str, str]]:
     """[(label, text)] of the options in a cell; [] if it holds none. Empty options are left out."""
     if isinstance(value, str):
         value = parse_text(value)
+    labels: object = None
     if isinstance(value, dict) and isinstance(value.get("text"), list):
-        labels, texts = value.get("label") or value.get("labels"), value["text"]
-        labels = labels if isinstance(labels, list) and len(labels) == len(texts) else LETTERS
-        pairs = list(zip(labels, texts))
+        labels, value = value.get("label") or value.get("labels"), value["text"]
     elif isinstance(value, dict):
-        pairs = list(value.items())
+        labels, value = list(value), list(value.values())
     elif isinstance(value, list) and all(isinstance(entry, dict) for entry in value):
         field = lambda entry, *names: next((entry[n] for n in names if n in entry), None)
-        texts = [field(entry, "text", "value", "content") for entry in value]
         labels = [field(entry, "label", "key", "id") for entry in value]
-        pairs = list(zip(labels if None not in labels else LETTERS, texts))
-    else:
-        pairs = list(zip(LETTERS, value)) if isinstance(value, list) else []
-    return [(str(label), str(text)) for label, text in pairs if text not in (None, "")]
+        value = [field(entry, "text", "value", "content") for entry in value]
+    texts = value if isinstance(value, list) else []
+    if not isinstance(labels, list) or len(labels) != len(texts) or None in labels:
+        labels = LETTERS
+    return [(str(label), str(text)) for label, text in zip(labels, texts) if text not in (None, "")]
 
 
 def parse_text(text: str) -> object:

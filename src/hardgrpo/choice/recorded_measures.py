@@ -1,8 +1,7 @@
 """Measures from results that people already have: pass rates, or files of completions."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -10,7 +9,7 @@ from hardgrpo.choice import measures, recordings
 from hardgrpo.choice.choice_plan import Plan
 from hardgrpo.choice.measures import Measure, OwnGrader
 from hardgrpo.choice.prompts import Prompt, value_of
-from hardgrpo.choice.recordings import Recorded, Recording
+from hardgrpo.choice.recordings import Recorded
 from hardgrpo.data.question_ids import normalize_spaces
 from hardgrpo.grading import proposals
 from hardgrpo.runtime.errors import RowError, UserError, first_entries, printable, refuse_rows
@@ -76,59 +75,42 @@ def read_completions(
     """(measures, completions, grader) from files of completions, or from a column of the prompts'
     file. Verdicts of the file count, unless a person named a grader. A proposed grader is replaced
     if the completions state their answers after `####`."""
-    recorded = match_completions(plan)
-    texts = [c.text for group in recorded.completions.values() for c in group]
+    completions, verdicts = match_completions(plan)
+    texts = [c.text for group in completions.values() for c in group]
     marks, boxes = (sum(mark in text for text in texts) for mark in ("####", "\\boxed"))
     if isinstance(grader, str) and not plan.options.grader and marks > boxes:
         answers = [prompt.answer for prompt in plan.pool.prompts if prompt.answer]
         grader = proposals.propose(answers, "marks") or grader
-    results = measures.measure(
-        plan.pool.prompts, recorded.completions, grader, plan.pool.content.rows
-    )
-    for prompt_id, verdicts in recorded.verdicts.items():
+    results = measures.measure(plan.pool.prompts, completions, grader, plan.pool.content.rows)
+    for prompt_id, values in verdicts.items():
         result = results[prompt_id]
-        if len(verdicts) == result.samples and not plan.options.grader:
-            result.correct = result.lenient = sum(verdicts)
+        if len(values) == result.samples and not plan.options.grader:
+            result.correct = result.lenient = sum(values)
             result.answered = max(result.answered, result.correct)
     if not any(result.answered for result in results.values()):
         name = getattr(grader, "name", grader)
         raise UserError(
             f"{plan.pool.content.path}: none of the {len(texts)} completions states an answer that grader {name} reads; one ends with '{printable(texts[0])[-100:]}'; name another --grader"
         )
-    return results, recorded.completions, grader
+    return results, completions, grader
 
 
-@dataclass
-class RecordedCompletions:
-    """Completions and verdicts by prompt id, and the places of the prompts that were not matched."""
-
-    completions: dict[str, list[Completion]] = field(default_factory=dict)
-    verdicts: dict[str, list[bool]] = field(default_factory=dict)
-    unknown: list[str] = field(default_factory=list)
-    changed: list[str] = field(default_factory=list)
-
-    def add(self, prompt: Prompt, recorded: Recorded) -> None:
-        texts = zip(recorded.completions, recorded.finish_reasons, recorded.tokens)
-        group = self.completions.setdefault(prompt.id, [])
-        group += [Completion(text, tokens or 0, reason or "stop") for text, reason, tokens in texts]
-        self.verdicts.setdefault(prompt.id, []).extend(recorded.correct or [])
-
-
-def match_completions(plan: Plan) -> RecordedCompletions:
-    """The completions of `--completions`, matched to the prompts by id and question, or by row.
-    Raise a `UserError` if most belong to other prompts, or if they are of another model."""
-    result, sources = RecordedCompletions(), plan.options.completions
-    content = plan.pool.content
-    by_id = {prompt.id: prompt for prompt in plan.pool.prompts}
-    by_row = dict(zip(content.places, map(by_id.get, plan.pool.ids)))
+def match_completions(plan: Plan) -> tuple[dict[str, list[Completion]], dict[str, list[bool]]]:
+    """(completions by prompt id, verdicts by prompt id) of `--completions`, matched to the prompts by
+    id and question, or by row. Raise a `UserError` if most belong to other prompts, or if they are
+    of another model."""
+    content, sources, model = plan.pool.content, plan.options.completions, plan.options.model
+    completions: dict[str, list[Completion]] = defaultdict(list)
+    verdicts: dict[str, list[bool]] = defaultdict(list)
+    unknown, changed = [], []
     if len(sources) and not isinstance(sources[0], str):  # the texts of each row
         _check_length(sources, len(content.rows), "lists of completions")
         for prompt in plan.pool.prompts:
-            texts = list(sources[prompt.index])
-            blank = [""] * len(texts)
-            recorded = Recorded(None, None, None, texts, blank, [None] * len(texts), None, "")
-            result.add(prompt, recorded)
-        return result
+            texts = sources[prompt.index]
+            completions[prompt.id] = [Completion(text, 0, "stop") for text in texts]
+        return completions, verdicts
+    by_id = {prompt.id: prompt for prompt in plan.pool.prompts}
+    by_row = dict(zip(content.places, map(by_id.get, plan.pool.ids)))
     find = _finder(plan)
     for source in sources:
         is_column = any(value_of(row, source) is not None for row in content.rows)
@@ -140,32 +122,39 @@ def match_completions(plan: Plan) -> RecordedCompletions:
             )
         else:
             recording = recordings.read(source)
-        check_model(recording, plan.options.model)
+        if (
+            model
+            and recording.models
+            and not any(is_same_model(n, model) for n in recording.models)
+        ):
+            raise UserError(
+                f"{recording.path}: completions of {', '.join(sorted(recording.models))}, but --model is {model}; name the right file"
+            )
         say(f"completions {source}: {recording.form}, {len(recording.prompts)} prompts")
         plan.pool.notes.extend(f"{source}: {note}" for note in recording.notes)
         for recorded in recording.prompts:
-            prompt, is_changed = (
-                (by_row.get(recorded.place), False) if is_column else find(recorded)
-            )
+            prompt, is_changed = (by_row.get(recorded.place), False) if is_column else find(recorded)  # fmt: skip
             if prompt is not None:
-                result.add(prompt, recorded)
+                texts = zip(recorded.completions, recorded.tokens, recorded.finish_reasons)
+                completions[prompt.id] += [Completion(t, n or 0, end or "stop") for t, n, end in texts]  # fmt: skip
+                verdicts[prompt.id] += recorded.correct or []
             elif not is_column:
-                (result.changed if is_changed else result.unknown).append(recorded.place)
-    unmatched = len(result.unknown) + len(result.changed)
+                (changed if is_changed else unknown).append(recorded.place)
+    unmatched = len(unknown) + len(changed)
     is_trial = plan.options.limit is not None
-    if not result.completions or unmatched > len(result.completions) and not is_trial:
+    if not completions or unmatched > len(completions) and not is_trial:
         raise UserError(
             f"{', '.join(sources)}: {unmatched} prompts are not in {content.path}; expected completions of the same prompts, with the same questions or ids"
         )
-    if result.changed:
+    if changed:
         plan.pool.notes.append(
-            f"{len(result.changed)} prompts of the completions have another question than the prompt with their id, and are left out: {first_entries(result.changed)}"
+            f"{len(changed)} prompts of the completions have another question than the prompt with their id, and are left out: {first_entries(changed)}"
         )
-    if result.unknown and not is_trial:
+    if unknown and not is_trial:
         plan.pool.notes.append(
-            f"{len(result.unknown)} prompts of the completions are not in the file: {first_entries(result.unknown)}"
+            f"{len(unknown)} prompts of the completions are not in the file: {first_entries(unknown)}"
         )
-    return result
+    return completions, verdicts
 
 
 def _finder(plan: Plan):
@@ -192,14 +181,6 @@ def _finder(plan: Plan):
         return same, same is None and prompt is not None
 
     return find
-
-
-def check_model(recording: Recording, model: str | None) -> None:
-    """Raise a `UserError` if a recording names other models than `model`."""
-    if model and recording.models and not any(is_same_model(n, model) for n in recording.models):
-        raise UserError(
-            f"{recording.path}: completions of {', '.join(sorted(recording.models))}, but --model is {model}; leave --model out, or name the right file"
-        )
 
 
 def _check_length(values: Sequence, number: int, kind: str) -> None:

@@ -1,13 +1,12 @@
 """The folder of results. A file that a person may have edited is never overwritten."""
 
-import contextlib
 import fcntl
 import hashlib
 import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from hardgrpo.runtime import files
@@ -22,7 +21,6 @@ class ResultFolder:
     def __init__(self, folder: Path, inputs: list[str], record: str):
         self.folder, self.inputs, self.record = folder, inputs, record
         self.checksums: dict[str, list[str]] = {}
-        self.staged: dict[str, Path] = {}
         self.read_record()
 
     def read_record(self) -> None:
@@ -53,39 +51,29 @@ class ResultFolder:
                     f"{path}: the file was edited or is not a result of this command, and is kept as it is; move it to another place, or name another folder with --output"
                 )
 
-    @contextlib.contextmanager
-    def staging(self) -> Iterator[None]:
-        """A context in which results are written to the paths of `stage`."""
+    def write(self, names: Iterable[str], write: Callable[[str, Path], None], facts: dict) -> None:
+        """Write each result by `write(name, path)`, then the record with `facts`, and put the results
+        in place. Raise a `UserError` if a result was edited in the meantime."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        self.staging_folder = Path(tempfile.mkdtemp(prefix=".new-", dir=self.folder))
-        try:
-            yield
-        finally:
-            shutil.rmtree(self.staging_folder, ignore_errors=True)
-
-    def stage(self, name: str) -> Path:
-        """The path to which the result `name` is to be written before `commit`."""
-        self.staged[name] = self.staging_folder / name
-        return self.staged[name]
-
-    def commit(self, facts: dict) -> None:
-        """Write the record with `facts`, then put the staged results in place. Raise a `UserError` if
-        a result was edited in the meantime."""
         lock = os.open(self.folder, os.O_RDONLY)
+        staging = Path(tempfile.mkdtemp(prefix=".new-", dir=self.folder))
         try:
+            for name in names:
+                write(name, staging / name)
             fcntl.flock(lock, fcntl.LOCK_EX)  # another command may write results here
             self.read_record()
-            self.check(self.staged)
-            for name, path in self.staged.items():
+            self.check(names)
+            for name in names:
                 known_checksums = self.checksums.setdefault(name, [])
-                known_checksums += {checksum(path)} - set(known_checksums)
+                known_checksums += {checksum(staging / name)} - set(known_checksums)
             record = {"inputs": self.inputs} | facts | {"files": self.checksums}
             files.write_json(self.folder / self.record, record)
-            for name, path in self.staged.items():
+            for name in names:
                 if (self.folder / name).is_dir():
                     shutil.rmtree(self.folder / name)
-                path.replace(self.folder / name)
+                (staging / name).replace(self.folder / name)
         finally:
+            shutil.rmtree(staging, ignore_errors=True)
             os.close(lock)
 
 

@@ -193,17 +193,14 @@ def _read_json(path: Path, ending: str) -> Rows:
         with contextlib.suppress(ValueError, RecursionError):
             value = json.loads(text)
     if isinstance(value, dict):
-        lists = [
-            name
-            for name, entries in value.items()
-            if isinstance(entries, list) and entries and all(isinstance(e, dict) for e in entries)
-        ]
+        is_rows = lambda v: isinstance(v, list) and v and all(isinstance(row, dict) for row in v)
+        lists = [name for name, entries in value.items() if is_rows(entries)]
         if len(lists) > 1:
             raise UserError(
-                f"{path}: several lists of objects ({', '.join(lists)}); expected one: save one of the lists alone"
+                f"{path}: several lists of objects ({', '.join(lists)}); save one of the lists alone"
             )
         key = lists[0] if lists else None
-        value = value[key] if lists else None
+        value = value.get(key)
     if isinstance(value, list):
         rows, places = value, _row_places(len(value))
         for place, row in zip(places, rows):
@@ -235,19 +232,16 @@ def _read_table(path: Path, ending: str) -> Rows:
             )
         header, cells, places = ["question"], [header, *cells], ["row 1", *places]
     rows = [dict(zip(header, row)) for row in cells]
-
     content = _of_rows(path, ending[1:].upper(), ending, rows, places, _table_writer(table.form))
     content.has_decimal_comma = table.form.delimiter == ";"
     return content
 
 
 def _read_lines(path: Path) -> Rows:
-    lines = read_text(path).split("\n")
-    numbered = [(number, line.strip()) for number, line in enumerate(lines, 1) if line.strip()]
-    rows = [{"question": line} for _, line in numbered]
-
-    places, write = [f"row {number}" for number, _ in numbered], _table_writer(spreadsheets.Form())
-    return _of_rows(path, "text, a prompt in each line", ".csv", rows, places, write)
+    lines = map(str.strip, read_text(path).split("\n"))
+    prompts = {f"row {number}": line for number, line in enumerate(lines, 1) if line}
+    rows, write = [{"question": line} for line in prompts.values()], _table_writer(spreadsheets.Form())  # fmt: skip
+    return _of_rows(path, "text, a prompt in each line", ".csv", rows, list(prompts), write)
 
 
 def _table_writer(form: spreadsheets.Form) -> Callable[[Path, list[dict]], None]:

@@ -129,14 +129,13 @@ def run(args: argparse.Namespace) -> None:
     summary = summarise(prompts)
     if len(prompts) < FEWEST_PROMPTS:
         notes.append(f"{len(prompts)} prompts are too few for a reliable interval; test with more")
-    sides = [
-        {"path": side.path, "form": side.form, "models": sorted(side.models)}
-        for side in (before, after)
-    ]
-    facts = {"before": sides[0], "after": sides[1], "grader": grader} | summary | {"notes": notes}
-    with results.staging():
-        files.write_text(results.stage("worth.html"), page(stems, prompts, facts))
-        results.commit(facts)
+    facts: dict = {
+        name: {"path": side.path, "form": side.form, "models": sorted(side.models)}
+        for name, side in (("before", before), ("after", after))
+    }
+    facts |= {"grader": grader} | summary | {"notes": notes}
+    content = page(stems, prompts, facts)
+    results.write(["worth.html"], lambda _, path: files.write_text(path, content), facts)
     for note in notes:
         say(f"note      {printable(note)}")
     say(f"prompts   {len(prompts)}, grader {grader}")
@@ -174,9 +173,10 @@ def match(
     left_out: dict[str, list[str]] = defaultdict(list)
     for left, right in pairs:
         name = left.id or left.question
-        records = [references[id(left)]] if id(left) in references else []
-        records += [] if records and records[0].answer else [left, right]
-        answers = [record.answer for record in records if record.answer]
+        reference = references.get(id(left))
+        records = [left, right] + ([reference] if reference else [])
+        has_reference = reference and reference.answer
+        answers = [r.answer for r in ([reference] if has_reference else records) if r.answer]
         if len(set(map(normalize_spaces, answers))) > 1:
             left_out["have different answers in the two files"].append(name)
         elif not answers and not (left.correct and right.correct):
@@ -187,7 +187,7 @@ def match(
                 Side(side, [answer_part(text, starts) for text in side.completions])
                 for side, starts in zip((left, right), in_reasoning)
             ]
-            question = next(filter(None, (r.question for r in [left, right, *records])), name)
+            question = next(filter(None, (record.question for record in records)), name)
             prompts.append(Prompt(name, question, next(iter(answers), None), *sides))
     matched = {id(prompt) for pair in pairs for prompt in pair}
     missing = [
@@ -275,14 +275,14 @@ def grade(prompts: list[Prompt], grader: str, paths: str, notes: list[str]) -> l
     if not any(kinds[kind] for kind in ANSWERED):
         form = graders.GRADERS[grader].form % "ANSWER" if grader in graders.GRADERS else "text"
         raise UserError(
-            f"{paths}: {kinds[UNFINISHED]} of {kinds.total()} completions are unfinished, and the others state no answer that grader {grader} reads (form: {form}); name another grader with --grader, or sample other completions"
+            f"{paths}: {kinds[UNFINISHED]} of {kinds.total()} completions are unfinished, and the others state no answer that grader {grader} reads (form: {form}); name another grader with --grader"
         )
     for name in ("before", "after"):
         counts = Counter(kind for p in prompts for kind in getattr(p, name).kinds)
         if counts[UNREADABLE] > MOST_UNREADABLE * counts.total():
             example = next(t for p in prompts for t in getattr(p, name).recorded.completions if t)
             raise UserError(
-                f"{paths}: {counts[UNREADABLE]} of {counts.total()} completions {name} the training state no answer that grader {grader} reads; one ends with '{printable(example)[-100:]}'; name another --grader, or sample with a prompt that asks for the form"
+                f"{paths}: {counts[UNREADABLE]} of {counts.total()} completions {name} the training state no answer that grader {grader} reads; one ends with '{printable(example)[-100:]}'; name another --grader"
             )
     if kinds[OTHER_NOTATION] > LENIENT_SHARE * kinds.total():
         lenient = [
