@@ -5,17 +5,8 @@ has a `test`: a function below that yields, for every cell in which the study ha
 estimate with its 95 % interval. The estimate of a difference or a gain is positive where the claim
 holds, unless the test's docstring says otherwise.
 
-A primary claim is written to paper/claims.yaml before its study is run, with the number of
-replicates that it needs. Only primary claims and the claims of analyses get a verdict:
-
-- *supported* if the interval lies above zero or, for a claim with a margin, within the margin
-  around zero;
-- *contradicted* if the interval lies below zero or, for a claim with a margin, outside the margin;
-- *undecided* otherwise, and always if the study has fewer replicates than the claim needs, or if
-  the row states a reason why it cannot decide (`open`).
-
-The verdicts supported and contradicted also require that Holm's p, corrected over the tasks of a
-model, is below 0.05. All other claims are descriptive.
+Only primary claims and the claims of analyses get a verdict (docs/statistics.md); a row that states
+a reason why it cannot decide (`open`) is undecided. All other claims are descriptive.
 """
 
 from collections.abc import Callable, Iterable, Iterator

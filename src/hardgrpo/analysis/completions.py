@@ -413,10 +413,9 @@ def tier_trends(cells: list[Cell]) -> Iterator[dict]:
     """The gain in the easiest tier minus the gain in the hardest tier, in points and in log odds of
     the tier's accuracy.
 
-    Gains in points must shrink near 100 %: a gain from 88.8 to 94.4 % is smaller in points than a
-    gain from 61.0 to 75.6 %, but larger in log odds. Seeds are paired, problems are not. Log odds
-    are nan if an accuracy is 0 or 1. `problems` is the number of problems of the smaller tier.
-    Tiers that are not numbers have no order, so they have no row.
+    Gains in points must shrink near 100 %. Seeds are paired, problems are not. Log odds are nan if
+    an accuracy is 0 or 1. `problems` is the number of problems of the smaller tier. Tiers that are
+    not numbers have no order, so they have no row.
     """
     for cell in cells:
         masks = cell.tier_masks()
@@ -553,11 +552,9 @@ def kinds(cells: list[Cell]) -> Iterator[dict]:
     """The gain of each cell with reach samples, split exactly into finishing, sharpening and new
     solving, over all problems (rows with an empty `tier`) and within each tier.
 
-    A problem is *out of reach* of a base model if none of the problem's k reach samples
-    (`reach.samples` of the test) is correct and, where steps can be checked, sound. The gain is
-    measured with other samples, so that a chance success in one sample does not change both reach
-    and gain. The gains within reach and out of reach are each split into finishing and correctness
-    (`split`).
+    The gain is measured with other samples than those that determine which problems are *out of
+    reach* of a base model (`Cell.out_of_reach`), so that a chance success in one sample does not
+    change both.
     """
     for cell in cells:
         if cell.reach is None:
@@ -599,8 +596,7 @@ def split(
     array of gains. `out_of_reach` (S, N) marks the problems out of reach of each replicate's base
     model.
 
-    *Finishing* is the sum of the finishing parts within and out of reach, *sharpening* the
-    correctness part within reach, and *new solving* the correctness part out of reach. The formula
+    *Sharpening* is the correctness part within reach, *new solving* that out of reach. The formula
     of `statistics.decompose` is homogeneous of degree 1, so the parts of a group of problems follow
     from the formula with all rates outside the group set to zero.
     """

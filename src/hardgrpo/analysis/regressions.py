@@ -19,12 +19,10 @@ def regressions(gains: list[dict], learnable: list[dict], accuracy: list[dict]) 
     (another possible explanation of the gain), and on both.
 
     Each regression is over all tasks ("all") or within a task. If there are fewer than three
-    points, or if any value of a point is missing, all three regressions are left out. In a
-    regression on both predictors, `slope` is the coefficient of `predictor`, `adjusted_for` is the
-    other predictor, and `r_squared` is the partial R^2 given the other predictor. The row `both`
-    has the R^2 of both predictors together. A slope is the gain (a share) per unit of learnable
-    share (0 to 1), or per token. `cells` is the number of points. A point is a model, task, policy
-    and recipe.
+    points, or if any value of a point is missing, all three are left out. With `adjusted_for`, the
+    other predictor, `slope` is the coefficient in the regression on both and `r_squared` the partial
+    R^2. The row `both` has the R^2 of both together. A slope is the gain (a share) per unit of
+    learnable share (0 to 1), or per token. A point is a model, task, policy and recipe.
     """
     own_gains, own_accuracy = (
         own_test_samples(pd.DataFrame(rows, columns=[*CELL, "decoding", "step", name]))

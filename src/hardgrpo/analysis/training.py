@@ -269,10 +269,9 @@ def time_to_target(cells: list[Cell], updates: dict[Run, pd.DataFrame], plan: St
     or if the baseline's final accuracy is not above the accuracy of the base model.
 
     `share_low` and `share_high` are the ends of a 95 % percentile bootstrap interval over seeds
-    (Efron 1979): DRAWS resamples, with the same seeds for both arms. Both are empty with fewer than
-    LEAST_SEEDS seeds. A draw has no share if the arm never reaches the target, or if the baseline's
-    final accuracy is not above the accuracy of the base model. Either end is empty if the
-    percentile is a draw without a share. `reached` is the proportion of draws with a share.
+    (Efron 1979): DRAWS resamples, with the same seeds for both arms. An end is empty with fewer
+    than LEAST_SEEDS seeds, or if the percentile is a draw without a share. `reached` is the
+    proportion of draws with a share.
     """
     own_cells = {
         (cell.model, cell.task, *cell.arm): cell for cell in cells if cell.task == cell.eval_task

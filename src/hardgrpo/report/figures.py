@@ -459,8 +459,7 @@ def line_names(frame: pd.DataFrame, lines: dict[str, str]) -> pd.Series:
 
 @figure
 def labels(gains, spent, lines):
-    """Gain against the number of labels that a run buys for choosing the prompts and for training on
-    them. `lines` is as in `budget`."""
+    """Gain against the number of labels that a run buys. `lines` is as in `budget`."""
     gains = own_test_samples(gains).drop(columns=["eval_task", "decoding"])
     frame = gains.merge(spent[[*RUNS, "labels"]], on=RUNS)
     frame["line"] = line_names(frame, lines)
@@ -669,9 +668,8 @@ def _with_base(frame: pd.DataFrame, base_pass_at_k: pd.DataFrame) -> pd.DataFram
 
 @figure
 def lengths(curves):
-    """Mean completion length, and the share of completions truncated at the limit, over training.
-    With many arms, a row has a point for the first and one for the last updates. Without truncated
-    completions, only lengths."""
+    """Mean completion length and, if any completion is truncated, the truncated share, over training.
+    With many arms, a row has a point for the first and one for the last updates."""
     series = [("tokens_mean", 1, "completion length\n(tokens)")]
     if curves.truncated_share.any():
         series.append(("truncated_share", 100, "truncated (%)"))
@@ -789,11 +787,9 @@ def stacks(frame: pd.DataFrame, series: list[tuple[str, float, str]]):
 @figure
 def learnable(gains, learnable, accuracy, regressions):
     """Gain against the learnable share of groups, and against the mean completion length after
-    training. A point is a model, task, policy and recipe. Its colour shows the family of the rule,
-    its shape the model (if there are several), its size the budget; it is hollow if the recipe is
-    not the study's first. Lines and R^2 are within a task and come from `regressions`. In the drawn
-    rows, `drawn` is 'point' or 'line', and `x` of a point is a share or a number of tokens, as
-    `panel` says."""
+    training. The shape of a point shows the model, if there are several. Lines and R^2 are within a
+    task and come from `regressions`. In the drawn rows, `drawn` is 'point' or 'line', and `x` of a
+    point is a share or a number of tokens, as `panel` says."""
     shares = learnable[[*RUNS, *interval("learnable")]]
     points = own_test_samples(gains)[[*RUNS, "arm", "step", *interval("gain"), "seeds"]]
     lengths = own_test_samples(accuracy)[[*RUNS, "step", "tokens_mean"]]
@@ -873,8 +869,7 @@ def _draw_point(axis, row: pd.DataFrame, scale: float, is_share: bool, names, mo
 @figure
 def samples_per_prompt(probe_sizes):
     """How chosen prompts behave in new samples, by the number of samples per prompt that determine
-    the choice: a line for each rule, with a large mark at the sufficient number of samples, and a
-    dotted line for a random choice."""
+    the choice."""
     measures = {
         "mixed": "groups that are mixed",
         "pass_rate": "pass rate",
