@@ -136,12 +136,8 @@ class Options:
 
     def check(self) -> None:
         """Raise a `UserError` for values and combinations that cannot work."""
-        sources = {
-            "--url": self.url,
-            "--pass-rate": self.pass_rate,
-            "--completions": self.completions,
-        }
-        sources = [name for name, value in sources.items() if value is not None]
+        names = ("url", "pass_rate", "completions")
+        sources = [f"--{n.replace('_', '-')}" for n in names if getattr(self, n) is not None]
         if len(sources) > 1:
             raise UserError(f"{' and '.join(sources)} exclude each other; leave one out")
         if self.url and not self.model:

@@ -56,11 +56,8 @@ class Choice(Plan):
     @property
     def rows(self) -> list[dict]:
         """The chosen rows, with the pass rate and the reason as further columns."""
-        rows, columns = self.pool.content.rows, self.columns()
-        return [
-            rows[prompt.index] | {name: values[i] for name, values in columns.items()}
-            for i, prompt in enumerate(self.prompts)
-        ]
+        rows = self.pool.content.rows
+        return [rows[p.index] | cells for p, cells in zip(self.prompts, self.further_cells())]
 
     def reward(self, completions: list, solution: list, **columns) -> list[float]:
         """A reward function for TRL that grades as the pass rates were graded: 1.0 for a right
@@ -75,32 +72,29 @@ class Choice(Plan):
 
     def trainer_rows(self, trainer: str) -> list[dict]:
         """The chosen prompts as the rows of a trainer (`trainer_rows.FILES`)."""
-        columns, source = self.columns(), stem(self.pool.content.path)
-        rows = []
-        for index, prompt in enumerate(self.prompts):
+        content, rows = self.pool.content, []
+        for index, (prompt, cells) in enumerate(zip(self.prompts, self.further_cells())):
             problem = {"id": prompt.id, "question": prompt.question, "answer": prompt.answer}
-            measured = {name: values[index] for name, values in columns.items()}
-            measured = {name: measured[name] for name in measured if name not in ("id", "answer")}
-            original, messages = self.pool.content.rows[prompt.index], list(prompt.messages)
-            prompt_facts = (source, index, problem, messages, measured, original)
-            rows.append(trainer_rows.trainer_row(trainer, *prompt_facts))
+            measured = {name: cells[name] for name in cells if name not in ("id", "answer")}
+            facts = (problem, list(prompt.messages), measured, content.rows[prompt.index])
+            rows.append(trainer_rows.trainer_row(trainer, stem(content.path), index, *facts))
         return rows
 
-    def columns(self) -> dict[str, list]:
-        """The columns that the chosen rows get: the id, an empty answer to fill in, the pass rate
-        and the reason. Columns of the file are kept."""
+    def further_cells(self) -> list[dict]:
+        """The further cells of each chosen row: the id, an empty answer to fill in, the pass rate and
+        the reason. Columns of the file are kept."""
         names = {name for row in self.pool.content.rows for name in row}
         prefix = lambda name: name if name not in names else f"hardgrpo_{name}"
-        columns: dict[str, list] = {}
-        if "id" not in names:
-            columns["id"] = list(self.chosen)
-        if not self.labelled and self.pool.columns.answer is None:
-            columns["answer"] = [""] * len(self.chosen)
         rates = [self.measures.get(key, Measure()).pass_rate for key in self.chosen]
-        if any(rate is not None for rate in rates):
-            columns[prefix("pass_rate")] = rates
-        columns[prefix("chosen_because")] = [self.reasons[key] for key in self.chosen]
-        return columns
+        rows = []
+        for key, rate in zip(self.chosen, rates):
+            row: dict = {} if "id" in names else {"id": key}
+            if not self.labelled and self.pool.columns.answer is None:
+                row["answer"] = ""
+            if any(rate is not None for rate in rates):
+                row[prefix("pass_rate")] = rate
+            rows.append(row | {prefix("chosen_because"): self.reasons[key]})
+        return rows
 
 
 def choose(

@@ -155,7 +155,7 @@ def write_results(choice: Choice, folder: ResultFolder, names: list[str], traine
     def write(name: str, path: Path) -> None:
         if name == names[0]:
             indices = [prompt.index for prompt in choice.prompts]
-            choice.pool.content.write(path, indices, choice.columns())
+            choice.pool.content.write(path, indices, choice.further_cells())
         elif name == PAGE:
             files.write_text(path, page.render(choice, shlex.join(["hardgrpo", *sys.argv[1:]])))
         elif name == TABLE:

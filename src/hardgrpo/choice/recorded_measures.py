@@ -90,7 +90,7 @@ def read_completions(
     if not any(result.answered for result in results.values()):
         name = getattr(grader, "name", grader)
         raise UserError(
-            f"{plan.pool.content.path}: none of the {len(texts)} completions states an answer that grader {name} reads; one ends with '{printable(texts[0])[-100:]}'; name another --grader"
+            f"{plan.pool.content.path}: none of the {len(texts)} completions states an answer that grader {name} reads; one ends with '{printable(''.join(texts[:1]))[-100:]}'; name another --grader"
         )
     return results, completions, grader
 

@@ -30,8 +30,8 @@ HUB_NAME = re.compile(r"[\w-][\w.-]*/[\w.-]+")
 
 @dataclass
 class Rows:
-    """The rows of a file, and their places for messages. `write(path, indices, columns)` writes
-    some of the rows with further columns to a file with the ending `ending`. `has_decimal_comma`: a
+    """The rows of a file, and their places for messages. `write(path, indices, cells)` writes some
+    of the rows, each with further cells, to a file with the ending `ending`. `has_decimal_comma`: a
     table with semicolons, in which 3,5 is a number."""
 
     path: str
@@ -39,7 +39,7 @@ class Rows:
     ending: str
     rows: list[dict]
     places: list[str]
-    write: Callable[[Path, Sequence[int], dict[str, list]], None]
+    write: Callable[[Path, Sequence[int], list[dict]], None]
     has_decimal_comma: bool = False
 
 
@@ -88,10 +88,10 @@ def _read_file(path: Path) -> Rows:
 
 
 def _of_table(path: str, form: str, table: pa.Table) -> Rows:
-    def write(target: Path, indices: Sequence[int], columns: dict[str, list]) -> None:
+    def write(target: Path, indices: Sequence[int], cells: list[dict]) -> None:
         chosen = table.take(pa.array(indices, pa.int64()))
-        for name, values in columns.items():
-            chosen = chosen.append_column(name, pa.array(values))
+        for name in cells[0]:
+            chosen = chosen.append_column(name, pa.array([row[name] for row in cells]))
         # the features that `datasets` stores there would lack the new columns
         metadata = {
             key: value
@@ -119,10 +119,10 @@ def _read_folder(path: str, split: str | None) -> Rows:
         ) from None
     dataset = _one_split(path, dataset, split)
 
-    def write(target: Path, indices: Sequence[int], columns: dict[str, list]) -> None:
+    def write(target: Path, indices: Sequence[int], cells: list[dict]) -> None:
         chosen = dataset.select(indices)
-        for name, values in columns.items():
-            chosen = chosen.add_column(name, values)
+        for name in cells[0]:
+            chosen = chosen.add_column(name, [row[name] for row in cells])
         with files.atomic(target) as temporary:
             chosen.save_to_disk(temporary)
 
@@ -144,10 +144,8 @@ def _read_hub(path: str, split: str | None, config: str | None) -> Rows:
 
 
 def _import_datasets():
-    try:
-        import datasets
-    except ImportError:
-        raise UserError("datasets is not installed; type `pip install datasets`") from None
+    import datasets
+
     datasets.disable_progress_bars()
     return datasets
 
@@ -256,12 +254,8 @@ def _of_rows(
     places: list[str],
     write_rows: Callable[[Path, list[dict]], None],
 ) -> Rows:
-    def write(target: Path, indices: Sequence[int], columns: dict[str, list]) -> None:
-        chosen = [
-            rows[index] | {name: values[position] for name, values in columns.items()}
-            for position, index in enumerate(indices)
-        ]
-        write_rows(target, chosen)
+    def write(target: Path, indices: Sequence[int], cells: list[dict]) -> None:
+        write_rows(target, [rows[index] | further for index, further in zip(indices, cells)])
 
     return Rows(str(path), form, ending, rows, places, write)
 

@@ -271,23 +271,25 @@ def grade(prompts: list[Prompt], grader: str, paths: str, notes: list[str]) -> l
     for prompt in prompts:
         for side in (prompt.before, prompt.after):
             side.kinds = [kind_of(side, i, prompt.answer, grader) for i in range(len(side.parts))]
-    kinds = Counter(kind for p in prompts for side in (p.before, p.after) for kind in side.kinds)
+    sides = {"before": [p.before for p in prompts], "after": [p.after for p in prompts]}
+    counts = {name: Counter(k for s in group for k in s.kinds) for name, group in sides.items()}
+    kinds = counts["before"] + counts["after"]
     if not any(kinds[kind] for kind in ANSWERED):
         form = graders.GRADERS[grader].form % "ANSWER" if grader in graders.GRADERS else "text"
         raise UserError(
             f"{paths}: {kinds[UNFINISHED]} of {kinds.total()} completions are unfinished, and the others state no answer that grader {grader} reads (form: {form}); name another grader with --grader"
         )
-    for name in ("before", "after"):
-        counts = Counter(kind for p in prompts for kind in getattr(p, name).kinds)
-        if counts[UNREADABLE] > MOST_UNREADABLE * counts.total():
-            example = next(t for p in prompts for t in getattr(p, name).recorded.completions if t)
+    for name, group in sides.items():
+        number, total = counts[name][UNREADABLE], counts[name].total()
+        if number > MOST_UNREADABLE * total:
+            example = next(text for side in group for text in side.recorded.completions if text)
             raise UserError(
-                f"{paths}: {counts[UNREADABLE]} of {counts.total()} completions {name} the training state no answer that grader {grader} reads; one ends with '{printable(example)[-100:]}'; name another --grader"
+                f"{paths}: {number} of {total} completions {name} the training state no answer that grader {grader} reads; one ends with '{printable(example)[-100:]}'; name another --grader"
             )
     if kinds[OTHER_NOTATION] > LENIENT_SHARE * kinds.total():
         lenient = [
-            np.mean([getattr(p, name).rate(CORRECT, OTHER_NOTATION) for p in prompts])
-            for name in ("before", "after")
+            np.mean([side.rate(CORRECT, OTHER_NOTATION) for side in group])
+            for group in sides.values()
         ]
         notes.append(
             f"grader {grader} rejects {kinds[OTHER_NOTATION]} of {kinds.total()} completions only because of their notation; if it did not, accuracy would be {points(lenient[0])} % before and {points(lenient[1])} % after (name a lenient grader with --grader)"
