@@ -112,23 +112,27 @@ def column_names(rows: list[dict]) -> list[str]:
     return list(names)
 
 
-def find_column(path: str, columns: list[str], name: str, option: str) -> str:
-    """The column `name`, which a person named. Raise a `UserError` if it is missing."""
-    matches = [column for column in columns if column.lower() == name.lower()]
-    if name in columns or len(matches) == 1:
-        return name if name in columns else matches[0]
-    if name.rpartition(".")[0].partition(".")[0] in columns:  # deeper than `column_names` lists
-        return name
-    raise UserError(
-        f"{path}: no column '{name}', which {option} names; the columns are {', '.join(columns)}"
-    )
-
-
-def usual_column(path: str, columns: list[str], names: tuple[str, ...], option: str) -> str | None:
-    """The column with the first of `names` that the file has, ignoring case; None without one.
-    Raise a `UserError` if two columns differ only in case."""
-    for name in names:
-        matches = [column for column in columns if column.strip().lower() == name.lower()]
+def find_column(
+    path: str,
+    columns: list[str],
+    usual_names: tuple[str, ...],
+    option: str,
+    name: str | None = None,
+) -> str | None:
+    """The column `name` if a person named it with `option`, else the column with the first of
+    `usual_names`, or None. Case is ignored. Raise a `UserError` if the column `name` is missing, or
+    if two columns with a usual name differ only in case."""
+    if name:
+        matches = [column for column in columns if column.lower() == name.lower()]
+        if name in columns or len(matches) == 1:
+            return name if name in columns else matches[0]
+        if name.rpartition(".")[0].partition(".")[0] in columns:  # deeper than `column_names` lists
+            return name
+        raise UserError(
+            f"{path}: no column '{name}', which {option} names; the columns are {', '.join(columns)}"
+        )
+    for usual in usual_names:
+        matches = [column for column in columns if column.strip().lower() == usual.lower()]
         if len(matches) > 1:
             raise UserError(
                 f"{path}: the columns {' and '.join(matches)} differ only in case; name one with {option}"
@@ -136,6 +140,13 @@ def usual_column(path: str, columns: list[str], names: tuple[str, ...], option: 
         if matches:
             return matches[0]
     return None
+
+
+def no_column(path: str, content: str, option: str, columns: list[str]) -> UserError:
+    """The error that the column of the `content` is unknown."""
+    return UserError(
+        f"{path}: which column holds the {content}? name it with {option}; the columns are {', '.join(columns)}"
+    )
 
 
 def find_columns(content: Rows, question: str | None = None, answer: str | None = None) -> Columns:
@@ -148,23 +159,17 @@ def find_columns(content: Rows, question: str | None = None, answer: str | None 
         layout = None
     if layout:
         _, question, answer = LAYOUTS[layout]
-    elif question:
-        question = find_column(path, names, question, "--question")
     else:
-        question = usual_column(path, names, QUESTIONS, "--question")
-        if question is None and len(names) == 1:
-            question = names[0]
+        is_question_named, is_answer_named = bool(question), bool(answer)
+        question = find_column(path, names, QUESTIONS, "--question", question)
+        question = names[0] if len(names) == 1 and question is None else question
         if question is None:
-            raise UserError(
-                f"{path}: which column holds the prompts? name it with --question; the columns are {', '.join(names)}"
-            )
-        _check_ambiguity(content, names, question, "--question")
-    if layout is None and answer:
-        answer = find_column(path, names, answer, "--answer")
-    elif layout is None:
-        others = [name for name in names if name != question]
-        answer = usual_column(path, others, ANSWERS, "--answer")
-        if answer in ANSWERS[:7]:
+            raise no_column(path, "prompts", "--question", names)
+        if not is_question_named:
+            _check_ambiguity(content, names, question, "--question")
+        others = names if is_answer_named else [name for name in names if name != question]
+        answer = find_column(path, others, ANSWERS, "--answer", answer)
+        if not is_answer_named and answer in ANSWERS[:7]:
             _check_ambiguity(content, others, answer, "--answer")
     by_lower = {name.lower(): name for name in names if name not in (question, answer)}
     further = [by_lower[name] for name in (*SYSTEMS, *CONTEXTS, *INPUTS) if name in by_lower]

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hardgrpo.choice import prompts, rows
-from hardgrpo.choice.prompts import value_of
+from hardgrpo.choice.prompts import find_column, value_of
 from hardgrpo.data.question_ids import normalize_spaces
 from hardgrpo.data.reference_answers import reference_of
 from hardgrpo.runtime.errors import RowError, UserError, refuse_rows
@@ -190,15 +190,13 @@ def _read_archive(path: str) -> list:
 
 def _read_own(file_rows: list[dict], places: list[str], path: str, columns: Columns) -> Iterator:
     names = prompts.column_names(file_rows)
-    column = _column(path, names, "--completion", COMPLETIONS, columns.completion)
+    column = find_column(path, names, COMPLETIONS, "--completion", columns.completion)
     if column is None:
-        raise UserError(
-            f"{path}: which column holds the completions? name it with --completion; the columns are {', '.join(names)}"
-        )
+        raise prompts.no_column(path, "completions", "--completion", names)
     cells = _parse_lists([value_of(row, column) for row in file_rows], f"{path}: '{column}'")
     others = [{name: cell for name, cell in row.items() if name != column} for row in file_rows]
-    reasons = _column(path, names, "", FINISH_REASONS)
-    tokens = _column(path, names, "", TOKENS)
+    reasons = find_column(path, names, FINISH_REASONS, "")
+    tokens = find_column(path, names, TOKENS, "")
     verdicts = [name for name in names if name.startswith("correctness_")]
     for part, row, cell in zip(_describe(others, places, path, columns), others, cells):
         choices = _choices(cell)
@@ -235,17 +233,15 @@ def _describe(
     """The prompts of rows, without completions: ids, questions and answers."""
     names = prompts.column_names(file_rows)
     answer = columns.answer if columns.answer in names else None
-    if _column(path, names, "--question", prompts.QUESTIONS, columns.question):
+    if find_column(path, names, prompts.QUESTIONS, "--question", columns.question):
         content = rows.Rows(path, "", "", file_rows, places, None)
         pool_columns = prompts.find_columns(content, columns.question, answer)
     else:
-        answer = _column(path, names, "--answer", prompts.ANSWERS, answer)
+        answer = find_column(path, names, prompts.ANSWERS, "--answer", answer)
         pool_columns = prompts.Columns(None, "", answer)
-    id_column = _column(path, names, "--id", IDS, columns.id)
+    id_column = find_column(path, names, IDS, "--id", columns.id)
     if not (id_column or pool_columns.question):
-        raise UserError(
-            f"{path}: which column holds the ids? name it with --id, or the questions with --question; the columns are {', '.join(names)}"
-        )
+        raise prompts.no_column(path, "ids (or the questions)", "--id (or --question)", names)
     questions = [_question(value_of(row, pool_columns.question)) for row in file_rows]
     if columns.answer and columns.answer not in names:
         answers = [None] * len(file_rows)
@@ -263,15 +259,6 @@ def _describe(
         Recorded(key, question, answer, [], [], [], None, place)
         for key, question, answer, place in zip(ids, questions, answers, places)
     ]
-
-
-def _column(
-    path: str, names: list[str], option: str, usual_names: tuple[str, ...], name: str | None = None
-) -> str | None:
-    """The column `name` if a person gave it, else the column with the first of `usual_names`."""
-    if name:
-        return prompts.find_column(path, names, name, option)
-    return prompts.usual_column(path, names, usual_names, option)
 
 
 def _parse_lists(cells: list, name: str) -> list:
