@@ -198,10 +198,10 @@ def test_shares_and_numbers_of_rows_are_conditions_too(committed, design):
 def test_the_wrong_example_has_the_wrong_answer_and_the_right_one_the_right_answer():
     answer = lambda text: text.rpartition("#### ")[2]
     examples = task_examples.examples()
-    assert [example.task for example in examples] == ["swaps", "arithmetic"]
-    for example in examples:
-        solved = getattr(task_examples.generated, f"read_{example.task}")(example.question).answer
-        assert answer(example.right) == solved != answer(example.wrong)
+    assert list(examples) == ["swaps", "arithmetic"]
+    for task, (question, right, wrong) in examples.items():
+        solved = getattr(task_examples.generated, f"read_{task}")(question).answer
+        assert answer(right) == solved != answer(wrong)
 
 
 # --- the target
