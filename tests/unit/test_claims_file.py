@@ -57,6 +57,28 @@ def test_the_claims_are_about_policies_models_and_tasks_that_exist(published_cla
     )
 
 
+def test_a_claim_has_the_keys_that_are_read(published_claims):
+    """A misspelled key, such as `olny`, would make a claim about other rows."""
+    required = {"id", "paper", "claim", "test"}
+    scope = {
+        "policy",
+        "minus",
+        "policies",
+        "recipe",
+        "minus_recipe",
+        "trained_on",
+        "tested",
+        "only",
+    }
+    further = {"primary", "replicates", "margin", "share", "predictor"}
+    for claim in published_claims:
+        assert required <= claim.keys() <= required | scope | further, claim["id"]
+        assert claim.get("only", {}).keys() <= set(claims.SCOPE_KEYS), claim["id"]
+        assert claim.get("tested", "same") in ("same", "other", "roomier", "tighter"), claim["id"]
+        is_primary = claim.get("primary", False)
+        assert is_primary == ("replicates" in claim), claim["id"]
+
+
 def test_a_study_that_trains_both_arms_of_a_claim_compares_them(published_claims):
     for name in CONFIG["studies"]:
         study = resolve_study(CONFIG, name)
