@@ -12,6 +12,7 @@ from hardgrpo.choice.measures import Measure
 POOLED_LEADS = Path(__file__).with_name("pooled_leads.csv")
 MOST_BARS = 12  # of the histogram, if each number of right completions has a bar
 EXAMPLES, LONGEST_TEXT = 5, 600
+TOKENS = ("input_tokens", "output_tokens", "stored")
 RULE_NAMES = {
     "random": "a random choice",
     "nearest_half": "nearest to one half",
@@ -48,11 +49,7 @@ def numbers(choice: Choice) -> dict:
         "unfinished": share(sum(result.unfinished for result in measured)),
         "unreadable": share(sum(r.samples - r.answered - r.unfinished for r in measured)),
         "right_only_lenient": share(lenient - correct),
-        "tokens": {
-            key: choice.facts.get(key)
-            for key in ("input_tokens", "output_tokens", "stored")
-            if choice.facts
-        },
+        "tokens": {key: choice.facts[key] for key in TOKENS if choice.facts},
         "money": choice.facts.get("total_money"),
         "notes": choice.pool.notes,
     }
@@ -77,7 +74,7 @@ def remedies(choice: Choice) -> list[str]:
 
 def cost(facts: dict) -> str:
     """Tokens and money in words."""
-    tokens = facts["tokens"] or {"input_tokens": 0, "output_tokens": 0, "stored": 0}
+    tokens = facts["tokens"] or dict.fromkeys(TOKENS, 0)
     text = "no request was sent"
     if sampled := tokens["output_tokens"]:
         text = f"{tokens['input_tokens']:,} tokens of prompts, {sampled:,} sampled tokens"

@@ -149,7 +149,7 @@ def no_column(path: str, content: str, option: str, columns: list[str]) -> UserE
     )
 
 
-def find_columns(content: Rows, question: str | None = None, answer: str | None = None) -> Columns:
+def find_columns(content: Rows, question: str | None, answer: str | None) -> Columns:
     """The columns of a file of prompts. Raise a `UserError` if the column of the prompts is unknown
     or ambiguous."""
     path, rows = content.path, content.rows
@@ -348,12 +348,7 @@ class Pool:
     notes: list[str]
 
 
-def read_pool(
-    content: Rows,
-    question: str | None = None,
-    answer: str | None = None,
-    limit: int | None = None,
-) -> Pool:
+def read_pool(content: Rows, question: str | None, answer: str | None, limit: int | None) -> Pool:
     """The prompts of a file, before instructions are added (`add_instructions`). Repeated prompts
     are left out. Raise a `UserError` that names the rows that are no prompts."""
     columns = find_columns(content, question, answer)
@@ -372,27 +367,23 @@ def read_pool(
         notes.append("decimal commas: an answer such as 3,5 is read as 3.5")
         is_decimal = re.compile(r"[+-]?\d+,\d+").fullmatch
         answers = [a and (a.replace(",", ".") if is_decimal(a) else a) for a in answers]
-    texts = ["\n".join(m["content"] for m in messages) for messages in chats]
     prompts: dict[str, Prompt] = {}
-    repeated, ids = [], list(map(question_id, texts))
-    edited = [
-        index
-        for index, key in enumerate(ids)
-        if OWN_ID.fullmatch(str(rows[index].get("id"))) and rows[index]["id"] != key
-    ]
-    if edited:
-        notes.append(
-            f"{len(edited)} rows have the id of another question, so their question has changed, and are left out: {first_entries([places[i] for i in edited])}"
-        )
-    for index, key in enumerate(ids):
-        if index in edited:
+    repeated, edited, ids = [], [], []
+    for index, (row, place, chat, answer) in enumerate(zip(rows, places, chats, answers)):
+        key = question_id("\n".join(message["content"] for message in chat))
+        ids.append(key)
+        if OWN_ID.fullmatch(str(row.get("id"))) and row["id"] != key:
+            edited.append(place)
             continue
-        chat = chats[index]
-        prompt = Prompt(key, index, places[index], question_of(chat), tuple(chat), answers[index])
+        prompt = Prompt(key, index, place, question_of(chat), tuple(chat), answer)
         earlier = prompts.setdefault(key, prompt)
         if earlier is not prompt:
-            differs = prompt.answer and earlier.answer and prompt.answer != earlier.answer
-            repeated.append(f"{prompt.place}{' with another answer' if differs else ''}")
+            differs = answer and earlier.answer and answer != earlier.answer
+            repeated.append(f"{place}{' with another answer' if differs else ''}")
+    if edited:
+        notes.append(
+            f"{len(edited)} rows have the id of another question, so their question has changed, and are left out: {first_entries(edited)}"
+        )
     if repeated:
         notes.append(f"{len(repeated)} repeated prompts are left out: {first_entries(repeated)}")
     return Pool(content, columns, list(prompts.values()), ids, notes)

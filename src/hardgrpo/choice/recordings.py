@@ -326,6 +326,12 @@ def _finish_reason(value: object) -> str:
     return "length" if value in TRUNCATED else str(value or "")
 
 
+def _failure(row: dict, name: str, reason: str) -> RequestFailure:
+    messages = (value_of(row, f"{column}.message") for column in ("error", "response.body.error"))
+    reason = next(filter(None, (*messages, row.get("error"))), reason)
+    return RequestFailure(f"{name}: {str(reason)[:200]}")
+
+
 def _of_choices(key, question, answer, choices, tokens, place) -> Recorded:
     texts, reasons = map(list, zip(*choices))
     counts = [tokens] if len(texts) == 1 and isinstance(tokens, int) else [None] * len(texts)
@@ -349,9 +355,7 @@ def _read_batch(file_rows: list[dict], places: list[str], path: str, _) -> Itera
         choices = _choices(value_of(row, "response.body.choices") or [])
         status = value_of(row, "response.status_code")
         if row.get("error") or status not in (None, 200) or not choices or None in choices:
-            reason = value_of(row, "error.message") or value_of(row, "response.body.error.message")
-            reason = reason or row.get("error") or f"status {status}"
-            yield RequestFailure(f"{key}: {str(reason)[:200]}")
+            yield _failure(row, key, f"status {status}")
             continue
         tokens = value_of(row, "response.body.usage.completion_tokens")
         seen.add(key)
@@ -391,8 +395,7 @@ def _read_inspect(file_rows: list[dict], places: list[str], path: str, _) -> Ite
     for row, place in zip(file_rows, places):
         choices = _choices(value_of(row, "output.choices") or [])
         if row.get("error") or not choices or None in choices:
-            reason = value_of(row, "error.message") or row.get("error") or "no choices"
-            yield RequestFailure(f"{place}: {str(reason)[:200]}")
+            yield _failure(row, place, "no choices")
             continue
         question, answer = _question(row["input"]), reference_of(row.get("target"))
         tokens = value_of(row, "output.usage.output_tokens")
