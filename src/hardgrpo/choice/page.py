@@ -4,7 +4,6 @@ import csv
 from collections import Counter
 from pathlib import Path
 
-from hardgrpo.choice import results
 from hardgrpo.choice.choose import FEWEST_SAMPLES, Choice
 from hardgrpo.choice.measures import Measure
 
@@ -191,8 +190,9 @@ def rule_rows(choice: Choice) -> list[dict]:
 def render(choice: Choice, command: str) -> str:
     """The page as HTML."""
     facts = numbers(choice)
-    return results.render(
-        "choice.html",
+    from hardgrpo.report import web  # imports Jinja, which takes time
+
+    return web.template("choice.html", Path(__file__).parent).render(
         facts=facts,
         rule=choice.policy_name,
         file=choice.pool.content.path,

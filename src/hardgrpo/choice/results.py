@@ -77,17 +77,6 @@ class ResultFolder:
             os.close(lock)
 
 
-def render(template: str, **values) -> str:
-    """The page of a template of this folder."""
-    import jinja2
-
-    loader = jinja2.FileSystemLoader(Path(__file__).parent)
-    environment = jinja2.Environment(
-        loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True
-    )
-    return environment.get_template(template).render(**values)
-
-
 def checksum(path: Path) -> str:
     """The SHA-256 of a file, or of the names and contents of a folder's files."""
     if path.is_dir():

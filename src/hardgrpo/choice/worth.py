@@ -17,7 +17,7 @@ import numpy as np
 from hardgrpo.analysis.formats import interval, points, round_parts, signed, signed_interval
 from hardgrpo.choice import recordings
 from hardgrpo.choice.recordings import Columns, Recorded
-from hardgrpo.choice.results import ResultFolder, render
+from hardgrpo.choice.results import ResultFolder
 from hardgrpo.data.question_ids import normalize_spaces
 from hardgrpo.grading import graders
 from hardgrpo.grading.proposals import propose, unreadable
@@ -374,14 +374,15 @@ def student_t(freedom: int) -> float:
 
 
 def page(stems: list[str], prompts: list[Prompt], facts: dict) -> str:
+    from hardgrpo.report import web  # imports Jinja, which takes time
+
     finishing, correctness = round_parts(
         facts["gain"]["estimate"],
         [facts[name]["estimate"] for name in ("finishing", "correctness")],
     )
     gained = sorted((p for p in prompts if p.gain > 0), key=lambda p: -p.gain)
     lost = sorted((p for p in prompts if p.gain < 0), key=lambda p: p.gain)
-    return render(
-        "worth.html",
+    return web.template("worth.html", Path(__file__).parent).render(
         **facts,
         stems=stems,
         points=points,

@@ -16,8 +16,8 @@ def checksum(text: str) -> str:
     return "sha256-" + base64.b64encode(digest).decode("ascii")
 
 
-def template(name: str, **filters: Callable) -> jinja2.Template:
-    loader = jinja2.FileSystemLoader(TEMPLATES)
+def template(name: str, folder: Path = TEMPLATES, **filters: Callable) -> jinja2.Template:
+    loader = jinja2.FileSystemLoader(folder)
     environment = jinja2.Environment(
         loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
