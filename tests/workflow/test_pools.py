@@ -54,7 +54,7 @@ def test_one_file_as_train_and_test_is_refused_when_the_configuration_is_read(tm
         overlay_with(source={"test": "./prompts.csv"}),
         prompts_csv=as_csv(POOL),
     )
-    refuse(world, "'mine' has the same problems in both splits (prompts.csv)")
+    refuse(world, "'mine' has prompts.csv in both splits")
     assert not (world.folder / "results/tasks").exists()
 
 

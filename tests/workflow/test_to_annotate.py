@@ -131,8 +131,8 @@ def test_training_on_prompts_without_answers_is_refused_before_the_first_job(unl
         yaml.safe_dump({"study": "own", "studies": {"own": study}})
     )
     output = unlabelled_world.fail("-n", "--configfile", "my.yaml", "study.yaml")
-    (line,) = [line for line in output.splitlines() if "labelled: false" in line]
-    assert "studies.own.tasks: task 'mine' has no answers" in line
+    (line,) = [line for line in output.splitlines() if "task 'mine' has no answers" in line]
+    assert "studies.own.tasks: " in line and "labelled: false" in line
     assert "annotate" in line and ".venv/bin/snakemake subset" in line
 
 
