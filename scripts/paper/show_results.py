@@ -170,10 +170,10 @@ def show_agreement(path: str, first_recipe: str) -> None:
         show(
             f"Cells not compared: {local} only here, {(~has_both).sum() - local} only in the reference."
         )
-    local, other = (here & has_both).sum(), (reference & has_both).sum()
-    if local or other:
+    only_here, only_reference = (here & has_both).sum(), (reference & has_both).sum()
+    if only_here or only_reference:
         show(
-            f"Cells with seeds that were not compared: {local} with seeds only here, {other} with seeds only in the reference."
+            f"Cells with seeds that were not compared: {only_here} with seeds only here, {only_reference} with seeds only in the reference."
         )
     for compared_files in cells.files.dropna().unique():
         show(f"Files of the runs (weights, completions, logs, grades): {compared_files}.")

@@ -71,8 +71,8 @@ def trajectories(
                     left_out = np.array(
                         [mean(means[name], shares) for shares in weights_without_group]
                     )
-                    whole = mean(means[name], weights)
-                    row |= estimates(**{name: statistics.jackknife(whole, left_out)})
+                    over_all_prompts = mean(means[name], weights)
+                    row |= estimates(**{name: statistics.jackknife(over_all_prompts, left_out)})
                 rows.append(row | {"epochs": mean(means.epochs, weights)} | columns)
     return rows
 

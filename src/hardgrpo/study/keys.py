@@ -38,14 +38,16 @@ def values_at(path: str) -> list[dict]:
     values, place = [schema()], ""
     for key in path.split(".") if path else []:
         types = [alternative for value in values for alternative in alternatives(value)]
-        known = {name: [] for entry in types for name in entry.get("properties", ())}
+        values_of_key = {name: [] for entry in types for name in entry.get("properties", ())}
         for entry in types:
             for name, value in entry.get("properties", {}).items():
-                known[name].append(value)
-        values = known.get(key, []) + [named for entry in types for named in named_entries(entry)]
+                values_of_key[name].append(value)
+        values = values_of_key.get(key, []) + [
+            named for entry in types for named in named_entries(entry)
+        ]
         if not values:
-            similar = difflib.get_close_matches(key, known, n=1)
-            known_keys = f"known keys: {', '.join(known)}"
+            similar = difflib.get_close_matches(key, values_of_key, n=1)
+            known_keys = f"known keys: {', '.join(values_of_key)}"
             hint = f"did you mean '{similar[0]}'?" if similar else known_keys
             raise UserError(f"{place or 'top level'}: there is no key '{key}'; {hint}")
         place = f"{place}.{key}".removeprefix(".")

@@ -206,11 +206,11 @@ def _combinations(study: Study, config: Configuration, *kinds: str) -> Iterator[
     }
     in_arm = [kind for kind in kinds if kind != "test"]
     for combination in itertools.product(*(names[kind] for kind in in_arm)):
-        named = dict(zip(in_arm, combination))
-        if study.has_arm(**named) and "test" not in kinds:
+        arm = dict(zip(in_arm, combination))
+        if study.has_arm(**arm) and "test" not in kinds:
             yield combination
-        elif study.has_arm(**named):
-            for test in study.eval_tasks(named["task"], named["model"]):
+        elif study.has_arm(**arm):
+            for test in study.eval_tasks(arm["task"], arm["model"]):
                 if test in config.tasks:
                     yield *combination, test
 
