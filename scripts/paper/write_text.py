@@ -7,7 +7,7 @@
         --output paper/mini/supplement.tex --origins paper/mini/numbers.csv
 
 The program writes nothing if a table does not support a sentence. --origins lists the file, lines and
-column of each number. --design holds what the text describes of the configuration, as JSON: for a
+column of each number. --design holds the parts of the configuration that the text describes, as JSON: for a
 supplement, the study's design. The paper reads committed tables, a supplement the --tables.
 """
 

@@ -85,7 +85,8 @@ def _leave_out_unreadable(pool: Pool, answered: list[Prompt], grader: str) -> No
 
 @dataclass
 class Plan:
-    """What `run` will do: the pool, the grader (None if nothing is graded) and the policy."""
+    """What `run` will do: the pool, the policy and the grader (None: no reference answers; `choose`
+    counts answers by `UNLABELLED_GRADER`)."""
 
     options: Options
     pool: Pool

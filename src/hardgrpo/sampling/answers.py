@@ -28,8 +28,9 @@ class ServedModel:
     max_tokens: int
 
     def key(self, request: Request) -> str:
-        """A checksum of everything that determines the completion of a request. A new field of
-        either class belongs here: stored answers to other settings would otherwise be reused."""
+        """A checksum of everything that determines the completion of a request. Add each new
+        field of `Request` that changes the text: otherwise, stored answers to other settings are
+        reused."""
         fields = [*vars(self).values(), request.messages, request.seed, request.temperature]
         if request.top_p != 1:
             fields.append(request.top_p)
