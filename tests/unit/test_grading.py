@@ -19,97 +19,90 @@ from hardgrpo.grading.graders import (
 )
 from hardgrpo.grading.quantities import is_number
 from hardgrpo.runtime.errors import UserError
+from text_tables import rows_of
+
+# grader | reference | grade | completion, with \n for a line break. The grade is the first that holds of
+# strict, lenient, readable, unreadable (an answer, but not of the grader's kind), and none (no answer).
+GRADES = r"""
+final_word | blue | strict | two Bob red : Bob blue ; Bob #### blue
+final_word | blue | strict | #### red then #### blue
+final_word | blue | lenient | #### Blue.
+final_word | blue | none | Bob holds blue
+final_word | blue | none | Bob ####
+final_number | 17 | strict | 12 + 5 = 17 ; #### 17
+final_number | 17 | none | 12 + 5 = 17 ;
+final_number | 1017 | lenient | #### 1,017
+final_number | 1,017 | strict | #### 1017
+final_number | 18 | lenient | #### $ 18
+final_number | 18 | strict | ####: 18
+final_number | 18 | strict | ####:18
+final_number | 1800 | lenient | ####: \$ 1,800
+final_number | 18 | strict | ####\n18 dollars
+final_number | 18 | lenient | #### **18**
+final_number | 18 | readable | #### $ 17
+final_number | 18 | unreadable | #### : 18
+final_number | 18 | unreadable | #### $
+final_number | 18 | unreadable | ####:
+choice_letter | (B) | strict | so \boxed{(B)}
+choice_letter | (B) | strict | \boxed{(A)} no, \boxed{(B)}
+choice_letter | (B) | lenient | \boxed{B}
+choice_letter | (B) | none | the answer is (B)
+choice_letter | (B) | none | \boxed{(B
+choice_letter | (B) | unreadable | \boxed{BC}
+choice_letter_lenient | (B) | lenient | \boxed{B}
+choice_letter_lenient | (B) | lenient | \boxed{\text{(B)}}
+choice_letter_lenient | (B) | unreadable | \boxed{BC}
+boxed_text | clear cell carcinoma | lenient | \boxed{Clear Cell  Carcinoma.}
+boxed_text | carcinoma | readable | \boxed{Carcinoma (CC)}
+boxed_text | carcinoma | none | Carcinoma
+brackets | ] } | strict | so \boxed{] }}
+brackets | ] } | lenient | \boxed{]\}}
+brackets | ] ] | readable | \boxed{\text{] ]}}
+brackets | ] } | readable | \boxed{] }\nDone }
+brackets | ] ] | none | \boxed{] ]
+number_strict | 70000 | strict | \boxed{70000}
+number_strict | 70,000 | strict | \boxed{70000}
+number_strict | 70000 | lenient | \boxed{70,000}
+number_strict | 70,000 | lenient | \boxed{70,000}
+number_strict | 18 | lenient | \boxed{18.0}
+number_strict | 528 | unreadable | \boxed{52_8}
+number_strict | 2 | unreadable | \boxed{2:00 \text{ pm}}
+number_lenient | 70000 | lenient | \boxed{70,000}
+number_lenient | 460 | lenient | \boxed{\$460}
+number_lenient | 18 | lenient | \boxed{18.0}
+number_lenient | -3 | lenient | \boxed{-3 \text{ cm}}
+number_lenient | 1.5 | lenient | \boxed{1\frac{1}{2}}
+number_lenient | 18 | unreadable | \boxed{none}
+number_lenient | 200 | unreadable | \boxed{2:00 \text{ pm}}
+number_lenient | 18 | none | \boxed{}
+number_lenient | 18 | none | \boxed{18}, that is \boxed{ }
+number_lenient | 18 | strict | \boxed{18}
+number_lenient | 18 | none | 18
+math_strict | (3, \frac{\pi}{2}) | strict | \boxed{(3,\,\frac{\pi}{2})}
+math_strict | (3, \frac{\pi}{2}) | lenient | \boxed{(3,\dfrac{\pi}{2})}
+math_strict | \frac{\pi}{2} | lenient | \boxed{\dfrac{\pi}{2}}
+math | \left( 3, \frac{\pi}{2} \right) | lenient | \boxed{\left(3,\dfrac{\pi}{2}\right)}
+math | \text{Evelyn} | lenient | \boxed{Evelyn}
+math | 5 | lenient | \boxed{x = 5}
+math | 1,-2 | lenient | \boxed{-2, 1}
+math | x^2+2x+1 | readable | \boxed{(x-1)^2}
+math | \frac{\pi}{2} | none | \frac{\pi}{2}
+math | \frac{\pi}{2} | strict | \boxed{\frac{\pi}{2}}
+math | x | readable | \boxed{x^2}
+math | x | unreadable | \boxed{\frac{}{}}
+"""
+COUNT_STRICT_GRADES = ("choice_letter", "number_strict", "math_strict")
 
 
-@pytest.mark.parametrize(
-    ("grader", "completion", "answer", "answered", "correct"),
-    [
-        ("final_word", "two Bob red : Bob blue ; Bob #### blue", "blue", True, True),
-        ("final_word", "#### red then #### blue", "blue", True, True),
-        ("final_word", "#### Blue.", "blue", True, True),
-        ("final_word", "Bob holds blue", "blue", False, False),
-        ("final_word", "Bob ####", "blue", False, False),
-        ("final_number", "12 + 5 = 17 ; #### 17", "17", True, True),
-        ("final_number", "12 + 5 = 17 ;", "17", False, False),
-        ("final_number", "#### 1,017", "1017", True, True),
-        ("final_number", "#### 1017", "1,017", True, True),
-        ("choice_letter", r"so \boxed{(B)}", "(B)", True, True),
-        ("choice_letter", r"\boxed{(A)} no, \boxed{(B)}", "(B)", True, True),
-        ("choice_letter", r"\boxed{B}", "(B)", True, False),
-        ("choice_letter_lenient", r"\boxed{B}", "(B)", True, True),
-        ("choice_letter_lenient", r"\boxed{\text{(B)}}", "(B)", True, True),
-        ("choice_letter_lenient", r"\boxed{BC}", "(B)", True, False),
-        ("choice_letter", "the answer is (B)", "(B)", False, False),
-        ("choice_letter", r"\boxed{(B", "(B)", False, False),
-        ("boxed_text", r"\boxed{Clear Cell  Carcinoma.}", "clear cell carcinoma", True, True),
-        ("boxed_text", r"\boxed{Carcinoma (CC)}", "carcinoma", True, False),
-        ("boxed_text", "Carcinoma", "carcinoma", False, False),
-        ("brackets", r"so \boxed{] }}", "] }", True, True),
-        ("brackets", r"\boxed{]\}}", "] }", True, True),
-        ("brackets", r"\boxed{\text{] ]}}", "] ]", True, False),
-        ("brackets", r"\boxed{] }" + "\nDone }", "] }", True, False),
-        ("brackets", r"\boxed{] ]", "] ]", False, False),
-        ("number_strict", r"\boxed{70000}", "70000", True, True),
-        ("number_strict", r"\boxed{70000}", "70,000", True, True),
-        ("number_strict", r"\boxed{70,000}", "70000", True, False),
-        ("number_strict", r"\boxed{70,000}", "70,000", True, False),
-        ("number_strict", r"\boxed{18.0}", "18", True, False),
-        ("number_strict", r"\boxed{52_8}", "528", True, False),
-        ("number_lenient", r"\boxed{70,000}", "70000", True, True),
-        ("number_lenient", r"\boxed{\$460}", "460", True, True),
-        ("number_lenient", r"\boxed{18.0}", "18", True, True),
-        ("number_lenient", r"\boxed{-3 \text{ cm}}", "-3", True, True),
-        ("number_lenient", r"\boxed{1\frac{1}{2}}", "1.5", True, True),
-        ("number_lenient", r"\boxed{none}", "18", True, False),
-        ("number_lenient", r"\boxed{2:00 \text{ pm}}", "200", True, False),
-        ("number_lenient", r"\boxed{}", "18", False, False),
-        ("number_lenient", r"\boxed{18}, that is \boxed{ }", "18", False, False),
-        ("math_strict", r"\boxed{(3,\,\frac{\pi}{2})}", r"(3, \frac{\pi}{2})", True, True),
-        ("math_strict", r"\boxed{(3,\dfrac{\pi}{2})}", r"(3, \frac{\pi}{2})", True, False),
-        (
-            "math",
-            r"\boxed{\left(3,\dfrac{\pi}{2}\right)}",
-            r"\left( 3, \frac{\pi}{2} \right)",
-            True,
-            True,
-        ),
-        ("math", r"\boxed{Evelyn}", r"\text{Evelyn}", True, True),
-        ("math", r"\boxed{x = 5}", "5", True, True),
-        ("math", r"\boxed{-2, 1}", "1,-2", True, True),
-        ("math", r"\boxed{(x-1)^2}", "x^2+2x+1", True, False),
-        ("math", r"\frac{\pi}{2}", r"\frac{\pi}{2}", False, False),
-    ],
-)
-def test_grades(grader, completion, answer, answered, correct):
-    graded = grade(grader, completion, answer)
-    assert (graded.answered, graded.correct) == (answered, correct)
-    assert graded.extracted is None or graded.extracted in completion
-
-
-@pytest.mark.parametrize(
-    ("grader", "completion", "answer", "strict", "lenient", "is_readable"),
-    [
-        ("final_word", "#### Blue.", "blue", False, True, True),
-        ("final_word", "#### blue", "blue", True, True, True),
-        ("final_number", "#### 1,017", "1017", False, True, True),
-        ("choice_letter", r"\boxed{B}", "(B)", False, True, True),
-        ("choice_letter", r"\boxed{BC}", "(B)", False, False, False),
-        ("number_strict", r"\boxed{18.0}", "18", False, True, True),
-        ("number_lenient", r"\boxed{18}", "18", True, True, True),
-        ("number_strict", r"\boxed{2:00 \text{ pm}}", "2", False, False, False),
-        ("math_strict", r"\boxed{\dfrac{\pi}{2}}", r"\frac{\pi}{2}", False, True, True),
-        ("math", r"\boxed{\frac{\pi}{2}}", r"\frac{\pi}{2}", True, True, True),
-        ("math", r"\boxed{x^2}", "x", False, False, True),
-        ("math", r"\boxed{\frac{}{}}", "x", False, False, False),
-        ("number_lenient", "18", "18", False, False, False),
-    ],
-)
-def test_a_grader_gives_a_strict_and_a_lenient_grade(
-    grader, completion, answer, strict, lenient, is_readable
-):
-    graded = grade(grader, completion, answer)
-    assert (graded.strict, graded.lenient, graded.readable) == (strict, lenient, is_readable)
-    assert graded.correct == (lenient if GRADERS[grader].forgiving else strict)
+def test_each_completion_has_its_grade():
+    for grader, reference, expected, text in rows_of(GRADES):
+        graded = grade(grader, text.replace(r"\n", "\n"), reference)
+        names = [name for name in ("strict", "lenient", "readable") if getattr(graded, name)]
+        found = [*names, "unreadable" if graded.answered else "none"][0]
+        assert found == expected, (grader, text)
+        right = ("strict",) if grader in COUNT_STRICT_GRADES else ("strict", "lenient")
+        assert graded.correct == (expected in right), (grader, text)
+        assert graded.extracted is None or graded.extracted in text.replace(r"\n", "\n")
 
 
 def test_braces_are_balanced_and_an_open_box_does_not_count():
@@ -166,26 +159,30 @@ def test_equality_is_symmetric_and_every_answer_equals_itself(grader, left, righ
     assert are_equal(grader, left, left)
 
 
-@pytest.mark.parametrize(
-    ("grader", "left", "right", "expected"),
-    [
-        ("final_word", "blue", "Blue.", True),
-        ("final_number", "1,017", "1017.0", True),
-        ("choice_letter", "(B)", "B", False),
-        ("choice_letter_lenient", "(B)", "B", True),
-        ("choice_letter_lenient", "BC", "CD", False),
-        ("number_strict", "1,017", "1017", False),
-        ("number_strict", "18", "018", True),
-        ("number_strict", "18.0", "18.0", True),
-        ("number_lenient", r"\$18.00", "18", True),
-        ("number_lenient", "none", "nothing", False),
-        ("math", r"\frac{1}{\sqrt{2}}", r"\frac{\sqrt2}{2}", True),
-        ("math", "x > 2", r"(2, \infty)", True),
-        ("math_strict", r"\frac12", r"\frac{1}{2}", False),
-    ],
-)
-def test_equality_of_answers_is_symmetric_and_as_expected(grader, left, right, expected):
-    assert are_equal(grader, left, right) == are_equal(grader, right, left) == expected
+SAME = r"""
+final_word | blue | Blue.
+final_number | 1,017 | 1017.0
+choice_letter_lenient | (B) | B
+number_strict | 18 | 018
+number_strict | 18.0 | 18.0
+number_lenient | \$18.00 | 18
+math | \frac{1}{\sqrt{2}} | \frac{\sqrt2}{2}
+math | x > 2 | (2, \infty)
+"""
+NOT_SAME = r"""
+choice_letter | (B) | B
+choice_letter_lenient | BC | CD
+number_strict | 1,017 | 1017
+number_lenient | none | nothing
+math_strict | \frac12 | \frac{1}{2}
+"""
+
+
+def test_equality_of_answers_is_symmetric_and_as_expected():
+    for table, expected in ((SAME, True), (NOT_SAME, False)):
+        for grader, left, right in rows_of(table):
+            assert are_equal(grader, left, right) == expected, (grader, left, right)
+            assert are_equal(grader, right, left) == expected, (grader, right, left)
 
 
 @given(st.integers(-(10**9), 10**9))
@@ -202,64 +199,30 @@ def test_every_integer_is_read_by_the_number_graders(number):
 # --- data
 
 
-@pytest.mark.parametrize(
-    ("grader", "answer", "expected"),
-    [
-        ("final_word", "blue", True),
-        ("final_word", "light blue", False),
-        ("final_number", "1,080", True),
-        ("choice_letter", "(B)", True),
-        ("choice_letter", "B", True),
-        ("choice_letter", "yes", False),
-        ("number_strict", "1,080", True),
-        ("number_strict", "18.0", True),
-        ("number_strict", "1.5", False),
-        ("number_strict", "52_8", False),
-        ("number_lenient", "1.5", True),
-        ("number_lenient", "three", False),
-        ("math", r"\text{Evelyn}", True),
-        ("math", "3 and 5 }", False),
-        ("math", r"\frac{}{", False),
-        ("math", "", False),
-    ],
-)
-def test_a_reference_is_accepted_only_if_the_grader_can_read_it(grader, answer, expected):
-    assert accepts_reference(grader, answer) == expected
+# grader | references that the grader reads | other references
+REFERENCES = r"""
+final_word | blue | light blue
+final_number | 1,080 | blue
+choice_letter | (B); B | yes
+number_strict | 1,080; 18.0 | 1.5; 52_8
+number_lenient | 1.5 | three
+math | \text{Evelyn} | 3 and 5 }; \frac{}{;
+"""
+
+
+def test_a_reference_is_accepted_only_if_the_grader_can_read_it():
+    for grader, *references in rows_of(REFERENCES):
+        for texts, expected in zip(references, (True, False)):
+            for text in texts.split(";"):
+                assert accepts_reference(grader, text.strip()) == expected, (grader, text)
+
+
+SINGLE = r"42 | \frac43 | 90^\circ | \$18.90 | 10,\!080 | x=5 | 5.4 \text{ cents} | 58,500"
+OTHER = r"2k | 3\sqrt{13} | 7\pi | 1,-2 | 6 - 5i | 52_8 | \text{east} | (2,4) | p - q | 3 m"
 
 
 def test_is_number_accepts_only_single_numbers():
-    assert all(
-        map(
-            is_number,
-            [
-                "42",
-                r"\frac43",
-                r"90^\circ",
-                r"\$18.90",
-                r"10,\!080",
-                "x=5",
-                r"5.4 \text{ cents}",
-                "58,500",
-            ],
-        )
-    )
-    assert not any(
-        map(
-            is_number,
-            [
-                "2k",
-                r"3\sqrt{13}",
-                r"7\pi",
-                "1,-2",
-                "6 - 5i",
-                "52_8",
-                r"\text{east}",
-                "(2,4)",
-                "p - q",
-                "3 m",
-            ],
-        )
-    )
+    assert all(map(is_number, *rows_of(SINGLE))) and not any(map(is_number, *rows_of(OTHER)))
 
 
 def test_an_unknown_grader_is_reported():
