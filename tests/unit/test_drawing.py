@@ -1,4 +1,4 @@
-"""Which figures and tables a study has, and from which tables the figures and tables are made."""
+"""From which tables the figures and tables of a study are made."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,21 +13,11 @@ from hardgrpo.study.resolved import resolve_studies
 from hardgrpo.workflow.drawing import Drawing
 
 MINI = SimpleNamespace(study="mini")
-# a summary table, a table computed from summary tables and claims, a table written by hand
-TABLES = ["gains", "claims", "deviations"]
 
 
 def drawing(has_tex=True, draw="computed") -> Drawing:
-    """`Drawing` of the project's studies with this setting `draw`."""
-    config = project_config.config()
-    config["draw"] = draw
-    return Drawing(Configuration.of(config), resolve_studies(config), has_tex)
-
-
-def write_tables(folder: str) -> None:
-    Path(folder).mkdir(parents=True)
-    for name in registry.SUMMARIES:
-        Path(folder, f"{name}.csv").touch()
+    config = Configuration.of(project_config.config() | {"draw": draw})
+    return Drawing(config, resolve_studies(config), has_tex)
 
 
 @pytest.fixture(autouse=True)
@@ -38,11 +28,21 @@ def folder(tmp_path, monkeypatch):
     Path(paths.PUBLISHED).symlink_to(project_config.ROOT / paths.PUBLISHED)
 
 
+def write_reference_tables() -> None:
+    Path(paths.reference("mini")).mkdir(parents=True)
+    for name in registry.SUMMARIES:
+        Path(paths.reference("mini"), f"{name}.csv").touch()
+
+
 def test_the_setting_draw_alone_decides_which_tables_are_drawn():
-    write_tables(paths.reference("mini"))
-    assert drawing().folder("mini") == paths.computed("mini")
+    write_reference_tables()
+    # a summary table, a table computed from summary tables and claims, a table written by hand
+    assert drawing().tables(["gains", "claims", "deviations"])(MINI) == [
+        "results/summaries/mini/gains.csv",
+        "paper/mini/claims.csv",
+        "results/published/deviations.csv",
+    ]
     reference = drawing(draw="reference")
-    assert reference.folder("mini") == paths.reference("mini")
     assert set(reference.tables(["gains"])(MINI)) == {
         f"results/reference/mini/{name}.csv" for name in registry.SUMMARIES
     }
@@ -51,46 +51,23 @@ def test_the_setting_draw_alone_decides_which_tables_are_drawn():
     assert results.isdisjoint(reference.finished("mini")), "committed tables need no run"
 
 
-def test_a_drawing_reads_each_kind_of_table_from_its_own_folder():
-    assert drawing().tables(TABLES)(MINI) == [
-        "results/summaries/mini/gains.csv",
-        "paper/mini/claims.csv",
-        "results/published/deviations.csv",
-    ]
-
-
 def test_without_tex_a_study_is_finished_without_its_pdf():
-    assert "paper/mini/supplement.pdf" in drawing(has_tex=True).finished("mini")
-    assert set(drawing(has_tex=True).finished("mini")) - set(
-        drawing(has_tex=False).finished("mini")
-    ) == {"paper/mini/supplement.pdf"}
-
-
-def test_recorded_runs_have_no_page_of_what_they_were_worth():
-    assert (
-        drawing().worth("mini") == ["paper/mini/worth.html"] and drawing().worth("recordings") == []
-    )
+    finished, without_pdf = (set(drawing(tex).finished("mini")) for tex in (True, False))
+    assert finished - without_pdf == {"paper/mini/supplement.pdf"}
 
 
 def test_a_study_is_compared_with_its_reference_where_both_exist():
-    assert drawing().agreement("mini") == []
-    write_tables(paths.reference("mini"))
-    assert drawing().agreement("mini") == [paths.agreement("mini")]
-    assert "--agreement" not in drawing().show_results_command("mini"), (
-        "the command shows an agreement that was not computed"
-    )
-    Path(paths.agreement("mini")).parent.mkdir(parents=True)
-    Path(paths.agreement("mini")).touch()
-    assert paths.agreement("mini") in drawing().show_results_command("mini")
-
-
-def test_the_files_of_runs_are_compared_if_their_checksums_are_committed():
-    wildcards = SimpleNamespace(study="mini")
-    assert drawing().run_files(wildcards) == []
-    committed = Path(paths.reference("mini"), "run_files.sha256")
-    committed.parent.mkdir(parents=True)
-    committed.touch()
-    assert drawing().run_files(wildcards) == [str(committed)]
+    assert drawing().agreement("mini") == drawing().run_files(MINI) == []
+    write_reference_tables()
+    run_files = Path(paths.reference("mini"), "run_files.sha256")
+    run_files.touch()
+    assert drawing().run_files(MINI) == [str(run_files)]
+    agreement = Path(paths.agreement("mini"))
+    assert drawing().agreement("mini") == [str(agreement)]
+    assert "--agreement" not in drawing().show_results_command("mini"), "it was not computed"
+    agreement.parent.mkdir(parents=True)
+    agreement.touch()
+    assert str(agreement) in drawing().show_results_command("mini")
 
 
 def test_a_report_leaves_out_tables_without_rows():
@@ -98,7 +75,6 @@ def test_a_report_leaves_out_tables_without_rows():
     path = "paper/{study}/tables/reasons.html"
     assert report.in_report(path), "the report must list a table that was not made yet"
     table.parent.mkdir(parents=True)
-    table.write_text("model,task\n")
-    assert not report.in_report(path)
-    table.write_text("model,task\nm,t\n")
-    assert report.in_report(path)
+    for rows, is_listed in (("model,task\n", False), ("model,task\nm,t\n", True)):
+        table.write_text(rows)
+        assert report.in_report(path) == is_listed

@@ -12,7 +12,10 @@ from snakemake_interface_executor_plugins.settings import DeploymentMethod
 import project_config
 from hardgrpo.runtime import user_settings, warm
 from hardgrpo.study.configuration import Configuration
+from hardgrpo.study.model import ModelFolder
 from hardgrpo.workflow import startup
+
+IN_CONTAINERS = ("APPTAINER_BIND", "SINGULARITY_BIND", "APPTAINERENV_PYTHONPATH", "SINGULARITYENV_PYTHONPATH")  # fmt: skip
 
 
 def call(**attributes) -> SimpleNamespace:
@@ -22,57 +25,46 @@ def call(**attributes) -> SimpleNamespace:
         "local_exec": True,
         "configfiles": ["config.yaml"],
         "basedir": "/clone",
+        "deployment_settings": SimpleNamespace(deployment_method=set()),
+        "output_settings": SimpleNamespace(dryrun=False),
+        "config_settings": SimpleNamespace(configfiles=[], overwrite_config={}),
+        "resource_settings": SimpleNamespace(nodes=None),
     }
-    defaults |= {"deployment_settings": SimpleNamespace(deployment_method=set())}
-    defaults |= {"output_settings": SimpleNamespace(dryrun=False)}
-    defaults |= {"config_settings": SimpleNamespace(configfiles=[], overwrite_config={})}
-    defaults |= {"resource_settings": SimpleNamespace(nodes=None)}
     return SimpleNamespace(**defaults | attributes)
 
 
-CONTAINERS = SimpleNamespace(deployment_method={DeploymentMethod.APPTAINER})
+CONTAINERS = {
+    "deployment_settings": SimpleNamespace(deployment_method={DeploymentMethod.APPTAINER})
+}
 
 
 @pytest.fixture(autouse=True)
 def empty_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    for name in ("PATH", "PYTHONPATH", warm.SOCKET):  # monkeypatch restores the variables
+    for name in ("PATH", "PYTHONPATH", warm.SOCKET, *IN_CONTAINERS):  # restored after the test
         monkeypatch.setenv(name, os.environ.get(name, ""))
     return tmp_path
 
 
-# --- the configuration ---
+def complete(workflow, cluster: dict | None = None, **changes) -> Configuration:
+    return startup.complete(project_config.config() | changes, workflow, cluster or {})
 
 
-@pytest.mark.parametrize(
-    "text", ["study: mini\nstudy: paper\n", "study: [\n"], ids=["twice", "broken"]
-)
-def test_a_file_that_snakemake_would_misread_is_refused(text):
-    Path("mine.yaml").write_text(text)
+def test_a_file_that_snakemake_would_misread_is_refused_except_in_jobs():
+    Path("mine.yaml").write_text("study: mini\nstudy: paper\n")
     Path("config.yaml").write_text("study: mini\n")
     with pytest.raises(WorkflowError, match="mine.yaml"):
         startup.read_config_files(call(configfiles=["mine.yaml"]))
     startup.read_config_files(call(configfiles=["mine.yaml"], is_main_process=False))
 
 
-@pytest.mark.parametrize(
-    ("value", "expected"), [("true", True), ("false", False), (True, True), (False, False)]
-)
-def test_update_inputs_may_come_from_the_command_line(value, expected):
-    config = project_config.config() | {"update_inputs": value}
-    startup.complete(config, call(), {})
-    assert config["update_inputs"] is expected
-
-
 def test_a_dry_run_needs_no_permission_to_write_results(monkeypatch):
     Path("results").mkdir()
     # not by the file's mode, because root ignores permissions
     monkeypatch.setattr(os, "access", lambda path, mode: Path(path).name != "results")
-    startup.complete(
-        project_config.config(), call(output_settings=SimpleNamespace(dryrun=True)), {}
-    )
+    complete(call(output_settings=SimpleNamespace(dryrun=True)))
     with pytest.raises(WorkflowError, match="results: cannot be written"):
-        startup.complete(project_config.config(), call(), {})
+        complete(call())
 
 
 @pytest.mark.parametrize(
@@ -86,98 +78,17 @@ def test_a_dry_run_needs_no_permission_to_write_results(monkeypatch):
     ],
 )
 def test_on_a_cluster_the_users_files_must_name_the_study(configfiles, config, nodes, is_refused):
+    files = [Path(name).absolute() for name in configfiles]
     workflow = call(
-        config_settings=SimpleNamespace(
-            configfiles=[Path(name).absolute() for name in configfiles], overwrite_config=config
-        ),
+        config_settings=SimpleNamespace(configfiles=files, overwrite_config=config),
         resource_settings=SimpleNamespace(nodes=nodes),
     )
-    if not is_refused:
-        return startup.complete(project_config.config(), workflow, {})
-    with pytest.raises(WorkflowError, match="my.yaml.*--config study=NAME"):
-        startup.complete(project_config.config(), workflow, {})
-
-
-# --- results of unknown origin ---
-
-
-# --- the environment of jobs ---
-
-
-def test_programs_run_with_this_python_and_this_clones_package():
-    os.environ.update(PATH="/nowhere", PYTHONPATH="/mine")
-    for _ in range(2):  # on a cluster, Snakemake starts another Snakemake for a job
-        startup.prepare_environment(call())
-    assert os.environ["PATH"].split(os.pathsep)[0] == os.path.dirname(sys.executable)
-    assert os.environ["PYTHONPATH"].split(os.pathsep) == ["/clone/src", "/mine"]
-
-
-def test_on_a_cluster_the_slurm_commands_of_this_clone_come_first_in_path(empty_folder):
-    (empty_folder / "sbatch").touch(mode=0o755)
-    os.environ["PATH"] = str(empty_folder)
-    startup.prepare_environment(call())
-    assert os.environ["PATH"].split(os.pathsep) == [
-        "/clone/slurm/bin",
-        os.path.dirname(sys.executable),
-        str(empty_folder),
-    ]
-
-
-@pytest.mark.parametrize(
-    ("attributes", "expected"),
-    [
-        ({}, "/shared/socket"),
-        ({"local_exec": False}, warm.OFF),  # jobs run on other nodes
-        ({"is_main_process": False}, warm.OFF),
-        ({"deployment_settings": CONTAINERS}, warm.OFF),  # the server is outside the containers
-    ],
-    ids=["on this machine", "on other nodes", "in a job", "in containers"],
-)
-def test_the_server_of_loaded_libraries_is_for_jobs_on_this_machine(
-    attributes, expected, monkeypatch
-):
-    monkeypatch.setenv(warm.SOCKET, "/shared/socket")
-    for name in (
-        "APPTAINER_BIND",
-        "SINGULARITY_BIND",
-        "APPTAINERENV_PYTHONPATH",
-        "SINGULARITYENV_PYTHONPATH",
-    ):
-        monkeypatch.setenv(name, "")
-    startup.prepare_environment(call(**attributes))
-    assert os.environ[warm.SOCKET] == expected
-
-
-def test_containers_see_the_folders_of_jobs_and_of_the_user(empty_folder, monkeypatch):
-    data = empty_folder.parent / f"{empty_folder.name}_data"
-    data.mkdir()
-    for name in (
-        "APPTAINER_BIND",
-        "SINGULARITY_BIND",
-        "APPTAINERENV_PYTHONPATH",
-        "SINGULARITYENV_PYTHONPATH",
-    ):
-        monkeypatch.setenv(name, "/mine" if name.endswith("BIND") else "")
-    config = Configuration.of(project_config.config() | {"data": str(data)})
-    bound_folders = startup.folders_to_bind(config)
-    startup.prepare_environment(call(deployment_settings=CONTAINERS), bound_folders)
-    assert os.environ["APPTAINER_BIND"] == os.environ["SINGULARITY_BIND"] == f"/mine,{data}"
-    assert os.environ["APPTAINERENV_PYTHONPATH"] == "/clone/src"
-
-
-def test_jobs_do_not_see_the_modules_of_another_python(empty_folder, monkeypatch):
-    """An environment module may add folders to PYTHONPATH and set variables of Python."""
-    own_folder = Path(user_settings.ROOT, "scripts/plan/plugins")
-    monkeypatch.setenv("PYTHONPATH", f"{empty_folder}:{own_folder}")
-    monkeypatch.setenv("PYTHONWARNINGS", "error")
-    monkeypatch.setenv("MPLBACKEND", "module://nowhere")
-    monkeypatch.setenv(user_settings.KEEP_PYTHONPATH, "")
-    user_settings.ignore()
-    assert os.environ["PYTHONPATH"] == str(own_folder)
-    assert os.environ["MPLBACKEND"] == "agg" and "PYTHONWARNINGS" not in os.environ
-
-
-# --- plans and jobs ---
+    try:
+        complete(workflow)
+    except WorkflowError as error:
+        assert is_refused and "my.yaml" in str(error) and "--config study=NAME" in str(error)
+    else:
+        assert not is_refused
 
 
 @pytest.mark.parametrize(
@@ -190,24 +101,79 @@ def test_jobs_do_not_see_the_modules_of_another_python(empty_folder, monkeypatch
     ],
 )
 def test_the_kind_of_gpu_comes_from_the_profile_or_from_the_plan(cluster, kind):
-    config = project_config.config()
-    startup.complete(config, call(), cluster)
-    assert config["plan"]["gpu"] == kind
+    assert complete(call(), cluster).plan.gpu == kind
 
 
-@pytest.mark.parametrize(("kind", "fits"), [("h200", True), ("a40", False)])
-def test_a_run_must_fit_the_kind_of_gpu_that_the_profile_names(kind, fits):
+def test_a_run_must_fit_the_kind_of_gpu_that_the_profile_names():
     """All weights of Qwen3-4B are trained on one GPU."""
-    config = project_config.config() | {"study": "paper"}
-    study = config["studies"]["paper"]
-    study |= {"models": ["qwen3-4b"], "tasks": ["gsm8k"], "weaker_signal": []}
-    study["arms"] = [{"policy": "random", "recipe": "as_written_full"}]
-    config["models"]["qwen3-4b"]["gpus"]["full"] |= {"count": 1}
-    if fits:
-        startup.complete(config, call(), {"gpu_name": kind})
-    else:
-        with pytest.raises(
-            WorkflowError,
-            match=r"models.qwen3-4b.gpus.full: recipe as_written_full on gsm8k needs about \d+ GiB .* \(a40\) has 44; .*raise count",
-        ):
-            startup.complete(config, call(), {"gpu_name": kind})
+    config = project_config.config()
+    arms = [{"policy": "random", "recipe": "as_written_full"}]
+    one = {"models": ["qwen3-4b"], "tasks": ["gsm8k"], "weaker_signal": [], "arms": arms}
+    config["studies"]["paper"] |= one
+    config["models"]["qwen3-4b"]["gpus"]["full"]["count"] = 1
+    changes = config | {"study": "paper"}
+    complete(call(), {"gpu_name": "h200"}, **changes)
+    with pytest.raises(
+        WorkflowError, match=r"models.qwen3-4b.gpus.full: .*\(a40\) has 44; .*count"
+    ):
+        complete(call(), {"gpu_name": "a40"}, **changes)
+
+
+# --- the environment of jobs
+
+
+def test_jobs_run_with_this_python_this_clones_package_and_its_slurm_commands(empty_folder):
+    os.environ.update(PATH="/nowhere", PYTHONPATH="/mine")
+    for _ in range(2):  # on a cluster, Snakemake starts another Snakemake for a job
+        startup.prepare_environment(call())
+    python = os.path.dirname(sys.executable)
+    assert os.environ["PATH"].split(os.pathsep)[0] == python
+    assert os.environ["PYTHONPATH"].split(os.pathsep) == ["/clone/src", "/mine"]
+    (empty_folder / "sbatch").touch(mode=0o755)
+    os.environ["PATH"] = str(empty_folder)
+    startup.prepare_environment(call())
+    assert os.environ["PATH"].split(os.pathsep) == ["/clone/slurm/bin", python, str(empty_folder)]
+
+
+@pytest.mark.parametrize(
+    ("attributes", "expected"),
+    [
+        ({}, "/shared/socket"),
+        ({"local_exec": False}, warm.OFF),  # jobs run on other nodes
+        ({"is_main_process": False}, warm.OFF),  # inside a job
+        (CONTAINERS, warm.OFF),  # the server is outside the containers
+    ],
+)
+def test_the_server_of_loaded_libraries_is_for_jobs_on_this_machine(attributes, expected):
+    os.environ[warm.SOCKET] = "/shared/socket"
+    startup.prepare_environment(call(**attributes))
+    assert os.environ[warm.SOCKET] == expected
+
+
+def test_containers_see_the_folders_of_jobs_and_of_the_user(tmp_path, monkeypatch):
+    """A link out of the clone is bound with its target."""
+    models = tmp_path / "scratch/models"
+    models.mkdir(parents=True)
+    (tmp_path / "clone/inside").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "clone")
+    Path("results").symlink_to(tmp_path / "scratch")
+    source = ModelFolder.of({"kind": "folder", "path": str(models)})
+    config = SimpleNamespace(data="inside", models={"mine": SimpleNamespace(source=source)})
+    folders = startup.folders_to_bind(config)
+    assert folders == [str(tmp_path / "scratch"), str(models)]
+    os.environ.update(APPTAINER_BIND="/mine", SINGULARITY_BIND="/mine")
+    startup.prepare_environment(call(**CONTAINERS), folders)
+    bound = ",".join(["/mine", *folders])
+    assert [os.environ[name] for name in IN_CONTAINERS] == [bound, bound, *["/clone/src"] * 2]
+
+
+def test_jobs_do_not_see_the_modules_of_another_python(empty_folder, monkeypatch):
+    """An environment module may add folders to PYTHONPATH and set variables of Python."""
+    own_folder = Path(user_settings.ROOT, "scripts/plan/plugins")
+    monkeypatch.setenv("PYTHONPATH", f"{empty_folder}:{own_folder}")
+    monkeypatch.setenv("PYTHONWARNINGS", "error")
+    monkeypatch.setenv("MPLBACKEND", "module://nowhere")
+    monkeypatch.setenv(user_settings.KEEP_PYTHONPATH, "")
+    user_settings.ignore()
+    assert os.environ["PYTHONPATH"] == str(own_folder)
+    assert os.environ["MPLBACKEND"] == "agg" and "PYTHONWARNINGS" not in os.environ
