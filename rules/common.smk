@@ -45,7 +45,7 @@ names = Names(project, studies)
 startup.report_ignored_stop(names, workflow)
 inputs = InputFiles(project, studies, names, workflow)
 arguments = Arguments(project, studies, names, workflow)
-machine = Machine(project, names, cluster)
+machine = Machine(project, names, cluster, workflow.resource_settings.overwrite_resources)
 drawing = Drawing(project, studies, startup.has_tex(workflow))
 startup.write_plan_facts(config, machine.setting(workflow))
 

@@ -161,9 +161,11 @@ def test_jobs_run_the_listed_commands(dry_run, section):
 def test_a_dry_run_shows_what_every_expensive_job_asks_for(world):
     filled = "slurm_partition: main\n  gpu_partition: open\n  gpu_name: h100\n  longest_runtime: 1440\n  nodes: 1"
     world.edit("slurm/config.yaml", lambda text: text.replace("nodes: 1", filled, 1))
-    output = world.run("-n", "--config", "study=paper", profile="slurm")
+    moved = ["--set-resources", "train_grpo:slurm_partition=long"]
+    output = world.run("-n", "--config", "study=paper", *moved, profile="slurm")
+    assert len(re.findall(r"Train .* h100 in partition long,", output)) == 84
     resources = re.findall(
-        r"^Job \d+: (Train|Probe|Evaluate) .*\(\d+ h100 in partition open, \d+ MB, up to (\d+) min\)$",
+        r"^Job \d+: (Train|Probe|Evaluate) .*\(\d+ h100 in partition (?:open|long), \d+ MB, up to (\d+) min\)$",
         output,
         re.MULTILINE,
     )

@@ -6,7 +6,8 @@ import json
 import math
 import re
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 
 from snakemake.iocontainers import Wildcards
 from snakemake.resources import Resource
@@ -40,8 +41,7 @@ def read_cluster(default_resources) -> dict[str, str]:
     replaced by a quoted string."""
     entries = {}
     for name in set(default_resources) & set(CLUSTER_ENTRIES):
-        resource = default_resources[name]
-        text = str(resource.value if resource.raw is None else resource.raw).strip("'\"")
+        text = _text(default_resources[name])
         default_resources[name] = Resource(name, text, raw=repr(text))
         entries[name] = text
     if not re.fullmatch("[1-9][0-9]*", entries.get("longest_runtime", "1")):
@@ -51,13 +51,26 @@ def read_cluster(default_resources) -> dict[str, str]:
     return entries
 
 
+def _text(resource: Resource) -> str:
+    """The text of a resource that Snakemake has not evaluated."""
+    return str(resource.value if resource.raw is None else resource.raw).strip("'\"")
+
+
 class Machine(Entries):
     """Functions that map the wildcards of a job to the resources that the job requests.
-    `cluster_entries` is the result of `read_cluster`."""
+    `cluster_entries` is the result of `read_cluster`; `set_resources` are Snakemake's, by rule, which
+    replace what these functions return."""
 
-    def __init__(self, config: Configuration, names: Names, cluster_entries: dict[str, str]):
+    def __init__(
+        self,
+        config: Configuration,
+        names: Names,
+        cluster_entries: dict[str, str],
+        set_resources: Mapping[str, Mapping] = MappingProxyType({}),
+    ):
         super().__init__(config, names)
         self.cluster = cluster_entries
+        self.set_resources = set_resources
         self.gpu = config.plan.gpu  # `startup.complete` takes the kind from the profile
 
     def setting(self, workflow) -> dict:
@@ -98,7 +111,7 @@ class Machine(Entries):
         return entries | {
             "gpu": count,
             "cpus_per_task": lambda wildcards: CORES_PER_GPU * count(wildcards) or None,
-            "place": lambda wildcards: self._place(count(wildcards)),
+            "place": lambda wildcards, rulename="": self._place(count(wildcards), rulename),
         }
 
     def minutes(self, rule: str) -> Callable[[Wildcards, int], int]:
@@ -120,12 +133,16 @@ class Machine(Entries):
     def _calibration(self) -> calibration.Calibration | None:
         return calibration.read()
 
-    def _place(self, count: int) -> str:
+    def _place(self, count: int, rule: str) -> str:
         """A job's GPUs and partition, for its message."""
         gpus = f"{count} {self.cluster.get('gpu_name', 'GPU')}" if count else "no GPU"
-        partition = self.cluster.get(
-            "gpu_partition" if count else "slurm_partition"
-        ) or self.cluster.get("slurm_partition")
+        set_resources = self.set_resources.get(rule, {})
+        partition = (
+            _text(set_resources["slurm_partition"])
+            if "slurm_partition" in set_resources
+            else self.cluster.get("gpu_partition" if count else "slurm_partition")
+            or self.cluster.get("slurm_partition")
+        )
         return gpus + (f" in partition {partition}" if partition else "")
 
     def _gpu_arguments(self, count: int) -> str:
@@ -145,7 +162,7 @@ class Machine(Entries):
         def place(wildcards: Wildcards) -> str:
             model = self._model(wildcards)
             if not model.is_served:
-                return self._place(self._sampling_gpus(wildcards))
+                return self._place(self._sampling_gpus(wildcards), rule)
             costs = server_costs.describe(self._job(rule, wildcards))
             return f"server {model.source.url}: {costs}"
 
