@@ -11,8 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import in_process
-from hardgrpo.runtime import files
 from hardgrpo.selection import policies, probe_sizes
 
 
@@ -119,52 +117,6 @@ def test_the_sufficient_probe_is_the_smallest_at_most_one_point_below_every_larg
     assert probe_sizes.sufficient_sizes([*rows, {"rule": "hard", "samples": 16, "mixed": 0.6}]) == {
         "hard": 16
     }
-
-
-def run(folder, *arguments):
-    return in_process.run(folder, "compare_probe_sizes", "--output", "out.csv", *arguments)
-
-
-def test_the_program_prints_the_share_of_mixed_groups_for_each_probe(tmp_path):
-    rows = [{"id": f"p{n}", "samples": 16, "correct": n % 17} for n in range(170)]
-    files.write_rows(tmp_path / "d.csv", ["id", "samples", "correct"], rows)
-    done = run(tmp_path, "--difficulty", tmp_path / "d.csv", "--samples", 2, 8)
-    assert done.returncode == 0, done.stderr
-    table = files.read_rows(
-        tmp_path / "out.csv", {"rule": str, "samples": int, "mixed": float, "labels": int}
-    )
-    by_rule = {(row["rule"], row["samples"]): row for row in table}
-    assert (
-        by_rule["nearest_half", 8]["mixed"]
-        > by_rule["nearest_half", 2]["mixed"]
-        > by_rule["random", 0]["mixed"]
-    )
-    assert by_rule["hard", 8]["mixed"] < by_rule["random", 0]["mixed"], (
-        "groups of the hardest prompts are often all wrong"
-    )
-    assert (by_rule["hard", 8]["labels"], by_rule["random", 0]["labels"]) == (170, 17)
-    assert "nearest_half 8" in done.stdout.splitlines()[-2]
-
-
-@pytest.mark.parametrize(
-    ("text", "arguments", "words"),
-    [
-        ("id,samples,correct\n" + "a,8,1\n" * 20, [], "a prompt has only 8 completions"),
-        (
-            "id,samples,correct\n" + "a,40,1\n" * 20,
-            ["--samples", 2, 33],
-            "probes of 33 and a group of 8 need 41",
-        ),
-        ("id,samples,correct\na,40,1\n", [], "0.1 x 1 prompts are less than one prompt"),
-    ],
-)
-def test_a_comparison_that_cannot_be_made_gives_a_one_line_error_and_writes_nothing(
-    tmp_path, text, arguments, words
-):
-    (tmp_path / "d.csv").write_text(text)
-    done = run(tmp_path, "--difficulty", tmp_path / "d.csv", *arguments)
-    in_process.check_refusal(done, words)
-    assert not (tmp_path / "out.csv").exists()
 
 
 @pytest.mark.recordings
