@@ -20,9 +20,13 @@ samples do not decide it. The numbers of tied candidates are then empty.
 
 from hardgrpo.runtime import errors, files
 from hardgrpo.selection import early_stopping, policies, predicted
+from hardgrpo.study import configuration
+from hardgrpo.study.policy import Policy
 
 import argparse
 from pathlib import Path
+
+from pydantic import ValidationError
 
 COLUMNS = {"id": str, "pass_rate": float}
 # Filled only if the probe has held-out completions, or (the last three) stopped early.
@@ -68,6 +72,11 @@ def main() -> None:
     parser.add_argument("--output", required=True, help="CSV file; the JSON file has the same stem")
     args = parser.parse_args()
 
+    try:
+        Policy(**args.policy)
+    except ValidationError as error:
+        key, problem = configuration.explain(args.policy, error)[0]
+        raise errors.UserError(f"--policy: {key}: {problem}") from None
     policy = dict(args.policy)
     by, sample_share = policy.pop("by", "pass_rate"), policy.pop("calibrated_on", None)
     measure = None if args.questions else by
@@ -195,18 +204,13 @@ def select_in_addition(
 
 def select_from_bounds(rows: list[dict], policy: dict, seed: int) -> policies.Subset:
     """The subset that full probing would choose, from the counts of a probe that stopped early."""
-    remedy = "the probe stopped when it had decided another subset; take `stop` out of the task's probe in the configuration to probe in full"
-    if not policies.RULES[policy["rule"]].by_bounds:
-        raise errors.UserError(
-            f"policy rule {policy['rule']} needs every pass rate, but not every prompt has all its samples: {remedy}"
-        )
     ids = [row["id"] for row in rows]
     scan = early_stopping.Scan(ids, rows[0]["planned"], policy, seed)
     for prompt, row in enumerate(rows):
         scan.tell(prompt, row["correct"], row["samples"])
     if scan.ask():
         raise errors.UserError(
-            f"policy rule {policy['rule']}, seed {seed}: the samples do not decide this subset: {remedy}"
+            f"policy rule {policy['rule']}, seed {seed}: the probe stopped when it had decided another subset; take `stop` out of the task's probe in the configuration to probe in full"
         )
     return scan.subset()
 

@@ -113,23 +113,18 @@ def test_planning_again_plans_nothing_and_another_policy_probes_in_full(worlds, 
 
 
 @pytest.mark.parametrize(
-    ("policy", "seed", "words"),
+    ("rule", "words"),
     [
-        (
-            {"rule": "middle", "budget": 0.2},
-            3,
-            "policy rule middle needs every pass rate, but not every prompt has all its samples",
-        ),
-        (
-            {"rule": "easy", "budget": 0.2},
-            3,
-            "policy rule easy, seed 3: the samples do not decide this subset",
-        ),
+        ("middle", "policy rule middle needs every pass rate"),
+        ("easy", "policy rule easy, seed 3: the probe stopped when it had decided another subset"),
     ],
 )
-def test_a_subset_that_the_bounds_do_not_decide_is_refused(worlds, policy, seed, words):
-    path = worlds[1].folder / "results/difficulty/mine/mine.csv"
-    arguments = {"difficulty": path, "policy": json.dumps(policy), "seed": seed, "output": "o.csv"}
+def test_a_subset_that_the_bounds_do_not_decide_is_refused(worlds, rule, words):
+    path, policy = (
+        worlds[1].folder / "results/difficulty/mine/mine.csv",
+        {"rule": rule, "budget": 0.2},
+    )
+    arguments = {"difficulty": path, "policy": json.dumps(policy), "seed": 3, "output": "o.csv"}
     done = run(path.parent, "select_subset", **arguments)
     assert_refused(done, f"error: {path}: {words}", "take `stop` out of the task's probe")
 

@@ -20,7 +20,7 @@ STOPPABLE_RULES = [name for name, rule in policies.RULES.items() if rule.by_boun
 class Scan:
     """`while batch := scan.ask(): ... scan.tell(...)` decides the subset of a policy. Prompts are
     indices into `ids`, the pool in the order of the dataset; `samples` is K. Raise a `UserError` if
-    the policy needs all samples, or has an invalid value."""
+    the policy needs all samples, or chooses no prompt."""
 
     def __init__(self, ids: list[str], samples: int, policy: dict, seed: int, batch: int = 1):
         rule = policy["rule"]
@@ -40,11 +40,7 @@ class Scan:
         # the number of prompts to find (None for a rule with a threshold), and the level
         self.size, self.level = None, 0
         if "threshold" in policies.RULES[rule].needs:
-            threshold = policy.get("threshold")
-            if not isinstance(threshold, int | float) or not 0 < threshold <= 1:
-                raise UserError(
-                    f"policy rule {rule}: threshold is {threshold!r}, expected a pass rate in (0, 1]; correct it"
-                )
+            threshold = policy["threshold"]
             self.level = sum(count / samples < threshold for count in range(samples + 1)) - 1
         else:
             # The number of chosen prompts does not depend on the pass rates.

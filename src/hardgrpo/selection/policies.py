@@ -11,7 +11,7 @@ import hashlib
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from statistics import median, quantiles
+from statistics import quantiles
 
 from hardgrpo.runtime.errors import UserError
 
@@ -22,10 +22,6 @@ SHARES = ("pass_rate", "predicted", "agreement", "answered_share")
 MEASURES = ("pass_rate", "predicted", *SIGNALS)
 
 LOW, HIGH = 0.2, 0.8  # the default band of pass rates
-
-BUDGET_FORMS = (
-    "expected a share of the pool in (0, 1], {prompts: 50}, or {money: 100, label_price: 2}"
-)
 
 
 @dataclass(frozen=True)
@@ -57,7 +53,7 @@ class Pool:
     @functools.cached_property
     def ids(self) -> list[str]:
         """Ids by ascending measure. `tie_break` orders ties."""
-        return sort_by_pass_rate(self.measures, self.seed)
+        return _sorted_by(self.measures.__getitem__, self.measures, self.seed)
 
 
 @dataclass(frozen=True)
@@ -133,55 +129,39 @@ def select(
     without a measure (None) count towards the size of the pool but are never chosen. Rules by tier
     need `tiers`.
 
-    Raise a `UserError` if the rule is unknown, if one of its keys is missing or invalid, if too few
-    prompts qualify, or if the subset would be empty.
+    The keys are those of `hardgrpo.study.policy.Policy`, which checks them. Raise a `UserError` if
+    too few prompts qualify, or if the subset would be empty.
     """
-    if rule not in RULES:
-        raise UserError(f"unknown policy rule '{rule}'; expected one of {', '.join(RULES)}")
-    needs = RULES[rule].needs
-    has_budget = "budget" in needs or "budget" in RULES[rule].accepts and budget is not None
-    if has_budget and not is_budget(budget):
-        raise UserError(f"policy rule {rule}: budget is {budget}, {BUDGET_FORMS}; correct it")
-    for key, value in (("threshold", threshold), ("highest_tier", highest_tier)):
-        if key in needs and value is None:
-            raise UserError(f"policy rule {rule}: {key} is missing; set it")
-    size = subset_size(budget, len(pass_rates)) if has_budget else 0
+    uses_budget = "budget" in RULES[rule].needs + RULES[rule].accepts and budget is not None
     measures = {prompt: value for prompt, value in pass_rates.items() if value is not None}
-    pool = Pool(
-        measures, seed, size, budget, threshold, highest_tier, tiers or {}, low, high, order
-    )
-    if "highest_tier" in needs and all(pool.tiers.get(prompt) is None for prompt in measures):
-        raise UserError(
-            f"policy rule {rule}: the problems have no tiers; choose a task with tiers, or another rule"
-        )
     try:
-        if has_budget:
-            _check_pays(budget, size, len(pass_rates))
+        size = _size_of_subset(budget, len(pass_rates)) if uses_budget else 0
+        pool = Pool(
+            measures, seed, size, budget, threshold, highest_tier, tiers or {}, low, high, order
+        )
         return RULES[rule].choose(pool)
-    except TooFewPrompts as error:
+    except UserError as error:
         raise UserError(f"policy rule {rule}: {error}") from None
 
 
-class TooFewPrompts(Exception):
-    """Fewer prompts qualify than a rule must choose."""
-
-
-def _check_pays(budget: float | dict, size: int, pool: int) -> None:
+def _size_of_subset(budget: float | dict, pool: int) -> int:
+    size = subset_size(budget, pool)
     if size < 1:
-        raise TooFewPrompts(
+        raise UserError(
             f"the subset would be empty (the budget, {format_budget(budget)}, pays for none of the {pool} prompts); raise the budget"
         )
+    return size
 
 
 def _all_of(candidates: list[str], reason: str, remedy: str) -> Subset:
     if not candidates:
-        raise TooFewPrompts(f"the subset would be empty ({reason}); {remedy}")
+        raise UserError(f"the subset would be empty ({reason}); {remedy}")
     return Subset(candidates, 0, 0)
 
 
 def _check_enough(pool: Pool, candidates: list[str]) -> None:
     if len(candidates) < pool.size:
-        raise TooFewPrompts(
+        raise UserError(
             f"budget {pool.budget} asks for {pool.size} prompts, but only {len(candidates)} qualify; lower the budget"
         )
 
@@ -214,13 +194,13 @@ def _lowest_above_zero(pool: Pool) -> Subset:
 
 
 def _middle(pool: Pool) -> Subset:
-    if not pool.ids:
-        return _take(pool, [], pool.measures.__getitem__)
-    centre, first_quartile, third_quartile = _quartiles(list(pool.measures.values()))
-    within = [
-        prompt for prompt in pool.ids if first_quartile <= pool.measures[prompt] <= third_quartile
-    ]
-    return _nearest(pool, within, centre)
+    """The prompts within the quartiles (linear interpolation, as NumPy's default) that are nearest
+    to the median."""
+    rates = [pool.measures[prompt] for prompt in pool.ids] or [0.5]
+    low, median, high = quantiles(rates, n=4, method="inclusive") if rates[1:] else rates * 3
+    return _nearest(
+        pool, [prompt for prompt in pool.ids if low <= pool.measures[prompt] <= high], median
+    )
 
 
 def _nearest(pool: Pool, candidates: list[str] | None = None, centre: float = 0.5) -> Subset:
@@ -276,7 +256,7 @@ def _right(pool: Pool) -> Subset:
 def _right_matched(pool: Pool) -> Subset:
     wrong, right = _wrong(pool).ids, _right(pool).ids
     if len(wrong) > len(right):
-        raise TooFewPrompts(
+        raise UserError(
             f"at threshold {pool.threshold}, {len(wrong)} prompts are wrong but only {len(right)} are right, too few for a subset of the same size;"
             " lower the threshold"
         )
@@ -285,6 +265,8 @@ def _right_matched(pool: Pool) -> Subset:
 
 def _low_tiers(pool: Pool) -> Subset:
     tier = pool.tiers.get
+    if all(tier(prompt) is None for prompt in pool.ids):
+        raise UserError("the problems have no tiers; choose a task with tiers, or another rule")
     has_low_tier = lambda prompt: tier(prompt) is not None and tier(prompt) <= pool.highest_tier
     reason = f"no tier is {pool.highest_tier} or lower"
     return _all_of(list(filter(has_low_tier, pool.ids)), reason, "raise highest_tier")
@@ -426,28 +408,8 @@ def is_by_tier(rule: str) -> bool:
     return "highest_tier" in RULES[rule].needs
 
 
-def sort_by_pass_rate(pass_rates: dict[str, float], seed: int) -> list[str]:
-    """Ids by ascending pass rate. `tie_break` orders ties."""
-    return _sorted_by(pass_rates.__getitem__, pass_rates, seed)
-
-
 def _sorted_by(key: Callable[[str], float], ids: Iterable[str], seed: int) -> list[str]:
     return sorted(ids, key=lambda prompt: (key(prompt), tie_break(prompt, seed)))
-
-
-def is_budget(budget: object) -> bool:
-    """Whether `budget` is a share of the pool in (0, 1], {prompts: 50}, or {money: 100,
-    label_price: 2}."""
-    is_number = lambda value: (
-        isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    )
-    if not isinstance(budget, dict):
-        return is_number(budget) and 0 < budget <= 1
-    if set(budget) == {"prompts"}:
-        return type(budget["prompts"]) is int and budget["prompts"] > 0
-    return set(budget) == {"money", "label_price"} and all(
-        is_number(value) and value > 0 for value in budget.values()
-    )
 
 
 def subset_size(budget: float | dict, pool: int) -> int:
@@ -476,28 +438,19 @@ def affordable_prompts(budget: dict) -> int:
 def check_pool(place: str, policy: dict, task: str, pool: int) -> None:
     """Raise a `UserError` that starts with `place` if a policy of the configuration cannot choose
     from a pool of size `pool`, whatever the measures are."""
-    if "budget" not in policy:
+    budget = policy.get("budget")
+    if budget is None:
         return
     try:
-        _check_size(policy, pool)
-    except TooFewPrompts as error:
-        raise UserError(f"{place}: task '{task}': policy rule {policy['rule']}: {error}") from None
-    except UserError as error:
-        raise UserError(f"{place}: task '{task}': {error}") from None
-
-
-def _check_size(policy: dict, pool: int) -> None:
-    budget = policy["budget"]
-    size = subset_size(budget, pool)
-    _check_pays(budget, size, pool)
-    if "rounds" in policy:
-        first_round_size = subset_size(halve_budget(budget), pool)
-        if not 0 < first_round_size < size:
-            raise TooFewPrompts(
+        size = _size_of_subset(budget, pool)
+        if "rounds" in policy and not 0 < subset_size(halve_budget(budget), pool) < size:
+            raise UserError(
                 f"{size} prompts of {pool} cannot be annotated in two rounds; raise the budget"
             )
-    if "calibrated_on" in policy:
-        check_rest(budget, size, sample_size(policy["calibrated_on"], pool))
+        if "calibrated_on" in policy:
+            check_rest(budget, size, sample_size(policy["calibrated_on"], pool))
+    except UserError as error:
+        raise UserError(f"{place}: task '{task}': policy rule {policy['rule']}: {error}") from None
 
 
 def sample_size(share: float, pool: int) -> int:
@@ -532,11 +485,3 @@ def format_budget(budget: float | dict) -> str:
 def tie_break(problem_id: str, seed: int, salt: str = "tie") -> str:
     """A pseudo-random sort key of (seed, salt, id), independent of the pool."""
     return hashlib.sha256(f"{seed}:{salt}:{problem_id}".encode()).hexdigest()
-
-
-def _quartiles(values: list[float]) -> tuple[float, float, float]:
-    """Median, first and third quartile (linear interpolation, as NumPy's default)."""
-    if len(values) == 1:
-        return values[0], values[0], values[0]
-    first_quartile, _, third_quartile = quantiles(values, n=4, method="inclusive")
-    return median(values), first_quartile, third_quartile

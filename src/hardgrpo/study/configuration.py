@@ -163,7 +163,7 @@ def make(config: dict) -> tuple[Configuration | None, list[tuple[str, str]]]:
         details = error.errors(include_url=False)
         is_well_typed = all(detail["type"] == "contradiction" for detail in details)
         made = Configuration.of(config) if is_well_typed else None
-        return made, _explain(config, error)
+        return made, explain(config, error)
 
 
 def _unusable(value, *place: str) -> Iterator[tuple[str, str]]:
@@ -204,7 +204,7 @@ class Location(NamedTuple):
     if no value on the path may have several types."""
 
 
-def _explain(config: dict, error: ValidationError) -> list[tuple[str, str]]:
+def explain(config: dict, error: ValidationError) -> list[tuple[str, str]]:
     """The mistake of each error. For a value that may have several types, errors of the closest
     type."""
     errors_of_value: dict[tuple, dict[str, list[tuple[Location, dict]]]] = {}
