@@ -12,15 +12,18 @@ The comment above each model's calculations gives:
 - A, the number of weights of an adapter of rank 32.
 """
 
+import copy
 from dataclasses import dataclass
+from types import SimpleNamespace
 
 import pytest
 
 import project_config
-from hardgrpo.study import memory
+from hardgrpo.study import memory, study_checks
 from hardgrpo.study.configuration import Configuration
-from hardgrpo.study.model import Model, TrainingGpus
+from hardgrpo.study.model import TrainingGpus
 from hardgrpo.study.recipe import Recipe
+from hardgrpo.study.study import Study
 
 CONFIG = project_config.config()
 CHECKED = Configuration.of(CONFIG)
@@ -101,34 +104,41 @@ def test_estimates_equal_calculations_by_hand(model, recipe):
     assert need["total"] == pytest.approx(max(sampling, updating), rel=0.01)
 
 
-def test_an_adapter_of_a_model_with_fused_matrices_has_as_many_weights_as_peft_makes():
-    """The expected numbers come from PEFT on Phi-4's architecture."""
+@pytest.mark.parametrize(
+    ("model", "billions"),
+    [("qwen3-4b", 4.02), ("qwen3-14b", 14.77), ("phi-4", 14.66), ("llama-3.1-8b-instruct", 8.03), ("qwen2.5-0.5b-instruct", 0.494),
+     ("qwen2.5-1.5b-instruct", 1.54), ("qwen2.5-3b-instruct", 3.09), ("smollm2-135m", 0.1345)],
+)  # fmt: skip
+def test_numbers_of_weights_equal_those_that_the_models_authors_state(model, billions):
+    count = memory.parameters(CHECKED.models[model].shape)
+    assert count / 1e9 == pytest.approx(billions, rel=0.005)
+
+
+@pytest.mark.parametrize("kind", ["Qwen2", "Phi3"])
+def test_numbers_of_weights_of_model_and_adapter_equal_those_of_real_modules(kind):
+    """A Qwen2 with biases and an untied output layer, a Phi-3 with fused layers, and PEFT's
+    adapters on these models."""
+    import peft
     import torch
-    from peft import get_peft_model
-    from transformers import Phi3Config, Phi3ForCausalLM
+    import transformers
 
     from hardgrpo.training import recipes
 
-    config = Phi3Config(
-        hidden_size=32,
-        intermediate_size=48,
-        num_hidden_layers=3,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        vocab_size=60,
-        pad_token_id=0,
-    )
+    sizes = {
+        "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 3, "num_attention_heads": 4,
+        "num_key_value_heads": 2, "vocab_size": 60, "tie_word_embeddings": False, "pad_token_id": 0,
+    }  # fmt: skip
+    config = getattr(transformers, f"{kind}Config")(**sizes)
     with torch.device("meta"):
-        model = Phi3ForCausalLM(config)
+        model = getattr(transformers, f"{kind}ForCausalLM")(config)
+    count = lambda: sum(w.numel() for w in model.parameters() if w.requires_grad)
     shape = memory.shape_of(config.to_dict())
-    assert shape.fused and memory.parameters(shape) == sum(
-        weights.numel() for weights in model.parameters()
-    )
+    if kind == "Qwen2":  # config.json does not say that queries, keys and values have biases
+        shape = shape.model_copy(update={"attention_bias": True})
+    assert memory.parameters(shape) == count()
     recipe = CONFIG["recipes"]["as_written"] | {"adapter": {"rank": 5, "alpha": 5, "dropout": 0.0}}
-    adapted = get_peft_model(model, recipes.adapter_configuration(recipe))
-    assert memory.adapter_parameters(shape, 5) == sum(
-        w.numel() for w in adapted.parameters() if w.requires_grad
-    )
+    model = peft.get_peft_model(model, recipes.adapter_configuration(recipe))
+    assert memory.adapter_parameters(shape, 5) == count()
     assert memory.adapter_parameters(CHECKED.models["phi-4"].shape, 32) == 111_411_200
 
 
@@ -138,19 +148,42 @@ def test_an_adapter_of_a_model_with_fused_matrices_has_as_many_weights_as_peft_m
 def test_vllm_has_room_for_weights_and_cache(model):
     """Checked for each recipe that samples with vLLM, and for sequences of 650 tokens: a prompt of
     400 tokens and a completion of 250."""
-    for recipe, training in CONFIG["recipes"].items():
-        if training.get("generation") == "vllm":
-            gpus = Model.of(CONFIG["models"][model]).training_gpus(Recipe.of(training))
-            assert gpus.vllm_memory * memory.GPU_GIB > memory.vllm_memory(
-                CHECKED.models[model].shape, 650
-            ), recipe
+    for name, recipe in CHECKED.recipes.items():
+        if recipe.generation == "vllm":
+            share = CHECKED.models[model].training_gpus(recipe).vllm_memory
+            need = memory.vllm_memory(CHECKED.models[model].shape, 650)
+            assert share * memory.GPU_GIB > need, name
+
+
+@pytest.mark.parametrize("model", ["qwen3-4b", "phi-4"])
+def test_memory_of_sft_includes_neither_vllm_nor_a_reference_policy(model):
+    task = CHECKED.tasks["gsm8k"]
+    sft, grpo = (
+        memory.run_memory(CHECKED.models[model], CHECKED.recipes[recipe], task)
+        for recipe in ("sft", "as_written")
+    )
+    assert sft["vllm"] == sft["reference"] == 0 and grpo["vllm"] > 0
+    assert all(sft[key] == grpo[key] for key in ("weights", "optimiser", "activations"))
+    assert sft["total"] < grpo["total"]
+
+
+@pytest.mark.parametrize(("replay", "rows"), [(0, 8), (0.5, 12), (1, 16)])
+def test_an_update_that_also_replays_groups_takes_more_activations(replay, rows):
+    """`replay`: replayed groups as a share of the sampled groups."""
+    shape, recipe = CHECKED.models["qwen3-4b"].shape, CONFIG["recipes"]["replay"]
+    keys = recipe["selector"] | {"replay": int(replay * recipe["prompts_per_update"])}
+    activations = [
+        memory.training_memory(
+            shape, recipe, 1024, TrainingGpus(count=1, micro_batch=rows, vllm_memory=0.2, vllm_sleep=True)
+        )["activations"]
+        for recipe, rows in ((Recipe.of(recipe | {"selector": keys}), 8), (CHECKED.recipes["as_written"], rows))
+    ]  # fmt: skip
+    assert activations[0] == activations[1]
 
 
 def test_a_gpu_samples_as_many_rows_at_once_as_fit_into_its_memory(monkeypatch):
     """Qwen3-4B in bf16 on GPUs of 16, 80 and 141 GiB: a row with 1,424 tokens has 0.2 GB of keys
     and values."""
-    from types import SimpleNamespace
-
     import torch
     from transformers import Qwen3Config
 
@@ -198,6 +231,32 @@ def test_a_run_that_does_not_fit_is_refused_with_its_need():
     assert "vLLM needs" in text and "set vllm_memory" not in text
 
 
+def memory_shortages(config: dict, study: str) -> list[str]:
+    """The places of the configuration that a study's shortages name."""
+    study = Study.of(config["studies"][study])
+    return [place for place, _ in study_checks.memory_shortages(study, Configuration.of(config))]
+
+
+@pytest.mark.parametrize("study", CONFIG["studies"])
+def test_every_study_fits_the_gpus_of_its_models(study):
+    assert not memory_shortages(CONFIG, study)
+
+
+def test_a_model_and_a_recipe_must_fit_the_gpus_only_if_an_arm_combines_them():
+    config = copy.deepcopy(CONFIG)
+    study = config["studies"]["paper"]
+    large, small = study["models"][-1], study["models"][0]
+    config["models"][large]["gpus"]["full"] |= {"count": 1, "micro_batch": 64}
+    config["recipes"]["whole"] = config["recipes"]["as_written"] | {"adapter": None, "base": "fp32"}
+    task = study["tasks"][0]
+    study["arms"] = [{"policy": "hard", "recipe": "as_written", "models": large}]
+    assert not memory_shortages(config, "paper")
+    study["arms"].append({"policy": "hard", "recipe": "whole", "models": small, "tasks": task})
+    assert set(memory_shortages(config, "paper")) <= {f"models.{small}.gpus.full"}
+    study["arms"][1]["models"] = large
+    assert memory_shortages(config, "paper") == [f"models.{large}.gpus.full"]
+
+
 # --- on a CPU ---
 
 
@@ -207,11 +266,9 @@ def test_memory_on_a_cpu_equals_a_calculation_by_hand():
     shape = CHECKED.models["qwen2.5-coder-0.5b-instruct"].shape
     # the file of the weights (float32) has 2,520,702,368 bytes including its header
     assert memory.parameters(shape) == 630_167_424
-    cache, prompt, scores = (
-        24 * 2 * 128 * (100 + 400) * 4,
-        100 * (4 * 896 + 3 * 4864) * 4,
-        151936 * (4 + 32),
-    )
+    cache = 24 * 2 * 128 * (100 + 400) * 4
+    prompt = 100 * (4 * 896 + 3 * 4864) * 4
+    scores = 151936 * (4 + 32)
     assert memory.sampled_row_bytes(shape, 100, 400) == cache + prompt + scores
     recipe = CHECKED.recipes["mini_adapter"]
     outputs = 896 + 128 + 128 + 4864 + 4864 + 896 + 896
@@ -219,10 +276,8 @@ def test_memory_on_a_cpu_equals_a_calculation_by_hand():
     assert memory.trained_row_bytes(shape, recipe, 300) == 300 * token * 4
     # all rollouts of an update at once would need more memory than most machines without a GPU have
     assert 32 * memory.trained_row_bytes(shape, recipe, 300) > 30 * GB
-    assert (
-        5 < memory.cpu_training_memory(shape, recipe, 200) < 8
-        and 5 < memory.cpu_sampling_memory(shape, 400, 512) < 8
-    )
+    assert 5 < memory.cpu_training_memory(shape, recipe, 200) < 8
+    assert 5 < memory.cpu_sampling_memory(shape, 400, 512) < 8
 
 
 @pytest.mark.parametrize(
@@ -240,7 +295,7 @@ def test_models_of_the_miniature_sample_and_train_all_rows_at_once(model):
     """Other batch sizes would change the last bits of committed results."""
     from hardgrpo.planning import durations
 
-    shape = durations.model_shape(model, Model.of(CONFIG["models"][model]), CONFIG["data"])
+    shape = durations.model_shape(model, CHECKED.models[model], CONFIG["data"])
     assert memory.rows_at_once(memory.sampled_row_bytes(shape, 200, 192), 512) == 512
     for recipe in [recipe for name, recipe in CHECKED.recipes.items() if name.startswith("mini")]:
         texts = recipe.texts_per_update

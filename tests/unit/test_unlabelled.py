@@ -205,34 +205,3 @@ def test_a_random_sample_has_at_least_two_prompts():
     assert len(predicted.draw_sample(ids, 0.02, 0)) == 2
     with pytest.raises(UserError, match="at least two"):
         predicted.draw_sample(ids, 0.01, 0)
-
-
-# --- rules by a measure
-
-
-def test_prompts_whose_measure_is_unknown_count_in_the_pool_and_are_not_chosen():
-    values = {"a": None, "b": 0.3, "c": 0.9, "d": 0.1, "e": None, "f": 0.5}
-    assert policies.select(values, "lowest", 0, budget=0.5).ids == ["d", "b", "f"]
-    assert policies.select(values, "highest", 0, budget=0.34).ids == ["c", "f"]
-    with pytest.raises(UserError, match="asks for 6 prompts, but only 4 qualify"):
-        policies.select(values, "highest", 0, budget=1)
-
-
-@pytest.mark.parametrize(
-    "policy, labels",
-    [
-        ({"rule": "hard", "budget": 0.1}, "pool"),
-        ({"rule": "nearest_half", "budget": 0.1}, "pool"),
-        ({"rule": "base_wrong", "threshold": 0.25}, "pool"),
-        ({"rule": "lowest", "by": "agreement", "budget": 0.1}, "none"),
-        (
-            {"rule": "nearest_half", "by": "predicted", "calibrated_on": 0.02, "budget": 0.1},
-            "sample",
-        ),
-        ({"rule": "random", "budget": 0.1}, "none"),
-        ({"rule": "low_tiers", "highest_tier": 2}, "none"),
-        ({"rule": "all"}, "none"),
-    ],
-)
-def test_a_policy_needs_the_answers_of_the_pool_or_of_a_sample_or_none(policy, labels):
-    assert policies.labels_before(policy) == labels
