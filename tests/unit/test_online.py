@@ -294,7 +294,7 @@ def test_groups_are_restored_unchanged_from_a_file(training, tmp_path):
 def test_micro_batches_that_an_update_does_not_fill_are_refused(training):
     with pytest.raises(
         UserError,
-        match=r"an update has 4 new rollouts, which do not divide evenly into 8 micro-batches",
+        match=r"an update has 4 rollouts, which do not divide evenly into 8 micro-batches",
     ):
         training(selector={"kind": "dynamic", "groups": 1}, micro_batch=2)
 

@@ -49,7 +49,6 @@ class OnlineTrainer(Trainer):
         self.process_rewards = (
             ProcessRewards(self, recipe["process"]) if recipe.get("process") else None
         )
-        self._check_micro_batches()
 
     # --- a sampling step
 
@@ -89,6 +88,12 @@ class OnlineTrainer(Trainer):
             rows = rows % len(batch["advantages"])
             return {name: value[rows] if value.ndim else value for name, value in batch.items()}
         rewards = batch.pop("rewards")
+        if len(rewards) % self.args.steps_per_generation:
+            raise UserError(
+                f"recipe: an update has {len(rewards)} rollouts, which do not divide evenly into {self.args.steps_per_generation} micro-batches; set"
+                " another gpus.*.micro_batch of the model (option --micro-batch if you call the program), or change selector.groups or"
+                " selector.reference"
+            )
         if self.process_rewards:
             batch["advantages"] = self.process_rewards.learn(batch, rewards, size)
             for name, value in self.process_rewards.metrics.items():
@@ -168,7 +173,8 @@ class OnlineTrainer(Trainer):
         seed = online_selectors.derive_seed(self.args.seed, "replay", self.state.global_step + 1)
         rng = np.random.Generator(np.random.PCG64(seed))
         count = min(most_groups, len(self.buffer)) if new_groups else 0
-        while (len(new_groups) + count) * self.num_generations % self.args.steps_per_generation:
+        size, micro_batches = self.num_generations, self.args.steps_per_generation
+        while count and (len(new_groups) + count) * size % micro_batches:
             count -= 1
         indices = sorted(rng.choice(len(self.buffer), count, replace=False)) if count else []
         replayed = [self.buffer[index] for index in indices]
@@ -185,22 +191,6 @@ class OnlineTrainer(Trainer):
                 batch["old_per_token_logps"] = logps
         rewards = torch.cat([group.rewards for group in groups])
         return batch | {"rewards": rewards.to(self.accelerator.device)}
-
-    def _check_micro_batches(self) -> None:
-        """Raise a `UserError` if the new rollouts of an update do not divide evenly into the
-        micro-batches."""
-        micro_batches, kind = self.args.steps_per_generation, self.settings.get("kind")
-        update_groups, key = [], "groups"
-        if kind in selector_settings.KINDS_WITH_MIXED_GROUPS_ONLY:
-            update_groups = [self.settings["groups"]]
-        elif kind == "targeted":
-            update_groups, key = selector_settings.new_groups_per_step(self.recipe), "reference"
-        for rows in (groups * self.num_generations for groups in update_groups):
-            if rows % micro_batches:
-                raise UserError(
-                    f"recipe: an update has {rows} new rollouts, which do not divide evenly into {micro_batches} micro-batches; set another"
-                    f" gpus.*.micro_batch of the model (option --micro-batch if you call the program), or change selector.{key}"
-                )
 
     # --- sampling, loss and log
 
@@ -318,33 +308,23 @@ def make_selector(
 def curriculum_measures(
     spec: Spec, problems: dict, prompts: list[str], measure: str
 ) -> dict[str, float]:
-    """{prompt id: its tier, or its pass rate in the subset's file}. Raise a `UserError` if a prompt
-    has no value, or if its tier is not a number."""
+    """{prompt id: its tier, or its pass rate in the subset's file}. Tiers from a CSV file are
+    strings. Raise a `UserError` if the value of a prompt is missing or not a number."""
     if measure == "tier":
-        source = spec.problems
-        values = {
-            prompt: _parse_tier(problems[prompt].get("tier"), source, prompt) for prompt in prompts
-        }
+        source, values = spec.problems, {name: problems[name].get("tier") for name in prompts}
     else:
         rows = files.read_rows(spec.subset, {"id": str, "pass_rate": float})
-        values, source = {row["id"]: row["pass_rate"] for row in rows}, spec.subset
-    missing = [prompt for prompt in prompts if values[prompt] is None]
-    if missing:
-        raise UserError(
-            f"{source}: prompt '{missing[0]}' has no {measure}, by which the recipe's curriculum sorts; choose another selector.by, or a policy"
-            f" and a task whose prompts have a {measure}"
-        )
-    return values
-
-
-def _parse_tier(tier, path: str, prompt: str) -> float | None:
-    """A tier as a number, or None if the tier is missing. Tiers from a CSV file are strings."""
-    try:
-        return None if tier in (None, "") else float(tier)
-    except (TypeError, ValueError):
-        raise UserError(
-            f"{path}: prompt '{prompt}' has the tier {tier!r}, and a curriculum by tier sorts numbers; choose another selector.by"
-        ) from None
+        source, values = spec.subset, {row["id"]: row["pass_rate"] for row in rows}
+    measures = {}
+    for prompt in prompts:
+        try:
+            measures[prompt] = float(values[prompt])
+        except (TypeError, ValueError):
+            raise UserError(
+                f"{source}: prompt '{prompt}' has the {measure} {values[prompt]!r}, and the recipe's curriculum sorts numbers; choose another"
+                f" selector.by, or a policy and a task whose prompts have a {measure}"
+            ) from None
+    return measures
 
 
 def embed_prompts(model, tokenizer, prompts: dict[str, dict], chat: dict) -> np.ndarray:
