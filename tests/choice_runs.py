@@ -5,6 +5,7 @@ import json
 import re
 import subprocess
 from collections.abc import Iterable
+from pathlib import Path
 
 import pytest
 
@@ -37,6 +38,48 @@ def hardgrpo(capsys):
         return subprocess.CompletedProcess(arguments, status, capsys.readouterr().out, error)
 
     return run
+
+
+class Chosen:
+    """What `hardgrpo choose` did: its status, output and error, and the files that it wrote."""
+
+    def __init__(self, done: subprocess.CompletedProcess):
+        self.status, self.output, self.error = done.returncode, done.stdout, done.stderr
+
+    @property
+    def path(self) -> str:
+        assert self.status == 0, self.output + self.error
+        (line,) = [line for line in self.output.splitlines() if line.startswith("chosen  ")]
+        return line.removeprefix("chosen  ")
+
+    @property
+    def rows(self) -> list[dict]:
+        return read_lines(self.path)
+
+    @property
+    def rates(self) -> list[float]:
+        return [row["pass_rate"] for row in self.rows]
+
+    @property
+    def facts(self) -> dict:
+        return json.loads(Path(self.path).with_name("choice.json").read_text())
+
+    def is_refused(self, *words: str) -> bool:
+        """Whether the error is one line with all these words."""
+        has_words = all(word in self.error for word in words)
+        return self.status == 1 and "\n" not in self.error and has_words
+
+
+@pytest.fixture
+def choose(hardgrpo, folder):
+    """A function that chooses from a file, or from rows, which it writes to s.jsonl."""
+
+    def choose(prompts: str | list[dict], *arguments: object) -> Chosen:
+        if not isinstance(prompts, str):
+            prompts = write_lines(folder / "s.jsonl", prompts)
+        return Chosen(hardgrpo("choose", prompts, *arguments))
+
+    return choose
 
 
 @pytest.fixture
@@ -74,10 +117,8 @@ def write_lines(path, rows: list[dict]) -> str:
     return path.name
 
 
-def chosen_path(done: subprocess.CompletedProcess) -> str:
-    assert done.returncode == 0, done.stdout + done.stderr
-    (line,) = [line for line in done.stdout.splitlines() if line.startswith("chosen  ")]
-    return line.removeprefix("chosen  ")
+def read_lines(path: str | Path) -> list[dict]:
+    return [json.loads(line) for line in open(path)]
 
 
 @contextlib.contextmanager

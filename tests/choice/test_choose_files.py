@@ -13,15 +13,17 @@ import pytest
 
 from choice_runs import (
     QUESTION,
-    chosen_path,
+    choose,
     folder,
     hardgrpo,
+    read_lines,
     server,
     sum_rows,
     write_lines,
 )
 
 ROWS = sum_rows(12, note="kept")
+RANDOM = ("--policy", "random")
 CHAT = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "1 + 1?"}]
 
 
@@ -65,7 +67,7 @@ def read(path):
         delimiter = "\t" if path.endswith(".tsv") else ","
         return list(csv.DictReader(open(path, encoding="utf-8-sig"), delimiter=delimiter))
     if path.endswith(".jsonl"):
-        return [json.loads(line) for line in open(path)]
+        return read_lines(path)
     import datasets
 
     return datasets.load_from_disk(path).to_list()
@@ -75,21 +77,25 @@ def read(path):
     "name",
     ["s.jsonl", "s.json", "s.csv", "s.tsv", "s.parquet", "s.saved", "s.jsonl.gz", "s.csv.gz", "s.jsonl.bz2", "s.json.xz", "s.jsonl.zst", "s.csv.zst"],
 )  # fmt: skip
-def test_chosen_rows_have_the_form_of_the_file_with_all_columns(hardgrpo, folder, name):
+def test_chosen_rows_have_the_form_of_the_file_with_all_columns(choose, folder, name):
     write(folder, name, ROWS)
-    path = chosen_path(hardgrpo("choose", name, "--budget", 3, "--policy", "random"))
-    rows = read(path)
+    rows = read(choose(name, "--budget", 3, *RANDOM).path)
     assert len(rows) == 3 and {row["note"] for row in rows} == {"kept"}
     assert {row["chosen_because"] for row in rows} == {"random"}
     assert {row["question"] for row in rows} <= {row["question"] for row in ROWS}
 
 
-def plan(hardgrpo, folder, rows, *arguments, name="s.jsonl"):
-    """The output of a dry-run, in which the first prompt is shown as the model gets it."""
-    write(folder, name, rows)
-    done = hardgrpo("choose", name, "--budget", 1, "--policy", "random", "--dry-run", *arguments)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+@pytest.fixture
+def plan(choose):
+    """A function that returns the output of a dry-run, in which the first prompt is shown as the
+    model gets it."""
+
+    def plan(rows, *arguments) -> str:
+        done = choose(rows, "--budget", 1, *RANDOM, "--dry-run", *arguments)
+        assert done.status == 0, done.error
+        return done.output
+
+    return plan
 
 
 def first_prompt(output):
@@ -122,8 +128,8 @@ LAYOUTS = {
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_known_layouts_are_named_and_read(hardgrpo, folder, layout):
-    output = plan(hardgrpo, folder, [LAYOUTS[layout]] * 2)
+def test_known_layouts_are_named_and_read(plan, layout):
+    output = plan([LAYOUTS[layout]] * 2)
     assert f"layout {layout}" in output.splitlines()[0] and answer_in(output) == "2"
     assert "1 + 1?" in first_prompt(output)[-1][1]
     if layout in ("verl", "verifiers or prime-rl"):
@@ -133,10 +139,10 @@ def test_known_layouts_are_named_and_read(hardgrpo, folder, layout):
 
 
 @pytest.mark.parametrize("name", ["expected_answer", "final_answer", "ground_truth", "answerKey", "Gold", "extra_info.answer"])  # fmt: skip
-def test_usual_columns_of_answers_are_found(hardgrpo, folder, name):
+def test_usual_columns_of_answers_are_found(plan, name):
     outer, _, inner = name.partition(".")
     rows = [{"problem": "1 + 1?", outer: {inner: "2"} if inner else "2"}] * 2
-    assert answer_in(plan(hardgrpo, folder, rows)) == "2"
+    assert answer_in(plan(rows)) == "2"
 
 
 @pytest.mark.parametrize(
@@ -151,45 +157,45 @@ def test_usual_columns_of_answers_are_found(hardgrpo, folder, name):
         ({"opa": "one", "opb": "two", "opc": "three", "cop": 1}, "B"),
     ],
 )  # fmt: skip
-def test_options_are_put_under_the_question(hardgrpo, folder, columns, answer):
-    output = plan(hardgrpo, folder, [{"question": "1 + 1?"} | columns] * 12)
+def test_options_are_put_under_the_question(plan, columns, answer):
+    output = plan([{"question": "1 + 1?"} | columns] * 12)
     text = first_prompt(output)[0][1]
     assert text.startswith("1 + 1?\nA. one\nB. two\nC. three\n") and "LETTER" in text
     assert answer_in(output) == answer and "choice_letter_lenient" in output
 
 
-def test_options_with_numbers_from_1_are_recognised(hardgrpo, folder):
+def test_options_with_numbers_from_1_are_recognised(plan):
     rows = [{"question": f"{n}?", "A": "x", "B": "y", "C": "z", "answer": n} for n in (1, 2, 3)]
-    assert answer_in(plan(hardgrpo, folder, rows)) == "A"
+    assert answer_in(plan(rows)) == "A"
 
 
-def test_the_last_reply_of_a_chat_is_not_sent(hardgrpo, folder):
+def test_the_last_reply_of_a_chat_is_not_sent(plan):
     chat = [*CHAT, {"role": "assistant", "content": "so \\boxed{2}"}]
-    output = plan(hardgrpo, folder, [{"messages": chat}] * 2)
+    output = plan([{"messages": chat}] * 2)
     assert [role for role, _ in first_prompt(output)] == ["system", "user"]
     assert answer_in(output) == "2" and "are not sent" in output
     shared = [{"from": "human", "value": "1 + 1?"}, {"from": "gpt", "value": "so \\boxed{2}"}]
-    assert first_prompt(plan(hardgrpo, folder, [{"conversations": shared}]))[0][0] == "user"
+    assert first_prompt(plan([{"conversations": shared}]))[0][0] == "user"
 
 
-def test_a_context_comes_before_the_question(hardgrpo, folder):
+def test_a_context_comes_before_the_question(plan):
     rows = [{"question": "Who?", "context": "It is Ann.", "answer": "Ann"}] * 2
-    assert first_prompt(plan(hardgrpo, folder, rows))[0][1].startswith("It is Ann.\n\nWho?")
+    assert first_prompt(plan(rows))[0][1].startswith("It is Ann.\n\nWho?")
 
 
-def test_template_and_system_message_are_shown_as_they_are_sent(hardgrpo, folder):
+def test_template_and_system_message_are_shown_as_they_are_sent(plan):
     arguments = ("--prompt", "{note}: {question} In \\boxed{N}.", "--system", "Think.")
-    output = plan(hardgrpo, folder, ROWS, *arguments)
+    output = plan(ROWS, *arguments)
     assert first_prompt(output) == [
         ("system", "Think."),
         ("user", f"kept: {QUESTION.format(1, 2)} In \\boxed{{N}}."),
     ]
 
 
-def test_rows_without_a_readable_answer_are_named_and_left_out(hardgrpo, folder):
+def test_rows_without_a_readable_answer_are_named_and_left_out(plan):
     rows = sum_rows(12)
     rows[6]["answer"], rows[9]["answer"] = "", "no solution"
-    output = plan(hardgrpo, folder, rows)
+    output = plan(rows)
     assert (
         "grader number_lenient" in output and "10 of 12 rows are prompts with an answer" in output
     )
@@ -197,71 +203,67 @@ def test_rows_without_a_readable_answer_are_named_and_left_out(hardgrpo, folder)
     assert "cannot read are left out: row 10 ('no solution')" in output
 
 
-def test_decimal_commas_of_a_table_with_semicolons_are_read(hardgrpo, folder):
+def test_decimal_commas_of_a_table_with_semicolons_are_read(choose, folder):
     lines = "".join(f"Wie viel ist {n}?;{n},5\n" for n in range(9))
     (folder / "s.csv").write_text(f"question;answer\n{lines}")
-    done = hardgrpo("choose", "s.csv", "--budget", 1, "--policy", "random")
-    assert answer_in(done.stdout) == "0.5" and "number_lenient" in done.stdout
+    output = choose("s.csv", "--budget", 1, *RANDOM).output
+    assert answer_in(output) == "0.5" and "number_lenient" in output
 
 
-def test_repeated_prompts_are_asked_once(hardgrpo, folder):
-    assert "2 repeated prompts are left out" in plan(hardgrpo, folder, [*ROWS, *ROWS[:2]])
+def test_repeated_prompts_are_asked_once(plan):
+    assert "2 repeated prompts are left out" in plan([*ROWS, *ROWS[:2]])
 
 
-def test_a_table_without_a_header_keeps_its_first_prompt(hardgrpo, folder):
+def test_a_table_without_a_header_keeps_its_first_prompt(choose, folder):
     questions = [f"Is {n} a prime number?" for n in range(4)]
     for name in ("s.csv", "s.txt"):
         (folder / name).write_text("\n".join(questions) + "\n")
-        done = hardgrpo("choose", name, "--budget", 4, "--output", name + ".out")
-        assert {row["question"] for row in read(chosen_path(done))} == set(questions)
-    (folder / "t.csv").write_text("".join(f"{question},{n}\n" for n, question in enumerate(questions)))  # fmt: skip
-    done = hardgrpo("choose", "t.csv", "--budget", 1)
-    assert done.returncode == 1 and "names of columns" in done.stderr
+        rows = read(choose(name, "--budget", 4, "--output", name + ".out").path)
+        assert {row["question"] for row in rows} == set(questions)
+    lines = [f"{question},{n}\n" for n, question in enumerate(questions)]
+    (folder / "t.csv").write_text("".join(lines))
+    assert choose("t.csv", "--budget", 1).is_refused("names of columns")
 
 
 @pytest.mark.parametrize("name", ["s.xlsx", "s.parquet", "s.jsonl.gz", "s.jsonl.zst", "s.json", "saved", "owner/name"])  # fmt: skip
-def test_an_unreadable_file_is_reported_in_one_line(hardgrpo, folder, name, monkeypatch):
+def test_an_unreadable_file_is_reported_in_one_line(choose, folder, name, monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     if name == "saved":
         (folder / name).mkdir()
     elif "/" not in name:
         (folder / name).write_bytes(b"PAR1 and not more\x00\xff")
-    done = hardgrpo("choose", name, "--budget", 1)
-    assert done.returncode == 1 and "\n" not in done.stderr and name in done.stderr, done.stderr
+    assert choose(name, "--budget", 1).is_refused(name)
 
 
-def test_a_split_of_several_is_named(hardgrpo, folder):
+def test_a_split_of_several_is_named(choose):
     import datasets
 
     splits = {name: datasets.Dataset.from_list(ROWS) for name in ("train", "test")}
     datasets.DatasetDict(splits).save_to_disk("d")
-    done = hardgrpo("choose", "d", "--budget", 1, "--policy", "random")
-    assert done.returncode == 1 and "--split: train, test" in done.stderr
-    done = hardgrpo("choose", "d", "--budget", 1, "--policy", "random", "--split", "test")
-    assert done.returncode == 0, done.stderr
+    assert choose("d", "--budget", 1, *RANDOM).is_refused("--split: train, test")
+    done = choose("d", "--budget", 1, *RANDOM, "--split", "test")
+    assert done.status == 0, done.error
 
 
-def test_a_file_of_lines_may_be_read_again_after_a_change(hardgrpo, folder):
+def test_a_file_of_lines_may_be_read_again_after_a_change(choose):
     """Ids follow from the question, so a row that moved keeps its id."""
-    write(folder, "s.jsonl", ROWS)
-    before = read(chosen_path(hardgrpo("choose", "s.jsonl", "--budget", 12, "--policy", "random")))
-    write_lines(folder / "s.jsonl", [{"question": "New?", "answer": "1"}, *ROWS[::-1][:-1]])
-    after = read(chosen_path(hardgrpo("choose", "s.jsonl", "--budget", 12, "--policy", "random")))
+    before = choose(ROWS, "--budget", 12, *RANDOM).rows
+    new = {"question": "New?", "answer": "1"}
+    after = choose([new, *ROWS[::-1][:-1]], "--budget", 12, *RANDOM).rows
     ids = {row["question"]: row["id"] for row in before}
     assert all(ids.get(row["question"], row["id"]) == row["id"] for row in after)
     assert len({row["id"] for row in [*before, *after]}) == 13
 
 
-def test_rows_whose_question_no_longer_has_their_id_are_left_out(hardgrpo, folder):
-    (folder / "p.csv").write_text("question,answer\n" + "".join(f"How many is {n} and 2?,{n + 2}\n" for n in range(6)))  # fmt: skip
-    done = hardgrpo("choose", "p.csv", "--budget", 6, "--policy", "random")
-    rows = read(chosen_path(done))
+def test_rows_whose_question_no_longer_has_their_id_are_left_out(choose, folder):
+    lines = [f"How many is {n} and 2?,{n + 2}\n" for n in range(6)]
+    (folder / "p.csv").write_text("question,answer\n" + "".join(lines))
+    rows = read(choose("p.csv", "--budget", 6, *RANDOM).path)
     questions = sorted(row["question"] for row in rows)
-    write_lines(folder / "t.jsonl", [row | {"question": q} for row, q in zip(rows, questions)])
-    moved = sum(row["question"] != q for row, q in zip(rows, questions))
-    done = hardgrpo("choose", "t.jsonl", "--policy", "all")
-    assert moved and f"{moved} rows have the id of another question" in done.stdout
-    assert len(read(chosen_path(done))) == 6 - moved
+    moved = sum(row["question"] != question for row, question in zip(rows, questions))
+    done = choose([row | {"question": q} for row, q in zip(rows, questions)], "--policy", "all")
+    assert moved and f"{moved} rows have the id of another question" in done.output
+    assert len(done.rows) == 6 - moved
 
 
 @pytest.mark.parametrize(
@@ -277,18 +279,17 @@ def test_rows_whose_question_no_longer_has_their_id_are_left_out(hardgrpo, folde
         ({"prompt": "x?", "solution": "We add and get three.", "answer": "3"}, "x?", "3"),
     ],
 )  # fmt: skip
-def test_what_belongs_to_a_row_is_sent_and_read(hardgrpo, folder, row, text, answer):
-    output = plan(hardgrpo, folder, [row, *[row | {"n": 1}] * 2])
+def test_what_belongs_to_a_row_is_sent_and_read(plan, row, text, answer):
+    output = plan([row, *[row | {"n": 1}] * 2])
     assert text in first_prompt(output)[-1][1] and answer_in(output) == answer
 
 
-def test_prompts_that_differ_in_their_system_message_are_different(hardgrpo, folder):
+def test_prompts_that_differ_in_their_system_message_are_different(plan):
     rows = [{"prompt": [{"role": "system", "content": f"Base {n}."}, {"role": "user", "content": "1?"}], "answer": n} for n in range(9)]  # fmt: skip
-    assert "9 of 9 rows are prompts" in plan(hardgrpo, folder, rows)
+    assert "9 of 9 rows are prompts" in plan(rows)
 
 
-def test_a_template_with_the_answer_or_an_unknown_column_is_refused(hardgrpo, folder):
-    path = write_lines(folder / "s.jsonl", ROWS)
-    for template in ("{question} {answer}", "{question} {subject}", "no place"):
-        done = hardgrpo("choose", path, "--budget", 1, "--policy", "random", "--prompt", template)
-        assert done.returncode == 1 and "--prompt" in done.stderr
+@pytest.mark.parametrize("template", ["{question} {answer}", "{question} {subject}", "no place"])
+def test_a_template_with_the_answer_or_an_unknown_column_is_refused(choose, template):
+    done = choose(ROWS, "--budget", 1, *RANDOM, "--prompt", template)
+    assert done.status == 1 and "--prompt" in done.error

@@ -126,18 +126,6 @@ def test_a_second_command_waits_and_pays_nothing_twice(server, folder):
     assert len(server.answered) == 60
 
 
-def test_a_file_that_changes_between_two_starts_is_read_again(server, folder):
-    rows = sum_rows(40)
-    write_lines(folder / "s.jsonl", rows)
-    server.answer = lambda body, n: sums(body) if n < 20 else (401, {"error": "stop"})
-    start(folder, server.url).communicate(timeout=60)
-    rows[3] = {"question": "Bob has 6 pens and buys 6 more?", "answer": "12"}
-    write_lines(folder / "s.jsonl", rows[::-1])
-    server.answer = lambda body, n: sums(body)
-    assert "chosen  " in start(folder, server.url).communicate(timeout=60)[0]
-    assert len(server.answered) <= 41
-
-
 def test_the_first_request_leaves_soon_and_the_rate_is_that_of_the_server(server, folder):
     """Not a benchmark: a command that reads or grades everything first would fail."""
     write_lines(folder / "s.jsonl", sum_rows(1000))
