@@ -6,7 +6,6 @@ localrules:
     import_recording,
     import_trajectory,
     measure_difficulty,
-    measure_difficulty_with_prompt,
     measure_signals,
 
 
@@ -120,8 +119,6 @@ rule measure_difficulty:
         paths.DIFFICULTY,
     log:
         "results/logs/measure_difficulty/{model}/{task}.log",
-    wildcard_constraints:
-        task=any_of(names.tasks),
     params:
         grader=arguments.grader,
         samples=arguments.expected_samples,
@@ -131,20 +128,6 @@ rule measure_difficulty:
     shell:
         "python scripts/probe/measure_difficulty.py --problems {input.problems} --completions {input.completions}"
         " --grader {params.grader} {params.samples} --output {output} > {log} 2>&1"
-
-
-use rule measure_difficulty as measure_difficulty_with_prompt with:
-    output:
-        "results/difficulty/{model}/{task}.with_prompt.csv",
-    log:
-        "results/logs/measure_difficulty/{model}/{task}.with_prompt.log",
-    wildcard_constraints:
-        model=any_of(names.recorded),
-        task=any_of(names.tasks),
-    params:
-        samples="--grade-prompt-too",
-    message:
-        "Grade prompts and completions of {wildcards.model} on {wildcards.task} together, as the code released with HE does"
 
 
 # Policies whose key `by` names another measure than the pass rate choose by these signals, which are

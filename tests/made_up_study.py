@@ -23,7 +23,6 @@ def write(study: Study, config: dict) -> None:
     """Write the inputs of the summaries of a study into the current folder."""
     for base, task, seeds in study.probed_pools:
         write_pool(base, task, seeds, study)
-    write_recorded_probes(study)
     for run in study.runs:
         if run.recipe != "recorded":
             write_log(run, config)
@@ -86,15 +85,6 @@ def write_subset(
     files.write_json(Path(path).with_suffix(".json"), {"policy": policy, "seed": seed} | numbers)
     rows = [{"id": name, "rank": rank} for rank, name in enumerate(subset.ids, start=1)]
     files.write_rows(path, ["id", "rank"], rows)
-
-
-def write_recorded_probes(study: Study) -> None:
-    for shard, alone, with_prompt in paths.recorded_probes(study):
-        rng = random.Random(alone)
-        rates = [{"id": name, "pass_rate": _binomial(rng, 4, 0.5) / 4} for name in POOL]
-        files.write_rows(alone, ["id", "pass_rate"], rates)
-        files.write_rows(with_prompt, ["id", "pass_rate"], rates[::-1])
-        files.write_jsonl(shard, [{"id": row["id"], "published_pass_rate": 0.5} for row in rates])
 
 
 def write_log(run, config: dict) -> None:

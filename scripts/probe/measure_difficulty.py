@@ -7,10 +7,6 @@ whose reference answer the grader can read.
 P.jsonl has one problem per line (id, question, answer; optionally tier), C.jsonl one completion per
 line (id, completion; sample, tokens and finish_reason if known). --held-out and --stopped need
 `sample`, the completion's number from 0.
-
-With --grade-prompt-too the grader receives prompt and completion together, as in HE's released
-code, and the program lists the problems whose pass rate changes. A problem has no pass rate if one
-of its lines lacks the `prompt`.
 """
 
 from hardgrpo.data import completions, tasks
@@ -30,11 +26,6 @@ def main() -> None:
         action="store_true",
         help="the probe stopped early; problems may have fewer samples",
     )
-    parser.add_argument(
-        "--grade-prompt-too",
-        action="store_true",
-        help="grade prompt and completion together, as HE's released code does",
-    )
     args = parser.parse_args()
 
     problems = tasks.read_problems(args.problems)
@@ -49,12 +40,6 @@ def main() -> None:
         # problem ends the program as soon as too many completions are undecided.
         undecided += undecided_of_problem
         graders.check_decided(undecided, total, ", ".join(args.completions))
-    plain_rows = rows
-    if args.grade_prompt_too:
-        rows = [
-            measure_problem(problem, by_problem[problem["id"]], args, with_prompt=True)[0]
-            for problem in problems
-        ]
     columns = prompt_difficulty.COLUMNS
     if args.stopped:
         # a problem that lacks planned samples has no pass rate
@@ -73,48 +58,26 @@ def main() -> None:
             f" {args.samples} completions, the other problems have no pass rate"
         )
         return
-    # pairs of the same problem; a problem has no grades if one of its completions has no prompt
-    graded = [
-        (row, plain_row) for row, plain_row in zip(rows, plain_rows) if row["correct"] is not None
-    ]
-    if len(graded) < len(rows):
-        print(
-            f"{args.output}: {len(rows) - len(graded)} of {len(rows)} problems have a completion without its prompt, so prompt and completion cannot be graded together"
-        )
-    if not graded:
-        return
-    total = sum(row["samples"] for row, _ in graded)
-    correct = sum(row["correct"] for row, _ in graded)
-    unsolved = sum(row["correct"] == 0 for row, _ in graded)
+    correct = sum(row["correct"] for row in rows)
+    unsolved = sum(row["correct"] == 0 for row in rows)
     print(
-        f"{args.output}: {len(graded)} problems, {total} completions, {correct / total:.3f} of them right, {unsolved} problems never solved"
+        f"{args.output}: {len(rows)} problems, {total} completions, {correct} of them right, {unsolved} problems never solved"
     )
-    if args.grade_prompt_too:
-        changed_rows = [
-            (row, plain_row) for row, plain_row in graded if row["correct"] != plain_row["correct"]
-        ]
-        print(f"the prompt changes the pass rate of {len(changed_rows)} problems:")
-        for row, plain_row in changed_rows:
-            print(
-                f"  {row['id']}: {row['pass_rate']:.6g} with the prompt, {plain_row['pass_rate']:.6g} alone"
-            )
 
 
 def measure_problem(
-    problem: dict, samples: list[dict], args: argparse.Namespace, with_prompt: bool = False
+    problem: dict, samples: list[dict], args: argparse.Namespace
 ) -> tuple[dict, int]:
     """(row of a problem, number of its undecided completions, held-out ones included). With
     --held-out, the `args.samples` completions with the lowest numbers are not held out: `held_out`
     and `held_out_correct` count the later ones, which all other columns leave out."""
-    measure_samples = functools.partial(
-        prompt_difficulty.measure, problem, grader=args.grader, with_prompt=with_prompt
-    )
+    measure_samples = functools.partial(prompt_difficulty.measure, problem, grader=args.grader)
     if not args.held_out:
         row = measure_samples(samples)
-        return row, row["undecided"] or 0
+        return row, row["undecided"]
     samples = sorted(samples, key=lambda sample: sample["sample"])
     row, held_out_row = map(measure_samples, (samples[: args.samples], samples[args.samples :]))
-    undecided = (row["undecided"] or 0) + (held_out_row["undecided"] or 0)
+    undecided = row["undecided"] + held_out_row["undecided"]
     facts = {"held_out": args.held_out, "held_out_correct": held_out_row["correct"]}
     return row | facts, undecided
 

@@ -35,7 +35,6 @@ class Tables(dict):
             "subset_files": lambda: paths.subsets(study),
             "signal_files": lambda: paths.signal_files(study),
             "difficulty_files": lambda: paths.difficulties(study),
-            "recorded_probes": lambda: paths.recorded_probes(study),
             "published_runs": lambda: [
                 (*run, paths.published_accuracies(*run)) for run in paths.published_runs(study)
             ],

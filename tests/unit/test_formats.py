@@ -25,13 +25,6 @@ def test_parts_as_printed_add_up_to_the_gain_as_printed(parts):
     )
 
 
-def test_rounded_parts_add_up_to_the_rounded_gain():
-    assert [points(part) for part in round_parts(0.0764, [-0.0002, 0.0766])] in (
-        ["0.0", "7.6"],
-        ["−0.1", "7.7"],
-    )
-
-
 def test_an_interval_without_width_is_not_shown():
     assert with_interval(0.0, 0.0, 0.0) == "0.0" and change_interval(0.0, 0.0, 0.0) == "+0.0"
     assert with_interval(0.031, 0.012, 0.05) == "3.1 [1.2, 5.0]"

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import project_config
-from hardgrpo.data import generated, tasks
+from hardgrpo.data import generated, steps, tasks
 from hardgrpo.grading import graders
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.study.resolved import resolve_studies
@@ -157,3 +157,30 @@ def test_every_generated_text_is_tokenized_and_decoded_without_loss(family, seed
     ids = tokenizer(text)["input_ids"]
     assert tokenizer.unk_token_id not in ids
     assert tokenizer.decode(ids) == text
+
+
+SLIPS = {"swaps": 0.3, "arithmetic": dict.fromkeys("+-*/", 0.3)}
+
+
+@pytest.mark.parametrize("family", SLIPS)
+def test_a_demonstration_without_slips_is_sound_and_a_wrong_answer_is_never_sound(family):
+    outcomes = set()
+    for seed in range(300):
+        chain, rng = draw(family, seed, [1, 2, 3, 4, 5])
+        problem = {"question": chain.question, "answer": chain.answer}
+        problem["source"] = f"generated:{family}:1"
+        manner = [(0.2, 0.4, 0.4)] if family == "swaps" else []
+        text = generated.DEMONSTRATE[family](chain, rng, SLIPS[family], *manner)
+        clean = generated.DEMONSTRATE[family](chain, rng, NO_SLIP[family], *manner)
+        right = text.rpartition("#### ")[2] == chain.answer
+        sound = steps.is_sound(problem, " " + text)
+        assert steps.is_sound(problem, clean) is True
+        assert right or not sound, "a wrong answer counts as sound"
+        assert not steps.is_sound(problem, text.rpartition(" ####")[0]), "no answer, but sound"
+        outcomes.add((right, sound))
+    assert outcomes == {(True, True), (False, False), (True, False)}, "sound, wrong and lucky"
+
+
+def test_steps_are_checked_only_in_generated_problems_with_one_worked_solution():
+    assert steps.is_sound({"source": "openai/gsm8k/main/train", "question": "?"}, "#### 1") is None
+    assert steps.is_sound({"question": "?"}, "(A)") is None

@@ -182,8 +182,6 @@ def enumerate_probes(
             "mixed": mean_mixed(outcomes_after),
             "solved_before": float(any(held_out)),
             "solved": solved,
-            "newly_solved": 0.0 if any(held_out) else solved,
-            "lost": 1 - solved if any(held_out) else 0.0,
         }
         by_c.setdefault(sum(outcomes[i] for i in chosen), []).append((1 / len(probes), values))
     return by_c

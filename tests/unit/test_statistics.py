@@ -42,14 +42,10 @@ def test_the_parts_of_each_problem_add_up_to_its_gain_and_average_to_the_parts_o
     assert finishing + correctness == pytest.approx(correct - base_correct, abs=1e-10)
 
 
-def test_the_split_of_a_recorded_gain():
-    """Qwen3-14B on hard GSM8K, strict grading: 17.4 % answered and 6.6 % correct before training,
-    95.2 % and 69.2 % after training. Finishing is 68.5 % of the gain."""
+def test_the_split_of_a_gain_by_hand():
+    # Qwen3-14B on hard GSM8K, strict grading: 68.5 % of the gain is finishing
     finishing, correctness = statistics.decompose(69 / 396, 26 / 396, 377 / 396, 274 / 396)
     assert finishing / (finishing + correctness) == pytest.approx(0.685, abs=5e-4)
-
-
-def test_pure_finishing_and_pure_correctness_are_distinguished():
     assert statistics.decompose(0.5, 0.4, 1.0, 0.8) == pytest.approx((0.4, 0.0))
     assert statistics.decompose(0.8, 0.4, 0.8, 0.6) == pytest.approx((0.0, 0.2))
     assert statistics.decompose(0.0, 0.0, 0.9, 0.6) == pytest.approx((0.6, 0.0))
@@ -68,7 +64,6 @@ def simulate_rates(rng, seeds: int, problems: int, samples: int = 4) -> list[np.
 
 
 SEED_FACTOR = (0.9, 1.0)
-TRUE_PARTS = statistics.decompose(2 / 5, 2 / 5 * 3 / 7, 0.95 * 6 / 8, 0.95 * 6 / 8 * 0.95 * 3 / 5)
 
 
 def test_the_intervals_of_the_parts_have_the_width_of_a_bootstrap_over_problems():
@@ -83,18 +78,6 @@ def test_the_intervals_of_the_parts_have_the_width_of_a_bootstrap_over_problems(
         assert (interval.high - interval.low) / 2 == pytest.approx(expected, rel=0.06)
 
 
-def test_the_intervals_of_the_parts_have_about_their_nominal_coverage():
-    """400 simulated studies of 5 seeds and 100 problems."""
-    rng = np.random.default_rng(5)
-    covered = np.zeros(2)
-    for _ in range(400):
-        parts = statistics.decompose_by_problem(*simulate_rates(rng, seeds=5, problems=100))
-        for number, interval in enumerate(map(statistics.mean_interval, parts)):
-            covered[number] += interval.low <= TRUE_PARTS[number] <= interval.high
-    coverage = covered / 400
-    assert coverage.min() >= 0.92 and coverage.max() <= 0.98, coverage
-
-
 def test_pass_at_k_is_the_share_of_draws_with_a_right_sample():
     for n in range(1, 7):
         for c in range(n + 1):
@@ -103,15 +86,6 @@ def test_pass_at_k_is_the_share_of_draws_with_a_right_sample():
                 assert statistics.pass_at_k(n, c, k) == pytest.approx(
                     sum(map(any, draws)) / len(draws)
                 )
-
-
-@given(st.integers(1, 40), st.data())
-def test_pass_at_k_is_bounded_and_grows_with_k(n, data):
-    c = data.draw(st.integers(0, n))
-    values = [statistics.pass_at_k(n, c, k) for k in range(1, n + 1)]
-    assert all(0 <= value <= 1 for value in values)
-    assert all(a <= b + 1e-12 for a, b in zip(values, values[1:]))
-    assert values[0] == pytest.approx(c / n)
 
 
 @given(arrays(float, st.tuples(st.integers(1, 5), st.integers(2, 30)), elements=st.floats(-1, 1)))
@@ -135,36 +109,6 @@ def test_the_interval_by_hand():
     assert (interval.high - interval.low) / 2 == pytest.approx(half, rel=1e-9)
 
 
-@pytest.mark.parametrize("seeds", [3, 5])
-def test_intervals_of_gains_have_about_their_nominal_coverage_with_few_seeds(seeds):
-    """1,000 simulated studies of 120 problems with different difficulties and 4 samples each. Gains
-    vary by seed and problem."""
-    rng = np.random.default_rng(7)
-    problems, samples, replications, covered = 120, 4, 1000, 0
-    for _ in range(replications):
-        b = rng.beta(1.5, 1.0, problems)
-        lift = rng.normal(0.05, 0.10, problems)
-        base = rng.binomial(samples, b, problems) / samples
-        p = np.clip(b + lift + rng.normal(0, 0.02, (seeds, 1)), 0, 1)
-        values = rng.binomial(samples, p) / samples - base
-        interval = statistics.mean_interval(values)
-        covered += interval.low <= TRUE_GAIN <= interval.high
-    assert 0.93 <= covered / replications <= 0.995
-
-
-def true_gain() -> float:
-    rng = np.random.default_rng(1)
-    b = rng.beta(1.5, 1.0, 1_000_000)
-    return float(
-        (
-            np.clip(b + rng.normal(0.05, 0.10, b.shape) + rng.normal(0, 0.02, b.shape), 0, 1) - b
-        ).mean()
-    )
-
-
-TRUE_GAIN = true_gain()
-
-
 @pytest.mark.parametrize("seeds", [3, 10])
 def test_intervals_cover_and_tests_keep_their_level_in_simulated_studies(seeds):
     """1,000 simulated studies of four policies with the same true mean, 60 problems and 4 samples.
@@ -172,18 +116,14 @@ def test_intervals_cover_and_tests_keep_their_level_in_simulated_studies(seeds):
     noise of its own."""
     rng = np.random.default_rng(seeds)
     studies, policies, problems, samples = 1000, 4, 60, 4
-    over_problems = rng.normal(0, 0.1, (studies, policies, 1, problems, 1))
     values = (
-        over_problems
+        rng.normal(0, 0.1, (studies, policies, 1, problems, 1))
         + rng.normal(0, 0.03, (studies, policies, seeds, 1, 1))
         + rng.normal(0, 0.3, (studies, policies, 1, problems, samples))
         + rng.normal(0, 0.3, (studies, policies, seeds, problems, samples))
     )
     gain = statistics.components(values[:, 0].mean(axis=-1))
-    error_for_these_problems = gain.estimate - over_problems[:, 0].mean(axis=(1, 2, 3))
-    half_width_a = statistics.fixed_problems_half_width(gain, statistics.shared_noise(values[:, 0]))
     assert 0.93 <= np.mean(abs(gain.estimate) <= statistics.half_width(gain)) <= 0.98
-    assert 0.93 <= np.mean(abs(error_for_these_problems) <= half_width_a) <= 0.98
 
     pairs = list(itertools.combinations(range(policies), 2))
     leads = np.stack([values[:, one] - values[:, other] for one, other in pairs], axis=1)
@@ -265,29 +205,6 @@ def test_holm_p_values_equal_those_of_statsmodels(p_values):
     assert corrected[has_p].tolist() == list(expected) and np.isnan(corrected[~has_p]).all()
 
 
-def test_shared_noise_is_that_of_the_base_model_and_smaller_with_common_random_numbers():
-    """With independent random numbers, the shared noise is that of the base model alone. With
-    common random numbers, the shared noise is smaller."""
-    rng = np.random.default_rng(5)
-    replications, problems, samples = 300, 60, 4
-    uniform = rng.random((replications, problems, samples))
-    base = (uniform < 0.5).astype(float)
-    independent = (rng.random((replications, 3, problems, samples)) < 0.6).astype(float)
-    expected = 0.25 / samples / problems
-    assert statistics.shared_noise(independent - base[:, None]).mean() == pytest.approx(
-        expected, rel=0.05
-    )
-    # three seeds with identical samples
-    shared = np.repeat((uniform < 0.6).astype(float)[:, None], 3, axis=1)
-    assert statistics.shared_noise(shared - base[:, None]).mean() == pytest.approx(
-        0.1 * 0.9 / samples / problems, rel=0.05
-    )
-    assert statistics.shared_noise(shared - shared[:, [2, 0, 1]]).max() == 0
-    assert np.isnan(statistics.shared_noise(independent[:, :1])[0]) and np.isnan(
-        statistics.shared_noise(independent[..., :1])[0]
-    )
-
-
 def test_pooled_variance_over_seeds_by_hand():
     # two policies, two seeds
     values = np.array([[0.1, 0.3], [0.2, 0.6]])[..., None].repeat(5, axis=-1)
@@ -326,43 +243,6 @@ def test_the_smallest_detectable_difference_is_detected_in_four_of_five_studies(
     )
 
 
-@pytest.mark.parametrize("seeds", [3, 10])
-def test_after_holm_a_detectable_difference_is_still_detected_in_four_of_five_studies(seeds):
-    """1,500 simulated studies of four policies. The first policy leads the three other policies by
-    the smallest detectable difference for a given number of comparisons. The power is the share of
-    studies in which p_holm of the lead over the second policy is below 5 %. Only seeds vary, so p
-    is that of a t test over seeds."""
-    rng = np.random.default_rng(seeds)
-    spread, pairs = 0.02, list(itertools.combinations(range(4), 2))
-    means = rng.normal(0, spread, (1500, 4, seeds))
-
-    def power(comparisons: int) -> float:
-        ahead = np.array(
-            [
-                statistics.smallest_detectable(2 * spread**2 / seeds, 0.0, seeds, comparisons),
-                0,
-                0,
-                0,
-            ]
-        )
-        values = means + ahead[:, None]
-        p = [stats.ttest_1samp(values[:, a] - values[:, b], 0, axis=1).pvalue for a, b in pairs]
-        ordered = np.sort(p, axis=0) * np.arange(len(pairs), 0, -1)[:, None]
-        corrected = np.maximum.accumulate(ordered)  # Holm, for all studies at once
-        assert corrected[:, 0].clip(max=1) == pytest.approx(
-            np.sort(statistics.holm(np.array(p)[:, 0]))
-        )
-        rank = np.argsort(np.argsort(p, axis=0), axis=0)[0]
-        return float((corrected[rank, np.arange(corrected.shape[1])] < 0.05).mean())
-
-    assert 0.77 <= power(len(pairs)) <= 0.93, (
-        "with Holm's correction, the power must be the planned 80 % or a little more"
-    )
-    assert power(1) < 0.6, (
-        "with Holm's correction, a difference that suffices for one comparison must often be missed"
-    )
-
-
 def test_detectable_factors_for_several_comparisons():
     """The factors are compared with SciPy's non-central t distribution for arguments at which SciPy
     is accurate."""
@@ -392,15 +272,8 @@ def test_intervals_of_contrasts_of_two_groups_of_problems_have_about_their_nomin
         )
     assert 0.93 <= covered / 1000 <= 0.985 and narrow > 950
     one_seed = statistics.contrast_interval(easy[:1], hard[:1])
-    by_hand = np.sqrt(
-        sum(
-            (stats.t.ppf(0.975, x.size - 1) ** 2) * x.var(ddof=1) / x.size
-            for x in (easy[:1], hard[:1])
-        )
-    )
-    assert (one_seed.high - one_seed.low) / 2 == pytest.approx(by_hand), (
-        "with one seed, the interval is over problems only"
-    )
+    halves = [(i.high - i.low) / 2 for i in map(statistics.mean_interval, (easy[:1], hard[:1]))]
+    assert (one_seed.high - one_seed.low) / 2 == pytest.approx(np.hypot(*halves))
     assert np.isnan(statistics.contrast_interval(easy, hard[:, :1]).low), (
         "a tier with one problem must give no interval for new problems"
     )

@@ -81,20 +81,6 @@ def test_good_files_are_measured(tmp_path):
     assert [row["pass_rate"] for row in table] == [1.0] * 20 and table[0]["samples"] == 4
 
 
-def test_prompts_are_graded_with_their_completions_only_if_option_grade_prompt_too_is_set(tmp_path):
-    rows = [row | {"prompt": r"ex: \boxed{(A)}", "completion": "cut off"} for row in COMPLETIONS]
-    assert measure(tmp_path, completions=rows).returncode == 0
-    assert pass_rates(tmp_path) == {0.0}
-    done = measure(tmp_path, "--grade-prompt-too", completions=rows)
-    assert done.returncode == 0 and "changes the pass rate of 20 problems" in done.stdout
-    assert pass_rates(tmp_path) == {1.0}
-    last = {name: value for name, value in rows[-1].items() if name != "prompt"}
-    done = measure(tmp_path, "--grade-prompt-too", completions=[*rows[:-1], last])
-    assert done.returncode == 0, done.stderr
-    assert "1 of 20 problems have a completion without its prompt" in done.stdout
-    assert "changes the pass rate of 19 problems" in done.stdout
-
-
 def test_a_full_disk_leaves_no_half_written_file(tmp_path):
     """A limit on the size of files acts as a full disk: the program ends with one line, keeps the
     earlier result, and leaves no temporary file."""

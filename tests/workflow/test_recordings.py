@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from command_line import run_well
 from conftest import RECORDINGS, ROOT
 from hardgrpo.grading import graders
 from hardgrpo.runtime import files
@@ -14,7 +13,6 @@ from hardgrpo.runtime.errors import UserError
 
 QUESTIONS = [f"Which letter is number {i}?\nOptions:\n(A) a\n(B) b" for i in range(10)]
 ANSWERS = ["(A)", "(B)"] * 5
-PROMPT = "\nPut your final answer within \\boxed{(X)} (ex: \\boxed{(A)})"
 
 
 def recording(path, completion, samples, **extra):
@@ -64,13 +62,7 @@ def recorded(world):
     100 updates both are right. In run `hard`, all completions are wrong."""
     data = world.folder / "data/mine"
     cut = lambda i, k: "and then" if k < i % 4 else right(i)
-    recording(
-        data / "base.jsonl",
-        cut,
-        4,
-        prompt=lambda i: QUESTIONS[i] + PROMPT,
-        published_pass_rate=lambda i: 0.5,
-    )
+    recording(data / "base.jsonl", cut, 4)
     recording(data / "run/after-50-updates.jsonl", lambda i, k: right(i) if k else "no", 2)
     recording(data / "run/after-100-updates.jsonl", lambda i, k: right(i), 2)
     recording(data / "hard-100.jsonl", lambda i, k: r"\boxed{(C)}", 3)
@@ -100,36 +92,23 @@ def test_a_study_of_recordings_runs_without_weights(recorded):
         (50, 0.5),
         (100, 1.0),
     ]
-    published = files.read_rows(
-        summaries / "recorded_rates.csv", {"published": float, "with_prompt": float, "alone": float}
-    )
-    assert [row["with_prompt"] - row["alone"] for row in published] == [
-        i % 4 / 4 if i % 2 == 0 else 0 for i in range(10)
-    ]
     assert (recorded.folder / "paper/recordings/figures/accuracy.pdf").exists()
     assert recorded.plan("--config", "study=recordings") == {}
 
 
 @pytest.mark.nightly
-def test_recordings_without_prompts_or_of_the_base_model_alone_give_difficulties_and_subsets(
+def test_uneven_recordings_or_recordings_of_the_base_model_alone_give_difficulties_and_subsets(
     recorded,
 ):
     """Prompts have different numbers of completions, a text ends in the middle of a character (half
     of a surrogate pair), and the number in the name of one checkpoint has a leading zero."""
     data = recorded.folder / "data/mine"
     rows = [json.loads(line) for line in (data / "base.jsonl").read_text().splitlines()]
-    for row in rows:
-        del row["prompt"], row["published_pass_rate"]
     rows[0]["completions"] += ["\ud83d", right(0)]
     rows[1] |= {"tokens": None}
     (data / "base.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     (data / "hard-100.jsonl").rename(data / "hard-0100.jsonl")
     assert recorded.snakemake("--config", "study=recordings").returncode == 0
-    published = files.read_rows(
-        recorded.folder / "results/summaries/recordings/recorded_rates.csv", {"with_prompt": float}
-    )
-    assert published == [], "without published rates and recorded prompts, the table must be empty"
-
     recorded.configure(
         lambda config: config["models"]["mine"]["source"]["recordings"]["letters"].pop("runs")
     )
@@ -311,39 +290,20 @@ def test_a_study_of_published_files_runs_from_the_originals(world):
 
 @pytest.mark.recordings
 @pytest.mark.parametrize("split", ["train", "test"])
-def test_the_released_grader_gives_the_published_pass_rates(tmp_path, split):
+def test_the_published_pass_rates_are_those_of_prompts_and_completions_graded_together(split):
+    """As in HE's released code. Here, the grader receives the completion alone."""
     path = f"{RECORDINGS}/recordings/shuffled_objects_seven/qwen3-4b/{split}.jsonl"
     rows = files.read_jsonl(path, {"question": str, "completions": list})
-    problems = [
-        {"id": f"p{i}", "question": row["question"], "answer": row["answer"]}
-        for i, row in enumerate(rows)
-    ]
-    lines = [
-        {"id": f"p{i}", "sample": k, "completion": text, "prompt": row["prompt"]}
-        for i, row in enumerate(rows)
-        for k, text in enumerate(row["completions"])
-    ]
-    files.write_jsonl(tmp_path / "P.jsonl", problems)
-    files.write_jsonl(tmp_path / "C.jsonl", lines)
-    output = run_well(
-        tmp_path, "measure_difficulty", problems="P.jsonl", completions="C.jsonl",
-        grader="choice_letter", grade_prompt_too=True, output="D.csv",
-    )  # fmt: skip
-    rates = [row["pass_rate"] for row in files.read_rows(tmp_path / "D.csv", {"pass_rate": float})]
-    assert (
-        rates == pytest.approx([row["published_pass_rate"] for row in rows], abs=1e-9)
-        and len(rates) == 125
+    assert len(rows) == 125
+    right = lambda row, start: sum(
+        graders.grade("choice_letter", start + text, row["answer"]).correct
+        for text in row["completions"]
     )
-    rates_without_prompt = [
-        sum(graders.grade("choice_letter", t, r["answer"]).correct for t in r["completions"]) / 10
-        for r in rows
-    ]
-    changed = [i for i in range(125) if abs(rates_without_prompt[i] - rates[i]) > 1e-9]
-    assert changed and all(f"p{i}: " in output for i in changed)
-    assert f"changes the pass rate of {len(changed)} problems" in output
-    assert all(rows[i]["answer"] == "(A)" for i in changed), (
-        "only pass rates of problems with the answer (A), the example in the prompt, may change"
-    )
+    with_prompt = [right(row, f"{row['prompt']}\n") for row in rows]
+    published = [10 * row["published_pass_rate"] for row in rows]
+    assert with_prompt == pytest.approx(published, abs=1e-8)
+    changed = [row for row, count in zip(rows, with_prompt) if right(row, "") != count]
+    assert {row["answer"] for row in changed} == {"(A)"}, "(A) is the example in the prompt"
 
 
 @pytest.mark.recordings

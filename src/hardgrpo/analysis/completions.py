@@ -49,9 +49,7 @@ def with_all(cell: Cell) -> dict[str | None, np.ndarray]:
 # --- accuracy
 
 
-@table(
-    f"{CELL_KEYS} decoding step accuracy± answered_mean truncated_mean tokens_mean problems samples seeds"
-)
+@table(f"{CELL_KEYS} decoding step accuracy± answered_mean tokens_mean problems samples seeds")
 def accuracy(cells: list[Cell]) -> Iterator[dict]:
     """Accuracy by checkpoint. Step 0 is the base model, or the mean over the replicates of the base
     model, and has the same accuracy for all arms with the same base models."""
@@ -61,7 +59,7 @@ def accuracy(cells: list[Cell]) -> Iterator[dict]:
                 column: cell.rates(step, column, decoding)
                 if step
                 else cell.base_rates(column, decoding)
-                for column in ("correct", "answered", "truncated", "tokens")
+                for column in ("correct", "answered", "tokens")
             }
             yield (
                 cell.keys
@@ -179,42 +177,29 @@ def _first_step(steps: list[int], accuracies: np.ndarray, target: float) -> int 
 # --- gains, and differences between arms
 
 
-@table(
-    f"{CELL_KEYS} decoding step base_accuracy gain± gain_low_a gain_high_a gain_low_pooled"
-    " gain_high_pooled mdd problems samples seeds"
-)
+@table(f"{CELL_KEYS} decoding step base_accuracy gain± mdd problems samples seeds")
 def gains(cells: list[Cell]) -> list[dict]:
     """Accuracy at the last checkpoint minus the accuracy of the base model, with the smallest
-    detectable difference of the design (`mdd`).
-
-    `gain_low` and `gain_high` are the interval for new problems and new seeds; `*_a` is the
-    interval for the same problems and new seeds. `*_pooled` is an interval with one variance over
-    seeds, estimated from all arms, and is valid only if the arms' variances are equal.
-    """
+    detectable difference of the design (`mdd`)."""
     rows = {}
     for family in families(cells):
         for decoding in family[0].decodings():
             rates = [ends(cell, decoding=decoding) for cell in family]
             family_gains = [trained - base for base, trained in rates]
-            pooled = _pooled(family_gains, differences=False)
-            mdd = _detectable(family_gains, pooled)
+            mdd = _detectable(family_gains, _pooled(family_gains, differences=False))
             for cell, (base, _), gain in zip(family, rates, family_gains):
                 samples = cell.samples(cell.last_step) if decoding == "sampled" else 1
                 rows[id(cell), decoding] = (
                     cell.keys
                     | {"decoding": decoding, "step": cell.last_step, "base_accuracy": base.mean()}
                     | estimates(gain=gain)
-                    | _alternatives("gain", gain, _shared_noise(cell, None, decoding), pooled)
                     | {"mdd": mdd, "samples": samples}
                     | sizes(gain)
                 )
     return [rows[id(cell), decoding] for cell in cells for decoding in cell.decodings()]
 
 
-@table(
-    f"{CELL_KEYS} {MINUS_KEYS} difference± difference_low_a difference_high_a difference_low_pooled"
-    " difference_high_pooled p mdd problems seeds"
-)
+@table(f"{CELL_KEYS} {MINUS_KEYS} difference± p mdd problems seeds")
 def differences(cells: list[Cell]) -> Iterator[dict]:
     """Differences in sampled accuracy between arms at the last checkpoint, paired by problem and
     seed. They equal the differences of the gains, because both arms have the same base model.
@@ -233,37 +218,9 @@ def differences(cells: list[Cell]) -> Iterator[dict]:
                 cell.keys
                 | minus_columns(minus)
                 | estimates(difference=value)
-                | _alternatives("difference", value, _shared_noise(cell, minus, "sampled"), pooled)
                 | {"p": float(statistics.p_value(statistics.components(value))), "mdd": mdd}
                 | sizes(value)
             )
-
-
-def _alternatives(
-    name: str, values: np.ndarray, shared: float, pooled: tuple[float, int] | None
-) -> dict:
-    """Two alternative intervals: for the same problems, and with one variance over seeds for all
-    arms."""
-    fixed, parts = statistics.fixed_problems_interval(values, shared), statistics.components(values)
-    half = np.nan if pooled is None else statistics.half_width(parts, *pooled)
-    return {
-        f"{name}_low_a": fixed.low,
-        f"{name}_high_a": fixed.high,
-        f"{name}_low_pooled": parts.estimate - half,
-        f"{name}_high_pooled": parts.estimate + half,
-    }
-
-
-def _shared_noise(cell: Cell, minus: Cell | None, decoding: str) -> float:
-    """`statistics.shared_noise` of a gain (`minus` is None) or a difference; nan if samples cannot
-    be paired."""
-    if decoding == "greedy":
-        return 0.0  # greedy decoding has no sampling noise
-    grades = cell.grades(cell.last_step)
-    minus_grades = minus.grades(minus.last_step) if minus else cell.grades(0)
-    if grades is None or minus_grades is None or grades.shape[-2:] != minus_grades.shape[-2:]:
-        return np.nan
-    return float(statistics.shared_noise(grades - minus_grades))
 
 
 def _pooled(values: list[np.ndarray], differences: bool) -> tuple[float, int] | None:
@@ -545,8 +502,8 @@ def _answered(base_answered, base_correct, answered, correct) -> dict:
 
 
 @table(
-    f"{CELL_KEYS} tier step reach_samples gain± finishing± sharpening± new_solving± new_solving_p"
-    " out_of_reach accuracy_out_of_reach gain_out_of_reach± greedy_gain± problems seeds"
+    f"{CELL_KEYS} tier step reach_samples gain± finishing± sharpening± new_solving±"
+    " out_of_reach greedy_gain± problems seeds"
 )
 def kinds(cells: list[Cell]) -> Iterator[dict]:
     """The gain of each cell with reach samples, split exactly into finishing, sharpening and new
@@ -570,20 +527,13 @@ def kinds(cells: list[Cell]) -> Iterator[dict]:
             tier_rates = [rate[:, in_tier] for rate in rates]
             is_out, gain = out_of_reach[:, in_tier], tier_rates[3] - tier_rates[1]
             finishing, sharpening, new_solving = split(*tier_rates, is_out)
-            new_solving_p = statistics.p_value(statistics.components(new_solving))
             yield (
                 cell.keys
                 | {"tier": tier, "step": cell.last_step, "reach_samples": cell.reach_samples()}
                 | estimates(gain=gain, finishing=finishing, sharpening=sharpening)
                 | estimates(new_solving=new_solving)
-                | {
-                    "new_solving_p": float(new_solving_p),
-                    "out_of_reach": is_out.mean(),
-                    "accuracy_out_of_reach": statistics.ratio_of_means(
-                        is_out * tier_rates[3], is_out
-                    ),
-                }
-                | estimates(gain_out_of_reach=is_out * gain, greedy_gain=greedy_gain[:, in_tier])
+                | {"out_of_reach": is_out.mean()}
+                | estimates(greedy_gain=greedy_gain[:, in_tier])
                 | sizes(gain)
             )
 
@@ -611,7 +561,7 @@ def split(
 
 
 @table(
-    f"{CELL_KEYS} step base_sound base_sound_share sound sound_share sound_gain± lucky_gain± problems seeds"
+    f"{CELL_KEYS} step base_sound_share sound sound_share sound_gain± lucky_gain± problems seeds"
 )
 def reasons(cells: list[Cell]) -> Iterator[dict]:
     """Accuracy before and after training, split into *sound* answers (every step is correct) and
@@ -626,7 +576,6 @@ def reasons(cells: list[Cell]) -> Iterator[dict]:
             cell.keys
             | {
                 "step": cell.last_step,
-                "base_sound": base_sound.mean(),
                 "base_sound_share": statistics.ratio_of_means(base_sound, base_correct),
                 "sound": sound.mean(),
                 "sound_share": statistics.ratio_of_means(sound, correct),

@@ -108,11 +108,8 @@ class BeforeAfter:
         self.gain = after / self.samples - self.before
         self.mixed_before = mixed(remaining, measured, analysis["group"])[None]
         self.mixed = mixed(after, self.samples, analysis["group"])
-        solved_before = (remaining > 0)[None]
-        self.solved_before = solved_before.astype(float)
+        self.solved_before = (remaining > 0)[None].astype(float)
         self.solved = pass_at_k(after, self.samples, measured)
-        self.newly_solved = np.where(solved_before, 0.0, self.solved)
-        self.lost = np.where(solved_before, 1 - self.solved, 0.0)
 
     def shares(self) -> np.ndarray:
         """(K + 1,) expected share of prompts with c right answers among K samples, for each c."""
@@ -150,8 +147,7 @@ class BeforeAfter:
 
 
 @table(
-    "model task chosen_by correct prompts before gain± mixed_before mixed± solved_before solved"
-    " newly_solved± lost± seeds",
+    "model task chosen_by correct prompts before gain± mixed_before mixed± solved_before solved seeds",
     kind="before_after",
 )
 def difficulty_classes(counts: list[dict], analysis: dict) -> list[dict]:
@@ -159,9 +155,7 @@ def difficulty_classes(counts: list[dict], analysis: dict) -> list[dict]:
     row for each c from 0 to K that occurs; see BeforeAfter.
 
     `solved_before` and `solved`: share of prompts with a right answer among n - K samples, before
-    and after training. `newly_solved`: share of prompts with a right answer only after training.
-    `lost`: share of prompts with a right answer only before training. `newly_solved` - `lost` =
-    `solved` - `solved_before`.
+    and after training.
     """
     data, rows = BeforeAfter(counts, analysis), []
     for c, share in enumerate(data.shares()):
@@ -177,10 +171,6 @@ def difficulty_classes(counts: list[dict], analysis: dict) -> list[dict]:
                 **data.columns(chosen_parts),
                 "solved_before": data.mean(data.solved_before, chosen_parts),
                 "solved": data.mean(data.solved, chosen_parts),
-                **estimates(
-                    newly_solved=data.parts(data.newly_solved, chosen_parts),
-                    lost=data.parts(data.lost, chosen_parts),
-                ),
                 "seeds": len(data.seeds),
             }
         )

@@ -1,5 +1,5 @@
-"""Summary tables of the pool: the prompts that each policy chose, their difficulty, recorded pass
-rates, and the test questions that are also in the pool."""
+"""Summary tables of the pool: the prompts that each policy chose, their difficulty, and the test
+questions that are also in the pool."""
 
 import json
 from pathlib import Path
@@ -189,37 +189,6 @@ def difficulty(difficulty_files: list[str], subset_files: list[str]) -> list[dic
             {"model": model, "task": task, "group": group, "pass_rate": rate, "problems": count}
             for rate, count in rates.items()
         ]
-    return rows
-
-
-@table("model task id published with_prompt alone")
-def recorded_rates(recorded_probes: list[tuple[str, str, str]]) -> list[dict]:
-    """Pass rates of recorded problems: as published, and as graded by this project, once from the
-    completions alone and once from prompt and completion together. A problem without a published
-    rate is listed only if the two graded rates differ. `recorded_probes` is the return value of
-    `paths.recorded_probes`."""
-    rows = []
-    for shard, alone, with_prompt in recorded_probes:
-        model, task = paths.pair_of(alone)
-        published_rates = {
-            str(row["id"]): row["published_pass_rate"]
-            for row in files.read_jsonl(shard, {"id": (str, int)})
-            if row.get("published_pass_rate") is not None
-        }
-        rates_with_prompt = read_rates(with_prompt)
-        for problem, rate in read_rates(alone).items():
-            published, rate_with_prompt = published_rates.get(problem), rates_with_prompt[problem]
-            if published is not None or rate_with_prompt not in (None, rate):
-                rows.append(
-                    {
-                        "model": model,
-                        "task": task,
-                        "id": problem,
-                        "published": published,
-                        "with_prompt": rate_with_prompt,
-                        "alone": rate,
-                    }
-                )
     return rows
 
 

@@ -2,9 +2,8 @@
 completions per problem.
 
 Values are accuracies, gains or paired differences by seed and problem, as shares (not percent).
-docs/statistics.md has the formulas and their sources, and the two targets of intervals: B, new
-problems and new seeds, and A, the same problems and new seeds. Functions of arrays `(..., S, N)`
-accept many studies at once, for simulations.
+docs/statistics.md has the formulas and their sources. Functions of arrays `(..., S, N)` accept many
+studies at once, for simulations.
 """
 
 from dataclasses import dataclass
@@ -75,15 +74,13 @@ def components(values: np.ndarray) -> Components:
     )
 
 
-def half_width(parts: Components, over_seeds=None, df: float | None = None) -> np.ndarray:
-    """Half-width of a 95 % interval for target B; nan with one problem, over problems only with one
-    seed. If given, `over_seeds` with its degrees of freedom `df` replaces Vs (see
-    `pooled_over_seeds`)."""
+def half_width(parts: Components) -> np.ndarray:
+    """Half-width of a 95 % interval for new problems and new seeds; nan with one problem, over
+    problems only with one seed."""
     problems_term = _t(parts.problems - 1) ** 2 * parts.over_problems
     if parts.seeds == 1:
         return np.sqrt(problems_term)
-    over_seeds, df = (parts.over_seeds, parts.seeds - 1) if over_seeds is None else (over_seeds, df)
-    return np.sqrt(_t(df) ** 2 * over_seeds + problems_term)
+    return np.sqrt(_t(parts.seeds - 1) ** 2 * parts.over_seeds + problems_term)
 
 
 def _t(df: float) -> float:
@@ -91,57 +88,20 @@ def _t(df: float) -> float:
 
 
 def mean_interval(values: np.ndarray) -> Estimate:
-    """Mean of `values` (S, N) with its 95 % interval for target B (`half_width`). `values` are
-    gains, paired differences, or parts of gains or differences."""
+    """Mean of `values` (S, N) with its 95 % interval (`half_width`). `values` are gains, paired differences, or parts of gains or differences."""
     parts = components(values)
     return Estimate.around(parts.estimate, half_width(parts))
 
 
 def contrast_interval(minuend: np.ndarray, subtrahend: np.ndarray) -> Estimate:
-    """Mean of `minuend` (S, N) minus the mean of `subtrahend` (S, M), with a 95 % interval for
-    target B. Both arrays have the same seeds and disjoint problems."""
+    """Mean of `minuend` (S, N) minus the mean of `subtrahend` (S, M), with a 95 % interval
+    for new problems and new seeds. Both arrays have the same seeds and disjoint problems."""
     seeds, parts = len(minuend), [components(values) for values in (minuend, subtrahend)]
     squared = sum(_t(part.problems - 1) ** 2 * part.over_problems for part in parts)
     if seeds > 1:
         seed_differences = minuend.mean(axis=1) - subtrahend.mean(axis=1)
         squared += _t(seeds - 1) ** 2 * seed_differences.var(ddof=1) / seeds
     return Estimate.around(parts[0].estimate - parts[1].estimate, np.sqrt(squared))
-
-
-def fixed_problems_interval(values: np.ndarray, shared: float) -> Estimate:
-    """Mean of `values` (S, N) with its 95 % interval for target A; nan with one seed. `shared` is
-    Vn (see `shared_noise`)."""
-    parts = components(values)
-    return Estimate.around(parts.estimate, fixed_problems_half_width(parts, shared))
-
-
-def fixed_problems_half_width(parts: Components, shared) -> np.ndarray:
-    return np.sqrt(_t(parts.seeds - 1) ** 2 * parts.over_seeds + Z**2 * np.asarray(shared))
-
-
-def shared_noise(values: np.ndarray) -> np.ndarray:
-    """Vn (...): variance of the mean of `values` (..., S, N, m) from sampling noise that seeds
-    share; nan with S = 1 or m = 1.
-
-    `values` are differences of the grades (0 or 1) of two completions with the same problem and
-    sample number, which share their random numbers: a run's completion and a completion of the base
-    model or of another run. Vn is the mean covariance of two seeds within problems / (m N).
-    """
-    values = np.asarray(values, dtype=float)
-    seeds, problems, samples = values.shape[-3:]
-    if seeds < 2 or samples < 2:
-        return np.full(values.shape[:-3], np.nan)
-    centred = values - values.mean(axis=-1, keepdims=True)
-    # variance of the sum over seeds = sum of variances + 2 x sum of covariances
-    variance_of_sums = (centred.sum(axis=-3) ** 2).sum(axis=(-2, -1))
-    sum_of_variances = (centred**2).sum(axis=(-3, -2, -1))
-    return (
-        np.maximum(variance_of_sums - sum_of_variances, 0.0)
-        / (seeds * (seeds - 1))
-        / (samples - 1)
-        / samples
-        / problems**2
-    )
 
 
 def pooled_over_seeds(values: np.ndarray, differences: bool) -> tuple[np.ndarray, int]:

@@ -167,8 +167,7 @@ def labels_bought(subset: str, recipe: dict, log: pd.DataFrame) -> int:
 
 
 @table(
-    f"{RUN_KEYS} updates prompts rollouts completion_tokens labels tokens tokens_least tokens_most"
-    " seconds seconds_least seconds_most seeds"
+    f"{RUN_KEYS} {' '.join(SPENT)} tokens_least tokens_most seconds seconds_least seconds_most seeds"
 )
 def spent(parity: list[dict], seconds: dict[tuple, float]) -> list[dict]:
     """What an arm's runs spent: means over seeds, the smallest and the largest number of tokens,
@@ -181,14 +180,9 @@ def spent(parity: list[dict], seconds: dict[tuple, float]) -> list[dict]:
         rows.append(
             dict(zip(RUNS, key))
             | {name: group[name].mean() for name in SPENT}
-            | {
-                "tokens_least": group.tokens.min(),
-                "tokens_most": group.tokens.max(),
-                "seconds": times.mean(),
-                "seconds_least": times.min(),
-                "seconds_most": times.max(),
-                "seeds": len(group),
-            }
+            | {"tokens_least": group.tokens.min(), "tokens_most": group.tokens.max()}
+            | {"seconds": times.mean(), "seconds_least": times.min(), "seconds_most": times.max()}
+            | {"seeds": len(group)}
         )
     return rows
 

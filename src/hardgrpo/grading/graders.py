@@ -1,7 +1,6 @@
 r"""Grade completions. Probe, reward and evaluation call the same function, `grade`.
 
-A grader receives the completion without the prompt; only measure_difficulty.py --grade-prompt-too
-also passes the prompt. A grader extracts the answer and compares the answer with the reference
+A grader receives the completion without the prompt. A grader extracts the answer and compares the answer with the reference
 twice: exactly (*strict*), and ignoring differences of notation (*lenient*). In some graders the
 strict result counts as *correct*, in others the lenient result (`forgiving`). *Answered*: the
 completion states an answer in the required form. *Readable*: the answer is of the kind that the

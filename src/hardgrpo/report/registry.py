@@ -51,7 +51,6 @@ SUMMARIES = [
     "contamination",
     "trajectories",
     "recorded_runs",
-    "recorded_rates",
 ]
 # {kind of an analysis of published numbers: names of its summary tables}
 COUNT_TABLES = {

@@ -18,20 +18,9 @@ COLUMNS = [
 ]
 
 
-def measure(problem: dict, samples: list[dict], grader: str, with_prompt: bool = False) -> dict:
-    """A row of COLUMNS. With `with_prompt`, the prompt and the completion are graded together; if a
-    sample has no prompt, only id, tier and samples have values."""
-    if with_prompt and not all("prompt" in sample for sample in samples):
-        return dict.fromkeys(COLUMNS) | {
-            "id": problem["id"],
-            "tier": problem.get("tier"),
-            "samples": len(samples),
-        }
-    texts = [
-        (sample["prompt"] + "\n" if with_prompt else "") + sample["completion"]
-        for sample in samples
-    ]
-    grades = [graders.grade(grader, text, problem["answer"]) for text in texts]
+def measure(problem: dict, samples: list[dict], grader: str) -> dict:
+    """A row of COLUMNS."""
+    grades = [graders.grade(grader, sample["completion"], problem["answer"]) for sample in samples]
     counts = {name: sum(getattr(grade, name) for grade in grades) for name in GRADE_COUNTS[:-1]}
     sound = [steps.is_sound(problem, sample["completion"]) for sample in samples]
     counts["sound"] = None if None in sound else sum(sound)

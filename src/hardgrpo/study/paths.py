@@ -302,16 +302,6 @@ def published_files(study: Study) -> list[str]:
     return [published_accuracies(*run) for run in published_runs(study)]
 
 
-def recorded_probes(study: Study) -> list[tuple[str, str, str]]:
-    """The completions, the difficulties, and the difficulties graded with prompts, of each recorded
-    pool."""
-    return [
-        (probe(model, task, 0), difficulty(model, task), difficulty(model, f"{task}.with_prompt"))
-        for model, task, _ in study.probed_pools
-        if study.config.model(model).is_recorded
-    ]
-
-
 def parts(split: Split, data: str) -> list[str]:
     """The file of each part of a split; a local copy takes precedence. Without a source, the path
     names the missing key, and Snakemake reports it as a missing file."""

@@ -42,12 +42,11 @@ class Drawing:
 
     def results(self, wildcards: Wildcards) -> list[str]:
         study = self.studies[wildcards.study]
-        with_prompts = [with_prompt for _, _, with_prompt in paths.recorded_probes(study)]
         comparisons = pools.comparisons(study)
         tests, compared_pools = (
             [comparison[key] for comparison in comparisons] for key in ("test", "pool")
         )
-        return paths.results(study) + with_prompts + list(dict.fromkeys(tests + compared_pools))
+        return paths.results(study) + list(dict.fromkeys(tests + compared_pools))
 
     def folder(self, study: str) -> str:
         return paths.reference(study) if self.is_from_reference else paths.computed(study)
