@@ -21,21 +21,13 @@ TASKS = {
 }
 
 
-def row(
-    policy, middle=0.0, half=0.01, name="gain", task="tight", eval_task=None, seeds=3, **columns
-):
+def row(policy, middle=0.0, half=0.01, name="gain", task="tight", eval_task=None, **columns):
     """A row of a table with an estimate and its interval. `policy` may be an arm's label: "hard,
     fast"."""
-    row = {
-        "model": "m",
-        "task": task,
-        "eval_task": eval_task or task,
-        **arm(policy, "policy", "recipe", "arm"),
-    }
-    row |= {"seeds": seeds, "problems": 100}
-    return (
-        row | {name: middle, f"{name}_low": middle - half, f"{name}_high": middle + half} | columns
-    )
+    keys = {"model": "m", "task": task, "eval_task": eval_task or task}
+    keys |= arm(policy, "policy", "recipe", "arm") | {"seeds": 3, "problems": 100}
+    interval = {name: middle, f"{name}_low": middle - half, f"{name}_high": middle + half}
+    return keys | interval | columns
 
 
 def arm(label: str, *columns: str) -> dict:
@@ -44,14 +36,8 @@ def arm(label: str, *columns: str) -> dict:
 
 
 def minus(policy, other_policy, middle, half=0.01, **columns):
-    return row(
-        policy,
-        middle,
-        half,
-        "difference",
-        **arm(other_policy, "minus", "minus_recipe", "minus_arm"),
-        **columns,
-    )
+    other = arm(other_policy, "minus", "minus_recipe", "minus_arm")
+    return row(policy, middle, half, "difference", **other, **columns)
 
 
 PRIMARY = {"primary": True, "replicates": 3}
@@ -76,6 +62,10 @@ SMALL = {"p": 0.001}
 # --- verdicts on primary claims
 
 
+def interval_of(row: dict) -> tuple:
+    return row["estimate"], row["low"], row["high"]
+
+
 @pytest.mark.parametrize(
     "middle, verdict", [(0.03, S), (-0.03, C), (0.005, U), (0.01, U), (math.nan, U)]
 )
@@ -84,31 +74,17 @@ def test_a_primary_difference_is_decided_by_its_interval(middle, verdict):
 
 
 def test_a_claim_that_is_not_primary_is_descriptive_for_every_interval():
-    (verdict_row,) = judge(
-        DIFFERENCE, differences=[minus("hard", "easy", 0.3, p_holm=0.001, **SMALL)]
-    )
-    assert (
-        verdict_row["verdict"] == D
-        and verdict_row["p_holm"] is None
-        and verdict_row["primary"] is False
-    )
-    assert (verdict_row["estimate"], verdict_row["low"], verdict_row["high"]) == pytest.approx(
-        (0.3, 0.29, 0.31)
-    )
+    (judged,) = judge(DIFFERENCE, differences=[minus("hard", "easy", 0.3, p_holm=0.001, **SMALL)])
+    assert (judged["verdict"], judged["p_holm"], judged["primary"]) == (D, None, False)
+    assert interval_of(judged) == pytest.approx((0.3, 0.29, 0.31))
 
 
 def test_a_difference_that_the_table_holds_with_exchanged_arms_is_negated():
-    (verdict_row,) = judge(
-        DIFFERENCE | PRIMARY, differences=[minus("easy", "hard", 0.03, 0.02, **SMALL)]
-    )
-    assert (verdict_row["estimate"], verdict_row["low"], verdict_row["high"]) == pytest.approx(
-        (-0.03, -0.05, -0.01)
-    )
-    assert (
-        verdict_row["verdict"] == C
-        and verdict_row["test"] == "hard - easy"
-        and (verdict_row["seeds"], verdict_row["n"]) == (3, 100)
-    )
+    rows = [minus("easy", "hard", 0.03, 0.02, **SMALL)]
+    (judged,) = judge(DIFFERENCE | PRIMARY, differences=rows)
+    assert interval_of(judged) == pytest.approx((-0.03, -0.05, -0.01))
+    names = ("verdict", "test", "seeds", "n")
+    assert [judged[name] for name in names] == [C, "hard - easy", 3, 100]
 
 
 def test_too_few_replicates_decide_nothing_and_are_reported():
@@ -117,23 +93,17 @@ def test_too_few_replicates_decide_nothing_and_are_reported():
             minus("hard", "easy", 0.3, seeds=n, task=t, **SMALL) for n, t in zip(seeds, TASKS)
         ]
     }
-    verdict_rows = judge(DIFFERENCE | PRIMARY | {"replicates": 10}, **tables(3, 1))
-    assert [row["verdict"] for row in verdict_rows] == [
-        "undecided: 3 of 10 replicates",
-        "undecided: 1 of 10 replicates",
-    ]
-    assert all(math.isnan(row["p_holm"]) for row in verdict_rows), (
-        "a row with too few replicates has a corrected p value"
-    )
+    rows = judge(DIFFERENCE | PRIMARY | {"replicates": 10}, **tables(3, 1))
+    assert [row["verdict"] for row in rows] == [f"undecided: {n} of 10 replicates" for n in (3, 1)]
+    assert all(math.isnan(row["p_holm"]) for row in rows)
     assert list_verdicts(DIFFERENCE | {"replicates": 3}, **tables(3, 10)) == [S, S]
 
 
 def test_holm_corrects_over_those_tasks_of_a_model_that_have_enough_replicates():
     def p_holm(*rows):
-        verdict_rows = judge(
-            DIFFERENCE | PRIMARY, differences=[minus("hard", "easy", 0.03, **row) for row in rows]
-        )
-        return [row["p_holm"] for row in verdict_rows], [row["verdict"] for row in verdict_rows]
+        differences = [minus("hard", "easy", 0.03, **row) for row in rows]
+        judged = judge(DIFFERENCE | PRIMARY, differences=differences)
+        return [row["p_holm"] for row in judged], [row["verdict"] for row in judged]
 
     tight, weak = {"p": 0.03, "task": "tight"}, {"p": 0.04, "task": "weak"}
     assert p_holm(tight) == (pytest.approx([0.03]), [S])
@@ -186,13 +156,7 @@ def test_the_p_value_of_a_claim_is_the_level_at_which_the_interval_reaches_the_b
     the interval excludes the boundary: zero or, with a margin, the nearer end of the margin."""
     for values in np.random.default_rng(2).normal(0.5, 1, (20, 6)):
         interval = statistics.seeds_interval(values)
-        row = {
-            "estimate": interval.estimate,
-            "low": interval.low,
-            "high": interval.high,
-            "seeds": 6,
-            "p": None,
-        }
+        row = vars(interval) | {"seeds": 6, "p": None}
         p_value = statistics.p_value(statistics.components(np.repeat(values[:, None], 2, axis=1)))
         assert claims.interval_p(row, None) == pytest.approx(float(p_value), abs=1e-6)
         assert claims.interval_p(row | {"p": 0.2}, None) == 0.2
@@ -201,57 +165,36 @@ def test_the_p_value_of_a_claim_is_the_level_at_which_the_interval_reaches_the_b
 
 
 def test_rows_state_whether_they_are_about_new_base_models_or_this_model():
-    rows = {
-        "differences": [minus("hard", "easy", 0.03)],
-        "gains": [row("hard", 0.1, decoding="sampled")],
-    }
-    assert (
-        judge(DIFFERENCE, own_bases=["m"], **rows)[0]["population"]
-        == "new base models of this kind"
-    )
-    assert judge(DIFFERENCE, **rows)[0]["population"] == "this model"
-    over_all = {"test": "fit", "predictor": "learnable"}
-    fit = {"regressions": [regression("learnable", 0.5)]}
-    of = lambda *models: [row("hard", 0.1, decoding="sampled", model=model) for model in models]
-    holds_for = lambda models, own: judge(over_all, own_bases=own, gains=of(*models), **fit)[0][
-        "population"
-    ]
-    assert [holds_for("m", ["m"]), holds_for("m", []), holds_for("mn", ["m"])] == [
-        "new base models of this kind", "this model", "these models",
-    ]  # fmt: skip
+    new, this, these = "new base models of this kind", "this model", "these models"
+
+    def population(claim: dict, own_bases: list[str], models: str = "m", **tables) -> str:
+        gains = [sampled("hard", 0.1, model=model) for model in models]
+        return judge(claim, own_bases=own_bases, gains=gains, **tables)[0]["population"]
+
+    rows = {"differences": [minus("hard", "easy", 0.03)]}
+    assert [population(DIFFERENCE, own, **rows) for own in (["m"], [])] == [new, this]
+    fit = {"test": "fit", "predictor": "learnable"}
+    cases = {("m", "m"): new, ("m", ""): this, ("mn", "m"): these}
+    for (models, own), expected in cases.items():
+        regressions = [regression("learnable", 0.5)]
+        assert population(fit, [*own], models, regressions=regressions) == expected
 
 
 def test_primary_claims_come_first():
     rows = {"differences": [minus("hard", "easy", 0.03), minus("hard", "random", 0.02)]}
-    two_claims = [
-        {"id": n, "paper": "HE", "claim": n, **DIFFERENCE, "minus": n} for n in ("easy", "random")
-    ]
-    verdict_rows = claims.judge(
-        [two_claims[0], two_claims[1] | PRIMARY], claims.Study(rows, FIRST, TASKS, [], [])
-    )
-    assert [(row["id"], row["primary"]) for row in verdict_rows] == [
-        ("random", True),
-        ("easy", False),
-    ]
+    keys = {"paper": "HE", "claim": "so"} | DIFFERENCE
+    easy, random = (keys | {"id": name, "minus": name} for name in ("easy", "random"))
+    judged = claims.judge([easy, random | PRIMARY], claims.Study(rows, FIRST, TASKS, [], []))
+    assert [(row["id"], row["primary"]) for row in judged] == [("random", True), ("easy", False)]
 
 
 # --- estimates
 
 
-def test_no_claim_gives_a_row_on_empty_tables():
-    empty = {name: [] for name in claims.TABLES}
-    assert (
-        claims.judge(
-            files.read_yaml(ROOT / "paper/claims.yaml"), claims.Study(empty, FIRST, TASKS, [], [])
-        )
-        == []
-    )
-    assert (
-        claims.judge(
-            files.read_yaml(ROOT / "paper/claims.yaml"), claims.Study({}, FIRST, TASKS, [], [])
-        )
-        == []
-    )
+@pytest.mark.parametrize("tables", [{}, dict.fromkeys(claims.TABLES, [])])
+def test_no_claim_gives_a_row_on_empty_tables(tables):
+    listed = files.read_yaml(ROOT / "paper/claims.yaml")
+    assert claims.judge(listed, claims.Study(tables, FIRST, TASKS, [], [])) == []
 
 
 def test_each_cell_gives_a_row_unless_key_tested_or_key_only_leaves_it_out():
@@ -261,36 +204,29 @@ def test_each_cell_gives_a_row_unless_key_tested_or_key_only_leaves_it_out():
         for test in ("tight", "ample", "far")
     ]
     rows.append(minus("hard", "easy", 0.03, task="tight", eval_task="graded"))
-    where = lambda **scope: [
-        (r["task"], r["eval_task"]) for r in judge(DIFFERENCE | scope, differences=rows)
-    ]
+
+    def where(**scope) -> list[tuple]:
+        judged = judge(DIFFERENCE | scope, differences=rows)
+        return [(row["task"], row["eval_task"]) for row in judged]
+
     assert where() == [("tight", "tight"), ("ample", "ample")]
     assert where(tested="other") == [("tight", "far"), ("ample", "far")]
-    assert where(tested="roomier") == [("tight", "ample")] and where(tested="tighter") == [
-        ("ample", "tight")
-    ]
-    assert (
-        where(only={"task": ["ample"]}) == [("ample", "ample")]
-        and where(only={"model": ["other"]}) == []
-    )
+    assert where(tested="roomier") == [("tight", "ample")]
+    assert where(tested="tighter") == [("ample", "tight")]
+    assert where(only={"task": ["ample"]}) == [("ample", "ample")]
+    assert where(only={"model": ["other"]}) == []
 
 
 def test_a_smaller_lead_subtracts_the_lead_of_a_weaker_model_on_the_same_task():
     claim = DIFFERENCE | {"test": "smaller_lead"}
     lead = lambda model, task, x: minus("hard", "easy", x, model=model, task=task)
     rows = [lead("m", "tight", 0.3), lead("n", "tight", 0.1), lead("m", "weak", 0.2)]
-    (verdict_row,) = judge(claim, weaker=["n"], differences=rows)
-    assert (verdict_row["model"], verdict_row["task"], verdict_row["estimate"]) == (
-        "m",
-        "tight",
-        pytest.approx(0.2),
-    )
-    assert verdict_row["high"] - verdict_row["low"] == pytest.approx(2 * math.hypot(0.01, 0.01)), (
-        "the squares of the half-widths must be added, because two models share no replicates"
-    )
-    assert judge(claim, weaker=["weak"], differences=rows) == [], (
-        "the task in `weaker_signal` was used as a weaker model"
-    )
+    (judged,) = judge(claim, weaker=["n"], differences=rows)
+    assert (judged["model"], judged["task"]) == ("m", "tight")
+    # the squares of the half-widths are added, because two models share no replicates
+    half = math.hypot(0.01, 0.01)
+    assert interval_of(judged) == pytest.approx((0.2, 0.2 - half, 0.2 + half))
+    assert judge(claim, weaker=["weak"], differences=rows) == [], "weak is a task"
 
 
 def pair(policy, other_policy, middle, what, at, **columns):
@@ -298,14 +234,8 @@ def pair(policy, other_policy, middle, what, at, **columns):
 
 
 def regression(predictor, r_squared, slope=1.0, adjusted_for="", task="all"):
-    return {
-        "task": task,
-        "predictor": predictor,
-        "adjusted_for": adjusted_for,
-        "r_squared": r_squared,
-        "slope": slope,
-        "cells": 8,
-    }
+    row = {"task": task, "predictor": predictor, "adjusted_for": adjusted_for}
+    return row | {"r_squared": r_squared, "slope": slope, "cells": 8}
 
 
 def of(test: str, **keys) -> dict:
@@ -407,13 +337,11 @@ NO_INTERVAL = {"low": math.nan, "verdict": D}
 )  # fmt: skip
 def test_estimates_equal_those_by_hand(claim, table, rows, expected):
     judged = judge(claim, **{"gains": HUNDRED, table: rows})
-    assert [
-        {key: judged_row[key] for key in wanted} for judged_row, wanted in zip(judged, expected)
-    ] == [
-        {
-            key: value if isinstance(value, str) else pytest.approx(value, nan_ok=True)
-            for key, value in wanted.items()
+    approximate = lambda value: (
+        value if isinstance(value, str) else pytest.approx(value, nan_ok=True)
+    )
+    for row, wanted in zip(judged, expected):
+        assert {key: row[key] for key in wanted} == {
+            key: approximate(value) for key, value in wanted.items()
         }
-        for wanted in expected
-    ]
     assert len(judged) == len(expected)

@@ -21,40 +21,18 @@ def published_claims():
 
 
 def test_the_claims_are_about_policies_models_and_tasks_that_exist(published_claims):
-    assert {claim["paper"] for claim in published_claims} == {
-        "HE",
-        "LDS",
-        "DAPO",
-        "Sun",
-        "here",
-        "mini_half",
-        "small_real",
-        "small_real_low_rate",
-    }
     for claim in published_claims:
-        policy_names = [
-            claim[key]
-            for key in ("policy", "minus")
-            if key in claim and claim["test"] != "transfer"
-        ]
-        policy_names += claim.get("policies", [])
-        assert set(policy_names) <= CONFIG["policies"].keys(), claim["id"]
-        assert {claim[key] for key in ("recipe", "minus_recipe") if key in claim} <= CONFIG[
-            "recipes"
-        ].keys(), claim["id"]
-        assert set(claim.get("only", {}).get("model", [])) <= CONFIG["models"].keys(), claim["id"]
-        tasks = {
-            name for key in ("task", "eval_task") for name in claim.get("only", {}).get(key, [])
-        }
-        assert (
-            tasks
-            | ({claim["trained_on"], claim["minus"]} if claim["test"] == "transfer" else set())
-            <= CONFIG["tasks"].keys()
-        )
-    of_analyses = {"unsolved_gain", "mixed_lead"}
-    assert {claim["test"] for claim in published_claims} == claims.TESTS.keys() - of_analyses, (
-        "a test in claims.TESTS has no claim"
-    )
+        named = lambda *keys, claim=claim: {claim[key] for key in keys if key in claim}
+        scope, arms = claim.get("only", {}), named("policy", "minus")
+        tasks = {name for key in ("task", "eval_task") for name in scope.get(key, [])}
+        if claim["test"] == "transfer":  # `minus` is a task
+            arms, tasks = named("policy"), tasks | named("trained_on", "minus")
+        assert arms | {*claim.get("policies", [])} <= CONFIG["policies"].keys(), claim["id"]
+        assert named("recipe", "minus_recipe") <= CONFIG["recipes"].keys(), claim["id"]
+        assert set(scope.get("model", [])) <= CONFIG["models"].keys(), claim["id"]
+        assert tasks <= CONFIG["tasks"].keys(), claim["id"]
+    tests = {claim["test"] for claim in published_claims} | {"unsolved_gain", "mixed_lead"}
+    assert tests == claims.TESTS.keys(), "a test in claims.TESTS has no claim"
 
 
 def test_a_claim_has_the_keys_that_are_read(published_claims):
@@ -83,25 +61,11 @@ def test_a_study_that_trains_both_arms_of_a_claim_compares_them(published_claims
     for name in CONFIG["studies"]:
         study = resolve_study(CONFIG, name)
         arms = list(dict.fromkeys((run.policy, run.recipe) for run in study.runs))
-        arm_pairs = study.compared_pairs
-        cells_of_study = [
-            SimpleNamespace(
-                arm=arm,
-                seeds=[0],
-                compared_with=[
-                    partner
-                    for pair in arm_pairs
-                    if arm in pair
-                    for partner in pair
-                    if partner != arm
-                ],
-            )
-            for arm in arms
+        partners = lambda arm, pairs=study.compared_pairs: [
+            other for pair in pairs if arm in pair for other in pair if other != arm
         ]
-        compared = {
-            frozenset((cell.arm, other_cell.arm))
-            for cell, other_cell in cells.pairs(cells_of_study)
-        }
+        made_up = [SimpleNamespace(arm=arm, seeds=[0], compared_with=partners(arm)) for arm in arms]
+        compared = {frozenset((cell.arm, other.arm)) for cell, other in cells.pairs(made_up)}
         first_recipe = study.first_recipe
         for claim in published_claims:
             pair = frozenset(
@@ -123,13 +87,10 @@ def test_no_paper_has_two_primary_claims_and_no_two_claims_have_the_same_estimat
     }  # fmt: skip
     estimates = set()
     for claim in published_claims:
-        arms = {
-            (claim.get("policy"), claim.get("recipe")),
-            (claim.get("minus"), claim.get("minus_recipe")),
-        }
-        policies = frozenset(arms), tuple(claim.get("policies", ()))
+        get = claim.get
         # a difference and its negative count as one claim
-        estimate = (claim["test"], *policies, claim.get("tested", "same"))
+        arms = frozenset({(get("policy"), get("recipe")), (get("minus"), get("minus_recipe"))})
+        estimate = (claim["test"], arms, tuple(get("policies", ())), get("tested", "same"))
         assert estimate not in estimates, claim["id"]
         estimates.add(estimate)
 
@@ -146,36 +107,26 @@ def test_the_published_order_is_tested_on_gsm8k_and_no_claim_of_lds_uses_policy_
     )
 
 
-def test_conditions_say_which_tasks_share_problems():
-    related = lambda study, task, other_task: claims.relation(
-        task, other_task, claim_conditions.conditions(resolve_study(CONFIG, study))["tasks"]
-    )
+def conditions(study: str, config: dict = CONFIG) -> dict:
+    return claim_conditions.conditions(resolve_study(config, study))
+
+
+def test_conditions_say_which_tasks_share_problems_and_which_signals_are_weaker():
+    related = lambda study, *tasks: claims.relation(*tasks, conditions(study)["tasks"])
     assert related("mini_truncation", "swaps_tight", "swaps_ample") == "roomier"
-    assert (
-        related("mini_reference", "swaps", "swaps_hard")
-        == related("limits", "math", "math_numeric")
-        == "other"
-    )
-    assert claim_conditions.conditions(resolve_study(CONFIG, "mini_reference"))["weaker"] == [
-        "arithmetic"
-    ]
+    assert related("mini_reference", "swaps", "swaps_hard") == "other"
+    assert related("limits", "math", "math_numeric") == "other"
+    assert conditions("mini_reference")["weaker"] == ["arithmetic"]
 
 
 def test_conditions_list_the_models_that_pretrain_a_base_for_each_seed():
     """Results generalise to new base models if each seed pretrains its own base model. If all seeds
     share one base model, the results are about this base model alone."""
-    with_seed = lambda seed: (
-        CONFIG
-        | {
-            "models": CONFIG["models"]
-            | {"steady": {"source": CONFIG["models"]["steady"]["source"] | {"seed": seed}}}
-        }
-    )
-    assert claim_conditions.conditions(resolve_study(with_seed("own"), "mini"))["own_bases"] == [
-        "steady"
-    ]
-    assert (
-        claim_conditions.conditions(resolve_study(with_seed(0), "mini"))["own_bases"]
-        == []
-        == claim_conditions.conditions(resolve_study(with_seed("own"), "limits"))["own_bases"]
-    )
+
+    def own_bases(study: str, seed) -> list[str]:
+        source = CONFIG["models"]["steady"]["source"] | {"seed": seed}
+        models = CONFIG["models"] | {"steady": {"source": source}}
+        return conditions(study, CONFIG | {"models": models})["own_bases"]
+
+    assert own_bases("mini", "own") == ["steady"]
+    assert own_bases("mini", 0) == own_bases("limits", "own") == []
