@@ -69,19 +69,18 @@ def test_means_over_the_classes_equal_the_means_of_the_pool_for_every_probe_size
 
 def test_rules_choose_their_classes_in_order_and_split_ties_evenly():
     shares, c = np.array([0.5, 0.2, 0.2, 0.1]), np.arange(4)
-    rank = {rule: probe_sizes.RULES[rule](c, 3) for rule in probe_sizes.RULES}
-    assert probe_sizes.choose_shares(shares, rank["hard"], 0.6) == pytest.approx([0.5, 0.1, 0, 0])
-    assert probe_sizes.choose_shares(shares, rank["hard_solvable"], 0.3) == pytest.approx(
-        [0, 0.2, 0.1, 0]
-    )
-    assert probe_sizes.choose_shares(shares, rank["nearest_half"], 0.2) == pytest.approx(
-        [0, 0.1, 0.1, 0]
-    )
-    assert probe_sizes.choose_shares(shares, rank["easy"], 0.2) == pytest.approx([0, 0, 0.1, 0.1])
-    assert probe_sizes.choose_shares(shares, rank["random"], 0.5) == pytest.approx(shares / 2)
-    assert probe_sizes.choose_shares(shares, rank["hard_solvable"], 0.6) is None, (
-        "only half of the prompts qualify"
-    )
+    by_hand = [
+        ("hard", 0.6, [0.5, 0.1, 0, 0]),
+        ("hard_solvable", 0.3, [0, 0.2, 0.1, 0]),
+        ("nearest_half", 0.2, [0, 0.1, 0.1, 0]),
+        ("easy", 0.2, [0, 0, 0.1, 0.1]),
+        ("random", 0.5, shares / 2),
+    ]
+    for rule, share, chosen in by_hand:
+        ranks = probe_sizes.RULES[rule](c, 3)
+        assert probe_sizes.choose_shares(shares, ranks, share) == pytest.approx(chosen), rule
+    half_qualifies = probe_sizes.RULES["hard_solvable"](c, 3)
+    assert probe_sizes.choose_shares(shares, half_qualifies, 0.6) is None
 
 
 COUNTS = [40, 10, 20, 10, 20]  # numbers of prompts with 0, 1, 2, 3 and 4 right completions of 4
