@@ -1,13 +1,17 @@
 """Unusual answers of servers, proxies and hosted services, sent by a local HTTP server. Sampling
 ends with the right completions, or with a one-line error that says what to do."""
 
+import collections
 import contextlib
 import gzip
 import json
 import socket
+import tempfile
 import time
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from hardgrpo.runtime import provenance
 from hardgrpo.runtime.errors import UserError
@@ -98,11 +102,6 @@ def with_usage(tokens, **fields):
         with_choice(**fields)(body, number)
         | {"usage": {"prompt_tokens": 9, "completion_tokens": tokens}}
     )
-
-
-def without_usage(answer):
-    """Answers of `answer` that state no numbers of tokens."""
-    return lambda body, number: answer(body, number) | {"usage": None}
 
 
 def at_first(answer):
@@ -289,7 +288,10 @@ def test_a_server_that_is_too_slow_for_the_number_of_concurrent_requests_is_repo
             time.sleep(1.5)
         return completions_of(body)
 
-    assert len(sample(answer, timeout=1.0)) == PROMPTS * SAMPLES
+    assert len(sample(answer, timeout=1.0, price=PRICE)) == PROMPTS * SAMPLES
+    tries = sum("ball 3" in str(body) for body in model_server.requests)
+    cost = 0.05 * SAMPLES * PROMPTS + 0.8 * (tries - 1)
+    assert sample.facts["money"] == pytest.approx(cost), "a try without an answer counts"
     assert "no answer within 1 s" in (output := capsys.readouterr().out)
     assert "lower concurrency" in output
 
@@ -330,79 +332,60 @@ PRICE = {"input": 0, "output": 10_000}  # 0.01 for a token, 0.8 for SAMPLES at t
 CHEAP = with_usage(1, logprobs=None)  # 0.01 for an answer
 
 
-@pytest.mark.parametrize(
-    ("answer", "tokens"),
-    [
-        (with_choice(finish_reason="error"), 20),
-        (lambda body, number: completions_of(body, model="org/other-4B"), 20),
-        (lambda body, number: completions_of(body, choices=[], error={"code": 400}), 20),
-        # no number of completion tokens is stated: every completion may have reached the limit
-        (without_usage(with_choice(finish_reason="error")), 80),
-        (without_usage(lambda body, number: completions_of(body, model="org/other-4B")), 80),
-        (lambda body, number: {"output": "red"}, 80),
-        (lambda body, number: {"error": {"code": 400}}, 80),
-        (lambda body, number: "<html><h1>Bad gateway</h1></html>", 80),
-        (lambda body, number: (200, '{"choices": [', {"Content-Type": "application/json"}), 80),
-    ],
-)  # fmt: skip
-def test_answers_without_usable_completions_are_paid_for(
-    sample, fails, model_server, answer, tokens
+NOTHING, LIMITS = "nothing", "limits"  # charged: no token, or the limits of prompt and completions
+UNUSABLE = [  # (changes of a right answer, or another answer; what is charged: a number of tokens, ...)
+    ({"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 4}}, 7),
+    ({"model": "org/other-4B", "usage": {"prompt_tokens": 3, "completion_tokens": 4}}, 7),
+    ({"choices": [], "usage": None}, LIMITS), ({"model": "org/other-4B", "usage": None}, LIMITS),
+    *((answer, LIMITS) for answer in (CUT, "<html>Bad gateway</html>", (200, '{"choices": ['), raw(GZIP, b"{}"))),
+    (refusal("busy", 503), NOTHING), (refusal("no", 403), NOTHING),
+]  # fmt: skip
+
+
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    script=st.lists(st.none() | st.sampled_from(UNUSABLE), max_size=12),
+    most_money=st.floats(6, 60),
+    concurrency=st.integers(1, 4),
+    circles=st.integers(0, 40),
+)
+def test_what_is_charged_is_counted_below_the_limit_and_no_stored_completion_is_requested_again(
+    sample, model_server, script, most_money, concurrency, circles
 ):
-    fails(answer, price=PRICE, concurrency=1)
-    count = len(model_server.requests)
-    cost = 0.01 * tokens * count
-    assert sample.facts["money"] == pytest.approx(cost) and cost > 0
-    # a later program knows what was spent
-    fails(answer, "most_money", price=PRICE, most_money=cost + 0.7)
-    assert len(model_server.requests) == count
-
-
-def test_a_repeated_request_stays_below_the_limit_of_money(sample, fails, model_server):
-    fails(with_choice(finish_reason="error"), "most_money", price=PRICE, most_money=1.0)
-    assert 0 < sample.facts["money"] <= 1.0
-    assert sample.facts["money"] == pytest.approx(0.05 * SAMPLES * len(model_server.requests))
-
-
-def test_unusable_answers_that_state_no_tokens_stay_below_the_limit_of_money(
-    sample, fails, model_server
-):
-    """One such answer counts as much as was reserved for its request: 80 tokens of completions, and
-    between 200 and 240 tokens of the prompt."""
-    price = {"input": 10_000, "output": 10_000}
-    answer = without_usage(with_choice(finish_reason="error"))
-    fails(answer, "most_money", price=price, most_money=7)
-    assert len(model_server.requests) == 2 and 5.6 < sample.facts["money"] <= 6.4
-
-
-@pytest.mark.parametrize("failure", ["time limit", "cut connection", "not gzip"])
-@pytest.mark.parametrize("answers", [0, 1])
-@pytest.mark.parametrize("tries", [1, 2])
-def test_each_try_without_a_readable_answer_is_paid_for(
-    sample, fails, model_server, capsys, failure, answers, tries
-):
-    """Each try counts with the limit of its completions, 80 tokens. The server answers `answers`
-    requests, and the money is enough for `tries` tries of the next request."""
+    """A service charges at most one token for each byte of a prompt and 200 for the template, and
+    also charges for answers that do not arrive. A sampling that was refused is started again."""
+    charged, answered, spent = 0, collections.Counter(), 0
 
     def answer(body, number):
-        if number < answers:
-            return CHEAP(body, number)
-        if failure == "time limit":
-            time.sleep(1.5)
-        if failure == "not gzip":
-            return raw(GZIP, b"{}")
-        return CUT
+        nonlocal charged
+        text, samples = body["messages"][0]["content"], body.get("n", 1)
+        prompt_tokens = len(text.encode()) + 200
+        if number >= len(script) or not script[number]:
+            answered[text] += samples
+            charged += prompt_tokens + 5 * samples
+            usage = {"prompt_tokens": prompt_tokens, "completion_tokens": 5 * samples}
+            return completions_of(body, usage=usage)
+        unusable, tokens = script[number]
+        largest = prompt_tokens + LIMIT * samples
+        charged += {NOTHING: 0, LIMITS: largest}.get(tokens, tokens)
+        return completions_of(body, **unusable) if isinstance(unusable, dict) else unusable
 
-    most_money = 0.7 + 0.8 * tries
-    options = {"price": PRICE, "concurrency": 1, "timeout": 0.5, "most_money": most_money}
-    fails(answer, "most_money", **options)
-    assert len(model_server.requests) == answers + tries
-    assert sample.facts["money"] == pytest.approx(0.01 * (answers + 80 * tries))
-    assert "the request is sent again" in capsys.readouterr().out, (
-        "a try that may cost money must be reported at once"
-    )
-    # a later program knows what was spent
-    fails(CHEAP, "most_money", **options)
-    assert len(model_server.requests) == answers + tries
+    model_server.requests.clear()
+    state = tempfile.mkdtemp()
+    question = "Which colour has ball {n}?" + "\N{LARGE RED CIRCLE}" * circles
+    for _ in range(3):
+        try:
+            completions = sample(
+                answer, question=question, state=state, concurrency=concurrency,
+                price={"input": 10_000, "output": 10_000}, most_money=most_money,
+            )  # fmt: skip
+            assert len(completions) == PROMPTS * SAMPLES
+            assert set(answered.values()) == {SAMPLES}
+        except UserError:
+            pass
+        spent += sample.facts["money"]
+        assert 0.01 * charged <= spent + 1e-6 and spent <= most_money + 1e-6
+        assert max(answered.values(), default=0) <= SAMPLES
 
 
 def test_tries_after_the_server_has_gone_cost_nothing(sample, fails):
@@ -423,13 +406,9 @@ def test_a_proxy_that_makes_no_connection_costs_nothing(sample, fails, model_ser
         monkeypatch.setenv(name, model_server.url.removesuffix("/v1"))
     for name in ("NO_PROXY", "no_proxy"):
         monkeypatch.setenv(name, "")
-    fails(None, "no connection", "HTTPS_PROXY", url="https://127.0.0.1:9/v1", price=PRICE)
-    assert sample.facts["money"] == 0
-
-
-def test_requests_that_find_no_server_cost_nothing(sample, fails):
-    fails(None, "no connection", url="http://127.0.0.1:9/v1", price=PRICE)
-    assert sample.facts["money"] == 0
+    for url in ("https://127.0.0.1:9/v1", "http://127.0.0.1:9/v1"):  # without a server, too
+        fails(None, "no connection", "HTTPS_PROXY", url=url, price=PRICE)
+        assert sample.facts["money"] == 0
 
 
 def test_requests_that_wait_for_money_are_not_sent_in_the_pause_that_the_server_asks_for(sample):
@@ -458,39 +437,14 @@ def test_a_request_that_waits_for_money_leaves_out_what_was_refused_in_the_meant
     assert sum(name in body for body in model_server.requests) == 1
 
 
-def test_a_prompt_of_one_token_per_byte_stays_below_the_limit_of_money(sample, fails):
-    def answer(body, number):
-        tokens = len(body["messages"][0]["content"].encode()) + 30
-        return completions_of(body, usage={"prompt_tokens": tokens, "completion_tokens": 5})
-
-    price = {"input": 10_000, "output": 0}
-    question = "\N{LARGE RED CIRCLE}" * 100 + "{n}"
-    fails(answer, "most_money", question=question, price=price, most_money=7)
-    assert 4 < sample.facts["money"] <= 7
-
-
 # --- too little context ---
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
-        refusal("Requested token count exceeds the model's maximum context length of 192 tokens."),
-        refusal("This model's maximum context length is 192 tokens. However, you requested 250 tokens."),
-        refusal("'max_tokens' or 'max_completion_tokens' is too large: 200. The maximum context length is 192"),
-        refusal("max_tokens must be at least 1, got -50."),
-        refusal("too large", type="exceed_context_size_error", n_ctx=192),
-        refusal("the request exceeds the available context size, try increasing it", 500),  # llama.cpp
-        (413, "<html><h1>413 Request Entity Too Large</h1></html>"),
-    ],
-)  # fmt: skip
-def test_the_error_names_the_prompt_however_a_server_words_too_little_context(fails, answer):
-    fails(
-        lambda body, number: answer if "ball 3" in str(body) else completions_of(body),
-        "Which colour has ball 3?",
-        "context",
-        "completion_tokens",
-    )
+@pytest.mark.parametrize("status", [400, 413, 500])
+def test_the_error_names_the_prompt_that_is_too_long_for_the_context(fails, status):
+    answer = refusal("This model's maximum context length is 192 tokens.", status)
+    words = ("Which colour has ball 3?", "context", "completion_tokens")
+    fails(lambda body, _: answer if "ball 3" in str(body) else completions_of(body), *words)
 
 
 # --- parameters that a server does not take ---
@@ -552,22 +506,10 @@ def test_temperature_1_is_left_out_if_the_server_refuses_the_parameter(sample, i
 # --- Retry-After ---
 
 
-@pytest.mark.parametrize(
-    ("value", "seconds"),
-    [
-        ("0", 0),
-        ("1.5", 1.5),
-        (" 2 ", 2),
-        ("-5", 0),
-        ("soon", 0),
-        ("nan", 0),
-        ("", 0),
-        ("..", 0),
-        ("86400", 86400),
-    ],
-)
-def test_seconds_of_retry_after(value, seconds):
-    assert read_retry_after({"retry-after": value}) == seconds
+def test_seconds_of_retry_after():
+    seconds = {"0": 0, "1.5": 1.5, " 2 ": 2, "86400": 86400}
+    seconds |= dict.fromkeys(("-5", "soon", "nan", "", ".."), 0)
+    assert {text: read_retry_after({"retry-after": text}) for text in seconds} == seconds
 
 
 def test_a_long_retry_after_ends_the_program_at_once(fails, model_server):
