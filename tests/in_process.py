@@ -5,6 +5,7 @@ import contextlib
 import functools
 import importlib.util
 import io
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -68,6 +69,18 @@ def run(
         except UserError as error:
             output = getattr(error, "output", "")
             return subprocess.CompletedProcess([name, *arguments], 1, output, f"{error}\n")
+
+
+def prepare_task(
+    folder: Path, *names: str, source: dict | None = None, split: str = "train", **options: object
+) -> subprocess.CompletedProcess:
+    """Prepare a split of task `mine` from files: write P.jsonl. `source` adds keys to its source, or
+    is a complete source."""
+    source = {"kind": "files", split: list(names) if len(names) > 1 else names[0]} | (source or {})
+    return run(
+        folder, "prepare_task", task="mine", split=split, source=json.dumps(source), files=[*names],
+        output="P.jsonl", **options,
+    )  # fmt: skip
 
 
 def check_refusal(done: subprocess.CompletedProcess, *words: str) -> str:

@@ -2,15 +2,13 @@
 
 import csv
 import io
-import json
 
 import pytest
 
 import in_process
-from command_line import format_options
 from hardgrpo.data.question_ids import question_id
 from hardgrpo.runtime import files
-from in_process import check_refusal
+from in_process import check_refusal, prepare_task
 
 QUESTIONS = ["How much is 1,5 + 2; in words?", "=1+1, said Größe", 'Say "two",\nplease', "plain"]
 IDS = ["0007", "b", "1E5", "12345678901234567"]
@@ -21,56 +19,33 @@ def write_annotation_file(folder, text: bytes, name="pool.csv", chosen=None) -> 
     """Run the programs that write the file to annotate for a pool without answers, and return this
     file's content. `text` is the content of the pool's file."""
     (folder / name).write_bytes(text)
-    source = json.dumps({"kind": "files", "train": name})
-    done = in_process.run(
-        folder,
-        "prepare_task",
-        task="mine",
-        split="train",
-        source=source,
-        files=name,
-        unlabelled=True,
-        output="P.jsonl",
-    )
+    done = prepare_task(folder, name, unlabelled=True)
     assert done.returncode == 0, done.stderr
     ids = chosen or [row["id"] for row in files.read_jsonl(folder / "P.jsonl", {"id": str})]
-    files.write_rows(
-        folder / "S.csv",
-        ["id", "rank"],
-        [{"id": problem_id, "rank": rank} for rank, problem_id in enumerate(ids, start=1)],
-    )
-    files.write_json(
-        folder / "S.json",
-        {"policy": {"rule": "random", "budget": 0.5}, "pool": len(ids), "prompts": len(ids)},
-    )
+    ranks = [{"id": problem_id, "rank": rank} for rank, problem_id in enumerate(ids, start=1)]
+    files.write_rows(folder / "S.csv", ["id", "rank"], ranks)
+    facts = {"policy": {"rule": "random", "budget": 0.5}, "pool": len(ids), "prompts": len(ids)}
+    files.write_json(folder / "S.json", facts)
     output = f"asked.{name.rpartition('.')[2]}"
     done = in_process.run(
-        folder,
-        "export_subset",
-        subset="S.csv",
-        facts="S.json",
-        problems="P.jsonl",
-        files=name,
-        to_annotate="answer",
-        output=output,
-    )
+        folder, "export_subset", subset="S.csv", facts="S.json", problems="P.jsonl", files=name,
+        to_annotate="answer", output=output,
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return (folder / output).read_bytes()
 
 
 def read_annotated(folder, data: bytes, name="back.csv", grader="math"):
     (folder / name).write_bytes(data)
-    arguments = format_options(
-        problems="P.jsonl", annotated=name, column="answer", grader=grader, output="A.jsonl"
-    )
-    return in_process.run(folder, "read_annotated", *arguments)
+    return in_process.run(
+        folder, "read_annotated", problems="P.jsonl", annotated=name, column="answer",
+        grader=grader, output="A.jsonl",
+    )  # fmt: skip
 
 
 def answers(folder) -> dict[str, str]:
-    return {
-        row["id"]: row["answer"]
-        for row in files.read_jsonl(folder / "A.jsonl", {"id": str, "answer": str})
-    }
+    rows = files.read_jsonl(folder / "A.jsonl", {"id": str, "answer": str})
+    return {row["id"]: row["answer"] for row in rows}
 
 
 def table(header, rows, delimiter=",", line_end="\r\n") -> str:
@@ -118,25 +93,16 @@ def test_a_byte_order_mark_is_written_if_the_pool_has_a_mark_or_the_text_is_not_
 def test_the_file_to_annotate_has_the_delimiter_and_the_sep_line_of_the_pool(
     tmp_path, name, delimiter, before
 ):
-    annotation_file = write_annotation_file(
-        tmp_path,
-        (before + table(["id", "question"], zip("abcd", QUESTIONS), delimiter)).encode(),
-        name,
-    )
+    pool = before + table(["id", "question"], zip("abcd", QUESTIONS), delimiter)
+    annotation_file = write_annotation_file(tmp_path, pool.encode(), name)
     text = annotation_file.decode("utf-8-sig")
     columns = ["id", "question", "answer", "prompt_id", "chosen_because"]
     assert text.startswith(before + delimiter.join(columns) + "\n")
     exported_rows = rows_of(text.removeprefix(before).encode(), delimiter)
     assert [row["question"].removeprefix("'") for row in exported_rows] == QUESTIONS
-    assert (
-        read_annotated(
-            tmp_path,
-            annotation_file.replace(
-                f"{delimiter}{delimiter}".encode(), f"{delimiter}7{delimiter}".encode()
-            ),
-        ).returncode
-        == 0
-    )
+    empty, filled = f"{delimiter}{delimiter}", f"{delimiter}7{delimiter}"
+    done = read_annotated(tmp_path, annotation_file.replace(empty.encode(), filled.encode()))
+    assert done.returncode == 0, done.stderr
     assert set(answers(tmp_path)) == set("abcd")
 
 

@@ -12,20 +12,15 @@ from hypothesis import strategies as st
 from hardgrpo.data import contamination
 from hardgrpo.data.question_ids import question_id
 from hardgrpo.runtime import files
-from in_process import run
+from in_process import check_refusal, prepare_task, run
+from text_tables import rows_of
 
-WORDS = [
-    "train",
-    "station",
-    "bridge",
-    "river",
-    "village",
-    "mill",
-    "harvest",
-    "garden",
-    "lantern",
-    "ladder",
-]
+WORDS = sum(
+    rows_of(
+        "train | station | bridge | river | village | mill | harvest | garden | lantern | ladder"
+    ),
+    [],
+)
 
 
 def sentence(seed: int, words: int = 20) -> str:
@@ -36,39 +31,30 @@ def sentence(seed: int, words: int = 20) -> str:
 # --- which questions are equal
 
 
-@pytest.mark.parametrize(
-    "spelling",
-    [
-        "what is 2+2",
-        "What  is\t2 + 2 ?",
-        "WHAT IS 2 + 2?!",
-        "“What is 2+2?”",
-        "What is\u00a02+2…",
-        "What is $2+2$?",
-        "what is ２+2",
-    ],
-)
-def test_case_spaces_and_punctuation_do_not_make_another_question(spelling):
-    assert contamination.normalize(spelling) == contamination.normalize("What is 2+2?")
+SPELLINGS = """
+what is 2+2 | What  is\t2 + 2 ? | WHAT IS 2 + 2?! | “What is 2+2?” | What is\u00a02+2… | What is $2+2$? | what is ２+2
+"""
+OTHER_QUESTIONS = """
+What is 3 - 4? | What is 3 + 4?
+What is -4? | What is 4?
+What is 3.5? | What is 35?
+What is .5? | What is 5? | What is 5!?
+What is n! for n = 3? | What is n for n = 3?
+What is (1+2)*3? | What is 1+2*3?
+What is x - y? | What is x y?
+What is 12? | What is 1 2?
+??? | !!!
+"""
 
 
-@pytest.mark.parametrize(
-    ("question", "other_question"),
-    [
-        ("What is 3 - 4?", "What is 3 + 4?"),
-        ("What is -4?", "What is 4?"),
-        ("What is 3.5?", "What is 35?"),
-        ("What is .5?", "What is 5?"),
-        ("What is 5!?", "What is 5?"),
-        ("What is n! for n = 3?", "What is n for n = 3?"),
-        ("What is (1+2)*3?", "What is 1+2*3?"),
-        ("What is x - y?", "What is x y?"),
-        ("What is 12?", "What is 1 2?"),
-        ("???", "!!!"),
-    ],
-)
-def test_signs_digits_and_symbols_make_another_question(question, other_question):
-    assert contamination.normalize(question) != contamination.normalize(other_question)
+def test_case_spaces_and_punctuation_do_not_make_another_question():
+    (spellings,) = rows_of(SPELLINGS)
+    assert set(map(contamination.normalize, spellings)) == {contamination.normalize("What is 2+2?")}
+
+
+def test_signs_digits_and_symbols_make_another_question():
+    for questions in rows_of(OTHER_QUESTIONS):
+        assert len(set(map(contamination.normalize, questions))) == len(questions), questions
 
 
 @given(st.text(min_size=1).filter(str.strip))
@@ -173,15 +159,9 @@ def compare(folder, pool: list[dict], test: list[dict], *options: str):
     files.write_jsonl(folder / "train.jsonl", pool)
     files.write_jsonl(folder / "test.jsonl", test)
     return run(
-        folder,
-        "compare_splits",
-        *options,
-        task="mine",
-        pool="train.jsonl",
-        test="mine",
-        problems="test.jsonl",
-        output="C.csv",
-    )
+        folder, "compare_splits", *options, task="mine", pool="train.jsonl", test="mine",
+        problems="test.jsonl", output="C.csv",
+    )  # fmt: skip
 
 
 POOL = [problem(f"p{i}", sentence(i)) for i in range(10)]
@@ -194,9 +174,7 @@ def test_a_test_question_of_the_pool_is_refused_and_named(tmp_path):
         problem("t2", sentence(4)),
     ]
     done = compare(tmp_path, POOL, test)
-    assert done.returncode == 1 and "Traceback" not in done.stderr
-    for words in ("2 of 3", "'t1' ('p3')", "'t2' ('p4')", "contamination"):
-        assert words in done.stderr
+    check_refusal(done, "2 of 3", "'t1' ('p3')", "'t2' ('p4')", "contamination")
     assert not (tmp_path / "C.csv").exists() and not (tmp_path / "C.json").exists()
     assert "'t2' ('p4')" in done.stdout, "the log does not list every question that is in the pool"
 
@@ -209,11 +187,8 @@ def test_contaminated_questions_are_counted_and_listed_if_the_task_says_report(t
     ]
     done = compare(tmp_path, POOL, test, "--contamination", "report")
     assert done.returncode == 0, done.stderr
-    with open(tmp_path / "C.csv", newline="") as stream:
-        rows = [
-            (row["id"], row["other_split"], row["other_id"], row["match"])
-            for row in csv.DictReader(stream)
-        ]
+    keys = dict.fromkeys(("id", "other_split", "other_id", "match"), str)
+    rows = [tuple(row[key] for key in keys) for row in files.read_rows(tmp_path / "C.csv", keys)]
     assert rows == [("t1", "train", "p3", "equal"), ("t2", "train", "p5", "near")]
     counts = json.loads((tmp_path / "C.json").read_text())
     assert (counts["problems"], counts["equal"], counts["near"]) == (3, 1, 1)
@@ -226,25 +201,15 @@ def test_a_test_that_is_the_pool_is_refused_whatever_the_task_says(tmp_path):
     assert done.returncode == 1 and "10 of 10" in done.stderr and not (tmp_path / "C.csv").exists()
 
 
-def prepare(folder, rows: list[tuple[str, str]], *options: str, split: str = "train"):
+def prepare(folder, rows: list[tuple[str, str]], **options):
     with open(folder / "mine.csv", "w", newline="") as stream:
         csv.writer(stream).writerows([("question", "answer"), *rows])
-    source = json.dumps({"kind": "files", split: "mine.csv"})
-    return run(
-        folder,
-        "prepare_task",
-        *options,
-        task="mine",
-        split=split,
-        source=source,
-        files="mine.csv",
-        output="P.jsonl",
-    )
+    return prepare_task(folder, "mine.csv", **options)
 
 
 def test_the_first_of_equal_questions_stays_in_the_pool_and_the_others_are_reported(tmp_path):
     rows = [("How many?", "3"), ("What else?", "5"), ("how  many", "3.0"), ("HOW MANY?", "3")]
-    done = prepare(tmp_path, rows, "--grader", "number_lenient")
+    done = prepare(tmp_path, rows, grader="number_lenient")
     assert done.returncode == 0, done.stderr
     problems = files.read_jsonl(tmp_path / "P.jsonl", {"id": str, "question": str})
     assert [row["question"] for row in problems] == ["How many?", "What else?"]
@@ -269,8 +234,7 @@ def test_a_test_split_keeps_and_reports_equal_questions(tmp_path):
     done = prepare(
         tmp_path,
         [("How many?", "3"), ("how many", "3")],
-        "--grader",
-        "number_lenient",
+        grader="number_lenient",
         split="test",
     )
     assert done.returncode == 0 and len(files.read_jsonl(tmp_path / "P.jsonl", {"id": str})) == 2
@@ -280,13 +244,11 @@ def test_a_test_split_keeps_and_reports_equal_questions(tmp_path):
 @pytest.mark.parametrize("split", ["train", "test"])
 def test_equal_questions_with_different_answers_are_an_error_that_names_the_rows(tmp_path, split):
     rows = [(f"Question {i % 5}?", str(i)) for i in range(20)]
-    done = prepare(tmp_path, rows, "--grader", "number_lenient", split=split)
-    assert done.returncode == 1 and not (tmp_path / "P.jsonl").exists()
-    for words in ("15 pairs", "mine.csv", "row 2 ('0')", "row 7 ('5')", ", ..."):
-        assert words in done.stderr, done.stderr
-    assert done.stderr.count("\n") == 1
+    done = prepare(tmp_path, rows, grader="number_lenient", split=split)
+    check_refusal(done, "15 pairs", "mine.csv", "row 2 ('0')", "row 7 ('5')", ", ...")
+    assert not (tmp_path / "P.jsonl").exists()
 
 
 def test_repeated_questions_without_answers_are_left_out(tmp_path):
-    done = prepare(tmp_path, [("How many?", ""), ("how many", "")], "--unlabelled")
+    done = prepare(tmp_path, [("How many?", ""), ("how many", "")], unlabelled=True)
     assert done.returncode == 0 and len(files.read_jsonl(tmp_path / "P.jsonl", {"id": str})) == 1

@@ -1,21 +1,15 @@
 """Published files in their authors' formats become recordings, tables of accuracies and
 trajectories."""
 
-import functools
 import gzip
-import http.server
 import json
-import os
 import subprocess
-import sys
-import threading
 from pathlib import Path
 
 import pytest
 
 import in_process
-from command_line import format_options
-from conftest import RECORDINGS, path_of
+from conftest import RECORDINGS
 from hardgrpo.data import completions, inputs, recorded_accuracies, trajectory_files
 from hardgrpo.runtime import files
 
@@ -61,6 +55,11 @@ def convert(folder: Path, form: str = "responses", *options: str) -> subprocess.
         original="original.json",
         output="out.jsonl.gz",
     )
+
+
+def run_program(folder: Path, form: str, **options: object) -> None:
+    options |= {"format": form, "original": "original.json", "output": "out.csv"}
+    assert in_process.run(folder, "convert_recording", **options).returncode == 0
 
 
 def output(folder: Path) -> list[dict]:
@@ -113,10 +112,7 @@ def test_accuracies_are_read_for_all_and_for_hard_questions(tmp_path):
     }
     (tmp_path / "original.json").write_text(json.dumps(content | {"notes": "any"}))
     (tmp_path / "scores.json").write_text("[0, 0.3, 0.30000000000000004, 1]")
-    arguments = format_options(
-        format="accuracies", original="original.json", scores="scores.json", output="out.csv"
-    )
-    assert in_process.run(tmp_path, "convert_recording", *arguments).returncode == 0
+    run_program(tmp_path, "accuracies", scores="scores.json")
     rows = recorded_accuracies.read(tmp_path / "out.csv")
     assert [tuple(row.values()) for row in rows] == [
         (100, "accuracy", 100, 0.5, 0.4, 4), (200, "accuracy", 100, 0.6, 0.4, 4), (100, "accuracy", 30, 0, None, 3),
@@ -126,17 +122,10 @@ def test_accuracies_are_read_for_all_and_for_hard_questions(tmp_path):
 
 def test_shares_become_a_trajectory(tmp_path):
     (tmp_path / "original.json").write_text(json.dumps({"10": [0.25, 1.0], "9": [0]}))
-    arguments = format_options(
-        format="shares", original="original.json", rollouts="8", output="out.csv"
-    )
-    assert in_process.run(tmp_path, "convert_recording", *arguments).returncode == 0
-    assert {
-        name: [row["correct"] for row in rows]
-        for name, rows in trajectory_files.read(tmp_path / "out.csv").items()
-    } == {
-        "9": [0],
-        "10": [2, 8],
-    }
+    run_program(tmp_path, "shares", rollouts=8)
+    trajectory = trajectory_files.read(tmp_path / "out.csv").items()
+    counts = {name: [row["correct"] for row in rows] for name, rows in trajectory}
+    assert counts == {"9": [0], "10": [2, 8]}
 
 
 # --- pinned files
@@ -168,56 +157,6 @@ def test_originals_are_pinned_by_repository_commit_and_path(tmp_path):
     assert not (tmp_path / "out.jsonl.gz").exists()
     assert convert_pinned(tmp_path, COMMIT, "--update-inputs").returncode == 0
     assert (tmp_path / "inputs.lock").read_text() != lock
-
-
-@pytest.fixture
-def server(tmp_path):
-    """A server of the files below tmp_path/web."""
-    (tmp_path / "web").mkdir()
-
-    class Handler(http.server.SimpleHTTPRequestHandler):
-        def log_message(self, *arguments):
-            pass
-
-    handler = functools.partial(Handler, directory=tmp_path / "web")
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as running:
-        threading.Thread(target=running.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{running.server_address[1]}"
-        running.shutdown()
-
-
-def test_an_original_is_downloaded_and_compared_with_the_lock(tmp_path, server):
-    def fetch(name: str, address: str = server) -> subprocess.CompletedProcess:
-        command = [
-            sys.executable,
-            path_of("fetch_original"),
-            *format_options(section="repositories", entry=f"someone/runs@{COMMIT}"),
-        ]
-        command += ["--name", name, "--output", f"out/{name}"]
-        environment = os.environ | {"HARDGRPO_GITHUB": address, "no_proxy": "*"}
-        return subprocess.run(
-            command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
-        )
-
-    original = tmp_path / f"web/someone/runs/{COMMIT}/a b/test.json"
-    original.parent.mkdir(parents=True)
-    original.write_text("[1]")
-    done = fetch("a b/test.json")
-    assert done.returncode == 0, done.stderr
-    assert (tmp_path / "out/a b/test.json").read_text() == "[1]"
-    assert set(
-        inputs.read_lock(tmp_path / "inputs.lock")["repositories"][f"someone/runs@{COMMIT}"]
-    ) == {"a b/test.json"}
-
-    original.write_text("[2]")
-    (tmp_path / "out/a b/test.json").unlink()
-    for name, address, *words in (
-        ("a b/test.json", server, "inputs.lock", "expected 3 bytes"),
-        ("missing.json", server, "missing.json", COMMIT),
-        ("offline.json", "http://127.0.0.1:9", "offline.json: "),
-    ):
-        in_process.check_refusal(fetch(name, address), *words)
-        assert not (tmp_path / "out" / name).exists()
 
 
 # --- published files

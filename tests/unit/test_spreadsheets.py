@@ -10,10 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import in_process
-from command_line import format_options
 from hardgrpo.data import sources, spreadsheets
 from hardgrpo.runtime import files
-from in_process import check_refusal
+from in_process import check_refusal, prepare_task
 
 ROWS = [
     {"question": "What is 1,5 + 2; in words?", "answer": "3,5", "note": ""},
@@ -32,22 +31,9 @@ def write_text(rows, delimiter=",", line_end="\r\n", quoting=csv.QUOTE_MINIMAL, 
     return before + buffer.getvalue()
 
 
-def prepare(folder, *names, source=None, grader="final_word", unlabelled=True):
-    source = {"kind": "files", "train": list(names) if len(names) > 1 else names[0]} | (
-        source or {}
-    )
-    flags = ["--unlabelled"] if unlabelled else []
-    return in_process.run(
-        folder,
-        "prepare_task",
-        *flags,
-        task="mine",
-        split="train",
-        source=json.dumps(source),
-        files=[*names],
-        grader=grader,
-        output="P.jsonl",
-    )
+def prepare(folder, *names, unlabelled=True):
+    options = {"unlabelled": True} if unlabelled else {}
+    return prepare_task(folder, *names, grader="final_word", **options)
 
 
 # --- delimiters, encodings, line ends
@@ -129,11 +115,8 @@ def test_json_lines_may_start_with_a_byte_order_mark_and_rows_are_numbered_as_in
     assert sources.read(tmp_path / "mine.jsonl").places == ["row 2", "row 5", "row 7"]
     check_refusal(prepare(tmp_path, "mine.jsonl"), "mine.jsonl: row 7: the question is empty")
     (tmp_path / "mine.jsonl").write_bytes(text.replace('" "', '"c"').encode("utf-16"))
-    assert [row["question"] for row in sources.read(tmp_path / "mine.jsonl").rows] == [
-        "a",
-        "b",
-        "c",
-    ]
+    rows = sources.read(tmp_path / "mine.jsonl").rows
+    assert [row["question"] for row in rows] == ["a", "b", "c"]
 
 
 @pytest.mark.parametrize("line_end", ["\n", "\r\n", "\r"])
@@ -142,11 +125,8 @@ def test_messages_give_the_row_number_of_a_spreadsheet_and_the_line_number_of_an
 ):
     lines = ["question;answer", '"a', "b", 'c";1', "", "d;2", "", "", ";3"]
     (tmp_path / "mine.csv").write_bytes(line_end.join(lines).encode())
-    assert spreadsheets.read(tmp_path / "mine.csv").places == [
-        "row 2",
-        "row 4 (line 6)",
-        "row 7 (line 9)",
-    ]
+    places = spreadsheets.read(tmp_path / "mine.csv").places
+    assert places == ["row 2", "row 4 (line 6)", "row 7 (line 9)"]
     check_refusal(prepare(tmp_path, "mine.csv"), "mine.csv: row 7 (line 9): the question is empty")
     (tmp_path / "mine.csv").write_bytes(line_end.join(["sep=;", *lines]).encode())
     check_refusal(prepare(tmp_path, "mine.csv"), "mine.csv: row 7 (line 10): the question is empty")
@@ -188,11 +168,9 @@ def test_recordings_and_trajectories_are_checked_like_problems(tmp_path):
     (tmp_path / "T.csv").write_text(
         "id;epoch;correct;rollouts\n\n" + "".join(f"p{n};0;9;4\n" for n in range(6))
     )
-    trajectory = format_options(
-        trajectory="T.csv", chosen_from="1", difficulty="D.csv", later="L.csv"
-    )
+    trajectory = {"trajectory": "T.csv", "chosen_from": 1, "difficulty": "D.csv", "later": "L.csv"}
     check_refusal(
-        in_process.run(tmp_path, "import_trajectory", *trajectory),
+        in_process.run(tmp_path, "import_trajectory", **trajectory),
         "T.csv: row 3: correct is 9 of 4",
     )
 
@@ -215,10 +193,8 @@ def test_empty_rows_and_nameless_empty_columns_are_left_out(tmp_path, text):
     (tmp_path / "mine.csv").write_text(text)
     done = prepare(tmp_path, "mine.csv")
     assert done.returncode == 0, done.stderr
-    assert [(row["id"], row["question"]) for row in files.read_jsonl(tmp_path / "P.jsonl", {})] == [
-        ("a", "q"),
-        ("b", "r"),
-    ]
+    rows = files.read_jsonl(tmp_path / "P.jsonl", {})
+    assert [(row["id"], row["question"]) for row in rows] == [("a", "q"), ("b", "r")]
 
 
 @pytest.mark.parametrize(

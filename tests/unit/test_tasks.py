@@ -11,15 +11,14 @@ from hardgrpo.data import tasks
 from hardgrpo.data.question_ids import question_id
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
-from in_process import check_refusal, run
+from in_process import check_refusal, prepare_task, run
 
 FILES = {"kind": "files", "train": "mine", "test": "mine"}
 REVISION = "0" * 40
 
 
 def prepare(folder, source, *paths, **options):
-    options = {"task": "mine", "split": "train", "output": "P.jsonl"} | options
-    return run(folder, "prepare_task", source=json.dumps(source), files=[*paths], **options)
+    return prepare_task(folder, *paths, source=source, **options)
 
 
 def table(path, header, rows):
@@ -53,31 +52,14 @@ def test_rows_of_a_table_become_problems_in_the_same_order(tmp_path):
     columns = {"question": "prompt", "answer": "gold", "tier": "level", "id": "name"}
     done = prepare(tmp_path, FILES | {"columns": columns}, "mine.csv", grader="number_lenient")
     assert done.returncode == 0, done.stderr
+    keys = ("id", "question", "answer", "tier", "row")
+    expected = [
+        ("a7", 'Say "two",\nplease', "2", "1", 0),
+        ("b3", "Three, and {braces}?", " 3.0 ", None, 1),
+        ("c1", "Vier? ü", "4", "hard", 2),
+    ]
     assert files.read_jsonl(tmp_path / "P.jsonl", {}) == [
-        {
-            "id": "a7",
-            "question": 'Say "two",\nplease',
-            "answer": "2",
-            "tier": "1",
-            "source": "mine.csv",
-            "row": 0,
-        },
-        {
-            "id": "b3",
-            "question": "Three, and {braces}?",
-            "answer": " 3.0 ",
-            "tier": None,
-            "source": "mine.csv",
-            "row": 1,
-        },
-        {
-            "id": "c1",
-            "question": "Vier? ü",
-            "answer": "4",
-            "tier": "hard",
-            "source": "mine.csv",
-            "row": 2,
-        },
+        dict(zip(keys, values)) | {"source": "mine.csv"} for values in expected
     ]
 
 
@@ -109,25 +91,16 @@ def test_the_id_of_a_row_without_an_id_follows_from_its_question(tmp_path):
 
 
 def test_problems_without_answers_are_accepted_only_with_option_unlabelled(tmp_path):
-    lines(
-        tmp_path / "mine.jsonl",
-        [
-            {"question": "a?"},
-            {"question": "b?", "answer": None},
-            {"question": "c?", "answer": "unreadable"},
-        ],
-    )
+    rows = [{"question": "a?"}, {"question": "b?", "answer": None}]
+    lines(tmp_path / "mine.jsonl", [*rows, {"question": "c?", "answer": "unreadable"}])
     assert check_refusal(
         prepare(tmp_path, FILES, "mine.jsonl", grader="number_lenient"),
         "mine.jsonl: row 1: no column 'answer'",
     )
     done = prepare(tmp_path, FILES, "mine.jsonl", grader="number_lenient", unlabelled=True)
     assert done.returncode == 0, done.stderr
-    assert [row["answer"] for row in files.read_jsonl(tmp_path / "P.jsonl", {})] == [
-        None,
-        None,
-        "unreadable",
-    ]
+    answers = [row["answer"] for row in files.read_jsonl(tmp_path / "P.jsonl", {})]
+    assert answers == [None, None, "unreadable"]
 
 
 # --- datasets
@@ -163,10 +136,8 @@ def test_parts_are_concatenated_and_every_problem_records_its_origin(data):
         "problems": 8,
     }
     problems = problems_of(data, source)
-    assert [p["question"] for p in problems] == [f"two {n}?" for n in range(6)] + [
-        "one 0?",
-        "one 9?",
-    ]
+    expected = [*(f"two {n}?" for n in range(6)), "one 0?", "one 9?"]
+    assert [p["question"] for p in problems] == expected
     assert [p["id"] for p in problems] == [f"maths-train-{n:04d}" for n in range(8)]
     assert [p["row"] for p in problems] == [0, 1, 2, 3, 4, 5, 0, 9]
     assert [p["source"] for p in problems] == ["someone/maths/algebra/test.jsonl"] * 6 + [
@@ -229,14 +200,10 @@ def test_problems_that_differ_from_the_lock_are_refused(data):
 
 
 def make_problems(count, unreadable):
+    answers = ["none" if n in unreadable else str(n) for n in range(count)]
     return [
-        {
-            "id": f"p{n}",
-            "question": f"q{n}",
-            "answer": "none" if n in unreadable else str(n),
-            "tier": None,
-        }
-        for n in range(count)
+        {"id": f"p{n}", "question": f"q{n}", "answer": answer, "tier": None}
+        for n, answer in enumerate(answers)
     ]
 
 
@@ -290,15 +257,8 @@ def test_a_problem_with_an_unreadable_answer_stays_in_the_task_but_is_neither_me
     assert {row["pass_rate"] for row in measured} == {
         0.5
     } and f"'{question_id('q42')}' (none)" in done.stdout
-    done = run(
-        tmp_path,
-        "grade_recording",
-        recordings="R.jsonl",
-        steps="0",
-        output="E.csv.gz",
-        completions="E.jsonl.gz",
-        **common,
-    )
+    outputs = {"output": "E.csv.gz", "completions": "E.jsonl.gz"}
+    done = run(tmp_path, "grade_recording", recordings="R.jsonl", steps="0", **outputs, **common)
     evaluated = files.read_rows(tmp_path / "E.csv.gz", {"id": str})
     assert f"'{question_id('q42')}' (none)" in done.stdout
     expected = {question_id(f"q{n}") for n in range(200) if n != 42}
