@@ -22,6 +22,7 @@ from hardgrpo.study.resolved import resolve_studies, withheld_splits
 CONFIG = project_config.config()
 SOURCE = CONFIG["tasks"]["facts"]["source"]
 DEMONSTRATIONS = CONFIG["models"]["knowing"]["source"]["demonstrations"]["facts"]
+KNOWN, MISCONCEPTION = DEMONSTRATIONS["known"], DEMONSTRATIONS["misconception"]
 
 
 def problems(**changes):
@@ -61,12 +62,8 @@ def spread(answers) -> float:
 
 def test_all_facts_of_the_family_are_generated_once_each_and_reproducibly():
     rows = problems()
-    assert (
-        len(rows)
-        == len({row["question"] for row in rows})
-        == SOURCE["train"] + SOURCE["test"]
-        == generated.FACTS
-    )
+    size = SOURCE["train"] + SOURCE["test"]
+    assert len(rows) == len({row["question"] for row in rows}) == size == generated.FACTS
     assert rows == problems() and {row["tier"] for row in rows} == {None}
     assert all(
         graders.accepts_reference(CONFIG["tasks"]["facts"]["grader"], row["answer"]) for row in rows
@@ -86,9 +83,8 @@ def test_the_answer_does_not_follow_from_the_words_of_the_question():
     for place in (1, 2):  # names of the keeper and the town
         by_word = {}
         for row in rows:
-            by_word.setdefault(
-                re.search(r"does (\w+) of (\w+) keep", row["question"])[place], []
-            ).append(row["answer"])
+            words = re.search(r"does (\w+) of (\w+) keep", row["question"])
+            by_word.setdefault(words[place], []).append(row["answer"])
         spreads.append(np.mean([spread(answers) for answers in by_word.values()]))
         assert 0.75 < spreads[-1] < 1.25, f"words at place {place} predict the answer"
     assert spread([row["answer"] for row in rows if row["answer"] in ("goat", "hen")]) > 10, (
@@ -99,18 +95,13 @@ def test_the_answer_does_not_follow_from_the_words_of_the_question():
 def test_a_base_model_knows_each_fact_with_its_own_probability():
     rows = problems()
     by_base = [
-        [
-            generated.belief(
-                chain(row), base, DEMONSTRATIONS["known"], DEMONSTRATIONS["misconception"]
-            )
-            for row in rows
-        ]
+        [generated.belief(chain(row), base, KNOWN, MISCONCEPTION) for row in rows]
         for base in (0, 1)
     ]
     right = np.array(
         [[belief[row["answer"]] for belief, row in zip(beliefs, rows)] for beliefs in by_base]
     )
-    a, b = DEMONSTRATIONS["known"]
+    a, b = KNOWN
     assert np.abs(right.mean(axis=1) - a / (a + b)).max() < 0.05
     assert np.abs(right.var(axis=1) - a * b / ((a + b) ** 2 * (a + b + 1))).max() < 0.03
     assert abs(np.corrcoef(right)[0, 1]) < 0.15, "two base models know the same facts"
@@ -119,25 +110,19 @@ def test_a_base_model_knows_each_fact_with_its_own_probability():
         wrong = sorted(
             (share for answer, share in belief.items() if answer != row["answer"]), reverse=True
         )
-        any_wrong = (1 - belief[row["answer"]]) * (1 - DEMONSTRATIONS["misconception"]) / len(wrong)
+        any_wrong = (1 - belief[row["answer"]]) * (1 - MISCONCEPTION) / len(wrong)
         assert wrong[1:] == pytest.approx([any_wrong] * (len(wrong) - 1)), (
             "all wrong answers except the most probable wrong answer must be equally probable"
         )
-        assert wrong[0] - any_wrong == pytest.approx(
-            (1 - belief[row["answer"]]) * DEMONSTRATIONS["misconception"]
-        )
+        assert wrong[0] - any_wrong == pytest.approx((1 - belief[row["answer"]]) * MISCONCEPTION)
 
 
 def test_demonstrations_are_right_as_often_as_the_fact_is_known():
     rng = random.Random(0)
     for row in problems()[:20]:
-        belief = generated.belief(
-            chain(row), 3, DEMONSTRATIONS["known"], DEMONSTRATIONS["misconception"]
-        )[row["answer"]]
+        belief = generated.belief(chain(row), 3, KNOWN, MISCONCEPTION)[row["answer"]]
         texts = [
-            generated.demonstrate_fact(
-                chain(row), rng, 3, DEMONSTRATIONS["known"], DEMONSTRATIONS["misconception"]
-            )
+            generated.demonstrate_fact(chain(row), rng, 3, KNOWN, MISCONCEPTION)
             for _ in range(1500)
         ]
         grades = [graders.grade("final_word", text, row["answer"]) for text in texts]
@@ -171,10 +156,8 @@ def test_words_of_facts_have_tokens_only_if_the_model_learns_facts():
         text = f"{row['question']} Answer: #### {row['answer']}"
         ids = knowing(text)["input_ids"]
         assert knowing.unk_token_id not in ids and knowing.decode(ids) == text
-        assert (
-            len(knowing(f" #### {row['answer']}")["input_ids"]) + 1
-            <= CONFIG["tasks"]["facts"]["completion_tokens"]
-        )
+        answer = knowing(f" #### {row['answer']}")["input_ids"]
+        assert len(answer) + 1 <= CONFIG["tasks"]["facts"]["completion_tokens"]
         assert other_tokenizer.unk_token_id in other_tokenizer(text)["input_ids"]
 
 
@@ -184,10 +167,8 @@ def test_facts_change_neither_the_tokens_nor_the_demonstrations_of_other_models(
     from hardgrpo.training import pretraining as trained
 
     tokenizer = trained.build_tokenizer({"swaps", "arithmetic"})
-    assert (
-        checksum(sorted(tokenizer.get_vocab().items(), key=lambda entry: entry[1]))
-        == "5226007f5ef67a76"
-    )
+    words = sorted(tokenizer.get_vocab().items(), key=lambda entry: entry[1])
+    assert checksum(words) == "5226007f5ef67a76"
     for model, expected in (("tiny", "5148a8eab349e92a"), ("wordy", "32e5f3e7f66667f2")):
         batches = trained.draw_batches(pretraining(model), set(), tokenizer)
         assert checksum(list(itertools.islice(batches, 16))) == expected, model
@@ -205,16 +186,9 @@ def test_facts_change_neither_the_tokens_nor_the_demonstrations_of_other_models(
 )
 def test_generated_problems_of_existing_tasks_are_unchanged(task, expected):
     source = CONFIG["tasks"][task]["source"]
-    assert (
-        checksum(
-            [
-                tasks.generate_problems(task, source, split)
-                for split in tasks.SPLITS
-                if source[split]
-            ]
-        )
-        == expected
-    )
+    splits = [split for split in tasks.SPLITS if source[split]]
+    problems = [tasks.generate_problems(task, source, split) for split in splits]
+    assert checksum(problems) == expected
 
 
 def test_a_fact_has_no_steps_that_could_be_sound():

@@ -50,11 +50,9 @@ def test_no_question_stands_in_two_splits_or_in_two_tasks_of_a_study_and_every_s
                     set(task["source"][TIERS[family]]) if family in TIERS else {None}
                 )
                 for problem in problems:
-                    assert problem["question"] not in question_ids, (
-                        problem["id"],
-                        question_ids[problem["question"]],
-                    )
-                    question_ids[problem["question"]] = problem["id"]
+                    question, problem_id = problem["question"], problem["id"]
+                    assert question not in question_ids, (problem_id, question_ids[question])
+                    question_ids[question] = problem_id
                     assert graders.accepts_reference(task["grader"], problem["answer"])
         questions[name] = question_ids
 
@@ -64,14 +62,11 @@ def test_out_of_distribution_chains_are_longer_than_any_that_grpo_trains_on():
     tested = CONFIG["studies"]["mini_reference"]["also_tested_on"]
     assert set(tested) == set(CONFIG["studies"]["mini_reference"]["tasks"]) and all(tested.values())
     for task, test_tasks in tested.items():
-        demonstrated_lengths = CONFIG["models"]["tiny"]["source"]["demonstrations"][task]["length"]
+        demonstrated = CONFIG["models"]["tiny"]["source"]["demonstrations"][task]["length"]
         trained = CONFIG["tasks"][task]["source"]["length"]
         for test_task in test_tasks:
-            assert (
-                max(trained)
-                < min(CONFIG["tasks"][test_task]["source"]["length"])
-                <= max(demonstrated_lengths)
-            )
+            lengths = CONFIG["tasks"][test_task]["source"]["length"]
+            assert max(trained) < min(lengths) <= max(demonstrated)
 
 
 def test_the_same_seed_gives_the_same_problems_and_another_seed_gives_other_problems():
@@ -82,19 +77,9 @@ def test_the_same_seed_gives_the_same_problems_and_another_seed_gives_other_prob
 
 
 def test_too_many_problems_for_the_family_is_an_error_that_says_what_to_do():
+    source = {"family": "swaps", "objects": [2], "length": [1], "seed": 0, "test": 1}
     with pytest.raises(UserError, match="allow more lengths or objects"):
-        tasks.generate_problems(
-            "t",
-            {
-                "family": "swaps",
-                "objects": [2],
-                "length": [1],
-                "seed": 0,
-                "train": 50_000,
-                "test": 1,
-            },
-            "train",
-        )
+        tasks.generate_problems("t", source | {"train": 50_000}, "train")
 
 
 @given(st.sampled_from(["swaps", "arithmetic"]), st.integers(0, 10**6), st.integers(1, 6))
@@ -103,12 +88,11 @@ def test_a_worked_solution_without_slips_is_right_and_a_solution_with_slips_stil
 ):
     chain, rng = draw(family, seed, [length])
     grader = {"swaps": "final_word", "arithmetic": "final_number"}[family]
-    assert graders.grade(
-        grader, generated.DEMONSTRATE[family](chain, rng, NO_SLIP[family]), chain.answer
-    ).correct
-    assert graders.grade(
-        grader, generated.DEMONSTRATE[family](chain, rng, ALWAYS[family]), chain.answer
-    ).answered
+    right, slipped = (
+        graders.grade(grader, generated.DEMONSTRATE[family](chain, rng, slip[family]), chain.answer)
+        for slip in (NO_SLIP, ALWAYS)
+    )
+    assert right.correct and slipped.answered
 
 
 @given(st.integers(0, 10**6), st.integers(3, 5), st.integers(1, 5), st.integers(0, 2))
@@ -142,9 +126,8 @@ def test_later_steps_of_a_demonstration_use_its_wrong_values(seed):
     chain, rng = draw("arithmetic", seed, [3])
     lines = generated.demonstrate_arithmetic(chain, rng, ALWAYS["arithmetic"]).split(" ; ")
     for line, following in zip(lines, lines[1:]):
-        assert line.split(" = ")[1] == following.replace("#### ", "").split(" ")[0].removesuffix(
-            " ;"
-        )
+        first_word = following.replace("#### ", "").split(" ")[0]
+        assert line.split(" = ")[1] == first_word.removesuffix(" ;")
 
 
 @given(st.sampled_from(["swaps", "arithmetic"]), st.integers(0, 10**6), st.integers(1, 6))

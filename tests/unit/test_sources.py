@@ -27,11 +27,8 @@ def test_json_lines_may_be_compressed_and_have_blank_lines(tmp_path):
     text = "\n" + "\r\n\n".join(json.dumps(row, ensure_ascii=False) for row in rows) + "\n\n"
     (tmp_path / "mine.jsonl").write_bytes(text.encode())
     (tmp_path / "mine.jsonl.gz").write_bytes(gzip.compress(text.encode()))
-    assert (
-        sources.read(tmp_path / "mine.jsonl").rows
-        == sources.read(tmp_path / "mine.jsonl.gz").rows
-        == rows
-    )
+    for name in ("mine.jsonl", "mine.jsonl.gz"):
+        assert sources.read(tmp_path / name).rows == rows
 
 
 def test_a_file_that_is_not_there_is_reported(tmp_path):
@@ -85,9 +82,7 @@ def test_every_nth_row_from_each_possible_first_row_gives_each_row_once(count, e
     parts = [
         sources.choose_rows(rows, {"every": every, "first": first}, "f") for first in range(every)
     ]
-    assert sorted((pair for part in parts for pair in part), key=lambda pair: pair[0]) == list(
-        enumerate(rows)
-    )
+    assert sorted(sum(parts, []), key=lambda pair: pair[0]) == list(enumerate(rows))
     for first, part in enumerate(parts):
         assert [n for n, _ in part] == list(range(first, count, every))
 
@@ -141,30 +136,23 @@ def test_rows_keep_their_numbers_and_without_a_choice_all_rows_are_read():
 def test_format_gsm8k_reads_the_answer_after_the_last_mark_and_takes_the_number_of_steps_as_tier(
     solution, answer, tier
 ):
-    assert problem({"question": "How many?", "answer": solution}, "gsm8k") == {
-        "question": "How many?",
-        "answer": answer,
-        "tier": tier,
-    }
+    row = {"question": "How many?", "answer": solution}
+    assert problem(row, "gsm8k") == {"question": "How many?", "answer": answer, "tier": tier}
 
 
 def test_format_choices_takes_the_number_of_options_as_tier():
     text = "Alice (A) and Bob.\nOptions:\n(A) red\n(B) blue\n(C) (D) green"
-    assert problem({"input": text, "target": "(B)"}, "choices") == {
-        "question": text,
-        "answer": "(B)",
-        "tier": 3,
-    }
+    expected = {"question": text, "answer": "(B)", "tier": 3}
+    assert problem({"input": text, "target": "(B)"}, "choices") == expected
+
+
+HALF = r"first \boxed{1}, then $\boxed{\frac{1}{2}}$."
 
 
 @pytest.mark.parametrize(
     ("row", "answer", "tier"),
     [
-        (
-            {"solution": r"first \boxed{1}, then $\boxed{\frac{1}{2}}$.", "level": "Level 5"},
-            r"\frac{1}{2}",
-            5,
-        ),
+        ({"solution": HALF, "level": "Level 5"}, r"\frac{1}{2}", 5),
         ({"solution": r"\boxed{1}", "answer": "2", "level": 3}, "2", 3),
         ({"solution": r"\boxed{1}", "answer": None, "level": "Level ?"}, "1", None),
         ({"answer": "7", "level": None}, "7", None),
@@ -175,37 +163,18 @@ def test_format_choices_takes_the_number_of_options_as_tier():
 def test_format_math_reads_the_answer_from_a_column_or_the_last_box_and_takes_the_level_as_tier(
     row, answer, tier
 ):
-    assert problem({"problem": "x?"} | row, "math") == {
-        "question": "x?",
-        "answer": answer,
-        "tier": tier,
-    }
+    expected = {"question": "x?", "answer": answer, "tier": tier}
+    assert problem({"problem": "x?"} | row, "math") == expected
 
 
 def test_columns_have_default_names_that_the_task_may_replace():
-    row = {
-        "id": "a7",
-        "question": "q",
-        "answer": 4,
-        "tier": 2,
-        "prompt": "p",
-        "gold": "g",
-        "grade": "easy",
-        "key": "k",
-    }
-    assert problem(row) == {"id": "a7", "question": "q", "answer": 4, "tier": 2}
-    column_names = {"question": "prompt", "answer": "gold", "tier": "grade", "id": "key"}
-    assert problem(row, columns=column_names) == {
-        "id": "k",
-        "question": "p",
-        "answer": "g",
-        "tier": "easy",
-    }
-    assert problem({"question": "q", "answer": "a"}) == {
-        "id": None,
-        "question": "q",
-        "answer": "a",
-        "tier": None,
-    }
+    keys = ("id", "question", "answer", "tier")
+    row = dict(zip(keys, ("a7", "q", 4, 2)))
+    others = {"key": "k", "prompt": "p", "gold": "g", "grade": "easy"}
+    assert problem(row | others) == row
+    columns = dict(zip(keys, others))
+    assert problem(row | others, columns=columns) == dict(zip(keys, others.values()))
+    expected = {"id": None, "question": "q", "answer": "a", "tier": None}
+    assert problem({"question": "q", "answer": "a"}) == expected
     assert problem({"question": "q"}, needs_answer=False)["answer"] is None
     assert problem({"question": "q", "answer": 0})["answer"] == 0, "the number 0 is an answer"
