@@ -50,18 +50,10 @@ def main() -> None:
                 row["pass_rate"] = None
     files.write_rows(args.output, columns, rows)
 
-    if args.stopped:
-        complete = sum(row["samples"] == args.samples for row in rows)
-        sampled = sum(row["samples"] for row in rows)
-        print(
-            f"{args.output}: {len(rows)} problems, {sampled} of {len(rows) * args.samples} completions; {complete} problems have all"
-            f" {args.samples} completions, the other problems have no pass rate"
-        )
-        return
-    correct = sum(row["correct"] for row in rows)
-    unsolved = sum(row["correct"] == 0 for row in rows)
+    rated = [row for row in rows if row["pass_rate"] is not None]
+    unsolved = sum(row["correct"] == 0 for row in rated)
     print(
-        f"{args.output}: {len(rows)} problems, {total} completions, {correct} of them right, {unsolved} problems never solved"
+        f"{args.output}: {total} completions of {len(rows)} problems; {len(rated)} problems have a pass rate, which is 0 for {unsolved}"
     )
 
 
