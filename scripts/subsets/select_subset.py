@@ -75,8 +75,8 @@ def main() -> None:
     try:
         Policy(**args.policy)
     except ValidationError as error:
-        key, problem = configuration.explain(args.policy, error)[0]
-        raise errors.UserError(f"--policy: {key}: {problem}") from None
+        place_and_problem = configuration.explain(args.policy, error)[0]
+        raise errors.UserError(": ".join(filter(None, ("--policy", *place_and_problem)))) from None
     policy = dict(args.policy)
     by, sample_share = policy.pop("by", "pass_rate"), policy.pop("calibrated_on", None)
     measure = None if args.questions else by

@@ -4,12 +4,10 @@ trainers."""
 import datasets
 import pytest
 
-import fork_server
-from command_line import format_options
-from conftest import path_of
 from hardgrpo.data import tasks
 from hardgrpo.runtime import files
 from hardgrpo.selection import trainer_rows
+from in_process import run
 
 QUESTIONS = [
     "What is 1 + 1?",
@@ -17,38 +15,24 @@ QUESTIONS = [
     'Line one\nline two, "quoted"',
     "half \ud83d",
 ]
+CHOSEN = (2, 0, 1, 3)
 TEMPLATE = "{question}\nPut your final answer within \\boxed{}."
 
 
-def format_subset(folder, trainer, kind=None, chosen=(2, 0, 1, 3)):
-    files.write_jsonl(
-        folder / "P.jsonl",
-        [{"id": f"p{n}", "question": text, "answer": str(n)} for n, text in enumerate(QUESTIONS)],
-    )
-    files.write_rows(
-        folder / "S.csv",
-        ["id", "rank"],
-        [{"id": f"p{n}", "rank": rank} for rank, n in enumerate(chosen, start=1)],
-    )
-    output = f"out.{kind or trainer_rows.FILES[trainer]}"
-    arguments = format_options(
-        subset="S.csv",
-        problems="P.jsonl",
-        prompt=TEMPLATE,
-        task="mine",
-        format=trainer,
-        output=output,
-    )
-    return fork_server.run(path_of("format_subset"), arguments, folder), folder / output
-
-
 def loaded(folder, trainer):
-    process, path = format_subset(folder, trainer)
-    assert process.returncode == 0, process.stderr
-    kind = "parquet" if path.suffix == ".parquet" else "json"
-    return datasets.load_dataset(
-        kind, data_files=str(path), split="train", cache_dir=str(folder / "cache")
-    ).to_list()
+    problems = [
+        {"id": f"p{n}", "question": text, "answer": str(n)} for n, text in enumerate(QUESTIONS)
+    ]
+    files.write_jsonl(folder / "P.jsonl", problems)
+    ranked = [{"id": f"p{n}", "rank": rank} for rank, n in enumerate(CHOSEN, start=1)]
+    files.write_rows(folder / "S.csv", ["id", "rank"], ranked)
+    kind = trainer_rows.FILES[trainer]
+    options = {"subset": "S.csv", "problems": "P.jsonl", "prompt": TEMPLATE, "task": "mine"}
+    done = run(folder, "format_subset", format=trainer, output=f"out.{kind}", **options)
+    assert done.returncode == 0, done.stderr
+    kind, path = {"jsonl": "json"}.get(kind, kind), str(folder / f"out.{kind}")
+    cache = str(folder / "cache")
+    return datasets.load_dataset(kind, data_files=path, split="train", cache_dir=cache).to_list()
 
 
 def messages(number):
@@ -61,7 +45,7 @@ def test_rows_of_trl_are_conversational_prompts_with_answers(tmp_path):
 
     rows = loaded(tmp_path, "trl")
     assert [(row["prompt"], row["solution"]) for row in rows] == [
-        (messages(n), str(n)) for n in (2, 0, 1, 3)
+        (messages(n), str(n)) for n in CHOSEN
     ]
     assert all(map(is_conversational, rows))
 
@@ -72,9 +56,9 @@ def test_rows_of_verl_have_its_five_columns(tmp_path):
         {"data_source", "prompt", "ability", "reward_model", "extra_info"}
     ] * 4
     assert [row["reward_model"] for row in rows] == [
-        {"style": "rule", "ground_truth": str(n)} for n in (2, 0, 1, 3)
+        {"style": "rule", "ground_truth": str(n)} for n in CHOSEN
     ]
-    assert [row["prompt"] for row in rows] == [messages(n) for n in (2, 0, 1, 3)]
+    assert [row["prompt"] for row in rows] == [messages(n) for n in CHOSEN]
     assert [row["extra_info"]["index"] for row in rows] == [0, 1, 2, 3] and {
         row["data_source"] for row in rows
     } == {"mine"}
@@ -83,9 +67,9 @@ def test_rows_of_verl_have_its_five_columns(tmp_path):
 def test_rows_of_verifiers_have_prompt_answer_task_and_info(tmp_path):
     rows = loaded(tmp_path, "prime-rl")
     assert [(row["prompt"], row["answer"], row["task"]) for row in rows] == [
-        (messages(n), str(n), "mine") for n in (2, 0, 1, 3)
+        (messages(n), str(n), "mine") for n in CHOSEN
     ]
-    assert [row["info"] for row in rows] == [{"id": f"p{n}"} for n in (2, 0, 1, 3)]
+    assert [row["info"] for row in rows] == [{"id": f"p{n}"} for n in CHOSEN]
 
 
 def test_verifiers_makes_an_environment_of_the_rows(tmp_path):

@@ -67,7 +67,7 @@ def test_means_over_the_classes_equal_the_means_of_the_pool_for_every_probe_size
         ), "the mean over c, the number of right completions, must equal the mean of the pool"
 
 
-def test_rules_choose_their_classes_in_order_and_split_ties_evenly():
+def test_classes_are_chosen_by_rank_and_tied_classes_in_equal_parts():
     shares, c = np.array([0.5, 0.2, 0.2, 0.1]), np.arange(4)
     by_hand = [
         ("hard", 0.6, [0.5, 0.1, 0, 0]),
