@@ -25,7 +25,6 @@ from hardgrpo.runtime.errors import UserError
 from hardgrpo.runtime.interruption import say
 from hardgrpo.runtime.progress import Progress
 from hardgrpo.sampling import engines, model_folders
-from hardgrpo.sampling.requests import Request
 from hardgrpo.selection import signals
 from hardgrpo.study import paths
 from hardgrpo.study.model import CORES_PER_GPU
@@ -119,8 +118,7 @@ def grpo_arguments(run: recipes.Run, tokenizer) -> tuple[dict, dict[str, dict], 
         }
         for prompt, problem in questions.items()
     }
-    conversations = {row["prompt"][0]["content"]: row["prompt"] for row in pool.values()}
-    prompts = model_folders.token_ids(tokenizer, list(conversations.values()), spec.chat)
+    prompts = tokenize(spec, tokenizer, [problem["question"] for problem in questions.values()])
     context = max(map(len, prompts)) + spec.completion_tokens
     model = model_folders.load_model(spec.model_folder, **recipes.model_arguments(recipe))
     hardware = recipes.without_gpus(run.hardware, model.config, recipe, context)
@@ -174,11 +172,8 @@ def read_unlabelled_pool(spec: Spec, subset: set[str], tokenizer) -> dict[str, d
 
 def tokenize(spec: Spec, tokenizer, questions: list[str]) -> list[list[int]]:
     """The token ids of the prompts of questions."""
-    requests = [
-        Request(tuple(tasks.messages(spec.prompt, question)), spec.seed, 1.0)
-        for question in questions
-    ]
-    return engines.tokenize(tokenizer, requests, spec.chat)
+    conversations = [tasks.messages(spec.prompt, question) for question in questions]
+    return model_folders.token_ids(tokenizer, conversations, spec.chat)
 
 
 def reward_function(grader: str, recipe: dict, processes: int, grading_processes: int = 1):
