@@ -46,9 +46,10 @@ def run_well(folder: Path, name: str, /, *arguments: object, **options: object) 
     return done.stdout
 
 
-def assert_refused(done: subprocess.CompletedProcess, *words: str) -> None:
-    """Assert that a program ended with status 1 and one line of an error with these words."""
+def assert_refused(done: subprocess.CompletedProcess, *words: str) -> str:
+    """Assert that a program ended with status 1 and one line of an error with these words. Return
+    the line."""
     assert done.returncode == 1, done.stdout + done.stderr
     assert done.stderr.startswith("error: ") and done.stderr.count("\n") == 1, done.stderr
-    for word in words:
-        assert word in done.stderr
+    assert all(word in done.stderr for word in words), done.stderr
+    return done.stderr

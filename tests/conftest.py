@@ -1,7 +1,6 @@
 """Worlds for tests: copies of the project in temporary folders. `shrink` makes the configuration of
 a world so small that its study takes seconds."""
 
-import collections
 import contextlib
 import csv
 import fcntl
@@ -175,24 +174,6 @@ def pytest_collection_finish():
     """Exempt the objects made so far from garbage collection, because tests use them until the
     end."""
     gc.freeze()
-
-
-def pytest_terminal_summary(terminalreporter):
-    """Print how often each kind of fault was injected (tests/end_to_end/test_chaos.py). Faults that
-    came after the end of the workflow are counted separately, as "too late"."""
-    reports = [
-        report for name in ("passed", "failed") for report in terminalreporter.stats.get(name, [])
-    ]
-    faults = collections.Counter(
-        dict(report.user_properties)["fault"]
-        for report in reports
-        if "fault" in dict(report.user_properties)
-    )
-    if faults:
-        terminalreporter.section(f"{faults.total()} faults")
-        terminalreporter.write_line(
-            "; ".join(f"{kind}: {count}" for kind, count in sorted(faults.items()))
-        )
 
 
 class World:

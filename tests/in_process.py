@@ -10,6 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from command_line import assert_refused as check_refusal  # noqa: F401 (tests import it from here)
 from command_line import format_options
 from hardgrpo.runtime import errors
 from hardgrpo.runtime.errors import UserError
@@ -81,12 +82,3 @@ def prepare_task(
         folder, "prepare_task", task="mine", split=split, source=json.dumps(source), files=[*names],
         output="P.jsonl", **options,
     )  # fmt: skip
-
-
-def check_refusal(done: subprocess.CompletedProcess, *words: str) -> str:
-    """Assert that a program ended with status 1 and a one-line error that has all `words`. Return
-    the error."""
-    assert done.returncode == 1 and done.stderr.startswith("error: "), done.stdout + done.stderr
-    assert done.stderr.count("\n") == 1, done.stderr
-    assert all(word in done.stderr for word in words), done.stderr
-    return done.stderr

@@ -3,6 +3,7 @@ with those of an uninterrupted run."""
 
 import hashlib
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -85,6 +86,14 @@ def wait_for(condition, process, seconds=600):
     end = time.monotonic() + seconds
     while not condition() and process.poll() is None and time.monotonic() < end:
         time.sleep(0.002)
+
+
+def kill(process: subprocess.Popen, condition, delay: float = 0.0) -> None:
+    """Kill a training `delay` seconds after `condition` is true."""
+    wait_for(condition, process)
+    time.sleep(delay)
+    process.kill()
+    assert process.wait() == -signal.SIGKILL, "the training ended before it could be killed"
 
 
 def complete_checkpoints(folder: Path, name: str) -> list[Path]:

@@ -1,8 +1,6 @@
 """A real Slurm on one machine for tests: munge, MariaDB, slurmdbd, slurmctld and two slurmd, each a
 node with a fake GPU.
 
-    python tests/slurm_cluster.py FOLDER   # runs until Ctrl-C; prints the variables to export in another shell
-
 Configuration, sockets, database and logs are in one folder. The daemons listen on free ports and
 reach each other at 127.0.0.1. /etc/slurm is neither read nor written, so the cluster does not
 affect a Slurm of this machine. The daemons are children of this process and always end with it.
@@ -304,26 +302,3 @@ class Cluster:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
-
-
-def main() -> None:
-    reason = missing()
-    if reason or len(sys.argv) != 2:
-        sys.exit(f"error: {reason or 'expected a folder'}")
-    # With these handlers, either signal ends the cluster. A shell starts background jobs with
-    # SIGINT ignored, and without a handler SIGTERM would skip `cluster.stop`.
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: sys.exit())
-    cluster = Cluster(Path(sys.argv[1]))
-    cluster.start()
-    try:
-        print(
-            *(f"export {name}={value}" for name, value in cluster.env.items()), sep="\n", flush=True
-        )
-        signal.pause()
-    finally:
-        cluster.stop()
-
-
-if __name__ == "__main__":
-    main()

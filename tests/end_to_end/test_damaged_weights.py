@@ -9,24 +9,6 @@ import pytest
 import command_line
 
 
-def evaluate(run, source, output):
-    return command_line.run(
-        run, "evaluate", *source, problems="results/tasks/swaps/test.jsonl", prompt="{question}",
-        grader="final_word", samples=1, completion_tokens=8, seed=0, output=f"{output}.csv.gz",
-        completions=f"{output}.jsonl.gz",
-    )  # fmt: skip
-
-
-def test_an_evaluation_twice_gives_the_same_files(run, tmp_path):
-    for name in ("one", "two"):
-        assert (
-            evaluate(run, ["--model", str(run / "results/models/tiny")], tmp_path / name).returncode
-            == 0
-        )
-    for kind in ("csv.gz", "jsonl.gz"):
-        assert (tmp_path / f"one.{kind}").read_bytes() == (tmp_path / f"two.{kind}").read_bytes()
-
-
 @pytest.mark.parametrize("kind", ["model", "checkpoints"])
 @pytest.mark.parametrize("damage", ["missing", "truncated", "changed"])
 def test_a_damaged_folder_of_weights_is_reported(run, tmp_path, kind, damage):
@@ -40,8 +22,12 @@ def test_a_damaged_folder_of_weights_is_reported(run, tmp_path, kind, damage):
         os.truncate(weights, 1000)
     else:
         weights.write_bytes(bytes([weights.read_bytes()[0] ^ 255]) + weights.read_bytes()[1:])
-    base = [] if kind == "model" else ["--model", str(run / "results/models/tiny")]
-    done = evaluate(run, [*base, f"--{kind}", str(folder)], tmp_path / "out")
+    sources = {"model": run / "results/models/tiny"} | {kind: folder}
+    done = command_line.run(
+        run, "evaluate", **sources, problems="results/tasks/swaps/test.jsonl", prompt="{question}",
+        grader="final_word", samples=1, completion_tokens=8, seed=0, output=tmp_path / "out.csv.gz",
+        completions=tmp_path / "out.jsonl.gz",
+    )  # fmt: skip
     assert done.returncode == 1 and "Traceback" not in done.stderr
     assert done.stderr.strip().splitlines()[-1].startswith(f"error: {weights}: ")
     assert not list(tmp_path.glob("out*"))

@@ -24,12 +24,37 @@ from interruptible_run import (
     command,
     complete_checkpoints,
     contents,
+    kill,
     latest,
     scheduled_contents,
     start,
     states,
     wait_for,
 )
+
+nightly = pytest.mark.nightly
+SPARSE = "sparse.yaml"
+
+
+def log(run: Path, name: str) -> str:
+    return (run / f"{name}.log").read_text()
+
+
+def resumed_from(folder: Path) -> int:
+    return json.loads((folder / "provenance.json").read_text())["resumed_from"]
+
+
+def finish(run: Path, name: str, *arguments: str, spec: str = "spec.yaml") -> None:
+    """Start the run again, until its end. Assert that it has the files of the uninterrupted run."""
+    assert start(run, name, *arguments, spec=spec).wait() == 0, log(run, name)
+    files_of = scheduled_contents if spec == SPARSE else contents
+    assert files_of(run / name) == files_of(run / "clean")
+    assert "Traceback" not in log(run, name)
+
+
+def stop(process: subprocess.Popen) -> None:
+    process.send_signal(signal.SIGTERM)
+    assert process.wait() == 1
 
 
 def test_weights_of_checkpoints_have_the_modes_that_the_umask_gives(run):
@@ -40,66 +65,53 @@ def test_weights_of_checkpoints_have_the_modes_that_the_umask_gives(run):
     assert weights and {path.stat().st_mode & 0o777 for path in weights} == {0o666 & ~mask}
 
 
-@pytest.mark.parametrize("part", range(KILLS // 5 or 1))
-def test_a_training_killed_at_random_moments_writes_the_same_files(run, part):
+def test_a_training_killed_at_random_moments_writes_the_same_files(run):
     """Each kill comes a random time after the training has begun to write a new checkpoint."""
-    rng, name = random.Random(part), f"random{part}"
-    for _ in range(min(5, KILLS)):
-        process = start(run, name)
-        before = len(states(run, name))
-        wait_for(lambda before=before: len(states(run, name)) > before, process)
-        time.sleep(rng.uniform(0, 0.1))
-        process.send_signal(signal.SIGKILL)
-        assert process.wait() == -signal.SIGKILL, "the training ended before it could be killed"
-    assert start(run, name).wait() == 0, (run / f"{name}.log").read_text()
-    assert contents(run / name) == contents(run / "clean")
-    assert {"updates.csv", f"checkpoints/step-{UPDATES}/model.safetensors"} <= contents(
-        run / name
-    ).keys()
+    rng = random.Random(0)
+    for _ in range(KILLS):
+        before = len(states(run, "random"))
+        kill(start(run, "random"), lambda n=before: len(states(run, "random")) > n, rng.uniform(0, 0.1))  # fmt: skip
+    finish(run, "random")
+    weights = f"checkpoints/step-{UPDATES}/model.safetensors"
+    assert {"updates.csv", weights} <= contents(run / "random").keys()
 
 
-@pytest.mark.nightly
+@nightly
 def test_a_killed_training_loses_only_the_updates_since_the_last_save(run):
     """Slurm kills a cancelled training if an update takes longer than Slurm waits. With
     --save-minutes 0, states are also saved between scheduled checkpoints."""
-    name, often = "timed", ("--save-minutes", "0")
-    process = start(run, name, *often, spec="sparse.yaml")
-    wait_for(lambda: latest(run, name) % EVERY, process)
-    process.send_signal(signal.SIGKILL)
-    assert process.wait() == -signal.SIGKILL, "the training ended before it could be killed"
-    saved = latest(run, name)
-    assert start(run, name, *often, spec="sparse.yaml").wait() == 0, (
-        run / f"{name}.log"
-    ).read_text()
-    assert json.loads((run / name / "provenance.json").read_text())["resumed_from"] == saved > 0
-    assert scheduled_contents(run / name) == scheduled_contents(run / "clean")
+    often = ("--save-minutes", "0")
+    kill(start(run, "timed", *often, spec=SPARSE), lambda: latest(run, "timed") % EVERY)
+    saved = latest(run, "timed")
+    finish(run, "timed", *often, spec=SPARSE)
+    assert resumed_from(run / "timed") == saved > 0
 
 
-@pytest.mark.nightly
+@nightly
 @pytest.mark.parametrize("moment", [".checkpoints.tmp", "checkpoints", "updates.csv"])
 def test_a_training_killed_while_its_results_are_put_in_place_writes_the_same_files(run, moment):
     name = f"late{moment}"
     process = start(run, name)
     wait_for(lambda: (run / name / moment).exists(), process)
-    process.send_signal(signal.SIGKILL)
+    process.kill()
     process.wait()
-    assert start(run, name).wait() == 0, (run / f"{name}.log").read_text()
-    assert contents(run / name) == contents(run / "clean")
+    finish(run, name)
 
 
 def test_half_written_checkpoints_are_recognised_and_thrown_away(run):
-    name = "half"
-    process = start(run, name)
-    wait_for(lambda: len(states(run, name)) >= 5, process)
+    process = start(run, "half")
+    wait_for(lambda: len(states(run, "half")) >= 5, process)
     process.kill()
     process.wait()
-    ordered = sorted(states(run, name), key=lambda path: int(path.name.split("-")[1]))
-    newest = [path for path in ordered if (path / "manifest.json").exists()][-1]
+    *others, newest = complete_checkpoints(run, "half")
     weights = newest / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-100])  # a truncated file despite a complete manifest
-    (ordered[3] / "manifest.json").unlink()  # an unfinished checkpoint
-    assert start(run, name).wait() == 0, (run / "half.log").read_text()
-    assert contents(run / name) == contents(run / "clean")
+    for path in set(states(run, "half")) - {newest, *others}:
+        shutil.rmtree(path)
+    unfinished = newest.with_name(f"checkpoint-{latest(run, 'half') + 1}")
+    shutil.copytree(others[-1], unfinished, ignore=shutil.ignore_patterns("manifest.json"))
+    finish(run, "half")
+    assert resumed_from(run / "half") == int(others[-1].name.split("-")[1])
 
 
 def test_a_second_process_on_the_same_run_is_refused(run):
@@ -108,23 +120,15 @@ def test_a_second_process_on_the_same_run_is_refused(run):
     first.send_signal(signal.SIGSTOP)  # so that it has not ended when the second process starts
     second = subprocess.run(command("locked"), cwd=run, capture_output=True, text=True, check=False)
     first.send_signal(signal.SIGCONT)
-    assert second.returncode != 0
-    assert f"process {first.pid}" in second.stderr
-    assert first.wait() == 0
-    assert contents(run / "locked") == contents(run / "clean")
-
-
-def count_reports(log: Path) -> int:
-    """The number of lines of a log in which an attempt reports, at its start, how many updates are
-    finished. All attempts of a run write to one log."""
-    return len(re.findall(rf"seed0: \d+ of {UPDATES}", log.read_text())) if log.exists() else 0
+    assert second.returncode != 0 and f"process {first.pid}" in second.stderr
+    assert first.wait() == 0 and contents(run / "locked") == contents(run / "clean")
 
 
 @pytest.mark.parametrize(
     "then_killed",
     [
         pytest.param(False, id="not killed"),
-        pytest.param(True, id="killed while it saves", marks=pytest.mark.nightly),
+        pytest.param(True, id="killed while it saves", marks=nightly),
     ],
 )
 def test_a_training_stopped_by_signals_at_random_moments_writes_the_same_files(run, then_killed):
@@ -133,108 +137,65 @@ def test_a_training_stopped_by_signals_at_random_moments_writes_the_same_files(r
     SIGKILL soon after the training begins to save its state, or after 0.3 seconds without a save.
     """
     rng, name = random.Random(then_killed), f"told{then_killed}"
-    for _ in range(3):
-        before, log = latest(run, name), run / f"{name}.log"
-        report_count = count_reports(log)
-        process = start(run, name, spec="sparse.yaml")
-        # The program reports the number of finished updates just before it loads its state.
-        wait_for(
-            lambda log=log, report_count=report_count: count_reports(log) > report_count, process
-        )
+    # each attempt reports the number of finished updates just before it loads its state
+    reports = lambda: len(re.findall(rf"seed0: \d+ of {UPDATES}", log(run, name)))
+    for attempt in range(3):
+        before = latest(run, name)
+        process = start(run, name, spec=SPARSE)
+        wait_for(lambda attempt=attempt: reports() > attempt, process)
         time.sleep(rng.uniform(0.05, 0.4))
         process.send_signal(signal.SIGTERM)
         if then_killed:
-            wait_for(
-                lambda before=before: len(states(run, name)) > len(complete_checkpoints(run, name)),
-                process,
-                seconds=0.3,
-            )
+            is_saving = lambda: len(states(run, name)) > len(complete_checkpoints(run, name))
+            wait_for(is_saving, process, seconds=0.3)
             time.sleep(rng.uniform(0, 0.02))
-            process.send_signal(signal.SIGKILL)
+            process.kill()
             process.wait()
             continue
-        process.send_signal(signal.SIGTERM)
-        assert process.wait() == 1, (run / f"{name}.log").read_text()
-        last_line = (run / f"{name}.log").read_text().strip().splitlines()[-1]
+        stop(process)
+        last_line = log(run, name).strip().splitlines()[-1]
         assert last_line.startswith("error: stopped by SIGTERM")
         match = re.search(rf"after update (\d+) of {UPDATES}, state saved in (\S+);", last_line)
         if match is None:  # before the first update of this attempt
             assert latest(run, name) == before
             continue
-        assert int(match[1]) == latest(run, name) > before
-        assert complete_checkpoints(run, name)[-1] == run / match[2]
-        for path in complete_checkpoints(run, name)[-2:]:
-            assert (path / "optimizer.pt").exists()
-        for path in complete_checkpoints(run, name)[:-2]:
-            assert int(path.name.split("-")[1]) % EVERY == 0, (
-                "an older checkpoint outside the schedule was kept"
-            )
+        *older, newest = complete_checkpoints(run, name)
+        assert int(match[1]) == latest(run, name) > before and newest == run / match[2]
+        assert all((path / "optimizer.pt").exists() for path in [*older[-1:], newest])
+        for path in older[:-1]:  # only scheduled ones, without the state of the optimiser
+            assert int(path.name.split("-")[1]) % EVERY == 0
             names = {file.name for file in path.iterdir()}
-            assert "model.safetensors" in names and not names & {
-                "optimizer.pt",
-                "scheduler.pt",
-                "rng_state.pth",
-                "trainer_state.json",
-            }
-    assert start(run, name, spec="sparse.yaml").wait() == 0, (run / f"{name}.log").read_text()
-    assert scheduled_contents(run / name) == scheduled_contents(run / "clean")
-    assert "Traceback" not in (run / f"{name}.log").read_text()
-    if not then_killed:
-        assert json.loads((run / name / "provenance.json").read_text())["resumed_from"] > 0
+            assert "model.safetensors" in names
+            assert not names & {"optimizer.pt", "scheduler.pt", "rng_state.pth", "trainer_state.json"}  # fmt: skip
+    finish(run, name, spec=SPARSE)
+    assert then_killed or resumed_from(run / name) > 0
 
 
-@pytest.mark.nightly
+@nightly
 def test_a_training_stopped_by_a_signal_while_loading_stops_immediately(run):
     process = start(run, "loading")
     wait_for(lambda: list((run / "loading.state").glob("*/lock")), process)
-    process.send_signal(signal.SIGTERM)
-    assert process.wait() == 1
-    assert (run / "loading.log").read_text().startswith("error: stopped by SIGTERM") and not states(
-        run, "loading"
-    )
-    assert (run / "loading.log").read_text().count("\n") == 1
+    stop(process)
+    text = log(run, "loading")
+    assert text.startswith("error: stopped by SIGTERM") and text.count("\n") == 1
+    assert not states(run, "loading")
 
 
-@pytest.mark.nightly
-def test_a_training_stopped_by_a_signal_saves_even_if_its_output_is_closed(run):
+@nightly
+def test_a_training_whose_output_is_closed_saves_at_a_signal_and_otherwise_ends(run):
     """Slurm's signal also ends the `tee` that reads the job's output."""
     process = start(run, "unread", stdout=subprocess.PIPE)
     wait_for(lambda: states(run, "unread"), process)
     process.stdout.close()
-    process.send_signal(signal.SIGTERM)
-    assert process.wait() == 1
-    log = (run / "unread.log").read_text()
-    assert (
-        "error: stopped by SIGTERM after update" in log
-        and "Traceback" not in log
-        and "BrokenPipe" not in log
-    )
-    assert latest(run, "unread") > 0
-
-
-@pytest.mark.nightly
-def test_a_training_continues_after_the_reader_of_its_output_has_ended(run):
-    process = start(run, "alone", spec="sparse.yaml", stdout=subprocess.PIPE)
+    stop(process)
+    text = log(run, "unread")
+    assert "error: stopped by SIGTERM after update" in text and latest(run, "unread") > 0
+    assert "Traceback" not in text and "BrokenPipe" not in text
+    process = start(run, "alone", spec=SPARSE, stdout=subprocess.PIPE)
     process.stdout.close()
-    assert process.wait() == 0, (run / "alone.log").read_text()
+    assert process.wait() == 0, log(run, "alone")
     assert scheduled_contents(run / "alone") == scheduled_contents(run / "clean")
-    assert "24 updates, last reward" in (run / "alone.log").read_text()
-
-
-@pytest.mark.nightly
-def test_a_training_with_a_damaged_newest_checkpoint_resumes_from_the_previous_checkpoint(run):
-    name = "fallback"
-    process = start(run, name)
-    wait_for(lambda: len(complete_checkpoints(run, name)) >= 6, process)
-    process.send_signal(signal.SIGTERM)
-    assert process.wait() == 1
-    *_, second, newest = complete_checkpoints(run, name)
-    (newest / "optimizer.pt").write_bytes(b"")
-    assert start(run, name).wait() == 0, (run / f"{name}.log").read_text()
-    assert json.loads((run / name / "provenance.json").read_text())["resumed_from"] == int(
-        second.name.split("-")[1]
-    )
-    assert contents(run / name) == contents(run / "clean")
+    assert "24 updates, last reward" in log(run, "alone")
 
 
 def test_a_job_stopped_by_a_signal_saves_and_its_retry_resumes(finished):
@@ -243,78 +204,51 @@ def test_a_job_stopped_by_a_signal_saves_and_its_retry_resumes(finished):
     finished.configure(
         lambda config: config["recipes"]["mini"].update(updates=40, checkpoint_every=4)
     )
-    target = f"results/training/{RUN}/updates.csv"
-    log = finished.folder / f"results/logs/train_grpo/{RUN}.log"
-    log.unlink()
-    job = ["nice", "-n", "19", sys.executable, "-m", "snakemake", "--profile", "laptop", target]
+    target = finished.folder / f"results/training/{RUN}/updates.csv"
+    job_log = finished.folder / f"results/logs/train_grpo/{RUN}.log"
+    job_log.unlink()
+    name = str(target.relative_to(finished.folder))
     process = subprocess.Popen(
-        job,
-        cwd=finished.folder,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    )
+        ["nice", "-n", "19", sys.executable, "-m", "snakemake", "--profile", "laptop", name],
+        cwd=finished.folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
+    )  # fmt: skip
     wait_for(lambda: list((finished.folder / "results/state").glob("*/checkpoint-*")), process)
     os.killpg(process.pid, signal.SIGTERM)
     output, _ = process.communicate(timeout=600)
-    assert (
-        process.returncode != 0 and "error: stopped by SIGTERM after update" in log.read_text()
-    ), output + log.read_text()
-    finished.run(target)
-    assert (
-        json.loads((finished.folder / target).with_name("provenance.json").read_text())[
-            "resumed_from"
-        ]
-        > 0
-    )
+    assert process.returncode != 0, output
+    assert "error: stopped by SIGTERM after update" in job_log.read_text()
+    finished.run(name)
+    assert resumed_from(target.parent) > 0
 
 
-@pytest.mark.nightly
+@nightly
 def test_an_output_that_is_removed_after_the_run_is_written_again_without_training(run):
     """If Snakemake is killed but one of its jobs continues and finishes, the next call of Snakemake
     removes the job's output."""
-    name = "unseen"
-    assert start(run, name, "--keep-finished").wait() == 0
-    (finished_state,) = (run / f"{name}.state").glob("*")
+    finish(run, "unseen", "--keep-finished")
+    (finished_state,) = (run / "unseen.state").glob("*")
     assert finished_state.suffix == ".finished"
     assert not list(finished_state.rglob("optimizer*")), "files that only training needs were kept"
-    weights = f"step-{UPDATES}/model.safetensors"
-    assert os.path.samefile(
-        finished_state / f"checkpoint-{UPDATES}/model.safetensors",
-        run / name / "checkpoints" / weights,
-    ), "the kept weights are a copy, not a hard link"
-    shutil.rmtree(run / name)
-    log = run / f"{name}.log"
-    log.unlink()
-    assert start(run, name, "--keep-finished").wait() == 0, log.read_text()
-    assert "of 24 updates" not in log.read_text(), "the run was trained again"
-    assert contents(run / name) == contents(run / "clean")
-    shutil.rmtree(run / name)
-    assert start(run, name).wait() == 0
-    assert contents(run / name) == contents(run / "clean")
-    assert not list((run / f"{name}.state").glob("*")), (
-        "without --keep-finished the state must be removed"
-    )
+    kept = finished_state / f"checkpoint-{UPDATES}/model.safetensors"
+    output = run / f"unseen/checkpoints/step-{UPDATES}/model.safetensors"
+    assert os.path.samefile(kept, output), "the kept weights are a copy, not a hard link"
+    for arguments in (("--keep-finished",), ()):
+        shutil.rmtree(run / "unseen")
+        (run / "unseen.log").unlink()
+        finish(run, "unseen", *arguments)
+        assert "of 24 updates" not in log(run, "unseen"), "the run was trained again"
+    assert not list((run / "unseen.state").glob("*")), "without --keep-finished, no state remains"
 
 
 def test_a_full_disk_gives_a_one_line_error_and_the_next_call_completes_the_run(run):
     """A limit on the size of files simulates the full disk: the training can write only half of the
     weights."""
-    name = "full"
     limit = (run / "clean/checkpoints/step-1/model.safetensors").stat().st_size // 2
-
-    def small_disk():
-        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
-
-    process = start(run, name, preexec_fn=small_disk, env=WITHOUT_SERVER)
+    small_disk = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+    process = start(run, "full", preexec_fn=small_disk, env=WITHOUT_SERVER)
     assert process.wait() == 1
-    last_line = (run / "full.log").read_text().strip().splitlines()[-1]
-    assert (
-        last_line.startswith("error: the disk is full")
-        and "run the same command again" in last_line
-    )
-    assert "Traceback" not in (run / "full.log").read_text()
-    assert not (run / name / "updates.csv").exists() and not (run / name / "checkpoints").exists()
-    assert start(run, name).wait() == 0
-    assert contents(run / name) == contents(run / "clean")
+    last_line = log(run, "full").strip().splitlines()[-1]
+    assert last_line.startswith("error: the disk is full")
+    assert "run the same command again" in last_line
+    assert not (run / "full/updates.csv").exists() and not (run / "full/checkpoints").exists()
+    finish(run, "full")

@@ -2,14 +2,12 @@
 an uninterrupted run."""
 
 import random
-import signal
-import time
 
 import pytest
 import yaml
 
 from conftest import LONG_LIMIT, RUN
-from interruptible_run import KILLS, contents, start, states, wait_for
+from interruptible_run import KILLS, contents, kill, start, states
 
 pytestmark = pytest.mark.timeout(LONG_LIMIT)
 
@@ -80,10 +78,7 @@ def test_a_training_killed_at_random_moments_writes_the_same_files(folder, kind)
                 else bool(new)
             )
 
-        wait_for(is_saving, process)
-        time.sleep(rng.uniform(0, 0.005 if number % 2 else 0.2))
-        process.send_signal(signal.SIGKILL)
-        assert process.wait() == -signal.SIGKILL, "the training ended before it could be killed"
+        kill(process, is_saving, rng.uniform(0, 0.005 if number % 2 else 0.2))
     assert start(folder, name, spec=spec).wait() == 0, (folder / f"{name}.log").read_text()
     assert contents(folder / name) == contents(folder / kind)
     assert "Traceback" not in (folder / f"{name}.log").read_text()

@@ -44,7 +44,7 @@ def project(tmp_path, monkeypatch) -> Path:
 
 REACHED = ["program.py", "sibling.py"] + [
     f"src/hardgrpo/{name}"
-    for name in (
+    for name in [
         "__init__.py",
         "a/__init__.py",
         "a/one.py",
@@ -52,7 +52,7 @@ REACHED = ["program.py", "sibling.py"] + [
         "a/two.py",
         "b/__init__.py",
         "b/three.py",
-    )
+    ]
 ]
 
 
@@ -97,11 +97,3 @@ def test_every_module_that_python_loads_is_among_the_programs_files():
     for program, line in zip(PROGRAMS, done.stdout.splitlines(), strict=True):
         loaded = {Path(name).resolve() for name in ast.literal_eval(line)}
         assert loaded and loaded <= set(code.files_of(program)), program
-
-
-# Modules that a program loads by their names in the registry: {program: [modules of one checksum,
-# ...]}. The rules pass the same modules to `arguments.code`.
-
-
-# Paths that programs may hard-code as strings: folders that only one program uses, and patterns
-# over the runs of the finished miniature.

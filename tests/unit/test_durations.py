@@ -11,7 +11,6 @@ import project_config
 from command_line import run
 from conftest import ROOT
 from hardgrpo.planning import calibration, durations
-from hardgrpo.runtime import gpu_kinds
 from hardgrpo.study import load, memory
 from hardgrpo.study.configuration import Configuration
 from hardgrpo.study.model import Model, Shape
@@ -207,6 +206,11 @@ def test_each_job_of_a_run_in_two_rounds_keeps_half_of_the_checkpoints():
     assert two_rounds == one_round / 2 > 0
 
 
+def test_pruning_leaves_the_last_of_ten_checkpoints():
+    pruned = estimate(TRAIN._replace(rule="prune_checkpoints"))
+    assert pruned.kept_bytes == pytest.approx(-0.9 * estimate(TRAIN).kept_bytes)
+
+
 CPU_BF16 = "qwen2.5-coder-0.5b-instruct-bf16"
 FP32 = {"updates": 1, "checkpoint_every": 1, "base": "fp32", "precision": "fp32"}
 
@@ -235,20 +239,6 @@ def test_estimates_are_near_measured_seconds_of_an_update_or_of_a_probe(
     run = estimate(job, changes, kind)
     updates = resolve(job, changes).updates if job.recipe else 1
     assert least < (run.seconds - run.start_seconds) / updates < most
-
-
-@pytest.mark.parametrize(
-    "name, kind",
-    [
-        ("NVIDIA H100 80GB HBM3", "h100"),
-        ("nvidia_a100-sxm4-80gb", "a100"),
-        ("nvidia_a40", "a40"),
-        ("nvidia_rtx_a4000", None),
-        ("NVIDIA GH200 480GB", None),
-    ],
-)
-def test_the_kind_of_a_gpu_is_read_from_its_whole_name(name, kind):
-    assert gpu_kinds.kind_of(name) == kind
 
 
 # --- calibration by finished jobs

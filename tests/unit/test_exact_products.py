@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -117,48 +118,44 @@ def test_exact_products_are_for_narrow_models(with_avx2, tmp_path, columns, appl
 
 
 @pytest.mark.parametrize(
-    "change",
+    ("change", "hardware"),
     [
-        {"hardware": recipes.Hardware(gpus=1)},
-        {"hardware": recipes.Hardware(processes=2)},
-        {"base": "bf16"},
-        {"precision": "bf16"},
-        {"generation": "vllm"},
-        {"variable": "ATEN_CPU_CAPABILITY"},
+        ({}, recipes.Hardware(gpus=1)),
+        ({}, recipes.Hardware(processes=2)),
+        ({"base": "bf16"}, recipes.Hardware()),
+        ({"precision": "bf16"}, recipes.Hardware()),
+        ({"generation": "vllm"}, recipes.Hardware()),
     ],
 )
 def test_runs_that_miss_a_condition_keep_the_products_of_torch(
-    with_avx2, tmp_path, monkeypatch, change
+    with_avx2, tmp_path, monkeypatch, change, hardware
 ):
     (tmp_path / "config.json").write_text('{"hidden_size": 96}')
     training = {"base": "fp32", "precision": "fp32", "generation": "transformers"}
-    spec = type("Spec", (), {"training": training, "model_folder": str(tmp_path)})()
+    spec = SimpleNamespace(training=training, model_folder=str(tmp_path))
     assert recipes.has_exact_products(spec, recipes.Hardware())
-    hardware = change.pop("hardware", recipes.Hardware())
-    if "variable" in change:
-        monkeypatch.setenv(change.pop("variable"), "default")
-    training.update(change)
+    spec.training = training | change
     assert not recipes.has_exact_products(spec, hardware)
+    spec.training = training
+    monkeypatch.setenv("ATEN_CPU_CAPABILITY", "default")
+    assert not recipes.has_exact_products(spec, recipes.Hardware())
 
 
-def test_a_processor_without_avx2_keeps_its_kernels(monkeypatch):
-    for name in environments.EXACT:
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(environments, "has_avx2", lambda: False)
+@pytest.mark.parametrize(
+    ("has_avx2", "is_started_again", "is_exact"),
+    [(False, False, False), (True, True, False), (True, False, True)],
+)
+def test_exact_kernels_need_avx2_and_are_not_for_a_program_started_again_for_vllm(
+    monkeypatch, has_avx2, is_started_again, is_exact
+):
+    for name in (*environments.EXACT, environments.STARTED_AGAIN):
+        monkeypatch.setenv(name, "python")
+        monkeypatch.delenv(name)
+    if is_started_again:
+        monkeypatch.setenv(environments.STARTED_AGAIN, "python")
+    monkeypatch.setattr(environments, "has_avx2", lambda: has_avx2)
     environments.prepare_exact()
-    assert not environments.is_exact()
-
-
-def test_a_program_that_was_started_again_for_vllm_keeps_its_kernels(monkeypatch):
-    for name in environments.EXACT:
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(environments, "has_avx2", lambda: True)
-    monkeypatch.setenv(environments.STARTED_AGAIN, "python")
-    environments.prepare_exact()
-    assert not environments.is_exact()
-    monkeypatch.delenv(environments.STARTED_AGAIN)
-    environments.prepare_exact()
-    assert environments.is_exact()
+    assert environments.is_exact() == is_exact
 
 
 PROGRAMS = sorted(
@@ -168,13 +165,17 @@ PROGRAMS = sorted(
 )
 
 
-@pytest.mark.parametrize("program", PROGRAMS)
-def test_a_program_loads_torch_and_numpy_only_after_the_kernels_are_chosen(program):
+def test_programs_load_torch_and_numpy_only_after_the_kernels_are_chosen():
     assert "training/train_grpo.py" in PROGRAMS
-    code = "import runpy, sys; sys.path.insert(0, sys.argv[2]); runpy.run_path(sys.argv[1]); print({'numpy', 'torch'} & set(sys.modules))"
+    code = (
+        "import runpy, sys\n"
+        "for program in sys.argv[1:]:\n"
+        "    sys.path.insert(0, program.rpartition('/')[0])\n"
+        "    runpy.run_path(program)\n"
+        "    assert not {'numpy', 'torch'} & set(sys.modules), program\n"
+    )
     done = subprocess.run(
-        [sys.executable, "-c", code, str(SCRIPTS / program), str((SCRIPTS / program).parent)],
-        capture_output=True, text=True, check=True,
-        env=os.environ | {"PYTHONPATH": str(environments.SOURCE)},
+        [sys.executable, "-c", code, *(str(SCRIPTS / program) for program in PROGRAMS)],
+        capture_output=True, text=True, env=os.environ | {"PYTHONPATH": str(environments.SOURCE)},
     )  # fmt: skip
-    assert done.stdout == "set()\n"
+    assert done.returncode == 0, done.stderr

@@ -1,32 +1,9 @@
 """Held-out completions measure the difficulty of the chosen prompts, and choose no prompts."""
 
 import json
-import subprocess
-import sys
 
-from command_line import format_options
-from conftest import ROOT, path_of
+import in_process
 from hardgrpo.runtime import files
-
-
-def run(program: str, /, *arguments, **options) -> None:
-    done = start(program, *arguments, **options)
-    assert done.returncode == 0, done.stderr
-
-
-def start(program: str, /, *arguments, **options) -> subprocess.CompletedProcess:
-    return subprocess.run(
-        [
-            sys.executable,
-            path_of(program),
-            *map(str, arguments),
-            *format_options(**options),
-        ],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
 
 
 def test_the_first_samples_choose_the_hardest_prompts_and_the_held_out_samples_measure_their_pass_rate(
@@ -42,10 +19,9 @@ def test_the_first_samples_choose_the_hardest_prompts_and_the_held_out_samples_m
     ]
     files.write_jsonl(tmp_path / "P.jsonl", problems)
     files.write_jsonl(tmp_path / "C.jsonl", completions)
-    inputs = format_options(
-        problems=tmp_path / "P.jsonl", completions=tmp_path / "C.jsonl", grader="final_number"
-    )
-    run("measure_difficulty", *inputs, samples=2, held_out=2, output=tmp_path / "D.csv")
+    inputs = {"problems": "P.jsonl", "completions": "C.jsonl", "grader": "final_number"}
+    done = in_process.run(tmp_path, "measure_difficulty", samples=2, held_out=2, output="D.csv", **inputs)  # fmt: skip
+    assert done.returncode == 0, done.stderr
     rows = files.read_rows(
         tmp_path / "D.csv",
         {"id": str, "samples": int, "pass_rate": float, "held_out": int, "held_out_correct": int},
@@ -58,13 +34,8 @@ def test_the_first_samples_choose_the_hardest_prompts_and_the_held_out_samples_m
     }
     assert {(row["samples"], row["held_out"]) for row in rows} == {(2, 2)}
     policy = json.dumps({"rule": "hard", "budget": 0.5})
-    run(
-        "select_subset",
-        difficulty=tmp_path / "D.csv",
-        policy=policy,
-        seed=0,
-        output=tmp_path / "S.csv",
-    )
+    done = in_process.run(tmp_path, "select_subset", difficulty="D.csv", policy=policy, seed=0, output="S.csv")  # fmt: skip
+    assert done.returncode == 0, done.stderr
     description = json.loads((tmp_path / "S.json").read_text())
     assert [row["id"] for row in files.read_rows(tmp_path / "S.csv", {"id": str})] == ["a", "d"]
     assert (description["mean_pass_rate"], description["zero_share"]) == (0.25, 0.5)

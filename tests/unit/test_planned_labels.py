@@ -20,35 +20,26 @@ def count(policy: dict, recipe: dict, pool: int | None) -> int | None:
     )
 
 
+HARD = {"rule": "hard", "budget": 0.1}
+RANDOM = {"rule": "random", "budget": 0.1}
+BY_AGREEMENT = {"rule": "lowest", "by": "agreement"}
+BY_SAMPLE = {"rule": "nearest_half", "by": "predicted", "calibrated_on": 0.02, "budget": 0.1}
+
+
 @pytest.mark.parametrize(
     ("policy", "recipe", "pool", "bought"),
     [
-        ({"rule": "hard", "budget": 0.1}, GRPO, 500, 500),
-        ({"rule": "hard", "budget": 0.1}, MAJORITY, 500, 500),
+        (HARD, GRPO, 500, 500),
+        (HARD, MAJORITY, 500, 500),
         ({"rule": "base_wrong", "threshold": 0.25}, GRPO, 500, 500),
-        ({"rule": "random", "budget": 0.1}, GRPO, 500, 50),
-        ({"rule": "random", "budget": 0.1}, MAJORITY, 500, 0),
-        ({"rule": "random", "budget": 0.1}, STEPS | {"objective": "sft"}, 500, 50),
-        (
-            {"rule": "lowest", "by": "agreement", "budget": {"money": 60, "label_price": 2}},
-            GRPO,
-            500,
-            30,
-        ),
-        ({"rule": "lowest", "by": "agreement", "budget": {"prompts": 7}}, GRPO, None, 7),
-        ({"rule": "lowest", "by": "agreement", "budget": 0.1}, GRPO, None, None),
-        (
-            {"rule": "nearest_half", "by": "predicted", "calibrated_on": 0.02, "budget": 0.1},
-            GRPO,
-            500,
-            50,
-        ),
-        (
-            {"rule": "nearest_half", "by": "predicted", "calibrated_on": 0.02, "budget": 0.1},
-            MAJORITY,
-            500,
-            10,
-        ),
+        (RANDOM, GRPO, 500, 50),
+        (RANDOM, MAJORITY, 500, 0),
+        (RANDOM, STEPS | {"objective": "sft"}, 500, 50),
+        (BY_AGREEMENT | {"budget": {"money": 60, "label_price": 2}}, GRPO, 500, 30),
+        (BY_AGREEMENT | {"budget": {"prompts": 7}}, GRPO, None, 7),
+        (BY_AGREEMENT | {"budget": 0.1}, GRPO, None, None),
+        (BY_SAMPLE, GRPO, 500, 50),
+        (BY_SAMPLE, MAJORITY, 500, 10),
         ({"rule": "all"}, GRPO, 500, 500),
         # the run ends before it has sampled all prompts
         ({"rule": "all"}, GRPO | {"updates": 50}, 500, 400),
@@ -88,17 +79,9 @@ def test_a_plan_lists_the_largest_number_of_labels_of_each_arm():
     assert rows["swaps", "agreement_lowest, mini_rest"] == 50, (
         "prompts outside the subset get majority rewards, which need no labels"
     )
-    plan_text = label_counts.format_lines(
-        label_counts.planned_labels(resolve_study(CONFIG, "mini_labels"))
+    lines = lambda study: label_counts.format_lines(
+        label_counts.planned_labels(resolve_study(CONFIG, study))
     )
-    assert (
-        "         0  random, mini_majority" in plan_text
-        and "  mini_labels, swaps, a pool of 500" in plan_text
-    )
-    assert (
-        label_counts.format_lines(label_counts.planned_labels(resolve_study(CONFIG, "recordings")))
-        == label_counts.format_lines(
-            label_counts.planned_labels(resolve_study(CONFIG, "trajectories"))
-        )
-        == []
-    )
+    assert "         0  random, mini_majority" in lines("mini_labels")
+    assert "  mini_labels, swaps, a pool of 500" in lines("mini_labels")
+    assert lines("recordings") == lines("trajectories") == []

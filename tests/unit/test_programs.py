@@ -23,33 +23,26 @@ WRITING = sorted(
 def test_programs_that_generate_committed_files_write_the_committed_bytes(program, world):
     """The programs run in a copy of the repository that no other test uses. The numbers of its
     README are outdated."""
+    for folder in ("docs", "envs"):
+        shutil.copytree(ROOT / folder, world.folder / folder, dirs_exist_ok=True)
     before, generated, after = re.split(
         "(?<=<!-- found)|(?=<!-- end of found)", (ROOT / "README.md").read_text(encoding="utf-8")
     )
-    if program == "write_pages":
-        generated = re.sub(r"\d\.\d", "0.0", generated)
-    (world.folder / "README.md").write_text(before + generated + after, encoding="utf-8")
-    shutil.copytree(ROOT / "docs", world.folder / "docs", dirs_exist_ok=True)
-    shutil.copy(ROOT / "config.yaml", world.folder / "config.yaml")
+    readme = world.folder / "README.md"
+    readme.write_text(before + re.sub(r"\d\.\d", "0.0", generated) + after, encoding="utf-8")
     files = [
-        path
-        for name in ("README.md", "docs", "envs")
-        for path in [world.folder / name, *(world.folder / name).rglob("*")]
+        readme,
+        *(path for name in ("docs", "envs") for path in (world.folder / name).rglob("*")),
     ]
     for path in files:
         os.utime(path, (0, 0))
     command = [sys.executable, f"scripts/maintenance/{program}.py"]
-    done = subprocess.run(command, cwd=world.folder, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=world.folder, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    written = [
-        path.relative_to(world.folder) for path in files if path.is_file() and path.stat().st_mtime
-    ]
+    written = [path for path in files if path.is_file() and path.stat().st_mtime]
     assert written, "the program wrote no committed file"
-    assert [
-        str(path)
-        for path in written
-        if (world.folder / path).read_bytes() != (ROOT / path).read_bytes()
-    ] == []
+    for path in written:
+        assert path.read_bytes() == (ROOT / path.relative_to(world.folder)).read_bytes(), path
 
 
 def test_importing_the_library_changes_nothing_in_a_program_of_a_user(tmp_path):

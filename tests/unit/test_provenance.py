@@ -40,49 +40,36 @@ def clone(tmp_path) -> Path:
 
 
 def record_version(folder: Path, **variables: str) -> tuple:
+    """(whether the commit is known, whether the code differs from it)"""
     code = "import json; from hardgrpo.runtime import provenance; print(json.dumps(provenance.version_of_code()))"
     environment = os.environ | {"PYTHONPATH": str(folder / "src")} | variables
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd="/",
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    record = json.loads(done.stdout)
+    output = subprocess.check_output([sys.executable, "-c", code], cwd="/", env=environment)
+    record = json.loads(output)
     return record["commit"] is not None, record["uncommitted_changes"]
+
+
+UNKNOWN = (False, None)
 
 
 def test_only_changes_of_tracked_files_count_as_uncommitted_changes(clone, tmp_path):
     assert record_version(clone) == (True, False)
     (clone / "untracked").write_text("")
-    assert record_version(clone) == (True, False)
-    assert record_version(clone, GIT_DIR=str(tmp_path / "elsewhere"), GIT_WORK_TREE="/") == (
-        True,
-        False,
-    ), "the variables that git sets for a hook must have no effect"
+    # git sets these variables for a hook
+    of_a_hook = {"GIT_DIR": str(tmp_path / "elsewhere"), "GIT_WORK_TREE": "/"}
+    assert record_version(clone, **of_a_hook) == (True, False)
     (clone / "src/hardgrpo/runtime/files.py").write_text("")
     assert record_version(clone) == (True, True)
 
 
 def test_the_version_is_unknown_if_git_fails(clone, tmp_path):
-    (tmp_path / "bin").mkdir()
-    assert record_version(clone, PATH=str(tmp_path / "bin")) == (False, None), (
-        "without git, the version must be unknown"
-    )
-    (tmp_path / "bin/git").write_text(REFUSES)
-    (tmp_path / "bin/git").chmod(0o755)
-    assert record_version(clone, PATH=f"{tmp_path / 'bin'}:{os.environ['PATH']}") == (
-        False,
-        None,
-    ), "if git refuses the folder of another user, the version must be unknown"
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    assert record_version(clone, PATH=str(tools)) == UNKNOWN, "without git"
+    (tools / "git").write_text(REFUSES)
+    (tools / "git").chmod(0o755)
+    path = f"{tools}:{os.environ['PATH']}"
+    assert record_version(clone, PATH=path) == UNKNOWN, "in the folder of another user"
     shutil.rmtree(clone / ".git")
-    assert record_version(clone) == (False, None), (
-        "without a repository, the version must be unknown"
-    )
     git(clone.parent, "init", "--quiet")
     git(clone.parent, "commit", "--quiet", "--allow-empty", "--message=none")
-    assert record_version(clone) == (False, None), (
-        "for a copy within another repository, the version must be unknown"
-    )
+    assert record_version(clone) == UNKNOWN, "in a copy within another repository"

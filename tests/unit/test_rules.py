@@ -93,6 +93,18 @@ def test_without_labels_a_policy_reads_no_pass_rates(policy, names):
     assert inputs.measures(job(**RUN | {"policy": policy})).keys() == names
 
 
+@pytest.mark.parametrize(
+    ("recipe", "policy", "extra"),
+    [
+        ("mini_sft", "hard", "results/tasks/swaps/solutions.jsonl"),
+        ("mini_rounds", "agreement_in_rounds", "results/training/tiny-seed0/swaps/mini_rounds/agreement_in_rounds/seed0/first/checkpoints/manifest.json"),
+    ],
+)  # fmt: skip
+def test_a_run_waits_for_worked_solutions_or_for_its_first_round(recipe, policy, extra):
+    run = job(**RUN | {"recipe": recipe, "policy": policy})
+    assert functions(InputFiles).training_extras(run) == [extra]
+
+
 def test_a_recorded_model_uses_all_problems_of_a_task():
     inputs, recorded = functions(InputFiles), job(model="qwen3-4b-recorded", task="gsm8k")
     assert inputs.pool(recorded) == "results/tasks/gsm8k/train.jsonl"

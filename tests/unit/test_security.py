@@ -72,38 +72,24 @@ def test_names_that_are_unsafe_in_a_shell_are_refused(section):
 def test_no_value_of_the_configuration_reaches_a_shell(world):
     """Paths, prompts and columns that a shell would execute or split are passed unchanged."""
     hostile = "a b'c\"d $(touch pwned) `touch pwned`; touch pwned & x"
+    column = hostile.replace('"', '""')
     (world.folder / hostile).mkdir()
-    (world.folder / hostile / f"{hostile}.csv").write_text(
-        f"{json.dumps(hostile).replace(chr(92), chr(34))},answer\nq 1,1\nq 2,2\n"
-    )
-    source = {"kind": "files", "train": f"{hostile}.csv", "columns": {"question": hostile}}
+    (world.folder / hostile / f"{hostile}.csv").write_text(f'"{column}",answer\nq 1,1\nq 2,2\n')
     task = {
-        "source": source,
+        "source": {"kind": "files", "train": f"{hostile}.csv", "columns": {"question": hostile}},
         "prompt": "{question} " + hostile,
         "grader": "number_lenient",
         "completion_tokens": 5,
+        "probe": {"samples": 1, "shards": 1, "seed": 1},
     }
-    world.configure(
-        lambda config: config.update(
-            data=hostile,
-            tasks=config["tasks"]
-            | {"mine": task | {"probe": {"samples": 1, "shards": 1, "seed": 1}}},
-        )
-    )
-    done = world.snakemake("results/tasks/mine/train.jsonl")
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert [
-        row["question"]
-        for row in files.read_jsonl(world.folder / "results/tasks/mine/train.jsonl", {})
-    ] == ["q 1", "q 2"]
-    done = world.snakemake("-n", "-p", "results/probe/tiny-seed0/mine/shard0.jsonl.gz")
-    assert done.returncode == 0, done.stdout + done.stderr
+    world.configure(lambda config: config["tasks"].update(mine=task))
+    world.configure(lambda config: config.update(data=hostile))
+    world.run("results/tasks/mine/train.jsonl")
+    rows = files.read_jsonl(world.folder / "results/tasks/mine/train.jsonl", {})
+    assert [row["question"] for row in rows] == ["q 1", "q 2"]
+    output = world.run("-n", "-p", "results/probe/tiny-seed0/mine/shard0.jsonl.gz")
     assert not list(world.folder.rglob("pwned"))
-    commands = [
-        line.strip()
-        for line in (done.stdout + done.stderr).splitlines()
-        if "scripts/probe/probe.py" in line
-    ]
+    commands = [line for line in output.splitlines() if "scripts/probe/probe.py" in line]
     assert commands
     assert all(f"{{question}} {hostile}" in shlex.split(command) for command in commands)
 
@@ -149,53 +135,23 @@ def test_files_follow_the_umask(tmp_path):
         files.write_text(tmp_path / "a/b.csv", "x")
     finally:
         os.umask(before)
-    assert (
-        stat.S_IMODE((tmp_path / "a/b.csv").stat().st_mode) == 0o600
-        and stat.S_IMODE((tmp_path / "a").stat().st_mode) == 0o700
-    )
-    assert [
-        path.name for path, text in CODE.items() if "os.umask(" in text or "chmod(" in text
-    ] == ["files.py"], "only files.follow_umask may change modes"
+    modes = [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("a/b.csv", "a")]
+    assert modes == [0o600, 0o700]
+    changing = [path.name for path, text in CODE.items() if re.search(r"os\.umask\(|chmod\(", text)]
+    assert changing == ["files.py"], "only files.follow_umask may change modes"
 
 
-def test_a_token_is_in_no_file_and_no_message(monkeypatch, tmp_path):
-    token = "hf_" + "s3cret" * 5
+def test_a_token_is_in_no_provenance(monkeypatch):
     for name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "WANDB_API_KEY"):
-        monkeypatch.setenv(name, token)
-    assert token not in json.dumps(provenance.describe(0.0, arguments=sys.argv))
-    code = (
-        "from hardgrpo.data import fetch\n"
-        "from hardgrpo.runtime import errors\n"
-        "errors.run(lambda: fetch.list_names('models', 'owner/name@main', 'inputs.lock'))"
-    )
-    offline = os.environ | {
-        "HF_ENDPOINT": f"http://me:{token}@127.0.0.1:9",
-        "PYTHONPATH": str(ROOT / "src"),
-    }
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=tmp_path,
-        env=offline,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (
-        done.returncode == 1
-        and done.stderr.startswith("error: ")
-        and token not in done.stdout + done.stderr
-    )
+        monkeypatch.setenv(name, "hf_s3cret")
+    assert "hf_s3cret" not in json.dumps(provenance.describe(0.0, arguments=sys.argv))
 
 
 @pytest.mark.slow
 def test_no_library_makes_a_folder_in_tmp_that_others_can_guess(tmp_path):
     """By default, importing torch makes the folder `torchinductor_USER` in /tmp. torch accepts an
     existing folder of another account, and fails if a file has that name."""
-    program, temporary = tmp_path / "scripts/part/program.py", tmp_path / "tmp"
-    program.parent.mkdir(parents=True)
-    program.write_text(
-        "from hardgrpo.runtime import user_settings\nuser_settings.ignore()\nimport getpass, torch._dynamo.package\nimport trl\n"
-    )
+    temporary = tmp_path / "tmp"
     temporary.mkdir()
     names = [f"torchinductor_{getpass.getuser()}", "torchinductor_root", "torchinductor"]
     for name in names:
@@ -205,18 +161,10 @@ def test_no_library_makes_a_folder_in_tmp_that_others_can_guess(tmp_path):
         for name, value in os.environ.items()
         if not name.startswith(("TORCHINDUCTOR", "TRITON"))
     }
-    environment |= {
-        "TMPDIR": str(temporary),
-        "PYTHONPATH": str(ROOT / "src"),
-        "HARDGRPO_WARM": "off",
-    }
+    environment |= {"TMPDIR": str(temporary), "PYTHONPATH": str(ROOT / "src")}
+    code = "from hardgrpo.runtime import user_settings; user_settings.ignore(); import torch._dynamo.package, trl"
     done = subprocess.run(
-        [sys.executable, program],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
+        [sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
     assert {path.name for path in temporary.iterdir()} == set(names)
@@ -265,20 +213,18 @@ class Hub(http.server.BaseHTTPRequestHandler):
         pass
 
 
-@pytest.mark.parametrize("password", ["PASSW0RDINURL", "PASSW0RD%40INURL"])
-def test_the_password_of_a_hub_is_in_no_message_whatever_the_hub_answers(tmp_path, password):
+def test_the_password_of_a_hub_is_in_no_message_whatever_the_hub_answers(tmp_path):
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Hub) as server:
         threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
-        address = f"http://me:{password}@127.0.0.1:{server.server_address[1]}"
         environment = os.environ | {
-            "HF_ENDPOINT": address,
+            "HF_ENDPOINT": f"http://me:PASSW0RD%40INURL@127.0.0.1:{server.server_address[1]}",
             "HF_HUB_OFFLINE": "0",  # this test's hub runs on this machine
             "HF_TOKEN": "hf_SECRETTOKEN",
             "PYTHONPATH": str(ROOT / "src"),
         }
         command = [sys.executable, "-c", ASK, *ANSWERS]
         done = subprocess.run(
-            command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+            command, cwd=tmp_path, env=environment, capture_output=True, text=True
         )
         server.shutdown()
     text = done.stdout + done.stderr
@@ -286,62 +232,40 @@ def test_the_password_of_a_hub_is_in_no_message_whatever_the_hub_answers(tmp_pat
     assert "127.0.0.1" in text and "PASSW0RD" not in text and "SECRETTOKEN" not in text, text
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "HTTPS_PROXY",
-        "http_proxy",
-        "PIP_INDEX_URL",
-        "PIP_EXTRA_INDEX_URL",
-        "HF_ENDPOINT",
-        "UV_INDEX",
-    ],
-)
-@pytest.mark.parametrize(
-    "password", ["PASSW0RD", "PASS@W0RD", "PASSW0RD/x", "PASSW0RD#?", "PASSW0RD:x"]
-)
-def test_passwords_of_addresses_are_in_no_message(monkeypatch, name, password):
-    monkeypatch.setenv(name, f"https://me:{password}@index.example/simple https://two.example")
-    for text in (
-        f"cannot open https://me:{password}@index.example/simple",
-        f"'{password}'",
-        f"a (https://me:{password}@index.example) b",
-    ):
-        message = str(UserError(text))
+ADDRESSES = [
+    ("HTTPS_PROXY", "https://me:PASS@W0RD@index.example/simple https://two.example", "PASS@W0RD"),
+    ("PIP_EXTRA_INDEX_URL", "https://me:PASSW0RD/x@index.example/simple", "PASSW0RD/x"),
+    ("HF_ENDPOINT", "https://me:PASSW0RD#?@index.example", "PASSW0RD#?"),
+    ("UV_INDEX", "https://me:PASSW0RD:x@index.example", "PASSW0RD:x"),
+    ("http_proxy", "me:PASSW0RD@proxy.example:3128", "PASSW0RD"),
+    ("ALL_PROXY", "me:PASSW0RD@proxy.example:3128", "PASSW0RD"),
+    ("HF_ENDPOINT", "https://me:PASS%40W0RD@hub.example", "PASS%40W0RD"),
+]
+VALUES = [
+    ("AWS_SECRET_ACCESS_KEY", "PASSW0RD", "PASSW0RD"),
+    ("DATABASE_PASS", "PASSW0RD", "PASSW0RD"),
+    ("HF_TOKEN", "PASS/W0RD+", "PASS/W0RD+"),
+]
+
+
+@pytest.mark.parametrize(("name", "value", "secret"), [*ADDRESSES, *VALUES])
+def test_no_secret_is_in_a_message(monkeypatch, name, value, secret):
+    monkeypatch.setenv(name, value)
+    address = f"https://me:{secret}@index.example/simple"
+    for form in (value, secret, f"me:{secret}", address, f"a ({address}) b"):
+        message = str(UserError(f"cannot use '{form}'"))
         assert "PASS" not in message and "W0RD" not in message, message
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "secret"),
+    ("text", "expected"),
     [
-        ("http_proxy", "me:PASSW0RD@proxy.example:3128", "PASSW0RD"),
-        ("ALL_PROXY", "me:PASSW0RD@proxy.example:3128", "PASSW0RD"),
-        ("HF_ENDPOINT", "https://me:PASS%40W0RD@hub.example", "PASS%40W0RD"),
-        ("AWS_SECRET_ACCESS_KEY", "PASSW0RD", "PASSW0RD"),
-        ("DATABASE_PASS", "PASSW0RD", "PASSW0RD"),
-        ("HF_TOKEN", "PASS/W0RD+", "PASS/W0RD+"),
+        (
+            "https://files.example/a?X-Amz-Signature=1234&part=2&token=5678&sig=9 (403)",
+            "https://files.example/a?X-Amz-Signature=...&part=2&token=...&sig=... (403)",
+        ),
+        *((text, text) for text in ("https://huggingface.co/a/b", "somebody@example.org", "http://127.0.0.1:9/x@y", "a // b @ c")),
     ],
-)
-def test_no_secret_is_in_a_message(monkeypatch, name, value, secret):
-    monkeypatch.setenv(name, value)
-    for form in (value, secret, f"me:{secret}"):
-        message = str(UserError(f"cannot use '{form}'"))
-        assert "W0RD" not in message, message
-
-
-def test_signatures_of_addresses_are_in_no_message():
-    text = "cannot open https://files.example/a?X-Amz-Signature=1234&part=2&token=5678&sig=9 (403)"
-    assert (
-        str(UserError(text))
-        == "cannot open https://files.example/a?X-Amz-Signature=...&part=2&token=...&sig=... (403)"
-    )
-
-
-def test_addresses_without_a_password_stay_unchanged_in_messages():
-    for text in (
-        "https://huggingface.co/a/b",
-        "somebody@example.org",
-        "http://127.0.0.1:9/x@y",
-        "a // b @ c",
-    ):
-        assert str(UserError(text)) == text
+)  # fmt: skip
+def test_only_the_secrets_of_addresses_are_left_out_of_messages(text, expected):
+    assert str(UserError(text)) == expected

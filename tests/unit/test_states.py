@@ -1,6 +1,5 @@
 """A training resumes only from a trustworthy checkpoint, and no checkpoint that may be intact is
-removed. Other accounts cannot hold a run's lock, and taking over a lock affects no other file or
-process."""
+removed."""
 
 import errno
 import json
@@ -30,28 +29,22 @@ def state(tmp_path, monkeypatch) -> Path:
     return state
 
 
+def damage(state: Path, step: int) -> str:
+    """Change the weights of a checkpoint. Return the words that report it."""
+    (states.checkpoint(state, step) / "model.safetensors").write_bytes(b"\1" * step)
+    return f"checkpoint-{step}/model.safetensors: the content is not what was written"
+
+
 def test_a_damaged_checkpoint_is_removed_and_reported(state, capsys):
-    (states.checkpoint(state, 6) / "model.safetensors").write_bytes(b"\1" * 6)
-    assert states.resume_point(state, 2) == 4
-    assert (
-        "checkpoint-6/model.safetensors: the content is not what was written"
-        in capsys.readouterr().out
-    )
+    words = damage(state, 6)
+    assert states.resume_point(state, 2) == 4 and words in capsys.readouterr().out
     assert not states.checkpoint(state, 6).exists()
 
 
-def test_a_checkpoint_that_was_damaged_while_training_went_on_is_no_result(tmp_path):
-    state = tmp_path / "state"
-    for step in (1, 2):
-        folder = states.checkpoint(state, step)
-        folder.mkdir(parents=True)
-        (folder / "model.safetensors").write_bytes(b"weights")
-        provenance.write_manifest(folder)
-    (states.checkpoint(state, 1) / "model.safetensors").write_bytes(b"Weights")
-    spec = SimpleNamespace(training={"checkpoint_every": 1, "updates": 2}, continues=None)
-    with pytest.raises(
-        UserError, match=r"checkpoint-1/model\.safetensors: the content is not what was written"
-    ):
+def test_a_checkpoint_that_was_damaged_while_training_went_on_is_no_result(state, tmp_path):
+    words = damage(state, 4)
+    spec = SimpleNamespace(training={"checkpoint_every": 2, "updates": 6}, continues=None)
+    with pytest.raises(UserError, match=words):
         outputs.export(spec, state, tmp_path / "run", started=0, resumed_from=0, hardware=None)
     assert not (tmp_path / "run").exists()
 
@@ -66,31 +59,27 @@ def test_a_copy_of_a_checkpoint_is_no_checkpoint(state):
     assert states.newest(state) == states.resume_point(state, 2) == 6
 
 
-@pytest.mark.parametrize("number", [errno.EIO, errno.ESTALE, errno.EACCES, errno.EMFILE])
+@pytest.mark.parametrize("number", [errno.EIO, errno.EACCES])
 @pytest.mark.parametrize("name", ["manifest.json", "model.safetensors"])
 def test_an_unreadable_checkpoint_stops_the_run_and_nothing_is_removed(
     state, monkeypatch, capsys, name, number
 ):
-    unreadable = states.checkpoint(state, 2) / name
+    unreadable, reason = states.checkpoint(state, 2) / name, os.strerror(number)
 
     def failing(read):
         def read_or_fail(path, *arguments):
             if Path(path) == unreadable:
-                raise OSError(number, os.strerror(number), str(path))
+                raise OSError(number, reason, str(path))
             return read(path, *arguments)
 
         return read_or_fail
 
-    with monkeypatch.context() as patched:
+    with monkeypatch.context() as patched, pytest.raises(SystemExit) as end:
         patched.setattr(Path, "read_bytes", failing(Path.read_bytes))
         patched.setattr(files, "sha256", failing(files.sha256))
-        with pytest.raises(SystemExit) as end:
-            errors.run(lambda: states.resume_point(state, 2))
-    assert (
-        str(unreadable) in end.value.code
-        and os.strerror(number) in end.value.code
-        and "delete" not in end.value.code
-    )
+        errors.run(lambda: states.resume_point(state, 2))
+    assert str(unreadable) in end.value.code and reason in end.value.code
+    assert "delete" not in end.value.code
     assert states.resume_point(state, 2) == 6 and capsys.readouterr().out == ""
 
 
@@ -117,15 +106,11 @@ def test_files_of_an_earlier_attempt_are_replaced(state):
         assert states.resume_point(state, 2) == 6
 
 
-# --- locks
-
-HERE = os.uname().nodename
-
-
 def test_a_lock_that_is_left_from_a_process_that_has_ended_is_taken_over(tmp_path):
     (tmp_path / "lock").write_text("process 12 on elsewhere")
+    here = os.uname().nodename
     with states.hold_lock(tmp_path):
-        assert (tmp_path / "lock").read_text() == f"process {os.getpid()} on {HERE}"
+        assert (tmp_path / "lock").read_text() == f"process {os.getpid()} on {here}"
         second = states.hold_lock(tmp_path)
-        with pytest.raises(errors.UserError, match=f"{HERE} is training this run"), second:
+        with pytest.raises(UserError, match=f"{here} is training this run"), second:
             pass

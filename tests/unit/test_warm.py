@@ -37,6 +37,7 @@ while not received:
 time.sleep(0.3)
 print(received)
 """
+ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT / "src")}
 # A process in place of Snakemake that starts a server, prints the path of its socket and waits
 SNAKEMAKE = """
 import os, time
@@ -56,14 +57,9 @@ def start(tmp_path):
     def start(code: str, *arguments: str, **environment: str) -> tuple:
         process = subprocess.Popen(
             [sys.executable, "program.py", code, *arguments],
-            cwd=tmp_path,
-            env=os.environ | {"PYTHONPATH": str(ROOT / "src")} | environment,
-            text=True,
-            start_new_session=True,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
+            cwd=tmp_path, env=ENVIRONMENT | environment, text=True, start_new_session=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )  # fmt: skip
         origin, number = process.stdout.readline().split()
         return process, origin, int(number)
 
@@ -87,11 +83,7 @@ def run(start, request):
 @pytest.fixture
 def snakemake():
     process = subprocess.Popen(
-        [sys.executable, "-c", SNAKEMAKE],
-        env={name: value for name, value in os.environ.items() if name != warm.SOCKET}
-        | {"PYTHONPATH": str(ROOT / "src")},
-        text=True,
-        stdout=subprocess.PIPE,
+        [sys.executable, "-c", SNAKEMAKE], env=ENVIRONMENT, text=True, stdout=subprocess.PIPE
     )
     path = process.stdout.readline().strip()
     yield process, path
@@ -130,23 +122,6 @@ print("to stderr", file=sys.stderr)
     assert process.returncode == 0
 
 
-def test_output_is_appended_to_the_log_of_the_job(start, tmp_path):
-    log = tmp_path / "job.log"
-    log.write_text("earlier line\n")
-    with open(log, "a") as stream:
-        subprocess.run(
-            [sys.executable, "program.py", "print('a line'); sys.exit('what is wrong')"],
-            cwd=tmp_path,
-            env=os.environ | {"PYTHONPATH": str(ROOT / "src")},
-            stdout=stream,
-            stderr=stream,
-            check=False,
-        )
-    lines = log.read_text().splitlines()
-    assert lines[0] == "earlier line" and lines[1].startswith("warm ")
-    assert sorted(lines[2:]) == ["a line", "what is wrong"]
-
-
 @pytest.mark.parametrize(
     ("code", "status", "output"),
     [
@@ -171,12 +146,11 @@ def test_a_signal_reaches_the_program_once(run):
     assert finish(process) == ("['TERM']\n", "") and process.returncode == 0
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-def test_a_signal_that_ends_the_program_gives_its_status(start, number):
+def test_a_signal_that_ends_the_program_gives_its_status(start):
     process, _, fork = start("time.sleep(3600)")
-    os.kill(fork, number)
+    os.kill(fork, signal.SIGKILL)
     finish(process)
-    assert process.returncode == 128 + number
+    assert process.returncode == 128 + signal.SIGKILL
 
 
 def test_a_program_that_is_killed_does_not_go_on(start):
@@ -200,34 +174,28 @@ def test_each_program_reads_the_current_code_of_its_folder(run, tmp_path):
         ([], {"OMP_NUM_THREADS": "2"}),
         ([], {warm.SOCKET: "/nowhere/socket"}),
     ],
-    ids=["GPUs", "inference server", "other threads", "no server"],
 )
 def test_a_program_runs_in_its_own_process(start, arguments, environment):
     process, origin, number = start("pass", *arguments, **environment)
     assert (origin, number) == ("cold", process.pid) and process.wait() == 0
 
 
-def test_the_end_of_snakemake_ends_the_server_but_not_a_running_program(snakemake, start):
-    """The next program runs in its own process."""
+@pytest.mark.parametrize("killed", ["Snakemake", "server"])
+def test_the_end_of_snakemake_or_of_the_server_does_not_end_a_running_program(
+    snakemake, start, killed
+):
+    """The server ends with Snakemake. The next program runs in its own process."""
     parent, path = snakemake
-    process, origin, _ = start(
-        "print('ready', flush=True); time.sleep(2); print('whole')", **{warm.SOCKET: path}
-    )
+    code = "print('ready', flush=True); time.sleep(2); print('whole')"
+    process, origin, _ = start(code, **{warm.SOCKET: path})
     assert origin == "warm" and process.stdout.readline() == "ready\n"
     (server,) = psutil.Process(parent.pid).children()
-    parent.kill()
-    parent.wait()
-    assert has_ended(server.pid) and not Path(path).parent.exists()
-    assert finish(process)[0] == "whole\n"
-    process, origin, _ = start("pass", **{warm.SOCKET: path})
-    assert origin == "cold" and process.wait() == 0
-
-
-def test_a_killed_server_does_not_end_a_running_program(snakemake, start):
-    parent, path = snakemake
-    process, _, _ = start("time.sleep(2); print('whole')", **{warm.SOCKET: path})
-    (server,) = psutil.Process(parent.pid).children()
-    server.kill()
+    if killed == "server":
+        server.kill()
+    else:
+        parent.kill()
+        parent.wait()
+        assert has_ended(server.pid) and not Path(path).parent.exists()
     assert finish(process)[0] == "whole\n" and process.returncode == 0
     process, origin, _ = start("pass", **{warm.SOCKET: path})
     assert origin == "cold" and process.wait() == 0

@@ -14,7 +14,6 @@ from own_prompts import OVERLAY, SAMPLES, TASK, as_csv, choose_subset, make_worl
 
 STOPPING = TASK | {"probe": {"samples": SAMPLES, "shards": 1, "seed": 1, "stop": True}}
 POLICIES = {"half": {"rule": "hard", "budget": 0.2}, "centre": {"rule": "middle", "budget": 0.2}}
-EARLY = OVERLAY | {"tasks": {"mine": STOPPING}, "policies": POLICIES}
 SUBSET = "results/subsets/mine/mine/half/seed3"
 
 
@@ -22,19 +21,15 @@ SUBSET = "results/subsets/mine/mine/half/seed3"
 def worlds(tmp_path_factory, untrained) -> tuple[World, World]:
     """Two worlds with the same pool, one probed in full and one with `stop`, each with its
     subset."""
-    full = make_world(
-        tmp_path_factory.mktemp("full"),
-        untrained,
-        OVERLAY | {"policies": POLICIES, "tasks": {"mine": TASK}},
-        prompts_csv=as_csv(TABLE),
-    )
-    early = make_world(
-        tmp_path_factory.mktemp("early"), untrained, EARLY, prompts_csv=as_csv(TABLE)
-    )
-    early.planned = early.plan("subset", "--configfile", "my.yaml")
-    for world in (full, early):
+    built = []
+    for name, task in (("full", TASK), ("early", STOPPING)):
+        overlay = OVERLAY | {"policies": POLICIES, "tasks": {"mine": task}}
+        folder = tmp_path_factory.mktemp(name)
+        world = make_world(folder, untrained, overlay, prompts_csv=as_csv(TABLE))
+        world.planned = world.plan("subset", "--configfile", "my.yaml")
         world.rows, world.description = choose_subset(world)
-    return full, early
+        built.append(world)
+    return tuple(built)
 
 
 def completions(world) -> dict:
@@ -50,21 +45,10 @@ def test_the_subset_equals_that_of_full_probing_byte_for_byte(worlds):
     full, early = worlds
     assert early.planned["probe_early"] == 1 and "probe" not in early.planned
     for end in (".csv", ".rows.csv"):
-        assert (early.folder / (SUBSET + end)).read_bytes() == (
-            full.folder / (SUBSET + end)
-        ).read_bytes()
-    equal_keys = (
-        "policy",
-        "seed",
-        "pool",
-        "prompts",
-        "mean_pass_rate",
-        "zero_share",
-        "boundary_pass_rate",
-    )
-    assert [early.description[key] for key in equal_keys] == [
-        full.description[key] for key in equal_keys
-    ]
+        subset, expected = ((world.folder / (SUBSET + end)).read_bytes() for world in (early, full))
+        assert subset == expected
+    for key in ("policy", "seed", "pool", "prompts", "mean_pass_rate", "zero_share", "boundary_pass_rate"):  # fmt: skip
+        assert early.description[key] == full.description[key], key
 
 
 def test_an_early_stopped_probe_has_the_first_samples_of_each_prompt(worlds):
@@ -150,33 +134,11 @@ def test_several_shards_are_refused_and_a_study_s_task_is_probed_in_full(world):
     assert "tasks.arithmetic.probe.shards: 2 shards cannot stop early" in done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("budget", ["x", 2])
-def test_an_invalid_budget_is_refused(worlds, tmp_path, budget):
-    done = run(
-        worlds[1].folder, "probe", model="results/models/mine",
-        problems="results/tasks/mine/train.jsonl", prompt="{question}", grader="final_word",
-        samples=SAMPLES, completion_tokens=12, seed=1, output=tmp_path / "o.jsonl.gz",
-        stop_for=json.dumps({"rule": "hard", "budget": budget, "seed": 0}),
-    )  # fmt: skip
-    assert_refused(done, "error: policy rule hard: budget is ")
-
-
 def assert_samples_of(some: dict, everything: dict) -> None:
     """Assert that each row of `some` equals its row in `everything`. The sixth decimal of the
     log-probability may differ, because matrix products of another shape are rounded
     differently."""
-    assert without_log_probabilities(some).items() <= without_log_probabilities(everything).items()
     for key, row in some.items():
-        for name in row.keys() | everything[key].keys():
-            expected = everything[key][name]
-            if name == "log_probability":
-                expected = pytest.approx(expected, rel=0, abs=2e-6)
-            assert row[name] == expected, (key, name)
-
-
-def without_log_probabilities(rows: dict) -> dict:
-    """{key: (completion, tokens, finish reason)}, without log-probabilities, whose last digits
-    depend on the shape of batches."""
-    return {
-        key: (row["completion"], row["tokens"], row["finish_reason"]) for key, row in rows.items()
-    }
+        close = pytest.approx(everything[key]["log_probability"], rel=0, abs=2e-6)
+        assert row == everything[key] | {"log_probability": row["log_probability"]}
+        assert row["log_probability"] == close

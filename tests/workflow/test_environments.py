@@ -40,41 +40,38 @@ class Clone(World):
 
     def lock(self, name: str, checksum: str | None = None, **versions: str) -> None:
         """Write a lock of packages with the checksums of their wheels, or with `checksum`."""
-        wheels = {
-            package: self.wheels / f"{package}-{version}-py3-none-any.whl"
-            for package, version in versions.items()
-        }
-        checksums = {
-            package: checksum or hashlib.sha256(wheel.read_bytes()).hexdigest()
-            for package, wheel in wheels.items()
-        }
-        lines = [
-            f"{package}=={version} --hash=sha256:{checksums[package]}\n"
-            for package, version in versions.items()
-        ]
+        lines = []
+        for package, version in versions.items():
+            wheel = self.wheels / f"{package}-{version}-py3-none-any.whl"
+            digest = checksum or hashlib.sha256(wheel.read_bytes()).hexdigest()
+            lines.append(f"{package}=={version} --hash=sha256:{digest}\n")
         (self.folder / f"envs/{name}.lock").write_text("".join(lines))
 
-    def make(
-        self, *arguments: str, wheels: bool = True, **variables: str
-    ) -> subprocess.CompletedProcess:
-        index = {
-            "PIP_NO_INDEX": "1",
-            "PIP_FIND_LINKS": str(self.wheels) if wheels else "",
-            "PIP_EXTRA_INDEX_URL": "",
-        }
+    def make(self, *arguments: str, **variables: str) -> subprocess.CompletedProcess:
+        index = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(self.wheels), "PIP_EXTRA_INDEX_URL": ""}
         index |= {"MAKEFLAGS": "", "MAKELEVEL": ""}  # these tests may themselves run under make
-        command = ["make", f"PYTHON={sys.executable}", *arguments]
-        environment = os.environ | index | variables
         return subprocess.run(
-            command, cwd=self.folder, env=environment, capture_output=True, text=True, check=False
-        )
+            ["make", f"PYTHON={sys.executable}", *arguments],
+            cwd=self.folder, env=os.environ | index | variables, capture_output=True, text=True,
+        )  # fmt: skip
+
+    def make_well(self, *arguments: str, **variables: str) -> str:
+        done = self.make(*arguments, **variables)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
 
     def assert_refused(self, *words: str) -> None:
         """Assert that `make setup` fails with these words and leaves no finished environment."""
         done = self.make("setup")
         assert done.returncode != 0 and not (self.folder / ".venv/training.ready").exists()
-        for word in words:
-            assert word in done.stderr, done.stderr
+        assert all(word in done.stderr for word in words), done.stderr
+
+    def call(self, *command: str, **variables: str) -> str:
+        done = subprocess.run(
+            command, cwd=self.folder, env=os.environ | variables, capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout + done.stderr
 
 
 def make_wheel(folder: Path, name: str, version: str) -> None:
@@ -101,9 +98,8 @@ def wheels(tmp_path) -> Path:
     for version in ("1.0", "2.0"):
         make_wheel(folder, "tests_packages", version)
     for package in map(importlib.metadata.distribution, INSTALLERS):
-        with zipfile.ZipFile(
-            folder / f"{package.name}-{package.version}-py3-none-any.whl", "w"
-        ) as wheel:
+        path = folder / f"{package.name}-{package.version}-py3-none-any.whl"
+        with zipfile.ZipFile(path, "w") as wheel:
             for name in package.files:
                 if name.suffix != ".pyc" and ".." not in name.parts:
                     wheel.write(package.locate_file(name), name)
@@ -112,51 +108,47 @@ def wheels(tmp_path) -> Path:
     return folder
 
 
+@pytest.fixture
+def clone(tmp_path, wheels) -> Clone:
+    return Clone(tmp_path / "clone", wheels)
+
+
 def versions(clone: Clone, environment: str = ".venv") -> dict[str, str]:
     """{package: version} in an environment, without the packages that are installed for the tests."""
     folders = (clone.folder / environment / "lib").glob("python*/site-packages/*.dist-info")
     return dict(folder.stem.split("-", 1) for folder in folders)
 
 
-def test_make_cluster_makes_two_environments_that_can_plan_and_run_a_study(tmp_path, wheels):
-    clone = Clone(tmp_path / "clone", wheels)
-    done = clone.make("cluster")
-    assert done.returncode == 0, done.stdout + done.stderr
+def test_make_cluster_makes_two_environments_that_can_plan_and_run_a_study(clone):
+    clone.make_well("cluster")
     for environment in (".venv", ".venv-gpu"):
         packages = {"pip": PIP, "setuptools": SETUPTOOLS, "tests_packages": "1.0"}
         assert packages | {"hardgrpo": "0.1.0"} == versions(clone, environment)
         assert (clone.folder / environment / "bin/hardgrpo").exists()
-    assert clone.make("setup").stdout.strip().endswith("Nothing to be done for 'setup'.")
+    assert clone.make_well("setup").strip().endswith("Nothing to be done for 'setup'.")
 
     # Snakemake in .venv plans a study for a cluster. On a node with GPUs, programs restart in
     # .venv-gpu.
-    planned = subprocess.run(
-        [".venv/bin/python", "-m", "snakemake", "-n", "--profile", "slurm", "--config", "study=mini"],
-        cwd=clone.folder, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert planned.returncode == 0 and "train_grpo" in planned.stdout + planned.stderr, (
-        planned.stderr
-    )
-    vllm_python = subprocess.run(
-        [sys.executable, "-c", "from hardgrpo.runtime import environments; print(environments.vllm_python(1))"],
-        cwd=clone.folder / "scripts", env={"PATH": os.defpath, "PYTHONPATH": str(clone.folder / "src")}, capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    path = vllm_python.stdout.strip()
+    planned = clone.call(".venv/bin/python", "-m", "snakemake", "-n", "--profile", "slurm", "--config", "study=mini")  # fmt: skip
+    assert "train_grpo" in planned
+    code = "from hardgrpo.runtime import environments; print(environments.vllm_python(1))"
+    source = str(clone.folder / "src")
+    path = clone.call(
+        sys.executable, "-c", code, PYTHONPATH=source, HARDGRPO_VLLM_PYTHON=""
+    ).strip()
     assert path == str(clone.folder / ".venv-gpu/bin/python") and os.access(path, os.X_OK)
 
     # A changed lock makes its environment again, and no other one.
-    (clone.folder / ".venv/old").touch()
-    (clone.folder / ".venv-gpu/old").touch()
+    for environment in (".venv", ".venv-gpu"):
+        (clone.folder / environment / "old").touch()
     clone.lock("training", tests_packages="2.0")
-    assert clone.make("cluster").returncode == 0
+    clone.make_well("cluster")
     assert versions(clone)["tests_packages"] == "2.0" and "setuptools" not in versions(clone)
-    assert not (clone.folder / ".venv/old").exists()
-    assert (clone.folder / ".venv-gpu/old").exists()
+    assert not (clone.folder / ".venv/old").exists() and (clone.folder / ".venv-gpu/old").exists()
 
 
 @pytest.mark.skipif(not shutil.which("flock"), reason="this system has no flock")
-def test_of_two_calls_at_once_one_makes_the_environment_and_the_other_waits(tmp_path, wheels):
-    clone = Clone(tmp_path / "clone", wheels)
+def test_of_two_calls_at_once_one_makes_the_environment_and_the_other_waits(clone):
     with concurrent.futures.ThreadPoolExecutor() as pool:
         processes = list(pool.map(clone.make, ["setup", "cluster"]))
     output = "".join(done.stdout + done.stderr for done in processes)
@@ -165,22 +157,20 @@ def test_of_two_calls_at_once_one_makes_the_environment_and_the_other_waits(tmp_
     assert versions(clone).keys() >= {"pip", "tests_packages", "hardgrpo"}
 
 
-def test_an_environment_that_was_not_finished_is_made_again(tmp_path, wheels):
-    clone = Clone(tmp_path / "clone", wheels)
-    assert clone.make("setup", wheels=False).returncode != 0
-    assert clone.make("setup").returncode == 0
+def test_an_environment_that_was_not_finished_is_made_again(clone):
+    assert clone.make("setup", PIP_FIND_LINKS="").returncode != 0
+    clone.make_well("setup")
     # as left by a call that was killed
     (clone.folder / ".venv/training.ready").unlink()
     (clone.folder / ".venv/bin/python").unlink()
     (clone.folder / ".venv-uv/bin/uv").write_bytes(b"")
     (clone.folder / ".venv-uv/uv.lock").unlink()
-    done = clone.make("setup")
-    assert done.returncode == 0 and (clone.folder / ".venv/training.ready").exists(), done.stderr
-    subprocess.run([clone.folder / ".venv/bin/hardgrpo", "--help"], check=True)
+    clone.make_well("setup")
+    assert (clone.folder / ".venv/training.ready").exists()
+    clone.call(".venv/bin/hardgrpo", "--help")
 
 
-def test_a_package_with_another_checksum_is_refused(tmp_path, wheels):
-    clone = Clone(tmp_path / "clone", wheels)
+def test_a_package_with_another_checksum_is_refused(clone, wheels):
     failed = "error: envs/training.lock was not installed, for the reason above"
     clone.lock("training", checksum="0" * 64, tests_packages="1.0")
     clone.assert_refused(f"sha256:{'0' * 64}", "tests-packages==1.0", failed)
@@ -202,32 +192,27 @@ def test_a_package_with_another_checksum_is_refused(tmp_path, wheels):
         clone.lock(name, checksum="0" * 64, **package)
         clone.assert_refused("0" * 64)
         clone.lock(name, **package)
-    assert clone.make("setup").returncode == 0
+    clone.make_well("setup")
 
 
 def test_torch_is_the_build_for_cpus_only_where_an_index_has_it_and_the_environment_wants_it(
-    tmp_path, wheels
+    clone, wheels
 ):
     """The packages of cuda.lock belong to PyPI's build of torch."""
-    clone = Clone(tmp_path / "clone", wheels)
-    for name, version in (
-        ("torch", "2.13.0"),
-        ("torch", "2.13.0+cpu"),
-        ("nvidia_libraries", "1.0"),
-    ):
-        make_wheel(wheels, name, version)
+    for version in ("2.13.0", "2.13.0+cpu"):
+        make_wheel(wheels, "torch", version)
+    make_wheel(wheels, "nvidia_libraries", "1.0")
     for name in ("training", "gpu"):
         clone.lock(name, tests_packages="1.0", torch="2.13.0")
     clone.lock("cuda", nvidia_libraries="1.0")
     clone.lock("torch-cpu", torch="2.13.0+cpu")
-    done = clone.make("cluster")
-    assert done.returncode == 0, done.stderr
+    clone.make_well("cluster")
     assert versions(clone)["torch"] == "2.13.0+cpu" and "nvidia_libraries" not in versions(clone)
     assert versions(clone, ".venv-gpu")["torch"] == "2.13.0"
 
     (wheels / "torch-2.13.0+cpu-py3-none-any.whl").unlink()
     (clone.folder / ".venv/training.ready").unlink()
-    assert clone.make("setup").returncode == 0
+    clone.make_well("setup")
     assert versions(clone)["torch"] == "2.13.0" and "nvidia_libraries" in versions(clone)
 
 
@@ -243,7 +228,7 @@ def make_modules_of_another_python(folder: Path) -> str:
     return str(folder)
 
 
-def test_settings_of_the_user_and_of_environment_modules_do_not_matter(tmp_path, wheels):
+def test_settings_of_the_user_and_of_environment_modules_do_not_matter(clone, tmp_path):
     """The settings are pip's files and variables, variables of Python and Matplotlib, modules of
     another Python, and a HOME in which no file can be written."""
     nowhere = str(tmp_path / "nowhere")
@@ -260,29 +245,18 @@ def test_settings_of_the_user_and_of_environment_modules_do_not_matter(tmp_path,
         "PYTHONWARNINGS": "error",
         "MPLBACKEND": "module://nowhere",
     }
-    clone = Clone(tmp_path / "clone", wheels)
-    done = clone.make("setup", **user)
-    assert done.returncode == 0, done.stdout + done.stderr
+    clone.make_well("setup", **user)
     assert not Path(nowhere).exists()
-
-    shutil.copytree(
-        ROOT / "results/reference", clone.folder / "results/reference", dirs_exist_ok=True
-    )
     options = ["--profile", "laptop", "--cores", "1", "--config", "study=mini"]
     for arguments in (
         ["-n", *options],
         ["results/tasks/swaps/questions.jsonl", *options],
         ["paper/mini/figures/parts.pdf", *options, "draw=reference"],
     ):
-        done = subprocess.run(
-            [".venv/bin/snakemake", *arguments],
-            cwd=clone.folder, env=os.environ | user, capture_output=True, text=True, check=False,
-        )  # fmt: skip
-        assert done.returncode == 0, done.stdout + done.stderr
+        clone.call(".venv/bin/snakemake", *arguments, **user)
 
 
-def test_a_package_that_vanished_from_the_index_is_reported_with_a_remedy(tmp_path, wheels):
-    clone = Clone(tmp_path / "clone", wheels)
+def test_a_package_that_vanished_from_the_index_is_reported_with_a_remedy(clone, wheels, tmp_path):
     lock = clone.folder / "envs/training.lock"
     lock.write_text(f"tests_packages==3.0 --hash=sha256:{'0' * 64}\n")
     clone.assert_refused("tests-packages==3.0", "docs/reproduce.md#if-a-download-is-gone")
@@ -295,15 +269,14 @@ def test_a_package_that_vanished_from_the_index_is_reported_with_a_remedy(tmp_pa
     (wheels / "tests_packages-2.0-py3-none-any.whl").rename(
         second / "tests_packages-2.0-py3-none-any.whl"
     )
-    done = clone.make("setup", PIP_FIND_LINKS=f"{wheels} {second}")
-    assert done.returncode == 0, done.stderr
+    clone.make_well("setup", PIP_FIND_LINKS=f"{wheels} {second}")
 
 
 @pytest.mark.parametrize("version", ["3.10.4", "3.15.0"])
 def test_an_unsupported_version_of_python_is_reported_before_anything_is_made(
-    tmp_path, wheels, version
+    clone, tmp_path, version
 ):
-    clone, python = Clone(tmp_path / "clone", wheels), tmp_path / "python3"
+    python = tmp_path / "python3"
     python.write_text(
         f"""#!/bin/sh
 test "$1" != --version || {{ echo Python {version}; exit; }}

@@ -196,35 +196,26 @@ def test_nothing_is_left_to_do_after_a_run(finished):
 
 
 def test_a_new_comment_in_a_program_that_samples_or_trains_reruns_nothing_expensive(finished):
+    comment = lambda text: text + "\n# a comment\n"
     for name in (
         "training/train_grpo",
         "probe/probe",
         "evaluation/evaluate",
         "inputs/pretrain_model",
     ):
-        finished.edit(f"scripts/{name}.py", lambda text: text + "\n# a comment\n")
-    finished.edit("src/hardgrpo/sampling/engines.py", lambda text: text + "\n# a comment\n")
+        finished.edit(f"scripts/{name}.py", comment)
+    finished.edit("src/hardgrpo/sampling/engines.py", comment)
     assert finished.plan() == {}
-    finished.edit("src/hardgrpo/training/recipes.py", lambda text: text + "\n# a comment\n")
-    assert set(jobs(finished.plan())) <= CHEAP, (
-        "only cheap rules may be planned: the summary reads specifications with this module"
-    )
+    finished.edit("src/hardgrpo/training/recipes.py", comment)
+    assert set(jobs(finished.plan())) <= CHEAP, "the summary reads specifications with this module"
 
 
 def test_a_new_policy_plans_its_own_runs_and_the_figures_and_tables_of_these_runs(finished):
-    finished.configure(
-        lambda config: config["studies"]["mini"]["arms"].append(
-            {"policy": "easy", "recipe": "mini"}
-        )
-    )
-    assert jobs(finished.plan()) == {
-        "select_subset": 1,
-        "write_spec": 1,
-        "train_grpo": 1,
-        "evaluate_run": 2,
-        "summarize": 1,
-        "write_explorer": 1,
-    } | dict.fromkeys(JUDGING | DRAWING - {"compile_supplement"}, 1)
+    arm = {"policy": "easy", "recipe": "mini"}
+    finished.configure(lambda config: config["studies"]["mini"]["arms"].append(arm))
+    own = {"select_subset": 1, "write_spec": 1, "train_grpo": 1, "evaluate_run": 2}
+    drawn = JUDGING | DRAWING - {"compile_supplement"} | {"summarize", "write_explorer"}
+    assert jobs(finished.plan()) == own | dict.fromkeys(drawn, 1)
 
 
 def test_an_edit_of_the_claims_plans_their_judgement_from_existing_summaries(finished):
@@ -240,13 +231,8 @@ def test_another_learning_rate_plans_every_run_of_the_recipe_and_no_probing(fini
     finished.configure(lambda config: config["recipes"]["mini"].update(learning_rate=5e-4))
     plan = jobs(finished.plan())
     assert (plan["write_spec"], plan["train_grpo"], plan["evaluate_run"]) == (2, 2, 4)
-    assert not {
-        "probe",
-        "pretrain_model",
-        "measure_difficulty",
-        "select_subset",
-        "evaluate_base",
-    } & set(plan)
+    unchanged = {"probe", "pretrain_model", "measure_difficulty", "select_subset", "evaluate_base"}
+    assert not unchanged & set(plan)
 
 
 def test_another_grader_regrades_and_retrains_but_does_not_probe(finished):
@@ -284,29 +270,22 @@ def test_committed_summaries_are_drawn_without_a_run(finished):
     )
     studies = {path.name for path in (ROOT / "results/reference").iterdir()} - {"all"}
     for study in sorted(studies if NIGHTLY else {"mini", "mini_reference", "trajectories"}):
-        plan = finished.plan(
-            "figures", "supplement", "--config", f"study={study}", "draw=reference"
-        )
-        strange = (
-            {rule for rule in plan if not rule.startswith("plot_")}
-            - (CHEAP - {"summarize"})
-            - TARGETS
-            - {"write_answers"}
-        )
-        assert strange == set(), study
+        settings = ("--config", f"study={study}", "draw=reference")
+        plan = finished.plan("figures", "supplement", *settings)
+        drawing = CHEAP - {"summarize"} | TARGETS | {"write_answers"}
+        assert {rule for rule in plan if not rule.startswith("plot_")} <= drawing, study
     assert "train_grpo" in finished.plan(), "target `all` must plan the study's runs"
 
 
 def test_a_study_without_committed_summaries_cannot_be_drawn_from_them(world):
-    def read_dry_run(*config: str) -> str:
-        done = world.snakemake("-n", "figures", "--config", *config)
-        assert done.returncode != 0
-        return done.stdout + done.stderr
-
-    assert "results/reference/limits has no tables; run the study" in read_dry_run(
-        "study=limits", "draw=reference"
-    )
-    assert "draw: 'latest' should be" in read_dry_run("draw=latest")
+    for setting, words in (
+        (
+            ("study=limits", "draw=reference"),
+            "results/reference/limits has no tables; run the study",
+        ),
+        (("draw=latest",), "draw: 'latest' should be"),
+    ):
+        assert words in world.fail("-n", "figures", "--config", *setting)
 
 
 def programs() -> dict[str, list]:

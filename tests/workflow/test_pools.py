@@ -8,142 +8,109 @@ import shutil
 import pytest
 import yaml
 
-import fork_server
 import project_config
-from conftest import path_of
+from command_line import run
+from conftest import World
 from hardgrpo.runtime import files, provenance
 from hardgrpo.study.spec import Spec
 from own_prompts import OVERLAY, TASK, as_csv, choose_subset, make_world
 
-POOL = [
-    {
-        "name": f"n{i}",
-        "level": "1",
-        "my prompt": f"What colour has number {i}?",
-        "gold": ["red", "blue"][i % 2],
-    }
-    for i in range(20)
-]
-TEST = [
-    row | {"name": f"t{i}", "my prompt": f"Which colour is on flag {i}?"}
-    for i, row in enumerate(POOL[:6])
-]
+SUBSET = ("subset", "--configfile", "my.yaml")
 
 
-def overlay_with(**task) -> dict:
-    overlay = copy.deepcopy(OVERLAY)
+def row(name: str, prompt: str, gold: str = "red") -> dict[str, str]:
+    return {"name": name, "level": "1", "my prompt": prompt, "gold": gold}
+
+
+POOL = [row(f"n{i}", f"What colour has number {i}?", ["red", "blue"][i % 2]) for i in range(20)]
+TEST = [row(f"t{i}", f"Which colour is on flag {i}?", POOL[i]["gold"]) for i in range(6)]
+
+
+def overlay_with(policies: dict | None = None, **task) -> dict:
+    overlay = copy.deepcopy(OVERLAY) | ({"policies": policies} if policies else {})
     source = TASK["source"] | task.pop("source", {})
-    overlay["tasks"] = {
-        "mine": TASK | {"source": source, "test": {"samples": 2, "greedy": False, "seed": 2}} | task
-    }
+    test = {"samples": 2, "greedy": False, "seed": 2}
+    overlay["tasks"] = {"mine": TASK | {"source": source, "test": test} | task}
     return overlay
 
 
-def refuse(world, *words: str, target="subset") -> None:
-    output = world.fail(target, "--configfile", "my.yaml")
-    for word in words:
-        assert word in output, output[-3000:]
+@pytest.fixture
+def build(tmp_path, untrained):
+    """A function that makes a world with these rows as pool and, unless None, as test."""
+
+    def build(overlay: dict, pool=POOL, test=None) -> World:
+        texts = {"prompts_csv": as_csv(pool)} | ({"test_csv": as_csv(test)} if test else {})
+        return make_world(tmp_path, untrained, overlay, **texts)
+
+    return build
+
+
+def refuse(world: World, *words: str) -> None:
+    output = world.fail(*SUBSET)
+    assert all(word in output for word in words), output[-3000:]
     for folder in ("probe", "evaluation", "subsets"):
         assert not (world.folder / "results" / folder).exists(), f"results/{folder} must not exist"
 
 
-def test_one_file_as_train_and_test_is_refused_when_the_configuration_is_read(tmp_path, untrained):
-    world = make_world(
-        tmp_path,
-        untrained,
-        overlay_with(source={"test": "./prompts.csv"}),
-        prompts_csv=as_csv(POOL),
-    )
+def test_one_file_as_train_and_test_is_refused_when_the_configuration_is_read(build):
+    world = build(overlay_with(source={"test": "./prompts.csv"}))
     refuse(world, "'mine' has prompts.csv in both splits")
     assert not (world.folder / "results/tasks").exists()
 
 
-def test_a_copy_of_the_pool_as_test_is_refused_before_anything_is_sampled(tmp_path, untrained):
+def test_a_copy_of_the_pool_as_test_is_refused_before_anything_is_sampled(build):
     overlay = overlay_with(source={"test": "test.csv"}, contamination="report")
-    world = make_world(
-        tmp_path, untrained, overlay, prompts_csv=as_csv(POOL), test_csv=as_csv(POOL)
-    )
-    refuse(world, "20 of 20 test questions")
+    refuse(build(overlay, test=POOL), "20 of 20 test questions")
 
 
-def test_one_shared_question_is_refused_unless_the_task_says_report(tmp_path, untrained):
-    test = [*TEST, TEST[0] | {"name": "t9", "my prompt": "what COLOUR  has number 3"}]
+def test_one_shared_question_is_refused_unless_the_task_says_report(build):
     overlay = overlay_with(source={"test": "test.csv"})
-    world = make_world(
-        tmp_path, untrained, overlay, prompts_csv=as_csv(POOL), test_csv=as_csv(test)
-    )
+    world = build(overlay, test=[*TEST, row("t9", "what COLOUR  has number 3", "red")])
     refuse(world, "1 of 7 test questions of 'mine'", "'t9' ('n3')", "tasks.mine.contamination")
     overlay["tasks"]["mine"]["contamination"] = "report"
     (world.folder / "my.yaml").write_text(yaml.safe_dump(overlay))
     rows, _ = choose_subset(world)
     assert len(rows) == 10
-    assert (
-        json.loads((world.folder / "results/tasks/mine/contamination.mine.json").read_text())[
-            "equal"
-        ]
-        == 1
-    )
-    assert (
-        "t9,train,n3,equal"
-        in (world.folder / "results/tasks/mine/contamination.mine.csv").read_text()
-    )
+    report = world.folder / "results/tasks/mine/contamination.mine.json"
+    assert json.loads(report.read_text())["equal"] == 1
+    assert "t9,train,n3,equal" in report.with_suffix(".csv").read_text()
 
 
-def test_another_test_of_the_same_pool_samples_nothing_again(tmp_path, untrained):
-    world = make_world(
-        tmp_path, untrained, overlay_with(), prompts_csv=as_csv(POOL), test_csv=as_csv(TEST)
-    )
+def test_another_test_of_the_same_pool_samples_nothing_again(build):
+    world = build(overlay_with(), test=TEST)
     choose_subset(world)
     (world.folder / "my.yaml").write_text(yaml.safe_dump(overlay_with(source={"test": "test.csv"})))
-    planned = world.plan("subset", "--configfile", "my.yaml")
-    assert planned == {"prepare_task": 1, "compare_splits": 1, "subset": 1}
+    assert world.plan(*SUBSET) == {"prepare_task": 1, "compare_splits": 1, "subset": 1}
     choose_subset(world)
-    assert world.plan("subset", "--configfile", "my.yaml") == {}
+    assert world.plan(*SUBSET) == {}
 
 
-def test_the_same_question_is_never_chosen_twice(tmp_path, untrained):
-    pool = [row | {"name": f"{copy}{row['name']}"} for copy in ("", "again-") for row in POOL]
-    world = make_world(tmp_path, untrained, overlay_with(), prompts_csv=as_csv(pool))
-    overlay = overlay_with() | {"policies": {"half": {"rule": "hard", "budget": {"prompts": 20}}}}
-    (world.folder / "my.yaml").write_text(yaml.safe_dump(overlay))
-    rows, description = choose_subset(world)
-    assert {row["id"] for row in rows} == {row["name"] for row in POOL} and description[
-        "pool"
-    ] == 20
+def test_the_same_question_is_never_chosen_twice(build):
+    again = [entry | {"name": f"again-{entry['name']}"} for entry in POOL]
+    half = {"half": {"rule": "hard", "budget": {"prompts": 20}}}
+    rows, description = choose_subset(build(overlay_with(half), pool=[*POOL, *again]))
+    assert {row["id"] for row in rows} == {row["name"] for row in POOL}
+    assert description["pool"] == 20
 
 
-def pool_with(long: int, of: int) -> list[dict]:
-    rows = [
-        {"name": f"n{i}", "level": "1", "my prompt": f"colour {i}", "gold": "red"}
-        for i in range(of)
-    ]
-    return [
-        row | ({"my prompt": "colour " * 60 + row["name"]} if i < long else {})
-        for i, row in enumerate(rows)
-    ]
+def pool_with(long: int) -> list[dict]:
+    """100 prompts, of which the first `long` are too long."""
+    texts = [f"{'colour ' * 60}n{i}" if i < long else f"colour {i}" for i in range(100)]
+    return [row(f"n{i}", text) for i, text in enumerate(texts)]
 
 
-def test_a_pool_with_over_one_percent_of_prompts_too_long_is_refused_before_the_probe(
-    tmp_path, untrained
-):
-    world = make_world(tmp_path, untrained, overlay_with(), prompts_csv=as_csv(pool_with(2, 100)))
-    refuse(
-        world,
-        "2 of 100 prompts are too long",
-        "'n0' (61 tokens), 'n1' (61 tokens)",
-        "leaves 52 tokens",
-        "completion_tokens",
-    )
+def test_a_pool_with_over_one_percent_of_prompts_too_long_is_refused_before_the_probe(build):
+    words = ("2 of 100 prompts are too long", "'n0' (61 tokens), 'n1' (61 tokens)")
+    refuse(build(overlay_with(), pool_with(2)), *words, "leaves 52 tokens", "completion_tokens")
 
 
-@pytest.mark.parametrize("by", ["pass_rate", "agreement"])
-def test_one_prompt_of_a_hundred_that_is_too_long_is_left_out_and_named(tmp_path, untrained, by):
-    overlay = overlay_with(labelled=by == "pass_rate")
-    overlay["policies"] = {
-        "half": {"rule": "hard" if by == "pass_rate" else "lowest", "budget": {"prompts": 99}}
-        | ({} if by == "pass_rate" else {"by": by})
-    }
-    world = make_world(tmp_path, untrained, overlay, prompts_csv=as_csv(pool_with(1, 100)))
+@pytest.mark.parametrize(
+    ("by", "policy"),
+    [("pass_rate", {"rule": "hard"}), ("agreement", {"rule": "lowest", "by": "agreement"})],
+)
+def test_one_prompt_of_a_hundred_that_is_too_long_is_left_out_and_named(build, by, policy):
+    half = {"half": policy | {"budget": {"prompts": 99}}}
+    world = build(overlay_with(half, labelled=by == "pass_rate"), pool_with(1))
     rows, description = choose_subset(world, by=by)
     assert "n0" not in {row["id"] for row in rows} and description["pool"] == 99
     log = (world.folder / "results/logs/fit_prompts/mine/mine.train.log").read_text()
@@ -155,35 +122,16 @@ def test_a_training_on_a_prompt_that_is_too_long_is_refused_before_its_first_upd
 ):
     """A subset that was chosen without a probe, or with another model's probe, may contain a prompt
     that is too long."""
-    files.write_jsonl(
-        tmp_path / "P.jsonl",
-        [
-            {"id": i, "question": "colour " * words, "answer": "red"}
-            for i, words in (("a", 2), ("b", 60))
-        ],
-    )
-    files.write_rows(tmp_path / "S.csv", ["id"], [{"id": "a"}, {"id": "b"}])
+    questions = {"a": "colour " * 2, "b": "colour " * 60}
+    problems = [{"id": name, "question": text, "answer": "red"} for name, text in questions.items()]
+    files.write_jsonl(tmp_path / "P.jsonl", problems)
+    files.write_rows(tmp_path / "S.csv", ["id"], [{"id": name} for name in questions])
     shutil.copytree(untrained, tmp_path / "model")
     provenance.write_manifest(tmp_path / "model")
     recipe = project_config.config()["recipes"]["mini"] | {"updates": 1, "checkpoint_every": 1}
-    spec = Spec(
-        "m",
-        "t",
-        "hard",
-        "mini",
-        0,
-        "model",
-        "P.jsonl",
-        "S.csv",
-        "{question}",
-        {},
-        "final_word",
-        12,
-        recipe,
-    )
+    names = ("m", "t", "hard", "mini", 0, "model", "P.jsonl", "S.csv", "{question}")
+    spec = Spec(*names, {}, "final_word", 12, recipe)
     (tmp_path / "spec.yaml").write_text(yaml.safe_dump(spec.fields()))
-    done = fork_server.run(
-        path_of("train_grpo"), ["--spec", "spec.yaml", "--output", "out"], tmp_path
-    )
+    done = run(tmp_path, "train_grpo", spec="spec.yaml", output="out")
     assert done.returncode == 1 and not (tmp_path / "out").exists()
     assert "number of such prompts: 1; first: 'b'" in done.stderr and "Traceback" not in done.stderr
