@@ -81,7 +81,15 @@ class Workplace:
         )
 
     def leftovers(self) -> set[str]:
-        expected = {"dataset", "model", "index", "hf_home", "inputs.lock", "out"}
+        expected = {
+            "dataset",
+            "model",
+            "index",
+            "hf_home",
+            "inputs.lock",
+            ".inputs.lock.busy",
+            "out",
+        }
         return {path.name for path in self.folder.iterdir()} - expected
 
 

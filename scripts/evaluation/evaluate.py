@@ -84,26 +84,16 @@ def sample_by_step(
 ) -> Iterator[tuple]:
     """Yield (step, completions). One engine serves the base model and all its adapters; each
     checkpoint that is a complete model has its own engine."""
-    adapters = {
-        step: folder
-        for step, folder in folders.items()
-        if (Path(folder) / "adapter_config.json").exists()
-    }
-    full_models = {step: folder for step, folder in folders.items() if step not in adapters}
-    if adapters:
-        adapter_of_step = {
-            step: None for step, folder in full_models.items() if folder == args.model
-        } | adapters
-        full_models = {
-            step: folder for step, folder in full_models.items() if step not in adapter_of_step
-        }
+    adapters = [
+        folder if (Path(folder) / "adapter_config.json").exists() else None
+        for folder in folders.values()
+    ]
+    if any(adapters):  # None is the base model
         yield from zip(
-            adapter_of_step,
-            programs.sample(
-                args, args.model, requests, progress, args.batch, list(adapter_of_step.values())
-            ),
+            folders, programs.sample(args, args.model, requests, progress, args.batch, adapters)
         )
-    for step, folder in full_models.items():
+        return
+    for step, folder in folders.items():
         (completions,) = programs.sample(args, folder, requests, progress, args.batch)
         yield step, completions
 

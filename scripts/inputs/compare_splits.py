@@ -20,6 +20,7 @@ from hardgrpo.data import contamination, tasks
 from hardgrpo.runtime import errors, files
 
 import argparse
+from collections import Counter
 from pathlib import Path
 
 COLUMNS = ["split", "id", "other_split", "other_id", "match", "shared_ngrams"]
@@ -64,11 +65,8 @@ def compare_pool(task: str, pool: list[dict]) -> tuple[list[dict], dict]:
         for repeated in problem.get("repeated_as", [])
     ]
     rows += match_rows("train", pool)
-    counts = {
-        "problems": len(pool),
-        "repeated": count_matches(rows, "repeated"),
-        "near": count_matches(rows, "near"),
-    }
+    matches = Counter(row["match"] for row in rows)
+    counts = {"problems": len(pool)} | {kind: matches[kind] for kind in ("repeated", "near")}
     print(
         f"pool of {task}: {counts['problems']} questions, {counts['repeated']} repeated questions left out, {counts['near']} near an earlier question"
     )
@@ -82,13 +80,16 @@ def compare_test(
     test, counts). Raise a `UserError` if all test questions are in the pool, or if some are and
     --contamination is `refuse`."""
     in_pool, in_test = match_rows("test", problems, pool), match_rows("test", problems)
+    pool_matches, test_matches = (
+        Counter(row["match"] for row in rows) for rows in (in_pool, in_test)
+    )
     counts = {
         "problems": len(problems),
-        "equal": count_matches(in_pool, "equal"),
-        "near": count_matches(in_pool, "near"),
-        "sharing": len(in_pool) - count_matches(in_pool, "equal"),
-        "repeated": count_matches(in_test, "equal"),
-        "near_in_test": count_matches(in_test, "near"),
+        "equal": pool_matches["equal"],
+        "near": pool_matches["near"],
+        "sharing": len(in_pool) - pool_matches["equal"],
+        "repeated": test_matches["equal"],
+        "near_in_test": test_matches["near"],
     }
     print(
         f"test of {args.test} after training on {args.task}: of {counts['problems']} questions {counts['equal']} are in the pool,"
@@ -125,11 +126,6 @@ def match_rows(split: str, problems: list[dict], pool: list[dict] | None = None)
         }
         for match in matches
     ]
-
-
-def count_matches(rows: list[dict], match: str) -> int:
-    """The number of rows with a kind of match."""
-    return sum(row["match"] == match for row in rows)
 
 
 if __name__ == "__main__":

@@ -123,15 +123,11 @@ def test_the_log_probability_of_a_completion_is_the_mean_that_the_model_gives_it
             ((ids, _),) = decoding.decode(
                 model, prompt_ids, torch.ones_like(prompt_ids), [tokenizer.eos_token_id], 25, draw
             )
-            scores = (
-                model(torch.tensor([prompt + ids]))
-                .logits[0, len(prompt) - 1 : -1]
-                .log_softmax(dim=-1)
-            )
+            logits = model(torch.tensor([prompt + ids])).logits[0, len(prompt) - 1 : -1]
+            scores = logits.log_softmax(dim=-1)
             expected = scores.gather(1, torch.tensor(ids).unsqueeze(1)).mean().item()
-            assert completion.log_probability == pytest.approx(
-                expected, abs=1e-4
-            ) and completion.tokens == len(ids)
+            assert completion.log_probability == pytest.approx(expected, abs=1e-4)
+            assert completion.tokens == len(ids)
     assert {completion.log_probability for completion in generate(tiny, requests(0.7), 5)} == {
         None
     }, "log-probabilities were returned although they were not requested"
@@ -172,13 +168,9 @@ def test_rollouts_equal_those_of_transformers_with_the_same_random_numbers(tiny,
     torch.manual_seed(7)
     with torch.no_grad():
         decoded_rows = decoding.decode(
-            model,
-            ids["input_ids"],
-            ids["attention_mask"],
-            ends,
-            60,
+            model, ids["input_ids"], ids["attention_mask"], ends, 60,
             decoding.GlobalSampling(12, temperature),
-        )
+        )  # fmt: skip
     assert torch.rand(1) == after, "the random generators have different states afterwards"
     lengths = [len(tokens) for tokens, _ in decoded_rows]
     assert len(set(lengths)) > 4
@@ -228,29 +220,23 @@ def test_one_engine_serves_the_base_and_every_adapter(folder, capsys):
     assert alone == second_adapter
 
 
-def test_an_adapter_that_does_not_fit_is_an_error(folder):
-    with pytest.raises(
-        UserError,
-        match=r"wide: .*size mismatch",
-    ):
-        next(
-            engines.sample(
-                "transformers",
-                str(folder / "base"),
-                requests(1.0),
-                25,
-                adapters=[str(folder / "wide")],
-            )
-        )
+@pytest.mark.parametrize(
+    ("words", "max_tokens", "adapter"),
+    [(r"wide: .*size mismatch", 25, "wide"), ("exceed the model's context of 96", 90, None)],
+)
+def test_an_adapter_or_a_prompt_that_does_not_fit_is_an_error(folder, words, max_tokens, adapter):
+    adapters = [adapter and str(folder / adapter)]
+    base = str(folder / "base")
+    with pytest.raises(UserError, match=words):
+        next(engines.sample("transformers", base, requests(1.0), max_tokens, adapters=adapters))
 
 
 def test_a_cpu_samples_as_many_completions_at_once_as_its_memory_holds(folder, monkeypatch):
     sizes, row_bytes = [], 1_000_000
     monkeypatch.setattr(memory, "sampled_row_bytes", lambda *_: row_bytes)
     monkeypatch.setattr(memory, "CPU_BYTES", 3.5 * row_bytes)
-    (completions,) = engines.sample(
-        "transformers", str(folder / "base"), requests(1.0), 25, on_batch=sizes.append
-    )
+    base = str(folder / "base")
+    (completions,) = engines.sample("transformers", base, requests(1.0), 25, on_batch=sizes.append)
     assert max(sizes) == 3 and sum(sizes) == len(completions) == len(requests(1.0))
 
 
@@ -281,29 +267,17 @@ def test_a_cpu_computes_in_bf16_beside_the_exact_kernels(folder):
     assert 0 < float(difference) < 0.02
 
 
-def test_a_prompt_that_does_not_fit_is_an_error(folder):
-    with pytest.raises(UserError, match="exceed the model's context of 96"):
-        next(engines.sample("transformers", str(folder / "base"), requests(1.0), 90))
-
-
 def test_unlabelled_prompts_that_do_not_fit_are_left_out_of_training(folder, tmp_path):
     """Recipes with a `majority_share` also train on prompts outside the subset."""
     from hardgrpo.training import loop
 
-    rows = [
-        {"id": "chosen", "question": "blue"},
-        {"id": "short", "question": "red"},
-        {"id": "long", "question": "red " * 40},
-    ]
+    questions = {"chosen": "blue", "short": "red", "long": "red " * 40}
+    rows = [{"id": name, "question": text} for name, text in questions.items()]
     files.write_jsonl(tmp_path / "questions.jsonl", rows)
     spec = SimpleNamespace(
-        model_folder=str(folder / "base"),
-        questions=tmp_path / "questions.jsonl",
-        prompt="{question}",
-        chat={},
-        seed=0,
-        completion_tokens=64,
-    )
+        model_folder=str(folder / "base"), questions=tmp_path / "questions.jsonl",
+        prompt="{question}", chat={}, seed=0, completion_tokens=64,
+    )  # fmt: skip
     tokenizer = engines.load_tokenizer(spec.model_folder)
     pool = loop.read_unlabelled_pool(spec, {"chosen"}, tokenizer)
     assert pool == {"short": {"question": "red"}}
@@ -378,25 +352,17 @@ def test_a_build_for_gpus_is_not_chosen_on_a_machine_without_a_gpu(monkeypatch, 
     "error",
     [
         torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB."),
-        ValueError(
-            "No available memory for the cache blocks. Try increasing `gpu_memory_utilization`."
-        ),
-        ValueError(
-            "To serve at least one request with the models's max seq len (4096), 8 GiB KV cache is needed"
-        ),
-        ValueError(
-            "Free memory on device cuda:0 (20/79 GiB) on startup is less than desired GPU memory utilization"
-        ),
+        *map(ValueError, (
+            "No available memory for the cache blocks. Try increasing `gpu_memory_utilization`.",
+            "To serve at least one request with the models's max seq len (4096), 8 GiB KV cache is needed",
+            "Free memory on device cuda:0 (20/79 GiB) on startup is less than desired GPU memory utilization",
+        )),
     ],
-)
+)  # fmt: skip
 def test_a_full_gpu_gives_a_one_line_error_that_says_what_to_lower(error):
     message = errors.explain(error)
-    assert (
-        "the GPU's memory is full" in message
-        and "micro_batch" in message
-        and "vllm_memory" in message
-        and "\n" not in message
-    )
+    words = ("the GPU's memory is full", "micro_batch", "vllm_memory")
+    assert all(word in message for word in words) and "\n" not in message
 
 
 def test_attention_on_a_gpu_does_not_use_cudnn():

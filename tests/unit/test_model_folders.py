@@ -2,7 +2,6 @@
 that names the folder."""
 
 import json
-import re
 import struct
 import subprocess
 import sys
@@ -82,6 +81,18 @@ def test_loading_a_model_prints_no_progress_bar(folder):
     assert "%|" not in done.stdout + done.stderr
 
 
+def refusal(folder, read) -> str:
+    """The error of `read`, one printable line that names the folder."""
+    with pytest.raises(UserError) as error:
+        read(str(folder))
+    assert str(error.value).startswith(f"{folder}") and str(error.value).isprintable()
+    return str(error.value)
+
+
+def tokenize(folder: str):
+    return engines.tokenize(engines.load_tokenizer(folder), REQUESTS, {})
+
+
 @pytest.mark.parametrize(
     "template",
     [
@@ -95,9 +106,10 @@ def test_loading_a_model_prints_no_progress_bar(folder):
 )
 def test_a_hostile_chat_template_gives_a_one_line_error(folder, template):
     change_template(folder, template)
-    with pytest.raises(UserError) as error:
-        engines.tokenize(engines.load_tokenizer(str(folder)), REQUESTS, {})
-    assert str(error.value).startswith(f"{folder}: ") and str(error.value).isprintable()
+    refusal(folder, tokenize)
+
+
+REGEX = {"type": "Split", "pattern": {"Regex": "(" * 1000}, "behavior": "Isolated", "invert": False}
 
 
 @pytest.mark.parametrize(
@@ -105,22 +117,13 @@ def test_a_hostile_chat_template_gives_a_one_line_error(folder, template):
     [
         {"model": []},
         {"model": {"type": "WordLevel", "vocab": 5, "unk_token": "<unk>"}},
-        {
-            "pre_tokenizer": {
-                "type": "Split",
-                "pattern": {"Regex": "(" * 1000},
-                "behavior": "Isolated",
-                "invert": False,
-            }
-        },
+        {"pre_tokenizer": REGEX},
         {"pre_tokenizer": None, "normalizer": 5},
     ],
 )
 def test_a_malformed_tokenizer_is_refused(folder, settings):
     change(folder, "tokenizer.json", **settings)
-    with pytest.raises(UserError) as error:
-        engines.tokenize(engines.load_tokenizer(str(folder)), REQUESTS, {})
-    assert str(error.value).startswith(f"{folder}") and str(error.value).isprintable()
+    refusal(folder, tokenize)
 
 
 @pytest.mark.parametrize(
@@ -189,13 +192,9 @@ def header(**tensors) -> bytes:
 )
 def test_damaged_weights_give_a_one_line_error_in_every_program_that_loads_weights(folder, content):
     (folder / "model.safetensors").write_bytes(content)
-    for load in (
-        engines.load,
-        lambda path: model_folders.load_model(path, **recipes.model_arguments({"base": "fp32"})),
-    ):
-        with pytest.raises(UserError) as error:
-            load(str(folder))
-        assert str(error.value).startswith(f"{folder}: ") and str(error.value).isprintable()
+    refusal(folder, engines.load)
+    arguments = recipes.model_arguments({"base": "fp32"})
+    refusal(folder, lambda path: model_folders.load_model(path, **arguments))
 
 
 def test_a_model_that_lacks_one_of_its_weights_is_refused(folder):
@@ -205,25 +204,21 @@ def test_a_model_that_lacks_one_of_its_weights_is_refused(folder):
     name = next(name for name in weights if name.endswith("down_proj.weight"))
     del weights[name]
     save_file(weights, path, metadata={"format": "pt"})
-    with pytest.raises(UserError, match=f"lack 1 weights of the model, the first is {name}"):
-        engines.load(str(folder))
+    assert f"lack 1 weights of the model, the first is {name}" in refusal(folder, engines.load)
 
 
 @pytest.mark.parametrize("name", ["config.json", "generation_config.json"])
 @pytest.mark.parametrize("token", ["</s>", [[1]], {"a": 1}, 1.5, True])
 def test_an_end_token_that_is_no_number_is_refused(folder, name, token):
     change(folder, name, eos_token_id=token)
-    with pytest.raises(UserError, match=f"^{re.escape(str(folder))}: .*eos_token_id"):
-        engines.end_tokens(str(folder), engines.load_tokenizer(str(folder)))
+    read = lambda path: engines.end_tokens(path, engines.load_tokenizer(path))
+    assert "eos_token_id" in refusal(folder, read)
 
 
 def test_a_tokenizer_of_a_larger_model_is_refused(folder):
     tokenizer = engines.load_tokenizer(str(folder))
-    with pytest.raises(
-        UserError,
-        match=f"^{re.escape(str(folder))}: the tokenizer gives a prompt the token id 5000",
-    ):
-        engines.check_context(str(folder), [[1, 5000]], 8)
+    message = refusal(folder, lambda path: engines.check_context(path, [[1, 5000]], 8))
+    assert "the tokenizer gives a prompt the token id 5000" in message
     engines.check_context(str(folder), engines.tokenize(tokenizer, REQUESTS, {}), 8)
 
 
@@ -238,6 +233,3 @@ def test_a_model_without_a_padding_token_pads_with_its_end_token(folder):
     change(folder, "tokenizer_config.json", pad_token=None)
     tokenizer = engines.load_tokenizer(str(folder))
     assert tokenizer.pad_token_id == tokenizer.eos_token_id
-
-
-# --- models that change during the checks

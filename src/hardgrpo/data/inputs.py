@@ -11,7 +11,6 @@ import contextlib
 import fcntl
 import hashlib
 import json
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -172,17 +171,6 @@ def _exclusive(lock: Path) -> Iterator[None]:
     """Keep other processes from changing the lock during the block. The program locks a second file
     (flock), because each write replaces the file of the lock."""
     lock.parent.mkdir(parents=True, exist_ok=True)
-    busy_file = lock.with_name(f".{lock.name}.busy")
-    while True:
-        with open(busy_file, "a") as stream:
-            fcntl.flock(stream, fcntl.LOCK_EX)
-            # The previous holder may have removed the opened file: then open the new file.
-            if not busy_file.exists() or not os.path.samestat(
-                os.fstat(stream.fileno()), os.stat(busy_file)
-            ):
-                continue
-            try:
-                yield
-            finally:
-                busy_file.unlink(missing_ok=True)
-            return
+    with open(lock.with_name(f".{lock.name}.busy"), "a") as stream:
+        fcntl.flock(stream, fcntl.LOCK_EX)
+        yield
