@@ -6,7 +6,7 @@ gain of seed s. The mean of d_s has a Student's t interval over seeds, for new s
 problems.
 """
 
-import numpy as np
+import pandas as pd
 
 from hardgrpo.analysis import statistics
 from hardgrpo.analysis.cells import estimates
@@ -24,34 +24,28 @@ def compare(rows: list[dict], reference_rows: list[dict]) -> list[dict]:
     cell without a common seed, the gains, the difference and its interval are nan. A single common
     seed gives no interval.
     """
-    gains, reference_gains = _gains(rows), _gains(reference_rows)
+    names = [*CELL, "seed", "gain"]
+    local, reference = (pd.DataFrame(table, columns=names) for table in (rows, reference_rows))
+    both = pd.concat([local, reference.rename(columns={"gain": "gain_reference"})])
+    gains = both.groupby([*CELL, "seed"], sort=False).first()
     return [
-        dict(zip(CELL, cell)) | _compare_cell(gains.get(cell, {}), reference_gains.get(cell, {}))
-        for cell in gains | reference_gains
+        dict(zip(CELL, cell)) | _compare_cell(group)
+        for cell, group in gains.groupby(level=CELL, sort=False)
     ]
 
 
-def _compare_cell(gains: dict[float, float], reference_gains: dict[float, float]) -> dict:
-    """The columns of a cell, from the cell's {seed: gain} in both studies."""
-    seeds = sorted(gains.keys() & reference_gains.keys())
-    local, reference = (
-        np.array([by_seed[seed] for seed in seeds]) for by_seed in (gains, reference_gains)
-    )
-    interval = statistics.seeds_interval(local - reference) if seeds else statistics.UNKNOWN
+def _compare_cell(gains: pd.DataFrame) -> dict:
+    """The columns of a cell, from the gain of each seed here and in the reference; nan if
+    unknown."""
+    both = gains.dropna()
+    differences = (both.gain - both.gain_reference).to_numpy()
+    interval = statistics.seeds_interval(differences) if len(both) else statistics.UNKNOWN
     return {
-        "gain_reference": reference.mean() if seeds else np.nan,
-        "gain_here": local.mean() if seeds else np.nan,
+        "gain_reference": both.gain_reference.mean(),
+        "gain_here": both.gain.mean(),
         **estimates(difference=interval),
-        "seeds": len(seeds),
-        "seeds_only_here": len(gains) - len(seeds),
-        "seeds_only_reference": len(reference_gains) - len(seeds),
+        "seeds": len(both),
+        "seeds_only_here": int(gains.gain_reference.isna().sum()),
+        "seeds_only_reference": int(gains.gain.isna().sum()),
         "leaves_zero_out": interval.low > 0 or interval.high < 0,
     }
-
-
-def _gains(rows: list[dict]) -> dict[tuple, dict[float, float]]:
-    """{cell: {seed: gain}}."""
-    gains: dict[tuple, dict[float, float]] = {}
-    for row in rows:
-        gains.setdefault(tuple(row[name] for name in CELL), {})[row["seed"]] = row["gain"]
-    return gains

@@ -4,6 +4,8 @@ fractions, not percentages."""
 import math
 from pathlib import Path
 
+import pandas as pd
+
 from hardgrpo.analysis.formats import is_known
 from hardgrpo.runtime import files
 
@@ -107,34 +109,24 @@ def averages(accuracies: list[dict]) -> list[dict]:
     """Means over models: the accuracy of each policy, and the relative lead of `base_wrong` over
     `base_right_matched` (as many prompts, all solved by the base model). Only policies that every
     model has on the task and test are averaged. There are too few models for intervals."""
-    rows, cells = [], {}
-    for row in accuracies:
-        cells.setdefault((row["task"], row["eval_task"]), {}).setdefault(row["policy"], {})[
-            row["model"]
-        ] = row["here"]
-    for (task, test), accuracy_by_policy in cells.items():
-        models = set().union(*accuracy_by_policy.values())
-        complete = {
-            policy: by_model
-            for policy, by_model in accuracy_by_policy.items()
-            if len(models) > 1 and set(by_model) == models
-        }
-        columns = {
-            "model": "average",
-            "task": task,
-            "eval_task": test,
-            "low": None,
-            "high": None,
-            "seeds": None,
-        }
-        for policy, by_model in complete.items():
-            mean = sum(by_model.values()) / len(models)
-            rows.append(columns | {"policy": policy, "quantity": "accuracy", "here": mean})
-        wrong, right = complete.get("base_wrong"), complete.get("base_right_matched")
-        if wrong and right and all(right.values()):
-            lead = sum(wrong[model] / right[model] - 1 for model in models) / len(models)
+    rows: list[dict] = []
+    frame = pd.DataFrame(accuracies, columns=["model", "task", "eval_task", "policy", "here"])
+    for (task, test), group in frame.groupby(["task", "eval_task"], sort=False):
+        by_policy = group.pivot(index="model", columns="policy", values="here")
+        complete = by_policy[group.policy.unique()].dropna(axis="columns")
+        if len(complete) < 2:
+            continue
+        keys = {"model": "average", "task": task, "eval_task": test}
+        keys |= {"low": None, "high": None, "seeds": None}
+        for policy in complete:
+            values = {"policy": policy, "quantity": "accuracy", "here": complete[policy].mean()}
+            rows.append(keys | values)
+        if {"base_wrong", "base_right_matched"} <= set(
+            complete
+        ) and complete.base_right_matched.all():
+            lead = (complete.base_wrong / complete.base_right_matched - 1).mean()
             quantity = "relative_to_base_right_matched"
-            rows.append(columns | {"policy": "base_wrong", "quantity": quantity, "here": lead})
+            rows.append(keys | {"policy": "base_wrong", "quantity": quantity, "here": lead})
     return rows
 
 
@@ -183,7 +175,8 @@ def study_numbers(tables: dict[str, list[dict]]) -> list[dict]:
         add(f"pass_at_{row['k']:.0f}", row, row["pass"], "pass")
         add(f"pass_at_{row['k']:.0f}", row, row["base"], policy="base")
     sampled = [row for row in tables["accuracy"] if row["decoding"] == "sampled"]
-    last_rows = {_arm(row): row for row in sorted(sampled, key=lambda row: row["step"])}
+    arm = lambda row: tuple(row[key] for key in ("model", "task", "eval_task", "arm"))
+    last_rows = {arm(row): row for row in sorted(sampled, key=lambda row: row["step"])}
     for row in [row for row in sampled if row["step"] == 0] + list(last_rows.values()):
         policy = None if row["step"] else "base"
         add("accuracy", row, row["accuracy"], "accuracy", policy)
@@ -198,13 +191,9 @@ def study_numbers(tables: dict[str, list[dict]]) -> list[dict]:
     for row in tables["catches_up"]:
         add("steps_share", row, row["step"] / row["steps"])
     for minuend, subtrahend in transfers(tables["gains"]):
-        estimate, low, high = unpaired(minuend, subtrahend, "gain")
-        add(
-            "transfer_difference",
-            minuend | {"transfer_low": low, "transfer_high": high},
-            estimate,
-            "transfer",
-        )
+        names = ("transfer", "transfer_low", "transfer_high")
+        row = minuend | dict(zip(names, unpaired(minuend, subtrahend, "gain")))
+        add("transfer_difference", row, row["transfer"], "transfer")
     for row in averages([row for row in numbers.values() if row["quantity"] == "accuracy"]):
         numbers[len(numbers)] = row
     all_cells = {"model": "", "task": "all", "eval_task": "all", "arm": "", "seeds": None}
@@ -218,10 +207,6 @@ def study_numbers(tables: dict[str, list[dict]]) -> list[dict]:
         default=None,
     )
     return rows + ([largest | {"quantity": "largest_gain"}] if largest else [])
-
-
-def _arm(row: dict) -> tuple:
-    return tuple(row[key] for key in ("model", "task", "eval_task", "arm"))
 
 
 def transfers(gains: list[dict]) -> list[tuple[dict, dict]]:

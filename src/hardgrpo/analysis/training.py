@@ -273,86 +273,64 @@ def time_to_target(cells: list[Cell], updates: dict[Run, pd.DataFrame], plan: St
     runs_by_arm = {tuple(keys.values()): runs for keys, runs in group_by_arm(updates)}
     rows = []
     for key, cell in own_cells.items():
-        runs = runs_by_arm.get(key, [])
-        baseline = own_cells.get((*key[:3], plan.first_recipe))
+        logs = [updates[run] for run in runs_by_arm.get(key, [])]
+        baseline_key = (*key[:3], plan.first_recipe)
+        baseline = own_cells.get(baseline_key)
         if (
-            not runs
+            not logs
             or baseline is None
             or baseline is cell
             or baseline.seeds != cell.seeds
-            or any(updates[run].kept.isna().any() for run in runs)
+            or any(log.kept.isna().any() for log in logs)
         ):
             continue
-        mean_rollouts, curves = _curve(cell, [updates[run] for run in runs])
-        baseline_mean_rollouts, baseline_curves = _curve(
-            baseline, [updates[run] for run in runs_by_arm[*key[:2], *baseline.arm]]
-        )
+        baseline_logs = [updates[run] for run in runs_by_arm[baseline_key]]
+        curve, baseline_curve = _curve(cell, logs), _curve(baseline, baseline_logs)
         seeds = len(cell.seeds)
-        rng = np.random.Generator(np.random.PCG64(SEED))
-        draws = rng.integers(seeds, size=(DRAWS, seeds))
-        share, divisor = _share(
-            mean_rollouts, curves.mean(axis=0), baseline_mean_rollouts, baseline_curves.mean(axis=0)
-        )
+        share, divisor = _share(curve, baseline_curve, np.arange(seeds))
         if divisor == 0:
             continue
-        shares = np.array(
-            [
-                _share(
-                    mean_rollouts,
-                    curves[indices].mean(axis=0),
-                    baseline_mean_rollouts,
-                    baseline_curves[indices].mean(axis=0),
-                )[0]
-                for indices in draws
-            ]
-        )
-        low, high = (
-            np.quantile(shares, [0.025, 0.975], method="inverted_cdf")
-            if seeds >= LEAST_SEEDS
-            else (np.inf, np.inf)
-        )
+        rng = np.random.Generator(np.random.PCG64(SEED))
+        draws = rng.integers(seeds, size=(DRAWS, seeds))
+        shares = np.array([_share(curve, baseline_curve, indices)[0] for indices in draws])
+        low = high = np.inf
+        if seeds >= LEAST_SEEDS:
+            low, high = np.quantile(shares, [0.025, 0.975], method="inverted_cdf")
+        interval = {"share": share, "share_low": low, "share_high": high}
+        (rollouts, accuracies) = baseline_curve
         rows.append(
             cell.keys
             | minus_columns(baseline)
-            | {
-                "target": baseline_curves[:, -1].mean(),
-                "minus_share": divisor / baseline_mean_rollouts[-1],
-            }
-            | {
-                name: value if np.isfinite(value) else None
-                for name, value in (("share", share), ("share_low", low), ("share_high", high))
-            }
+            | {"target": accuracies[:, -1].mean(), "minus_share": divisor / rollouts[-1]}
+            | {name: end if np.isfinite(end) else None for name, end in interval.items()}
             | {"reached": np.isfinite(shares).mean(), "seeds": seeds}
         )
     return rows
 
 
-def _curve(cell: Cell, logs: list[pd.DataFrame]) -> tuple[list[float], np.ndarray]:
-    """(rollouts until step 0 and until each checkpoint, means over seeds; accuracies (seeds, 1 +
-    checkpoints))."""
+# (rollouts until step 0 and until each checkpoint, means over seeds; accuracies (seeds, 1 + checkpoints))
+Curve = tuple[list[float], np.ndarray]
+
+
+def _curve(cell: Cell, logs: list[pd.DataFrame]) -> Curve:
     steps = cell.steps()
     mean_rollouts = [0.0] + [
         float(np.mean([log.rollouts.iloc[:step].sum() for log in logs])) for step in steps
     ]
     bases = np.broadcast_to(cell.base_rates().mean(axis=1), (len(cell.seeds),))
-    return mean_rollouts, np.column_stack(
-        [bases] + [cell.rates(step).mean(axis=1) for step in steps]
-    )
+    accuracies = [cell.rates(step).mean(axis=1) for step in steps]
+    return mean_rollouts, np.column_stack([bases, *accuracies])
 
 
-def _share(
-    mean_rollouts: list[float],
-    curve: np.ndarray,
-    baseline_mean_rollouts: list[float],
-    baseline_curve: np.ndarray,
-) -> tuple[float, float]:
-    """(share, divisor): `divisor` is the number of rollouts at which `baseline_curve` first reaches
-    its final accuracy. `share` is the number at which `curve` first reaches the same accuracy,
-    divided by `divisor`; infinite if `curve` never reaches this accuracy or if `divisor` is 0."""
-    divisor = first_reached(baseline_mean_rollouts, baseline_curve, baseline_curve[-1])
-    return (
-        first_reached(mean_rollouts, curve, baseline_curve[-1]) / divisor if divisor else np.inf
-    ), divisor
+def _share(curve: Curve, baseline: Curve, seeds: np.ndarray) -> tuple[float, float]:
+    """(share, divisor), from the mean accuracies of the seeds with the indices `seeds`. `divisor`
+    is the number of rollouts at which the baseline first reaches its final accuracy. `share` is the
+    number at which the curve first reaches the same accuracy, divided by `divisor`; infinite if the
+    curve never reaches this accuracy or if `divisor` is 0."""
+    means, baseline_means = (accuracies[seeds].mean(axis=0) for _, accuracies in (curve, baseline))
+    target = baseline_means[-1]
+    divisor = first_reached(baseline[0], baseline_means, target)
+    return first_reached(curve[0], means, target) / divisor if divisor else np.inf, divisor
 
 
 def first_reached(mean_rollouts: list[float], curve: np.ndarray, target: float) -> float:
@@ -362,8 +340,7 @@ def first_reached(mean_rollouts: list[float], curve: np.ndarray, target: float) 
         if accuracy >= target - 1e-12:
             if index == 0:
                 return mean_rollouts[0]
-            accuracy_before = curve[index - 1]
-            return mean_rollouts[index - 1] + (mean_rollouts[index] - mean_rollouts[index - 1]) * (
-                target - accuracy_before
-            ) / (accuracy - accuracy_before)
+            before, after = mean_rollouts[index - 1 : index + 1]
+            rise = accuracy - curve[index - 1]
+            return before + (after - before) * (target - curve[index - 1]) / rise
     return np.inf

@@ -7,6 +7,7 @@ Progress in LM Reasoning" (arXiv 2504.07086), and by 0.5 to 1.5 points in the mi
 variances over completions and over problems are those of the miniature's hardest tests, rounded up.
 """
 
+from bisect import bisect_left
 from itertools import combinations
 
 from hardgrpo.analysis import statistics
@@ -35,17 +36,11 @@ def detectable_effects(study: Study) -> list[dict]:
         "difference": max(pairs_compared(study), 1),
         "primary": len(study.tasks),
     }
-    rows = []
+    rows, seeds = [], len(study.seeds)
     for test in dict.fromkeys(test for _, _, test in study.tests):
-        seeds = len(study.seeds)
         problems, samples = test_size(study, test)
-        row = {
-            "study": study.name,
-            "test": test,
-            "seeds": seeds,
-            "problems": problems,
-            "samples": samples,
-        }
+        row = {"study": study.name, "test": test, "seeds": seeds}
+        row |= {"problems": problems, "samples": samples}
         for quantity, comparisons in comparisons_by_quantity.items():
             arms = 1 if quantity == "gain" else 2
             row[quantity] = smallest_effect(problems, samples, seeds, arms, comparisons)
@@ -146,28 +141,23 @@ def _printed_gain(
     printed_gains: list[dict], readings: set, model: str, task: str, policy: str
 ) -> float | None:
     keys = {"quantity": "gain", "model": model, "policy": policy, "unit": "points"}
-    for row in printed_gains:
-        if (
-            keys.items() <= row.items()
-            and row["task"] == row["eval_task"]
-            and (row["task"], task) in readings
-        ):
-            return row["number"] / 100
-    return None
+    of_tasks = {published for published, here in readings if here == task}
+    return next(
+        (
+            row["number"] / 100
+            for row in printed_gains
+            if keys.items() <= row.items() and row["task"] == row["eval_task"] in of_tasks
+        ),
+        None,
+    )
 
 
 def _least_seeds(problems: int, samples: int, effect: float, comparisons: int) -> int | None:
-    is_detectable = lambda seeds: (
-        smallest_effect(problems, samples, seeds, 2, comparisons) <= effect
-    )
-    if not is_detectable(MOST_SEEDS):
-        return None
-    # the result is at least 2, because the spread over seeds cannot be estimated from one seed
-    low, high = 1, MOST_SEEDS
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if is_detectable(middle) else (middle, high)
-    return high
+    # at least 2, because the spread over seeds cannot be estimated from one seed
+    numbers = range(2, MOST_SEEDS + 1)
+    is_detected = lambda seeds: smallest_effect(problems, samples, seeds, 2, comparisons) <= effect
+    place = bisect_left(numbers, True, key=is_detected)
+    return numbers[place] if place < len(numbers) else None
 
 
 def _jobs_of_seed(

@@ -11,24 +11,17 @@ def conditions(study: Study) -> dict:
     `weaker`: the tasks or models with a weaker learning signal (`weaker_signal` of the study). `own_bases`:
     models for which each replicate pretrains its own base model.
     """
-    tests = sorted({test for _, _, test in study.tests})
-    sources = {test: study.config.tasks[test].source for test in tests}
-    first_with_source = lambda source: next(task for task in sources if sources[task] == source)
+    tests = {test: study.config.tasks[test] for test in sorted({test for *_, test in study.tests})}
+    first_with_source = lambda source: next(name for name in tests if tests[name].source == source)
     return {
         "first_recipe": study.first_recipe,
         "tasks": {
-            test: _facts(study, test) | {"problems": first_with_source(sources[test])}
-            for test in tests
+            name: {
+                "completion_tokens": task.completion_tokens,
+                "problems": first_with_source(task.source),
+            }
+            for name, task in tests.items()
         },
         "weaker": study.weaker_signal or [],
         "own_bases": [name for name in study.models if study.config.models[name].has_own_bases],
     }
-
-
-def _facts(study: Study, test: str) -> dict:
-    entry, sampled = (
-        study.config.tasks[test].entry,
-        study.config.tasks[study.config.sampled_task(test)],
-    )
-    facts = {key: entry[key] for key in ("completion_tokens", "labelled") if key in entry}
-    return facts | {"test": {"reach": sampled.test.reach.entry} if sampled.test.reach else {}}
