@@ -153,7 +153,7 @@ def largest_device(planned_jobs: list, config: Configuration) -> str:
     """The device whose assumptions the plan states: a key of `durations.TRAINING_SHARE`."""
     if any(job.estimate.gpus for job in planned_jobs):
         return "gpu"
-    names = {job.model for job in planned_jobs if job.rule in durations.STAGES}
+    names = {job.model for job in planned_jobs if job.rule in durations.STAGE_OF_RULE}
     shapes = [durations.model_shape(name, config.models[name], config.data) for name in names]
     return max(
         (durations.place(shape, 0) for shape in shapes if shape),

@@ -22,8 +22,8 @@ def prepare(content: Rows, options: Options) -> "Plan":
     if grader is not None and grader not in graders.GRADERS:
         grader = measures.own_grader(grader, options.right_above)
     own = isinstance(grader, OwnGrader)
-    states_marks = any("####" in prompt.question for prompt in pool.prompts[:20])
-    form = "marks" if states_marks else "boxed"
+    has_answer_marks = any("####" in prompt.question for prompt in pool.prompts[:20])
+    form = "marks" if has_answer_marks else "boxed"
     answered = [prompt for prompt in pool.prompts if prompt.answer]
     is_labelled = bool(own or options.pass_rate is not None) or 2 * len(answered) >= len(
         pool.prompts
@@ -91,7 +91,7 @@ class Plan:
     options: Options
     pool: Pool
     grader: str | OwnGrader | None
-    labelled: bool
+    is_labelled: bool
     policy: dict
 
     @property
@@ -125,7 +125,7 @@ class Plan:
         options, rule = self.options, self.policy["rule"]
         if "budget" in self.policy:
             policies.subset_size(self.policy["budget"], len(self.pool.prompts))
-        if self.is_by_pass_rate and not self.labelled:
+        if self.is_by_pass_rate and not self.is_labelled:
             raise UserError(
                 f"--policy {rule} needs answers, and {self.pool.content.path} has none; name their column with --answer, or choose by --policy random"
             )

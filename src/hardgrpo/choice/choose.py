@@ -89,7 +89,7 @@ class Choice(Plan):
         rows = []
         for key, rate in zip(self.chosen, rates):
             row: dict = {} if "id" in names else {"id": key}
-            if not self.labelled and self.pool.columns.answer is None:
+            if not self.is_labelled and self.pool.columns.answer is None:
                 row["answer"] = ""
             if any(rate is not None for rate in rates):
                 row[prefix("pass_rate")] = rate
@@ -160,7 +160,7 @@ def run(plan: Plan) -> Choice:
         plan.pool.notes.append(
             f"{useless} of the chosen prompts are never or always solved: the budget exceeds the prompts with mixed results; lower it, or take --policy band"
         )
-    if results and plan.labelled:
+    if results and plan.is_labelled:
         choice.expected = compare_rules(choice, results, len(chosen))
     if isinstance(grader, OwnGrader) and grader.timeouts:
         plan.pool.notes.append(

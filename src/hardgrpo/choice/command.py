@@ -51,7 +51,7 @@ def run(args: argparse.Namespace) -> None:
     options = Options(**{name: value for name, value in vars(args).items() if name in fields})
     content = rows.read(args.prompts, args.split, args.config)
     plan = choice_plan.prepare(content, options)
-    if args.format and (not plan.labelled or not any(p.answer for p in plan.pool.prompts)):
+    if args.format and (not plan.is_labelled or not any(p.answer for p in plan.pool.prompts)):
         raise UserError(
             f"--format {args.format}: the prompts have no answers to train on; fill in the answers of the chosen rows, then run this command on that file with --policy all"
         )
@@ -115,9 +115,9 @@ def describe(plan: Plan) -> None:
     answered = sum(prompt.answer is not None for prompt in pool.prompts)
     rows_read = len(content.rows[: options.limit])
     grader = getattr(plan.grader, "name", plan.grader)
-    if plan.labelled and not options.pass_rate:
+    if plan.is_labelled and not options.pass_rate:
         say(f"answers   {answered} of {rows_read} rows are prompts with an answer, grader {grader}")
-    elif not plan.labelled:
+    elif not plan.is_labelled:
         say(f"answers   missing; {len(pool.prompts)} prompts can be annotated")
     for note in pool.notes:
         say(printable(f"note      {note}"))
@@ -130,7 +130,7 @@ def describe(plan: Plan) -> None:
         read = graders.GRADERS[grader].normalise(first.answer) if grader in graders.GRADERS else ""
         shown = first.answer if read in ("", first.answer) else f"{first.answer} (read as {read})"
         say(printable(f"{'its answer':<18}| {shown}"))
-    if not plan.labelled and plan.policy["rule"] == "random" and not options.policy:
+    if not plan.is_labelled and plan.policy["rule"] == "random" and not options.policy:
         say("random    no way of choosing without answers was shown to beat a random choice, so nothing is sampled;")  # fmt: skip
         say("          to try one: --policy agreement_lowest --url URL --model MODEL")
 

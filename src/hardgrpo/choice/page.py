@@ -36,7 +36,7 @@ def numbers(choice: Choice) -> dict:
         "chosen": len(choice.chosen),
         "policy": choice.policy,
         "grader": getattr(choice.grader, "name", choice.grader)
-        if total or choice.labelled
+        if total or choice.is_labelled
         else None,
         "samples": choice.samples,
         "group": choice.options.group,

@@ -76,7 +76,7 @@ UNKNOWN_PROBLEMS = 1000  # problems of a split of unknown size
 UNKNOWN_SECONDS = 7200.0  # assumed time of a job whose model has an unknown size
 TEXT_BYTES = 1.5  # bytes on disk per token of a completion, compressed
 
-STAGES = {  # rules that sample or train; all other rules are light
+STAGE_OF_RULE = {  # rules that sample or train; all other rules are light
     "pretrain_model": "pretraining",
     "probe": "probing",
     "probe_early": "probing",
@@ -246,7 +246,7 @@ def estimate(job: Job, gpu: str, calibration=None) -> Estimate:
     """Time, tokens and disk of a job. `gpu` is a key of `gpu_kinds.GPUS`, `calibration` a
     `calibration.Calibration`."""
     rule = job.rule
-    if rule not in STAGES:
+    if rule not in STAGE_OF_RULE:
         return _light(job)
     if job.shape is None:
         return Estimate(UNKNOWN_SECONDS, gpus=job.gpus.count, is_known=False)

@@ -13,7 +13,7 @@ from hardgrpo.study.configuration import Configuration
 from hardgrpo.study.model import model_of
 
 LIGHT = "light"  # downloads, subsets, summaries, figures
-ORDER = (*dict.fromkeys(durations.STAGES.values()), LIGHT)
+ORDER = (*dict.fromkeys(durations.STAGE_OF_RULE.values()), LIGHT)
 # Overhead of a job in seconds, by `Setting.cluster`. On a cluster: queueing, and Snakemake inside
 # the job. On a laptop: Python's start.
 AROUND_SECONDS = {True: 15.0, False: 1.0}
@@ -48,7 +48,7 @@ class PlannedJob:
 
     @property
     def stage(self) -> str:
-        return durations.STAGES.get(self.rule, LIGHT)
+        return durations.STAGE_OF_RULE.get(self.rule, LIGHT)
 
     @property
     def model(self) -> str:
