@@ -15,6 +15,7 @@ from hardgrpo.runtime import errors, files, warm
 from hardgrpo.runtime.progress import Progress
 from hardgrpo.sampling import programs
 from hardgrpo.selection import prompt_difficulty
+from hardgrpo.study import configuration
 
 import argparse
 from collections.abc import Iterator
@@ -72,6 +73,8 @@ def make_requests(args: argparse.Namespace, problems: list[dict]) -> list:
 
 def probe_until_decided(args: argparse.Namespace) -> None:
     """Sample until the completions decide the subset of --stop-for."""
+    policy = {key: value for key, value in args.stop_for.items() if key != "seed"}
+    configuration.check_policy(policy, "--stop-for")
     graders.check_grader(args.grader)
     # As in measure_difficulty.py, the pool consists of the problems whose reference answers the
     # grader can read.
@@ -80,7 +83,6 @@ def probe_until_decided(args: argparse.Namespace) -> None:
     )
     from hardgrpo.selection import early_stopping  # loads NumPy: see hardgrpo.runtime.warm
 
-    policy = {key: value for key, value in args.stop_for.items() if key != "seed"}
     full = len(problems) * args.samples
     batch_size = args.batch or min(256, max(16, full // 64))
     ids = [problem["id"] for problem in problems]

@@ -21,12 +21,9 @@ samples do not decide it. The numbers of tied candidates are then empty.
 from hardgrpo.runtime import errors, files
 from hardgrpo.selection import early_stopping, policies, predicted
 from hardgrpo.study import configuration
-from hardgrpo.study.policy import Policy
 
 import argparse
 from pathlib import Path
-
-from pydantic import ValidationError
 
 COLUMNS = {"id": str, "pass_rate": float}
 # Filled only if the probe has held-out completions, or (the last three) stopped early.
@@ -72,11 +69,7 @@ def main() -> None:
     parser.add_argument("--output", required=True, help="CSV file; the JSON file has the same stem")
     args = parser.parse_args()
 
-    try:
-        Policy(**args.policy)
-    except ValidationError as error:
-        place_and_problem = configuration.explain(args.policy, error)[0]
-        raise errors.UserError(": ".join(filter(None, ("--policy", *place_and_problem)))) from None
+    configuration.check_policy(args.policy, "--policy")
     policy = dict(args.policy)
     by, sample_share = policy.pop("by", "pass_rate"), policy.pop("calibrated_on", None)
     measure = None if args.questions else by

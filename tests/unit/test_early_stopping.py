@@ -13,6 +13,7 @@ from hardgrpo.grading import graders
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.selection import policies
 from hardgrpo.selection.early_stopping import STOPPABLE_RULES, Scan
+from in_process import run_program
 
 THRESHOLD_RULES = [rule for rule in STOPPABLE_RULES if policies.RULES[rule].needs == ("threshold",)]
 POLICIES = st.one_of(
@@ -137,6 +138,13 @@ def test_a_budget_of_less_than_one_prompt_is_refused_before_anything_is_sampled(
         UserError, match="policy rule hard: the subset would be empty .* raise the budget"
     ):
         Scan(["a"], 5, {"rule": "hard", "budget": budget}, 0)
+
+
+def test_an_invalid_policy_is_refused_before_anything_is_read():
+    options = {"model": "m", "problems": "P.jsonl", "prompt": "{question}", "samples": 1, "seed": 1}
+    options |= {"completion_tokens": 9, "grader": "final_word", "output": "o"}
+    with pytest.raises(UserError, match="^error: --stop-for: budget: "):
+        run_program("probe", stop_for='{"rule": "hard", "budget": 2, "seed": 0}', **options)
 
 
 @pytest.mark.recordings

@@ -2,11 +2,14 @@
 choose.
 
 Full probing draws K samples of each prompt. Rule `hard` takes the prompts with the fewest right
-samples, ties in a fixed order; rule `easy` does the same with wrong samples; a rule with a
-threshold separates the prompts with at most so many right samples from all others. At level 0,
-`Scan` samples each prompt, in the order of ties, until a sample is right or all are wrong. If these
-are too few prompts, it goes on at level 1 (two right samples, or so many wrong ones that no more
-than one can be right), and so on. A rule with a threshold needs one level only.
+samples, ties in a fixed order; rule `easy` does the same with wrong samples. `Scan` orders the
+prompts by the counts so far, which are lower bounds. If the first prompts, as many as are chosen,
+have all their samples, then no other prompt can come before them: they are the subset. Until then,
+`Scan` draws one more sample of the first prompts that lack samples, among those with at most the
+count of the last of the first prompts.
+
+A rule with a threshold separates the prompts with at most `level` right samples from all others:
+a prompt is sampled until it has more, or cannot have more.
 """
 
 import numpy as np
@@ -33,15 +36,12 @@ class Scan:
         self.batch = batch
         # rule easy takes the prompts with the fewest wrong samples, and the last of tied prompts
         self.counts_wrong = rule == "easy"
-        ties = [policies.tie_break(prompt, seed) for prompt in ids]
-        self.order = np.array(
-            sorted(range(len(ids)), key=ties.__getitem__, reverse=self.counts_wrong), dtype=int
-        )
-        # the number of prompts to find (None for a rule with a threshold), and the level
-        self.size, self.level = None, 0
+        tie_order = np.argsort([policies.tie_break(prompt, seed) for prompt in ids])
+        self.tie_ranks = np.argsort(tie_order) * (-1 if self.counts_wrong else 1)
+        self.size, self.level = None, 0  # number of chosen prompts: None with a threshold
         if "threshold" in policies.RULES[rule].needs:
-            threshold = policy["threshold"]
-            self.level = sum(count / samples < threshold for count in range(samples + 1)) - 1
+            is_below = [count / samples < policy["threshold"] for count in range(samples + 1)]
+            self.level = sum(is_below) - 1
         else:
             # The number of chosen prompts does not depend on the pass rates.
             self.size = len(policies.select(dict.fromkeys(ids, 0.0), seed=seed, **policy).ids)
@@ -54,38 +54,21 @@ class Scan:
         self.drawn[prompt] = drawn
 
     def ask(self) -> list[tuple[int, int]]:
-        """About `batch` samples to draw next, as (prompt, number of the sample). Empty when the
+        """Up to `batch` samples to draw next, as (prompt, number of the sample). Empty when the
         subset is decided and the chosen prompts have all their samples."""
-        while True:
-            most = self.counts + self.samples - self.drawn  # the largest count that is possible
-            is_open = (self.counts <= self.level) & (self.level < most)
-            if self.size is not None:
-                # The lower levels are decided. Behind the last prompt that is needed at this level,
-                # nothing has to be known.
-                needed = self.size - (most < self.level).sum()
-                at_level = np.cumsum((most == self.level)[self.order])
-                is_open[self.order[np.searchsorted(at_level, needed) + 1 :]] = False
-            if is_open.any():
-                least = np.minimum(self.level + 1 - self.counts, most - self.level)
-                return self._next_samples(is_open, least)
-            if self.size is None or (most <= self.level).sum() >= self.size:
-                break
-            self.level += 1
-        chosen = set(self.subset().ids)
-        is_incomplete = np.array([prompt in chosen for prompt in self.ids]) & (
-            self.drawn < self.samples
-        )
-        return self._next_samples(is_incomplete, self.samples - self.drawn)
-
-    def _next_samples(self, prompts: np.ndarray, numbers: np.ndarray) -> list[tuple[int, int]]:
-        """The next `numbers[prompt]` samples of the first of `prompts`, a batch in all."""
-        asked: list[tuple[int, int]] = []
-        for prompt in self.order[prompts[self.order]].tolist():
-            first = int(self.drawn[prompt])
-            asked += [(prompt, sample) for sample in range(first, first + int(numbers[prompt]))]
-            if len(asked) >= self.batch:
-                break
-        return asked
+        missing = self.samples - self.drawn
+        order = np.lexsort((self.tie_ranks, self.counts))
+        if self.size is not None:
+            chosen = order[: self.size]
+            waiting = (missing > 0) & (self.counts <= self.counts[chosen[-1]])
+            waiting &= missing[chosen].any()
+        else:
+            waiting = (self.counts <= self.level) & (self.level < self.counts + missing)
+            if not waiting.any():
+                chosen = set(self.subset().ids)
+                waiting = np.array([prompt in chosen for prompt in self.ids]) & (missing > 0)
+        prompts = order[waiting[order]][: self.batch]
+        return list(zip(prompts.tolist(), self.drawn[prompts].tolist()))
 
     def subset(self) -> policies.Subset:
         """The subset, once `ask` has found nothing to draw but samples of its prompts. Any counts

@@ -9,6 +9,7 @@ from typing import Annotated, Literal, NamedTuple
 
 from pydantic import Field, ValidationError
 
+from hardgrpo.runtime.errors import UserError
 from hardgrpo.runtime.gpu_kinds import GPUS
 from hardgrpo.study.model import Model
 from hardgrpo.study.policy import Policy
@@ -163,7 +164,7 @@ def make(config: dict) -> tuple[Configuration | None, list[tuple[str, str]]]:
         details = error.errors(include_url=False)
         is_well_typed = all(detail["type"] == "contradiction" for detail in details)
         made = Configuration.of(config) if is_well_typed else None
-        return made, explain(config, error)
+        return made, _explain(config, error)
 
 
 def _unusable(value, *place: str) -> Iterator[tuple[str, str]]:
@@ -188,6 +189,15 @@ def _unusable(value, *place: str) -> Iterator[tuple[str, str]]:
         yield ".".join(place), problem
 
 
+def check_policy(entry: dict, option: str) -> None:
+    """Raise a `UserError` if a policy, which a program receives by `option`, has wrong values."""
+    try:
+        Policy(**entry)
+    except ValidationError as error:
+        place_and_problem = _explain(entry, error)[0]
+        raise UserError(": ".join(filter(None, (option, *place_and_problem)))) from None
+
+
 class Location(NamedTuple):
     """The place of a pydantic error, whose `loc` mixes keys of the configuration with names of
     types and of tagged classes."""
@@ -204,7 +214,7 @@ class Location(NamedTuple):
     if no value on the path may have several types."""
 
 
-def explain(config: dict, error: ValidationError) -> list[tuple[str, str]]:
+def _explain(config: dict, error: ValidationError) -> list[tuple[str, str]]:
     """The mistake of each error. For a value that may have several types, errors of the closest
     type."""
     errors_of_value: dict[tuple, dict[str, list[tuple[Location, dict]]]] = {}
