@@ -182,35 +182,28 @@ def test_sft_and_grpo_have_the_same_optimiser():
     assert sft["train_sampling_strategy"] == "sequential", "the order is that of the schedule"
 
 
-def hardware_of(model: str, recipe: str) -> recipes.Hardware:
-    gpus = Model.of(CONFIG["models"][model]).training_gpus(Recipe.of(CONFIG["recipes"][recipe]))
-    return recipes.Hardware(
-        gpus.count, gpus.count, gpus.micro_batch, gpus.vllm_memory, gpus.vllm_sleep
-    )
-
-
 @pytest.mark.parametrize("recipe", FOR_GPUS)
 @pytest.mark.parametrize("model", LARGE)
 def test_every_recipe_configures_a_trainer_for_every_model(model, recipe, tmp_path, monkeypatch):
-    """Without weights and without a GPU, the test builds TRL's and PEFT's configurations, the
-    arguments for loading the weights, and the estimate of memory."""
+    """Without weights and without a GPU, the test builds the configurations of TRL and PEFT."""
     from trl import GRPOConfig
 
-    run = Run(model, "gsm8k", recipe, "hard", 0, model)
+    training = CONFIG["recipes"][recipe]
     spec = Spec.of_run(
-        run,
+        Run(model, "gsm8k", recipe, "hard", 0, model),
         model=CHECKED.models[model],
         task=CHECKED.tasks["gsm8k"],
         recipe=CHECKED.recipes[recipe],
         policy=CHECKED.policies["hard"],
     )
-    hardware, training = hardware_of(model, recipe), CONFIG["recipes"][recipe]
+    gpus = CHECKED.models[model].training_gpus(CHECKED.recipes[recipe])
+    memory_settings = (gpus.micro_batch, gpus.vllm_memory, gpus.vllm_sleep)
+    hardware = recipes.Hardware(gpus.count, gpus.count, *memory_settings)
     arguments = recipes.trainer_arguments(spec, str(tmp_path), hardware, context=400)
     sizes = ("per_device_train_batch_size", "gradient_accumulation_steps")
-    rollouts = math.prod(arguments[name] for name in sizes) * hardware.processes
+    rollouts = math.prod(arguments[name] for name in sizes) * gpus.count
     assert rollouts == training["prompts_per_update"] * training["group_size"]
-    assert arguments["use_vllm"]
-    assert arguments["vllm_enable_sleep_mode"] == (hardware.vllm_sleep and arguments["use_vllm"])
+    assert arguments["use_vllm"] and arguments["vllm_enable_sleep_mode"] == gpus.vllm_sleep
     assert arguments["bf16"] and arguments["gradient_checkpointing"] and not arguments["use_cpu"]
     monkeypatch.setenv("WORLD_SIZE", "1")
     # changed so that GRPOConfig accepts the arguments on a machine without a GPU
@@ -224,10 +217,6 @@ def test_every_recipe_configures_a_trainer_for_every_model(model, recipe, tmp_pa
         assert adapter.target_modules == "all-linear"
     loaded = recipes.model_arguments(training)
     assert loaded["use_safetensors"] and not loaded["trust_remote_code"]
-    need = memory.run_memory(CHECKED.models[model], Recipe.of(training), CHECKED.tasks["gsm8k"])
-    assert (
-        3 < need["total"] < memory.GPU_GIB and need["total"] >= need["weights"] + need["optimiser"]
-    )
 
 
 DEVIATIONS = files.read_rows(

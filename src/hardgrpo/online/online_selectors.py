@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from hardgrpo.runtime.errors import UserError
-from hardgrpo.selection import selector_settings
 from hardgrpo.selection.predicted import logistic_regression
+from hardgrpo.study import selector as selectors
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Pool:
 
 def make(recipe: dict, pool: Pool, seed: int) -> "Selector":
     """The selector of a recipe for a pool. Raise a `UserError` if the pool is too small."""
-    settings = selector_settings.with_defaults(recipe)
+    settings = selectors.with_defaults(recipe)
     if settings.get("reference", 0) > len(pool.ids):
         raise UserError(
             f"recipe: selector.reference is {settings['reference']}, but the pool has {len(pool.ids)} prompts; lower reference, or let the"
@@ -74,17 +74,16 @@ class Epochs:
     taken."""
 
     def __init__(self, ids: list[str], seed: int):
-        self.ids, self.seed, self.position, self.order = ids, seed, 0, (None, [])
+        self.ids, self.seed, self.position, self.order = ids, seed, 0, list(ids)
 
     def take(self) -> str:
         """The id of the next prompt."""
         epoch, place = divmod(self.position, len(self.ids))
-        if self.order[0] != epoch:
-            order = list(self.ids)
-            random.Random(f"epoch:{self.seed}:{epoch}").shuffle(order)
-            self.order = (epoch, order)
+        if place == 0:
+            self.order = list(self.ids)
+            random.Random(f"epoch:{self.seed}:{epoch}").shuffle(self.order)
         self.position += 1
-        return self.order[1][place]
+        return self.order[place]
 
 
 class Dynamic(Selector):

@@ -18,7 +18,7 @@ from hardgrpo.online.process_rewards import ProcessRewards
 from hardgrpo.runtime import errors, files, replacements
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.sampling import decoding, model_folders
-from hardgrpo.selection import selector_settings
+from hardgrpo.study import selector as selectors
 from hardgrpo.study.spec import Spec
 from hardgrpo.training import loop, recipes
 from hardgrpo.training.trainer import Trainer
@@ -35,7 +35,7 @@ class OnlineTrainer(Trainer):
     def __init__(self, *args, rows: dict[str, dict], selector, recipe: dict, **kwargs):
         super().__init__(*args, **kwargs)
         self.rows, self.selector, self.recipe = rows, selector, recipe
-        self.settings = selector_settings.with_defaults(recipe) if selector else {}
+        self.settings = selectors.with_defaults(recipe) if selector else {}
         self.is_off_policy = bool(self.settings.get("replay"))
         # calls of the selector: step, `max_prompts` of `ask`, shares of `tell`
         self.selector_calls: list[tuple[int, int, list[float]]] = []
@@ -111,7 +111,7 @@ class OnlineTrainer(Trainer):
         counts for the log)."""
         size = self.num_generations
         rollouts = sum(len(rewards) for _, _, rewards in calls)
-        fills_updates = self.settings.get("kind") in selector_settings.KINDS_WITH_MIXED_GROUPS_ONLY
+        fills_updates = self.settings.get("kind") in selectors.KINDS_WITH_MIXED_GROUPS_ONLY
         replay = self.settings.get("replay", 0)
         if not fills_updates and not replay and len(calls) == 1 and calls[0][0].trains:
             _, batch, rewards = calls[0]
@@ -291,7 +291,7 @@ def make_selector(
     """The selector of a run. `rows` are rows of TRL's dataset by prompt id. Raise a `UserError` if
     the selector lacks prompts or their measures."""
     spec, recipe, prompts = run.spec, run.spec.training, list(rows)
-    settings = selector_settings.with_defaults(recipe)
+    settings = selectors.with_defaults(recipe)
     measures = embeddings = None
     if settings["kind"] == "curriculum":
         measures = curriculum_measures(spec, run.problems, prompts, settings["by"])

@@ -20,8 +20,8 @@ from typing import Self
 from hardgrpo.runtime import files
 from hardgrpo.runtime.gpu_kinds import GPUS, Processor
 from hardgrpo.sampling.requests import MAX_SEQUENCES
-from hardgrpo.selection import selector_settings
 from hardgrpo.study import memory, paths
+from hardgrpo.study import selector as selectors
 from hardgrpo.study.configuration import Configuration
 from hardgrpo.study.model import (
     CORES_PER_GPU,
@@ -392,7 +392,7 @@ def _training(job: Job, gpu: str, fill: float | None) -> Estimate:
     weight_flops += 2 if recipe.beta else 0  # the reference policy
     # TRL computes the log-probabilities of vLLM's tokens in a pass of their own
     weight_flops += 2 if recipe.scores_before_update else 0
-    share = selector_settings.trained_share(recipe.entry) if recipe.selector else 1
+    share = selectors.trained_share(recipe.entry) if recipe.selector else 1
     trained *= share
     # process rewards: the reference policy forward; the reward model forward, backward, and, after
     # the reward model's update, forward again

@@ -4,7 +4,8 @@ import math
 
 from hardgrpo.analysis import arms
 from hardgrpo.planning import durations
-from hardgrpo.selection import policies, selector_settings
+from hardgrpo.selection import policies
+from hardgrpo.study import selector as selectors
 from hardgrpo.study.policy import Policy
 from hardgrpo.study.recipe import Recipe
 from hardgrpo.study.study import Study
@@ -57,7 +58,7 @@ def _sampled_prompts(policy: Policy, recipe: Recipe, subset: int) -> int | None:
     """The largest number of prompts of which a run samples rollouts; None if it buys the labels of
     the whole subset."""
     return (
-        selector_settings.max_labels(recipe.entry, subset)
+        selectors.max_labels(recipe.entry, subset)
         if recipe.selector or policy.rule == "all"
         else None
     )

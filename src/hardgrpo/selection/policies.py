@@ -43,12 +43,12 @@ class Pool:
     seed: int
     size: int  # number of prompts that the budget pays for; 0 without a budget
     budget: float | dict | None
-    threshold: float | None
-    highest_tier: float | None
     tiers: dict[str, float | None]
-    low: float  # the band of pass rates
-    high: float
-    order: str | None
+    threshold: float | None = None
+    highest_tier: float | None = None
+    low: float = LOW  # the band of pass rates
+    high: float = HIGH
+    order: str | None = None
 
     @functools.cached_property
     def ids(self) -> list[str]:
@@ -118,27 +118,21 @@ def select(
     rule: str,
     seed: int,
     budget: float | dict | None = None,
-    threshold: float | None = None,
-    highest_tier: float | None = None,
     tiers: dict[str, float | None] | None = None,
-    low: float = LOW,
-    high: float = HIGH,
-    order: str | None = None,
+    **keys,
 ) -> Subset:
     """Choose a subset of the pool `pass_rates` (id -> share correct, or another measure). Prompts
     without a measure (None) count towards the size of the pool but are never chosen. Rules by tier
     need `tiers`.
 
-    The keys are those of `hardgrpo.study.policy.Policy`, which checks them. Raise a `UserError` if
-    too few prompts qualify, or if the subset would be empty.
+    Budget and keys are those of `hardgrpo.study.policy.Policy`, which checks them. Raise a
+    `UserError` if too few prompts qualify, or if the subset would be empty.
     """
     uses_budget = "budget" in RULES[rule].needs + RULES[rule].accepts and budget is not None
     measures = {prompt: value for prompt, value in pass_rates.items() if value is not None}
     try:
         size = _size_of_subset(budget, len(pass_rates)) if uses_budget else 0
-        pool = Pool(
-            measures, seed, size, budget, threshold, highest_tier, tiers or {}, low, high, order
-        )
+        pool = Pool(measures, seed, size, budget, tiers or {}, **keys)
         return RULES[rule].choose(pool)
     except UserError as error:
         raise UserError(f"policy rule {rule}: {error}") from None

@@ -14,7 +14,7 @@ import math
 from pydantic import ValidationError
 
 from hardgrpo.runtime.gpu_kinds import GPUS
-from hardgrpo.selection import selector_settings
+from hardgrpo.study import selector as selectors
 from hardgrpo.study.model import Model, Shape, TrainingGpus
 from hardgrpo.study.recipe import Recipe
 from hardgrpo.study.task import Task
@@ -125,8 +125,7 @@ def training_memory(
     # An update may have more groups than a sampling step. It is split into as many micro-batches as
     # an update of one sampling step, so its micro-batches are larger.
     rows = math.ceil(
-        gpus.micro_batch
-        * (selector_settings.largest_update(recipe.entry) if recipe.selector else 1)
+        gpus.micro_batch * (selectors.largest_update(recipe.entry) if recipe.selector else 1)
     )
     tokens = rows * (PROMPT_TOKENS + completion_tokens)
     # Values per token in the layer that is being recomputed; an adapter adds the outputs of its

@@ -1,11 +1,11 @@
-"""Recipes: how a model is trained, and the selectors that choose prompts during training."""
+"""Recipes: how a model is trained."""
 
 from collections.abc import Iterator
 from typing import Annotated, Literal
 
 from pydantic import Field
 
-from hardgrpo.selection import selector_settings
+from hardgrpo.study import selector as selectors
 from hardgrpo.study.strict import Count, PositiveNumber, Share, Strict
 
 ADAM_BETA2 = 0.999  # the default of `adam_beta2`
@@ -22,117 +22,6 @@ GRPO_KEYS = (
 )
 # Further keys that only GRPO recipes may have.
 OPTIONAL_GRPO_KEYS = ("ratio", "epsilon_high", "selector", "process")
-
-
-class DynamicSelector(Strict):
-    """Dynamic sampling (DAPO, arXiv 2503.14476): drop groups whose completions are all right or all
-    wrong, and update the model when enough groups remain."""
-
-    kind: Literal["dynamic"]
-    """The method of selection."""
-
-    groups: Count | None = None
-    """Number of groups in an update. The default is prompts_per_update. In DAPO, a sampling step
-    has three times as many prompts as an update has groups."""
-
-    most_steps: Count | None = None
-    """The run stops with an error after this number of consecutive sampling steps without an
-    update. The default is DAPO's 10."""
-
-
-class SkipSelector(Strict):
-    """GRESO (arXiv 2506.02177): before sampling, often skip prompts whose last groups were all
-    right or all wrong. Sampled groups are dropped as in dynamic sampling."""
-
-    kind: Literal["skip"]
-    """The method of selection."""
-
-    groups: Count | None = None
-    """As for dynamic."""
-
-    most_steps: Count | None = None
-    """As for dynamic."""
-
-    explore: Share | None = None
-    """Initial value of a probability p. A prompt whose last n groups were all of the same kind (all
-    right, or all wrong) is sampled with probability p^n. The default is 0.5."""
-
-    step: Share | None = None
-    """Change of the probability `explore` after each sampling step, from the second epoch on. The
-    default is 0.01."""
-
-    easy: Share | None = None
-    """Target share of groups that are all right. The default is 1/12."""
-
-    hard: Share | None = None
-    """Target share of groups that are all wrong. The default is 1/6."""
-
-    least: Annotated[float, Field(gt=0, le=1)] | None = None
-    """Lowest probability of sampling a prompt. The default is 0.01."""
-
-
-class BetaSelector(Strict):
-    """MoPPS (arXiv 2507.04632): keep a Beta posterior of each prompt's pass rate, and choose the
-    prompts nearest to a target pass rate by Thompson sampling."""
-
-    kind: Literal["beta"]
-    """The method of selection."""
-
-    discount: Share | None = None
-    """Each new group of a prompt multiplies the weight of the prompt's earlier groups by this
-    factor. The default is 0.5."""
-
-    target: Share | None = None
-    """Target pass rate. The default is 0.5."""
-
-
-class TargetedSelector(Strict):
-    """Difficulty-targeted selection (Sun et al., arXiv 2506.05316): predict the pass rates of all
-    prompts from the rollouts of anchor prompts, by attention over embeddings, and draw prompts whose
-    predicted pass rates are near one half."""
-
-    kind: Literal["targeted"]
-    """The method of selection."""
-
-    reference: Annotated[int, Field(ge=2)] | None = None
-    """Number of anchor prompts. The default is the paper's 256."""
-
-    every: Annotated[int, Field(ge=2)] | None = None
-    """Sampling steps from one set of anchor prompts to the next. The default is the paper's 2."""
-
-    sharpness: Annotated[float, Field(gt=0)] | None = None
-    """Prompts are drawn with probability proportional to exp(-|predicted - 1/2| / sharpness). The default is the
-    paper's 0.001."""
-
-    replay: Annotated[int, Field(ge=0)] | None = None
-    """Largest number of groups of earlier sampling steps that each update also trains on. An update
-    replays fewer while the buffer holds fewer. The default is 0; the paper replays as many groups
-    as it samples."""
-
-    buffer: Count | None = None
-    """Number of groups that are stored for replay: the newest groups whose rewards are not all
-    equal. The default is the paper's 512."""
-
-
-class CurriculumSelector(Strict):
-    """A curriculum: go once through the sorted prompts (arXiv 2506.06632). If a run samples more
-    prompts than the subset has, a prompt is sampled in several steps; if it samples fewer, some
-    prompts are left out."""
-
-    kind: Literal["curriculum"]
-    """The method of selection."""
-
-    by: Literal["tier", "pass_rate"] | None = None
-    """The measure by which prompts are sorted: the problems' own tiers (the default) or the base model's pass rates."""
-
-    order: Literal["easy_first", "hard_first"] | None = None
-    """The prompts that come first: the easiest (the default) or the hardest."""
-
-
-Selector = Annotated[
-    DynamicSelector | SkipSelector | BetaSelector | TargetedSelector | CurriculumSelector,
-    Field(discriminator="kind"),
-]
 
 
 class Process(Strict):
@@ -232,7 +121,7 @@ class Recipe(Strict):
     """token (the default): the probability ratio of each token. sequence: the geometric mean of the ratios of a
     completion's tokens (GSPO, arXiv 2507.18071)."""
 
-    selector: Selector | None = None
+    selector: selectors.Selector | None = None
     """The method that selects, during training, the prompts of the next rollouts from the
     subset. The default is a fixed schedule in shuffled epochs. A run has `updates` sampling
     steps of prompts_per_update x group_size rollouts, no matter how many rollouts are trained
@@ -372,10 +261,10 @@ class Recipe(Strict):
             yield "process", "dropout would change token rewards by chance; set adapter.dropout: 0"
 
     def _selector_contradictions(self) -> Iterator[tuple[str, str]]:
-        selector = selector_settings.with_defaults(self.model_dump(exclude_unset=True))
+        selector = selectors.with_defaults(self.entry)
         prompts = self.prompts_per_update
         if (
-            selector["kind"] in selector_settings.KINDS_WITH_MIXED_GROUPS_ONLY
+            selector["kind"] in selectors.KINDS_WITH_MIXED_GROUPS_ONLY
             and selector["groups"] > prompts * selector["most_steps"]
         ):
             yield (

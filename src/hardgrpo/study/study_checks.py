@@ -15,7 +15,8 @@ from hardgrpo.study import memory, pools
 from hardgrpo.study.configuration import Configuration
 from hardgrpo.study.model import Model
 from hardgrpo.study.policy import Policy
-from hardgrpo.study.recipe import CurriculumSelector, Recipe
+from hardgrpo.study.recipe import Recipe
+from hardgrpo.study.selector import CurriculumSelector
 from hardgrpo.study.study import Study
 
 Mistakes = Iterator[tuple[str, str]]
@@ -224,7 +225,7 @@ def _is_unlearned(combined: SimpleNamespace, kind: str) -> bool:
 def _sorts_by(recipe: Recipe, measure: str) -> bool:
     """Whether a recipe has a curriculum that sorts prompts by a measure."""
     is_curriculum = isinstance(recipe.selector, CurriculumSelector)
-    return is_curriculum and (recipe.selector.by or "tier") == measure
+    return is_curriculum and recipe.selector.by == measure
 
 
 def _obstacle_to_rounds(recipe: Recipe) -> str | None:
