@@ -36,7 +36,6 @@ class Hub:
     def __init__(self):
         self.repositories: dict[tuple[str, str], Repository] = {}
         self.requests: list[tuple[str, str]] = []  # (method, path) of each request
-        self.broken = False  # if True, every answer has status 500
         # name of a file: the hub sends half of this file, then nothing until the hub is closed
         self.stall: str | None = None
         self.stalled, self.closing = threading.Event(), threading.Event()
@@ -51,17 +50,13 @@ class Hub:
     def environment(self, home: Path, token: str | None = None) -> dict[str, str]:
         """The environment of a program that uses this hub, without a cache of earlier downloads and
         without other tokens."""
+        others = ("HF_", "HUGGING")
         environment = {
-            key: value
-            for key, value in os.environ.items()
-            if not key.startswith(("HF_", "HUGGING"))
+            key: value for key, value in os.environ.items() if not key.startswith(others)
         }
-        hub_settings = {
-            "HF_ENDPOINT": self.url,
-            "HF_HOME": str(home / "hf_home"),
-            "HF_HUB_DISABLE_XET": "1",
-        }
-        return environment | hub_settings | ({"HF_TOKEN": token} if token else {})
+        environment |= {"HF_ENDPOINT": self.url, "HF_HOME": str(home / "hf_home")}
+        environment["HF_HUB_DISABLE_XET"] = "1"
+        return environment | ({"HF_TOKEN": token} if token else {})
 
     def __enter__(self) -> "Hub":
         hub = self
@@ -92,8 +87,6 @@ class Hub:
 def answer(hub: Hub, request: http.server.BaseHTTPRequestHandler) -> None:
     path = urllib.parse.unquote(urllib.parse.urlsplit(request.path).path)
     hub.requests.append((request.command, path))
-    if hub.broken:
-        return refuse(request, 500, None)
     parts = path.strip("/").split("/")
     api = parts[0] == "api"
     if api:
@@ -116,17 +109,8 @@ def answer(hub: Hub, request: http.server.BaseHTTPRequestHandler) -> None:
     )
     if api and action in (None, "revision"):
         siblings = [{"rfilename": name} for name in names]
-        return send(
-            request,
-            {
-                "id": "/".join(parts[:2]),
-                "sha": repository.commit,
-                "siblings": siblings,
-                "private": False,
-            },
-        )
-    if api and action == "tree":
-        return send(request, [describe(repository.folder, name) for name in names])
+        facts = {"id": "/".join(parts[:2]), "sha": repository.commit, "private": False}
+        return send(request, facts | {"siblings": siblings})
     if api or action != "resolve" or file not in names:
         return refuse(request, 404, "EntryNotFound")
     token = request.headers.get("Authorization", "").removeprefix("Bearer ")
@@ -144,11 +128,6 @@ def answer(hub: Hub, request: http.server.BaseHTTPRequestHandler) -> None:
     return send(request, data, headers)
 
 
-def describe(folder: Path, name: str) -> dict:
-    data = (folder / name).read_bytes()
-    return {"type": "file", "path": name, "size": len(data), "oid": hashlib.sha1(data).hexdigest()}
-
-
 def send(request, content, headers: dict | None = None) -> None:
     data = content if isinstance(content, bytes) else json.dumps(content).encode()
     send_headers(request, 200, (headers or {}) | {"Content-Length": str(len(data))})
@@ -156,10 +135,8 @@ def send(request, content, headers: dict | None = None) -> None:
         request.wfile.write(data)
 
 
-def refuse(request, status: int, code: str | None) -> None:
-    send_headers(
-        request, status, {"Content-Length": "0"} | ({"X-Error-Code": code} if code else {})
-    )
+def refuse(request, status: int, code: str) -> None:
+    send_headers(request, status, {"Content-Length": "0", "X-Error-Code": code})
 
 
 def send_headers(request, status: int, headers: dict) -> None:

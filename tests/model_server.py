@@ -113,30 +113,18 @@ def completions_of(body: dict, **changes) -> dict:
             f"{prompt}:{body.get('seed')}:{index}:{body['temperature']}".encode()
         ).digest()[0]
         text = f"I think #### {WORDS[number % 3]}"
-        tokens = [{"token": word, "logprob": -0.5} for word in text.split()] + [
-            {"token": "", "logprob": -0.25}
-        ]
-        choice = {"index": index, "finish_reason": "stop"}
+        scores = [-0.5] * len(text.split()) + [-0.25]
+        choice = {"index": index, "finish_reason": "stop", "logprobs": None}
         if "messages" in body:
-            choice |= {
-                "message": {"role": "assistant", "content": text},
-                "logprobs": {"content": tokens},
-            }
+            choice["message"] = {"role": "assistant", "content": text}
+            scores = {"content": [{"token": "", "logprob": score} for score in scores]}
         else:
-            choice |= {
-                "text": text,
-                "logprobs": {"token_logprobs": [token["logprob"] for token in tokens]},
-            }
-        if not body.get("logprobs"):
-            choice["logprobs"] = None
-        choices.append(choice)
+            choice["text"] = text
+            scores = {"token_logprobs": scores}
+        choices.append(choice | ({"logprobs": scores} if body.get("logprobs") else {}))
     usage = {"prompt_tokens": len(prompt.split()), "completion_tokens": 5 * len(choices)}
-    return {
-        "object": "chat.completion",
-        "model": body["model"],
-        "choices": choices,
-        "usage": usage,
-    } | changes
+    answer = {"object": "chat.completion", "model": body["model"], "choices": choices}
+    return answer | {"usage": usage} | changes
 
 
 def refusal(message: str, status: int = 400, **fields) -> tuple[int, dict]:
