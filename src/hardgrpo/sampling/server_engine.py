@@ -289,8 +289,8 @@ class Sampler:
             await self.released.wait_for(lambda: fits() or not self.in_flight or self.failure)
             if not self.failure and not fits():
                 raise UserError(
-                    f"most_money: {self.address.money(self.answers.usage):.6g} of {most:g} is spent for model {self.served.model} (a request without an answer, or with an unusable answer that states no tokens, counts with its largest cost), and the next request may"
-                    f" cost {cost:.2g}; the completions sampled so far are kept in {self.answers.path}: raise most_money (--most-money) and start the same command again"
+                    f"most_money: {self.address.money(self.answers.usage):.6g} of {most:g} is spent for model {self.served.model}, and the next request may"
+                    f" cost {cost:.2g}; all completions are in {self.answers.path}: raise most_money (--most-money) and start the same command again"
                 )
             self.reserved, self.in_flight = self.reserved + cost, self.in_flight + 1
         try:
@@ -425,8 +425,8 @@ class Sampler:
     def _error(self, problem: str, status: int | None, request: Request) -> UserError:
         """The error that ends the sampling after a response with this status; None: no response."""
         remedy = (
-            "correct the configuration or the server; if the prompt is too long for the model's context, lower the task's completion_tokens"
-            " (--completion-tokens), shorten or remove the prompt, or start the server with a larger context"
+            "correct the configuration or the server; for a prompt that is too long, lower completion_tokens (--completion-tokens), shorten the"
+            " prompt, or start the server with a larger context"
         )
         if status in (401, 403):
             remedy = (
@@ -436,8 +436,8 @@ class Sampler:
             )
         elif status is None or status in (404, 405) or status < 400:
             remedy = (
-                f"check the server, its address, which usually ends in /v1, whether the server's name of the model is '{self.served.model}', and the proxy"
-                " (HTTP_PROXY, HTTPS_PROXY, ALL_PROXY)"
+                f"check the server, its address, which usually ends in /v1, its name of the model ('{self.served.model}'), and the proxy (HTTP_PROXY,"
+                " HTTPS_PROXY, ALL_PROXY)"
             )
         prompt = request.messages[-1]["content"][:60]
         return UserError(
@@ -464,8 +464,8 @@ def open_client(address: Address) -> httpx2.AsyncClient:
     # a wrong address; a proxy that is not supported; a missing or damaged file of certificates
     except (httpx2.InvalidURL, ValueError, ImportError, OSError) as error:
         raise UserError(
-            f"{address.url}: no connection is possible ({error}); correct the address or, in the environment, the proxy (HTTP_PROXY, HTTPS_PROXY,"
-            " ALL_PROXY: expected an HTTP proxy) or the certificates (SSL_CERT_FILE)"
+            f"{address.url}: no connection is possible ({error}); correct the address, the proxy (HTTP_PROXY, HTTPS_PROXY, ALL_PROXY: an HTTP proxy)"
+            " or the certificates (SSL_CERT_FILE)"
         ) from None
 
 
