@@ -24,16 +24,18 @@ TRAINED = (
 )
 
 
+def read_study(root: Path, study: Study) -> claims.Study:
+    """The committed tables that claims read, with the study's conditions."""
+    conditions = claim_conditions.conditions(study)
+    folder = files.Tables.below(root / paths.reference(study.name))
+    tables = summaries.read_tables(folder, claims.TABLES, conditions["first_recipe"])
+    return claims.Study(tables, **conditions)
+
+
 def judged(root: Path, study: Study) -> dict[str, pd.DataFrame]:
     """The tables `claims` and `against_random` that scripts/summaries/judge_claims.py writes."""
-    conditions = claim_conditions.conditions(study)
-    tables = summaries.read_tables(
-        files.Tables.below(root / paths.reference(study.name)),
-        claims.TABLES,
-        conditions["first_recipe"],
-    )
     listed_claims = files.read_yaml(root / "paper/claims.yaml")
-    judged_study = claims.Study(tables, **conditions)
+    judged_study = read_study(root, study)
     against_random = claims.against_random(
         listed_claims,
         judged_study,
@@ -42,12 +44,13 @@ def judged(root: Path, study: Study) -> dict[str, pd.DataFrame]:
         designs.names_of_ways(study.config.policies, study.config.recipes),
         others=pd.read_csv(root / registry.COMPARISONS),
     )
-    judged_claims = claims.judge(listed_claims, judged_study)
+    tables = {
+        "claims": (claims.judge(listed_claims, judged_study), claims.COLUMNS),
+        "against_random": (against_random, random_choice.COLUMNS),
+    }
     return {
-        "claims": pd.DataFrame(files.round_floats(judged_claims), columns=claims.COLUMNS),
-        "against_random": pd.DataFrame(
-            files.round_floats(against_random), columns=random_choice.COLUMNS
-        ),
+        name: pd.DataFrame(files.round_floats(rows), columns=columns)
+        for name, (rows, columns) in tables.items()
     }
 
 

@@ -14,11 +14,10 @@ from hardgrpo.analysis import claims, pooling, random_choice, summaries
 from hardgrpo.analysis.formats import change, change_interval
 from hardgrpo.runtime import files
 from hardgrpo.selection import policies
-from hardgrpo.study import claim_conditions, designs, paths
+from hardgrpo.study import designs, paths
 from hardgrpo.study.model import Model
 from hardgrpo.study.resolved import resolve_study
-from hardgrpo.study.study import Study
-from pages import templates
+from pages import committed, templates
 
 from pathlib import Path
 
@@ -53,21 +52,14 @@ def leads(root: Path, config: dict) -> list[dict]:
             Model.of(config["models"][model]).is_pretrained for model in entry["models"]
         )
         if are_pretrained and (folder / "differences.csv").is_file():
-            study = resolve_study(config, name)
             tables = {
                 table: pd.read_csv(folder / f"{table}.csv")
                 for table in ("differences", "spent", "gains", "decomposition_runs")
             }
-            rows += leads_of_study(config, name, tables, primary_p(listed_claims, study, folder))
+            judged_study = committed.read_study(root, resolve_study(config, name))
+            primary = claims.primary_differences(listed_claims, judged_study)
+            rows += leads_of_study(config, name, tables, primary)
     return random_choice.decide(rows)
-
-
-def primary_p(listed_claims: list[dict], study: Study, folder: Path) -> dict:
-    conditions = claim_conditions.conditions(study)
-    tables = summaries.read_tables(
-        files.Tables.below(folder), ["differences", "gains"], conditions["first_recipe"]
-    )
-    return claims.primary_differences(listed_claims, claims.Study(tables, **conditions))
 
 
 def leads_of_study(
@@ -89,16 +81,15 @@ def leads_of_study(
         chosen = gain_of_run[model, task, row["policy"], recipe]
         at_random = gain_of_run[model, task, row["random_policy"], recipe]
         gain = gains.loc[(model, task, row["policy"], recipe)]
+        settings = config["recipes"][recipe]
         all_leads.append(
             row
+            | {name: gain[name] for name in ("gain", "gain_low", "gain_high")}
             | {
                 "needs": policies.labels_before(config["policies"][row["policy"]]),
                 "labels": spent[model, task, row["policy"], recipe],
-                "gain": gain.gain,
-                "gain_low": gain.gain_low,
-                "gain_high": gain.gain_high,
-                "process": "process" in config["recipes"][recipe],
-                "supervised": config["recipes"][recipe].get("objective") == "sft",
+                "process": "process" in settings,
+                "supervised": settings.get("objective") == "sft",
                 BASES: {(model, seed): lead for seed, lead in (chosen - at_random).items()},
             }
         )
@@ -113,21 +104,14 @@ def pooled_ways(all_leads: list[dict]) -> list[dict]:
     for lead in all_leads:
         by_way.setdefault(lead["way"], []).append(lead)
     ways = []
-    for way, way_leads in by_way.items():
+    for name, way_leads in by_way.items():
+        way = {"way": name, "needs": way_leads[0]["needs"], "leads": way_leads}
         plain = [lead[BASES] for lead in way_leads if not lead["process"]]
         pooled = pooling.pool_leads([lead[BASES] for lead in way_leads])
+        way |= {"all": pooled, "plain": pooling.pool_leads(plain) if plain else None}
         gaining = sum(lead["gain_low"] > 0 for lead in way_leads)
-        ways.append(
-            {
-                "way": way,
-                "needs": way_leads[0]["needs"],
-                "leads": way_leads,
-                "all": pooled,
-                "plain": pooling.pool_leads(plain) if plain else None,
-                "gaining": gaining,
-                "is_advised": pooled.mean.low > 0 and 2 * gaining >= len(way_leads),
-            }
-        )
+        is_advised = pooled.mean.low > 0 and 2 * gaining >= len(way_leads)
+        ways.append(way | {"gaining": gaining, "is_advised": is_advised})
     return ways
 
 
@@ -138,14 +122,9 @@ def advice(ways: list[dict]) -> list[dict]:
     for place, need in enumerate(NEEDS):
         usable = [way for way in ways if list(NEEDS).index(way["needs"]) <= place]
         advised = [way for way in usable if way["is_advised"]]
-        lines.append(
-            {
-                "who": SITUATIONS[need],
-                "needs": NEEDS[need],
-                "ways": [way["way"] for way in usable],
-                "best": max(advised, key=lambda way: way["all"].mean.estimate, default=None),
-            }
-        )
+        best = max(advised, key=lambda way: way["all"].mean.estimate, default=None)
+        line = {"who": SITUATIONS[need], "needs": NEEDS[need], "best": best}
+        lines.append(line | {"ways": [way["way"] for way in usable]})
     return lines
 
 

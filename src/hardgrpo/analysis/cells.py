@@ -56,6 +56,10 @@ class Cell:
     def last_step(self) -> int:
         return self.steps()[-1]
 
+    @property
+    def last_keys(self) -> dict:
+        return self.keys | {"step": self.last_step}
+
     def base_rates(self, column: str = "correct", decoding: str = "sampled") -> np.ndarray:
         """(S, N) mean of a column for the base model of each replicate, by problem; (1, N) if all
         replicates share a base model."""
@@ -160,30 +164,29 @@ def load_cells(study: Study) -> list[Cell]:
     read = functools.cache(
         lambda run_path, test: evaluations.read(paths.evaluation(run_path, test))
     )
-    cells, arm_pairs = [], study.compared_pairs
-    for (model, task, policy, recipe), replicates in groups.items():
-        arm = policy, recipe
+    cells = []
+    for (model, task, *arm), replicates in groups.items():
         partners = tuple(
-            partner for pair in arm_pairs if arm in pair for partner in pair if partner != arm
+            partner
+            for pair in study.compared_pairs
+            if tuple(arm) in pair
+            for partner in pair
+            if partner != tuple(arm)
         )
+        bases = list(dict.fromkeys(run.base for run in replicates))
         for test in study.eval_tasks(task, model):
-            bases = list(dict.fromkeys(run.base for run in replicates))
             base_evaluations = {
                 kind: [read(f"{base}/{kind}", test) for base in bases]
                 for kind in paths.base_sample_sets(study, model, test)
             }
             cells.append(
                 Cell(
-                    model,
-                    task,
-                    test,
-                    policy,
-                    recipe,
-                    base_evaluations["base"],
-                    [read(run.path, test) for run in replicates],
-                    [run.seed for run in replicates],
+                    *(model, task, test, *arm),
+                    bases=base_evaluations["base"],
+                    runs=[read(run.path, test) for run in replicates],
+                    seeds=[run.seed for run in replicates],
                     reach=base_evaluations.get("reach"),
-                    is_first_recipe=recipe in (RECORDED, study.first_recipe),
+                    is_first_recipe=arm[1] in (RECORDED, study.first_recipe),
                     compared_with=partners,
                 )
             )

@@ -41,11 +41,6 @@ def last_rates(cell: Cell) -> np.ndarray:
     return cell.rates(cell.last_step)
 
 
-def with_all(cell: Cell) -> dict[str | None, np.ndarray]:
-    """{tier: mask (N,)}, first None: all problems."""
-    return {None: np.ones(len(cell.tiers()), bool)} | cell.tier_masks()
-
-
 # --- accuracy
 
 
@@ -98,8 +93,8 @@ def pass_at_k(cells: list[Cell]) -> Iterator[dict]:
         for k in k_values(min(cell.samples(0), cell.samples(cell.last_step))):
             base, trained = passes(cell.bases, 0, k), passes(cell.runs, cell.last_step, k)
             yield (
-                cell.keys
-                | {"k": k, "step": cell.last_step, "base": base.mean()}
+                cell.last_keys
+                | {"k": k, "base": base.mean()}
                 | estimates(**{"pass": trained, "gain": trained - base})
                 | sizes(trained)
             )
@@ -127,8 +122,8 @@ def tiers(cells: list[Cell]) -> Iterator[dict]:
         base, trained = ends(cell)
         for tier, in_tier in cell.tier_masks().items():
             yield (
-                cell.keys
-                | {"tier": tier, "step": cell.last_step, "base_accuracy": base[:, in_tier].mean()}
+                cell.last_keys
+                | {"tier": tier, "base_accuracy": base[:, in_tier].mean()}
                 | estimates(accuracy=trained[:, in_tier], gain=(trained - base)[:, in_tier])
                 | sizes(trained[:, in_tier])
             )
@@ -190,8 +185,8 @@ def gains(cells: list[Cell]) -> list[dict]:
             for cell, (base, _), gain in zip(family, rates, family_gains):
                 samples = cell.samples(cell.last_step) if decoding == "sampled" else 1
                 rows[id(cell), decoding] = (
-                    cell.keys
-                    | {"decoding": decoding, "step": cell.last_step, "base_accuracy": base.mean()}
+                    cell.last_keys
+                    | {"decoding": decoding, "base_accuracy": base.mean()}
                     | estimates(gain=gain)
                     | {"mdd": mdd, "samples": samples}
                     | sizes(gain)
@@ -419,8 +414,8 @@ def parts(cells: list[Cell]) -> Iterator[dict]:
         rates = cell.decomposition_rates(cell.last_step)
         finishing, correctness = statistics.decompose_by_problem(*rates)
         yield (
-            cell.keys
-            | {"step": cell.last_step, "gain": (rates[3] - rates[1]).mean()}
+            cell.last_keys
+            | {"gain": (rates[3] - rates[1]).mean()}
             | estimates(
                 finishing=finishing,
                 correctness=correctness,
@@ -447,8 +442,8 @@ def decomposition(cells: list[Cell]) -> Iterator[dict]:
             finishing, correctness = statistics.decompose_by_problem(*rates)
             gain = rates[3] - rates[1]
             yield (
-                cell.keys
-                | {"grading": grading, "step": cell.last_step}
+                cell.last_keys
+                | {"grading": grading}
                 | estimates(gain=gain, finishing=finishing, correctness=correctness)
                 | _answered(*rates)
                 | lengths
@@ -467,8 +462,8 @@ def decomposition_runs(cells: list[Cell]) -> Iterator[dict]:
             means = [float(rate.mean()) for rate in rates]
             finishing, correctness = statistics.decompose(*means)
             yield (
-                cell.keys
-                | {"seed": seed, "step": cell.last_step, "gain": means[3] - means[1]}
+                cell.last_keys
+                | {"seed": seed, "gain": means[3] - means[1]}
                 | {"finishing": finishing, "correctness": correctness}
                 | _answered(*rates)
                 | {name: values[index].mean() for name, values in lengths.items()}
@@ -523,13 +518,13 @@ def kinds(cells: list[Cell]) -> Iterator[dict]:
         if "greedy" in cell.decodings():
             greedy_base, greedy = ends(cell, decoding="greedy")
             greedy_gain = greedy - greedy_base
-        for tier, in_tier in with_all(cell).items():
+        for tier, in_tier in {None: np.ones(shape[1], bool), **cell.tier_masks()}.items():
             tier_rates = [rate[:, in_tier] for rate in rates]
             is_out, gain = out_of_reach[:, in_tier], tier_rates[3] - tier_rates[1]
             finishing, sharpening, new_solving = split(*tier_rates, is_out)
             yield (
-                cell.keys
-                | {"tier": tier, "step": cell.last_step, "reach_samples": cell.reach_samples()}
+                cell.last_keys
+                | {"tier": tier, "reach_samples": cell.reach_samples()}
                 | estimates(gain=gain, finishing=finishing, sharpening=sharpening)
                 | estimates(new_solving=new_solving)
                 | {"out_of_reach": is_out.mean()}

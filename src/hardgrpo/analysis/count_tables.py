@@ -163,16 +163,11 @@ def difficulty_classes(counts: list[dict], analysis: dict) -> list[dict]:
             continue
         chosen_parts = np.eye(data.probe + 1)[c]
         rows.append(
-            {
-                **_keys(analysis),
-                "chosen_by": data.probe,
-                "correct": c,
-                "prompts": float(share * len(counts)),
-                **data.columns(chosen_parts),
-                "solved_before": data.mean(data.solved_before, chosen_parts),
-                "solved": data.mean(data.solved, chosen_parts),
-                "seeds": len(data.seeds),
-            }
+            _keys(analysis)
+            | {"chosen_by": data.probe, "correct": c, "prompts": float(share * len(counts))}
+            | data.columns(chosen_parts)
+            | {"solved_before": data.mean(data.solved_before, chosen_parts)}
+            | {"solved": data.mean(data.solved, chosen_parts), "seeds": len(data.seeds)}
         )
     return rows
 
@@ -209,22 +204,14 @@ def solved_counts(counts: list[dict], analysis: dict) -> list[dict]:
     """For each seed, the numbers of prompts with a right answer among all n samples both before and
     after training, only before training, only after training, and never."""
     data = BeforeAfter(counts, analysis)
-    before, rows = data.correct > 0, []
-    for seed, correct in zip(data.seeds, data.correct_after):
-        after = correct > 0
-        rows.append(
-            {
-                **_keys(analysis),
-                "seed": seed,
-                "samples": data.samples,
-                "both": int((before & after).sum()),
-                "only_before": int((before & ~after).sum()),
-                "only_after": int((~before & after).sum()),
-                "never": int((~before & ~after).sum()),
-                "prompts": len(counts),
-            }
-        )
-    return rows
+    before = data.correct > 0
+    return [
+        _keys(analysis)
+        | {"seed": seed, "samples": data.samples, "prompts": len(counts)}
+        | {"both": int((before & after).sum()), "only_before": int((before & ~after).sum())}
+        | {"only_after": int((~before & after).sum()), "never": int((~before & ~after).sum())}
+        for seed, after in zip(data.seeds, data.correct_after > 0)
+    ]
 
 
 @table("model task k seed before after± gain± samples prompts seeds", kind="before_after")
@@ -236,20 +223,13 @@ def pass_at_each_k(counts: list[dict], analysis: dict) -> list[dict]:
         before, after = (
             pass_at_k(correct, data.samples, k) for correct in (data.correct, data.correct_after)
         )
-        row = _keys(analysis) | {
-            "k": k,
-            "before": float(before.mean()),
-            "prompts": len(counts),
-            "samples": data.samples,
-        }
+        row = _keys(analysis) | {"k": k, "before": float(before.mean())}
+        row |= {"prompts": len(counts), "samples": data.samples}
         over_seeds = estimates(after=after, gain=after - before)
         rows.append(row | {"seed": None} | over_seeds | {"seeds": len(data.seeds)})
         for seed, solved in zip(data.seeds, after):
-            of_seed = dict.fromkeys(over_seeds) | {
-                "after": float(solved.mean()),
-                "gain": float((solved - before).mean()),
-            }
-            rows.append(row | {"seed": seed} | of_seed | {"seeds": 1})
+            means = {"after": float(solved.mean()), "gain": float((solved - before).mean())}
+            rows.append(row | dict.fromkeys(over_seeds) | means | {"seed": seed, "seeds": 1})
     return rows
 
 

@@ -56,28 +56,19 @@ def comparisons(
     own_test = differences[differences.task == differences.eval_task]
     for (model, task), group in own_test.groupby(["model", "task"], sort=False):
         arms = [*zip(group.policy, group.recipe), *zip(group.minus, group.minus_recipe)]
-        for budget, recipe, policy_names in cases(policies, arms):
-            random_policy = next(name for name in policy_names if is_random(policies[name]))
+        compared = by_arms(group)
+        for (budget, recipe), policy_names in cases(policies, arms).items():
+            random_policy = next(filter(lambda name: is_random(policies[name]), policy_names), None)
+            case = {"model": model, "task": task, "recipe": names["recipes"].get(recipe)}
             for name in policy_names:
-                arm, minus = (name, recipe), (random_policy, recipe)
-                row = None if name == random_policy else difference_row(group, arm, minus)
-                if row is None:
+                pair = (name, recipe), (random_policy, recipe)
+                if pair not in compared:
                     continue
-                case = {"model": model, "task": task, "recipe": names["recipes"][recipe]}
-                own_p = primary_p.get((model, task, *arm, *minus))
-                rows.append(
-                    {
-                        "study": study,
-                        "way": names["ways"][name],
-                        "policy": name,
-                        "trained_by": recipe,
-                    }
-                    | {"random_policy": random_policy}
-                    | case
-                    | {"budget": budget, "primary": own_p is not None}
-                    | row
-                    | {"p_before_family": row["p_before_family"] if own_p is None else own_p}
-                )
+                row = {"study": study, "way": names["ways"][name], "policy": name} | compared[pair]
+                own_p = primary_p.get((model, task, *pair[0], *pair[1]))
+                row |= case | {"budget": budget, "primary": own_p is not None}
+                row |= {"trained_by": recipe, "random_policy": random_policy}
+                rows.append(row if own_p is None else row | {"p_before_family": own_p})
     return rows
 
 
@@ -124,10 +115,9 @@ def comparison_of(row: dict) -> tuple:
 
 def cases(
     policies: dict[str, dict], arms: list[tuple[str, str]]
-) -> list[tuple[float, str, list[str]]]:
-    """(budget, recipe, policies) of each case with a random choice and a further policy; an arm is
-    (policy, recipe). A budget is a share of the pool, or the number of prompts that a budget of
-    prompts or money pays for."""
+) -> dict[tuple[float, str], list[str]]:
+    """{(budget, recipe): policies}; an arm is (policy, recipe). A budget is a share of the pool, or
+    the number of prompts that a budget of prompts or money pays for."""
     policies_by_case: dict[tuple, list[str]] = {}
     for name, recipe in dict.fromkeys(arms):
         policy = policies.get(name, {})
@@ -135,32 +125,21 @@ def cases(
             budget = policy["budget"]
             size = affordable_prompts(budget) if isinstance(budget, dict) else budget
             policies_by_case.setdefault((size, recipe), []).append(name)
-    return [
-        (*case, names)
-        for case, names in policies_by_case.items()
-        if len(names) > 1 and any(is_random(policies[name]) for name in names)
-    ]
+    return policies_by_case
 
 
 def is_random(policy: dict) -> bool:
     return policy["rule"] == "random" and policy.keys() <= {"rule", "budget"}
 
 
-def difference_row(
-    differences: pd.DataFrame, arm: tuple[str, str], minus: tuple[str, str]
-) -> dict | None:
-    """The difference `arm` - `minus`, both (policy, recipe), with keys difference, low, high,
-    p_before_family and seeds. The table may have the two arms in either order. None if the table does not
-    compare them."""
-    names = ["policy", "recipe", "minus", "minus_recipe"]
-    for pair, sign in (([*arm, *minus], 1), ([*minus, *arm], -1)):
-        for row in differences[(differences[names] == pair).all(axis=1)].itertuples():
+def by_arms(differences: pd.DataFrame) -> dict[tuple, dict]:
+    """{(arm, arm to subtract): the difference}, both (policy, recipe), in either order, with keys
+    difference, low, high, p_before_family and seeds."""
+    rows = {}
+    for row in differences.itertuples():
+        arms = (row.policy, row.recipe), (row.minus, row.minus_recipe)
+        for pair, sign in ((arms, 1), (arms[::-1], -1)):
             low, high = sorted((sign * row.difference_low, sign * row.difference_high))
-            return {
-                "difference": sign * row.difference,
-                "low": low,
-                "high": high,
-                "p_before_family": row.p,
-                "seeds": row.seeds,
-            }
-    return None
+            rows[pair] = {"difference": sign * row.difference, "low": low, "high": high}
+            rows[pair] |= {"p_before_family": row.p, "seeds": row.seeds}
+    return rows

@@ -93,35 +93,29 @@ def _pair_rows(cell: Cell, minus_cell: Cell | None) -> Iterator[dict]:
         for side, step in [*itertools.product(sides, steps), (cell, 0)]
     )
     k = min(side.samples(step) for side in sides for step in [0, *steps])
-    for grading in ["task"] if are_equal else ["task", "lenient"]:
-        column = "lenient" if grading == "lenient" else "correct"
-        run_means = _means(cell.runs[0], steps, column, k)
-        minus_means = (
-            _means(minus_cell.runs[0], steps, column, k)
-            if minus_cell
-            else _means(cell.bases[0], [0], column, k)
+    minus_side = (minus_cell.runs[0], steps) if minus_cell else (cell.bases[0], [0])
+    keys = {"model": cell.model, "task": cell.task, "policy": cell.policy}
+    keys |= {"minus": minus_cell.policy if minus_cell else "base", "checkpoints": len(steps)}
+    for grading, column in {"task": "correct", "lenient": "lenient"}.items():
+        if grading == "lenient" and are_equal:
+            continue
+        means, minus_means = (
+            _means(*side, column, k) for side in ((cell.runs[0], steps), minus_side)
         )
         for questions, mask in _questions(cell).items():
             values, minus_values = (
-                {measure: rates[mask] for measure, rates in by_measure.items()}
-                for by_measure in (run_means, minus_means)
+                {measure: rates[mask] for measure, rates in side.items()}
+                for side in (means, minus_means)
             )
             for measure, differences in _differences(values, minus_values).items():
-                yield {
-                    "model": cell.model,
-                    "task": cell.task,
-                    "policy": cell.policy,
-                    "minus": minus_cell.policy if minus_cell else "base",
-                    "grading": grading,
-                    "questions": questions,
-                    "measure": measure,
-                    "checkpoints": len(steps),
-                    "value": _mean(values.get(measure)),
-                    "minus_value": _mean(minus_values.get(measure)),
-                    **estimates(difference=differences[None]),
-                    "problems": len(differences),
-                    "seeds": 1,
-                }
+                yield (
+                    keys
+                    | {"grading": grading, "questions": questions, "measure": measure}
+                    | {"value": _mean(values.get(measure))}
+                    | {"minus_value": _mean(minus_values.get(measure))}
+                    | estimates(difference=differences[None])
+                    | {"problems": len(differences), "seeds": 1}
+                )
 
 
 def _rates(cell: Cell, step: int, column: str) -> np.ndarray:
@@ -132,13 +126,13 @@ def _rates(cell: Cell, step: int, column: str) -> np.ndarray:
 def _means(frame: pd.DataFrame, steps: list[int], column: str, k: int) -> dict[str, np.ndarray]:
     """{measure: (questions,) mean over checkpoints}; pass@k only for k above 1."""
     mean = lambda rates: np.mean([rates(step) for step in steps], axis=0)
-    rates = {
-        "accuracy": mean(lambda step: evaluations.by_problem(frame, step, column).to_numpy()),
-        "answered": mean(lambda step: evaluations.by_problem(frame, step, "answered").to_numpy()),
-    }
-    return rates | (
-        {f"pass@{k}": mean(lambda step: pass_rates(frame, step, k, column))} if k > 1 else {}
+    by_problem = lambda name: mean(
+        lambda step: evaluations.by_problem(frame, step, name).to_numpy()
     )
+    rates = {"accuracy": by_problem(column), "answered": by_problem("answered")}
+    if k > 1:
+        rates[f"pass@{k}"] = mean(lambda step: pass_rates(frame, step, k, column))
+    return rates
 
 
 def _differences(
@@ -171,24 +165,21 @@ def _published(
     groups: dict[tuple[str, str], dict[str, dict]] = {}
     for model, task, policy, path in published_runs:
         groups.setdefault((model, task), {})[policy] = _by_measure(recorded_accuracies.read(path))
-    for (model, task), runs in groups.items():
+    for group, runs in groups.items():
         for policy, curves in runs.items():
             for (questions, measure), curve in curves.items():
                 # Runs are not compared with the base model by pass@k: the authors computed the base
                 # model's pass@k from ten completions, and each run's pass@k from three.
                 if curve.base is not None and measure == "accuracy":
-                    keys = (model, task, policy, "base", "published", questions, measure)
-                    base_values = dict.fromkeys(curve.values, curve.base)
-                    yield _published_row(keys, curve, base_values, sizes)
+                    base = dict.fromkeys(curve.values, curve.base)
+                    keys = (*group, policy, "base", "published", questions, measure)
+                    yield _published_row(keys, curve, base, sizes)
         for policy, minus in itertools.combinations(sorted(runs, key=_order), 2):
             for (questions, measure), curve in runs[policy].items():
                 minus_curve = runs[minus].get((questions, measure))
-                if (
-                    minus_curve
-                    and None not in (curve.base, minus_curve.base)
-                    and abs(curve.base - minus_curve.base) < 1e-9
-                ):
-                    keys = (model, task, policy, minus, "published", questions, measure)
+                bases = curve.base, minus_curve and minus_curve.base
+                if None not in bases and abs(bases[0] - bases[1]) < 1e-9:
+                    keys = (*group, policy, minus, "published", questions, measure)
                     yield _published_row(keys, curve, minus_curve.values, sizes)
 
 
@@ -225,9 +216,7 @@ def _published_row(
     names = ("model", "task", "policy", "minus", "grading", "questions", "measure")
     row = dict(zip(names, keys))
     steps = sorted(curve.values.keys() & minus_values.keys())[-LAST_CHECKPOINTS:]
-    problems = curve.problems or (
-        sizes.get((row["model"], row["task"])) if row["questions"] == "all" else None
-    )
+    problems = curve.problems or (sizes.get(keys[:2]) if row["questions"] == "all" else None)
     value, minus_value = (
         float(np.mean([values[step] for step in steps])) for values in (curve.values, minus_values)
     )
