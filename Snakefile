@@ -30,8 +30,7 @@ rule all:
 
 rule figures:
     input:
-        drawing.figures(project.study),
-        drawing.paper_tables(project.study),
+        drawing.drawn(project.study),
     message:
         f"Figures and tables of study {project.study} are drawn from {drawing.folder(project.study)}"
 
@@ -94,10 +93,8 @@ include: "rules/rounds.smk"
 include: "rules/evaluation.smk"
 include: "rules/summaries.smk"
 include: "rules/counts.smk"
-include: "rules/figures.smk"
-include: "rules/supplement.smk"
+include: "rules/drawing.smk"
 include: "rules/paper.smk"
-include: "rules/explorer.smk"
 include: "rules/plan.smk"
 
 

@@ -260,18 +260,12 @@ class World:
 
 
 def count_jobs(output: str) -> dict[str, int]:
-    """{rule: number of jobs} from the output of a dry-run, with one entry `plot_FIGURE` for each
-    figure of a study."""
+    """{rule: number of jobs} from the output of a dry-run."""
     table = re.search(r"\njob +count\n[- ]+\n(.*?)\ntotal +\d+", output, re.DOTALL)
     if table is None:
         return {}
-    counts = {
-        name: int(count)
-        for name, count in re.findall(r"^(\w+) +(\d+)$", table.group(1), re.MULTILINE)
-        if name != "plot"
-    }
-    figures = re.findall(r"^Job \d+: Draw (\w+) \(", output, re.MULTILINE)
-    return counts | {f"plot_{figure}": 1 for figure in figures}
+    lines = re.findall(r"^(\w+) +(\d+)$", table.group(1), re.MULTILINE)
+    return {name: int(count) for name, count in lines}
 
 
 @pytest.fixture

@@ -62,48 +62,44 @@ def write_tables(name: str, config: dict, arguments: Arguments, study: Study) ->
         "summarize",
         study=name,
         config=arguments.study(wildcards),
-        output=f"summaries/{name}",
+        output=f"{name}/summaries",
     )
-    assert invariants.faults(Path(f"summaries/{name}")) == []
+    assert invariants.faults(Path(f"{name}/summaries")) == []
     run_program(
         "judge_claims",
-        tables=sorted(Path(f"summaries/{name}").iterdir()),
+        tables=sorted(Path(f"{name}/summaries").iterdir()),
         claims=ROOT / "paper/claims.yaml",
         published=paths.PUBLISHED,
         conditions=arguments.conditions(wildcards),
         study=name,
         policies=arguments.compared_policies(wildcards),
         comparisons=ROOT / registry.COMPARISONS,
-        output=f"verdicts/{name}",
+        output=f"{name}/verdicts",
     )
-    tables = [*Path(f"summaries/{name}").iterdir(), *Path(f"verdicts/{name}").iterdir()]
+    tables = [*Path(f"{name}/summaries").iterdir(), *Path(f"{name}/verdicts").iterdir()]
     tables.append(f"{paths.PUBLISHED}/deviations.csv")
     run_program(
-        "write_tables",
+        "write_supplement",
+        text=ROOT / "paper/supplement.tex.j2",
+        design=arguments.design(wildcards),
         tables=tables,
-        study=arguments.design(wildcards),
-        output=f"tables/{name}",
-        captions="captions.tex",
+        output=name,
     )
-    for figure in registry.figures_of(study):
-        of_figure = SimpleNamespace(study=name, figure=figure)
-        run_program(
-            "draw_figure",
-            figure=figure,
-            tables=tables,
-            first_recipe=arguments.first_recipe(wildcards),
-            policies=arguments.policies(wildcards),
-            design=arguments.figure_design(of_figure),
-            output=[f"figures/{name}/{figure}.csv"],
-        )
+    run_program(
+        "draw_figures",
+        study=name,
+        config=arguments.study(wildcards),
+        tables=tables,
+        output=f"{name}/figures",
+    )
 
 
 def checksums() -> str:
     """A line for each table: the checksum of the table's files of all studies."""
     contents: dict[str, bytes] = {}
     for path in sorted(Path().glob("*/*/*.*")):
-        if (kind := path.parts[0]) != "results":
-            table = f"{kind}/{path.stem}"
+        if path.parts[0] != "results" and path.suffix not in (".pdf", ".png"):
+            table = f"{path.parts[1]}/{path.stem}"
             contents[table] = contents.get(table, b"") + path.read_bytes()
     lines = [f"{hashlib.sha256(text).hexdigest()}  {table}" for table, text in contents.items()]
     return "".join(f"{line}\n" for line in sorted(lines, key=lambda line: line.split()[1]))
@@ -129,7 +125,7 @@ def test_the_tables_of_made_up_studies_have_the_committed_checksums(tmp_path, mo
             "summarize_counts",
             counts=paths.counts(name),
             analysis=arguments.analysis_as_json(SimpleNamespace(study=name)),
-            output=f"counts/{name}",
+            output=f"{name}/counts",
         )
     if os.environ.get("HARDGRPO_WRITE"):
         EXPECTED.write_text(checksums())

@@ -184,7 +184,9 @@ def draw(clone: Path) -> list[Path]:
     path = clone / "planned.jsonl"
     path.write_text("".join(json.dumps(job) + "\n" for job in planned), encoding="utf-8")
     call(clone, PYTHON, "tests/unchanged/programs.py", path.name)
-    return sorted(clone / output for job in planned for output in job["output"])
+    outputs = [clone / output for job in planned for output in job["output"]]
+    files = [output.rglob("*.*") if output.is_dir() else [output] for output in outputs]
+    return sorted(path for paths in files for path in paths)
 
 
 def shown(clone: Path) -> dict[str, str]:

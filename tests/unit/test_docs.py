@@ -287,7 +287,7 @@ print(other.ask(2, 2) == one.ask(2, 2), one.ask(2, 2).ids[0] not in first.ids, o
 def test_the_example_of_a_table_works(world):
     apply(world, example("table"))
     done = world.snakemake(
-        "paper/mini_reference/tables/base.csv", "--config", "study=mini_reference", "draw=reference"
+        "paper/mini_reference/tables", "--config", "study=mini_reference", "draw=reference"
     )
     assert done.returncode == 0, done.stderr
     folder = world.folder / "paper/mini_reference/tables"

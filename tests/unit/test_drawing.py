@@ -68,13 +68,3 @@ def test_a_study_is_compared_with_its_reference_where_both_exist():
     agreement.parent.mkdir(parents=True)
     agreement.touch()
     assert str(agreement) in drawing().show_results_command("mini")
-
-
-def test_a_report_leaves_out_tables_without_rows():
-    report, table = drawing(), Path("paper/mini/tables/reasons.csv")
-    path = "paper/{study}/tables/reasons.html"
-    assert report.in_report(path), "the report must list a table that was not made yet"
-    table.parent.mkdir(parents=True)
-    for rows, is_listed in (("model,task\n", False), ("model,task\nm,t\n", True)):
-        table.write_text(rows)
-        assert report.in_report(path) == is_listed

@@ -1,63 +1,70 @@
-"""Each figure is drawn from summaries alone, shows the values of the CSV file that is saved with
-it, fits its page, and is readable in grey."""
+"""The figures of the committed studies: legible, in grey too, drawn from the summaries alone, with the
+drawn values in the CSV file. Their files do not depend on the user's settings."""
 
 import json
 import os
-import shutil
-import sys
+from functools import cache
 
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
 
-import draw_figure
 import drawn_figures
-import fake_tables
 import fork_server
 import project_config
 from command_line import format_options
 from conftest import ROOT, path_of
-from hardgrpo.analysis import arms
+from hardgrpo.analysis import arms, summaries
 from hardgrpo.analysis.columns import ARM
 from hardgrpo.analysis.formats import points
 from hardgrpo.report import figures, plotting, registry
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
+from hardgrpo.selection import policies
+from hardgrpo.study import paths
 from hardgrpo.study.resolved import resolve_study
 
 CONFIG = project_config.config()
-MINI = ROOT / "results/reference/mini_reference"
-OF_MINI = [
-    "difficulty",
-    "accuracy",
-    "parts",
-    "learnable",
-    "groups",
-    "lengths",
-]
+RUNS = {"accuracy", "parts", "difficulty"}
+TRAINED = RUNS | {"ahead", "learnable", "groups", "lengths"}
+REACH = TRAINED | {"kinds", "pass_at_k"}
+COMMITTED = {  # {study: all its figures}
+    "mini": REACH | {"labels"},
+    "mini_confirm": REACH,
+    "mini_labels": REACH | {"budget", "labels"},
+    "mini_online": REACH | {"rollouts"},
+    "mini_rates": REACH,
+    "mini_reference": REACH,
+    "mini_truncation": TRAINED | {"truncation"},
+    "mini_variants": REACH,
+    "small_real": TRAINED | {"truncation"},
+    "recordings": RUNS,
+    "trajectories": {"difficulty", "trajectories"},
+    "before_after": {"before_after_training"},
+} | dict.fromkeys(
+    ("probing", "math_probing", "math_probing_general", "math_probing_instruct"),
+    {"samples_per_prompt"},
+)
+SHARES = {"accuracy (%)", "pass@k (%)", "learnable share of groups (%)", "groups (%)"}
 
 
-def draw(figure: str, study: str, summaries, folder, monkeypatch, kinds=("csv",)):
-    """Run draw_figure.py. Return the figure, which stays open, and the rows of its CSV file."""
-    figures, design = [], registry.all_figures()[figure].design(resolve_study(CONFIG, study))
-    paths = [str(folder / f"{figure}.{kind}") for kind in kinds]
-    monkeypatch.setattr(plotting.plt, "close", figures.append)
-    arguments = format_options(
-        tables=list(files.Tables.below(summaries).values()),
-        design=json.dumps(design),
-        output=paths,
-    )
-    arguments += [
-        "--first-recipe",
-        resolve_study(CONFIG, study).first_recipe,
-    ]
-    names = resolve_study(CONFIG, study).policies
-    policies = {name: CONFIG["policies"][name] for name in names}
-    arguments += ["--policies", json.dumps(policies)]
-    monkeypatch.setattr(sys, "argv", ["draw_figure.py", "--figure", figure, *arguments])
-    draw_figure.main()
-    return figures[0], pd.read_csv(folder / f"{figure}.csv")
+@cache
+def study_of(name: str):
+    return resolve_study(CONFIG, name)
+
+
+@cache
+def tables(study: str) -> dict[str, pd.DataFrame]:
+    committed = files.Tables.below(ROOT / paths.reference(study))
+    names = registry.summary_tables(study_of(study))
+    return summaries.read_all(committed, names, study_of(study).first_recipe)
+
+
+def draw(figure: str, study: str, **changed: pd.DataFrame):
+    """(figure, drawn rows) from the committed tables, some of them `changed`; None if the figure is
+    not drawn."""
+    return figures.draw(figure, tables(study) | changed, study_of(study))
 
 
 @pytest.fixture(autouse=True)
@@ -66,41 +73,99 @@ def closed():
     plt.close("all")
 
 
-@pytest.fixture(scope="module")
-def tables(tmp_path_factory):
-    """A function that returns the folder of a study's made-up tables. The first call for a study
-    writes the tables."""
-    written = {}
-
-    def of(study):
-        if study not in written:
-            written[study] = tmp_path_factory.mktemp(study)
-            fake_tables.write(CONFIG, study, written[study])
-        return written[study]
-
-    return of
+# --- legible
 
 
-def test_drawing_a_figure_twice_gives_equal_files(tmp_path, monkeypatch):
-    content = []
-    for _ in range(2):
-        draw("parts", "mini_reference", MINI, tmp_path, monkeypatch, ("pdf", "png", "csv"))
-        content.append(
-            [(tmp_path / f"parts.{kind}").read_bytes() for kind in ("pdf", "png", "csv")]
-        )
-    assert content[0] == content[1]
+def test_every_committed_study_is_drawn_here():
+    folders = {path.name for path in (ROOT / "results/reference").iterdir()}
+    assert folders - {"all"} == set(COMMITTED)
+    assert set().union(*COMMITTED.values()) == set(registry.all_figures()) == set(figures.ALL)
+
+
+@pytest.mark.parametrize("study", COMMITTED)
+def test_a_committed_study_has_its_figures_and_all_are_legible(study):
+    drawn = {name: draw(name, study) for name in registry.figures_of(study_of(study))}
+    assert {name for name, made in drawn.items() if made} == COMMITTED[study]
+    for name in COMMITTED[study]:
+        figure, rows = drawn[name]
+        assert len(rows), name
+        assert_legible(figure, name)
+
+
+MODELS = [
+    "qwen2.5-math-1.5b-instruct",
+    "qwen3-14b-base-recorded",
+    "llama-3.2-3b-instruct",
+    "phi-4-mini-instruct",
+]
+
+
+def with_models(frame: pd.DataFrame) -> pd.DataFrame:
+    """The rows of a table for each of MODELS, if the table has models."""
+    if "model" not in frame or frame.model.isna().all():
+        return frame
+    return pd.concat([frame.assign(model=name) for name in MODELS], ignore_index=True)
+
+
+@pytest.mark.parametrize("study", ["mini_reference", "mini_truncation"])
+def test_figures_of_four_models_with_long_names_are_legible(study):
+    changed = {name: with_models(frame) for name, frame in tables(study).items()}
+    for name in COMMITTED[study]:
+        figure, rows = draw(name, study, **changed)
+        assert_legible(figure, name)
+        if name == "learnable":
+            marks = {line.get_marker() for line in figure.axes[0].lines}
+            assert len(marks - {"None", "_", "|"}) == len(MODELS), "two models have one mark"
+            assert {text.get_text() for text in figure.legends[0].get_texts()} >= {*MODELS}
+
+
+def assert_legible(figure, name: str) -> None:
+    assert drawn_figures.faults(figure) == [], name
+    width, height = figure.get_size_inches()
+    assert width in (plotting.COLUMN, plotting.WIDE) and height <= plotting.TALLEST + 0.01, name
+    assert min(text.get_fontsize() for text in drawn_figures.all_texts(figure)) >= 7, name
+    for axis in figure.axes:
+        assert not outside_shares(figure, axis), f"{name}: an interval exceeds 0 or 100 %"
+
+
+def outside_shares(figure, axis) -> list[float]:
+    """Ends of error bars beyond 0 and 100 on an axis of shares."""
+    shared = figure.get_supxlabel() in SHARES
+    ends = []
+    for bars in axis.containers:
+        for number, is_share in (
+            (0, shared or axis.get_xlabel() in SHARES),
+            (1, axis.get_ylabel() in SHARES),
+        ):
+            if is_share and hasattr(bars, "has_yerr"):
+                segments = [segment for lines in bars.lines[2] for segment in lines.get_segments()]
+                ends += [end[number] for segment in segments for end in segment]
+    return [end for end in ends if not -1e-9 <= end <= 100 + 1e-9]
+
+
+def test_overlapping_texts_cut_off_texts_and_empty_panels_are_found():
+    figure, (left, right) = plt.subplots(1, 2, figsize=(4, 2), layout="constrained")
+    left.plot([0, 1], [0, 1])
+    left.text(0.2, 0.5, "first words")
+    left.text(0.22, 0.52, "second words")
+    figure.text(0.98, 0.5, "words beyond the edge")
+    assert drawn_figures.faults(figure) == [
+        "'words beyond the edge' is cut off at the edge of the figure",
+        "'first words' and 'second words' overlap",
+        "panel '' is empty",
+    ]
 
 
 # --- the CSV file of a figure has the drawn values
 
 
 def widths(axes) -> list[float]:
-    """Widths of all horizontal bars in the given panels, sorted."""
+    """Widths of all horizontal bars, sorted."""
     return sorted(patch.get_width() for axis in axes for patch in axis.patches)
 
 
 def heights(axes) -> list[float]:
-    """Heights of all points with error bars in the given panels, sorted."""
+    """Heights of all points with error bars, sorted."""
     return sorted(
         y
         for axis in axes
@@ -114,41 +179,22 @@ def heights(axes) -> list[float]:
     ("figure", "study", "drawn_values", "values"),
     [
         ("accuracy", "mini", heights, lambda rows: 100 * rows.accuracy),
-        ("budget", "budget", widths, lambda rows: 100 * rows.gain),
+        ("ahead", "mini_confirm", heights, lambda rows: 100 * rows.lead),
+        ("budget", "mini_labels", widths, lambda rows: 100 * rows.gain),
         ("lengths", "mini_reference", heights, lambda rows: [*rows.tokens_mean, *(100 * rows.truncated_share)]),
+        ("parts", "mini_reference", widths, lambda rows: [*(100 * rows.finishing), *(100 * rows.correctness)]),
+        ("kinds", "mini_reference", widths,
+         lambda rows: [100 * value for name, *_ in plotting.KINDS for value in rows[name]]),
+        ("learnable", "mini_reference", heights, lambda rows: 100 * rows[rows.drawn == "point"].gain),
     ],
 )  # fmt: skip
-def test_points_and_bars_are_the_values_of_the_rows(
-    figure, study, drawn_values, values, tables, tmp_path, monkeypatch
-):
-    drawn, rows = draw(figure, study, tables(study), tmp_path, monkeypatch)
+def test_points_and_bars_are_the_values_of_the_rows(figure, study, drawn_values, values):
+    drawn, rows = draw(figure, study)
     assert drawn_values(drawn.axes) == pytest.approx(sorted(values(rows)))
 
 
-@pytest.mark.parametrize(
-    "study, points_of_lines",
-    [("mini_reference", {}), ("mini_labels", {"swaps": 18, "arithmetic": 27})],
-)
-def test_figure_learnable_draws_the_gains_of_its_rows_and_a_line_for_tasks_with_at_least_ten_points(
-    study, points_of_lines, tmp_path, monkeypatch
-):
-    drawn, rows = draw(
-        "learnable", study, ROOT / f"results/reference/{study}", tmp_path, monkeypatch
-    )
-    points = rows[rows.drawn == "point"]
-    assert heights(drawn.axes) == pytest.approx(sorted(100 * points.gain))
-    assert set(rows.panel) == {"learnable"}, (
-        "a panel of lengths is drawn, although lengths within a task differ by less than a token"
-    )
-    lines = rows[rows.drawn == "line"]
-    assert dict(zip(lines.task, lines.cells)) == points_of_lines
-
-
-def test_bars_of_figure_parts_are_its_rows_and_add_up_to_the_drawn_gain(tmp_path, monkeypatch):
-    drawn, rows = draw("parts", "mini_reference", MINI, tmp_path, monkeypatch)
-    assert widths(drawn.axes) == pytest.approx(
-        sorted([*(100 * rows.finishing), *(100 * rows.correctness)])
-    )
+def test_parts_add_up_to_the_drawn_gain_and_diamonds_are_greedy_gains():
+    drawn, rows = draw("parts", "mini_reference")
     assert np.allclose(rows.finishing + rows.correctness, rows.gain)
     lines = [
         segment[0][0]
@@ -158,131 +204,112 @@ def test_bars_of_figure_parts_are_its_rows_and_add_up_to_the_drawn_gain(tmp_path
         if len(collection.get_paths()) == 4
     ]
     assert set(np.round(100 * rows.gain, 6)) <= set(np.round(lines, 6))
-
-
-def test_bars_of_figure_kinds_are_its_rows_and_its_diamonds_are_the_greedy_gains(
-    tables, tmp_path, monkeypatch
-):
-    drawn, rows = draw("kinds", "mini_reference", tables("mini_reference"), tmp_path, monkeypatch)
-    parts = [name for name, *_ in plotting.KINDS]
-    assert widths(drawn.axes) == pytest.approx(
-        sorted(100 * value for name in parts for value in rows[name])
-    )
-    assert np.allclose(sum(rows[name] for name in parts), rows.gain)
+    drawn, rows = draw("kinds", "mini_reference")
+    assert np.allclose(sum(rows[name] for name, *_ in plotting.KINDS), rows.gain)
     diamonds = [
         line.get_xdata() for axis in drawn.axes for line in axis.lines if line.get_marker() == "D"
     ]
     assert np.sort(np.concatenate(diamonds)) == pytest.approx(np.sort(100 * rows.greedy_gain))
 
 
-def test_figure_ahead_shows_the_lead_of_hard_over_each_policy_with_the_same_recipe(
-    tables, tmp_path, monkeypatch
-):
-    folder = tmp_path / "tables"
-    shutil.copytree(tables("variants"), folder)
-    paired = pd.read_csv(folder / "differences.csv", dtype=str)
+@pytest.mark.parametrize(
+    "study, points_of_lines",
+    [("mini_reference", {}), ("mini_labels", {"swaps": 18, "arithmetic": 27})],
+)
+def test_a_task_with_at_least_ten_points_has_a_line(study, points_of_lines):
+    _, rows = draw("learnable", study)
+    assert set(rows.panel) == {"learnable"}, (
+        "a panel of lengths is drawn, although lengths within a task differ by less than a token"
+    )
+    lines = rows[rows.drawn == "line"]
+    assert dict(zip(lines.task, lines.cells)) == points_of_lines
+
+
+def test_figure_ahead_shows_the_lead_of_hard_over_each_policy_with_the_same_recipe():
+    changed = tables("mini_variants")["differences"].copy()
+    is_lead = (changed.policy == "hard") & (changed.recipe == changed.minus_recipe)
+    first = changed[is_lead].iloc[0]
     # the first row becomes the lead of the other policy over `hard`
-    paired.loc[0, ["policy", "minus"]] = paired.loc[0, ["minus", "policy"]].to_list()
-    paired.to_csv(folder / "differences.csv", index=False)
-    drawn, rows = draw("ahead", "variants", folder, tmp_path, monkeypatch)
-    recipes = resolve_study(CONFIG, "variants").recipes
-    assert set(rows.recipe) == set(recipes)
-    assert set(rows[rows.recipe == recipes[0]].minus) == {"random", "hard_solvable", "nearest_half"}
+    swapped = [first.minus, first.policy, first.minus_arm, first.arm]
+    changed.loc[first.name, ["policy", "minus", "arm", "minus_arm"]] = swapped
+    _, rows = draw("ahead", "mini_variants", differences=changed)
+    recipes = study_of("mini_variants").recipes
+    assert set(rows.recipe) == {*recipes}
     assert set(rows[rows.recipe != recipes[0]].minus) == {"random"}
-    last, first = rows[rows.step == rows.step.max()], paired.loc[0]
-    turned = last[(last.minus == first.policy) & (last.recipe == first.recipe)].iloc[0]
-    assert (turned.lead, turned.lead_low) == pytest.approx(
-        (-float(first.difference), -float(first.difference_high))
+    is_cell = (rows[["model", "task", "eval_task", "minus"]] == first[["model", "task", "eval_task", "minus"]]).all(axis=1)  # fmt: skip
+    last = rows[is_cell & (rows.step == rows.step.max())].iloc[0]
+    assert (last.lead, last.lead_low) == (-first.difference, -first.difference_high)
+
+
+def test_the_final_lead_of_an_arm_is_at_the_last_step_of_its_recipe():
+    cell = {"model": "m", "task": "t", "eval_task": "t", "problems": 9, "seeds": 3}
+    steps = {("hard", "short"): 50, ("random", "short"): 50, ("hard", "long"): 100, ("random", "long"): 100}  # fmt: skip
+    gains = pd.DataFrame(
+        [
+            cell | dict(zip(ARM, arm)) | {"decoding": "sampled", "step": step}
+            for arm, step in steps.items()
+        ]
     )
-    assert heights(drawn.axes) == pytest.approx(sorted(100 * rows.lead))
-    titles = [axis.get_title() for axis in drawn.axes]
-    assert len(titles) == len(recipes) and "gsm8k, dr_grpo" in titles[1]
+    pair = lambda recipe: cell | {
+        "policy": "hard", "recipe": recipe, "minus": "random", "minus_recipe": recipe, "difference": 0.1, "difference_low": 0.0, "difference_high": 0.2, "p": 0.05,
+    }  # fmt: skip
+    differences = arms.add_labels(pd.DataFrame([pair("short"), pair("long")]), "short")
+    empty = pd.DataFrame(columns=[*differences, "what", "at"])
+    assert list(figures.lead_rows(empty, differences, gains).step) == [50, 100]
 
 
-def test_each_of_several_models_has_its_own_mark(tables, tmp_path, monkeypatch):
-    drawn, rows = draw("learnable", "paper", tables("paper"), tmp_path, monkeypatch)
-    marks = {
-        line.get_marker()
-        for line in drawn.axes[0].lines
-        if line.get_marker() not in ("None", "_", "|")
-    }
-    assert len(marks) == rows[rows.drawn == "point"].model.nunique() == 4
-    assert {text.get_text() for text in drawn.legends[0].get_texts()} >= set(
-        CONFIG["studies"]["paper"]["models"]
-    )
-
-
-def test_figure_rollouts_sorts_arms_by_their_labels_and_shows_the_gain_at_every_checkpoint(
-    tables, tmp_path, monkeypatch
-):
-    drawn, rows = draw("rollouts", "mini_online", tables("mini_online"), tmp_path, monkeypatch)
-    gains = pd.read_csv(tables("mini_online") / "gains.csv")
-    gains = gains[(gains.eval_task == gains.task) & (gains.decoding == "sampled")]
+def test_figure_rollouts_sorts_arms_by_their_labels_and_shows_the_gain_at_every_checkpoint():
+    drawn, rows = draw("rollouts", "mini_online")
+    gains = summaries.own_test_samples(tables("mini_online")["gains"])
     last = rows[rows.gain_low.notna()]
-    assert sorted(zip(last.task, last.policy, last.recipe)) == sorted(
-        zip(gains.task, gains.policy, gains.recipe)
-    ), "each arm must have one interval, at its last checkpoint"
-    last = arms.add_labels(last, resolve_study(CONFIG, "mini_online").first_recipe)
+    keys = ["task", "policy", "recipe"]
+    assert sorted(zip(*map(last.get, keys))) == sorted(zip(*map(gains.get, keys))), (
+        "each arm must have one interval, at its last checkpoint"
+    )
+    last = arms.add_labels(last, study_of("mini_online").first_recipe)
     needed = last.groupby("arm").labels.mean()
     order = [label.get_text() for label in drawn.axes[0].get_yticklabels()]
     assert [needed[name] for name in order] == sorted(needed), (
         "the arm with the fewest labels is not at the top"
     )
-    for task, axis in zip(("swaps", "arithmetic"), drawn.axes):
-        group = rows[rows.task == task]
-        ends = last[last.task == task].set_index("arm").loc[order]
-        drawn_ends = [
-            end
-            for bars in axis.containers
-            for end in zip(bars.lines[0].get_ydata(), bars.lines[0].get_xdata())
-        ]
-        assert sorted(drawn_ends) == [
-            (place, pytest.approx(100 * gain)) for place, gain in enumerate(ends.gain)
-        ]
-        (gain_axis,) = axis.child_axes
-        assert [label.get_text() for label in gain_axis.get_yticklabels()] == [
-            f"{count:,.0f}" for count in ends.labels
-        ]
-        grey = axis.collections[0].get_offsets()[:, 0]
-        assert sorted(grey) == pytest.approx(sorted(100 * group[group.gain_low.isna()].gain))
-    half = rows[rows.step == rows.step.max() / 2]
-    assert set(half.rollouts) == {19200 / 2}, "half of the updates do not use half of the rollouts"
+    axis, group = drawn.axes[0], rows[rows.task == "swaps"]
+    ends = last[last.task == "swaps"].set_index("arm").loc[order]
+    drawn_ends = [
+        end
+        for bars in axis.containers
+        for end in zip(bars.lines[0].get_ydata(), bars.lines[0].get_xdata())
+    ]
+    assert sorted(drawn_ends) == [
+        (place, pytest.approx(100 * gain)) for place, gain in enumerate(ends.gain)
+    ]
+    (number_axis,) = axis.child_axes
+    assert [label.get_text() for label in number_axis.get_yticklabels()] == [
+        f"{count:,.0f}" for count in ends.labels
+    ]
+    grey = axis.collections[0].get_offsets()[:, 0]
+    assert sorted(grey) == pytest.approx(sorted(100 * group[group.gain_low.isna()].gain))
+    steps = last.set_index(keys).step
+    half = rows[rows.step == [steps[key] / 2 for key in zip(*map(rows.get, keys))]]
+    assert len(half) and set(half.rollouts) == {last.rollouts.iloc[0] / 2}
 
 
-def test_figure_truncation_has_four_panels_on_one_scale_and_prints_each_gain(
-    tables, tmp_path, monkeypatch
-):
-    drawn, rows = draw(
-        "truncation", "mini_truncation", tables("mini_truncation"), tmp_path, monkeypatch
-    )
+def test_figure_truncation_has_panels_on_one_scale_and_prints_each_gain():
+    drawn, rows = draw("truncation", "mini_truncation")
     assert len(drawn.axes) == 4 and len({axis.get_xlim() for axis in drawn.axes}) == 1
     assert "60 tokens" in drawn.axes[0].get_title() and "192 tokens" in drawn.axes[1].get_title()
-    assert len(rows) == 2 * 4 + 2 * 6, (
-        "expected 4 arms in each panel of training under the tight limit, and 6 arms in each panel"
-        " of training under the ample limit: the same 4, and 2 that choose by the probe under the"
-        " tight limit"
-    )
+    # 4 arms trained under the tight limit, and these 4 and 2 more under the ample limit
+    assert len(rows) == 2 * 4 + 2 * 6
     texts = [text.get_text() for axis in drawn.axes for text in axis.texts]
     assert sorted(texts) == sorted(points(gain, "+") for gain in rows.gain)
 
 
-# --- messages about figures without rows
+def test_a_figure_without_rows_is_not_drawn():
+    for study in ("mini_labels", "mini_online", "mini_truncation", "trajectories", "probing"):
+        empty = {name: frame[:0] for name, frame in tables(study).items()}
+        assert all(draw(name, study, **empty) is None for name in COMMITTED[study])
 
 
-@pytest.mark.parametrize("figure", registry.FIGURES)
-def test_a_table_without_rows_is_a_one_line_error_and_no_figure_is_written(
-    figure, tables, tmp_path, monkeypatch
-):
-    for path in tables("mini").glob("*.csv"):
-        (tmp_path / path.name).write_text(path.read_text().splitlines()[0] + "\n")
-    with pytest.raises(
-        UserError, match=r"\.csv: no rows to draw; run the study that this table summarises"
-    ):
-        draw(figure, "mini", tmp_path, tmp_path / "figures", monkeypatch)
-    assert not (tmp_path / "figures").exists()
-
-
-# --- readable: in grey, at the width of a column, with the longest names and the largest studies
+# --- colours and intervals
 
 
 def test_no_two_policies_share_both_marker_and_line_style():
@@ -295,81 +322,47 @@ def test_no_two_policies_share_both_marker_and_line_style():
         plotting.style("one more", [*names, "one more"])
 
 
-STUDIES = {
-    "mini_reference": [*OF_MINI, "kinds", "pass_at_k"],
-    "mini_truncation": [*OF_MINI, "truncation"],
-    "paper": OF_MINI,
-    "budget": ["accuracy", "parts", "budget"],
-    "limits": [*OF_MINI, "kinds", "pass_at_k"],
-    "truncation": ["accuracy", "parts", "learnable"],
-    "recordings": ["accuracy", "parts", "difficulty"],
-    "trajectories": ["trajectories", "difficulty"],
-    "mini_online": ["rollouts", "learnable", "accuracy", "kinds"],
-    "online": ["rollouts"],
-}
+def test_a_family_has_one_hue_in_every_study_and_budgets_differ_in_size_and_fill():
+    assert {rule.family for rule in policies.RULES.values()} == set(plotting.FAMILIES)
+    assert len({color for color, *_ in plotting.FAMILIES.values()}) == len(plotting.FAMILIES)
+    hues = {}
+    for study in CONFIG["studies"]:
+        looks = plotting.looks(figures.policy_settings(study_of(study)))
+        for name, look in looks.items():
+            family = policies.RULES[CONFIG["policies"][name]["rule"]].family
+            hues.setdefault(family, set()).add(look["color"])
+        keys = ("marker", "linestyle", "markersize")
+        marks = {tuple(look[key] for key in keys) for look in looks.values()}
+        assert len(marks) == len(looks), f"{study}: two policies look alike in grey print"
+    assert all(len(colors) == 1 for colors in hues.values())
+    looks = plotting.looks(figures.policy_settings(study_of("trajectories")))
+    assert looks["hard"]["linestyle"] != looks["hard_solvable"]["linestyle"]
+    looks = plotting.looks(figures.policy_settings(study_of("mini_labels")))
+    sizes = [looks[name]["markersize"] for name in ("hard_2", "hard_5", "hard")]
+    assert sizes == sorted(set(sizes)) and looks["hard_5"]["markerfacecolor"] == "white"
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("study", STUDIES)
-def test_every_figure_fits_its_page(study, tables, tmp_path, monkeypatch):
-    for figure in STUDIES[study]:
-        drawn, _ = draw(figure, study, tables(study), tmp_path, monkeypatch)
-        assert_fits(drawn, figure)
+def test_an_interval_of_a_share_beyond_0_or_100_per_cent_becomes_a_score_interval():
+    share = pd.Series([0.5, 0.97, 0.02, 0.0, 1.0, 0.3])
+    half = pd.Series([0.1, 0.06, 0.05, 0.01, 0.01, np.nan])
+    low, high = plotting.limit_share(share, share - half, share + half)
+    assert (low[0], high[0]) == (0.4, 0.6), "an interval within 0 and 100 % was changed"
+    known = half.notna()
+    assert low[known].between(0, share[known]).all() and high[known].between(share[known], 1).all()
+    assert np.isnan(low[5])
+    # the score interval of 97 of 100 with z = 1.96: 0.9155 to 0.9897 (Newcombe 1998's formula)
+    half = 1.959964 * np.sqrt(0.97 * 0.03 / 100)
+    low, high = plotting.limit_share(*map(pd.Series, ([0.97], [0.97 - half], [0.97 + half])))
+    assert (low[0], high[0]) == pytest.approx((0.9155, 0.9897), abs=1e-4)
 
 
-def assert_fits(drawn, figure: str) -> None:
-    drawn.draw_without_rendering()
-    width, height = drawn.get_size_inches()
-    assert width in (plotting.COLUMN, plotting.WIDE) and height <= plotting.TALLEST + 0.01, figure
-    texts = drawn_figures.all_texts(drawn)
-    boxes = [(text.get_text(), text.get_window_extent()) for text in texts]
-    assert min(text.get_fontsize() for text in texts) >= 7, figure
-    for words, box in boxes:
-        assert drawn.bbox.x0 - 2 <= box.x0 and box.x1 <= drawn.bbox.x1 + 2, (
-            f"{figure}: '{words}' is cut off at a side"
-        )
-        assert drawn.bbox.y0 - 2 <= box.y0 and box.y1 <= drawn.bbox.y1 + 2, (
-            f"{figure}: '{words}' is cut off at the top or bottom"
-        )
-    for axis in drawn.axes:
-        ticks = [
-            label.get_window_extent()
-            for label in drawn_figures.tick_labels(axis, "x")
-            if not label.get_rotation()
-        ]
-        for tick, next_tick in zip(ticks[:-1], ticks[1:]):
-            assert tick.x1 < next_tick.x0 or abs(tick.y0 - next_tick.y0) > 5, (
-                f"{figure}: labels of the x axis run into each other"
-            )
-    titles = [axis.title.get_window_extent() for axis in drawn.axes if axis.get_title()]
-    for i, title in enumerate(titles):
-        assert not any(title.overlaps(earlier_title) for earlier_title in titles[:i]), (
-            f"{figure}: titles run into each other"
-        )
-
-
-def test_the_final_lead_of_an_arm_is_at_the_last_step_of_its_recipe():
-    cell = {"model": "m", "task": "t", "eval_task": "t", "problems": 9, "seeds": 3}
-    steps = {
-        ("hard", "short"): 50,
-        ("random", "short"): 50,
-        ("hard", "long"): 100,
-        ("random", "long"): 100,
-    }
-    gains = pd.DataFrame(
-        [
-            cell | dict(zip(ARM, arm)) | {"decoding": "sampled", "step": step}
-            for arm, step in steps.items()
-        ]
-    )
-    pair = lambda recipe: cell | {
-        "policy": "hard", "recipe": recipe, "minus": "random", "minus_recipe": recipe, "difference": 0.1, "difference_low": 0.0, "difference_high": 0.2, "p": 0.05,
-    }  # fmt: skip
-    differences = arms.add_labels(pd.DataFrame([pair("short"), pair("long")]), "short")
-    leads = figures.lead_rows(
-        pd.DataFrame(columns=[*differences, "what", "at"]), differences, gains
-    )
-    assert list(leads.step) == [50, 100]
+def test_arms_of_one_hue_are_adjacent_and_panels_with_mostly_equal_rows_stand_side_by_side():
+    plotting.use_policies(figures.policy_settings(study_of("mini_labels")))
+    names = ["hard", "random", "hard_5", "random_5"]
+    frame = pd.DataFrame({"arm": names, "policy": names})
+    assert figures.by_hue(frame) == ["hard", "hard_5", "random", "random_5"]
+    many = [f"arm {number}" for number in range(20)]
+    assert figures.bands([many, many[:18], many[:3]]) == [[0, 1], [2]]
 
 
 # --- figures do not depend on the user's settings
@@ -388,8 +381,13 @@ SETTINGS = {
 
 @pytest.mark.slow
 def test_figures_do_not_depend_on_the_users_settings(tmp_path):
-    outputs = [f"parts.{kind}" for kind in ("pdf", "png", "csv")]
-    arguments = format_options(figure="parts", tables=list(MINI.glob("*.csv")), output=outputs)
+    arguments = format_options(
+        study="mini_reference",
+        config=json.dumps(paths.study_part(study_of("mini_reference"))),
+        tables=list((ROOT / "results/reference/mini_reference").glob("*.csv")),
+        figures="parts",
+        output="figures",
+    )
     content = {}
     for case, (variables, written) in SETTINGS.items():
         folder = tmp_path / case
@@ -402,13 +400,10 @@ def test_figures_do_not_depend_on_the_users_settings(tmp_path):
             for name, value in os.environ.items()
             if not name.startswith(("MPL", "MATPLOTLIB", "XDG"))
         }
-        environment |= {
-            "HOME": str(folder),
-            "PYTHONPATH": str(ROOT / "src"),
-            "HARDGRPO_WARM": "off",
-        }
+        environment |= {"HOME": str(folder), "PYTHONPATH": f"{ROOT}/src", "HARDGRPO_WARM": "off"}
         environment |= {name: value.format(folder=folder) for name, value in variables.items()}
-        done = fork_server.run(path_of("draw_figure"), arguments, folder, environment)
+        done = fork_server.run(path_of("draw_figures"), arguments, folder, environment)
         assert done.returncode == 0, f"{case}: {done.stderr}"
-        content[case] = [(folder / name).read_bytes() for name in outputs]
+        content[case] = {path.name: path.read_bytes() for path in (folder / "figures").iterdir()}
+    assert content["none"].keys() == {"parts.pdf", "parts.png", "parts.csv"}
     assert [case for case in content if content[case] != content["none"]] == []

@@ -107,7 +107,7 @@ def test_tables_and_figures_are_made_in_the_image_for_figures_without_torch(
     elsewhere = tmp_path / "elsewhere"
     calls_by_image = run_in_images(finished, stand_in, elsewhere, "--forcerun", "summarize")
     assert not {"pretrain_model", "probe", "train_grpo", "evaluate"} & set(calls_by_image)
-    for program in ("summarize", "draw_figure", "compile_paper"):
+    for program in ("summarize", "draw_figures", "compile_paper"):
         assert calls_by_image[program] == {images.PATHS["figures"]}
     assert read_tables() == before and (paper / "figures/accuracy.png").exists()
 

@@ -251,7 +251,7 @@ def test_settings_of_the_user_and_of_environment_modules_do_not_matter(clone, tm
     for arguments in (
         ["-n", *options],
         ["results/tasks/swaps/questions.jsonl", *options],
-        ["paper/mini/figures/parts.pdf", *options, "draw=reference"],
+        ["paper/mini/figures", *options, "draw=reference"],
     ):
         clone.call(".venv/bin/snakemake", *arguments, **user)
 

@@ -16,27 +16,7 @@ from hardgrpo.analysis import summary_tables
 from hardgrpo.runtime import code
 from hardgrpo.study.resolved import resolve_study
 
-# figures of every study that has runs
-FIGURES = {"accuracy", "parts", "difficulty"}
-TRAINED = FIGURES | {"learnable", "groups", "lengths"}
-OF_STUDY = {  # {study: all its figures}
-    "paper": TRAINED | {"ahead"},
-    "budget": TRAINED | {"ahead", "budget"},
-    "limits": TRAINED,
-    "mini": TRAINED | {"ahead", "kinds", "labels", "pass_at_k"},
-    "mini_labels": TRAINED | {"ahead", "budget", "kinds", "labels", "pass_at_k"},
-    "mini_truncation": TRAINED | {"ahead", "truncation"},
-    "mini_online": TRAINED | {"ahead", "kinds", "pass_at_k", "rollouts"},
-    "recordings": FIGURES,
-    "trajectories": {"difficulty", "trajectories"},
-}
-# In the world of the fixture `finished`, no policy chooses by a signal (no figure `labels`).
-DRAWING = {f"plot_{name}" for name in OF_STUDY["mini"] - {"labels"}} | {
-    "write_tables",
-    "write_supplement",
-    "write_worth",
-    "compile_supplement",
-}
+DRAWING = {"draw_figures", "write_supplement", "write_worth", "compile_supplement"}
 JUDGING = {"judge_claims"}  # besides DRAWING, cheap rules that a new clone can run
 CHEAP = (
     JUDGING
@@ -48,7 +28,7 @@ CHEAP = (
 FOLLOWING = CHEAP - {"compile_supplement", "compare_with_reference"}
 TARGETS = {"all", "figures", "supplement"}
 DRAWN = dict.fromkeys(
-    JUDGING | {"write_tables", "write_supplement", "summarize", "write_explorer", "write_worth"}, 1
+    JUDGING | DRAWING - {"compile_supplement"} | {"summarize", "write_explorer"}, 1
 )
 
 
@@ -80,7 +60,7 @@ def test_the_miniature_is_planned_job_by_job(world):
         "evaluate_base": 3,
         "sample_reach": 3,
         "evaluate_run": 15,
-    } | DRAWN | {f"plot_{name}": 1 for name in OF_STUDY["mini"]}  # fmt: skip
+    } | DRAWN  # fmt: skip
 
 
 CONFIG = project_config.config()
@@ -113,20 +93,10 @@ def test_a_study_is_planned_with_one_job_for_each_part_of_its_design(plan_of, st
         "train_first_round", 0
     )
     assert jobs(plan).items() >= DRAWN.items()
-    if study in OF_STUDY:
-        assert {
-            rule.removeprefix("plot_") for rule in plan if rule.startswith("plot_")
-        } == OF_STUDY[study]
 
 
 def test_a_cluster_and_a_laptop_plan_the_same_jobs(plan_of):
     assert plan_of("paper") == plan_of("paper", profile="slurm")
-
-
-@pytest.mark.parametrize("study", ["recordings", "trajectories"])
-def test_a_study_draws_the_figures_that_its_tables_allow(plan_of, study):
-    drawn = {rule for rule in plan_of(study, "figures") if rule.startswith("plot_")}
-    assert drawn == {f"plot_{name}" for name in OF_STUDY[study]}
 
 
 INPUTS = ("fetch_dataset", "fetch_model", "prepare_task")
@@ -186,8 +156,8 @@ def test_a_fresh_clone_draws_from_committed_summaries_whatever_the_times_of_its_
         world.plan(target, "--config", "draw=reference") for target in ("figures", "supplement")
     ]
     for plan in plans:
-        assert set(plan) <= DRAWING | JUDGING | TARGETS | {"plot_labels"}
-    assert plans[0]["plot_accuracy"] == 1
+        assert set(plan) <= DRAWING | JUDGING | TARGETS
+    assert plans[0]["draw_figures"] == 1
     assert world.plan()["train_grpo"] == 15, "`all` must also request the runs"
 
 
@@ -220,11 +190,7 @@ def test_a_new_policy_plans_its_own_runs_and_the_figures_and_tables_of_these_run
 
 def test_an_edit_of_the_claims_plans_their_judgement_from_existing_summaries(finished):
     finished.edit("paper/claims.yaml", lambda text: text + "\n# a remark\n")
-    assert set(jobs(finished.plan())) == JUDGING | {
-        "write_tables",
-        "write_supplement",
-        "write_worth",
-    }
+    assert set(jobs(finished.plan())) == JUDGING | {"write_supplement", "write_worth"}
 
 
 def test_another_learning_rate_plans_every_run_of_the_recipe_and_no_probing(finished):
@@ -272,8 +238,7 @@ def test_committed_summaries_are_drawn_without_a_run(finished):
     for study in sorted(studies if NIGHTLY else {"mini", "mini_reference", "trajectories"}):
         settings = ("--config", f"study={study}", "draw=reference")
         plan = finished.plan("figures", "supplement", *settings)
-        drawing = CHEAP - {"summarize"} | TARGETS | {"write_answers"}
-        assert {rule for rule in plan if not rule.startswith("plot_")} <= drawing, study
+        assert set(plan) <= CHEAP - {"summarize"} | TARGETS | {"write_answers"}, study
     assert "train_grpo" in finished.plan(), "target `all` must plan the study's runs"
 
 
@@ -294,7 +259,7 @@ def programs() -> dict[str, list]:
     module = lambda name: ROOT / f"src/hardgrpo/{name}.py"
     program_files["summarize"] += [module(f"analysis/{name}") for name in summary_tables.MODULES]
     program_files["compare_pool"] = program_files["compare_splits"]
-    return program_files | {"plot": program_files.pop("draw_figure")}
+    return program_files
 
 
 @pytest.mark.parametrize(
@@ -318,11 +283,9 @@ def test_an_edit_of_a_module_plans_every_cheap_rule_whose_program_uses_it(finish
     # Snakemake gives one reason for each rule. For a rule whose inputs are planned too, the inputs
     # are the reason, even if the rule's code has also changed.
     plan = count_jobs(done.stdout + done.stderr)
-    rule_of = lambda job: "plot" if job.startswith("plot_") else job
-    following = set(map(rule_of, FOLLOWING))
     assert reasons and set(reasons.group(1).split(", ")) - {
         "compile_supplement"
-    } <= users & following <= set(map(rule_of, plan))
+    } <= users & FOLLOWING <= set(plan)
     assert "compile_supplement" not in reasons.group(1) or "compile_supplement" in users
     assert plan.keys() <= CHEAP | TARGETS, (
         "no rule that samples, pretrains or trains may be planned"

@@ -1,9 +1,9 @@
 """The figures of studies and of analyses of published numbers.
 
 A figure is a function in ALL. Its arguments are the summary tables that it shows (labelled,
-`summaries.read_all`), and what its entry in `registry` takes from the configuration (`design`). The
-first table must have rows. It returns the figure and the drawn rows, for the CSV file. To add a
-figure, write a function and an entry in registry.py.
+`summaries.read_all`), and `study`, if it needs the configuration. It returns the figure and the
+drawn rows, for the CSV file, or None if the study has nothing to show. To add a figure, write a
+function, and an entry with its title and caption in registry.py.
 
 There are two shapes: `curves`, panels in which a line or a row of marks shows a policy along an
 axis, and `forest`, panels in which each arm is a row with its name. With more than MOST_ARMS arms,
@@ -11,7 +11,7 @@ figures that are curves become forests.
 """
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,12 +22,15 @@ from hardgrpo.analysis.columns import CELL, RUNS, interval
 from hardgrpo.analysis.formats import points
 from hardgrpo.analysis.hard_leads import LEADING
 from hardgrpo.analysis.summaries import own_test_samples
-from hardgrpo.report import plotting, registry
+from hardgrpo.report import plotting
 from hardgrpo.report.plotting import MOST_ARMS, spread
-from hardgrpo.runtime.errors import UserError
+from hardgrpo.selection import policies
 from hardgrpo.selection import probe_sizes as probes
+from hardgrpo.study import paths
+from hardgrpo.study.study import Study
 
 TEST, TASK = ["model", "task", "eval_task"], ["model", "task"]
+GAIN = "gain in accuracy (points)"
 EARLIER = "at earlier checkpoints (darker: later)"
 LEAST_POINTS = 10  # least number of points of a regression that is drawn
 ROW, HEAD = 0.145, 0.85  # inches: height of a row, and of a panel's titles, ticks and margins
@@ -44,8 +47,23 @@ def figure(function: Callable) -> Callable:
 
 def sources(name: str) -> list[str]:
     """The tables that a figure shows."""
-    parameters = inspect.signature(ALL[name]).parameters
-    return [parameter for parameter in parameters if parameter in registry.SUMMARIES]
+    return [name for name in inspect.signature(ALL[name]).parameters if name != "study"]
+
+
+def draw(name: str, tables: Mapping[str, pd.DataFrame], study: Study):
+    """(figure, drawn rows) of a study, or None if the figure's first table has no rows, or the
+    figure has nothing to show. `tables` holds summary tables by name."""
+    if tables[sources(name)[0]].empty:
+        return None
+    plotting.use_policies(policy_settings(study))
+    values = {**tables, "study": study}
+    return ALL[name](**{key: values[key] for key in inspect.signature(ALL[name]).parameters})
+
+
+def policy_settings(study: Study) -> dict[str, dict]:
+    """The configuration of the policies of a study. Policies of recorded runs may have none."""
+    policies = study.config.policies
+    return {name: policies[name].entry for name in study.policies if name in policies}
 
 
 # --- the two shapes
@@ -182,10 +200,7 @@ def row_panels(names: list[list[str]], columns: int | None, row: float, order: l
     """(figure, axes, places) of a figure with a panel for each list of row names. `places` has, for
     each panel, {name of a row: its place on the y axis}. The rows of all panels in a line are at
     the same places, and only the line's first panel shows the names of rows. Without `columns`, the
-    panels of a line share most of their rows (`bands`). Raise a `UserError` if there are no panels.
-    """
-    if not names:
-        plotting.panels(0)  # raises
+    panels of a line share most of their rows (`bands`)."""
     band_panels = bands(names) if columns is None else [list(range(len(names)))]
     widest = max(map(len, band_panels))
     columns = columns or {1: 1, 2: 2, 4: 2}.get(widest, 3)
@@ -299,6 +314,37 @@ def parts_forest(frame: pd.DataFrame, parts: list[tuple], keys: list[str] = TEST
     return figure, panels
 
 
+def marks(
+    frame: pd.DataFrame,
+    keys: list[str],
+    name: str,
+    x: str,
+    end: str = "",
+    numbers: str = "",
+    base: Callable[[Panel], pd.Series] | None = None,
+    **layout,
+):
+    """(figure, panels) of a forest of dots. Dots at the end of the training (`part` is 1) have
+    intervals, and `end` in the legend; dots at earlier checkpoints are grey. A panel has a line at
+    zero, or at the share of the `base` model: its row of the panel. `numbers` says what the column
+    `labels` counts, which is written beside the rows."""
+    figure, panels = forest(frame, keys, **layout)
+    for panel in panels:
+        panel.rows = panel.rows.sort_values(["place", "step"], kind="stable")
+        if base is None:
+            zero_line(panel.axis)
+        else:
+            base_line(panel.axis, *base(panel)[interval(name)])
+        last = panel.rows[panel.rows.part == 1]
+        if len(last) < len(panel.rows):
+            early_dots(panel.axis, panel.rows, name, EARLIER)
+        dots(panel.axis, last, name, share=base is not None, label=end)
+        if numbers:
+            numbers_beside(panel.axis, last.place, last.labels, numbers)
+        panel.title(plotting.sizes(panel.rows))
+    return finish_forest(figure, panels, x), panels
+
+
 # --- design
 
 
@@ -338,18 +384,12 @@ def accuracy(accuracy):
     frame = accuracy[accuracy.decoding == "sampled"]
     drawn_rows = frame[[*CELL, "step", *interval("accuracy"), "problems", "samples", "seeds"]]
     if are_many(frame):
-        figure, panels = forest(frame, TEST)
-        for panel in panels:
-            ends = panel.rows.groupby("arm").step.transform("max")
-            rows = panel.rows.assign(part=panel.rows.step / ends)
-            base = rows[rows.step == 0].iloc[0]
-            base_line(panel.axis, base.accuracy, base.accuracy_low, base.accuracy_high)
-            trained = rows[rows.step > 0]
-            early_dots(panel.axis, trained, "accuracy", EARLIER)
-            end = trained[trained.part == 1]
-            dots(panel.axis, end, "accuracy", share=True, label="at the end")
-            panel.title(plotting.sizes(panel.rows))
-        return finish_forest(figure, panels, "accuracy (%)"), drawn_rows
+        bases = frame[frame.step == 0].drop_duplicates(TEST).set_index(TEST)
+        rows = frame[frame.step > 0].assign(
+            part=frame.step / frame.groupby(CELL).step.transform("max")
+        )
+        base = lambda panel: bases.loc[tuple(map(panel.key.get, TEST))]
+        return marks(rows, TEST, "accuracy", "accuracy (%)", "at the end", base=base)[0], drawn_rows
     figure, panels = curves(frame, [*TEST, "recipe"])
     for panel in panels:
         span = panel.rows.step.max() - panel.rows.step.min()
@@ -366,17 +406,13 @@ def accuracy(accuracy):
 def ahead(differences, paired, gains):
     """The lead of `hard` over each other policy by checkpoint."""
     frame = lead_rows(paired, differences, gains)
+    if frame.empty:
+        return None
     if are_many(frame, "minus_arm"):
-        figure, panels = forest(frame, TEST, "minus_arm")
-        for panel in panels:
-            part = panel.rows.step / panel.rows.groupby("minus_arm").step.transform("max")
-            rows = panel.rows.assign(part=part, policy=panel.rows.minus)
-            zero_line(panel.axis)
-            early_dots(panel.axis, rows, "lead", EARLIER)
-            dots(panel.axis, rows[rows.part == 1], "lead", label="at the end")
-            panel.title(plotting.sizes(panel.rows))
+        part = frame.step / frame.groupby([*TEST, "minus_arm"]).step.transform("max")
+        rows = frame.assign(part=part, policy=frame.minus)
         label = f"lead of {LEADING} over the policy of the row (points)"
-        figure = finish_forest(figure, panels, label)
+        figure, _ = marks(rows, TEST, "lead", label, "at the end", column="minus_arm")
     else:
         figure, panels = curves(frame, [*TEST, "recipe"], by="minus")
         for panel in panels:
@@ -419,17 +455,25 @@ def lead_rows(paired: pd.DataFrame, differences: pd.DataFrame, gains: pd.DataFra
 
 
 @figure
-def budget(gains, subsets, lines):
-    """Gain by the share of the pool that is trained on. `lines` maps each policy to the name of its
-    line: policies that differ only in the budget have the same line. In the drawn rows, `share` is
-    prompts / pool, and `line` also names the recipe if the recipe is not the study's first. If two
-    bars would have the same line and share, `line` of the second bar is the label of its arm."""
+def budget(gains, subsets, study):
+    """Gain by the share of the pool that is trained on, if a rule chooses subsets of more than one
+    size. In the drawn rows, `share` is prompts / pool, and `line` the policy's line of
+    `plotting.budget_lines`, with the recipe if it is not the study's first. If two bars would have
+    the same line and share, `line` of the second bar is the label of its arm."""
+    chosen = [study.config.policies[name] for name in policy_settings(study)]
+    sizes = {
+        (policy.rule, str(policy.budget))
+        for policy in chosen
+        if not policy.probed_on and policy.budget
+    }
+    if len(sizes) == len({rule for rule, _ in sizes}):
+        return None
     gains = own_test_samples(gains).drop(columns=["eval_task", "decoding"])
     # a policy's subset is the same for all recipes
     sizes = ["rule", "budget", "prompts", "pool"]
     frame = gains.merge(subsets[[*TASK, "policy", *sizes]], on=[*TASK, "policy"])
     frame["share"] = frame.prompts / frame.pool
-    frame["line"] = line_names(frame, lines)
+    frame["line"] = line_names(frame, study)
     is_repeated = frame.duplicated([*TASK, "line", "share"])
     frame["line"] = frame.line.where(~is_repeated, frame.arm)
     frame["row"] = [f"{name}, {100 * share:.3g} %" for name, share in zip(frame.line, frame.share)]
@@ -451,36 +495,60 @@ def budget(gains, subsets, lines):
     return figure, drawn_rows[[*columns, "problems", "seeds"]]
 
 
-def line_names(frame: pd.DataFrame, lines: dict[str, str]) -> pd.Series:
+def line_names(frame: pd.DataFrame, study: Study) -> pd.Series:
     """The name of each row's line, with the recipe if it is not the study's first."""
-    line = frame.policy.map(lines)
+    line = frame.policy.map(plotting.budget_lines(policy_settings(study)))
     return line.where(frame.arm == frame.policy, line + ", " + frame.recipe)
 
 
 @figure
-def labels(gains, spent, lines):
-    """Gain against the number of labels that a run buys. `lines` is as in `budget`."""
+def labels(gains, spent, study):
+    """Gain against the number of labels that a run buys, if the runs differ in the prompts whose
+    labels they need (for example the whole pool, the chosen prompts, or none), and a policy chooses
+    by another measure than the pass rate. `line` is as in `budget`. If a run chooses prompts while
+    it trains, figure `rollouts` shows the labels."""
+    settings = policy_settings(study)
+    recipes = study.config.recipes
+    needs = {
+        (
+            policies.labels_before(settings[run.policy]),
+            recipes[run.recipe].reward in (None, "correct"),
+        )
+        for run in study.runs
+        if run.recipe in recipes
+    }
+    measures = {study.config.policies[name].measure for name in settings}
+    if len(needs) < 2 or measures == {"pass_rate"} or chooses_while_training(study):
+        return None
     gains = own_test_samples(gains).drop(columns=["eval_task", "decoding"])
     frame = gains.merge(spent[[*RUNS, "labels"]], on=RUNS)
-    frame["line"] = line_names(frame, lines)
+    frame["line"] = line_names(frame, study)
     columns = [*TASK, "line", "policy", "recipe", "labels", "step", *interval("gain")]
     drawn_rows = frame[[*columns, "problems", "seeds"]]
-    order = frame.groupby("arm", sort=False).labels.mean().sort_values(kind="stable").index
-    figure, panels = forest(frame, TASK, order=list(order))
-    for panel in panels:
-        zero_line(panel.axis)
-        dots(panel.axis, panel.rows, "gain")
-        numbers_beside(panel.axis, panel.rows.place, panel.rows.labels, "labels bought")
-        panel.title(plotting.sizes(panel.rows))
-    return finish_forest(figure, panels, "gain in accuracy (points)"), drawn_rows
+    order = by_labels(frame)
+    look = {"numbers": "labels bought", "order": order}
+    return marks(frame.assign(part=1), TASK, "gain", GAIN, **look)[0], drawn_rows
+
+
+def by_labels(frame: pd.DataFrame) -> list[str]:
+    """The arms, sorted by their number of labels."""
+    return list(frame.groupby("arm", sort=False).labels.mean().sort_values(kind="stable").index)
+
+
+def chooses_while_training(study: Study) -> bool:
+    """Whether a run chooses prompts while it trains, or has process rewards."""
+    return any(study.config.recipes[name].is_online for name in study.recipes)
 
 
 @figure
-def rollouts(accuracy, gains, spent):
-    """Gain after equally many rollouts in all arms, and at earlier checkpoints. The arm that needed
+def rollouts(accuracy, gains, spent, study):
+    """Gain after equally many rollouts in all arms, and at earlier checkpoints, if a run chooses
+    prompts while it trains and all runs of a task sample equally many rollouts. The arm that needed
     the fewest labels is at the top. In the drawn rows, `rollouts` is the number of rollouts until
     the checkpoint, and `labels` the number of labels of the run; both are means over seeds. Only the
     last checkpoint has an interval."""
+    if not chooses_while_training(study) or "rollouts" not in (study.held_constant or []):
+        return None
     accuracies, ends = own_test_samples(accuracy), own_test_samples(gains)
     bases = accuracies[accuracies.step == 0].set_index(RUNS).accuracy.rename("base")
     final = ends.set_index(RUNS)[["step", "gain_low", "gain_high"]].rename(columns={"step": "end"})
@@ -491,21 +559,13 @@ def rollouts(accuracy, gains, spent):
     frame["part"] = frame.step / frame.end
     frame["rollouts"] *= frame.part  # all sampling steps of an arm sample equally many rollouts
     frame.loc[frame.part < 1, ["gain_low", "gain_high"]] = None
-    runs = frame.drop_duplicates(RUNS)  # a row for each arm and panel
-    order = runs.groupby("arm", sort=False).labels.mean().sort_values(kind="stable").index
+    # a row for each arm and panel
+    look = {"numbers": "labels needed", "order": by_labels(frame.drop_duplicates(RUNS))}
     frame = frame.sort_values("part", kind="stable")
-    figure, panels = forest(frame, TASK, order=list(order))
-    for panel in panels:
-        panel.rows = panel.rows.sort_values(["place", "step"], kind="stable")
-        zero_line(panel.axis)
-        early_dots(panel.axis, panel.rows, "gain", EARLIER)
-        end = panel.rows[panel.rows.part == 1]
-        dots(panel.axis, end, "gain", label="when all rollouts are used")
-        numbers_beside(panel.axis, end.place, end.labels, "labels needed")
-        panel.title(plotting.sizes(panel.rows))
+    figure, panels = marks(frame, TASK, "gain", GAIN, "when all rollouts are used", **look)
     columns = [*RUNS, "labels", "step", "rollouts", *interval("gain"), "problems", "seeds"]
     drawn_rows = pd.concat([panel.rows for panel in panels], ignore_index=True)[columns]
-    return finish_forest(figure, panels, "gain in accuracy (points)"), drawn_rows
+    return figure, drawn_rows
 
 
 @figure
@@ -574,17 +634,16 @@ def kinds(kinds):
 
 
 @figure
-def truncation(parts, limits: dict[str, int]):
+def truncation(parts, study):
     """Parts of gains of models trained under a tight or an ample completion limit. The same
     completions are graded under both limits. A line of panels for each model and training task that
-    was tested on all tests in `limits` ({test: completion limit}), and a column for each test."""
+    was tested under both limits, and a column for each test."""
+    limits = completion_limits(study)
     tests = sorted(limits, key=limits.get)
     frame = parts[parts.eval_task.isin(tests)]
     is_complete = frame.groupby(TASK).eval_task.transform("nunique") == len(tests)
-    if frame.empty or not is_complete.any():
-        raise UserError(
-            f"parts.csv: no rows tested on {' and '.join(tests)}; run the study that this table summarises"
-        )
+    if not is_complete.any():
+        return None
     frame = frame[is_complete].assign(number=lambda rows: rows.eval_task.map(tests.index))
     place = {key: number for number, key in enumerate(dict.fromkeys(zip(frame.model, frame.task)))}
     frame["line"] = [place[key] for key in zip(frame.model, frame.task)]
@@ -611,13 +670,28 @@ def truncation(parts, limits: dict[str, int]):
             plotting.sizes(panel.rows),
         )
     drawn_rows = pd.concat([panel.rows for panel in panels], ignore_index=True)
-    return finish_forest(figure, panels, "gain in accuracy (points)"), drawn_rows[PART_COLUMNS]
+    return finish_forest(figure, panels, GAIN), drawn_rows[PART_COLUMNS]
+
+
+def completion_limits(study: Study) -> dict[str, int]:
+    """{test: completion limit} of all tests that belong to a pair. Both tests of a pair grade the
+    same completions: one test truncates them at a smaller limit (`cut_from`), the other test grades
+    them as sampled."""
+    tasks = study.config.tasks
+    limits = {}
+    for model, task in {(run.model, run.task) for run in study.runs}:
+        tests = study.eval_tasks(task, model)
+        pairs = [(test, tasks[test].cut_from) for test in tests if tasks[test].cut_from in tests]
+        limits |= {test: tasks[test].completion_tokens for pair in pairs for test in pair}
+    return limits
 
 
 @figure
-def pass_at_k(pass_at_k, base_pass_at_k):
-    """pass@k of base and trained models, by k. With many arms, only the smallest and the largest k
-    that the base model and the trained models have in common."""
+def pass_at_k(pass_at_k, base_pass_at_k, study):
+    """pass@k of base and trained models, by k, if the base models have reach samples. With many arms,
+    only the smallest and the largest k that the base model and the trained models have in common."""
+    if not any(paths.has_reach(study, run.model, test) for run, test in study.tests_of_runs):
+        return None
     if not are_many(pass_at_k):
         figure, panels = curves(pass_at_k, [*TEST, "recipe"])
         for panel in panels:
@@ -796,6 +870,8 @@ def learnable(gains, learnable, accuracy, regressions):
     points = points.merge(shares, on=RUNS).merge(
         lengths.rename(columns={"tokens_mean": "tokens"}), on=[*RUNS, "step"]
     )
+    if points.empty:
+        return None
     fits = regressions[regressions.adjusted_for.isna() & (regressions.cells >= LEAST_POINTS)]
     # the names in the legend; with many policies, the rules' families
     is_many = points.policy.nunique() > MOST_ARMS

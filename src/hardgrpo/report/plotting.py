@@ -8,7 +8,6 @@ import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
-from hardgrpo.report.conditions import budget_size, way_of_choosing
 from hardgrpo.runtime import files, user_settings
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.selection.policies import RULES
@@ -103,6 +102,33 @@ def looks(settings: dict[str, dict]) -> dict[str, dict]:
     return styles
 
 
+def way_of_choosing(policy: dict) -> str:
+    """The settings of a policy except the size of its budget, as text. Policies of one way differ
+    only in this size, and their budgets are of one kind: a share of the pool, a number of prompts, or
+    money."""
+    budget = policy.get("budget")
+    way = policy | {"budget": sorted(budget) if isinstance(budget, dict) else None}
+    return json.dumps(way, sort_keys=True)
+
+
+def budget_size(policy: dict) -> float:
+    """A number by which the budgets of one way of choosing are sorted."""
+    budget = policy.get("budget", 0)
+    if not isinstance(budget, dict):
+        return budget
+    return budget["prompts"] if "prompts" in budget else budget["money"] / budget["label_price"]
+
+
+def budget_lines(settings: dict[str, dict]) -> dict[str, str]:
+    """{policy: name of the line that joins the policy's point to the points of other budgets}. A
+    line joins the policies of one way of choosing, and has the name of the policy with the largest
+    budget."""
+    names: dict[str, str] = {}
+    for name in sorted(settings, key=lambda name: -budget_size(settings[name])):
+        names.setdefault(way_of_choosing(settings[name]), name)
+    return {name: names[way_of_choosing(policy)] for name, policy in settings.items()}
+
+
 def shift_dashes(family: str, dashes: str) -> str:
     """Dashes of a further mark of a family, where `dashes` come from `further_marks`: DASHES[0]
     becomes the entry after the family's own dashes, DASHES[1] the next entry, and so on. Only the
@@ -160,9 +186,7 @@ def mark(policy: str, policies: list[str], model: int | None = None) -> dict:
 
 def panels(count: int, height: float = 2.3, columns: int | None = None, **shared):
     """A figure with `count` panels, and the panels' axes row by row. Panels are `height` inches
-    high, or lower if they do not fit on a page. Raise a `UserError` if `count` is 0."""
-    if not count:
-        raise UserError("no rows to draw in this figure; the study has no data for this figure")
+    high, or lower if they do not fit on a page."""
     columns = columns or {1: 1, 2: 2, 4: 2}.get(count, 3 if count <= 9 else 4)
     rows = -(-count // columns)
     plt.style.use(STYLE)

@@ -11,10 +11,8 @@ To add
 Tables and figures that the supplement's text does not place are printed at its end.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
-from hardgrpo.report import conditions
 from hardgrpo.study import paths
 from hardgrpo.study.study import Study
 
@@ -62,6 +60,8 @@ COUNT_TABLES = {
 JUDGED = ["claims", "against_random", "compared"]
 # The comparisons with a random choice in all committed studies (pages/recommended.py)
 COMPARISONS = paths.committed_table("all/which-prompts")
+# The tables of the picture of ways.py
+WAYS = [COMPARISONS, paths.committed_table("before_after/difficulty_classes")]
 # Files of results/published that `judge_claims.py` reads: published numbers, and the tasks of this
 # project that correspond to the papers' tasks (readings).
 PUBLISHED = [
@@ -81,14 +81,9 @@ WORTH = ["gains", "parts", "spent", "against_random", "contamination"]
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure. `when` decides from the configuration whether a study has data for the figure."""
-
     section: str  # heading in the report under which the figure is listed
     title: str
     caption: str  # LaTeX
-    when: Callable[[Study], bool] = lambda study: bool(study.runs)
-    # keywords of the figure's function, from the configuration
-    design: Callable[[Study], dict] = lambda study: {}
 
 
 FIGURES = {
@@ -98,7 +93,6 @@ FIGURES = {
         "Pass rates of the base model on the pool, and on the prompts that each policy chooses,"
         " as shares of the pool and of each subset (mean over seeds): the area of a disc is the"
         " share.",
-        when=lambda study: bool(paths.difficulties(study)),
     ),
     "accuracy": Figure(
         "Results",
@@ -115,7 +109,6 @@ FIGURES = {
         r"The lead of \texttt{hard} over each other policy at each checkpoint, paired by problem"
         r" and seed, with 95\,\% intervals. Above zero \texttt{hard} is ahead. The hue is the rule"
         " of the other policy.",
-        when=conditions.is_compared,
     ),
     "parts": Figure(
         "What the gains are made of",
@@ -130,7 +123,6 @@ FIGURES = {
         " sharpening (on problems that the base model solves in some of its reach samples) and"
         r" new solving (on problems that the base model solves in no reach sample), with 95\,\%"
         " intervals. A diamond is the gain of greedy completions.",
-        when=conditions.has_reach,
     ),
     "pass_at_k": Figure(
         "What the gains are made of",
@@ -139,7 +131,6 @@ FIGURES = {
         r" 95\,\% intervals. Dashed grey line: the base model, counting only samples in which"
         " every step is right. With more than eight arms, the figure has a row for each arm; the"
         " dashed line is then the base model, and the band around it the base model's interval.",
-        when=conditions.has_reach,
     ),
     "truncation": Figure(
         "What the gains are made of",
@@ -147,15 +138,12 @@ FIGURES = {
         "Gain by policy (printed number), split into finishing and correctness: trained under the"
         " tight or the ample limit (lines of panels), tested under the tight or the ample limit"
         " (columns).",
-        when=lambda study: bool(conditions.limits(study)),
-        design=lambda study: {"limits": conditions.limits(study)},
     ),
     "lengths": Figure(
         "What the gains are made of",
         "Completion length over training",
         "Mean length of the rollouts over training, and their share that is truncated at the"
         r" completion limit, by policy, with 95\,\% intervals over seeds.",
-        when=conditions.has_rollouts,
     ),
     "groups": Figure(
         "What explains the gains",
@@ -163,7 +151,6 @@ FIGURES = {
         "Shares of the groups of rollouts over training, by policy: learnable and, where the logs"
         " distinguish them, all right and all wrong. In panels with updates on the horizontal"
         r" axis, bars are 95\,\% intervals over seeds; stacked shares have no intervals.",
-        when=conditions.has_rollouts,
     ),
     "learnable": Figure(
         "What explains the gains",
@@ -172,15 +159,12 @@ FIGURES = {
         r" more, against the mean length of completions, with 95\,\% intervals. A point is a"
         " policy and recipe. Hollow: another recipe than the study's first. Size: budget. Line:"
         " least squares within the task, through ten points or more.",
-        when=conditions.has_rollouts,
     ),
     "budget": Figure(
         "Results",
         "Gain by share of the pool",
         r"Gain by policy and share of the pool that is trained on, with 95\,\% intervals. The hue"
         " is the rule of the policy.",
-        when=conditions.has_budgets,
-        design=lambda study: {"lines": conditions.budget_lines(study)},
     ),
     "labels": Figure(
         "Results",
@@ -188,8 +172,6 @@ FIGURES = {
         "Gain by arm, sorted by the number of labels (at the right) bought to choose the prompts and"
         r" to train on them, with 95\,\% intervals. The intervals are wider than those"
         " of differences between policies, which are paired by problem and seed.",
-        when=conditions.has_labels,
-        design=lambda study: {"lines": conditions.budget_lines(study)},
     ),
     "rollouts": Figure(
         "Results",
@@ -197,14 +179,12 @@ FIGURES = {
         r"Gain at equal rollouts, by arm, at the last checkpoint with 95\,\% intervals, and at"
         " earlier checkpoints (later ones are darker). Arms are sorted by their number of labels,"
         " averaged over the panels; the number at an arm is its number of labels in the panel.",
-        when=conditions.chooses_at_equal_rollouts,
     ),
     "trajectories": Figure(
         "Results",
         "Learnable groups over training",
         "Shares of a prompt's groups that are learnable, all wrong and all right over a recorded"
         r" training run, by policy, with 95\,\% intervals for new prompts in this run.",
-        when=lambda study: bool(study.trajectory_prompts),
     ),
 }
 
@@ -233,18 +213,16 @@ COUNT_FIGURES = {
 
 
 def all_figures() -> dict[str, Figure]:
-    """{name: figure} of all figures of studies and of analyses of published numbers."""
+    """All figures of studies and of analyses of published numbers, by name."""
     return FIGURES | {
-        name: figure for group in COUNT_FIGURES.values() for name, figure in group.items()
+        name: entry for group in COUNT_FIGURES.values() for name, entry in group.items()
     }
+
+
+def figures_of(study: Study) -> dict[str, Figure]:
+    """The figures that a study may have, by name."""
+    return COUNT_FIGURES[study.analysis.kind] if study.is_analysis else FIGURES
 
 
 def summary_tables(study: Study) -> list[str]:
     return COUNT_TABLES[study.analysis.kind] if study.is_analysis else SUMMARIES
-
-
-def figures_of(study: Study) -> list[str]:
-    """Names of the figures for which the study has data."""
-    if study.is_analysis:
-        return list(COUNT_FIGURES[study.analysis.kind])
-    return [name for name, figure in FIGURES.items() if figure.when(study)]

@@ -250,9 +250,7 @@ TEX = {  # {pattern of a command in a caption: its plain text}
 
 def to_html(title: str, columns: list[Column], caption: str = "") -> str:
     """The page of a table. `caption` is the table's caption in LaTeX."""
-    table = "<p>This study has no rows for this table.</p>"
-    if columns and columns[0].cells:
-        table = to_frame(columns).to_html(index=False, border=0, justify="left")
+    table = to_frame(columns).to_html(index=False, border=0, justify="left")
     values = {"title": html.escape(title), "caption": html.escape(plain_text(caption))}
     return PAGE.format(table=table, **values)
 

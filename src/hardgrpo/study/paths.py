@@ -196,6 +196,8 @@ def study_part(study: Study) -> dict:
     tasks = {*study.tasks, *(test for _, _, test in study.tests)}
     tasks |= {study.config.sampled_task(task) for task in tasks}
     policies = {name for name in study.policies if name in study.config.policies}
+    if study.is_analysis:
+        return plain({"analyses": {study.name: study.analysis}})
     sections = {
         "studies": {study.name: study},
         "tasks": {name: study.config.tasks[name] for name in tasks},

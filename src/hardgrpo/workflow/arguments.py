@@ -11,7 +11,6 @@ from pathlib import Path
 
 from snakemake.iocontainers import Wildcards
 
-from hardgrpo.report import registry
 from hardgrpo.runtime import code as code_files
 from hardgrpo.study import claim_conditions, designs, paths, pool_sizes
 from hardgrpo.study.configuration import Configuration
@@ -214,13 +213,6 @@ class Arguments(Entries):
     def design(self, wildcards: Wildcards) -> str:
         return sorted_json(designs.design(self._study(wildcards)))
 
-    def first_recipe(self, wildcards: Wildcards) -> str:
-        return self._study(wildcards).first_recipe
-
-    def figure_design(self, wildcards: Wildcards) -> str:
-        figure = registry.all_figures()[wildcards.figure]
-        return sorted_json(figure.design(self._study(wildcards)))
-
     def committed_design(self, wildcards: Wildcards) -> str:
         """The configuration that the paper describes: designs of committed studies, pretrained
         models, generated tasks, analyses."""
@@ -235,10 +227,6 @@ class Arguments(Entries):
         return sorted_json(
             {"studies": studies, "models": models, "tasks": tasks, "analyses": analyses}
         )
-
-    def policies(self, wildcards: Wildcards) -> str:
-        study = self._study(wildcards)
-        return sorted_json({name: study.config.policies[name] for name in study.policies})
 
     def compared_policies(self, wildcards: Wildcards) -> str:
         study, config = self._study(wildcards), self.config

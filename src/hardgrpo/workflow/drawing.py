@@ -1,22 +1,19 @@
 """List the figures, tables and papers of a study, and the summary tables from which they are
 drawn."""
 
-import functools
 import os
 import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from snakemake.io import expand
 from snakemake.iocontainers import Wildcards
 
 from hardgrpo.report import registry
-from hardgrpo.report.tables import TABLES
 from hardgrpo.runtime import checksums
 from hardgrpo.study import claim_conditions, paths, pools
 from hardgrpo.study.configuration import Configuration
 from hardgrpo.study.study import RECORDED, Study
-from hardgrpo.workflow.failures import WorkflowError, raises_workflow_error
+from hardgrpo.workflow.failures import WorkflowError
 
 PAPER = "paper/main.tex.j2"  # the text of the paper over all studies
 PUBLISHED = [f"{paths.PUBLISHED}/{name}.csv" for name in registry.PUBLISHED]
@@ -30,7 +27,6 @@ class Drawing:
     def __init__(self, config: Configuration, studies: dict[str, Study], has_tex: bool):
         self.config, self.studies, self.has_tex = config, studies, has_tex
         self.is_from_reference = config.draw == "reference"
-        self.figure_names = functools.cache(self._figure_names)
         name = config.study
         if self.is_from_reference and not self._committed(name):
             raise WorkflowError(
@@ -87,36 +83,18 @@ class Drawing:
 
     # --- drawings of a study ---
 
-    @raises_workflow_error
-    def _figure_names(self, study: str) -> list[str]:
-        return registry.figures_of(self.studies[study])
-
-    def figures(self, study: str) -> list[str]:
-        kinds = ["pdf", "png", "csv"]
-        return expand(
-            "paper/{study}/figures/{figure}.{kind}",
-            study=study,
-            figure=self.figure_names(study),
-            kind=kinds,
-        )
-
-    def paper_tables(self, study: str) -> list[str]:
-        if self.studies[study].is_analysis:
-            return [f"paper/{study}/answers.md", f"paper/{study}/claims.csv"]
-        kinds = ["tex", "csv", "html"]
-        tables = expand(
-            "paper/{study}/tables/{table}.{kind}", study=study, table=TABLES, kind=kinds
-        )
-        return [*tables, f"paper/{study}/captions.tex", f"paper/{study}/supplement.tex"]
+    def drawn(self, study: str) -> list[str]:
+        """The figures, and the tables with the text of the supplement, or the answers."""
+        is_analysis = self.studies[study].is_analysis
+        text = ["answers.md"] if is_analysis else ["tables", "supplement.tex"]
+        return [f"paper/{study}/{name}" for name in ("figures", *text)]
 
     def worth(self, study: str) -> list[str]:
         has_runs = any(run.recipe != RECORDED for run in self.studies[study].runs)
         return [f"paper/{study}/worth.html"] if has_runs else []
 
     def paper(self, study: str) -> list[str]:
-        if self.studies[study].is_analysis:
-            return self.figures(study) + self.paper_tables(study)
-        return self.figures(study) + self.paper_tables(study) + self.worth(study)
+        return self.drawn(study) + self.worth(study)
 
     def pdf(self, study: str) -> list[str]:
         return (
@@ -137,34 +115,30 @@ class Drawing:
         path = f"{paths.reference(wildcards.study)}/{checksums.NAME}"
         return [path] if Path(path).exists() else []
 
-    def typeset(self, wildcards: Wildcards) -> list[str]:
-        return self.figures(wildcards.study) + self.paper_tables(wildcards.study)
-
     # --- the paper over all studies ---
 
     def committed_tables(self, wildcards: Wildcards) -> list[str]:
-        return [paths.committed_table(table) for table in self.tables_of_text(PAPER)]
+        tables = [paths.committed_table(table) for table in self.tables_of_text(PAPER)]
+        return list(dict.fromkeys([*tables, *registry.WAYS]))
 
     def committed_inputs(self, wildcards: Wildcards) -> list[str]:
         return self._committed(wildcards.study)
 
     def paper_inputs(self) -> list[str]:
+        studies = dict.fromkeys(study for study, _ in self._figures_of_paper())
+        return ["paper/main.tex", *(f"paper/findings/{study}" for study in studies)]
+
+    def _figures_of_paper(self) -> list[tuple[str, str]]:
+        """(study, figure) of the figures in the text of the paper over all studies."""
         text = Path(PAPER).read_text(encoding="utf-8") if Path(PAPER).exists() else ""
-        figures = [
-            f"paper/findings/{study}/{figure}.pdf"
-            for study, figure in re.findall(r"\\findingfigure\{(\w+)\}\{(\w+)\}", text)
-        ]
-        return ["paper/main.tex", "paper/findings/which_prompts.pdf", *figures]
+        return re.findall(r"\\findingfigure\{(\w+)\}\{(\w+)\}", text)
+
+    def figures_of_paper(self, wildcards: Wildcards) -> str:
+        figures = self._figures_of_paper()
+        return " ".join(["--figures", *(f for study, f in figures if study == wildcards.study)])
 
     def one_paper(self) -> list[str]:
         return self.paper_inputs() + (["paper/paper.pdf"] if self.has_tex else [])
-
-    # --- Snakemake's report ---
-
-    def in_report(self, path: str) -> bool:
-        """Whether a table of the configured study has rows, or was not made yet."""
-        rows = Path(path.format(study=self.config.study)).with_suffix(".csv")
-        return not rows.exists() or len(rows.read_text(encoding="utf-8").splitlines()) > 1
 
     # --- a study that is finished ---
 
