@@ -85,17 +85,11 @@ def test_filters_show_exactly_the_matching_completions(study, watched, values, m
     assert watched.cells("#summary") == summary_rows(sampled(study.rows))
 
 
-def test_problems_are_filtered_and_sorted_by_pass_rate(study, watched):
-    watched.open(study.url + "#p=zero&sort=easiest")
-    rates = (
-        study.rows[(study.rows.policy == "base model") & (study.rows.decoding == "sampled")]
-        .groupby("id")
-        .correct.mean()
-    )
+def test_problems_are_filtered_by_pass_rate(study, watched):
+    watched.open(study.url + "#p=zero")
+    is_base = (study.rows.policy == "base model") & (study.rows.decoding == "sampled")
+    rates = study.rows[is_base].groupby("id").correct.mean()
     assert watched.text("#pager b") == f"{(rates == 0).sum()} problems"
-    watched.filter(p="")
-    pass_rates = [float(cells[3]) for cells in watched.cells("#problems")]
-    assert pass_rates == sorted(pass_rates, reverse=True) and pass_rates[0] == round(rates.max(), 2)
 
 
 def test_text_is_found_in_questions_and_in_completions(study, watched):
@@ -103,18 +97,12 @@ def test_text_is_found_in_questions_and_in_completions(study, watched):
     watched.page.locator("#filter-search").fill("NUMBER 17?")
     watched.page.keyboard.press("Enter")
     watched.page.locator("html[data-ready*=search]").wait_for(state="attached")
-    assert watched.cells("#summary") == summary_rows(
-        sampled(
-            study.rows[study.rows.completion.str.len().gt(0) & study.rows.id.str.endswith("-017")]
-        )
-    )
-    watched.open(
-        study.url + "#decoding=all&in=completions&search=" + quote("Hard/SEED1 step 10 greedy")
-    )
-    assert watched.cells("#summary") == summary_rows(
-        study.rows[study.rows.completion.str.startswith("m/t/r/hard/seed1 step 10 greedy")]
-    )
-    watched.open(study.url + "#in=completions&search=" + quote("step 5"))
+    of_problem = sampled(study.rows[study.rows.id.str.endswith("-017")])
+    assert watched.cells("#summary") == summary_rows(of_problem)
+    watched.open(study.url + "#decoding=all&search=" + quote("Hard/SEED1 step 10 greedy"))
+    of_completions = study.rows.completion.str.startswith("m/t/r/hard/seed1 step 10 greedy")
+    assert watched.cells("#summary") == summary_rows(study.rows[of_completions])
+    watched.open(study.url + "#search=" + quote("step 5"))
     assert "No completion passes all filters." in watched.text("#problems"), (
         "the page shows a completion of an earlier checkpoint"
     )

@@ -100,11 +100,6 @@ const TESTS = {
   }],
 };
 const number = (entry, test) => entry.rows.filter(test).length;
-const SORTS = { // of entries {problem, rows}
-  hardest: ["p̂, hardest first", (a, b) => a.problem.rate - b.problem.rate], easiest: ["p̂, easiest first", (a, b) => b.problem.rate - a.problem.rate],
-  up: ["most wrong → right", (a, b) => number(b, isUp) - number(a, isUp)], down: ["most right → wrong", (a, b) => number(b, isDown) - number(a, isDown)],
-  lowest: ["lowest share correct", (a, b) => number(a, (r) => r.correct) / a.rows.length - number(b, (r) => r.correct) / b.rows.length],
-};
 
 const read = () => Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
 const addressOf = (state) => "#" + new URLSearchParams(Object.entries(state).filter(([, value]) => value));
@@ -118,10 +113,8 @@ function addControls() {
     addSelect(key, name, "any", values.map((value) => [value, value === BASE ? "base model (untrained)" : cut(String(value), 60)]), values.length < 2);
   }
   for (const [key, [name, table, unset]] of Object.entries(TESTS)) addSelect(key, name, unset ?? "any", choices(table));
-  addSelect("sort", "order", "as in the test set", choices(SORTS));
   const search = put(put($("filters"), "label", "search (Enter)"), "input");
   Object.assign(search, { id: "filter-search", type: "search", onchange: () => go({ search: search.value, page: "" }) });
-  addSelect("in", "in", "questions and answers", [["completions", "completions"]]);
   Object.assign(put($("filters"), "button", "Clear"), { id: "clear", type: "button", onclick: () => { location.hash = ""; } });
   $("filters").onsubmit = (event) => event.preventDefault();
 }
@@ -140,8 +133,7 @@ function testsOf(state) {
   // a link to a greedy completion shows both decodings
   if (!state.decoding && !state.row?.includes("/greedy/") && rows.some((r) => !r.greedy)) tests.push((r) => !r.greedy);
   const text = state.search?.toLowerCase(), has = (words) => String(words ?? "").toLowerCase().includes(text);
-  if (text && state.in === "completions") tests.push((r) => has(r.block.texts.completion[r.i]));
-  else if (text) tests.push(({ problem }) => has(problem.id) || has(problem.question) || has(problem.answer));
+  if (text) tests.push(({ problem, block, i }) => [problem.id, problem.question, problem.answer, block.texts.completion[i]].some(has));
   return tests;
 }
 
@@ -153,7 +145,7 @@ let turn = 0;
 async function render() {
   const mine = ++turn, state = read();
   for (const control of $("filters").querySelectorAll("select, input")) control.value = state[control.id.slice("filter-".length)] ?? "";
-  if (state.search && state.in === "completions") {
+  if (state.search) {
     $("status").hidden = false;
     $("status").textContent = "Searching …";
     for (const block of new Set(rows.map((r) => r.block))) await textsOf(block);
@@ -161,7 +153,6 @@ async function render() {
   const tests = testsOf(state), selected = rows.filter((r) => tests.every((test) => test(r)));
   const entries = [...Map.groupBy(selected, (r) => r.problem)].map(([problem, group]) => ({ problem, rows: group }));
   entries.sort((a, b) => a.problem.order - b.problem.order);
-  if (SORTS[state.sort]) entries.sort(SORTS[state.sort][1]);
   const open = problems.get(state.open), detail = selected.filter((r) => r.problem === open);
   detail.sort((a, b) => a.block.isBase - b.block.isBase); // the base model's completion is shown beside each of the others
   const at = Math.max(0, detail.findIndex((r) => r.name === state.row));
