@@ -4,8 +4,8 @@
 #               tests that install packages; then whether the tests notice 40 random changes of the code
 # make check    quick tests only: units and dry-runs
 # make figures  redraw the figures and tables of study mini, without torch or training (STUDY=mini_reference: of study mini_reference)
-# make chaos    run a small study under 200 random faults of its processes (FAULTS=50: the first 50, and one fault of each kind that once made a study fail);
-#               the study must survive each fault; takes hours
+# make chaos    run a small study under 200 random faults of its processes (FAULTS=50: the first 50); the study must survive each fault;
+#               takes hours
 # make lint     ruff, snakefmt, snakemake --lint
 # make unchanged  compare what the project plans, computes and writes with tests/unchanged/baseline; needs TeX and pdftotext
 #               (ONLY="specs grades": these kinds only; WRITE=1: make the baselines anew)
