@@ -56,18 +56,11 @@ def build_qwen2(*, tied: bool) -> Qwen2ForCausalLM:
     """A model of two layers with random weights, norms and biases."""
     torch.manual_seed(1)
     config = Qwen2Config(
-        vocab_size=len(vocabulary()),
-        hidden_size=64,
-        intermediate_size=96,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        max_position_embeddings=128,
-        rms_norm_eps=1e-6,
-        rope_parameters={"rope_type": "default", "rope_theta": 1e6},
-        tie_word_embeddings=tied,
-        sliding_window=None,
-    )
+        vocab_size=len(vocabulary()), hidden_size=64, intermediate_size=96, num_hidden_layers=2,
+        num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=128,
+        rms_norm_eps=1e-6, rope_parameters={"rope_type": "default", "rope_theta": 1e6},
+        tie_word_embeddings=tied, sliding_window=None,
+    )  # fmt: skip
     model = Qwen2ForCausalLM(config).float().eval()
     with torch.no_grad():
         for parameter in model.parameters():
@@ -80,11 +73,7 @@ def vocabulary() -> list[str]:
 
 
 def write_qwen2(
-    path: Path,
-    model: Qwen2ForCausalLM,
-    *,
-    without: str = "",
-    quantised: bool = False,
+    path: Path, model: Qwen2ForCausalLM, *, without: str = "", quantised: bool = False
 ) -> None:
     """Write a model as a GGUF file, without the weights whose GGUF names contain `without`."""
     config, weights, tokens = model.config, model.state_dict(), vocabulary()
@@ -162,12 +151,10 @@ def write_wheel(folder: Path, package: str, version: str, **members: bytes) -> P
     module = package.replace("-", "_")
     path, info = folder / f"{module}-{version}-py3-none-any.whl", f"{module}-{version}.dist-info"
     with zipfile.ZipFile(path, "w") as wheel:
-        wheel.writestr(
-            f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {package}\nVersion: {version}\n"
-        )
-        wheel.writestr(
-            f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
-        )
+        metadata = f"Metadata-Version: 2.1\nName: {package}\nVersion: {version}\n"
+        wheel.writestr(f"{info}/METADATA", metadata)
+        tags = "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        wheel.writestr(f"{info}/WHEEL", tags)
         wheel.writestr(f"{info}/RECORD", "")
         wheel.writestr(f"{module}/__init__.py", f"open({str(folder / 'ran')!r}, 'w')\n")
         for name, content in members.items():
