@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
+from hardgrpo.grading.graders import GRADERS
 from hardgrpo.runtime import files
 from hardgrpo.runtime.gpu_kinds import GPUS, Processor
 from hardgrpo.sampling.requests import MAX_SEQUENCES
@@ -411,7 +412,7 @@ def _training(job: Job, gpu: str, fill: float | None) -> Estimate:
         passes = micro_batches * shape.layers * weight_flops / 2
         learning = max(learning, passes * PASS_SECONDS)
     grading = 0.0
-    if job.task.grader.startswith("math"):
+    if GRADERS[job.task.grader].needs_math_verify:
         grading = sampled * MATH_SECONDS / max(1, CORES_PER_GPU * count)
     sync = parameters * 2.0 / SYNC_PER_SECOND if engine == "vllm" else 0.0
     start = _start(shape, engine)
