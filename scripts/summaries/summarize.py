@@ -22,7 +22,7 @@ class Tables(dict):
 
     def __init__(self, study: Study):
         # imported late: see hardgrpo.runtime.warm
-        from hardgrpo.analysis import cells, hard_leads, summary_tables, training
+        from hardgrpo.analysis import cells, explanations, summary_tables, training
 
         self.tables = summary_tables.all_tables()
         self.inputs = {  # data from which tables are computed, besides other tables
@@ -30,7 +30,7 @@ class Tables(dict):
             "updates": lambda: training.read_updates(study),
             "plan": lambda: study,
             "parity": lambda: training.parity(self["updates"], self["plan"]),
-            "leads": lambda: hard_leads.leads(self["cells"], self["difficulty_files"]),
+            "leads": lambda: explanations.leads(self["cells"], self["difficulty_files"]),
             "seconds": lambda: training.read_seconds(self["updates"]),
             "subset_files": lambda: paths.subsets(study),
             "signal_files": lambda: paths.signal_files(study),

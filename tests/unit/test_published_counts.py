@@ -109,16 +109,11 @@ def test_a_file_that_is_too_small_for_the_budget_is_reported():
         count_tables.probe_sizes(counts_of([1, 2, 3], samples=8), entry)
 
 
-def test_every_table_of_an_analysis_has_the_columns_of_its_rows():
-    counts = counts_of(*np.random.default_rng(0).integers(0, 33, (5, 40)), samples=32)
-    for kind, tables in registry.COUNT_TABLES.items():
-        for name in tables:
-            table = summary_tables.all_tables()[name]
-            rows = table.make(counts, analysis(kind, samples=32, probe=4))
-            assert table.kind == kind
-            assert rows and all(row.keys() == set(table.columns) for row in rows), name
-        for figure in registry.COUNT_FIGURES[kind]:
-            assert set(inspect.signature(figures.ALL[figure]).parameters) <= set(tables)
+def test_every_figure_of_an_analysis_is_drawn_from_tables_of_its_kind():
+    for kind, names in registry.COUNT_FIGURES.items():
+        for figure in names:
+            tables = inspect.signature(figures.ALL[figure]).parameters
+            assert tables and {*tables} <= {*registry.COUNT_TABLES[kind]}
 
 
 def enumerate_probes(

@@ -5,10 +5,10 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hardgrpo.analysis import completions, hard_leads, regressions, statistics
+from hardgrpo.analysis import completions, explanations, statistics
 from hardgrpo.analysis.cells import Cell
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
@@ -350,6 +350,7 @@ def test_the_three_kinds_add_up_to_the_gain(seed, seeds, problems):
     assert not new_solving.any(), "solving a problem within reach counts as new solving"
 
 
+@settings(max_examples=20)
 @given(st.lists(st.lists(st.integers(0, 1), min_size=6, max_size=6), min_size=1, max_size=3))
 def test_pass_at_k_of_the_base_is_the_mean_over_all_choices_of_k_samples(samples):
     base = evaluation({0: {f"p{n}": grades for n, grades in enumerate(samples)}})
@@ -372,18 +373,20 @@ def test_leads_by_replicate_and_their_regression_equal_values_by_hand(tmp_path):
         difficulty.append(str(tmp_path / f"difficulty/m-seed{seed}/t.csv"))
         rows = [{"id": str(n), "pass_rate": rate} for n, rate in enumerate(rates)]
         files.write_rows(difficulty[-1], ["id", "pass_rate"], rows)
-    rows = hard_leads.leads(replicates(), difficulty)
+    rows = explanations.leads(replicates(), difficulty)
     names = ("minus", "seed", "lead", "zero_share", "mixed_share", "base_accuracy")
     assert [[row[name] for name in names] for row in rows] == [
         ["easy", 0, 0.25, 0.5, 0.25, 0.5],
         ["easy", 1, 0.75, 0, 0.5, 0.5],
     ]
-    assert hard_leads.lead_regressions(rows) == [], "two points are too few for a regression"
+    assert explanations.lead_regressions(rows) == [], "two points are too few for a regression"
     many = [
         rows[0] | {"seed": n, "lead": 0.1 + 0.5 * x, "zero_share": x}
         for n, x in enumerate((0.0, 0.1, 0.3, 0.6, 0.7))
     ]
-    (line,) = [row for row in hard_leads.lead_regressions(many) if row["predictor"] == "zero_share"]
+    (line,) = [
+        row for row in explanations.lead_regressions(many) if row["predictor"] == "zero_share"
+    ]
     assert (line["slope"], line["points"], line["model"]) == (pytest.approx(0.5), 5, "m")
 
 
@@ -403,7 +406,7 @@ def test_the_gain_is_regressed_on_the_learnable_share_the_length_and_both():
     learnable, lengths = rows_of("learnable", shares), rows_of("tokens_mean", tokens)
     rows = {
         (row["task"], row["predictor"], row["adjusted_for"]): row
-        for row in regressions.regressions(gains, learnable, lengths)
+        for row in explanations.regressions(gains, learnable, lengths)
     }
     assert len(rows) == 2 * 5 and {row["cells"] for row in rows.values()} == {6}
     assert rows["all", "tokens", None]["r_squared"] == pytest.approx(1)
@@ -414,4 +417,4 @@ def test_the_gain_is_regressed_on_the_learnable_share_the_length_and_both():
     correlation = np.corrcoef(shares, gain)[0, 1]
     assert rows["t", "learnable", None]["r_squared"] == pytest.approx(correlation**2)
     unknown = [row | {"tokens_mean": np.nan} for row in lengths]
-    assert regressions.regressions(gains, learnable, unknown) == []
+    assert explanations.regressions(gains, learnable, unknown) == []

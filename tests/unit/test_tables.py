@@ -12,8 +12,8 @@ import project_config
 from conftest import ROOT
 from hardgrpo.analysis import (
     claims,
+    explanations,
     formats,
-    hard_leads,
     published,
     summaries,
     summary_tables,
@@ -120,7 +120,7 @@ def test_the_table_of_lead_regressions_names_the_model_of_each_row():
         row |= {name: 0.4, f"{name}_low": 0.1, f"{name}_high": 0.8}
     for models, expected in (
         (["a", "b"], ["a", "b"]),
-        (["a", None], ["a", hard_leads.OTHER_MODELS]),
+        (["a", None], ["a", explanations.OTHER_MODELS]),
         ([None], None),  # each point of the regression is a base model
     ):
         rows = pd.DataFrame([row | {"model": model} for model in models])

@@ -20,10 +20,9 @@ CELL_KEYS, RUN_KEYS, MINUS_KEYS = map(" ".join, (CELL, RUNS, MINUS))
 MODULES = (
     "completions",
     "count_tables",
-    "hard_leads",
+    "explanations",
     "pools",
     "recorded_runs",
-    "regressions",
     "training",
     "trajectory_groups",
 )

@@ -19,8 +19,8 @@ import pandas as pd
 
 from hardgrpo.analysis import count_tables
 from hardgrpo.analysis.columns import CELL, RUNS, interval
+from hardgrpo.analysis.explanations import LEADING
 from hardgrpo.analysis.formats import points
-from hardgrpo.analysis.hard_leads import LEADING
 from hardgrpo.analysis.summaries import own_test_samples
 from hardgrpo.report import plotting
 from hardgrpo.report.plotting import MOST_ARMS, spread

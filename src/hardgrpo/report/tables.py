@@ -348,7 +348,7 @@ def _leads(tables: Mapping, study: dict) -> pd.DataFrame:
 
 def _predictors(frame: pd.DataFrame, tables: Mapping) -> pd.DataFrame:
     # imported late: scipy loads slowly, and planning imports this module
-    from hardgrpo.analysis.hard_leads import OTHER_MODELS, PREDICTORS
+    from hardgrpo.analysis.explanations import OTHER_MODELS, PREDICTORS
 
     shown = frame.assign(predictor=frame.predictor.map(PREDICTORS))
     if frame.model.isna().all():
