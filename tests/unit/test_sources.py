@@ -15,8 +15,8 @@ from hardgrpo.runtime.errors import UserError
 CELLS = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 
 
-def problem(row, format="columns", columns=None, needs_answer=True, number=0, path="mine.jsonl"):
-    return sources.as_problem(row, number, format, columns or {}, needs_answer, path)
+def problem(row, format="columns", columns=None, needs_answer=True):
+    return sources.as_problem(row, format, columns or {}, needs_answer, "mine.jsonl", "row 1")
 
 
 # --- files

@@ -199,18 +199,11 @@ FORMATS: dict[str, Callable[[dict], dict]] = {"gsm8k": _gsm8k, "choices": _choic
 
 
 def as_problem(
-    row: dict,
-    number: int,
-    format: str,
-    columns: dict,
-    needs_answer: bool,
-    path: str | Path,
-    place: str | None = None,
+    row: dict, format: str, columns: dict, needs_answer: bool, path: str | Path, place: str
 ) -> dict:
     """The problem in a row: question, answer (None if missing and not needed), tier, and id (if
     any). Raise a `RowError` for an unusable row, and a `UserError` for a table that lacks a column.
-    `number` counts rows from 0; `place` is the row's place in the file."""
-    place = place or f"row {number + (2 if spreadsheets.is_table(path) else 1)}"
+    `place` is the row's place in the file."""
     row_error = lambda problem, remedy: RowError(path, place, problem, remedy)
     if format in FORMATS:
         try:
@@ -248,9 +241,8 @@ def as_problem(
 def _no_column(row: dict, key: str, names: dict, path: str | Path, place: str) -> UserError:
     """The error about a missing column: a `UserError` for a table, whose rows have one header, else a
     `RowError` about the row."""
-    is_table = spreadsheets.is_table(path)
     problem = f"no column '{names[key]}' for the {key}"
     remedy = f"found {', '.join(map(str, row))}. Name the column in the task's source, e.g. columns: {{{key}: NAME}}"
-    if is_table:
+    if spreadsheets.is_table(path):
         return UserError(f"{path}: {place}: {problem}; {remedy}")
     return RowError(path, place, problem, remedy)

@@ -84,7 +84,7 @@ def problems_with_rows(
     problems, origins, row_errors = [], [], []
     for index, (origin, part_field, path, place, number, row) in enumerate(named_rows):
         try:
-            problem = sources.as_problem(row, number, row_format, columns, labelled, path, place)
+            problem = sources.as_problem(row, row_format, columns, labelled, path, place)
         except RowError as error:
             if not (spreadsheets.is_table(path) and spreadsheets.is_blank(row.values())):
                 row_errors.append(error)
