@@ -52,21 +52,15 @@ class StandIn:
             for _ in range(sampling_params.max_tokens):
                 logps = self.model(row).logits[0, -1].float().log_softmax(-1)
                 token = torch.multinomial(logps.exp(), 1)
-                scores.append(
-                    {
-                        token.item(): SimpleNamespace(
-                            rank=1, logprob=logps[token].item() + self.offset
-                        )
-                    }
-                )
+                logprob = logps[token].item() + self.offset
+                scores.append({token.item(): SimpleNamespace(rank=1, logprob=logprob)})
                 row = torch.cat([row, token[None]], dim=1)
                 ends = getattr(sampling_params, "stop_token_ids", [])
                 if token.item() in [*self.model.generation_config.eos_token_id, *ends]:
                     break
-            tokens = row[0, len(prompt["prompt_token_ids"]) :].tolist()
+            ids = prompt["prompt_token_ids"]
+            tokens = row[0, len(ids) :].tolist()
             self.rollouts.append(tokens)
             completion = SimpleNamespace(token_ids=tokens, logprobs=scores)
-            outputs.append(
-                SimpleNamespace(prompt_token_ids=prompt["prompt_token_ids"], outputs=[completion])
-            )
+            outputs.append(SimpleNamespace(prompt_token_ids=ids, outputs=[completion]))
         return outputs

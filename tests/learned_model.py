@@ -27,15 +27,9 @@ def one_task(config: dict) -> None:
     task["probe"].update(samples=6)
     source = config["models"]["tiny"]["source"]
     source.update(
-        steps=300,
-        hidden_size=64,
-        intermediate_size=192,
-        heads=4,
-        key_value_heads=4,
-        layers=2,
-        seed=0,
-        batch_size=64,
-    )
+        steps=300, hidden_size=64, intermediate_size=192, heads=4, key_value_heads=4, layers=2,
+        seed=0, batch_size=64,
+    )  # fmt: skip
     changes = {"length": [1, 2], "slip": dict.fromkeys("+-*/", 0.15)}
     source["demonstrations"] = {"arithmetic": source["demonstrations"]["arithmetic"] | changes}
     source["demonstrations"]["arithmetic"]["share"] = {"first": 1.0, "last": 1.0}
@@ -55,10 +49,8 @@ def one_task(config: dict) -> None:
 
 
 def problems_of(folder: Path) -> dict[str, str]:
-    return {
-        problem["id"]: problem["question"]
-        for problem in tasks.read_problems(folder / "results/tasks/arithmetic/train.jsonl")
-    }
+    problems = tasks.read_problems(folder / PROBLEMS)
+    return {problem["id"]: problem["question"] for problem in problems}
 
 
 def agree(first_share: tuple[float, int], second_share: tuple[float, int]) -> bool:
@@ -161,17 +153,13 @@ def assert_log_probabilities_of_weights(folder: Path, rows: list[dict]) -> None:
         Request(tuple(tasks.messages("{question}", questions[row["id"]])), 1, 1.0) for row in rows
     ]
     prompts = engines.tokenize(tokenizer, requests, {})
+    end = [tokenizer.eos_token_id]
     completions = [
-        (
-            tokenizer(row["completion"], add_special_tokens=False)["input_ids"]
-            + [tokenizer.eos_token_id],
-            0,
-        )
+        (tokenizer(row["completion"], add_special_tokens=False)["input_ids"] + end, 0)
         for row in rows
     ]
     assert [len(ids) for ids, _ in completions] == [row["tokens"] for row in rows]
-    (scores,) = scores_by_transformers(
-        folder / "results/models/tiny", [None], prompts, [completions]
-    )
+    model = folder / "results/models/tiny"
+    (scores,) = scores_by_transformers(model, [None], prompts, [completions])
     for row, tokens in zip(rows, scores):
         assert row["log_probability"] == pytest.approx(sum(tokens) / len(tokens), abs=1e-3)

@@ -63,9 +63,8 @@ def share(rows: list[dict], **conditions) -> tuple[float, int]:
     matching_rows = [
         row for row in rows if all(row[key] == value for key, value in conditions.items())
     ]
-    return sum(int(row["correct"]) for row in matching_rows) / len(matching_rows), len(
-        matching_rows
-    )
+    right = sum(int(row["correct"]) for row in matching_rows)
+    return right / len(matching_rows), len(matching_rows)
 
 
 def read(path: Path) -> list[dict]:
@@ -319,21 +318,11 @@ def test_an_adapter_leaves_bf16_weights_unchanged_and_rollouts_depend_on_the_see
 ):
     """All runs train on one prompt, so the order of prompts cannot depend on the seed. Two of them
     start together on one machine, as jobs of a cluster do; each needs its own port for vLLM."""
-    problem_id = tasks.read_problems(learned.folder / "results/tasks/arithmetic/train.jsonl")[0][
-        "id"
-    ]
-    files.write_rows(
-        tmp_path / "one.csv",
-        ["id", "pass_rate", "rank"],
-        [{"id": problem_id, "pass_rate": None, "rank": 1}],
-    )
-    changes = {
-        "generation": "vllm",
-        "base": "bf16",
-        "precision": "bf16",
-        "learning_rate": 2e-2,
-        "subset": "one.csv",
-    }
+    first = tasks.read_problems(learned.folder / PROBLEMS)[0]["id"]
+    row = {"id": first, "pass_rate": None, "rank": 1}
+    files.write_rows(tmp_path / "one.csv", [*row], [row])
+    changes = {"generation": "vllm", "base": "bf16", "precision": "bf16"}
+    changes |= {"learning_rate": 2e-2, "subset": "one.csv"}
     with ThreadPoolExecutor() as threads:
         log, repeated_log = threads.map(
             lambda name: train(learned, tmp_path, name, seed=1, **changes), ("first", "again")
@@ -380,11 +369,8 @@ def test_an_interrupted_training_with_vllm_ends_with_all_updates_and_checkpoints
     killed = interrupt(learned, tmp_path, generation="vllm", updates=6)
     with (killed / "updates.csv").open() as stream:
         assert [int(row["step"]) for row in csv.DictReader(stream)] == list(range(1, 7))
-    assert {path.name for path in (killed / "checkpoints").glob("step-*")} == {
-        "step-2",
-        "step-4",
-        "step-6",
-    }
+    checkpoints = {path.name for path in (killed / "checkpoints").glob("step-*")}
+    assert checkpoints == {"step-2", "step-4", "step-6"}
 
 
 def test_rollouts_on_gpus_are_sampled_in_bf16_also_from_a_model_stored_in_fp16():
@@ -405,11 +391,7 @@ vllm_generation.LLM(model="stored-in-fp16")
 
 def test_a_closed_engine_leaves_no_worker_process(learned):
     """A worker would keep a GPU's memory, which the engine of the next checkpoint needs."""
-    command = [
-        VLLM,
-        str(ROOT / "tests/vllm_engines.py"),
-        str(learned.folder / "results/models/tiny"),
-    ]
+    command = [VLLM, ROOT / "tests/vllm_engines.py", learned.folder / "results/models/tiny"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     reports = [line for line in done.stdout.splitlines() if line.endswith("workers left")]
     assert [line.rpartition(", ")[2] for line in reports] == ["0 workers left"] * 2, (

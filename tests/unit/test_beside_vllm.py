@@ -28,45 +28,28 @@ ADAPTER = {"rank": 4, "alpha": 8, "dropout": 0.0}
 
 
 def train(
-    tiny,
-    folder,
-    seed=0,
-    watch=None,
-    save_strategy="no",
-    resume_from=None,
-    micro_batch=None,
+    tiny, folder, seed=0, watch=None, save_strategy="no", resume_from=None, micro_batch=None,
     **changes,
-) -> Trainer:
+) -> Trainer:  # fmt: skip
     """A trainer after a few updates of an adapter (with `adapter=None`: of all weights). Prompts
     and their order are the same for every seed."""
     from trl import GRPOConfig
 
     recipe = SPEC.training | {
-        "updates": 4,
-        "checkpoint_every": 4,
-        "prompts_per_update": 4,
-        "group_size": 4,
-        "learning_rate": 3e-2,
-    }
-    recipe |= {
-        "warmup_share": 0.0,
-        "generation": "vllm",
-        "base": "bf16",
-        "precision": "bf16",
-        "adapter": ADAPTER,
-    } | changes
+        "updates": 4, "checkpoint_every": 4, "prompts_per_update": 4, "group_size": 4,
+        "learning_rate": 3e-2, "warmup_share": 0.0, "generation": "vllm", "base": "bf16",
+        "precision": "bf16", "adapter": ADAPTER,
+    } | changes  # fmt: skip
     spec = Spec(**{**vars(SPEC), "training": recipe, "completion_tokens": 12, "seed": seed})
-    arguments = recipes.trainer_arguments(
-        spec, str(folder), recipes.Hardware(0, 1, micro_batch), 64
-    ) | {"save_strategy": save_strategy}
+    hardware = recipes.Hardware(0, 1, micro_batch)
+    arguments = recipes.trainer_arguments(spec, str(folder), hardware, 64)
+    prompts = [rows()[f"q{k % 4}"] for k in range(4 * recipe["updates"])]
     trainer = Trainer(
         model=AutoModelForCausalLM.from_pretrained(tiny[0], **recipes.model_arguments(recipe)),
         processing_class=tiny[1],
         reward_funcs=long,
-        args=GRPOConfig(**arguments),
-        train_dataset=Dataset.from_list(
-            [rows()[f"q{k % 4}"] for k in range(4 * recipe["updates"])]
-        ),
+        args=GRPOConfig(**arguments | {"save_strategy": save_strategy}),
+        train_dataset=Dataset.from_list(prompts),
         peft_config=recipes.adapter_configuration(recipe),
         applies_correction=bool(recipe.get("importance_correction")),
         callbacks=[watch] if watch else [],
@@ -96,9 +79,8 @@ def test_the_base_stays_unchanged_and_the_engine_gets_the_base_with_the_adapter_
     untouched = dict(AutoModelForCausalLM.from_pretrained(tiny[0], dtype=dtype).named_parameters())
     base_weights = base_of(trainer.model)
     assert base_weights.keys() == untouched.keys()
-    assert [
-        name for name in untouched if not torch.equal(base_weights[name], untouched[name])
-    ] == []
+    changed = [name for name in untouched if not torch.equal(base_weights[name], untouched[name])]
+    assert changed == []
     trainer.vllm_generation.sync_weights()
     sent = trainer.vllm_generation.llm.sent
     assert sent.keys() == untouched.keys()
@@ -106,20 +88,14 @@ def test_the_base_stays_unchanged_and_the_engine_gets_the_base_with_the_adapter_
     for name, layer in trainer.model.named_modules():
         if hasattr(layer, "get_delta_weight") and hasattr(layer, "lora_A"):
             plain = name.removeprefix("base_model.model.") + ".weight"
-            expected = (
-                untouched[plain].double()
-                + 2 * (layer.lora_B["default"].weight @ layer.lora_A["default"].weight).double()
-            )
-            torch.testing.assert_close(
-                sent[plain], expected.to(dtype), rtol=2**-8 if base == "bf16" else 1e-6, atol=1e-8
-            )
+            delta = 2 * (layer.lora_B["default"].weight @ layer.lora_A["default"].weight).double()
+            expected = (untouched[plain].double() + delta).to(dtype)
+            tolerance = 2**-8 if base == "bf16" else 1e-6
+            torch.testing.assert_close(sent[plain], expected, rtol=tolerance, atol=1e-8)
             moved += not torch.equal(sent[plain], untouched[plain])
     assert moved == 14, "some adapted layers are sent without their adapter"
-    assert not [
-        weights
-        for weights in trainer.model.parameters()
-        if weights.requires_grad and weights.dtype != torch.float32
-    ]
+    trained = [weights for weights in trainer.model.parameters() if weights.requires_grad]
+    assert {weights.dtype for weights in trained} == {torch.float32}
 
 
 @pytest.mark.parametrize("generation", ["transformers", "vllm"])
@@ -182,14 +158,8 @@ def test_adapters_are_trained_in_float32_also_after_a_resume(tiny, tmp_path, bas
     uninterrupted, resumed = tmp_path / "whole", tmp_path / "resumed"
     train(tiny, uninterrupted, watch=Watch(), save_strategy="steps", **changes)
     shutil.copytree(uninterrupted / "checkpoint-2", resumed / "checkpoint-2")
-    train(
-        tiny,
-        resumed,
-        watch=Watch(),
-        save_strategy="steps",
-        resume_from=resumed / "checkpoint-2",
-        **changes,
-    )
+    checkpoint = resumed / "checkpoint-2"
+    train(tiny, resumed, watch=Watch(), save_strategy="steps", resume_from=checkpoint, **changes)
     assert types == [{torch.float32}] * 6
     name = "checkpoint-4/adapter_model.safetensors"
     assert (uninterrupted / name).read_bytes() == (resumed / name).read_bytes()
@@ -202,17 +172,11 @@ def first_update(tiny, tmp_path, monkeypatch):
 
     def update(difference: float, correction: dict | None) -> tuple[dict, list[int]]:
         StandIn.install(monkeypatch, offset=-difference)
-        changes = {
-            "base": "fp32",
-            "precision": "fp32",
-            "loss": "grpo",
-            "updates": 1,
-            "checkpoint_every": 1,
-        }
+        changes = {"base": "fp32", "precision": "fp32", "loss": "grpo"}
+        changes |= {"updates": 1, "checkpoint_every": 1}
         trainer = train(tiny, tmp_path, importance_correction=correction, **changes)
-        return trainer.state.log_history[0], [
-            len(tokens) for tokens in trainer.vllm_generation.llm.rollouts
-        ]
+        lengths = [len(tokens) for tokens in trainer.vllm_generation.llm.rollouts]
+        return trainer.state.log_history[0], lengths
 
     return update
 
@@ -221,26 +185,16 @@ def test_without_a_correction_the_difference_to_vllm_is_logged_and_changes_no_gr
     first_update,
 ):
     (exact, _), (differing, _) = first_update(0.0, None), first_update(0.2, None)
-    assert (differing["loss"], differing["grad_norm"]) == (
-        exact["loss"],
-        exact["grad_norm"],
-    ) and exact["grad_norm"] > 0
+    for key in ("loss", "grad_norm"):
+        assert differing[key] == exact[key]
+    assert exact["grad_norm"] > 0
     logged = [
         {column: log[log_key] for column, log_key in outputs.VLLM_COLUMNS.items()}
         for log in (exact, differing)
     ]
-    expected = {
-        "logp_difference_mean": 0,
-        "logp_difference_max": 0,
-        "importance_ratio_mean": 1,
-        "masked_share": 0,
-    }
-    assert logged[0] == pytest.approx(expected, abs=1e-4)
-    expected |= {
-        "logp_difference_mean": 0.2,
-        "logp_difference_max": 0.2,
-        "importance_ratio_mean": math.exp(0.2),
-    }
+    keys = ("logp_difference_mean", "logp_difference_max", "importance_ratio_mean", "masked_share")
+    assert logged[0] == pytest.approx(dict(zip(keys, (0, 0, 1, 0))), abs=1e-4)
+    expected = dict(zip(keys, (0.2, 0.2, math.exp(0.2), 0)))
     assert logged[1] == pytest.approx(expected, abs=1e-4)
 
 
@@ -261,16 +215,9 @@ def test_the_difference_to_vllm_needs_no_pass_of_its_own(tiny, tmp_path, monkeyp
         StandIn.install(monkeypatch, offset=-0.2)
         passes.clear()
         trainer = train(
-            tiny,
-            tmp_path,
-            micro_batch=micro_batch,
-            importance_correction=correction,
-            base="fp32",
-            precision="fp32",
-            beta=0.1,
-            loss="grpo",
-            learning_rate=1e-9,
-        )
+            tiny, tmp_path, micro_batch=micro_batch, importance_correction=correction, base="fp32",
+            precision="fp32", beta=0.1, loss="grpo", learning_rate=1e-9,
+        )  # fmt: skip
         logs.append(trainer.state.log_history[:-1])
         counts.append(len(passes))
     columns = outputs.VLLM_COLUMNS.values()
@@ -289,13 +236,8 @@ def test_an_update_directly_after_its_sampling_clips_no_completion(tiny, tmp_pat
     so limits as narrow as those of GSPO would clip completions by chance. The trainer therefore
     does not use TRL's probabilities."""
     StandIn.install(monkeypatch)
-    changes = {
-        "loss": "grpo",
-        "ratio": "sequence",
-        "epsilon": 1e-9,
-        "epsilon_high": 1e-9,
-        "importance_correction": None,
-    }
+    changes = {"loss": "grpo", "ratio": "sequence", "epsilon": 1e-9, "epsilon_high": 1e-9}
+    changes["importance_correction"] = None
     trainer = train(tiny, tmp_path, micro_batch=4, base="fp32", adapter=None, **changes)
     updates = trainer.state.log_history[:-1]
     assert [update["clip_ratio/region_mean"] for update in updates] == [0.0] * 4
@@ -310,10 +252,8 @@ def test_an_update_directly_after_its_sampling_clips_no_completion(tiny, tmp_pat
     [("token_truncate", 1.1), ("token_truncate", 2.0), ("token_mask", 1.1), ("token_mask", 2.0)],
 )
 def test_a_correction_of_tokens_gives_each_token_its_own_weight(first_update, mode, limit):
-    (plain, _), (weighted, _) = (
-        first_update(0.2, None),
-        first_update(0.2, {"mode": mode, "limit": limit}),
-    )
+    plain, _ = first_update(0.2, None)
+    weighted, _ = first_update(0.2, {"mode": mode, "limit": limit})
     ratio = math.exp(0.2)
     weight = ratio if ratio <= limit else limit if mode == "token_truncate" else 0.0
     assert weighted["grad_norm"] == pytest.approx(weight * plain["grad_norm"], rel=1e-3)
@@ -327,48 +267,32 @@ def test_a_correction_of_completions_masks_long_completions_or_limits_their_weig
     ratios = [
         0.0 if is_masked else math.exp(0.2 * length) for length, is_masked in zip(lengths, masked)
     ]
-    assert log["sampling/importance_sampling_ratio/mean"] == pytest.approx(
-        sum(ratios) / 16, rel=1e-3
-    )
+    mean = sum(ratios) / 16
+    assert log["sampling/importance_sampling_ratio/mean"] == pytest.approx(mean, rel=1e-3)
     truncated, _ = first_update(0.2, {"mode": "sequence_truncate", "limit": 3.0})
-    assert (
-        truncated["masked_share"] == 0 and truncated["sampling/importance_sampling_ratio/max"] == 3
-    )
+    assert truncated["masked_share"] == 0
+    assert truncated["sampling/importance_sampling_ratio/max"] == 3
 
 
 @pytest.mark.parametrize("shape", ["tokens", "completions"])
 def test_groups_that_wait_for_an_update_keep_their_importance_weights(shape, tmp_path):
     ratios = torch.rand(4, 3) if shape == "tokens" else torch.rand(4, 1)
     mask = torch.tensor([[1, 1, 1], [1, 1, 0], [1, 0, 0], [1, 1, 0]])
-    batch = {
-        "prompt_ids": torch.ones(4, 2).long(),
-        "prompt_mask": torch.ones(4, 2).long(),
-        "completion_mask": mask,
-    }
-    batch |= {
-        "completion_ids": mask * 7,
-        "advantages": torch.rand(4),
-        "importance_sampling_ratio": ratios,
-    }
+    batch = {"prompt_ids": torch.ones(4, 2).long(), "prompt_mask": torch.ones(4, 2).long()}
+    batch |= {"completion_mask": mask, "completion_ids": mask * 7, "advantages": torch.rand(4)}
+    batch["importance_sampling_ratio"] = ratios
     split = rollout_groups.split(batch, ["a", "b"], torch.tensor([1.0, 0.0, 1.0, 0.0]), 2)
     rollout_groups.save(tmp_path / "groups.state", {"pending": split})
-    joined = rollout_groups.join(
-        rollout_groups.load(tmp_path / "groups.state")["pending"][::-1], 0, "cpu"
-    )
-    assert torch.equal(
-        joined["importance_sampling_ratio"], (ratios.expand(4, 3) * mask)[[2, 3, 0, 1]]
-    )
+    pending = rollout_groups.load(tmp_path / "groups.state")["pending"]
+    joined = rollout_groups.join(pending[::-1], 0, "cpu")["importance_sampling_ratio"]
+    assert torch.equal(joined, (ratios.expand(4, 3) * mask)[[2, 3, 0, 1]])
 
 
 def test_a_run_warns_once_if_vllm_does_not_have_the_trained_weights(capsys):
     watch = Watch(SimpleNamespace(advance=lambda *_: None), SimpleNamespace(is_first=True), 1)
     for update, difference in enumerate((0.02, 0.81, 0.9), start=1):
-        logs = {
-            "reward": 0.5,
-            "frac_reward_zero_std": 0.0,
-            "grad_norm": 1.0,
-            outputs.LOGP_DIFFERENCE: difference,
-        }
+        logs = {"reward": 0.5, "frac_reward_zero_std": 0.0, "grad_norm": 1.0}
+        logs[outputs.LOGP_DIFFERENCE] = difference
         watch.on_log(None, SimpleNamespace(global_step=update), None, logs=logs)
     (warning,) = capsys.readouterr().out.splitlines()
     assert warning.startswith("warning: update 2: ") and "differ by 0.81 on average" in warning

@@ -84,14 +84,10 @@ def test_a_study_of_recordings_runs_without_weights(recorded):
     assert (parts["all"]["finishing"], parts["all"]["correctness"]) == pytest.approx((1 - base, 0))
     assert parts["hard"]["gain"] == pytest.approx(-base)
     assert parts["hard"]["correctness"] < 0 < parts["hard"]["finishing"]
-    steps = files.read_rows(
-        summaries / "accuracy.csv", {"policy": str, "step": int, "accuracy": float}
-    )
-    assert [(r["step"], r["accuracy"]) for r in steps if r["policy"] == "all"] == [
-        (0, pytest.approx(base)),
-        (50, 0.5),
-        (100, 1.0),
-    ]
+    keys = {"policy": str, "step": int, "accuracy": float}
+    steps = files.read_rows(summaries / "accuracy.csv", keys)
+    accuracies = [(r["step"], r["accuracy"]) for r in steps if r["policy"] == "all"]
+    assert accuracies == [(0, pytest.approx(base)), (50, 0.5), (100, 1.0)]
     assert (recorded.folder / "paper/recordings/figures/accuracy.pdf").exists()
     assert recorded.plan("--config", "study=recordings") == {}
 
@@ -116,14 +112,8 @@ def test_uneven_recordings_or_recordings_of_the_base_model_alone_give_difficulti
     assert done.returncode == 0 and "no trained runs" in done.stdout, (
         done.stdout[-3000:] + done.stderr[-3000:]
     )
-    assert (
-        len(
-            files.read_rows(
-                recorded.folder / "results/subsets/mine/letters/hard/seed0.csv", {"id": str}
-            )
-        )
-        == 2
-    )
+    subset = recorded.folder / "results/subsets/mine/letters/hard/seed0.csv"
+    assert len(files.read_rows(subset, {"id": str})) == 2
 
 
 NUMBERS = dict.fromkeys(["gain", "finishing", "correctness", "base_accuracy"], float)
@@ -142,24 +132,22 @@ def test_missing_originals_are_planned_as_downloads_and_figures_need_no_original
         "figures", "--config", "study=recordings", "data=nowhere", "draw=reference"
     )
     assert world.plan("--config", "study=trajectories", "data=nowhere")["fetch_original"] == 1
-    for study, files_of_study in (("recordings", plan["fetch_original"]), ("trajectories", 1)):
-        assert (
-            world.plan("inputs", "--config", f"study={study}", "data=nowhere")["fetch_original"]
-            == files_of_study
-        ), study
+    for study, number in (("recordings", plan["fetch_original"]), ("trajectories", 1)):
+        downloads = world.plan("inputs", "--config", f"study={study}", "data=nowhere")
+        assert downloads["fetch_original"] == number, study
+
+
+NO_TEXT = "row 3: 'completions' must be a list of at least one text"
 
 
 @pytest.mark.parametrize(
     ("row", "words"),
     [
-        ({"completions": []}, "row 3: 'completions' must be a list of at least one text"),
-        ({"completions": [1]}, "row 3: 'completions' must be a list of at least one text"),
+        ({"completions": []}, NO_TEXT),
+        ({"completions": [1]}, NO_TEXT),
         ({"question": QUESTIONS[0]}, "row 3: the question occurs twice in the file"),
         ({"question": "another one"}, "no completions for problem"),
-        (
-            {"tokens": [1, 2, 3]},
-            "row 3: 'tokens' must be a list with a value for each of the 2 completions",
-        ),
+        ({"tokens": [1, 2, 3]}, "row 3: 'tokens' must be a list with a value for each of the 2"),
     ],
 )
 def test_a_bad_recording_is_reported(tmp_path, row, words):
@@ -221,12 +209,9 @@ def configure_published(config):
         "commit": COMMIT,
         "local": "original/runs",
     }
-    config["models"]["mine"] = {
-        "source": source | {"name": "A", "recordings": {"letters": recording}}
-    }
-    config["models"]["another"] = {
-        "source": source | {"name": "B", "recordings": {"letters": recording}}
-    }
+    for model, name in (("mine", "A"), ("another", "B")):
+        entry = source | {"name": name, "recordings": {"letters": recording}}
+        config["models"][model] = {"source": entry}
     config["tasks"]["letters"]["source"] = {
         "kind": "recorded",
         "train": "mine/probe",
