@@ -2,10 +2,12 @@
 messages and requests."""
 
 import gzip
+import itertools
 import json
 import random
 from decimal import ROUND_HALF_UP, Decimal
 
+import pandas as pd
 import pytest
 
 import project_config
@@ -15,16 +17,8 @@ from hardgrpo.data import evaluations
 from hardgrpo.runtime import files
 
 TITLE = 'A <b>small</b> study & "more" {{ 7 * 7 }}'
-BASE_ROW = {
-    "tier": None,
-    "truncated": None,
-    "tokens": None,
-    "strict": 0,
-    "lenient": 0,
-    "sound": None,
-    "undecided": 0,
-    "answer": None,
-}
+SAMPLES = [("sampled", 0), ("sampled", 1), ("sampled", 2), ("greedy", 0)]
+BASE_ROW = dict.fromkeys(evaluations.COLUMNS) | {"strict": 0, "lenient": 0, "undecided": 0}
 
 
 class HandMadeStudy:
@@ -149,64 +143,48 @@ def watched(chromium):
     watched.page.close()
 
 
+def draw_row(rng, model_path: str, step: int, problem: dict, decoding: str, sample: int) -> dict:
+    """A completion, which is right more often after training."""
+    answered, correct = rng.random() < 0.8, rng.random() < (0.3 if step == 0 else 0.6)
+    row = {"step": step, "decoding": decoding, "sample": sample, "answered": int(answered)}
+    row |= {key: problem[key] for key in ("id", "tier")}
+    row |= {"correct": int(answered and correct)}
+    row |= {"truncated": int(not answered and rng.random() < 0.9), "tokens": rng.randrange(5, 60)}
+    answer = f" #### {problem['answer'] if correct else 'other'}" if answered else ""
+    text = f"{model_path} step {step} {decoding} {sample} says{answer}"
+    return row | {"completion": text}
+
+
 @pytest.fixture(scope="module")
 def study(tmp_path_factory):
     """A study with 130 problems of task `t` and 20 of task `u`. The base model and two checkpoints
-    of each of four runs answer every problem with three samples and one greedy completion."""
-    import pandas as pd
-
+    of each of four runs answer every problem with three samples and one greedy completion. `rows`
+    has the completions that the explorer shows."""
     explorer, rng = HandMadeStudy(tmp_path_factory.mktemp("study")), random.Random(5)
-    problems = {
-        test: [
-            {
-                "id": f"{test}-{i:03d}",
-                "question": f"What is number {i}?",
-                "answer": f"n{i}",
-                "tier": i % 3 or None,
-            }
-            for i in range(130 if test == "t" else 20)
-        ]
-        for test in explorer.tests
-    }
     rows = []
-    for test, test_problems in problems.items():
-        explorer.write_problems(test, test_problems)
+    for test, count in (("t", 130), ("u", 20)):
+        problems = [
+            {"id": f"{test}-{i:03d}", "question": f"What is number {i}?", "answer": f"n{i}"}
+            | {"tier": i % 3 or None}
+            for i in range(count)
+        ]
+        explorer.write_problems(test, problems)
         for model_path in explorer.model_paths:
-            model_rows = []
-            for step in [0] if model_path == "m/base" else [5, 10]:
-                for problem in test_problems:
-                    for decoding, sample in [
-                        ("sampled", 0),
-                        ("sampled", 1),
-                        ("sampled", 2),
-                        ("greedy", 0),
-                    ]:
-                        answered, correct = (
-                            rng.random() < 0.8,
-                            rng.random() < (0.3 if step == 0 else 0.6),
-                        )
-                        word = problem["answer"] if correct else "other"
-                        model_rows.append(
-                            {
-                                "step": step, "id": problem["id"], "tier": problem["tier"], "decoding": decoding, "sample": sample,
-                                "correct": int(answered and correct), "answered": int(answered),
-                                "truncated": int(not answered and rng.random() < 0.9), "tokens": rng.randrange(5, 60),
-                                "completion": f"{model_path} step {step} {decoding} {sample} says" + (f" #### {word}" if answered else ""),
-                            }
-                        )  # fmt: skip
-            explorer.write_evaluation(model_path, test, model_rows)
-            rows += [row | {"model_path": model_path, "test": test} for row in model_rows]
+            steps = [0] if model_path == "m/base" else [5, 10]
+            completions = [
+                draw_row(rng, model_path, step, problem, *sample)
+                for step, problem, sample in itertools.product(steps, problems, SAMPLES)
+            ]
+            explorer.write_evaluation(model_path, test, completions)
+            rows += [row | {"model_path": model_path, "test": test} for row in completions]
     done = explorer.write()
     assert done.returncode == 0, done.stderr
     table = pd.DataFrame(rows)
-    explorer.rows = table[(table.step == 0) | (table.step == 10)].copy()
-    base = explorer.rows[explorer.rows.step == 0].set_index(["id", "decoding", "sample"]).correct
-    explorer.rows["base_correct"] = [
-        base[key] for key in zip(explorer.rows.id, explorer.rows.decoding, explorer.rows["sample"])
-    ]
-    explorer.rows["policy"] = explorer.rows.model_path.map(
-        lambda model_path: "base model" if model_path == "m/base" else model_path.split("/")[3]
-    )
+    table = table[table.step != 5]
+    keys = ["id", "decoding", "sample"]
+    base = table[table.step == 0].set_index(keys).correct.rename("base_correct")
+    policy = lambda path: "base model" if path == "m/base" else path.split("/")[3]
+    explorer.rows = table.join(base, on=keys).assign(policy=table.model_path.map(policy))
     return explorer
 
 

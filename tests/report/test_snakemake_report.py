@@ -5,13 +5,6 @@ import pytest
 from conftest import CHROMIUM
 
 
-@pytest.fixture(scope="module")
-def report_file(finished_world):
-    path = finished_world.folder / "report.html"
-    finished_world.run("--report", str(path))
-    return path
-
-
 @pytest.mark.chromium
 def test_the_report_opens_without_errors_and_requests_nothing_from_a_network(finished):
     from playwright.sync_api import sync_playwright

@@ -1,6 +1,5 @@
 """The paper over all studies: numbers, conditions of sentences, examples, and the PDF."""
 
-import csv
 import re
 import shutil
 import subprocess
@@ -11,14 +10,14 @@ import pytest
 
 import project_config
 from conftest import ROOT, World
-from hardgrpo.analysis import formats
-from hardgrpo.report import latex, paper, task_examples
+from hardgrpo.report import paper, task_examples
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.study import paths
 from hardgrpo.study.configuration import Configuration
 from hardgrpo.study.resolved import resolve_studies
 from hardgrpo.workflow.arguments import Arguments
+from origins import wrong_numbers
 
 TEXT = (ROOT / "paper/main.tex.j2").read_text(encoding="utf-8")
 BODY = TEXT[TEXT.index(r"\begin{document}") :]
@@ -58,23 +57,7 @@ def test_every_number_equals_the_cell_that_its_origin_names(design):
     tables = paper.Paper(ROOT, design)
     tables.fill(ROOT / "paper/main.tex.j2")
     assert len(tables.origins) > 100
-    for row in tables.origins:
-        with open(ROOT / row["file"], encoding="utf-8", newline="") as stream:
-            table = list(csv.DictReader(stream))
-        cells = [table[int(line) - 2] for line in row["lines"].split()]
-        if row["show"] == "count of rows":
-            assert row["text"] == str(len(cells))
-            continue
-        if row["show"] == "sum":
-            assert row["text"] == str(sum(int(cell[row["column"]]) for cell in cells))
-            continue
-        endings, format_value = formats.FORMATS[row["show"]]
-        for cell in cells:
-            values = [
-                float(cell.get(f"{row['column']}{ending}") or cell.get(ending[1:]) or "nan")
-                for ending in endings
-            ]
-            assert row["text"] == latex.number(format_value(*values)), row
+    assert wrong_numbers(tables.origins, ROOT) == []
 
 
 def test_no_number_of_a_result_is_typed_into_the_text():

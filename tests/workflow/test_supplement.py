@@ -12,11 +12,9 @@ import pytest
 import fakes
 from command_line import run
 from conftest import ROOT, World
-from hardgrpo.analysis import formats
 from hardgrpo.analysis.formats import MINUS
-from hardgrpo.report import latex
+from origins import wrong_numbers
 
-PARTS = ("finishing", "correctness", "sharpening", "new_solving")
 STUDIES = ["mini", "mini_reference", "mini_truncation", "small_real", "recordings", "trajectories"]
 NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 
@@ -28,12 +26,7 @@ def origins(world, study="mini") -> list[dict]:
 
 
 def write(world, study="mini"):
-    world.run(
-        f"paper/{study}/supplement.tex",
-        "--config",
-        f"study={study}",
-        "draw=reference",
-    )
+    world.run(f"paper/{study}/supplement.tex", "--config", f"study={study}", "draw=reference")
 
 
 @pytest.fixture(
@@ -55,26 +48,7 @@ def written(request, tmp_path_factory):
 def test_every_number_equals_the_cell_that_numbers_csv_names(written):
     world, study = written
     rows = origins(world, study)
-    assert rows
-    for row in rows:
-        (line,) = row["lines"].split()
-        lines = (world.folder / row["file"]).read_text().splitlines()
-        (cells,) = csv.DictReader([lines[0], lines[int(line) - 1]])
-        known = {name: float(cells[name] or "nan") for name in PARTS if name in cells}
-        if row["show"] == "part":
-            parts = known if "sharpening" in known else {name: known[name] for name in PARTS[:2]}
-            rounded = formats.round_parts(float(cells["gain"]), list(parts.values()))
-            share = dict(zip(parts, rounded))[row["column"]]
-            ends = [float(cells[f"{row['column']}_{end}"] or "nan") for end in ("low", "high")]
-            assert row["text"] == latex.number(formats.signed_interval(share, *ends)), row
-            continue
-        endings, format_value = formats.FORMATS[row["show"]]
-        values = [
-            cells.get(f"{row['column']}{ending}") or cells.get(ending[1:]) for ending in endings
-        ]
-        if row["show"] != "text":
-            values = [float(value or "nan") for value in values]
-        assert row["text"] == latex.number(format_value(*values)), row
+    assert rows and wrong_numbers(rows, world.folder) == []
 
 
 def test_the_parts_of_a_gain_in_the_abstract_add_up_as_they_are_printed(written):

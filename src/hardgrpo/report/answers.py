@@ -13,19 +13,14 @@ from hardgrpo.analysis import claims, count_tables, formats, summaries
 from hardgrpo.analysis.columns import interval
 from hardgrpo.report import markdown, registry, web
 from hardgrpo.runtime import files
-from hardgrpo.runtime.errors import UserError
 from hardgrpo.selection import probe_sizes as probes
 
 SHOWN_SIZES = (1, 2, 4, 8, 16, 32)
 
 
 def read_tables(analysis: dict, tables: files.Tables) -> dict[str, pd.DataFrame]:
-    """The summary tables of an analysis, by name. Raise a `UserError` for a table without rows."""
-    frames = summaries.read_all(tables, registry.COUNT_TABLES[analysis["kind"]], "")
-    for name, frame in frames.items():
-        if frame.empty:
-            raise UserError(f"{tables[name]}: no rows; run the analysis that it summarises")
-    return frames
+    """The summary tables of an analysis, by name."""
+    return summaries.read_all(tables, registry.COUNT_TABLES[analysis["kind"]], "")
 
 
 def judge(analysis: dict, tables: dict[str, pd.DataFrame]) -> list[dict]:
@@ -57,45 +52,39 @@ def samples_per_prompt(analysis: dict, tables: dict[str, pd.DataFrame]) -> dict:
         for file, group in rows.groupby("file", sort=False)
     }
     all_files = rows[rows.file == count_tables.ALL]
-    mixed = all_files[all_files.samples.isin(SHOWN_SIZES)].pivot(
-        index="rule", columns="samples", values="mixed"
-    )
-    mixed = mixed.loc[[rule for rule in all_files.rule.unique() if rule in mixed.index]]
-    columns = {"rule": [f"`{rule}`" for rule in mixed.index]} | {
-        f"K = {size}": list(map(points, mixed[size])) for size in mixed
-    }
-    file_sizes = pd.DataFrame(
-        [
-            {"prompts": f"{file} ({int(rows[rows.file == file].pool.iloc[0]):,})"} | size
-            for file, size in sizes_by_file.items()
-        ]
-    )
     by_rule = {
         rule: group.set_index("samples") for rule, group in all_files.groupby("rule", sort=False)
     }
+    shown = {
+        f"`{rule}`": group.mixed[group.index.isin(SHOWN_SIZES)].map(points)
+        for rule, group in by_rule.items()
+        if group.index.isin(SHOWN_SIZES).any()
+    }
+    sizes = pd.DataFrame(sizes_by_file.values()).map(lambda size: f"{size:.0f}".replace("nan", ""))
+    pools = rows.groupby("file").pool.first()
+    sizes.insert(0, "prompts", [f"{file} ({int(pools[file]):,})" for file in sizes_by_file])
     probe = min(2, analysis["probe"])
-    mixed_by_file = rows.set_index(["file", "rule", "samples"]).mixed
+    mixed = rows.set_index(["file", "rule", "samples"]).mixed
     predicted = [
         {
-            "file": row.file,
-            "mixed": row.mixed,
-            "random": mixed_by_file[row.file, "random", 0],
+            "file": file,
+            "mixed": share,
+            "random": mixed[file, "random", 0],
             "probe": probe,
-            "probed": mixed_by_file[row.file, "nearest_half", probe],
+            "probed": mixed[file, "nearest_half", probe],
         }
-        for row in rows[rows.rule == count_tables.PREDICTED].itertuples()
+        for (file, rule, _), share in mixed.items()
+        if rule == count_tables.PREDICTED
     ]
     return {
         "by_rule": by_rule,
         "predicted": predicted,
-        "several": len(file_sizes) > 1,
+        "several": len(sizes) > 1,
         "sufficient": sizes_by_file[count_tables.ALL],
-        "pool": int(all_files.pool.iloc[0]),
+        "pool": int(pools[count_tables.ALL]),
         "least": probes.LEAST_IMPROVEMENT,
-        "shown": pd.DataFrame(columns),
-        "sizes": file_sizes.map(
-            lambda cell: cell if isinstance(cell, str) else f"{cell:.0f}".replace("nan", "")
-        ),
+        "shown": pd.DataFrame(shown).T.rename(columns="K = {}".format).reset_index(names="rule"),
+        "sizes": sizes,
     }
 
 
@@ -142,15 +131,14 @@ def changes(frame: pd.DataFrame, name: str) -> list[str]:
 
 
 def shares(frame: pd.DataFrame, name: str) -> list[str]:
-    """A column of shares with their intervals, in per cent."""
-    return [share_interval(*row) for row in frame[interval(name)].itertuples(index=False)]
-
-
-def share_interval(share: float, low: float, high: float) -> str:
-    """A share in per cent, with its interval cut off at 0 and 100: '30.2 [27.1, 33.2]'."""
-    if not formats.is_known(low, high):
-        return points(share)
-    return f"{points(share)} [{points(max(low, 0.0))}, {points(min(high, 1.0))}]"
+    """A column of shares in per cent, with their intervals cut off at 0 and 100: '30.2 [27.1,
+    33.2]'."""
+    return [
+        f"{points(share)} [{points(max(low, 0.0))}, {points(min(high, 1.0))}]"
+        if formats.is_known(low, high)
+        else points(share)
+        for share, low, high in frame[interval(name)].itertuples(index=False)
+    ]
 
 
 VALUES: dict[str, Callable[[dict, dict[str, pd.DataFrame]], dict]] = {

@@ -2,8 +2,8 @@
 
 A figure is a function in ALL. Its arguments are the summary tables that it shows (labelled,
 `summaries.read_all`), and `study`, if it needs the configuration. It returns the figure and the
-drawn rows, for the CSV file, or None if the study has nothing to show. To add a figure, write a
-function, and an entry with its title and caption in registry.py.
+drawn rows, for the CSV file, or None if the study has nothing to show. Its caption in registry.py
+says what it shows. To add a figure, write a function and an entry in registry.py.
 
 There are two shapes: `curves`, panels in which a line or a row of marks shows a policy along an
 axis, and `forest`, panels in which each arm is a row with its name. With more than MOST_ARMS arms,
@@ -350,9 +350,8 @@ def marks(
 
 @figure
 def difficulty(difficulty):
-    """Pass rates on the pool, and on the prompts that each policy chooses. In the drawn rows, `share`
-    is `problems` divided by the sum over the group (the pool, or the subset of a policy), because the
-    counts of a small subset would be invisible beside those of the pool."""
+    """In the drawn rows, `share` is `problems` divided by the sum over the group (the pool, or the
+    subset of a policy)."""
     sums = difficulty.groupby([*TASK, "group"]).problems.transform("sum")
     shares = difficulty.assign(share=difficulty.problems / sums, policy=difficulty.group)
     drawn_rows = shares[[*TASK, "group", "pass_rate", "problems", "share"]]
@@ -380,7 +379,6 @@ def _pool_size(rows: pd.DataFrame) -> str:
 
 @figure
 def accuracy(accuracy):
-    """Accuracy by checkpoint and arm."""
     frame = accuracy[accuracy.decoding == "sampled"]
     drawn_rows = frame[[*CELL, "step", *interval("accuracy"), "problems", "samples", "seeds"]]
     if are_many(frame):
@@ -404,7 +402,6 @@ def accuracy(accuracy):
 
 @figure
 def ahead(differences, paired, gains):
-    """The lead of `hard` over each other policy by checkpoint."""
     frame = lead_rows(paired, differences, gains)
     if frame.empty:
         return None
@@ -456,8 +453,7 @@ def lead_rows(paired: pd.DataFrame, differences: pd.DataFrame, gains: pd.DataFra
 
 @figure
 def budget(gains, subsets, study):
-    """Gain by the share of the pool that is trained on, if a rule chooses subsets of more than one
-    size. In the drawn rows, `share` is prompts / pool, and `line` the policy's line of
+    """Drawn if a rule chooses subsets of more than one size. In the drawn rows, `share` is prompts / pool, and `line` the policy's line of
     `plotting.budget_lines`, with the recipe if it is not the study's first. If two bars would have
     the same line and share, `line` of the second bar is the label of its arm."""
     chosen = [study.config.policies[name] for name in policy_settings(study)]
@@ -503,10 +499,9 @@ def line_names(frame: pd.DataFrame, study: Study) -> pd.Series:
 
 @figure
 def labels(gains, spent, study):
-    """Gain against the number of labels that a run buys, if the runs differ in the prompts whose
-    labels they need (for example the whole pool, the chosen prompts, or none), and a policy chooses
-    by another measure than the pass rate. `line` is as in `budget`. If a run chooses prompts while
-    it trains, figure `rollouts` shows the labels."""
+    """Drawn if the runs differ in the prompts whose labels they need (for example the whole pool, the
+    chosen prompts, or none), and a policy chooses by another measure than the pass rate. `line` is as
+    in `budget`. If a run chooses prompts while it trains, figure `rollouts` shows the labels."""
     settings = policy_settings(study)
     recipes = study.config.recipes
     needs = {
@@ -542,9 +537,8 @@ def chooses_while_training(study: Study) -> bool:
 
 @figure
 def rollouts(accuracy, gains, spent, study):
-    """Gain after equally many rollouts in all arms, and at earlier checkpoints, if a run chooses
-    prompts while it trains and all runs of a task sample equally many rollouts. The arm that needed
-    the fewest labels is at the top. In the drawn rows, `rollouts` is the number of rollouts until
+    """Drawn if a run chooses prompts while it trains and all runs of a task sample equally many
+    rollouts. In the drawn rows, `rollouts` is the number of rollouts until
     the checkpoint, and `labels` the number of labels of the run; both are means over seeds. Only the
     last checkpoint has an interval."""
     if not chooses_while_training(study) or "rollouts" not in (study.held_constant or []):
@@ -570,9 +564,8 @@ def rollouts(accuracy, gains, spent, study):
 
 @figure
 def trajectories(trajectories):
-    """Outcomes of groups of rollouts over a recorded training run, by policy. The later epochs are
-    divided into equal stretches; a point is the mean share of groups in a stretch, drawn at the
-    middle of the stretch."""
+    """The later epochs are divided into equal stretches; a point is the mean share of groups in a
+    stretch, drawn at the middle of the stretch."""
     outcomes = {"mixed": "learnable", "all_wrong": "all wrong", "all_right": "all right"}
     frame = trajectories[trajectories.stretch.notna()]
     frame = frame.assign(middle=50 * (frame.begin + frame.end))
@@ -597,7 +590,6 @@ def trajectories(trajectories):
 
 @figure
 def parts(parts):
-    """Gains split into finishing and correctness."""
     figure, panels = parts_forest(parts, plotting.PARTS)
     for panel in panels:
         before = f"{100 * panel.rows.base_answered.iloc[0]:.1f}"
@@ -613,7 +605,6 @@ PART_COLUMNS += ["base_answered", "answered", "base_accuracy", "accuracy", "prob
 
 @figure
 def kinds(kinds):
-    """Gains split into finishing, sharpening and new solving. The diamond is the greedy gain."""
     frame = kinds[kinds.tier.isna()]
     figure, panels = parts_forest(frame, plotting.KINDS)
     look = {"fmt": "D", "markersize": 3.6, "color": "black", "markerfacecolor": "white"}
@@ -635,9 +626,8 @@ def kinds(kinds):
 
 @figure
 def truncation(parts, study):
-    """Parts of gains of models trained under a tight or an ample completion limit. The same
-    completions are graded under both limits. A line of panels for each model and training task that
-    was tested under both limits, and a column for each test."""
+    """The same completions are graded under both limits. A line of panels for each model and training
+    task that was tested under both limits, and a column for each test."""
     limits = completion_limits(study)
     tests = sorted(limits, key=limits.get)
     frame = parts[parts.eval_task.isin(tests)]
@@ -645,8 +635,7 @@ def truncation(parts, study):
     if not is_complete.any():
         return None
     frame = frame[is_complete].assign(number=lambda rows: rows.eval_task.map(tests.index))
-    place = {key: number for number, key in enumerate(dict.fromkeys(zip(frame.model, frame.task)))}
-    frame["line"] = [place[key] for key in zip(frame.model, frame.task)]
+    frame["line"] = frame.groupby(TASK, sort=False).ngroup()
     frame = frame.sort_values(["line", "number"], kind="stable")
     keys = ["line", "number", *TASK]
     figure, panels = parts_forest(frame, plotting.PARTS, keys, columns=len(tests))
@@ -688,8 +677,8 @@ def completion_limits(study: Study) -> dict[str, int]:
 
 @figure
 def pass_at_k(pass_at_k, base_pass_at_k, study):
-    """pass@k of base and trained models, by k, if the base models have reach samples. With many arms,
-    only the smallest and the largest k that the base model and the trained models have in common."""
+    """Drawn if the base models have reach samples. With many arms, only the smallest and the largest k
+    that the base model and the trained models have in common."""
     if not any(paths.has_reach(study, run.model, test) for run, test in study.tests_of_runs):
         return None
     if not are_many(pass_at_k):
@@ -742,8 +731,8 @@ def _with_base(frame: pd.DataFrame, base_pass_at_k: pd.DataFrame) -> pd.DataFram
 
 @figure
 def lengths(curves):
-    """Mean completion length and, if any completion is truncated, the truncated share, over training.
-    With many arms, a row has a point for the first and one for the last updates."""
+    """The truncated share only if any completion is truncated. With many arms, a row has a point for
+    the first and one for the last updates."""
     series = [("tokens_mean", 1, "completion length\n(tokens)")]
     if curves.truncated_share.any():
         series.append(("truncated_share", 100, "truncated (%)"))
@@ -777,8 +766,7 @@ def lengths(curves):
 
 @figure
 def groups(curves):
-    """The shares of groups of rollouts that are all right, learnable and all wrong, over training.
-    With many arms, each arm has a row of stacked shares for the first updates and one for the last
+    """With many arms, each arm has a row of stacked shares for the first updates and one for the last
     updates."""
     outcomes = {
         "all_right_share": ("all right", {"color": "0.85", "edgecolor": "0.6", "hatch": "...."}),
@@ -860,9 +848,8 @@ def stacks(frame: pd.DataFrame, series: list[tuple[str, float, str]]):
 
 @figure
 def learnable(gains, learnable, accuracy, regressions):
-    """Gain against the learnable share of groups, and against the mean completion length after
-    training. The shape of a point shows the model, if there are several. Lines and R^2 are within a
-    task and come from `regressions`. In the drawn rows, `drawn` is 'point' or 'line', and `x` of a
+    """The shape of a point shows the model, if there are several. Lines and R^2 are within a task and
+    come from `regressions`. In the drawn rows, `drawn` is 'point' or 'line', and `x` of a
     point is a share or a number of tokens, as `panel` says."""
     shares = learnable[[*RUNS, *interval("learnable")]]
     points = own_test_samples(gains)[[*RUNS, "arm", "step", *interval("gain"), "seeds"]]
@@ -944,8 +931,6 @@ def _draw_point(axis, row: pd.DataFrame, scale: float, is_share: bool, names, mo
 
 @figure
 def samples_per_prompt(probe_sizes):
-    """How chosen prompts behave in new samples, by the number of samples per prompt that determine
-    the choice."""
     measures = {
         "mixed": "groups that are mixed",
         "pass_rate": "pass rate",
@@ -979,8 +964,6 @@ def samples_per_prompt(probe_sizes):
 
 @figure
 def before_after_training(difficulty_classes, pass_at_each_k):
-    """Pass rate and mixed groups by the share of right answers before training, and pass@k, before
-    and after training on all prompts."""
     before_look = {"color": "#666666", "marker": "s", "linestyle": "--", "markersize": 3}
     after_look = {"color": "#D55E00", "linestyle": "-"}
     over_seeds = pass_at_each_k[pass_at_each_k.seed.isna()]
