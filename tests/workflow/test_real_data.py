@@ -2,6 +2,7 @@
 lock."""
 
 import collections
+import functools
 import json
 import shutil
 from pathlib import Path
@@ -58,17 +59,9 @@ def test_every_split_has_its_problems_each_once_and_answers_that_its_grader_read
     prepared, task, split
 ):
     problems = prepared.problems[task, split]
-    assert len(problems) == ROWS[task][split]
-    assert (
-        len(set(questions(problems)))
-        == len({problem["id"] for problem in problems})
-        == len(problems)
-    )
-    assert [
-        p["id"]
-        for p in problems
-        if not graders.accepts_reference(TASKS[task]["grader"], p["answer"])
-    ] == []
+    ids, grader = {problem["id"] for problem in problems}, TASKS[task]["grader"]
+    assert len(problems) == len(set(questions(problems))) == len(ids) == ROWS[task][split]
+    assert [p for p in problems if not graders.accepts_reference(grader, p["answer"])] == []
 
 
 @pytest.mark.parametrize("task", [task for task, splits in ROWS.items() if len(splits) == 2])
@@ -100,13 +93,11 @@ def test_tiers_are_numbers_of_objects_and_levels(prepared):
 
 @pytest.mark.parametrize("split", ["train", "test"])
 def test_gsm8k_has_the_answers_and_steps_of_its_solutions(prepared, split):
-    solutions = [
-        row["answer"] for row in files.read_jsonl(DATA / f"gsm8k/{split}.jsonl", {"answer": str})
-    ]
+    rows = files.read_jsonl(DATA / f"gsm8k/{split}.jsonl", {"answer": str})
     answers = [(p["answer"], p["tier"]) for p in prepared.problems["gsm8k", split]]
     assert answers == [
-        (solution.splitlines()[-1].removeprefix("#### "), solution.count("<<"))
-        for solution in solutions
+        (row["answer"].splitlines()[-1].removeprefix("#### "), row["answer"].count("<<"))
+        for row in rows
     ]
 
 
@@ -130,24 +121,16 @@ def test_the_problems_of_seven_objects_are_those_that_were_recorded(prepared, sp
         DATA / f"recordings/shuffled_objects_seven/qwen3-4b/{split}.jsonl",
         {"question": str, "answer": str},
     )
-    answers = {row["question"]: row["answer"] for row in recorded}
-    assert {
-        p["question"]: p["answer"] for p in prepared.problems["shuffled_objects_seven", split]
-    } == answers
-    assert answers == {
-        p["question"]: p["answer"]
-        for p in prepared.problems["shuffled_objects", split]
-        if p["tier"] == 7
-    }
+    pairs = lambda rows: {row["question"]: row["answer"] for row in rows}
+    of_seven = [p for p in prepared.problems["shuffled_objects", split] if p["tier"] == 7]
+    assert pairs(prepared.problems["shuffled_objects_seven", split]) == pairs(recorded)
+    assert pairs(of_seven) == pairs(recorded)
 
 
 def test_tasks_of_the_same_dataset_share_problems_and_ids(prepared):
     for split in ("train", "test"):
-        assert (
-            prepared.problems["gsm8k", split]
-            == prepared.problems["gsm8k_1024", split]
-            == prepared.problems["gsm8k_concise", split]
-        )
+        for task in ("gsm8k_1024", "gsm8k_concise"):
+            assert prepared.problems[task, split] == prepared.problems["gsm8k", split]
     everything = {problem["id"]: problem for problem in prepared.problems["math", "test"]}
     numeric = prepared.problems["math_numeric", "test"]
     assert all(everything[problem["id"]] == problem for problem in numeric)
@@ -202,12 +185,9 @@ def test_a_changed_answer_is_an_error_until_the_lock_is_updated(copied):
 
     assert prepare(copied, split, update_inputs="true") == (0, [])
     assert files.read_jsonl(copied.folder / target(*split), {})[700]["answer"] == "123456"
-    lock_before, lock_after = (
-        json.loads(lock),
-        json.loads((copied.folder / "inputs.lock").read_text()),
-    )
-    assert lock_before["problems"].pop("gsm8k") != lock_after["problems"].pop("gsm8k")
-    assert lock_after == lock_before, "other entries of the lock have changed"
+    before, after = json.loads(lock), json.loads((copied.folder / "inputs.lock").read_text())
+    assert before["problems"].pop("gsm8k") != after["problems"].pop("gsm8k")
+    assert after == before, "other entries of the lock have changed"
     assert prepare(copied, split, ("gsm8k", "train")) == (0, []), (
         "the new entry of the lock must match the file"
     )
@@ -227,30 +207,17 @@ def test_worked_solutions_are_written_by_the_workflow_and_right_to_the_grader(pr
     the answer in the box that the prompt requires."""
     name = f"results/tasks/{task}/solutions.jsonl"
     prepared.run("--config", f"data={DATA}", "--", name, target(task, "train"))
-    problems = {
-        p["id"]: p
-        for p in files.read_jsonl(
-            prepared.folder / target(task, "train"), {"id": str, "answer": str}
-        )
-    }
+    rows = files.read_jsonl(prepared.folder / target(task, "train"), {"id": str, "answer": str})
+    answers = {row["id"]: row["answer"] for row in rows}
     solved = files.read_jsonl(prepared.folder / name, {"id": str, "solution": str})
-    assert [row["id"] for row in solved] == list(problems)
-    wrong = [
-        row["id"]
-        for row in solved
-        if not graders.grade(
-            TASKS[task]["grader"], row["solution"], problems[row["id"]]["answer"]
-        ).correct
-    ]
-    assert wrong == []
+    assert [row["id"] for row in solved] == list(answers)
+    grade = functools.partial(graders.grade, TASKS[task]["grader"])
+    assert [row for row in solved if not grade(row["solution"], answers[row["id"]]).correct] == []
     if task != "swaps":
         assert not [row for row in solved if "<<" in row["solution"] or "####" in row["solution"]]
-        original = files.read_jsonl(DATA / "gsm8k/train.jsonl", {"answer": str})[0][
-            "answer"
-        ].splitlines()[0]
-        assert original.startswith("Natalia sold 48/2 = <<48/2=24>>24") and solved[0][
-            "solution"
-        ].startswith("Natalia sold 48/2 = 24 clips")
+        original = files.read_jsonl(DATA / "gsm8k/train.jsonl", {"answer": str})[0]["answer"]
+        assert original.startswith("Natalia sold 48/2 = <<48/2=24>>24")
+        assert solved[0]["solution"].startswith("Natalia sold 48/2 = 24 clips")
 
 
 def test_worked_solutions_of_math_are_right_to_the_grader():
