@@ -13,7 +13,9 @@ import pytest
 import yaml
 
 from conftest import NIGHTLY, RUN, path_of
-from hardgrpo.runtime import warm
+from hardgrpo.data import generated
+from hardgrpo.runtime import files, warm
+from hardgrpo.study.recipe import GRPO_KEYS
 
 # A program with this environment runs in the process that the test starts, not in a fork of the
 # server of hardgrpo.runtime.warm.
@@ -41,6 +43,16 @@ def run(finished_world, tmp_path_factory):
     done = start(folder, "clean").wait()
     assert done == 0, (folder / "clean.log").read_text()
     return folder
+
+
+def supervised(folder: Path, spec: dict) -> dict:
+    """The specification of a run on worked solutions, which are written to the folder."""
+    problems = files.read_jsonl(folder / spec["problems"], {"id": str, "question": str})
+    shortest = lambda question: min(generated.solutions("swaps", question), key=len)
+    rows = [{"id": row["id"], "solution": shortest(row["question"])} for row in problems]
+    files.write_jsonl(folder / "solutions.jsonl", rows)
+    training = {key: value for key, value in spec["training"].items() if key not in GRPO_KEYS}
+    return spec | {"solutions": "solutions.jsonl", "training": training | {"objective": "sft"}}
 
 
 def command(name: str, *arguments: str, spec: str = "spec.yaml") -> list[str]:

@@ -48,18 +48,11 @@ def untrained(tmp_path_factory) -> Path:
         tokenizer_object=tokenizer, pad_token="<pad>", eos_token="<eos>", unk_token="<unk>"
     )
     fast.chat_template = "{{ messages[0]['content'] }}"
-    sizes = {
-        "hidden_size": 16,
-        "intermediate_size": 16,
-        "layers": 1,
-        "heads": 1,
-        "key_value_heads": 1,
-        "head_size": 16,
-    }
+    sizes = dict.fromkeys(("layers", "heads", "key_value_heads"), 1)
+    sizes |= dict.fromkeys(("hidden_size", "intermediate_size", "head_size"), 16)
     folder = tmp_path_factory.mktemp("untrained") / "a model"
-    build_model(
-        sizes | {"context_tokens": 64, "rotary_base": 100.0, "seed": 0}, fast
-    ).save_pretrained(folder)
+    model = build_model(sizes | {"context_tokens": 64, "rotary_base": 100.0, "seed": 0}, fast)
+    model.save_pretrained(folder)
     fast.save_pretrained(folder)
     return folder
 

@@ -1,5 +1,5 @@
-"""A run with a selector or process rewards that is killed and started again ends with the files of
-an uninterrupted run."""
+"""A run with an adapter, a selector, process rewards or worked solutions that is killed and started
+again ends with the files of an uninterrupted run."""
 
 import random
 
@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from conftest import LONG_LIMIT, RUN
-from interruptible_run import KILLS, contents, kill, start, states
+from interruptible_run import KILLS, contents, kill, start, states, supervised
 
 pytestmark = pytest.mark.timeout(LONG_LIMIT)
 
@@ -15,7 +15,10 @@ PROCESS_REWARDS = {"weight": 1.0, "beta": 0.05, "learning_rate": 4.0e-4, "max_gr
 TARGETED = {"kind": "targeted", "reference": 4, "every": 3, "sharpness": 0.1}
 DYNAMIC = {"kind": "dynamic", "groups": 2}
 ADAPTER = {"rank": 4, "alpha": 8, "dropout": 0.0}
-ONLINE = {
+KINDS = {
+    "sft": {"objective": "sft", "updates": 60, "learning_rate": 3e-3},
+    "sft_adapter": {"objective": "sft", "updates": 60, "adapter": ADAPTER | {"dropout": 0.1}},
+    "adapter": {"adapter": ADAPTER, "beta": 0.1, "reward": "finished"},
     "dynamic": {"selector": DYNAMIC},
     "skip": {"selector": {"kind": "skip", "groups": 2, "most_steps": 60}},
     "beta": {"selector": {"kind": "beta"}},
@@ -29,14 +32,14 @@ ONLINE = {
         "adapter": ADAPTER,
     },
 }
-# These two kinds of run have every kind of state. The other kinds run by night.
-ON_EACH_CHANGE = ("replay", "process_dynamic_adapter")
+# These kinds of run have every kind of state. The other kinds run by night.
+ON_EACH_CHANGE = ("sft", "adapter", "replay", "process_dynamic_adapter")
 UPDATES = 5 * KILLS + 3
 
 
 @pytest.fixture(scope="module")
 def folder(finished_world, tmp_path_factory):
-    """A folder with a specification for each key of ONLINE. Each run samples from the whole pool
+    """A folder with a specification for each key of KINDS. Each run samples from the whole pool
     and writes a checkpoint after every sampling step."""
     specs_folder = tmp_path_factory.mktemp("online")
     (specs_folder / "results").symlink_to(finished_world.folder / "results")
@@ -47,9 +50,12 @@ def folder(finished_world, tmp_path_factory):
         "id\n" + "".join(f"{row.split(',')[id_column]}\n" for row in rows[1:])
     )
     spec |= {"subset": "all.csv"}
-    for kind, keys in ONLINE.items():
-        training = spec["training"] | {"updates": UPDATES, "checkpoint_every": 1} | keys
-        (specs_folder / f"{kind}.yaml").write_text(yaml.safe_dump(spec | {"training": training}))
+    for kind, keys in KINDS.items():
+        spec_of_kind = supervised(specs_folder, spec) if "objective" in keys else spec
+        training = spec_of_kind["training"] | {"updates": UPDATES, "checkpoint_every": 1} | keys
+        (specs_folder / f"{kind}.yaml").write_text(
+            yaml.safe_dump(spec_of_kind | {"training": training})
+        )
     return specs_folder
 
 
@@ -57,7 +63,7 @@ def folder(finished_world, tmp_path_factory):
     "kind",
     [
         kind if kind in ON_EACH_CHANGE else pytest.param(kind, marks=pytest.mark.nightly)
-        for kind in ONLINE
+        for kind in KINDS
     ],
 )
 def test_a_training_killed_at_random_moments_writes_the_same_files(folder, kind):
@@ -66,6 +72,8 @@ def test_a_training_killed_at_random_moments_writes_the_same_files(folder, kind)
     spec, rng, name = f"{kind}.yaml", random.Random(kind), f"{kind}-killed"
     assert start(folder, kind, spec=spec).wait() == 0, (folder / f"{kind}.log").read_text()
     saved_files = ["process.state" if "process" in kind else "groups.state", "selector.json"]
+    if not {"selector", "process"} & KINDS[kind].keys():
+        saved_files = ["model.safetensors", "optimizer.pt"]
     for number in range(KILLS):
         process = start(folder, name, spec=spec)
         before = set(states(folder, name))

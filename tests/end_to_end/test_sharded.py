@@ -5,8 +5,6 @@ sums of gradients."""
 
 import csv
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import psutil
@@ -14,9 +12,9 @@ import pytest
 import yaml
 from safetensors.torch import load_file
 
-from conftest import ROOT, path_of
+from conftest import ROOT, RUN
 from hardgrpo.runtime import user_settings
-from interruptible_run import WITHOUT_SERVER, contents, states, wait_for
+from interruptible_run import WITHOUT_SERVER, complete_checkpoints, contents, start, wait_for
 
 SITECUSTOMIZE = """
 import json, os
@@ -50,6 +48,9 @@ pytestmark = pytest.mark.nightly
 TWO = ("--processes", "2", "--micro-batch", "3")
 
 
+KEYS = {"reward": "finished", "beta": 0.1, "loss": "grpo", "updates": 8, "checkpoint_every": 2}
+
+
 class Place:
     """A folder with the small study's model and tasks, in which `train` trains all weights of the
     model with a KL term."""
@@ -60,55 +61,29 @@ class Place:
         (folder / "site").mkdir()
         (folder / "site/sitecustomize.py").write_text(SITECUSTOMIZE)
 
-    def environment(self, name: str) -> dict:
-        """The environment of a run whose processes load SITECUSTOMIZE. `notes` returns the calls
-        that they record."""
-        return {
+    def start(self, name: str, is_sharded: bool = True, **changes):
+        """Start a run in two processes. If it is sharded, they load SITECUSTOMIZE, and `notes`
+        returns the calls that they record."""
+        spec = yaml.safe_load((self.folder / f"results/training/{RUN}/spec.yaml").read_text())
+        spec["training"] |= KEYS | changes
+        (self.folder / f"{name}.yaml").write_text(yaml.safe_dump(spec))
+        variables = {
             "PYTHONPATH": f"{self.folder}/site:{ROOT / 'src'}",
             user_settings.KEEP_PYTHONPATH: "1",
             "NOTES": str(self.folder / f"{name}.notes"),
         }
+        env = WITHOUT_SERVER | (variables if is_sharded else {})
+        return start(self.folder, name, *TWO, spec=f"{name}.yaml", env=env)
 
-    def command(self, name: str, **changes) -> list[str]:
-        spec = yaml.safe_load(
-            (self.folder / "results/training/tiny/swaps/mini/hard/seed0/spec.yaml").read_text()
-        )
-        spec["training"] |= {
-            "reward": "finished",
-            "beta": 0.1,
-            "loss": "grpo",
-            "updates": 8,
-            "checkpoint_every": 2,
-        } | changes
-        (self.folder / f"{name}.yaml").write_text(yaml.safe_dump(spec))
-        return [
-            sys.executable,
-            path_of("train_grpo"),
-            "--spec",
-            f"{name}.yaml",
-            "--output",
-            name,
-            "--state",
-            f"{name}.state",
-        ]
+    def train(self, name: str, is_sharded: bool = True, **changes) -> Path:
+        assert self.start(name, is_sharded, **changes).wait() == 0, self.log(name)
+        return self.folder / name
 
-    def train(self, name: str, *arguments: str, env: dict | None = None, **changes) -> str:
-        command = [*self.command(name, **changes), *arguments]
-        done = subprocess.run(
-            command,
-            cwd=self.folder,
-            capture_output=True,
-            text=True,
-            check=False,
-            env=WITHOUT_SERVER | (env or {}),
-        )
-        assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-5000:]
-        return done.stdout
+    def log(self, name: str) -> str:
+        return (self.folder / f"{name}.log").read_text()
 
     def notes(self, name: str) -> list[dict]:
-        return [
-            json.loads(line) for line in (self.folder / f"{name}.notes").read_text().splitlines()
-        ]
+        return [json.loads(line) for line in open(self.folder / f"{name}.notes")]
 
     def updates(self, name: str) -> list[dict[str, float]]:
         rows = csv.DictReader((self.folder / name / "updates.csv").read_text().splitlines())
@@ -122,29 +97,25 @@ def place(finished_world, tmp_path_factory) -> Place:
 
 @pytest.fixture(scope="module")
 def sharded(place) -> Path:
-    output = place.train("sharded", *TWO, env=place.environment("sharded"))
-    assert "2 processes, all weights sharded over them (FSDP2)" in output
+    place.train("sharded")
+    assert "2 processes, all weights sharded over them (FSDP2)" in place.log("sharded")
     return place.folder / "sharded"
 
 
 def test_sharded_weights_are_trained_like_weights_that_each_process_holds(place, sharded):
-    assert "all weights held by each" in place.train("whole", *TWO)
-    for sharded_update, whole_update in zip(
-        place.updates("sharded"), place.updates("whole"), strict=True
-    ):
-        assert sharded_update == pytest.approx(whole_update, rel=1e-3, abs=1e-5)
-    first, *_, last = place.updates("sharded")
+    whole = place.train("whole", is_sharded=False)
+    assert "all weights held by each" in place.log("whole")
+    updates = place.updates("sharded")
+    for update, whole_update in zip(updates, place.updates("whole"), strict=True):
+        assert update == pytest.approx(whole_update, rel=1e-3, abs=1e-5)
+    first, *_, last = updates
     assert first["kl"] == 0 < last["kl"], "the reference policy must be the untrained model"
-    assert any(row["grad_norm"] > 0 for row in place.updates("sharded"))
-    sharded_weights, whole_weights = (
-        load_file(place.folder / f"{name}/checkpoints/step-8/model.safetensors")
-        for name in ("sharded", "whole")
-    )
-    assert all(
-        sharded_weights[name].shape == weights.shape
-        and sharded_weights[name].dtype == weights.dtype
-        for name, weights in whole_weights.items()
-    )
+    assert any(row["grad_norm"] > 0 for row in updates)
+    shapes = [
+        {name: (weights.shape, weights.dtype) for name, weights in load_file(run / "checkpoints/step-8/model.safetensors").items()}
+        for run in (sharded, whole)
+    ]  # fmt: skip
+    assert shapes[0] == shapes[1]
 
 
 def test_processes_wait_for_hours_and_shard_gradients_after_each_micro_batch(place, sharded):
@@ -159,7 +130,7 @@ def test_processes_wait_for_hours_and_shard_gradients_after_each_micro_batch(pla
 def test_arithmetic_in_bf16_sums_gradients_and_gives_log_probabilities_in_float32(place, sharded):
     """By default, accelerate would round the sums of gradients and the log-probabilities to bf16. A
     training in one process rounds neither."""
-    place.train("bf16", *TWO, env=place.environment("bf16"), precision="bf16")
+    place.train("bf16", precision="bf16")
     notes = [note for note in place.notes("bf16") if "types" in note]
     assert {tuple(note["types"]) for note in notes} == {
         ("torch.bfloat16", "torch.float32", "None")
@@ -177,41 +148,21 @@ def test_arithmetic_in_bf16_sums_gradients_and_gives_log_probabilities_in_float3
 
 
 def test_a_killed_and_restarted_training_writes_the_same_weights(place, sharded):
-    with open(place.folder / "log", "w") as log:
-        command = ["nice", "-n", "19", *place.command("killed"), *TWO]
-        process = subprocess.Popen(
-            command,
-            cwd=place.folder,
-            stdout=log,
-            stderr=log,
-            env=WITHOUT_SERVER | place.environment("killed"),
-        )
-        wait_for(
-            lambda: any(
-                (path / "manifest.json").exists() for path in states(place.folder, "killed")
-            ),
-            process,
-        )
-        children = psutil.Process(process.pid).children(recursive=True)
-        for child in children:
-            child.kill()
-        psutil.wait_procs(children, timeout=60)
-        assert process.wait() == 1, (place.folder / "log").read_text()[-3000:]
-    place.train("killed", *TWO, env=place.environment("killed"))
-    assert json.loads((place.folder / "killed/provenance.json").read_text())["resumed_from"] >= 2
-    assert contents(place.folder / "killed") == contents(sharded)
+    process = place.start("killed")
+    wait_for(lambda: complete_checkpoints(place.folder, "killed"), process)
+    children = psutil.Process(process.pid).children(recursive=True)
+    for child in children:
+        child.kill()
+    psutil.wait_procs(children, timeout=60)
+    assert process.wait() == 1, place.log("killed")[-3000:]
+    killed = place.train("killed")
+    assert json.loads((killed / "provenance.json").read_text())["resumed_from"] >= 2
+    assert contents(killed) == contents(sharded)
 
 
 @pytest.mark.vllm
 def test_vllm_receives_complete_weights_of_a_sharded_training(place):
-    place.train(
-        "vllm",
-        *TWO,
-        env=place.environment("vllm"),
-        generation="vllm",
-        precision="bf16",
-        learning_rate=2e-2,
-    )
+    place.train("vllm", generation="vllm", precision="bf16", learning_rate=2e-2)
     rows = place.updates("vllm")
     assert max(row["logp_difference_mean"] for row in rows) < 0.05, (
         "vLLM must sample with the weights that are trained"

@@ -18,7 +18,6 @@ from hardgrpo.grading import graders
 from hardgrpo.runtime import files, user_settings
 
 KEY = ["step", "id", "decoding", "sample"]
-GRADERS = {"swaps": "final_word", "swaps_hard": "final_word"}
 
 
 def rows(path):
@@ -53,9 +52,8 @@ def test_every_kind_of_file_is_there_with_its_columns(finished_world):
     assert [int(row["step"]) for row in updates] == [1, 2, 3, 4]
     assert {(float(row["prompts"]), float(row["rollouts"])) for row in updates} == {(3, 12)}
     for row in updates:
-        mixed, right, mean = (
-            float(row[name]) for name in ("learnable_share", "all_right_share", "reward_mean")
-        )
+        names = ("learnable_share", "all_right_share", "reward_mean")
+        mixed, right, mean = (float(row[name]) for name in names)
         assert right <= mean <= right + mixed, (
             "the mean reward counts every rollout of an all-right group and some rollouts of a mixed group"
         )
@@ -73,11 +71,8 @@ def test_every_kind_of_file_is_there_with_its_columns(finished_world):
 
 def test_snakemakes_records_of_files_are_small(finished_world):
     """Before each plan, Snakemake reads the records of all files (one record for each file)."""
-    records = [
-        path
-        for path in (finished_world.folder / ".snakemake/metadata").rglob("*")
-        if path.is_file()
-    ]
+    paths = (finished_world.folder / ".snakemake/metadata").rglob("*")
+    records = [path for path in paths if path.is_file()]
     assert len(records) > 100 and max(path.stat().st_size for path in records) < 50_000
 
 
@@ -102,10 +97,10 @@ def test_checkpoints_are_ordinary_model_folders(finished_world):
     assert base.config.vocab_size == trained.config.vocab_size
     tokenizer = AutoTokenizer.from_pretrained(folder / "step-4")
     question = "Bob has 12 coins. How many coins does Bob have?"
-    ids = tokenizer.apply_chat_template(
-        [{"role": "user", "content": question}], add_generation_prompt=True, return_dict=True
-    )["input_ids"]
-    assert tokenizer.decode(ids) == f"{question} Answer:"
+    chat = [{"role": "user", "content": question}]
+    text = tokenizer.apply_chat_template(chat, add_generation_prompt=True, tokenize=False)
+    assert text == f"{question} Answer:"
+    assert tokenizer.decode(tokenizer(text)["input_ids"]) == text
 
 
 def test_figures_tables_and_numbers_are_made_and_the_log_says_what_to_open(finished_world):
@@ -131,27 +126,20 @@ def test_a_figure_and_the_tables_are_drawn_without_torch(finished, tmp_path):
     """Snakemake does not load torch either. tests/workflow/test_containers.py draws all figures
     without torch."""
     for package in ("torch", "transformers", "trl", "datasets"):
-        (tmp_path / f"{package}.py").write_text(
-            "raise ImportError('not in the light environment')\n"
-        )
+        (tmp_path / f"{package}.py").write_text("raise ImportError('not in this environment')\n")
     paper = finished.folder / "paper/mini"
-    before = {
+    texts = lambda: {
         path.relative_to(paper).as_posix(): path.read_bytes()
         for path in paper.rglob("*")
         if path.suffix in (".tex", ".csv")
     }
+    before = texts()
     shutil.rmtree(paper)
     targets = ("paper/mini/figures", "paper/mini/tables")
     finished.run(*targets, env={"PYTHONPATH": str(tmp_path), user_settings.KEEP_PYTHONPATH: "1"})
-    drawn = {
-        path.relative_to(paper).as_posix(): path.read_bytes()
-        for path in paper.rglob("*")
-        if path.suffix in (".tex", ".csv")
-    }
-    assert (
-        drawn.items() <= before.items()
-        and {"figures/accuracy.csv", "tables/gain.tex", "claims.csv"} <= drawn.keys()
-    )
+    drawn = texts()
+    assert drawn.items() <= before.items()
+    assert {"figures/accuracy.csv", "tables/gain.tex", "claims.csv"} <= drawn.keys()
     assert (paper / "figures/accuracy.png").exists()
 
 
@@ -173,39 +161,31 @@ def test_with_tex_a_study_that_was_finished_without_it_gets_its_pdf(finished, tm
     assert "Nothing to be done" in done.stdout + done.stderr
 
 
-def evaluations(world) -> list:
-    return sorted((world.folder / "results/evaluation").rglob("*.csv.gz"))
-
-
 def test_the_tables_agree(finished_world):
     assert invariants.faults(finished_world.folder / "results/summaries/mini") == []
 
 
 def test_completions_graded_again_get_their_grades(finished_world):
-    rows = 0
-    for path in evaluations(finished_world):
-        test = path.name.removesuffix(".csv.gz")
-        texts = path.with_name(f"{test}.jsonl.gz")
-        if not texts.exists():
-            continue
-        problems = finished_world.folder / f"results/tasks/{test}/test.jsonl"
-        answers = {row["id"]: row["answer"] for row in tasks.read_problems(problems)}
-        graded = pd.read_csv(path, dtype={"id": str}).set_index(KEY)
-        for line in gzip.decompress(texts.read_bytes()).decode().splitlines():
-            row = json.loads(line)
-            grade = graders.grade(GRADERS[test], row["completion"], answers[row["id"]])
+    count = 0
+    for texts in sorted((finished_world.folder / "results/evaluation").rglob("*.jsonl.gz")):
+        test = texts.name.removesuffix(".jsonl.gz")
+        problems = tasks.read_problems(finished_world.folder / f"results/tasks/{test}/test.jsonl")
+        answers = {row["id"]: row["answer"] for row in problems}
+        graded = pd.read_csv(texts.with_name(f"{test}.csv.gz"), dtype={"id": str}).set_index(KEY)
+        for row in files.read_jsonl(texts, {"completion": str}):
+            grade = graders.grade("final_word", row["completion"], answers[row["id"]])
             saved = graded.loc[tuple(row[key] for key in KEY)]
             for column in ("correct", "answered", "strict", "lenient"):
-                assert saved[column] == getattr(grade, column), (path, row)
-            rows += 1
-    assert rows > 500
+                assert saved[column] == getattr(grade, column), (texts, row)
+            count += 1
+    assert count > 500
 
 
 def test_gains_and_learnable_shares_follow_from_the_files_of_the_runs(finished_world):
     folder = finished_world.folder / "results"
     accuracy = {  # of sampled completions by file and step
         path: rows[rows.decoding == "sampled"].groupby("step").correct.mean()
-        for path in evaluations(finished_world)
+        for path in sorted((folder / "evaluation").rglob("*.csv.gz"))
         for rows in [pd.read_csv(path)]
     }
     gains = pd.read_csv(folder / "summaries/mini/gains.csv").query("decoding == 'sampled'")
