@@ -111,6 +111,9 @@ def selections() -> dict[str, str]:
                 "high": rng.choice([0.6, 0.8]),
                 "order": rng.choice([None, "random"]),
             }
+            if settings["budget"] is None and "budget" in RULES[rule].needs:
+                chosen.update(b"refused")  # by hardgrpo.study.policy.Policy
+                continue
             try:
                 subset = select(
                     rates | dict.fromkeys(missing), rule, number % 7, tiers=tiers, **settings
