@@ -16,8 +16,8 @@ TARGETED = {"kind": "targeted", "reference": 4, "every": 3, "sharpness": 0.1}
 DYNAMIC = {"kind": "dynamic", "groups": 2}
 ADAPTER = {"rank": 4, "alpha": 8, "dropout": 0.0}
 KINDS = {
-    "sft": {"objective": "sft", "updates": 60, "learning_rate": 3e-3},
-    "sft_adapter": {"objective": "sft", "updates": 60, "adapter": ADAPTER | {"dropout": 0.1}},
+    "sft": {"objective": "sft", "updates": 24, "learning_rate": 3e-3},
+    "sft_adapter": {"objective": "sft", "updates": 24, "adapter": ADAPTER | {"dropout": 0.1}},
     "adapter": {"adapter": ADAPTER, "beta": 0.1, "reward": "finished"},
     "dynamic": {"selector": DYNAMIC},
     "skip": {"selector": {"kind": "skip", "groups": 2, "most_steps": 60}},

@@ -111,11 +111,11 @@ def test_sharded_weights_are_trained_like_weights_that_each_process_holds(place,
     first, *_, last = updates
     assert first["kl"] == 0 < last["kl"], "the reference policy must be the untrained model"
     assert any(row["grad_norm"] > 0 for row in updates)
-    shapes = [
+    sharded_shapes, whole_shapes = (
         {name: (weights.shape, weights.dtype) for name, weights in load_file(run / "checkpoints/step-8/model.safetensors").items()}
         for run in (sharded, whole)
-    ]  # fmt: skip
-    assert shapes[0] == shapes[1]
+    )  # fmt: skip
+    assert whole_shapes.items() <= sharded_shapes.items()
 
 
 def test_processes_wait_for_hours_and_shard_gradients_after_each_micro_batch(place, sharded):
