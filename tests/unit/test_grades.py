@@ -86,25 +86,21 @@ WRAPS = r"""
 
 def forms(value: Fraction) -> list[str]:
     """Spellings of a number."""
-    integer, fraction = divmod(abs(value), 1)
+    (integer, fraction), (above, below) = divmod(abs(value), 1), abs(value).as_integer_ratio()
     sign = "-" if value < 0 else ""
     texts = [
-        f"{value.numerator}/{value.denominator}",
-        rf"{sign}\frac{{{abs(value.numerator)}}}{{{value.denominator}}}",
+        f"{sign}{above}/{below}",
+        rf"{sign}\frac{{{above}}}{{{below}}}",
+        rf"{sign}\dfrac{{{above:,}}}{{{below:,}}}",
     ]
     if fraction and integer:
-        texts += [
-            f"{sign}{integer} {fraction}",
-            rf"{sign}{integer}\frac{{{fraction.numerator}}}{{{fraction.denominator}}}",
-        ]
+        proper = rf"\frac{{{fraction.numerator}}}{{{fraction.denominator}}}"
+        texts += [f"{sign}{integer} {fraction}", f"{sign}{integer}{proper}"]
+        texts += [f"{sign}{integer} {proper}"]
     if not fraction:
-        texts += [
-            f"{value.numerator}",
-            f"{value.numerator:,}",
-            f"{value.numerator}.0",
-            f"{value.numerator}e0",
-            rf"{value.numerator} \times 10^{{0}}",
-        ]
+        texts += [f"{sign}{integer}", f"{sign}{integer:,}", f"{sign}{integer}.0"]
+        texts += [f"{sign}{integer}e0", rf"{sign}{integer} \times 10^{{0}}", f"{sign}{integer}."]
+        texts += [f"{sign}{integer:,}".replace(",", r"\,").replace("-", "\u2212")]
     return texts
 
 
@@ -122,7 +118,8 @@ def repeating_decimals(value: Fraction) -> str:
 @given(VALUES, st.data())
 def test_every_spelling_of_a_number_equals_that_number_and_no_other_number(value, data):
     spelling = data.draw(st.sampled_from([*forms(value), repeating_decimals(value)]))
-    assert read_number(spelling) == value
+    assert [text for text in forms(value) if read_number(text) != value] == []
+    assert read_number(repeating_decimals(value)) == value
     for grader in ("number_lenient", "math"):
         reference = data.draw(st.sampled_from(forms(value)))
         assert grade(grader, rf"\boxed{{{spelling}}}", reference).correct

@@ -74,28 +74,6 @@ def test_a_bare_letter_may_be_a_unit_in_a_completion_but_not_in_a_reference():
     assert is_number("x = 5") and is_number("5 cm") and is_number(r"5\text{ m}")
 
 
-@given(st.fractions(), st.booleans())
-def test_fractions_are_read_in_every_notation(value, spaced):
-    above, below, minus = abs(value.numerator), value.denominator, "-" if value < 0 else ""
-    fraction = rf"\dfrac{{{above:,}}}{{{below:,}}}"
-    for text in (f"{above}/{below}", rf"\frac{{{above}}}{{{below}}}", fraction):
-        assert read_number(minus + text) == value
-    integer, remainder = divmod(above, below)
-    if integer and remainder:
-        proper = rf"{' ' * spaced}\frac{{{remainder}}}{{{below}}}"
-        assert read_number(f"{minus}{integer} {remainder}/{below}") == value
-        assert read_number(f"{minus}{integer}{proper}") == value
-
-
-FORMS = r"{:,} | {} | {}.0 | {}. | \${} | {}\% | {} dollars | x = {} | {}\text{{ cm}}^2"
-
-
-@given(st.integers(), st.sampled_from(*rows_of(FORMS)))
-def test_integers_are_read_in_every_notation(value, form):
-    assert read_number(form.format(value)) == value
-    assert read_number(form.format(value).replace(",", r"\,").replace("-", "\u2212")) == value
-
-
 @given(st.decimals(-(10**9), 10**9, places=5))
 def test_decimals_are_exact(value):
     assert read_number(f"{value:f}") == Fraction(value)
