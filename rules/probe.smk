@@ -119,6 +119,8 @@ rule measure_difficulty:
         paths.DIFFICULTY,
     log:
         "results/logs/measure_difficulty/{model}/{task}.log",
+    wildcard_constraints:
+        task=any_of(names.tasks),  # the prompts of a trajectory are no task
     params:
         grader=arguments.grader,
         samples=arguments.expected_samples,
