@@ -37,6 +37,8 @@ use rule draw_figures as draw_for_paper with:
         directory("paper/findings/{study}"),
     log:
         "results/logs/draw_for_paper/{study}.log",
+    wildcard_constraints:
+        study=r"\w+",
     params:
         config=arguments.study,
         only=drawing.figures_of_paper,
