@@ -103,8 +103,9 @@ def test_a_malformed_or_missing_trajectory_is_reported(followed):
     assert "data/mine/run.csv.gz: row 2: correct is 5 of 4 rollouts" in output
     (followed.folder / "data/mine/run.csv.gz").unlink()
     assert "data/mine/run.csv.gz" in followed.fail("-n", "--config", STUDY)
-    output = followed.fail("-n", "explorer", "--config", STUDY)
-    assert "study trajectories has no completions, so there is nothing to explore" in output
+    refused = followed.snakemake("-n", "explorer", "--config", STUDY)
+    words = "study trajectories has no completions, so there is nothing to explore"
+    assert words in refused.stdout + refused.stderr
 
 
 def read_table(config) -> None:
