@@ -1,5 +1,5 @@
 """A training on Slurm that is stopped by scancel, a job of higher priority, a time limit or a failed
-node, or whose Snakemake stops. At the end of a test, the files of the training equal those of an
+node, or whose controller or Snakemake stops. At the end of a test, the files of the training equal those of an
 undisturbed run, byte for byte."""
 
 import json
@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import signal
+import time
 
 import pytest
 
@@ -95,6 +96,20 @@ def assert_same_as_undisturbed(
     assert (record["resumed_from"] > 0) == (attempts > 1), record["resumed_from"]
     suffixes = [path.suffix for path in run.folder.glob("results/state/*")]
     assert suffixes in ([], [state_suffix]), f"suffixes of the remaining state folders: {suffixes}"
+
+
+@nightly
+def test_a_job_survives_a_controller_that_is_gone_for_40_seconds(slurm_run, undisturbed, slurm):
+    snakemake = slurm_run.start(TARGET)
+    wait_for_checkpoint(slurm_run)
+    slurm.kill("slurmctld")
+    try:
+        time.sleep(40)
+        assert snakemake.poll() is None
+    finally:
+        slurm.start_controller()
+    assert slurm_run.finish(snakemake) == 0, slurm_run.read_output()
+    assert_same_as_undisturbed(slurm_run, undisturbed, attempts=1)
 
 
 def test_a_cancelled_job_resumes(slurm_run, undisturbed, slurm):

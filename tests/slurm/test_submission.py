@@ -208,6 +208,15 @@ def test_ctrl_c_while_a_job_waits_prevents_its_submission(run, slurm, limits):
     assert "interrupted before Slurm accepted the job" in run.read_output()
 
 
+@nightly
+def test_a_submission_that_slurm_refuses_for_good_is_tried_once(run):
+    assert run.run(PROBE, "--set-resources", "probe:slurm_extra='--licenses=none_of_these'") != 0
+    assert (
+        run.read_output().count("Invalid license specification") == 1
+        and "Trying to restart" not in run.read_output()
+    )
+
+
 # --- without accounting
 
 
