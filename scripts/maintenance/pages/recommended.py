@@ -162,11 +162,6 @@ def pooled_lead(pooled: pooling.PooledLead | None) -> str:
     return "" if pooled is None else change_interval(*vars(pooled.mean).values())
 
 
-def short_finding(root: Path, config: dict) -> str:
-    """A finding of docs/results.md: the pooled leads and the advice."""
-    return templates.fill("which-tenth", root, **values(root, config), pooled_lead=pooled_lead)
-
-
 def page(root: Path, config: dict) -> str:
     """The generated part of docs/which-prompts.md: the advice, a table of ways, and a table of the
     leads that are better or worse than a random choice."""

@@ -12,7 +12,7 @@ from hardgrpo.runtime import files
 from hardgrpo.study import designs, paths
 from hardgrpo.study.model import Model
 from hardgrpo.study.resolved import resolve_study
-from pages import recommended, templates
+from pages import templates
 from pages.committed import TRAINED
 
 import functools
@@ -75,7 +75,6 @@ def page(root: Path, config: dict) -> str:
         root,
         **values(root, config),
         shown=functools.partial(shown, root, config),
-        which=recommended.short_finding(root, config),
         gains=lambda study, *decodings: gains_by_policy(read(f"{study}/gains"), decodings),
         probe=" or ".join(sorted(probe_completions(config["tasks"], read("mini_online/chosen")))),
     )
