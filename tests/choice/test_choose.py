@@ -71,9 +71,9 @@ def test_an_answered_prompt_is_not_offered_for_annotation(choose):
 
 def test_a_prompt_is_never_paid_for_twice(choose, ask, server, folder):
     assert choose(SUMS, *ask).status == 0
-    other = [{"n": i, "problem": row["question"], "gold": row["answer"]} for i, row in enumerate(SUMS[::-1])]  # fmt: skip
+    renamed = [{"n": i, "problem": row["question"], "gold": row["answer"]} for i, row in enumerate(SUMS[::-1])]  # fmt: skip
     with no_requests(server):
-        assert choose(write_lines(folder / "b.jsonl", other), *ask).status == 0
+        assert choose(write_lines(folder / "b.jsonl", renamed), *ask).status == 0
     assert choose([NEW_SUM, *SUMS[::-1]], *ask).status == 0
     assert len(server.requests) == 21
     # four more samples of each prompt, and other settings, are new

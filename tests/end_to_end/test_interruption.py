@@ -229,9 +229,9 @@ def test_an_output_that_is_removed_after_the_run_is_written_again_without_traini
     (finished_state,) = (run / "unseen.state").glob("*")
     assert finished_state.suffix == ".finished"
     assert not list(finished_state.rglob("optimizer*")), "files that only training needs were kept"
-    kept = finished_state / f"checkpoint-{UPDATES}/model.safetensors"
+    weights = finished_state / f"checkpoint-{UPDATES}/model.safetensors"
     output = run / f"unseen/checkpoints/step-{UPDATES}/model.safetensors"
-    assert os.path.samefile(kept, output), "the kept weights are a copy, not a hard link"
+    assert os.path.samefile(weights, output), "the kept weights are a copy, not a hard link"
     for arguments in (("--keep-finished",), ()):
         shutil.rmtree(run / "unseen")
         (run / "unseen.log").unlink()

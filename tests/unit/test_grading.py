@@ -98,8 +98,8 @@ def test_each_completion_has_its_grade():
     for grader, reference, expected, text in rows_of(GRADES):
         graded = grade(grader, text.replace(r"\n", "\n"), reference)
         names = [name for name in ("strict", "lenient", "readable") if getattr(graded, name)]
-        found = [*names, "unreadable" if graded.answered else "none"][0]
-        assert found == expected, (grader, text)
+        first_grade = [*names, "unreadable" if graded.answered else "none"][0]
+        assert first_grade == expected, (grader, text)
         right = ("strict",) if grader in COUNT_STRICT_GRADES else ("strict", "lenient")
         assert graded.correct == (expected in right), (grader, text)
         assert graded.extracted is None or graded.extracted in text.replace(r"\n", "\n")

@@ -108,8 +108,8 @@ def test_a_run_must_fit_the_kind_of_gpu_that_the_profile_names():
     """All weights of Qwen3-4B are trained on one GPU."""
     config = project_config.config()
     arms = [{"policy": "random", "recipe": "as_written_full"}]
-    one = {"models": ["qwen3-4b"], "tasks": ["gsm8k"], "weaker_signal": [], "arms": arms}
-    config["studies"]["paper"] |= one
+    small_study = {"models": ["qwen3-4b"], "tasks": ["gsm8k"], "weaker_signal": [], "arms": arms}
+    config["studies"]["paper"] |= small_study
     config["models"]["qwen3-4b"]["gpus"]["full"]["count"] = 1
     changes = config | {"study": "paper"}
     complete(call(), {"gpu_name": "h200"}, **changes)

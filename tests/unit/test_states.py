@@ -108,9 +108,9 @@ def test_files_of_an_earlier_attempt_are_replaced(state):
 
 def test_a_lock_that_is_left_from_a_process_that_has_ended_is_taken_over(tmp_path):
     (tmp_path / "lock").write_text("process 12 on elsewhere")
-    here = os.uname().nodename
+    host = os.uname().nodename
     with states.hold_lock(tmp_path):
-        assert (tmp_path / "lock").read_text() == f"process {os.getpid()} on {here}"
+        assert (tmp_path / "lock").read_text() == f"process {os.getpid()} on {host}"
         second = states.hold_lock(tmp_path)
-        with pytest.raises(UserError, match=f"{here} is training this run"), second:
+        with pytest.raises(UserError, match=f"{host} is training this run"), second:
             pass

@@ -190,11 +190,12 @@ def _lowest_above_zero(pool: Pool) -> Subset:
 def _middle(pool: Pool) -> Subset:
     """The prompts within the quartiles (linear interpolation, as NumPy's default) that are nearest
     to the median."""
-    rates = [pool.measures[prompt] for prompt in pool.ids] or [0.5]
-    low, median, high = quantiles(rates, n=4, method="inclusive") if rates[1:] else rates * 3
-    return _nearest(
-        pool, [prompt for prompt in pool.ids if low <= pool.measures[prompt] <= high], median
-    )
+    if len(pool.ids) < 2:  # one prompt has no quartiles
+        return _nearest(pool, pool.ids)
+    rates = [pool.measures[prompt] for prompt in pool.ids]
+    low, median, high = quantiles(rates, n=4, method="inclusive")
+    within = [prompt for prompt in pool.ids if low <= pool.measures[prompt] <= high]
+    return _nearest(pool, within, median)
 
 
 def _nearest(pool: Pool, candidates: list[str] | None = None, centre: float = 0.5) -> Subset:
