@@ -65,7 +65,8 @@ def test_a_longest_runtime_that_is_no_number_of_minutes_is_refused(minutes):
 )  # fmt: skip
 def test_a_job_requests_its_gpus_and_the_place_that_the_profile_names(cluster, gpus, expected):
     resources = machine(cluster).for_gpus(lambda wildcards: gpus)
-    values = {name: value(job()) for name, value in resources.items()}
+    evaluate = lambda name, value: Resource(name, value).evaluate(job(), rulename="probe").value
+    values = {name: evaluate(name, value) for name, value in resources.items()}
     assert {name: value for name, value in values.items() if value is not None} == expected
 
 

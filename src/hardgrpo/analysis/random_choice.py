@@ -59,14 +59,14 @@ def comparisons(
         compared = by_arms(group)
         for (budget, recipe), policy_names in cases(policies, arms).items():
             random_policy = next(filter(lambda name: is_random(policies[name]), policy_names), None)
-            case = {"model": model, "task": task, "recipe": names["recipes"].get(recipe)}
             for name in policy_names:
                 pair = (name, recipe), (random_policy, recipe)
                 if pair not in compared:
                     continue
                 row = {"study": study, "way": names["ways"][name], "policy": name} | compared[pair]
                 own_p = primary_p.get((model, task, *pair[0], *pair[1]))
-                row |= case | {"budget": budget, "primary": own_p is not None}
+                row |= {"model": model, "task": task, "recipe": names["recipes"][recipe]}
+                row |= {"budget": budget, "primary": own_p is not None}
                 row |= {"trained_by": recipe, "random_policy": random_policy}
                 rows.append(row if own_p is None else row | {"p_before_family": own_p})
     return rows
@@ -81,15 +81,17 @@ def decide(rows: Iterable[dict]) -> list[dict]:
         rank = lambda entry: (entry["primary"], entry["seeds"])
         if key not in by_comparison or rank(row) > rank(by_comparison[key]):
             by_comparison[key] = row
-    families: dict[tuple, list[dict]] = {}
-    for row in by_comparison.values():
-        family = () if row["primary"] else tuple(row[name] for name in FAMILY)
-        families.setdefault(family, []).append(row)
-    p_values = {}
-    for family, members in families.items():
-        alone = [row["p_before_family"] for row in members]
-        corrected = statistics.holm(alone) if family else alone
-        p_values |= {comparison_of(row): float(p) for row, p in zip(members, corrected)}
+    p_values: dict[tuple, float] = {}
+    families: dict[tuple, dict[tuple, float]] = {}  # {family: {comparison: uncorrected p}}
+    for key, row in by_comparison.items():
+        if row["primary"]:
+            p_values[key] = float(row["p_before_family"])
+        else:
+            family = tuple(row[name] for name in FAMILY)
+            families.setdefault(family, {})[key] = row["p_before_family"]
+    for uncorrected in families.values():
+        corrected = statistics.holm(list(uncorrected.values()))
+        p_values |= dict(zip(uncorrected, map(float, corrected)))
     return [
         row | {"p": p_values[key], "verdict": verdict(row["difference"], p_values[key])}
         for key, row in by_comparison.items()
@@ -97,9 +99,9 @@ def decide(rows: Iterable[dict]) -> list[dict]:
 
 
 def add_verdicts(rows: list[dict], other_rows: Iterable[dict]) -> list[dict]:
-    """The comparisons of one study (`rows`), with their own difference and interval, and with p and
-    verdict of the study that decides the comparison (`decided_by`). `recipe` becomes the study's own
-    name of the recipe. `other_rows` are the comparisons of the other studies."""
+    """The comparisons of one study (`rows`), with p and verdict of the study that decides each of
+    them (`decided_by`). `recipe` is replaced by `trained_by`. `other_rows` are the comparisons of the
+    other studies."""
     deciding_rows = {comparison_of(row): row for row in decide([*other_rows, *rows])}
     return [
         row

@@ -3,7 +3,8 @@
 A figure is a function in ALL. Its arguments are the summary tables that it shows (labelled,
 `summaries.read_all`), and `study`, if it needs the configuration. It returns the figure and the
 drawn rows, for the CSV file, or None if the study has nothing to show. Its caption in registry.py
-says what it shows. To add a figure, write a function and an entry in registry.py.
+says what it shows. To add a figure, write a function with the decorator `figure`, and an entry in
+registry.py.
 
 There are two shapes: `curves`, panels in which a line or a row of marks shows a policy along an
 axis, and `forest`, panels in which each arm is a row with its name. With more than MOST_ARMS arms,
@@ -314,35 +315,35 @@ def parts_forest(frame: pd.DataFrame, parts: list[tuple], keys: list[str] = TEST
     return figure, panels
 
 
-def marks(
+def dot_forest(
     frame: pd.DataFrame,
     keys: list[str],
-    name: str,
-    x: str,
-    end: str = "",
-    numbers: str = "",
-    base: Callable[[Panel], pd.Series] | None = None,
+    quantity: str,
+    x_label: str,
+    end_label: str = "",
+    labels_title: str = "",
+    find_base: Callable[[Panel], pd.Series] | None = None,
     **layout,
 ):
-    """(figure, panels) of a forest of dots. Dots at the end of the training (`part` is 1) have
-    intervals, and `end` in the legend; dots at earlier checkpoints are grey. A panel has a line at
-    zero, or at the share of the `base` model: its row of the panel. `numbers` says what the column
-    `labels` counts, which is written beside the rows."""
+    """(figure, panels) of a forest of dots, the values of `quantity`. Dots at the end of the training
+    (`part` is 1) have intervals, and `end_label` in the legend; dots at earlier checkpoints are grey.
+    A panel has a line at zero, or at the share of the base model, whose row `find_base` returns. With
+    `labels_title`, the numbers in column `labels` are written beside the rows."""
     figure, panels = forest(frame, keys, **layout)
     for panel in panels:
         panel.rows = panel.rows.sort_values(["place", "step"], kind="stable")
-        if base is None:
+        if find_base is None:
             zero_line(panel.axis)
         else:
-            base_line(panel.axis, *base(panel)[interval(name)])
+            base_line(panel.axis, *find_base(panel)[interval(quantity)])
         last = panel.rows[panel.rows.part == 1]
         if len(last) < len(panel.rows):
-            early_dots(panel.axis, panel.rows, name, EARLIER)
-        dots(panel.axis, last, name, share=base is not None, label=end)
-        if numbers:
-            numbers_beside(panel.axis, last.place, last.labels, numbers)
+            early_dots(panel.axis, panel.rows, quantity, EARLIER)
+        dots(panel.axis, last, quantity, share=find_base is not None, label=end_label)
+        if labels_title:
+            numbers_beside(panel.axis, last.place, last.labels, labels_title)
         panel.title(plotting.sizes(panel.rows))
-    return finish_forest(figure, panels, x), panels
+    return finish_forest(figure, panels, x_label), panels
 
 
 # --- design
@@ -387,7 +388,8 @@ def accuracy(accuracy):
             part=frame.step / frame.groupby(CELL).step.transform("max")
         )
         base = lambda panel: bases.loc[tuple(map(panel.key.get, TEST))]
-        return marks(rows, TEST, "accuracy", "accuracy (%)", "at the end", base=base)[0], drawn_rows
+        figure, _ = dot_forest(rows, TEST, "accuracy", "accuracy (%)", "at the end", find_base=base)
+        return figure, drawn_rows
     figure, panels = curves(frame, [*TEST, "recipe"])
     for panel in panels:
         span = panel.rows.step.max() - panel.rows.step.min()
@@ -409,7 +411,7 @@ def ahead(differences, paired, gains):
         part = frame.step / frame.groupby([*TEST, "minus_arm"]).step.transform("max")
         rows = frame.assign(part=part, policy=frame.minus)
         label = f"lead of {LEADING} over the policy of the row (points)"
-        figure, _ = marks(rows, TEST, "lead", label, "at the end", column="minus_arm")
+        figure, _ = dot_forest(rows, TEST, "lead", label, "at the end", column="minus_arm")
     else:
         figure, panels = curves(frame, [*TEST, "recipe"], by="minus")
         for panel in panels:
@@ -521,8 +523,8 @@ def labels(gains, spent, study):
     columns = [*TASK, "line", "policy", "recipe", "labels", "step", *interval("gain")]
     drawn_rows = frame[[*columns, "problems", "seeds"]]
     order = by_labels(frame)
-    look = {"numbers": "labels bought", "order": order}
-    return marks(frame.assign(part=1), TASK, "gain", GAIN, **look)[0], drawn_rows
+    look = {"labels_title": "labels bought", "order": order}
+    return dot_forest(frame.assign(part=1), TASK, "gain", GAIN, **look)[0], drawn_rows
 
 
 def by_labels(frame: pd.DataFrame) -> list[str]:
@@ -554,9 +556,9 @@ def rollouts(accuracy, gains, spent, study):
     frame["rollouts"] *= frame.part  # all sampling steps of an arm sample equally many rollouts
     frame.loc[frame.part < 1, ["gain_low", "gain_high"]] = None
     # a row for each arm and panel
-    look = {"numbers": "labels needed", "order": by_labels(frame.drop_duplicates(RUNS))}
+    look = {"labels_title": "labels needed", "order": by_labels(frame.drop_duplicates(RUNS))}
     frame = frame.sort_values("part", kind="stable")
-    figure, panels = marks(frame, TASK, "gain", GAIN, "when all rollouts are used", **look)
+    figure, panels = dot_forest(frame, TASK, "gain", GAIN, "when all rollouts are used", **look)
     columns = [*RUNS, "labels", "step", "rollouts", *interval("gain"), "problems", "seeds"]
     drawn_rows = pd.concat([panel.rows for panel in panels], ignore_index=True)[columns]
     return figure, drawn_rows

@@ -87,15 +87,12 @@ class Machine(Entries):
 
     # --- any job ---
 
-    def for_gpus(self, count: Callable[[Wildcards], int]) -> dict[str, Callable]:
-        """Resources of jobs that may use `count` GPUs. A resource that is None is not set: without
-        GPUs, gpu_model must be None, because Snakemake would request zero GPUs of that kind."""
+    def for_gpus(self, count_gpus: Callable[[Wildcards], int]) -> dict[str, Callable]:
+        """Resources of jobs that may use GPUs. A resource that is None is not set: without GPUs,
+        gpu_model must be None, because Snakemake would request zero GPUs of that kind."""
 
-        def entry(gpu_key: str, default_key: str = "") -> Callable[[Wildcards], str | None]:
-            return lambda wildcards: (
-                (self.cluster.get(gpu_key) if count(wildcards) else None)
-                or self.cluster.get(default_key)
-            )
+        def entry(*keys: str) -> Callable[[Wildcards], str | None]:
+            return lambda wildcards: self._cluster_entry(count_gpus(wildcards), *keys)
 
         keys_by_resource = {
             "gpu_model": ("gpu_name",),
@@ -109,9 +106,9 @@ class Machine(Entries):
             if any(map(self.cluster.get, keys))
         }
         return entries | {
-            "gpu": count,
-            "cpus_per_task": lambda wildcards: CORES_PER_GPU * count(wildcards) or None,
-            "place": lambda wildcards, rulename="": self._place(count(wildcards), rulename),
+            "gpu": count_gpus,
+            "cpus_per_task": lambda wildcards: CORES_PER_GPU * count_gpus(wildcards) or None,
+            "place": lambda wildcards, rulename: self._place(count_gpus(wildcards), rulename),
         }
 
     def minutes(self, rule: str) -> Callable[[Wildcards, int], int]:
@@ -133,17 +130,19 @@ class Machine(Entries):
     def _calibration(self) -> calibration.Calibration | None:
         return calibration.read()
 
-    def _place(self, count: int, rule: str) -> str:
+    def _cluster_entry(self, gpus: int, gpu_key: str, default_key: str = "") -> str | None:
+        """The profile's entry for jobs with or without GPUs."""
+        return (self.cluster.get(gpu_key) if gpus else None) or self.cluster.get(default_key)
+
+    def _place(self, gpus: int, rule: str) -> str:
         """A job's GPUs and partition, for its message."""
-        gpus = f"{count} {self.cluster.get('gpu_name', 'GPU')}" if count else "no GPU"
-        set_resources = self.set_resources.get(rule, {})
-        partition = (
-            _text(set_resources["slurm_partition"])
-            if "slurm_partition" in set_resources
-            else self.cluster.get("gpu_partition" if count else "slurm_partition")
-            or self.cluster.get("slurm_partition")
-        )
-        return gpus + (f" in partition {partition}" if partition else "")
+        place = f"{gpus} {self.cluster.get('gpu_name', 'GPU')}" if gpus else "no GPU"
+        rule_resources = self.set_resources.get(rule, {})
+        if "slurm_partition" in rule_resources:
+            partition = _text(rule_resources["slurm_partition"])
+        else:
+            partition = self._cluster_entry(gpus, "gpu_partition", "slurm_partition")
+        return place + (f" in partition {partition}" if partition else "")
 
     def _gpu_arguments(self, count: int) -> str:
         """Arguments by which a program checks that it has the GPUs that its job requested."""
