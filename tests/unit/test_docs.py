@@ -164,7 +164,7 @@ def apply(world, *diffs: str) -> None:
 
 @pytest.mark.slow
 def test_the_configurations_of_own_prompts_are_planned(world):
-    names = ("served", "local", "no_answers", "study", "selector")
+    names = ("served", "local", "no_answers", "study")
     examples = {"my": yaml_blocks((ROOT / "docs/configuration.md").read_text(encoding="utf-8"))[0]}
     examples |= dict(zip(names, yaml_blocks(OWN_PROMPTS), strict=True))
     for name, text in examples.items():
@@ -188,13 +188,12 @@ def test_the_configurations_of_own_prompts_are_planned(world):
     assert "measure_difficulty" not in unanswered
     study = plan("all", "no_answers", "study")
     assert (study["read_annotated"], study["train_grpo"], study["write_worth"]) == (1, 3, 1)
-    assert plan("all", "no_answers", "study", "selector")["train_grpo"] == 2 * 3
 
 
 @pytest.mark.parametrize("number", range(4))
 def test_the_examples_of_the_page_on_configuration_are_accepted(number):
     examples = yaml_blocks((ROOT / "docs/configuration.md").read_text(encoding="utf-8"))
-    assert len(examples) == 5  # the last is a profile of Snakemake
+    assert len(examples) == 4
     edited = load.lay_over(
         load.read_mapping(ROOT / "config.yaml"), yaml.safe_load(examples[number])
     )
