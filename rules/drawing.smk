@@ -10,9 +10,6 @@ localrules:
     write_explorer,
 
 
-FIGURES = registry.all_figures()
-
-
 rule draw_figures:
     input:
         drawing.all_tables,
@@ -22,15 +19,14 @@ rule draw_figures:
             patterns=["{figure}.png"],
             caption="report/figure.rst",
             category="Figures",
-            subcategory=lambda w: FIGURES[w.figure].section,
-            labels=lambda w: {"study": w.study, "figure": FIGURES[w.figure].title},
+            labels=lambda w: {"study": w.study, "figure": w.figure.replace("_", " ")},
         ),
     log:
         "results/logs/draw_figures/{study}.log",
     container:
         IMAGE["figures"]
     params:
-        about={name: tables.plain_text(figure.caption) for name, figure in FIGURES.items()},
+        about={name: tables.plain_text(text) for name, text in registry.FIGURES.items()},
         config=arguments.study,
         only="",
         code=arguments.code("paper/draw_figures.py"),

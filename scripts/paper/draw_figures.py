@@ -27,7 +27,7 @@ def main() -> None:
     study = resolve_study(args.config, args.study)
     tables = summaries.read_all(args.tables, registry.summary_tables(study), study.first_recipe)
     drawn = []
-    for name in args.figures or registry.figures_of(study):
+    for name in args.figures or registry.FIGURES:
         if (figure_and_rows := figures.draw(name, tables, study)) is not None:
             figure, rows = figure_and_rows
             paths = [f"{args.output}/{name}.{kind}" for kind in ("pdf", "png", "csv")]

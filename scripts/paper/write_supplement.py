@@ -42,10 +42,10 @@ def main() -> None:
             files.write_text(f"{path}.html", tables.to_html(title, columns, table.caption))
         source = latex.source("src/hardgrpo/report/tables.py", [path_of(table.source)])
         captions.append(latex.caption("table", name, table.caption, source))
-    for name, figure in registry.FIGURES.items():
+    for name, caption in registry.FIGURES.items():
         shown = list(map(path_of, figures.sources(name)))
         source = latex.source("src/hardgrpo/report/figures.py", shown)
-        captions.append(latex.caption("figure", name, figure.caption, source))
+        captions.append(latex.caption("figure", name, caption, source))
     files.write_text(args.output / "captions.tex", "".join(captions))
     text = paper.Paper(".", args.design, args.tables)
     files.write_text(args.output / "supplement.tex", text.fill(args.text))

@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 
 from hardgrpo.analysis import pools as pool_tables
-from hardgrpo.report import plotting
 from hardgrpo.runtime import files
 
 # id, pass rate, samples, held-out samples, right ones among these
@@ -77,22 +76,3 @@ def test_the_histogram_shows_pass_rates_even_if_a_signal_chose_the_prompts():
     rows = pool_tables.difficulty([pool("tiny", ROWS)], subsets)
     lowest = [(row["pass_rate"], row["problems"]) for row in rows if row["group"] == "lowest"]
     assert lowest == [(0.0, 1), (0.5, 1)]
-
-
-def test_policies_that_differ_only_in_the_budget_share_a_line():
-    policies = {
-        "random": {"rule": "random", "budget": 0.1}, "random_2": {"rule": "random", "budget": 0.02},
-        "low": {"rule": "lowest", "by": "agreement", "budget": 0.05}, "half": {"rule": "nearest_half", "budget": 0.1},
-        "half_by_small": {"rule": "nearest_half", "budget": 0.1, "probed_by": "small"},
-    }  # fmt: skip
-    assert plotting.budget_lines(policies) == {name: name for name in policies} | {
-        "random_2": "random"
-    }
-
-
-@pytest.mark.parametrize("order", [1, -1])
-def test_the_largest_budget_does_not_depend_on_the_order_of_its_keys(order):
-    money = lambda price: dict([("money", 100), ("label_price", price)][::order])
-    prices = {"few": 9, "many": 2}
-    policies = {name: {"rule": "random", "budget": money(prices[name])} for name in prices}
-    assert plotting.budget_lines(policies) == {"few": "many", "many": "many"}

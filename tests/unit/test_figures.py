@@ -1,6 +1,7 @@
 """The figures of the committed studies: legible, in grey too, drawn from the summaries alone, with the
 drawn values in the CSV file. Their files do not depend on the user's settings."""
 
+import itertools
 import json
 import os
 from functools import cache
@@ -16,37 +17,35 @@ import project_config
 from command_line import format_options
 from conftest import ROOT, path_of
 from hardgrpo.analysis import arms, summaries
-from hardgrpo.analysis.columns import ARM
 from hardgrpo.analysis.formats import points
 from hardgrpo.report import figures, plotting, registry
 from hardgrpo.runtime import files
-from hardgrpo.runtime.errors import UserError
 from hardgrpo.selection import policies
 from hardgrpo.study import paths
 from hardgrpo.study.resolved import resolve_study
 
 CONFIG = project_config.config()
-RUNS = {"accuracy", "parts", "difficulty"}
-TRAINED = RUNS | {"ahead", "learnable", "groups", "lengths"}
+TRAINED = {"accuracy", "difficulty", "learnable", "training_curves"}
 REACH = TRAINED | {"kinds", "pass_at_k"}
 COMMITTED = {  # {study: all its figures}
     "mini": REACH | {"labels"},
     "mini_confirm": REACH,
-    "mini_labels": REACH | {"budget", "labels"},
+    "mini_labels": REACH | {"labels"},
     "mini_online": REACH | {"rollouts"},
     "mini_rates": REACH,
     "mini_reference": REACH,
-    "mini_truncation": TRAINED | {"truncation"},
+    "mini_truncation": TRAINED | {"parts", "truncation"},
     "mini_variants": REACH,
-    "small_real": TRAINED | {"truncation"},
-    "recordings": RUNS,
+    "small_real": TRAINED | {"parts", "truncation"},
+    "recordings": {"accuracy", "parts", "difficulty"},
     "trajectories": {"difficulty", "trajectories"},
     "before_after": {"before_after_training"},
 } | dict.fromkeys(
     ("probing", "math_probing", "math_probing_general", "math_probing_instruct"),
     {"samples_per_prompt"},
 )
-SHARES = {"accuracy (%)", "pass@k (%)", "learnable share of groups (%)", "groups (%)"}
+LABELS_OF_SHARES = {"accuracy (%)", "pass@k (%)", "pass@4 (%)", "learnable share of groups (%)"}
+LABELS_OF_SHARES |= {f"{name} (%)" for name in ("learnable", "all wrong", "all right", "truncated")}
 
 
 @cache
@@ -79,13 +78,10 @@ def closed():
 def test_every_committed_study_is_drawn_here():
     folders = {path.name for path in (ROOT / "results/reference").iterdir()}
     assert folders - {"all"} == set(COMMITTED)
-    assert set().union(*COMMITTED.values()) == set(registry.all_figures()) == set(figures.ALL)
+    assert set().union(*COMMITTED.values()) == set(registry.FIGURES) == set(figures.ALL)
 
 
-@pytest.mark.parametrize(
-    ("study", "figure"),
-    [(study, figure) for study in COMMITTED for figure in registry.figures_of(study_of(study))],
-)
+@pytest.mark.parametrize(("study", "figure"), list(itertools.product(COMMITTED, registry.FIGURES)))
 def test_a_committed_study_has_its_figures_and_all_are_legible(study, figure):
     made = draw(figure, study)
     assert (made is not None) == (figure in COMMITTED[study])
@@ -133,12 +129,12 @@ def assert_legible(figure) -> None:
 
 def outside_shares(figure, axis) -> list[float]:
     """Ends of error bars beyond 0 and 100 on an axis of shares."""
-    shared = figure.get_supxlabel() in SHARES
+    shared = figure.get_supxlabel() in LABELS_OF_SHARES
     ends = []
     for bars in axis.containers:
         for number, is_share in (
-            (0, shared or axis.get_xlabel() in SHARES),
-            (1, axis.get_ylabel() in SHARES),
+            (0, shared or axis.get_xlabel() in LABELS_OF_SHARES),
+            (1, axis.get_ylabel() in LABELS_OF_SHARES),
         ):
             if is_share and hasattr(bars, "has_yerr"):
                 segments = [segment for lines in bars.lines[2] for segment in lines.get_segments()]
@@ -182,10 +178,9 @@ def heights(axes) -> list[float]:
     ("figure", "study", "drawn_values", "values"),
     [
         ("accuracy", "mini", heights, lambda rows: 100 * rows.accuracy),
-        ("ahead", "mini_confirm", heights, lambda rows: 100 * rows.lead),
-        ("budget", "mini_labels", widths, lambda rows: 100 * rows.gain),
-        ("lengths", "mini_reference", heights, lambda rows: [*rows.tokens_mean, *(100 * rows.truncated_share)]),
-        ("parts", "mini_reference", widths, lambda rows: [*(100 * rows.finishing), *(100 * rows.correctness)]),
+        ("training_curves", "mini_reference", heights,
+         lambda rows: [*rows.tokens_mean, *(100 * rows.truncated_share), *(100 * rows.learnable_share)]),
+        ("parts", "mini_truncation", widths, lambda rows: [*(100 * rows.finishing), *(100 * rows.correctness)]),
         ("kinds", "mini_reference", widths,
          lambda rows: [100 * value for name, *_ in plotting.KINDS for value in rows[name]]),
         ("learnable", "mini_reference", heights, lambda rows: 100 * rows[rows.drawn == "point"].gain),
@@ -197,14 +192,14 @@ def test_points_and_bars_are_the_values_of_the_rows(figure, study, drawn_values,
 
 
 def test_parts_add_up_to_the_drawn_gain_and_diamonds_are_greedy_gains():
-    drawn, rows = draw("parts", "mini_reference")
+    drawn, rows = draw("parts", "mini_truncation")
     assert np.allclose(rows.finishing + rows.correctness, rows.gain)
     lines = [
         segment[0][0]
         for axis in drawn.axes
         for collection in axis.collections
         for segment in collection.get_segments()
-        if len(collection.get_paths()) == 4
+        if len(collection.get_paths()) in (4, 6)  # numbers of arms in the panels
     ]
     assert set(np.round(100 * rows.gain, 6)) <= set(np.round(lines, 6))
     drawn, rows = draw("kinds", "mini_reference")
@@ -226,39 +221,6 @@ def test_a_task_with_at_least_ten_points_has_a_line(study, points_of_lines):
     )
     lines = rows[rows.drawn == "line"]
     assert dict(zip(lines.task, lines.cells)) == points_of_lines
-
-
-def test_figure_ahead_shows_the_lead_of_hard_over_each_policy_with_the_same_recipe():
-    changed = tables("mini_variants")["differences"].copy()
-    is_lead = (changed.policy == "hard") & (changed.recipe == changed.minus_recipe)
-    first = changed[is_lead].iloc[0]
-    # the first row becomes the lead of the other policy over `hard`
-    swapped = [first.minus, first.policy, first.minus_arm, first.arm]
-    changed.loc[first.name, ["policy", "minus", "arm", "minus_arm"]] = swapped
-    _, rows = draw("ahead", "mini_variants", differences=changed)
-    recipes = study_of("mini_variants").recipes
-    assert set(rows.recipe) == {*recipes}
-    assert set(rows[rows.recipe != recipes[0]].minus) == {"random"}
-    is_cell = (rows[["model", "task", "eval_task", "minus"]] == first[["model", "task", "eval_task", "minus"]]).all(axis=1)  # fmt: skip
-    last = rows[is_cell & (rows.step == rows.step.max())].iloc[0]
-    assert (last.lead, last.lead_low) == (-first.difference, -first.difference_high)
-
-
-def test_the_final_lead_of_an_arm_is_at_the_last_step_of_its_recipe():
-    cell = {"model": "m", "task": "t", "eval_task": "t", "problems": 9, "seeds": 3}
-    steps = {("hard", "short"): 50, ("random", "short"): 50, ("hard", "long"): 100, ("random", "long"): 100}  # fmt: skip
-    gains = pd.DataFrame(
-        [
-            cell | dict(zip(ARM, arm)) | {"decoding": "sampled", "step": step}
-            for arm, step in steps.items()
-        ]
-    )
-    pair = lambda recipe: cell | {
-        "policy": "hard", "recipe": recipe, "minus": "random", "minus_recipe": recipe, "difference": 0.1, "difference_low": 0.0, "difference_high": 0.2, "p": 0.05,
-    }  # fmt: skip
-    differences = arms.add_labels(pd.DataFrame([pair("short"), pair("long")]), "short")
-    empty = pd.DataFrame(columns=[*differences, "what", "at"])
-    assert list(figures.lead_rows(empty, differences, gains).step) == [50, 100]
 
 
 def test_figure_rollouts_sorts_arms_by_their_labels_and_shows_the_gain_at_every_checkpoint():
@@ -319,30 +281,21 @@ def test_no_two_policies_share_both_marker_and_line_style():
     names = [*plotting.FAMILIES, *(f"other {n}" for n in range(32))]
     looks = [plotting.style(name, names) for name in names]
     assert len({(look["marker"], look["linestyle"]) for look in looks}) == len(names)
-    with pytest.raises(
-        UserError, match="more policies in one figure than combinations of marker and line style"
-    ):
-        plotting.style("one more", [*names, "one more"])
 
 
-def test_a_family_has_one_hue_in_every_study_and_budgets_differ_in_size_and_fill():
+def test_a_family_has_one_hue_in_every_study_and_policies_differ_in_grey_print():
     assert {rule.family for rule in policies.RULES.values()} == set(plotting.FAMILIES)
     assert len({color for color, *_ in plotting.FAMILIES.values()}) == len(plotting.FAMILIES)
-    hues = {}
-    for study in CONFIG["studies"]:
-        looks = plotting.looks(figures.policy_settings(study_of(study)))
-        for name, look in looks.items():
-            family = policies.RULES[CONFIG["policies"][name]["rule"]].family
-            hues.setdefault(family, set()).add(look["color"])
-        keys = ("marker", "linestyle", "markersize")
-        marks = {tuple(look[key] for key in keys) for look in looks.values()}
-        assert len(marks) == len(looks), f"{study}: two policies look alike in grey print"
-    assert all(len(colors) == 1 for colors in hues.values())
-    looks = plotting.looks(figures.policy_settings(study_of("trajectories")))
-    assert looks["hard"]["linestyle"] != looks["hard_solvable"]["linestyle"]
-    looks = plotting.looks(figures.policy_settings(study_of("mini_labels")))
-    sizes = [looks[name]["markersize"] for name in ("hard_2", "hard_5", "hard")]
-    assert sizes == sorted(set(sizes)) and looks["hard_5"]["markerfacecolor"] == "white"
+    for study in map(study_of, CONFIG["studies"]):
+        rules = figures.rules_of(study)
+        plotting.use_policies(rules)
+        looks = [plotting.style(name, [*rules]) for name in rules]
+        families = [policies.RULES[rule].family for rule in rules.values()]
+        assert [look["color"] for look in looks] == [
+            plotting.FAMILIES[name][0] for name in families
+        ]
+        marks = {(look["marker"], look["linestyle"]) for look in looks}
+        assert len(marks) == len(looks), f"{study.name}: two policies look alike in grey print"
 
 
 def test_an_interval_of_a_share_beyond_0_or_100_per_cent_becomes_a_score_interval():
@@ -360,7 +313,7 @@ def test_an_interval_of_a_share_beyond_0_or_100_per_cent_becomes_a_score_interva
 
 
 def test_arms_of_one_hue_are_adjacent_and_panels_with_mostly_equal_rows_stand_side_by_side():
-    plotting.use_policies(figures.policy_settings(study_of("mini_labels")))
+    plotting.use_policies(figures.rules_of(study_of("mini_labels")))
     names = ["hard", "random", "hard_5", "random_5"]
     frame = pd.DataFrame({"arm": names, "policy": names})
     assert figures.by_hue(frame) == ["hard", "hard_5", "random", "random_5"]
@@ -388,7 +341,7 @@ def test_figures_do_not_depend_on_the_users_settings(tmp_path):
         study="mini_reference",
         config=json.dumps(paths.study_part(study_of("mini_reference"))),
         tables=list((ROOT / "results/reference/mini_reference").glob("*.csv")),
-        figures="parts",
+        figures="kinds",
         output="figures",
     )
     content = {}
@@ -408,5 +361,5 @@ def test_figures_do_not_depend_on_the_users_settings(tmp_path):
         done = fork_server.run(path_of("draw_figures"), arguments, folder, environment)
         assert done.returncode == 0, f"{case}: {done.stderr}"
         content[case] = {path.name: path.read_bytes() for path in (folder / "figures").iterdir()}
-    assert content["none"].keys() == {"parts.pdf", "parts.png", "parts.csv"}
+    assert content["none"].keys() == {"kinds.pdf", "kinds.png", "kinds.csv"}
     assert [case for case in content if content[case] != content["none"]] == []

@@ -2,7 +2,6 @@
 an enumeration, and claims."""
 
 import hashlib
-import inspect
 import itertools
 import json
 import os
@@ -18,7 +17,7 @@ import project_config
 from conftest import ROOT
 from hardgrpo.analysis import count_tables, statistics, summary_tables
 from hardgrpo.data import published_counts
-from hardgrpo.report import answers, figures, registry
+from hardgrpo.report import answers
 from hardgrpo.runtime.errors import UserError
 from published_files import write_csv, write_parquet
 
@@ -107,13 +106,6 @@ def test_a_file_that_is_too_small_for_the_budget_is_reported():
     entry = analysis("probe_sizes", samples=8, probe=2, group=2)
     with pytest.raises(UserError, match=words):
         count_tables.probe_sizes(counts_of([1, 2, 3], samples=8), entry)
-
-
-def test_every_figure_of_an_analysis_is_drawn_from_tables_of_its_kind():
-    for kind, names in registry.COUNT_FIGURES.items():
-        for figure in names:
-            tables = inspect.signature(figures.ALL[figure]).parameters
-            assert tables and {*tables} <= {*registry.COUNT_TABLES[kind]}
 
 
 def enumerate_probes(

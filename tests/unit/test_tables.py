@@ -43,7 +43,7 @@ def test_every_entry_uses_existing_tables_and_its_function_accepts_the_tables():
         assert len(set(tables[name].columns)) == len(tables[name].columns), name
     for name, table in shown_tables.TABLES.items():
         assert table.source in {*ALL_TABLES, "deviations"}, name
-    assert figures.ALL.keys() == registry.all_figures().keys()
+    assert figures.ALL.keys() == registry.FIGURES.keys()
 
 
 def test_every_summary_table_is_used():

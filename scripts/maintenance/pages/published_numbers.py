@@ -1,7 +1,7 @@
 """docs/published-numbers.md, and the section on samples per prompt in docs/which-prompts.md:
 results of the analyses of published numbers of right answers."""
 
-from hardgrpo.report import answers, registry
+from hardgrpo.report import answers
 from hardgrpo.runtime import files
 from hardgrpo.study import paths
 from pages import templates
@@ -32,13 +32,12 @@ def page(root: Path, config: dict) -> str:
         for name, analysis in analyses.items()
         if analysis["kind"] == "before_after"
     }
-    figures = {name: next(iter(registry.COUNT_FIGURES[analyses[name]["kind"]])) for name in texts}
     sources = []
     for _, group in itertools.groupby(analyses.items(), lambda item: item[1]["source"]["files"]):
         names, read_from_it = zip(*group)
         sources.append((names, read_from_it[0]))
     return templates.fill(
-        "published-numbers", root, analyses=analyses, texts=texts, figures=figures, sources=sources
+        "published-numbers", root, analyses=analyses, texts=texts, sources=sources
     )
 
 

@@ -2,14 +2,12 @@
 
 import contextlib
 import itertools
-import json
 import os
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
 from hardgrpo.runtime import files, user_settings
-from hardgrpo.runtime.errors import UserError
 from hardgrpo.selection.policies import RULES
 
 os.environ.update(user_settings.MATPLOTLIB)
@@ -46,13 +44,9 @@ NO_RULE = "#999999"  # colour of names that are neither a policy nor a rule, suc
 # markers of policies whose family's own marker is taken
 MARKERS = ("<", ">", "h", "p", "d", "H", "8", "1")
 DASHES = ("-", "--", ":", "-.")
-# in points: size for the largest budget, and decrease for each smaller budget
-MARKER_SIZE, SIZE_STEP = 4.5, 0.7
 MOST_ARMS = 8  # if a figure has more arms, each arm is drawn in a row of its own
 # markers by model, in figures where markers distinguish models
 MODELS = ("o", "s", "^", "D", "v", "P", "X", "*")
-# fill of a marker by budget; None is the policy's colour
-FILLS = (None, "white", "0.75", "0.5")
 PARTS = [("finishing", "#E69F00", "////"), ("correctness", "#0072B2", "")]
 KINDS = [
     ("finishing", "#E69F00", "////"),
@@ -61,127 +55,56 @@ KINDS = [
 ]
 
 
-_policies: dict[str, dict] = {}  # set by `use_policies`
+_styles: dict[str, dict] = {}  # {policy: its look}, set by `use_policies`
 
 
-def use_policies(settings: dict[str, dict]) -> None:
-    """Set the looks of the study's policies for `style`, from the policies' configuration. Each
-    call replaces the policies of the previous call."""
-    _policies.clear()
-    _policies.update(looks(settings))
-
-
-def looks(settings: dict[str, dict]) -> dict[str, dict]:
-    """{policy: colour, marker, dashes, fill and size}. The rule sets the hue. Policies that differ
-    in the budget alone differ in fill and size; the fifth has the fill and size of the first, but
-    other dashes, and so on. Other policies of a hue differ in marker and dashes.
-    """
-    ways: dict[str, list[str]] = {}
-    for name, policy in settings.items():
-        ways.setdefault(way_of_choosing(policy), []).append(name)
-    rules = {way: json.loads(way)["rule"] for way in ways}
-    # of each family, the way of choosing with the fewest settings gets the family's own marker
-    plain_first = sorted(ways, key=lambda way: (way.count(":"), rules[way] not in FAMILIES, way))
-    spare_marks, styles, drawn_families = further_marks(), {}, set()
-    for way in plain_first:
-        names, family = ways[way], RULES[rules[way]].family
-        color, marker, dashes = FAMILIES[family]
-        if family in drawn_families:
-            marker, spare_dashes = next(spare_marks)
-            dashes = shift_dashes(family, spare_dashes)
-        drawn_families.add(family)
-        largest_first = sorted(names, key=lambda name: -budget_size(settings[name]))
-        for place, name in enumerate(largest_first):
-            styles[name] = {
-                "color": color,
-                "marker": marker,
-                "linestyle": DASHES[(DASHES.index(dashes) + place // len(FILLS)) % len(DASHES)],
-                "markerfacecolor": FILLS[place % len(FILLS)] or color,
-                "markersize": MARKER_SIZE - SIZE_STEP * (place % len(FILLS)),
-            }
-    return styles
-
-
-def way_of_choosing(policy: dict) -> str:
-    """The settings of a policy except the size of its budget, as text. Policies of one way differ
-    only in this size, and their budgets are of one kind: a share of the pool, a number of prompts, or
-    money."""
-    budget = policy.get("budget")
-    way = policy | {"budget": sorted(budget) if isinstance(budget, dict) else None}
-    return json.dumps(way, sort_keys=True)
-
-
-def budget_size(policy: dict) -> float:
-    """A number by which the budgets of one way of choosing are sorted."""
-    budget = policy.get("budget", 0)
-    if not isinstance(budget, dict):
-        return budget
-    return budget["prompts"] if "prompts" in budget else budget["money"] / budget["label_price"]
-
-
-def budget_lines(settings: dict[str, dict]) -> dict[str, str]:
-    """{policy: name of the line that joins the policy's point to the points of other budgets}. A
-    line joins the policies of one way of choosing, and has the name of the policy with the largest
-    budget."""
-    names: dict[str, str] = {}
-    for name in sorted(settings, key=lambda name: -budget_size(settings[name])):
-        names.setdefault(way_of_choosing(settings[name]), name)
-    return {name: names[way_of_choosing(policy)] for name, policy in settings.items()}
-
-
-def shift_dashes(family: str, dashes: str) -> str:
-    """Dashes of a further mark of a family, where `dashes` come from `further_marks`: DASHES[0]
-    becomes the entry after the family's own dashes, DASHES[1] the next entry, and so on. Only the
-    last of DASHES becomes the family's own dashes."""
-    family_index = DASHES.index(FAMILIES[family][2])
-    return DASHES[(family_index + 1 + DASHES.index(dashes)) % len(DASHES)]
+def use_policies(rules: dict[str, str]) -> None:
+    """Set the looks of a study's policies, from {policy: its rule}. Each call replaces the policies
+    of the previous call. The first policy of a family has the family's own marker and dashes."""
+    _styles.clear()
+    spare_marks, own_looks = further_marks(), dict(FAMILIES)
+    for policy, rule in rules.items():
+        family = RULES[rule].family
+        color, *_ = FAMILIES[family]
+        _styles[policy] = look(own_looks.pop(family, None) or (color, *next(spare_marks)))
 
 
 def further_marks() -> Iterator[tuple[str, str]]:
-    """Different pairs of marker and dashes. Raise a `UserError` after the last pair."""
-    for turn in range(len(DASHES)):
-        for index, marker in enumerate(MARKERS):
-            yield marker, DASHES[(index + turn) % len(DASHES)]
-    raise UserError(
-        "more policies in one figure than combinations of marker and line style; split the study into several studies"
+    """Pairs of marker and dashes, all different until they are repeated."""
+    return itertools.cycle(
+        (marker, DASHES[(index + turn + 1) % len(DASHES)])
+        for turn in range(len(DASHES))
+        for index, marker in enumerate(MARKERS)
     )
 
 
+def look(mark: tuple[str, str, str]) -> dict:
+    return dict(zip(("color", "marker", "linestyle"), mark))
+
+
 def style(name: str, names: list[str]) -> dict:
-    """Colour, marker, dashes, fill and size of a policy, a rule or an arm ("policy, recipe"). Names
-    of the form "policy, recipe", and other names such as "base", get a marker by their position
-    among the names in `names` that have no style of their own."""
-    if look := _policies.get(name):
-        return dict(look)
+    """Colour, marker and dashes of a policy, a rule or an arm ("policy, recipe"). Arms, and other
+    names such as "base", get a marker by their position among the names in `names` that have no
+    style of their own."""
+    if name in _styles:
+        return dict(_styles[name])
     if name in FAMILIES:
-        color, marker, dashes = FAMILIES[name]
-        look = {"color": color, "marker": marker, "linestyle": dashes}
-    else:
-        unstyled = [label for label in names if label not in _policies and label not in FAMILIES]
-        marker, dashes = next(itertools.islice(further_marks(), unstyled.index(name), None))
-        if (rule := name.split(", ")[0]) in RULES:
-            dashes = shift_dashes(RULES[rule].family, dashes)
-        look = {"color": hue(name.split(", ")[0]), "marker": marker, "linestyle": dashes}
-    return look | {"markerfacecolor": look["color"], "markersize": MARKER_SIZE}
+        return look(FAMILIES[name])
+    unstyled = [label for label in names if label not in _styles and label not in FAMILIES]
+    mark = next(itertools.islice(further_marks(), unstyled.index(name), None))
+    return look((hue(name.split(", ")[0]), *mark))
 
 
 def hue(policy: str) -> str:
     """The colour of the family of a rule, or of a policy's rule; NO_RULE for other names."""
-    if policy in _policies:
-        return _policies[policy]["color"]
+    if policy in _styles:
+        return _styles[policy]["color"]
     return FAMILIES[RULES[policy].family][0] if policy in RULES else NO_RULE
 
 
 def family(policy: str) -> str:
     """The name of the family of a policy's rule; the policy itself if it has no rule."""
     return next((name for name, (color, *_) in FAMILIES.items() if color == hue(policy)), policy)
-
-
-def mark(policy: str, policies: list[str], model: int | None = None) -> dict:
-    """A policy's style for single points. The index of the model (`model`, None for a single model)
-    sets the marker's shape."""
-    shape = {} if model is None else {"marker": MODELS[model % len(MODELS)]}
-    return style(policy, policies) | shape | {"linestyle": "none"}
 
 
 def panels(count: int, height: float = 2.3, columns: int | None = None, **shared):
@@ -245,20 +168,6 @@ def legend(figure, axes) -> None:
         figure.legend(entries.values(), entries.keys(), loc="outside upper center", ncols=columns)
 
 
-def marks_legend(figure, axis, policies: list[str], models: list[str]) -> None:
-    """Draw the legend for points in the style of `mark`: mark of each policy, shape of each
-    model."""
-    keys = axis.twinx()  # invisible axes that only hold the legend's entries
-    keys.set_axis_off()
-    for policy in policies:
-        keys.plot([], [], label=policy, **mark(policy, policies, model=0 if models else None))
-    for number, model in enumerate(models):
-        keys.plot(
-            [], [], marker=MODELS[number % len(MODELS)], linestyle="none", color="0.35", label=model
-        )
-    legend(figure, [keys])
-
-
 def save(figure, rows: pd.DataFrame, paths: list[str]) -> None:
     """Write the figure to each path, or the drawn rows to a path that ends in .csv. Writes are
     atomic; the files have no time stamp."""
@@ -306,17 +215,11 @@ def seeds(group: pd.DataFrame) -> str:
     return f"{count} seed{'s' if count > 1 else ''}"
 
 
-def format_range(numbers) -> str:
-    """'3 to 5', or '3' if all numbers are equal."""
-    smallest, largest = (f"{end:,.0f}" for end in (min(numbers), max(numbers)))
-    return smallest if smallest == largest else f"{smallest} to {largest}"
-
-
-def bars(frame: pd.DataFrame, name: str, scale: float = 100, share: bool = False) -> list:
+def bars(frame: pd.DataFrame, name: str, scale: float = 100, is_share: bool = False) -> list:
     """Lengths of the error bars below and above the values of column `name`, for `errorbar`; nan if
-    there is no interval. With `share`, the bars stay within 0 and 1."""
+    there is no interval. With `is_share`, the bars stay within 0 and 1."""
     low, high = frame[f"{name}_low"], frame[f"{name}_high"]
-    if share:
+    if is_share:
         low, high = limit_share(frame[name], low, high)
     return [scale * (frame[name] - low), scale * (high - frame[name])]
 
@@ -343,8 +246,8 @@ def series(
     name: str,
     scale: float = 100,
     bar_width: float = 0.8,
-    share: bool = False,
+    is_share: bool = False,
     **look,
 ) -> None:
-    lengths = bars(frame, name, scale, share)
+    lengths = bars(frame, name, scale, is_share)
     axis.errorbar(places, scale * frame[name], yerr=lengths, elinewidth=bar_width, **look)

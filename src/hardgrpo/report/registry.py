@@ -1,5 +1,4 @@
-"""The names of the summary tables, and the figures of studies and of analyses with their captions.
-Planning the workflow needs no more than these names.
+"""The names of the summary tables and of the figures, with the figures' captions. Planning the workflow needs no more than these names.
 
 To add
 
@@ -10,8 +9,6 @@ To add
 
 Tables and figures that the supplement's text does not place are printed at its end.
 """
-
-from dataclasses import dataclass
 
 from hardgrpo.study import paths
 from hardgrpo.study.study import Study
@@ -78,150 +75,79 @@ WORTH = ["gains", "parts", "spent", "against_random", "contamination"]
 
 # --- figures ---
 
-
-@dataclass(frozen=True)
-class Figure:
-    section: str  # heading in the report under which the figure is listed
-    title: str
-    caption: str  # LaTeX
-
-
+# {figure of studies or of analyses of published numbers: its caption, in LaTeX}
 FIGURES = {
-    "difficulty": Figure(
-        "Design",
-        "Difficulty of the pool and of the subsets",
+    "difficulty": (
         "Pass rates of the base model on the pool, and on the prompts that each policy chooses,"
         " as shares of the pool and of each subset (mean over seeds): the area of a disc is the"
-        " share.",
+        " share."
     ),
-    "accuracy": Figure(
-        "Results",
-        "Accuracy by checkpoint",
+    "accuracy": (
         r"Accuracy of sampled completions on the test set, by policy and checkpoint, with 95\,\%"
         " intervals. Step 0 is the base model. With more than eight arms, the figure has a row"
         " for each arm; the dashed line is then the base model, and the band around it the base"
         " model's interval. The intervals are wider than those of differences between policies,"
-        " which are paired by problem and seed.",
+        " which are paired by problem and seed."
     ),
-    "ahead": Figure(
-        "Results",
-        "The lead of the hardest prompts by checkpoint",
-        r"The lead of \texttt{hard} over each other policy at each checkpoint, paired by problem"
-        r" and seed, with 95\,\% intervals. Above zero \texttt{hard} is ahead. The hue is the rule"
-        " of the other policy.",
-    ),
-    "parts": Figure(
-        "What the gains are made of",
-        "Finishing and correctness",
+    "parts": (
         "The gain of each policy (black mark), split into finishing and correctness (bars), with"
-        r" 95\,\% intervals.",
+        r" 95\,\% intervals."
     ),
-    "kinds": Figure(
-        "What the gains are made of",
-        "Finishing, sharpening and new solving",
+    "kinds": (
         "The gain of each policy (black mark), split into three kinds (bars): finishing,"
         " sharpening (on problems that the base model solves in some of its reach samples) and"
         r" new solving (on problems that the base model solves in no reach sample), with 95\,\%"
-        " intervals. A diamond is the gain of greedy completions.",
+        " intervals. A diamond is the gain of greedy completions."
     ),
-    "pass_at_k": Figure(
-        "What the gains are made of",
-        "pass@k",
+    "pass_at_k": (
         "Probability that at least one of $k$ samples is right, of base and trained models, with"
         r" 95\,\% intervals. Dashed grey line: the base model, counting only samples in which"
-        " every step is right. With more than eight arms, the figure has a row for each arm; the"
-        " dashed line is then the base model, and the band around it the base model's interval.",
+        " every step is right. With more than eight arms, the figure has a row for each arm, for the"
+        " largest $k$; the dashed line is then the base model, and the band around it the base model's interval."
     ),
-    "truncation": Figure(
-        "What the gains are made of",
-        "Tight and ample limit",
+    "truncation": (
         "Gain by policy (printed number), split into finishing and correctness: trained under the"
-        " tight or the ample limit (lines of panels), tested under the tight or the ample limit"
-        " (columns).",
+        " tight or the ample limit (rows of panels), tested under the tight or the ample limit"
+        " (columns)."
     ),
-    "lengths": Figure(
-        "What the gains are made of",
-        "Completion length over training",
-        "Mean length of the rollouts over training, and their share that is truncated at the"
-        r" completion limit, by policy, with 95\,\% intervals over seeds.",
+    "training_curves": (
+        "Groups of rollouts that are learnable (and, where the logs say it, all wrong), mean length of"
+        " the rollouts, and their share that is truncated at the completion limit, over training, by"
+        r" policy, with 95\,\% intervals over seeds. With more than eight arms, the figure has a row"
+        " for each arm, with its first and its last updates."
     ),
-    "groups": Figure(
-        "What explains the gains",
-        "Groups over training",
-        "Shares of the groups of rollouts over training, by policy: learnable and, where the logs"
-        " distinguish them, all right and all wrong. In panels with updates on the horizontal"
-        r" axis, bars are 95\,\% intervals over seeds; stacked shares have no intervals.",
-    ),
-    "learnable": Figure(
-        "What explains the gains",
-        "Learnable share and completion length",
+    "learnable": (
         "Gain against the learnable share of the groups and, where lengths differ by a token or"
         r" more, against the mean length of completions, with 95\,\% intervals. A point is a"
-        " policy and recipe. Hollow: another recipe than the study's first. Size: budget. Line:"
-        " least squares within the task, through ten points or more.",
+        " policy and recipe. Hollow: another recipe than the study's first. Line: least"
+        " squares within the task, through ten points or more."
     ),
-    "budget": Figure(
-        "Results",
-        "Gain by share of the pool",
-        r"Gain by policy and share of the pool that is trained on, with 95\,\% intervals. The hue"
-        " is the rule of the policy.",
-    ),
-    "labels": Figure(
-        "Results",
-        "Gain against labels bought",
+    "labels": (
         "Gain by arm, sorted by the number of labels (at the right) bought to choose the prompts and"
         r" to train on them, with 95\,\% intervals. The intervals are wider than those"
-        " of differences between policies, which are paired by problem and seed.",
+        " of differences between policies, which are paired by problem and seed."
     ),
-    "rollouts": Figure(
-        "Results",
-        "Gain by rollouts and labels",
+    "rollouts": (
         r"Gain at equal rollouts, by arm, at the last checkpoint with 95\,\% intervals, and at"
         " earlier checkpoints (later ones are darker). Arms are sorted by their number of labels,"
-        " averaged over the panels; the number at an arm is its number of labels in the panel.",
+        " averaged over the panels; the number at an arm is its number of labels in the panel."
     ),
-    "trajectories": Figure(
-        "Results",
-        "Learnable groups over training",
+    "trajectories": (
         "Shares of a prompt's groups that are learnable, all wrong and all right over a recorded"
-        r" training run, by policy, with 95\,\% intervals for new prompts in this run.",
+        r" training run, by policy, with 95\,\% intervals for new prompts in this run."
+    ),
+    "samples_per_prompt": (
+        "The chosen prompts, measured with new samples of the same model: share of mixed"
+        " groups, pass rate and share never solved, by the number of samples per prompt on"
+        " which the choice was based. Large mark: from this number on, more samples raise the"
+        " share of mixed groups by at most a point."
+    ),
+    "before_after_training": (
+        "Pass rate and mixed groups of prompts before and after training on all prompts, by"
+        " their share of right answers before training, and pass@$k$ over all prompts, with"
+        r" 95\,\% intervals."
     ),
 }
-
-# Figures of analyses of published numbers, by the kind of the analysis.
-COUNT_FIGURES = {
-    "probe_sizes": {
-        "samples_per_prompt": Figure(
-            "Results",
-            "How many samples per prompt?",
-            "The chosen prompts, measured with new samples of the same model: share of mixed"
-            " groups, pass rate and share never solved, by the number of samples per prompt on"
-            " which the choice was based. Large mark: from this number on, more samples raise the"
-            " share of mixed groups by at most a point.",
-        ),
-    },
-    "before_after": {
-        "before_after_training": Figure(
-            "Results",
-            "Before and after training, by difficulty",
-            "Pass rate and mixed groups of prompts before and after training on all prompts, by"
-            " their share of right answers before training, and pass@$k$ over all prompts, with"
-            r" 95\,\% intervals.",
-        ),
-    },
-}
-
-
-def all_figures() -> dict[str, Figure]:
-    """All figures of studies and of analyses of published numbers, by name."""
-    return FIGURES | {
-        name: entry for group in COUNT_FIGURES.values() for name, entry in group.items()
-    }
-
-
-def figures_of(study: Study) -> dict[str, Figure]:
-    """The figures that a study may have, by name."""
-    return COUNT_FIGURES[study.analysis.kind] if study.is_analysis else FIGURES
 
 
 def summary_tables(study: Study) -> list[str]:
