@@ -12,7 +12,6 @@ import pytest
 import fakes
 from command_line import run
 from conftest import ROOT, World
-from hardgrpo.analysis.formats import MINUS
 from origins import wrong_numbers
 
 STUDIES = ["mini", "mini_reference", "mini_truncation", "small_real", "recordings", "trajectories"]
@@ -51,41 +50,22 @@ def test_every_number_equals_the_cell_that_numbers_csv_names(written):
     assert rows and wrong_numbers(rows, world.folder) == []
 
 
-def test_the_parts_of_a_gain_in_the_abstract_add_up_as_they_are_printed(written):
-    world, study = written
-    number = lambda row: float(row["text"].replace("$", "").replace(MINUS, "-").split()[0])
-    sums: dict[tuple, float] = {}
-    for row in origins(world, study):
-        place = row["file"], row["lines"]
-        if row["column"] == "gain" and row["show"] == "points":
-            sums[place] = -number(row)
-        if row["show"] == "part":
-            sums[place] += number(row)
-    assert list(sums.values()) == pytest.approx([0] * len(sums), abs=1e-9)
-    assert sums or study in ("recordings", "trajectories"), (
-        "only studies of recordings and trajectories may have no parts of gains"
-    )
-
-
 def test_a_changed_row_of_a_summary_changes_only_the_text_of_its_own_number(world):
     write(world)
     before = origins(world)
-    path = world.folder / "results/reference/mini/gains.csv"
-    frame = pd.read_csv(path)
-    own = frame[(frame.task == frame.eval_task) & (frame.decoding == "sampled")]
-    changed = own[own.task == "arithmetic"].gain.idxmax()  # the text has the largest gain
-    frame.loc[changed, ["gain", "gain_low", "gain_high"]] = [0.4321, 0.4, 0.45]
-    world.edit("results/reference/mini/gains.csv", lambda _: frame.to_csv(index=False))
+    table = "results/reference/mini/subsets.csv"
+    frame = pd.read_csv(world.folder / table)
+    (changed,) = frame.index[frame.policy == "hard"]
+    frame.loc[changed, "zero_share"] = 0.4321
+    world.edit(table, lambda _: frame.to_csv(index=False))
     done = world.snakemake("--forcerun", "write_supplement", "--allowed-rules", "write_supplement", "--config", "draw=reference",
                            "--", "paper/mini/supplement.tex")  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     after = origins(world)
     changes = [row for old, row in zip(before, after, strict=True) if old != row]
-    assert [(row["lines"], row["text"]) for row in changes] == [
-        (str(changed + 2), "$+$43.2 [40.0, 45.0]")
-    ]
-    assert "$+$43.2 [40.0, 45.0]" in (world.folder / "paper/mini/supplement.tex").read_text()
-    assert "$+$43.2" in (world.folder / "paper/mini/tables/gain.tex").read_text()
+    assert [(row["lines"], row["text"]) for row in changes] == [(str(changed + 2), "43.2")]
+    assert r"43.2\,\%" in (world.folder / "paper/mini/supplement.tex").read_text()
+    assert "43.2" in (world.folder / "paper/mini/tables/subsets.tex").read_text()
 
 
 def test_no_number_is_typed_into_the_text():

@@ -47,11 +47,6 @@ def round_parts(gain: float, parts: list[float]) -> list[float]:
     return [tenth / 1000 for tenth in tenths]
 
 
-def rounded_part(index: int, gain: float, low: float, high: float, *parts: float) -> str:
-    """Part `index` of `parts` (see `round_parts`) with its interval."""
-    return signed_interval(round_parts(gain, list(parts))[index], low, high)
-
-
 def with_interval(share: float, low: float | None, high: float | None) -> str:
     return f"{points(share)} {interval(low, high)}".strip()
 

@@ -1,14 +1,12 @@
 """Summary table of trajectories: outcomes of groups of rollouts over a recorded training run, by
 policy."""
 
-import json
-
 import numpy as np
 import pandas as pd
 
 from hardgrpo.analysis import statistics
 from hardgrpo.analysis.cells import estimates
-from hardgrpo.analysis.pools import read_ids, read_rates
+from hardgrpo.analysis.pools import read_prompts
 from hardgrpo.analysis.summary_tables import table
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
@@ -21,7 +19,6 @@ STRETCHES = 10
 # Number of groups of prompts; the jackknife leaves out each group once. The groups must be large:
 # many pass rates are tied, so leaving out a few prompts often does not change a policy's subset.
 GROUPS = 10
-LATER_COLUMNS = {"id": str, "epoch": int, "correct": int, "rollouts": int}
 OUTCOMES = ["mixed", "all_right", "all_wrong", "pass_rate"]
 
 
@@ -43,10 +40,9 @@ def trajectories(
     rows = []
     for path in trajectory_files:
         model, task = paths.pair_of(path)
-        outcomes = by_stretch(pd.DataFrame(files.read_rows(path, LATER_COLUMNS)))
-        rates = read_rates(
-            next(file for file in difficulty_files if paths.pair_of(file) == (model, task))
-        )
+        outcomes = by_stretch(read_prompts(path).reset_index())
+        (difficulty,) = (file for file in difficulty_files if paths.pair_of(file) == (model, task))
+        rates = read_prompts(difficulty).pass_rate.to_dict()
         groups = random_groups(list(rates), GROUPS)
         for policy, selections in read_subsets(subset_files, model, task).items():
             weights = selection_shares([ids for _, ids, _ in selections])
@@ -59,14 +55,8 @@ def trajectories(
                 "seeds": len(selections),
             }
             for (stretch, begin, end), means in outcomes:
-                row = {
-                    "model": model,
-                    "task": task,
-                    "policy": policy,
-                    "stretch": stretch,
-                    "begin": begin,
-                    "end": end,
-                }
+                row = {"model": model, "task": task, "policy": policy}
+                row |= {"stretch": stretch, "begin": begin, "end": end}
                 for name in OUTCOMES:
                     left_out = np.array(
                         [mean(means[name], shares) for shares in weights_without_group]
@@ -111,10 +101,9 @@ def read_subsets(
     for path in subset_paths:
         *pair, policy = paths.choice_of(path)
         if pair == [model, prompts]:
-            description = json.loads(files.read_text(path))
-            subsets.setdefault(policy, []).append(
-                (description["seed"], read_ids(path), description["policy"])
-            )
+            description, ids = files.read_json(path), read_prompts(path).index.tolist()
+            subset = description["seed"], ids, description["policy"]
+            subsets.setdefault(policy, []).append(subset)
     return subsets
 
 
@@ -145,20 +134,11 @@ def selections_without_groups(
     The policy chooses again from each smaller pool, because the boundary of a subset depends on the
     pool.
     """
-    settings = {
-        key: value for key, value in policy.items() if key != "by"
-    }  # `by` is always pass_rate here
+    settings = dict(policy)
+    settings.pop("by", None)  # always pass_rate here
+    choose = lambda rates, seed: policies.select(rates, seed=seed, **settings).ids
+    pools = [{name: rates[name] for name in rates if name not in group} for group in groups]
     try:
-        return [
-            selection_shares(
-                [
-                    policies.select(
-                        {i: rates[i] for i in rates if i not in group}, seed=seed, **settings
-                    ).ids
-                    for seed in seeds
-                ]
-            )
-            for group in groups
-        ]
+        return [selection_shares([choose(pool, seed) for seed in seeds]) for pool in pools]
     except UserError:
         return []

@@ -52,8 +52,6 @@ class Paper:
             self.total,
             self.design,
             self.percent,
-            self.ends,
-            self.part,
             holds,
             above,
             below,
@@ -61,9 +59,6 @@ class Paper:
             own,
             by,
             each,
-            parts_of,
-            largest_gains,
-            largest_gain_by_grader,
             settings_in_words,
         )
         environment.globals |= {function.__name__: function for function in functions}
@@ -136,26 +131,6 @@ class Paper:
 
         return text
 
-    def ends(self, rows: pd.DataFrame, column: str, show: str = "gain", unit: str = "") -> str:
-        """The least and the largest value of a column, or the only one, each with its arm: '+1.2
-        [0.4, 2.0] (hard) to +7.0 [...] (random)'. "" if no value is known."""
-        rows = rows[rows[column].notna()]
-        if len(rows) > 1 and set(map(formats.points, rows[column])) == {"0.0"}:
-            return f"{self.format('points')(rows[:1], column)} (every policy)"
-        if rows.empty:
-            return ""
-        lines = [rows[column].idxmin(), rows[column].idxmax()][: len(rows)]
-        return " to ".join(
-            f"{self.format(show)(rows.loc[[line]], column)}{unit} ({latex.escape(rows.arm[line])})"
-            for line in lines
-        )
-
-    def part(self, row: pd.DataFrame, name: str) -> str:
-        """A part of a gain, rounded so that the rounded parts add up to the rounded gain."""
-        names = parts_of(row)
-        values = row[["gain", *(f"{name}{ending}" for ending in ENDS), *names]].iloc[0]
-        return self.note(formats.rounded_part(names.index(name), *values), row, name, "part")
-
     def note(self, text: str, rows: pd.DataFrame, column: str, show: str) -> str:
         text, lines = latex.number(text), " ".join(map(str, rows.index))
         row = (text, rows.attrs["path"], lines, column, show)
@@ -200,29 +175,9 @@ def each(rows: pd.DataFrame) -> list[pd.DataFrame]:
     return [rows.loc[[line]] for line in rows.index]
 
 
-def parts_of(row: pd.DataFrame) -> list[str]:
-    """The columns of the parts of a gain, in a row of table `kinds` or `parts`."""
-    return [
-        "finishing",
-        *(["sharpening", "new_solving"] if "sharpening" in row else ["correctness"]),
-    ]
-
-
-def largest_gains(*tables: pd.DataFrame) -> list[pd.DataFrame]:
-    """The row with the largest gain of each model and task, of the first table that has both."""
-    best: dict[tuple, pd.DataFrame] = {}
-    for table in tables:
-        for key, rows in by(table, "model", "task"):
-            best.setdefault(key, rows.loc[[rows.gain.idxmax()]])
-    return list(best.values())
-
-
-def largest_gain_by_grader(decomposition: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The rows of the arm with the largest gain: by the strict and by the lenient grader."""
-    task_rows = decomposition[decomposition.grading == "task"]
-    best = task_rows.arm[task_rows.gain.idxmax()] if len(task_rows) else ""
-    rows = decomposition[decomposition.arm == best]
-    return rows[rows.grading == "strict"], rows[rows.grading == "lenient"]
+def largest_gains(gains: pd.DataFrame) -> list[pd.DataFrame]:
+    """The row with the largest gain of each model and task."""
+    return [rows.loc[[rows.gain.idxmax()]] for _, rows in by(gains, "model", "task")]
 
 
 def settings_in_words(settings: dict) -> str:
