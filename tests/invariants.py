@@ -67,13 +67,13 @@ def faults(folder: Path) -> list[str]:
         return lines
     gains = tables["gains"]
     sampled = gains[gains.decoding == "sampled"]
-    for name in ("parts", "decomposition", "kinds"):
+    for name in ("parts", "decomposition", "decomposition_runs", "kinds"):
         if name not in tables:
             continue
         frame = tables[name]
         parts = ["sharpening", "new_solving"] if name == "kinds" else ["correctness"]
         expect_equal(name, frame.gain, frame[["finishing", *parts]].sum(axis=1))
-        if name == "parts":
+        if name != "kinds":
             expect_equal(name, frame.gain, frame.accuracy - frame.base_accuracy)
     if "parts" in tables:
         frame = tables["parts"].dropna(subset=["accuracy_answered", "base_accuracy_answered"])

@@ -137,13 +137,14 @@ def difficulty(difficulty_files: list[str], subset_files: list[str]) -> list[dic
     return rows
 
 
-@table("task eval_task repeated problems equal near")
+@table("task eval_task pool repeated near_in_pool problems equal near repeated_in_test")
 def contamination(comparisons: list[dict]) -> list[dict]:
     """A row for each of `comparisons`, the return value of `pools.comparisons`."""
     rows = []
     for comparison in comparisons:
         pool, test = files.read_json(comparison["pool"]), files.read_json(comparison["test"])
         row = {name: comparison[name] for name in ("task", "eval_task")}
-        row |= {"repeated": pool["repeated"]}
-        rows.append(row | {name: test[name] for name in ("problems", "equal", "near")})
+        row |= {"pool": pool["problems"], "repeated": pool["repeated"], "near_in_pool": pool["near"]}
+        row |= {name: test[name] for name in ("problems", "equal", "near")}
+        rows.append(row | {"repeated_in_test": test["repeated"]})
     return rows
