@@ -144,7 +144,11 @@ def contamination(comparisons: list[dict]) -> list[dict]:
     for comparison in comparisons:
         pool, test = files.read_json(comparison["pool"]), files.read_json(comparison["test"])
         row = {name: comparison[name] for name in ("task", "eval_task")}
-        row |= {"pool": pool["problems"], "repeated": pool["repeated"], "near_in_pool": pool["near"]}
+        row |= {
+            "pool": pool["problems"],
+            "repeated": pool["repeated"],
+            "near_in_pool": pool["near"],
+        }
         row |= {name: test[name] for name in ("problems", "equal", "near")}
         rows.append(row | {"repeated_in_test": test["repeated"]})
     return rows
