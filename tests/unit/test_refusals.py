@@ -3,7 +3,9 @@
 import copy
 import csv
 import functools
+import itertools
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -65,8 +67,8 @@ def check_catalogue(text: str) -> None:
 
 
 def write_files(case: dict) -> list[str]:
-    """Write the files of a case, whose names have a dot or are `mine`, and return their names."""
-    names = [name for name in case if "." in name or name == "mine"]
+    """Write the files of a case, whose names have a dot, and return their names."""
+    names = [name for name in case if "." in name]
     for name in names:
         content, kind = case[name], name.rpartition(".")[2]
         if kind == "parquet" and isinstance(content, dict):
@@ -89,18 +91,18 @@ def prepare_prompts(case: dict) -> None:
         parts = [part | {"local": name, "rows": case.get("rows", {})} for name in names]
         source |= {"kind": "hub", "train": parts}
     options = {} if "format" in case else {"grader": "number_lenient"}
+    if "policies" in case:
+        options["policies"] = json.dumps(case["policies"])
     run_program("prepare_task", task="t", split="train", source=json.dumps(source), files=names,
                 output="out", **options)  # fmt: skip
 
 
 def read_annotated(case: dict) -> None:
     files.write_jsonl("P.jsonl", [{"id": "a", "question": "q", "answer": None}])
-    rows = [["prompt_id", "answer"], [question_id("q"), case["answer"]]]
-    with open("back.csv", "w", newline="", encoding="utf-8") as stream:
-        csv.writer(stream).writerows(rows)
-    refused = None
-    for grader in case["grader"]:
-        with pytest.raises(UserError) as refused:
+    for answer, grader in itertools.product(case["answers"], case["grader"]):
+        with open("back.csv", "w", newline="", encoding="utf-8") as stream:
+            csv.writer(stream).writerows([["prompt_id", "answer"], [question_id("q"), answer]])
+        with pytest.raises(UserError, match=re.escape(answer)) as refused:
             run_program("read_annotated", problems="P.jsonl", annotated="back.csv",
                         column="answer", grader=grader, output="out")  # fmt: skip
     raise refused.value
@@ -151,35 +153,6 @@ def select_subset(case: dict) -> None:
     run_program("select_subset", policy=policy, seed=0, output="out", **inputs)
 
 
-def measure_difficulty(case: dict) -> None:
-    problem = {"id": "p0", "question": "q", "answer": "(A)"}
-    files.write_jsonl("P.jsonl", [problem])
-    files.write_jsonl("C.jsonl", [{"id": "p0", "sample": 0, "completion": "(A)"}])
-    write_files(case)
-    run_program(
-        "measure_difficulty",
-        problems="P.jsonl",
-        completions="C.jsonl",
-        grader="choice_letter",
-        output="out",
-    )
-
-
-def prepare_pool(policy: dict) -> None:
-    rows = [{"question": f"q{number}", "answer": number} for number in range(20)]
-    files.write_jsonl("mine.jsonl", rows)
-    run_program(
-        "prepare_task",
-        task="t",
-        split="train",
-        source='{"kind": "files", "train": "mine.jsonl"}',
-        files="mine.jsonl",
-        grader="number_lenient",
-        policies=json.dumps({"own": policy}),
-        output="out",
-    )
-
-
 def choose(settings: dict) -> None:
     policies.select({"a": 0.9, "b": 0.9, "c": 0.95}, seed=0, **settings)
 
@@ -202,8 +175,6 @@ CHECKS: dict[str, Callable] = {
     "subsets": select_subset,
     "server": probe_server,
     "policies": choose,
-    "completions": measure_difficulty,
-    "pools": prepare_pool,
 }
 
 
