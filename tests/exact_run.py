@@ -10,67 +10,35 @@ the expected lines.
 """
 
 import argparse
-import contextlib
 import json
 import os
-import runpy
-import sys
 from pathlib import Path
 
 from hardgrpo.runtime import checksums, environments, errors, files
+from in_process import run_program
 
-SCRIPTS = Path(__file__).parents[1] / "scripts"
 QUESTIONS, SAMPLES, TOKENS = 4, 2, 6
 # Facts, because their demonstrations are short: the answer alone, without steps.
 TASK = {"kind": "generated", "family": "facts", "seed": 17, "train": QUESTIONS, "test": QUESTIONS}
 MODEL = {
-    "seed": 0,
-    "hidden_size": 32,
-    "intermediate_size": 48,
-    "layers": 2,
-    "heads": 1,
-    "key_value_heads": 1,
-    "head_size": 32,
-    "rotary_base": 100.0,
-    "context_tokens": 64,
-    "steps": 12,
-    "batch_size": 8,
-    "learning_rate": 3.0e-3,
-    "matrix_learning_rate": 2.0e-2,
+    "seed": 0, "hidden_size": 32, "intermediate_size": 48, "layers": 2, "heads": 1, "key_value_heads": 1,
+    "head_size": 32, "rotary_base": 100.0, "context_tokens": 64, "steps": 12, "batch_size": 8,
+    "learning_rate": 3.0e-3, "matrix_learning_rate": 2.0e-2,
     "demonstrations": {
         "facts": {
-            "known": [0.5, 0.5],
-            "misconception": 0.7,
-            "share": {"first": 1.0, "last": 1.0},
-            "source": TASK,
-            "prompt": "{question}",
+            "known": [0.5, 0.5], "misconception": 0.7, "share": {"first": 1.0, "last": 1.0},
+            "source": TASK, "prompt": "{question}",
         }
     },
-}
+}  # fmt: skip
 # Readable answers are rewarded, because a model after 12 steps is never right.
 RECIPE = {
-    "objective": "grpo",
-    "updates": 2,
-    "prompts_per_update": 2,
-    "group_size": 4,
-    "temperature": 1.0,
-    "reward": "finished",
-    "advantage": "centred",
-    "loss": "dapo",
-    "beta": 0.0,
-    "epsilon": 0.2,
-    "optimiser": "adamw",
-    "learning_rate": 2.0e-3,
-    "schedule": "constant",
-    "warmup_share": 0.0,
-    "weight_decay": 0.0,
-    "max_grad_norm": 1.0,
-    "base": "fp32",
-    "precision": "fp32",
-    "generation": "transformers",
-    "checkpoint_every": 2,
-    "adapter": None,
-}
+    "objective": "grpo", "updates": 2, "prompts_per_update": 2, "group_size": 4, "temperature": 1.0,
+    "reward": "finished", "advantage": "centred", "loss": "dapo", "beta": 0.0, "epsilon": 0.2,
+    "optimiser": "adamw", "learning_rate": 2.0e-3, "schedule": "constant", "warmup_share": 0.0,
+    "weight_decay": 0.0, "max_grad_norm": 1.0, "base": "fp32", "precision": "fp32",
+    "generation": "transformers", "checkpoint_every": 2, "adapter": None,
+}  # fmt: skip
 
 
 def main() -> None:
@@ -98,79 +66,30 @@ def main() -> None:
 
 def run_stages() -> None:
     """Write the files of all stages into the working folder."""
+    task, model, train = json.dumps(TASK), "models/tiny", "tasks/facts/train.jsonl"
     for split in ("train", "test"):
-        run(
-            "inputs/prepare_task.py",
-            task="facts",
-            split=split,
-            source=json.dumps(TASK),
-            output=f"tasks/facts/{split}.jsonl",
-        )
-    model = "models/tiny"
-    run("inputs/pretrain_model.py", model="tiny", settings=json.dumps(MODEL), output=model)
-    conditions = {
-        "model": model,
-        "prompt": "{question}",
-        "samples": SAMPLES,
-        "completion_tokens": TOKENS,
-    }
-    run(
-        "probe/probe.py",
-        **conditions,
-        problems="tasks/facts/train.jsonl",
-        seed=1,
-        output="probe/tiny/facts/shard0.jsonl.gz",
-    )
-    problems = files.read_jsonl("tasks/facts/train.jsonl", {"id": str})
-    files.write_rows(
-        "subset.csv",
-        ["id", "rank"],
-        [{"id": problem["id"], "rank": rank} for rank, problem in enumerate(problems, start=1)],
-    )
+        output = f"tasks/facts/{split}.jsonl"
+        run_program("prepare_task", task="facts", split=split, source=task, output=output)
+    run_program("pretrain_model", model="tiny", settings=json.dumps(MODEL), output=model)
+    conditions = {"model": model, "prompt": "{question}", "samples": SAMPLES}
+    conditions["completion_tokens"] = TOKENS
+    output = "probe/tiny/facts/shard0.jsonl.gz"
+    run_program("probe", **conditions, problems=train, seed=1, output=output)
+    problems = files.read_jsonl(train, {"id": str})
+    rows = [{"id": row["id"], "rank": rank} for rank, row in enumerate(problems, start=1)]
+    files.write_rows("subset.csv", ["id", "rank"], rows)
     spec = {
-        "model": "tiny",
-        "task": "facts",
-        "policy": "all",
-        "recipe": "exact",
-        "seed": 0,
-        "model_folder": model,
-        "problems": "tasks/facts/train.jsonl",
-        "subset": "subset.csv",
-        "prompt": "{question}",
-        "chat": {},
-        "grader": "final_word",
-        "completion_tokens": TOKENS,
-        "training": RECIPE,
-    }
+        "model": "tiny", "task": "facts", "policy": "all", "recipe": "exact", "seed": 0, "model_folder": model,
+        "problems": train, "subset": "subset.csv", "prompt": "{question}", "chat": {}, "grader": "final_word",
+        "completion_tokens": TOKENS, "training": RECIPE,
+    }  # fmt: skip
     files.write_json("spec.yaml", spec)  # JSON is YAML
-    run("training/train_grpo.py", spec="spec.yaml", output="training/run")
-    run(
-        "evaluation/evaluate.py",
-        **conditions,
-        checkpoints="training/run/checkpoints",
-        base=True,
-        greedy=True,
-        grader="final_word",
-        problems="tasks/facts/test.jsonl",
-        seed=2,
-        output="evaluation/facts.csv.gz",
-        completions="evaluation/facts.jsonl.gz",
-    )
-
-
-def run(program: str, **arguments) -> None:
-    """Run a program of scripts/ in this process. Its standard output goes to standard error."""
-    sys.argv = [str(SCRIPTS / program)]
-    for name, value in arguments.items():
-        option = f"--{name.replace('_', '-')}"
-        sys.argv += [option] if value is True else [option, str(value)]
-    sys.path[0] = str(Path(sys.argv[0]).parent)
-    with contextlib.redirect_stdout(sys.stderr):
-        try:
-            runpy.run_path(sys.argv[0], run_name="__main__")
-        except SystemExit as end:
-            if end.code:
-                raise
+    run_program("train_grpo", spec="spec.yaml", output="training/run")
+    run_program(
+        "evaluate", **conditions, checkpoints="training/run/checkpoints", base=True, greedy=True,
+        grader="final_word", problems="tasks/facts/test.jsonl", seed=2,
+        output="evaluation/facts.csv.gz", completions="evaluation/facts.jsonl.gz",
+    )  # fmt: skip
 
 
 if __name__ == "__main__":

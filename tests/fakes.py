@@ -10,6 +10,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from packaging.utils import canonicalize_name
+
 from hardgrpo.runtime import user_settings
 
 # Answers the calls that Snakemake and spython make to apptainer. Commands in a container run on
@@ -60,47 +62,33 @@ sys.addaudithook(record)
 
 def names_in(lock: Path) -> set[str]:
     """Normalized names of the packages in a lock."""
-    return {
-        normalized(name)
-        for name in re.findall(r"^([\w.-]+)==", lock.read_text(encoding="utf-8"), re.MULTILINE)
-    }
+    names = re.findall(r"^([\w.-]+)==", lock.read_text(encoding="utf-8"), re.MULTILINE)
+    return set(map(canonicalize_name, names))
 
 
-def normalized(name: str) -> str:
-    """The name of a package as PEP 503 normalizes it."""
-    return re.sub(r"[-_.]+", "-", name).lower()
+def write_program(path: Path, text: str) -> None:
+    path.write_text(text)
+    path.chmod(0o755)
 
 
-def apptainer(folder: Path, locks: dict[str, Path], name: str = "apptainer") -> "Apptainer":
+def apptainer(folder: Path, locks: dict[str, Path]) -> "Apptainer":
     """Write the stand-in to a new folder, which `Apptainer.env` puts on PATH. For commands in an
     image, the stand-in hides the modules of packages that the image's lock does not name.
     `locks` is {image: lock}."""
     folder.mkdir()
     stand_in = Apptainer(folder)
-    program = folder / name
-    program.write_text(
-        APPTAINER.format(
-            python=sys.executable,
-            log=str(stand_in.log),
-            fails=str(stand_in.fails),
-            folder=str(folder),
-        )
-    )
-    program.chmod(0o755)
-    if not (
-        shutil.which("latexmk") or shutil.which("tectonic")
-    ):  # this computer has no TeX but the real image does
-        (folder / "latexmk").write_text(LATEXMK)
-        (folder / "latexmk").chmod(0o755)
+    places = {"log": str(stand_in.log), "fails": str(stand_in.fails), "folder": str(folder)}
+    write_program(folder / "apptainer", APPTAINER.format(python=sys.executable, **places))
+    if not (shutil.which("latexmk") or shutil.which("tectonic")):  # the real image has TeX
+        write_program(folder / "latexmk", LATEXMK)
     (folder / "sitecustomize.py").write_text(HIDE)
     modules = importlib.metadata.packages_distributions()
     for image, path in locks.items():
         locked_names = names_in(path) | {"pip", "hardgrpo"}
-        hidden = [
-            module
-            for module, packages in modules.items()
-            if not {normalized(package) for package in packages} & locked_names
-        ]
+        is_hidden = lambda packages, names=locked_names: names.isdisjoint(
+            map(canonicalize_name, packages)
+        )
+        hidden = [module for module, packages in modules.items() if is_hidden(packages)]
         (folder / f"{image}.hidden").write_text("\n".join(hidden))
     return stand_in
 
@@ -111,11 +99,8 @@ class Apptainer:
         self.env = {"PATH": os.pathsep.join([str(folder), os.environ["PATH"]])}
 
     def calls(self) -> list[dict]:
-        return (
-            [json.loads(line) for line in self.log.read_text().splitlines()]
-            if self.log.exists()
-            else []
-        )
+        lines = self.log.read_text().splitlines() if self.log.exists() else []
+        return list(map(json.loads, lines))
 
 
 # Answers the calls that compile_paper.py makes to latexmk: writes a PDF without pages to the output
@@ -128,8 +113,7 @@ for argument; do case $argument in -outdir=*) printf '%%PDF-1.5 made by a stand-
 def latexmk(folder: Path) -> str:
     """A value of PATH with a stand-in for latexmk, which `compile_paper.py` prefers to tectonic."""
     folder.mkdir()
-    (folder / "latexmk").write_text(LATEXMK)
-    (folder / "latexmk").chmod(0o755)
+    write_program(folder / "latexmk", LATEXMK)
     return os.pathsep.join([str(folder), os.environ["PATH"]])
 
 
@@ -137,11 +121,11 @@ def without_tex(folder: Path) -> str:
     """A value of PATH: a folder with links to all programs of this machine except latexmk and
     tectonic."""
     folder.mkdir()
-    for program in (
-        path for part in os.get_exec_path() if Path(part).is_dir() for path in Path(part).iterdir()
-    ):
-        if program.name not in ("latexmk", "tectonic") and not (folder / program.name).is_symlink():
-            (folder / program.name).symlink_to(program)
+    for part in filter(Path.is_dir, map(Path, os.get_exec_path())):
+        for program in part.iterdir():
+            link = folder / program.name
+            if program.name not in ("latexmk", "tectonic") and not link.is_symlink():
+                link.symlink_to(program)
     return str(folder)
 
 
@@ -162,13 +146,7 @@ def record_connections(folder: Path) -> tuple[dict, Path]:
     to the file. In this environment, the proxies and the Hugging Face hub cannot be reached."""
     folder.mkdir()
     (folder / "sitecustomize.py").write_text(RECORD)
-    nowhere = "http://127.0.0.1:9"
-    env = {
-        "PYTHONPATH": str(folder),
-        user_settings.KEEP_PYTHONPATH: "1",
-        "RECORDED_CALLS": str(folder / "calls"),
-    }
-    env |= {"HF_ENDPOINT": "https://hub.invalid"}
-    return env | dict.fromkeys(
-        ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"), nowhere
-    ), folder / "calls"
+    env = {"PYTHONPATH": str(folder), user_settings.KEEP_PYTHONPATH: "1"}
+    env |= {"RECORDED_CALLS": str(folder / "calls"), "HF_ENDPOINT": "https://hub.invalid"}
+    proxies = ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy")
+    return env | dict.fromkeys(proxies, "http://127.0.0.1:9"), folder / "calls"

@@ -6,6 +6,7 @@ reach each other at 127.0.0.1. /etc/slurm is neither read nor written, so the cl
 affect a Slurm of this machine. The daemons are children of this process and always end with it.
 """
 
+import contextlib
 import ctypes
 import os
 import shutil
@@ -13,19 +14,11 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
-PROGRAMS = [
-    "munged",
-    "mariadbd",
-    "mariadb-install-db",
-    "slurmdbd",
-    "slurmctld",
-    "slurmd",
-    "sbatch",
-    "sacctmgr",
-]
+PROGRAMS = ["munged", "mariadbd", "mariadb-install-db", "slurmdbd", "slurmctld", "slurmd", "sbatch", "sacctmgr"]  # fmt: skip
 PACKAGES = "munge slurmctld slurmd slurm-client slurmdbd mariadb-server"
 ACCOUNT = "study"
 NODES = ("node1", "node2")
@@ -109,20 +102,16 @@ def missing() -> str | None:
 
 
 def find(program: str) -> str | None:
-    return shutil.which(
-        program,
-        path=os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/usr/local/sbin"]),
-    )
+    folders = [os.environ.get("PATH", os.defpath), "/usr/sbin", "/usr/local/sbin"]
+    return shutil.which(program, path=os.pathsep.join(folders))
 
 
 def free_ports(count: int) -> list[int]:
-    sockets = [socket.socket() for _ in range(count)]
-    for sock in sockets:
-        sock.bind(("127.0.0.1", 0))
-    ports = [sock.getsockname()[1] for sock in sockets]
-    for sock in sockets:
-        sock.close()
-    return ports
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for sock in sockets:
+            sock.bind(("127.0.0.1", 0))
+        return [sock.getsockname()[1] for sock in sockets]
 
 
 def end_with_parent() -> None:
@@ -143,15 +132,11 @@ class Cluster:
         for name in ("munge", "database", "state", "spool.node1", "spool.node2", "log", "bin"):
             (self.base / name).mkdir(parents=True, exist_ok=True)
         names = ("controller_port", "node1_port", "node2_port", "accounting_port", "database_port")
-        settings = dict(zip(names, free_ports(5))) | {
-            "base": self.base,
-            "host": socket.gethostname().split(".")[0],
-            "gpu": GPU,
-        }
+        settings = dict(zip(names, free_ports(5)))
+        settings |= {"base": self.base, "host": socket.gethostname().split(".")[0], "gpu": GPU}
         for node in NODES:
             device = self.base / f"{node}.gpu"
-            if not device.exists():
-                # slurmd needs a device file: here a copy of /dev/null.
+            if not device.exists():  # slurmd needs a device file: here a copy of /dev/null
                 os.mknod(device, 0o666 | 0o020000, os.makedev(1, 3))
         settings["accounting"] = ACCOUNTING_CONF.format(**settings) if self.accounting else ""
         self.write("slurm.conf", SLURM_CONF.format(**settings))
@@ -160,11 +145,8 @@ class Cluster:
         )
         self.write("gres.conf", f"AutoDetect=off\n{gres}")
         self.write("slurmdbd.conf", DATABASE_CONF.format(**settings), 0o600)
-        self.write(
-            "bin/srun",
-            f'#!/bin/sh\nSLURM_CONF={self.base}/slurm.conf exec {find("srun")} "$@"\n',
-            0o755,
-        )
+        srun = f'#!/bin/sh\nSLURM_CONF={self.base}/slurm.conf exec {find("srun")} "$@"\n'
+        self.write("bin/srun", srun, 0o755)
         try:
             self.start_munge()
             if self.accounting:
@@ -186,13 +168,9 @@ class Cluster:
         key.write_bytes(os.urandom(128))
         key.chmod(0o400)
         place = f"{self.base}/munge"
-        files = [
-            f"--key-file={key}",
-            f"--pid-file={place}/pid",
-            f"--seed-file={place}/seed",
-            f"--log-file={self.base}/log/munged",
-        ]
-        self.run("munged", "--foreground", "--force", f"--socket={place}/socket", *files)
+        files = [f"--{kind}-file={place}/{kind}" for kind in ("key", "pid", "seed")]
+        files += [f"--log-file={self.base}/log/munged", f"--socket={place}/socket"]
+        self.run("munged", "--foreground", "--force", *files)
         self.wait("munged", "munge", "-n", f"--socket={place}/socket")
 
     def start_accounting(self, database_port: int) -> None:
@@ -206,17 +184,14 @@ class Cluster:
     def start_database(self, port: int) -> None:
         folder = f"{self.base}/database"
         self.call(
-            "mariadb-install-db", "--no-defaults", "--user=root", f"--datadir={folder}", "--auth-root-authentication-method=normal",
-            "--skip-test-db",
+            "mariadb-install-db", "--no-defaults", "--user=root", f"--datadir={folder}",
+            "--auth-root-authentication-method=normal", "--skip-test-db",
         )  # fmt: skip
-        options = [
-            f"--datadir={folder}",
-            f"--socket={folder}/socket",
-            "--bind-address=127.0.0.1",
-            f"--port={port}",
-        ]
-        small = ["--innodb-buffer-pool-size=128M", "--innodb-lock-wait-timeout=900"]
-        self.run("mariadbd", "--no-defaults", "--user=root", *options, *small)
+        self.run(
+            "mariadbd", "--no-defaults", "--user=root", f"--datadir={folder}", f"--socket={folder}/socket",
+            "--bind-address=127.0.0.1", f"--port={port}", "--innodb-buffer-pool-size=128M",
+            "--innodb-lock-wait-timeout=900",
+        )  # fmt: skip
         self.wait("mariadbd", "mariadb-admin", "--no-defaults", f"--socket={folder}/socket", "ping")
         grant = "create user slurm@'%' identified by 'slurm'; grant all on slurm_acct_db.* to slurm@'%';"
         grant += grant.replace("'%'", "localhost")
@@ -267,12 +242,11 @@ class Cluster:
         self.daemons[daemon].kill()
         self.daemons[daemon].wait(30)
 
-    def jobs(self, *options: str) -> list[dict]:
+    def jobs(self) -> list[dict]:
         """Rows of the accounting database: a row for each job of the last day."""
         names = "JobID,JobName,State,Partition,AllocTRES,ReqTRES,Comment,TimelimitRaw,ReqCPUS,NodeList,WorkDir"
-        table = self.call(
-            "sacct", "-X", "-nP", "--delimiter=\t", f"--format={names}", "-S", "now-1days", *options
-        )
+        options = ("-X", "-nP", "--delimiter=\t", f"--format={names}", "-S", "now-1days")
+        table = self.call("sacct", *options)
         return [dict(zip(names.split(","), line.split("\t"))) for line in table.splitlines()]
 
     def running(self) -> list[str]:
@@ -302,3 +276,16 @@ class Cluster:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+
+
+@contextlib.contextmanager
+def running(accounting: bool = True):
+    """A cluster in a folder with a short name, because paths of Unix sockets must be short."""
+    folder = Path(tempfile.mkdtemp(prefix="slurm-"))
+    cluster = Cluster(folder, accounting)
+    try:
+        cluster.start()
+        yield cluster
+    finally:
+        cluster.stop()
+        shutil.rmtree(folder, ignore_errors=True)

@@ -55,13 +55,8 @@ def slurm_run(undisturbed, slurm, tmp_path):
     slurm.clear()
 
 
-def jobs(run) -> list[dict]:
-    """The Slurm jobs of this test in the accounting database."""
-    return [job for job in run.cluster.jobs() if job["WorkDir"] == str(run.folder)]
-
-
 def state_of_first(run) -> str:
-    return next((job["State"] for job in jobs(run)), "")
+    return next((job["State"] for job in run.jobs()), "")
 
 
 def log(run) -> str:
@@ -83,19 +78,16 @@ def process_id(run) -> int:
     return int(re.match(r"process (\d+)", lock.read_text())[1])
 
 
-def assert_same_as_undisturbed(
-    run, undisturbed, attempts: int, state_suffix: str | None = None
-) -> None:
+def assert_same_as_undisturbed(run, undisturbed, attempts: int, *states_left: str) -> None:
     """Assert that the files equal those of the undisturbed run, that there were `attempts` jobs,
     that the last of several jobs resumed the training, and that no folder of the run's state
-    remains except one with the suffix `state_suffix`."""
+    remains except one with a suffix of `states_left`."""
     assert_same(results(run.folder, "training"), results(undisturbed.folder, "training"))
-    states = [job["State"].split()[0] for job in jobs(run)]
+    states = [job["State"].split()[0] for job in run.jobs()]
     assert len(states) == attempts and states[-1] == "COMPLETED", states
     record = json.loads((run.folder / f"results/training/{RUN}/provenance.json").read_text())
     assert (record["resumed_from"] > 0) == (attempts > 1), record["resumed_from"]
-    suffixes = [path.suffix for path in run.folder.glob("results/state/*")]
-    assert suffixes in ([], [state_suffix]), f"suffixes of the remaining state folders: {suffixes}"
+    assert {path.suffix for path in run.folder.glob("results/state/*")} <= {*states_left}
 
 
 @nightly
@@ -136,12 +128,9 @@ def test_a_stopped_job_saves_its_state_and_its_retry_resumes(slurm_run, undistur
     than requested, here one to two minutes after the start), and then saves its state."""
     minutes = {"at the time limit": 1, "warned before the limit": 3}.get(fault, 10)
     warning = "'--signal=TERM@60'" if fault == "warned before the limit" else "''"
-    snakemake = slurm_run.start(
-        TARGET,
-        "--set-resources",
-        f"train_grpo:runtime={minutes} if attempt == 1 else 10",
-        f"train_grpo:slurm_extra={warning} if attempt == 1 else ''",
-    )
+    resources = (f"runtime={minutes} if attempt == 1 else 10", f"slurm_extra={warning} if attempt == 1 else ''")  # fmt: skip
+    changes = [f"train_grpo:{resource}" for resource in resources]
+    snakemake = slurm_run.start(TARGET, "--set-resources", *changes)
     wait_for_checkpoint(slurm_run)
     program = hang(slurm_run)
     if fault == "preempted":  # Slurm sends SIGCONT before SIGTERM
@@ -155,7 +144,7 @@ def test_a_stopped_job_saves_its_state_and_its_retry_resumes(slurm_run, undistur
             os.kill(program, signal.SIGCONT)
     assert slurm_run.finish(snakemake) == 0, slurm_run.read_output()
     states = {"preempted": "PREEMPTED", "at the time limit": "TIMEOUT"}
-    assert jobs(slurm_run)[0]["State"] == states.get(fault, "FAILED")
+    assert slurm_run.jobs()[0]["State"] == states.get(fault, "FAILED")
     assert re.search(r"stopped by SIGTERM after update \d+ of", slurm_run.read_output())
     assert_same_as_undisturbed(slurm_run, undisturbed, attempts=2)
 
@@ -166,10 +155,8 @@ def warned_or_gone(pid: int) -> bool:
         status = open(f"/proc/{pid}/status").read()
     except FileNotFoundError:
         return True
-    return any(
-        int(mask, 16) >> (signal.SIGTERM - 1) & 1
-        for mask in re.findall(r"(?:ShdPnd|SigPnd):\s*(\w+)", status)
-    )
+    masks = re.findall(r"(?:ShdPnd|SigPnd):\s*(\w+)", status)
+    return any(int(mask, 16) >> (signal.SIGTERM - 1) & 1 for mask in masks)
 
 
 @nightly
@@ -178,19 +165,17 @@ def test_a_job_of_a_failed_node_resumes_on_the_other_node(slurm_run, undisturbed
     is refused as long as the first trains the run; the third job resumes the training."""
     snakemake = slurm_run.start(TARGET)
     wait_for_checkpoint(slurm_run)
-    node = until(lambda: jobs(slurm_run) and jobs(slurm_run)[0]["NodeList"])
+    node = until(lambda: slurm_run.jobs() and slurm_run.jobs()[0]["NodeList"])
     orphan = hang(slurm_run)
     slurm.kill(node)
     try:
-        until(
-            lambda: "NODE_FAIL" in state_of_first(slurm_run), what="Slurm's report of the failure"
-        )
+        until(lambda: "NODE_FAIL" in state_of_first(slurm_run), what="the report of the failure")
         until(lambda: "is training this run" in log(slurm_run), what="the second job")
         os.kill(orphan, signal.SIGKILL)
         assert slurm_run.finish(snakemake) == 0, slurm_run.read_output()
     finally:
         slurm.start_node(node)
-    assert jobs(slurm_run)[1]["NodeList"] != node
+    assert slurm_run.jobs()[1]["NodeList"] != node
     assert_same_as_undisturbed(slurm_run, undisturbed, attempts=3)
 
 
@@ -203,7 +188,7 @@ def test_ctrl_c_cancels_the_job_and_the_next_snakemake_resumes_the_training(
     snakemake.send_signal(signal.SIGINT)
     assert slurm_run.finish(snakemake) != 0
     until(lambda: not slurm.running(), what="the end of the job")
-    assert jobs(slurm_run)[0]["State"].startswith("CANCELLED")
+    assert slurm_run.jobs()[0]["State"].startswith("CANCELLED")
     assert slurm_run.run(TARGET) == 0, slurm_run.read_output()
     assert_same_as_undisturbed(slurm_run, undisturbed, attempts=2)
 
@@ -218,9 +203,9 @@ def test_a_start_is_refused_while_jobs_of_a_killed_snakemake_run(slurm_run, undi
     assert slurm_run.run(TARGET) != 0 and "--unlock" in slurm_run.read_output()
     assert slurm_run.run("--unlock") == 0
     assert slurm_run.run(TARGET) != 0
-    assert f"jobs of an earlier start in this folder still run: {job};" in slurm_run.read_output()
-    assert f"scancel {job}" in slurm_run.read_output()
-    assert "Traceback" not in slurm_run.read_output() and len(jobs(slurm_run)) == 1
+    output = slurm_run.read_output()
+    assert f"jobs of an earlier start in this folder still run: {job};" in output
+    assert f"scancel {job}" in output and "Traceback" not in output and len(slurm_run.jobs()) == 1
     slurm.call("scancel", job)
     until(lambda: not slurm.running(), what="the end of the job")
     until(lambda: slurm_run.run(TARGET) == 0, what="the end of the processes of the job")
@@ -241,4 +226,4 @@ def test_files_of_a_job_that_ends_after_its_snakemake_was_killed_are_accepted(
     assert slurm_run.run("--unlock") == 0
     assert slurm_run.run(TARGET) == 0, slurm_run.read_output()
     # The folder *.finished remains, because only a Snakemake that runs a job removes the folder.
-    assert_same_as_undisturbed(slurm_run, undisturbed, attempts=1, state_suffix=".finished")
+    assert_same_as_undisturbed(slurm_run, undisturbed, 1, ".finished")

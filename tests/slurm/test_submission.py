@@ -1,14 +1,13 @@
 """A study on Slurm: equal bytes, requests that the cluster cannot fulfil, limits of a user, jobs
 that wait, and how Snakemake learns the states of jobs without accounting."""
 
+import collections
 import os
 import re
 import shutil
 import signal
-import tempfile
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -20,10 +19,6 @@ nightly = pytest.mark.nightly
 
 PROBE = "results/probe/tiny/swaps/shard0.jsonl.gz"
 PARTS = ("probe", "difficulty", "subsets", "evaluation", "training", "tasks")
-
-
-def jobs_of_run(run) -> list[dict]:
-    return [job for job in run.cluster.jobs() if job["WorkDir"] == str(run.folder)]
 
 
 @pytest.fixture
@@ -45,19 +40,19 @@ def test_a_study_gives_equal_bytes_with_and_without_slurm(new_study, finished_wo
     files = results(new_study.folder, *PARTS)
     assert set(targets) <= files.keys()
     assert_same(files, {path: done[path] for path in files})
-    by_rule = {}
-    for job in jobs_of_run(new_study):
-        by_rule.setdefault(re.match(r"rule_(.*?)(_wildcards|$)", job["Comment"])[1], []).append(job)
-    assert {rule: len(rule_jobs) for rule, rule_jobs in by_rule.items()} == {
+    by_rule = collections.defaultdict(list)
+    for job in new_study.jobs():
+        by_rule[re.match(r"rule_(.*?)(_wildcards|$)", job["Comment"])[1]].append(job)
+    assert {rule: len(jobs) for rule, jobs in by_rule.items()} == {
         "pretrain_model": 1, "probe": 2, "evaluate_base": 1, "sample_reach": 1, "train_grpo": 1,
         "evaluate_run": 1,
     }  # fmt: skip
-    for rule, rule_jobs in by_rule.items():
-        for job in rule_jobs:
-            assert job["State"] == "COMPLETED"
-            gpu = rule != "pretrain_model"
-            assert job["Partition"] == ("gpu" if gpu else "cpu")
-            assert ("gres/gpu=1" in job["AllocTRES"]) == gpu, job
+    for rule, jobs in by_rule.items():
+        gpu = rule != "pretrain_model"
+        expected = ("COMPLETED", "gpu" if gpu else "cpu", gpu)
+        for job in jobs:
+            state = (job["State"], job["Partition"], "gres/gpu=1" in job["AllocTRES"])
+            assert state == expected, job
     log = next((new_study.folder / "results/logs/train_grpo").rglob("*.log")).read_text()
     assert "rehearsal: 1 GPUs granted, the CPU does the work" in log
 
@@ -103,7 +98,7 @@ def test_requests_that_the_cluster_cannot_fulfil_are_reported_before_anything_is
         assert len(re.findall(f"^{line}", output, re.MULTILINE)) == 1, output
     assert "slurm/config.yaml" in output and "--set-resources" in output
     assert "Traceback" not in output and "has been submitted" not in output
-    assert not jobs_of_run(new_study) and not slurm.running()
+    assert not new_study.jobs() and not slurm.running()
     assert not list((new_study.folder / "results/tasks").glob("*")), "a job ran locally"
 
 
@@ -113,10 +108,8 @@ def test_a_missing_slurm_is_reported(new_study, tmp_path):
     for tool in ("bash", "sh", "which", "uname"):
         (tools / tool).symlink_to(f"/bin/{tool}")
     assert new_study.run(PATH=str(tools)) != 0
-    assert (
-        "profile slurm: Slurm is not on this machine (no sbatch); run on a login node"
-        in new_study.read_output()
-    )
+    message = "profile slurm: Slurm is not on this machine (no sbatch); run on a login node"
+    assert message in new_study.read_output()
 
 
 def on_slurm(world: World, cluster: slurm_cluster.Cluster) -> Iterator[OnSlurm]:
@@ -159,10 +152,8 @@ def test_a_limit_that_slurm_denies_is_reported_before_anything_is_submitted(run,
     limits("qos", "normal", "Flags=DenyOnLimit", "MaxWall=00:05:00")
     assert run.run(PROBE) != 0
     output = run.read_output()
-    assert re.search(
-        r"^rule probe: QOSMaxWallDurationPerJobLimit.*runtime=\d+", output, re.MULTILINE
-    )
-    assert "Traceback" not in output and not jobs_of_run(run)
+    assert re.search(r"(?m)^rule probe: QOSMaxWallDurationPerJobLimit.*runtime=\d+", output)
+    assert "Traceback" not in output and not run.jobs()
 
 
 @nightly
@@ -179,12 +170,10 @@ def test_a_submission_that_slurm_refuses_for_now_does_not_count_as_a_failed_atte
     slurm.call("scancel", *other_jobs)
     assert run.finish(snakemake) == 0, run.read_output()
     output = run.read_output()
-    assert (
-        "Trying to restart" not in output
-        and "Error in rule" not in output
-        and output.count("Slurm takes no job of rule probe at present: AssocMaxSubmitJobLimit") == 1
-    )
-    (job,) = jobs_of_run(run)
+    assert "Trying to restart" not in output and "Error in rule" not in output
+    waits = "Slurm takes no job of rule probe at present: AssocMaxSubmitJobLimit"
+    assert output.count(waits) == 1
+    (job,) = run.jobs()
     assert job["State"] == "COMPLETED" and f"up to {job['TimelimitRaw']} min" in output, (
         "the walltime increased, although no attempt failed"
     )
@@ -204,17 +193,15 @@ def test_ctrl_c_while_a_job_waits_prevents_its_submission(run, slurm, limits):
     os.killpg(snakemake.pid, signal.SIGINT)  # as the terminal does
     assert run.finish(snakemake) != 0
     slurm.clear()
-    assert not jobs_of_run(run) and "Trying to restart" not in run.read_output()
+    assert not run.jobs() and "Trying to restart" not in run.read_output()
     assert "interrupted before Slurm accepted the job" in run.read_output()
 
 
 @nightly
 def test_a_submission_that_slurm_refuses_for_good_is_tried_once(run):
     assert run.run(PROBE, "--set-resources", "probe:slurm_extra='--licenses=none_of_these'") != 0
-    assert (
-        run.read_output().count("Invalid license specification") == 1
-        and "Trying to restart" not in run.read_output()
-    )
+    output = run.read_output()
+    assert output.count("Invalid license specification") == 1 and "Trying to restart" not in output
 
 
 # --- without accounting
@@ -223,23 +210,14 @@ def test_a_submission_that_slurm_refuses_for_good_is_tried_once(run):
 @pytest.fixture(scope="module")
 def plain():
     """A Slurm without slurmdbd."""
-    folder = Path(tempfile.mkdtemp(prefix="slurm-"))
-    cluster = slurm_cluster.Cluster(folder, accounting=False)
-    try:
-        cluster.start()
+    with slurm_cluster.running(accounting=False) as cluster:
         yield cluster
-    finally:
-        cluster.stop()
-        shutil.rmtree(folder, ignore_errors=True)
 
 
-def configure(cluster, **values) -> None:
-    """Change slurm.conf."""
+def set_job_age(cluster, seconds: int) -> None:
+    """Change MinJobAge in slurm.conf."""
     path = cluster.base / "slurm.conf"
-    lines = [line for line in path.read_text().splitlines() if line.partition("=")[0] not in values]
-    path.write_text(
-        "\n".join([*lines, *(f"{name}={value}" for name, value in values.items())]) + "\n"
-    )
+    path.write_text(re.sub("(?m)^MinJobAge=.*", f"MinJobAge={seconds}", path.read_text()))
     cluster.call("scontrol", "reconfigure")
 
 
@@ -257,21 +235,19 @@ def test_without_accounting_squeue_shows_when_jobs_end(unaccounted, finished_wor
     (job,) = until(plain.running, what="the job")
     plain.call("scancel", job)
     assert unaccounted.finish(snakemake) == 0, unaccounted.read_output()
-    assert "The states of jobs come from squeue" in unaccounted.read_output()
-    assert unaccounted.read_output().count("has been submitted") == 2
+    output = unaccounted.read_output()
+    assert "The states of jobs come from squeue" in output
+    assert output.count("has been submitted") == 2
     assert (unaccounted.folder / PROBE).read_bytes() == (finished_world.folder / PROBE).read_bytes()
 
 
 @nightly
 def test_a_squeue_that_forgets_jobs_too_soon_is_reported(unaccounted, plain):
-    configure(plain, MinJobAge=60)
+    set_job_age(plain, 60)
     try:
         assert unaccounted.run(PROBE) != 0
     finally:
-        configure(plain, MinJobAge=3600)
+        set_job_age(plain, 3600)
     output = unaccounted.read_output()
-    assert (
-        "squeue forgets a job 60 s after" in output
-        and "MinJobAge=200" in output
-        and "has been submitted" not in output
-    )
+    assert "squeue forgets a job 60 s after" in output and "MinJobAge=200" in output
+    assert "has been submitted" not in output

@@ -11,6 +11,7 @@ import project_config
 from command_line import run
 from conftest import ROOT
 from hardgrpo.planning import calibration, durations
+from hardgrpo.runtime import files
 from hardgrpo.study import load, memory
 from hardgrpo.study.configuration import Configuration
 from hardgrpo.study.model import Model, Shape
@@ -157,14 +158,9 @@ def test_an_estimate_is_unknown_until_the_size_of_the_model_is_known(tmp_path, m
     assert not estimate(job, mine).is_known
     (tmp_path / "results/models/mine").mkdir(parents=True)
     facts = {
-        "hidden_size": 576,
-        "intermediate_size": 1536,
-        "num_hidden_layers": 30,
-        "num_attention_heads": 9,
-        "num_key_value_heads": 3,
-        "vocab_size": 49152,
-        "tie_word_embeddings": True,
-    }
+        "hidden_size": 576, "intermediate_size": 1536, "num_hidden_layers": 30, "num_attention_heads": 9,
+        "num_key_value_heads": 3, "vocab_size": 49152, "tie_word_embeddings": True,
+    }  # fmt: skip
     (tmp_path / "results/models/mine/config.json").write_text(json.dumps(facts))
     assert resolve(job, mine).shape == CHECKED.models["smollm2-135m"].shape
     assert estimate(job, mine).is_known
@@ -211,34 +207,27 @@ def test_pruning_leaves_the_last_of_ten_checkpoints():
     assert pruned.kept_bytes == pytest.approx(-0.9 * estimate(TRAIN).kept_bytes)
 
 
-CPU_BF16 = "qwen2.5-coder-0.5b-instruct-bf16"
-FP32 = {"updates": 1, "checkpoint_every": 1, "base": "fp32", "precision": "fp32"}
-
-
 @pytest.mark.parametrize(
-    ("job", "recipe", "kind", "least", "most"),
+    ("model", "task", "recipe", "keys", "kind", "least", "most"),
     [
         # 256 rollouts of SmolLM2-135M on an H200: 10 to 12 s, although the arithmetic takes less
         # than a second
-        (("train_grpo", "smollm2-135m", "gsm8k", "as_written", "hard", 0), {}, "h200", 8, 13),
+        ("smollm2-135m", "gsm8k", "as_written", {}, "h200", 8, 13),
         # 32 rollouts of at most 200 tokens on a core with AVX-512: 440 s
-        (("train_grpo", CPU_BF16.removesuffix("-bf16"), "gsm8k_small_cut", "small_lora", "hard", 0), FP32, "h100", 440, 880),
+        ("qwen2.5-coder-0.5b-instruct", "gsm8k_small_cut", "small_lora", {"base": "fp32", "precision": "fp32"}, "h100", 440, 880),
         # an update in which a quarter of the groups were learnable, on a core with AMX: 110 s
-        (("train_grpo", CPU_BF16, "gsm8k_small_cut", "small_lora", "random", 0), {}, "h100", 110, 330),
-        # 200 completions, 52,765 tokens together, on a core with AMX: 485 s
-        (("probe", CPU_BF16, "gsm8k_small"), {}, "h100", 485, 970),
+        ("qwen2.5-coder-0.5b-instruct-bf16", "gsm8k_small_cut", "small_lora", {}, "h100", 110, 330),
     ],
 )  # fmt: skip
-def test_estimates_are_near_measured_seconds_of_an_update_or_of_a_probe(
-    job, recipe, kind, least, most
+def test_estimates_are_near_measured_seconds_of_an_update(
+    model, task, recipe, keys, kind, least, most
 ):
-    job, gpus = Job(*job), {"count": 1, "micro_batch": 16, "vllm_memory": 0.3, "vllm_sleep": True}
+    job = Job("train_grpo", model, task, recipe, "hard", 0)
+    gpus = {"count": 1, "micro_batch": 16, "vllm_memory": 0.3, "vllm_sleep": True}
     stages = {"sampling": {"count": 1}, "adapter": gpus, "full": gpus}
-    changes = {"models": {"smollm2-135m": {"gpus": stages}}}
-    changes |= {"recipes": {job.recipe: recipe}} if job.recipe else {}
+    changes = {"models": {"smollm2-135m": {"gpus": stages}}, "recipes": {recipe: keys}}
     run = estimate(job, changes, kind)
-    updates = resolve(job, changes).updates if job.recipe else 1
-    assert least < (run.seconds - run.start_seconds) / updates < most
+    assert least < (run.seconds - run.start_seconds) / resolve(job, changes).updates < most
 
 
 # --- calibration by finished jobs
@@ -247,9 +236,7 @@ def test_estimates_are_near_measured_seconds_of_an_update_or_of_a_probe(
 def write_finished_run(folder, run, seconds, work, tokens, **changes):
     facts = {"seconds": seconds, "update_seconds": work, "completion_tokens": tokens}
     facts |= {"machine": {"gpus": 1}, "resumed_from": 0} | changes
-    path = folder / "training" / run / "provenance.json"
-    path.parent.mkdir(parents=True)
-    path.write_text(json.dumps(facts))
+    files.write_json(folder / "training" / run / "provenance.json", facts)
 
 
 def calibrate(folder, gpu="h100") -> calibration.Calibration:
@@ -270,18 +257,15 @@ def test_a_replicate_with_its_own_base_is_estimated_by_the_other_replicates_of_t
 
 def test_jobs_that_the_configuration_no_longer_has_are_left_out(tmp_path):
     record = {"seconds": 9, "work_seconds": 3, "completion_tokens": 50, "machine": {"gpus": 0}}
-    for path in (
-        "provenance/evaluation/tiny-seed0/reach/swaps.json",
-        "provenance/evaluation/tiny-seed0/base/swaps.json",
-        "models/tiny-seed0/provenance.json",
-    ):
-        (tmp_path / path).parent.mkdir(parents=True)
-        (tmp_path / path).write_text(json.dumps(record))
+    of_evaluation = ("provenance/evaluation/tiny-seed0/reach/swaps.json", "provenance/evaluation/tiny-seed0/base/swaps.json")  # fmt: skip
+    for path in (*of_evaluation, "models/tiny-seed0/provenance.json"):
+        files.write_json(tmp_path / path, record)
     config = copy.deepcopy(CONFIG)
-    rules = lambda: [
-        finished_job.job.rule
-        for finished_job in calibration.read_finished_jobs(str(tmp_path), Configuration.of(config))
-    ]
+
+    def rules() -> list[str]:
+        jobs = calibration.read_finished_jobs(str(tmp_path), Configuration.of(config))
+        return [finished_job.job.rule for finished_job in jobs]
+
     assert rules() == ["evaluate_base", "sample_reach", "pretrain_model"]
     del config["tasks"]["swaps"]["test"]["reach"]
     assert rules() == ["evaluate_base", "pretrain_model"]

@@ -5,10 +5,11 @@ import re
 
 import pytest
 from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 import write_locks
 from conftest import ROOT
-from fakes import names_in, normalized
+from fakes import names_in
 
 LOCKS = sorted(path.stem for path in (ROOT / "envs").glob("*.lock"))
 
@@ -57,7 +58,7 @@ def test_the_locks_of_the_development_environment_contain_all_requirements_of_th
         missing = [
             need.name
             for need in map(Requirement, needs)
-            if normalized(need.name) not in locked
+            if canonicalize_name(need.name) not in locked
             and (not need.marker or need.marker.evaluate({"extra": ""}))
         ]
         assert not missing, f"{package} needs {missing}: pin them in envs/, then run make locks"

@@ -14,6 +14,7 @@ from hardgrpo.study.configuration import Configuration
 from hardgrpo.study.resolved import resolve_study
 
 CONFIG = project_config.config()
+CHECKED = Configuration.of(CONFIG)
 CLAIMS = files.read_yaml(ROOT / "paper/claims.yaml")
 FOLDER = ROOT / "results/published"
 
@@ -21,71 +22,61 @@ FOLDER = ROOT / "results/published"
 def required_seeds(
     study: str, claims: list[dict] = CLAIMS, calibration: Calibration | None = None
 ) -> list[dict]:
+    tables = published.read(FOLDER), published.read_readings(FOLDER)
     return power.required_seeds(
-        Configuration.of(CONFIG),
-        resolve_study(CONFIG, study),
-        claims,
-        published.read(FOLDER),
-        published.read_readings(FOLDER),
-        "h100",
-        calibration,
+        CHECKED, resolve_study(CONFIG, study), claims, *tables, "h100", calibration
     )
 
 
-def test_detectable_effects_equal_a_computation_by_hand():
+def study(seeds: int = 3, **changes):
+    """Two policies, trained and tested on a task of 500 problems, and tested on one of 15."""
     source = {"kind": "generated", "family": "facts", "seed": 0, "train": 0}
     tasks = {
         name: {"source": source | {"test": problems}, "test": {"samples": 4}}
         for name, problems in {"t": 500, "u": 15}.items()
     }
-    models = {"m": {"source": {"kind": "folder", "path": "m"}}}
-    entry = {"models": ["m"], "tasks": ["t"], "also_tested_on": {"t": ["u"]}}
+    entry = {
+        "models": ["m"],
+        "tasks": ["t"],
+        "also_tested_on": {"t": ["u"]},
+        "seeds": list(range(seeds)),
+    }
     entry["arms"] = [{"policy": ["a", "b"], "recipe": ["r"]}]
-    study = lambda seeds=3, **changes: project_config.study(
-        {
-            "studies": {"s": entry | {"seeds": list(range(seeds))} | changes},
-            "models": models,
-            "tasks": tasks,
-        },
-        "s",
-    )
+    models = {"m": {"source": {"kind": "folder", "path": "m"}}}
+    config = {"studies": {"s": entry | changes}, "models": models, "tasks": tasks}
+    return project_config.study(config, "s")
+
+
+OVER_SEEDS = 2 * (0.02**2 + 0.15 / 4 / 500) / 3  # the variance of a difference over three seeds
+
+
+def test_detectable_effects_equal_a_computation_by_hand():
     effects = lambda seeds, **changes: power.detectable_effects(study(seeds, **changes))
     rows = effects(3)
-    names = ("test", "problems", "seeds")
-    assert [[row[name] for name in names] for row in rows] == [["t", 500, 3], ["u", 15, 3]]
-    by_hand = 5.653**2 * 2 * (0.02**2 + 0.15 / 4 / 500) / 3 + 2.8016**2 * 0.02 / 500
+    sizes = [(row["test"], row["problems"], row["seeds"]) for row in rows]
+    assert sizes == [("t", 500, 3), ("u", 15, 3)]
+    by_hand = 5.653**2 * OVER_SEEDS + 2.8016**2 * 0.02 / 500
     assert rows[0]["difference"] == pytest.approx(by_hand**0.5, rel=1e-3)
-    assert rows[1]["gain"] > rows[0]["gain"], (
-        "a test with fewer problems must detect only larger gains"
-    )
-    differences = [row["difference"] for seeds in (3, 5, 10) for row in effects(seeds)[:1]]
-    assert differences[0] > 1.7 * differences[1] > 1.7 * 1.5 * differences[2], (
-        "the detectable difference must shrink by more than a factor of 1.7 from 3 to 5 seeds, and"
-        " of 1.5 from 5 to 10 seeds"
-    )
-    assert effects(1)[0]["difference"] < differences[0], (
-        "with one seed, the detectable difference is for new problems only and must be smaller"
-    )
-    assert rows[0]["primary"] == rows[0]["difference"], (
-        "with two policies and one task, there is one comparison, so no correction applies"
-    )
-    four = effects(3, arms=[{"policy": ["a", "b", "c", "d"], "recipe": "r"}])[0]
-    by_hand = (
-        13.89**2 * 2 * (0.02**2 + 0.15 / 4 / 500) / 3
-        + (stats.norm.isf(0.025 / 6) + stats.norm.ppf(0.8)) ** 2 * 0.02 / 500
-    )
-    assert four["difference"] == pytest.approx(by_hand**0.5, rel=1e-3), (
-        "the difference is not the value by hand after Holm's correction for six pairs"
-    )
-    assert four["primary"] == rows[0]["primary"] and four["gain"] == rows[0]["gain"]
+    assert rows[1]["gain"] > rows[0]["gain"], "with fewer problems, only larger gains are detected"
+    three, five, ten = (effects(seeds)[0]["difference"] for seeds in (3, 5, 10))
+    assert three > 1.7 * five > 1.7 * 1.5 * ten
+    assert effects(1)[0]["difference"] < three, "one seed: of new problems only"
+    assert rows[0]["primary"] == rows[0]["difference"], "one comparison needs no correction"
+
+
+def test_detectable_effects_are_corrected_for_the_number_of_comparisons():
+    one = power.detectable_effects(study())[0]
+    arms = [{"policy": ["a", "b", "c", "d"], "recipe": "r"}]
+    six = power.detectable_effects(study(arms=arms))[0]
+    quantiles = stats.norm.isf(0.025 / 6) + stats.norm.ppf(0.8)
+    by_hand = 13.89**2 * OVER_SEEDS + quantiles**2 * 0.02 / 500
+    assert six["difference"] == pytest.approx(by_hand**0.5, rel=1e-3)
+    assert six["primary"] == one["primary"] and six["gain"] == one["gain"]
+    # a with b under each recipe, and r with q under each policy, but no pair that differs in both
     two = {"arms": [{"policy": ["a", "b"], "recipe": ["r", "q"]}]}
-    # Of the six pairs of arms, four are compared: a with b under each recipe, and r with q under
-    # each policy.
     assert power.pairs_compared(study(**two)) == 4
     also = {"also_compared": [[{"policy": "b", "recipe": "q"}, {"policy": "a", "recipe": "r"}]]}
-    assert power.pairs_compared(study(**two, **also)) == 5, (
-        "also_compared must add a pair that differs in policy and recipe"
-    )
+    assert power.pairs_compared(study(**two, **also)) == 5
 
 
 def test_a_plan_has_only_claims_about_recipes_and_tasks_of_the_study():
@@ -100,51 +91,46 @@ def test_a_plan_has_only_claims_about_recipes_and_tasks_of_the_study():
 
 
 def test_the_required_number_of_seeds_is_the_smallest_that_detects_the_published_difference():
-    by_key = {(r["claim"], r["model"], r["task"]): r for r in required_seeds("paper")}
-    rows = by_key.values()
-    assert ("hard_over_easy", "llama-3.1-8b-instruct", "gsm8k") in by_key
-    first = by_key["hard_over_random", "qwen3-4b", "gsm8k"]
+    rows = {(row["claim"], row["model"], row["task"]): row for row in required_seeds("paper")}
+    assert ("hard_over_easy", "llama-3.1-8b-instruct", "gsm8k") in rows
+    first = rows["hard_over_random", "qwen3-4b", "gsm8k"]
     assert first["published"] == pytest.approx(0.3419 - 0.2949), "Table 1 of HE"
-    for row in rows:
-        size = power.test_size(resolve_study(CONFIG, "paper"), row["task"])
-        # the primary claim is tested on two tasks
-        comparisons = 2 if row["claim"] == "hard_over_random" else 1
+    for (claim, _, task), row in rows.items():
+        size = power.test_size(resolve_study(CONFIG, "paper"), task)
+        comparisons = 2 if claim == "hard_over_random" else 1  # primary, and tested on two tasks
         is_detected = lambda seeds, row=row, size=size, by=comparisons: (
             power.smallest_effect(*size, seeds, 2, by) <= abs(row["published"])
         )
-        if row["takes"] is None:
+        takes = row["takes"]
+        if takes is None:
             assert not is_detected(power.MOST_SEEDS) and row["gpu_hours"] is None
         else:
-            assert is_detected(row["takes"]) and (
-                row["takes"] == 2 or not is_detected(row["takes"] - 1)
-            )
-            assert (row["takes"] <= row["seeds"]) == (row["detectable"] <= abs(row["published"]))
-    cheap, dear = (
-        next(row for row in rows if row["model"] == model and row["claim"] == "hard_over_easy")
-        for model in ("qwen3-4b", "qwen3-14b")
-    )
-    assert cheap["gpu_hours"] / cheap["takes"] < dear["gpu_hours"] / dear["takes"], (
-        "a larger model costs more per seed"
-    )
+            assert is_detected(takes) and (takes == 2 or not is_detected(takes - 1))
+            assert (takes <= row["seeds"]) == (row["detectable"] <= abs(row["published"]))
+    hours = lambda row: row["gpu_hours"] / row["takes"]
+    small, large = (rows["hard_over_easy", f"qwen3-{size}b", "gsm8k"] for size in (4, 14))
+    assert hours(small) < hours(large)
 
 
 def test_gpu_hours_are_those_of_the_recipe_that_the_claim_names():
     claim = {"id": "c", "test": "difference", "policy": "hard", "minus": "random"}
-    hours = lambda recipe: required_seeds(
-        "variants", [claim | {"recipe": recipe, "minus_recipe": recipe}]
-    )[0]["gpu_hours"]
+
+    def hours(recipe: str) -> float:
+        return required_seeds("variants", [claim | {"recipe": recipe, "minus_recipe": recipe}])[0][
+            "gpu_hours"
+        ]
+
     assert hours("sft") < hours("as_written") < hours("as_written_full")
 
 
 def test_gpu_hours_are_corrected_by_the_times_of_finished_jobs():
     slow = {(rule, "gpu", "qwen3-4b"): {"slowness": 2.0} for rule in ("train_grpo", "evaluate_run")}
-    hours = lambda calibration: {
-        row["claim"]: row["gpu_hours"]
-        for row in required_seeds("paper", calibration=calibration)
-        if row["gpu_hours"] and (row["model"], row["task"]) == ("qwen3-4b", "gsm8k")
-    }
-    calibrated, plain = hours(Calibration(slow)), hours(None)
-    assert plain and all(calibrated[claim] == pytest.approx(2 * plain[claim]) for claim in plain)
+
+    def hours(calibration: Calibration | None) -> list[float]:
+        rows = required_seeds("paper", calibration=calibration)
+        return [row["gpu_hours"] for row in rows if row["gpu_hours"] and row["model"] == "qwen3-4b"]
+
+    assert hours(Calibration(slow)) == pytest.approx([2 * plain for plain in hours(None)]) != []
 
 
 @pytest.mark.parametrize(
@@ -153,8 +139,6 @@ def test_gpu_hours_are_corrected_by_the_times_of_finished_jobs():
 def test_a_study_detects_its_target_effect(study):
     """Each claim in `aims_at` has a model and a task for which the study's seeds detect the
     published difference."""
-    aims = CONFIG["studies"][study]["aims_at"]
     rows = [row for row in required_seeds(study) if row["aims"]]
-    assert {row["claim"] for row in rows if row["takes"] and row["takes"] <= row["seeds"]} == set(
-        aims
-    )
+    detected = {row["claim"] for row in rows if row["takes"] and row["takes"] <= row["seeds"]}
+    assert detected == set(CONFIG["studies"][study]["aims_at"])

@@ -87,40 +87,13 @@ def test_a_cut_probe_with_fewer_samples_states_both_numbers():
     assert fewer(job(task="swaps_once")) == " --samples 2 --of 8"
 
 
-@pytest.mark.parametrize(("policy", "names"), [("random", {"questions"}), ("annotated", {"questions", "annotated"})])  # fmt: skip
-def test_without_labels_a_policy_reads_no_pass_rates(policy, names):
-    inputs = functions(InputFiles, {"tasks": {"swaps": {"labelled": False}}})
-    assert inputs.measures(job(**RUN | {"policy": policy})).keys() == names
-
-
-@pytest.mark.parametrize(
-    ("recipe", "policy", "extra"),
-    [
-        ("mini_sft", "hard", "results/tasks/swaps/solutions.jsonl"),
-        ("mini_rounds", "agreement_in_rounds", "results/training/tiny-seed0/swaps/mini_rounds/agreement_in_rounds/seed0/first/checkpoints/manifest.json"),
-    ],
-)  # fmt: skip
-def test_a_run_waits_for_worked_solutions_or_for_its_first_round(recipe, policy, extra):
-    run = job(**RUN | {"recipe": recipe, "policy": policy})
-    assert functions(InputFiles).training_extras(run) == [extra]
-
-
-def test_a_recorded_model_uses_all_problems_of_a_task():
-    inputs, recorded = functions(InputFiles), job(model="qwen3-4b-recorded", task="gsm8k")
-    assert inputs.pool(recorded) == "results/tasks/gsm8k/train.jsonl"
-
-
 # --- recorded checkpoints
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 RECORDED = job(model="mine", task="gsm8k", policy="hard")
 OWN = {"kind": "recorded", "recordings": {"gsm8k": {"base": "b.jsonl", "runs": {"hard": "hard/{step}.jsonl"}}}}  # fmt: skip
 OF_REPOSITORY = {
-    "kind": "recorded",
-    "repository": "someone/runs",
-    "commit": COMMIT,
-    "local": "runs",
-    "name": "M",
+    "kind": "recorded", "repository": "someone/runs", "commit": COMMIT, "local": "runs", "name": "M",
     "recordings": {
         "gsm8k": {
             "questions": {"train": "train.json", "test": "test.json"},
@@ -129,7 +102,7 @@ OF_REPOSITORY = {
             "runs": {"hard": "runs_{model}/checkpoint-{step}/test.json"},
         }
     },
-}
+}  # fmt: skip
 
 
 def write_file(path: str, text: str = "id\n") -> None:
@@ -151,25 +124,20 @@ def test_recorded_checkpoints_come_in_the_order_of_their_steps():
 
 def test_checkpoints_of_a_repository_are_in_the_lock_or_the_local_folder_and_not_empty(monkeypatch):
     """The local folder may hold another commit; the size in the lock takes precedence."""
-    sizes = {"1000": 5, "200": 5, "100": 0}
     pinned = {
         f"runs_M/checkpoint-{step}/test.json": {"bytes": size, "sha256": "0" * 64}
-        for step, size in sizes.items()
+        for step, size in {"1000": 5, "200": 5, "100": 0}.items()
     }
     write_file("inputs.lock", json.dumps({"repositories": {f"someone/runs@{COMMIT}": pinned}}))
     for step, text in (("30", "id\n"), ("0", "id\n"), ("100", "id\n"), ("300", "")):
         write_file(f"data/runs/runs_M/checkpoint-{step}/test.json", text)
     inputs, lines = recorded(OF_REPOSITORY), []
     monkeypatch.setattr(input_files, "logger", SimpleNamespace(info=lines.append))
-    for _ in range(2):
-        assert inputs.recorded_steps(RECORDED) == {
-            step: f"results/recordings/mine/gsm8k/hard/checkpoint-{step}.jsonl.gz"
-            for step in (30, 200, 1000)
-        }
-    assert [line.partition(" is empty")[0][-23:] for line in lines] == [
-        "checkpoint-100/test.json"[-23:],
-        "checkpoint-300/test.json"[-23:],
-    ], "each empty file is logged once"
+    folder = "results/recordings/mine/gsm8k/hard"
+    steps = {step: f"{folder}/checkpoint-{step}.jsonl.gz" for step in (30, 200, 1000)}
+    assert inputs.recorded_steps(RECORDED) == inputs.recorded_steps(RECORDED) == steps
+    empty = [re.search(r"checkpoint-\d+", line)[0] for line in lines if " is empty" in line]
+    assert empty == ["checkpoint-100", "checkpoint-300"], "each empty file is logged once"
 
 
 def test_a_run_of_a_repository_without_checkpoints_is_reported_as_a_missing_input():

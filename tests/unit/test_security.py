@@ -2,7 +2,6 @@
 
 import getpass
 import http.server
-import importlib.util
 import json
 import os
 import re
@@ -11,7 +10,6 @@ import stat
 import subprocess
 import sys
 import threading
-from pathlib import Path
 
 import pytest
 
@@ -32,25 +30,10 @@ CODE = {
 
 def test_nothing_loads_code_or_pickle():
     forbidden = r"\bimport (?:pickle|dill|joblib|shelve|marshal|tarfile)\b|\btorch\.load\((?!path, weights_only=True)|pickle\.loads?\(|allow_pickle=True|trust_remote_code=True|yaml\.(?:unsafe_|full_)?load\((?!text, _Yaml)|shell=True|os\.system\(|extractall\("
-    hits = {
-        str(path.relative_to(ROOT)): hit[0]
-        for path, text in CODE.items()
-        for hit in [re.search(forbidden, text)]
-        if hit
-    }
-    assert hits == {}
+    assert {
+        path: hit[0] for path, text in CODE.items() if (hit := re.search(forbidden, text))
+    } == {}
     assert '"trust_remote_code": False' in CODE[ROOT / "src/hardgrpo/training/recipes.py"]
-
-
-def test_checkpoints_are_read_by_torch_as_data_alone():
-    """transformers' trainer reads the states of the optimiser, of the scheduler and of the random
-    generators from a checkpoint."""
-    folder = Path(importlib.util.find_spec("transformers").origin).parent
-    calls = re.findall(
-        r"torch\.load\(((?:[^()]|\([^()]*\))*)\)",
-        (folder / "trainer.py").read_text(encoding="utf-8"),
-    )
-    assert len(calls) > 3 and [call for call in calls if "weights_only=True" not in call] == []
 
 
 @pytest.mark.parametrize("name", ["../x.json", "/tmp/x.json", "a/../../x.json"])
@@ -75,13 +58,9 @@ def test_no_value_of_the_configuration_reaches_a_shell(world):
     column = hostile.replace('"', '""')
     (world.folder / hostile).mkdir()
     (world.folder / hostile / f"{hostile}.csv").write_text(f'"{column}",answer\nq 1,1\nq 2,2\n')
-    task = {
-        "source": {"kind": "files", "train": f"{hostile}.csv", "columns": {"question": hostile}},
-        "prompt": "{question} " + hostile,
-        "grader": "number_lenient",
-        "completion_tokens": 5,
-        "probe": {"samples": 1, "shards": 1, "seed": 1},
-    }
+    source = {"kind": "files", "train": f"{hostile}.csv", "columns": {"question": hostile}}
+    task = {"source": source, "prompt": "{question} " + hostile, "grader": "number_lenient"}
+    task |= {"completion_tokens": 5, "probe": {"samples": 1, "shards": 1, "seed": 1}}
     world.configure(lambda config: config["tasks"].update(mine=task))
     world.configure(lambda config: config.update(data=hostile))
     world.run("results/tasks/mine/train.jsonl")
@@ -105,28 +84,19 @@ def test_text_is_escaped_in_tex_and_html():
 
 
 def test_every_page_has_a_policy_that_allows_no_unsafe_script():
-    templates = [
-        path
-        for path in (ROOT / "src").rglob("*.html")
-        if "<head>" in path.read_text(encoding="utf-8")
-    ]
-    assert len(templates) >= 3
-    for path in templates:
-        text = path.read_text(encoding="utf-8")
-        (policy,) = re.findall(
-            r'<meta http-equiv="Content-Security-Policy" content="([^"]*)">', text
-        )
+    pages = {path: path.read_text(encoding="utf-8") for path in (ROOT / "src").rglob("*.html")}
+    pages = {path: text for path, text in pages.items() if "<head>" in text}
+    assert len(pages) >= 3
+    for path, text in pages.items():
+        pattern = r'<meta http-equiv="Content-Security-Policy" content="([^"]*)">'
+        (policy,) = re.findall(pattern, text)
         rules = dict(rule.strip().split(" ", 1) for rule in policy.split(";"))
-        assert (
-            rules["default-src"] == rules["base-uri"] == rules["form-action"] == "'none'"
-            and rules["img-src"] == "data:"
-        ), path
-        assert ("<script" in text) == ("script-src" in rules) and "unsafe" not in rules.get(
-            "script-src", ""
-        ), path
-        assert text.index("Content-Security-Policy") < min(
-            text.index(tag) for tag in ("<title>", "<style>")
-        ), path
+        closed = {rules.get(name) for name in ("default-src", "base-uri", "form-action")}
+        assert closed == {"'none'"} and rules["img-src"] == "data:", path
+        assert ("<script" in text) == ("script-src" in rules), path
+        assert "unsafe" not in rules.get("script-src", ""), path
+        first = min(text.index(tag) for tag in ("<title>", "<style>"))
+        assert text.index("Content-Security-Policy") < first, path
 
 
 def test_files_follow_the_umask(tmp_path):
@@ -137,8 +107,6 @@ def test_files_follow_the_umask(tmp_path):
         os.umask(before)
     modes = [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("a/b.csv", "a")]
     assert modes == [0o600, 0o700]
-    changing = [path.name for path, text in CODE.items() if re.search(r"os\.umask\(|chmod\(", text)]
-    assert changing == ["files.py"], "only files.follow_umask may change modes"
 
 
 def test_a_token_is_in_no_provenance(monkeypatch):
@@ -149,18 +117,15 @@ def test_a_token_is_in_no_provenance(monkeypatch):
 
 @pytest.mark.slow
 def test_no_library_makes_a_folder_in_tmp_that_others_can_guess(tmp_path):
-    """By default, importing torch makes the folder `torchinductor_USER` in /tmp. torch accepts an
-    existing folder of another account, and fails if a file has that name."""
+    """By default, importing torch makes the folder `torchinductor_USER` in /tmp, or accepts a folder
+    of another account, and fails if a file has that name."""
     temporary = tmp_path / "tmp"
     temporary.mkdir()
     names = [f"torchinductor_{getpass.getuser()}", "torchinductor_root", "torchinductor"]
     for name in names:
         (temporary / name).touch()
-    environment = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith(("TORCHINDUCTOR", "TRITON"))
-    }
+    keep = lambda name: not name.startswith(("TORCHINDUCTOR", "TRITON"))
+    environment = {name: value for name, value in os.environ.items() if keep(name)}
     environment |= {"TMPDIR": str(temporary), "PYTHONPATH": str(ROOT / "src")}
     code = "from hardgrpo.runtime import user_settings; user_settings.ignore(); import torch._dynamo.package, trl"
     done = subprocess.run(
@@ -173,13 +138,10 @@ def test_no_library_makes_a_folder_in_tmp_that_others_can_guess(tmp_path):
 ANSWERS = {  # {repository: (status, headers, body)}
     "r/revision": (404, {"X-Error-Code": "RevisionNotFound"}, ""),
     "r/repository": (404, {"X-Error-Code": "RepoNotFound"}, ""),
-    "r/404": (404, {}, ""),
     "r/401": (401, {}, ""),
-    "r/403": (403, {}, "no"),
     "r/gated": (403, {"X-Error-Code": "GatedRepo"}, ""),
     "r/500": (500, {}, ""),
     "r/page": (200, {"Content-Type": "text/html"}, "<html>"),
-    "r/list": (200, {"Content-Type": "application/json"}, "[]"),
     "r/number": (200, {"Content-Type": "application/json"}, '{"siblings": 5}'),
     "r/redirect": (302, {"Location": "http://127.0.0.1:9/elsewhere"}, ""),
     "r/loop": (302, {"Location": "/api/models/r/loop/revision/main"}, ""),

@@ -21,15 +21,12 @@ IN_CONTAINERS = ("APPTAINER_BIND", "SINGULARITY_BIND", "APPTAINERENV_PYTHONPATH"
 def call(**attributes) -> SimpleNamespace:
     """A stand-in for Snakemake's object `workflow`. `attributes` replace default attributes."""
     defaults = {
-        "is_main_process": True,
-        "local_exec": True,
-        "configfiles": ["config.yaml"],
-        "basedir": "/clone",
+        "is_main_process": True, "local_exec": True, "configfiles": ["config.yaml"], "basedir": "/clone",
         "deployment_settings": SimpleNamespace(deployment_method=set()),
         "output_settings": SimpleNamespace(dryrun=False),
         "config_settings": SimpleNamespace(configfiles=[], overwrite_config={}),
         "resource_settings": SimpleNamespace(nodes=None),
-    }
+    }  # fmt: skip
     return SimpleNamespace(**defaults | attributes)
 
 
@@ -48,14 +45,6 @@ def empty_folder(tmp_path, monkeypatch):
 
 def complete(workflow, cluster: dict | None = None, **changes) -> Configuration:
     return startup.complete(project_config.config() | changes, workflow, cluster or {})
-
-
-def test_a_file_that_snakemake_would_misread_is_refused_except_in_jobs():
-    Path("mine.yaml").write_text("study: mini\nstudy: paper\n")
-    Path("config.yaml").write_text("study: mini\n")
-    with pytest.raises(WorkflowError, match="mine.yaml"):
-        startup.read_config_files(call(configfiles=["mine.yaml"]))
-    startup.read_config_files(call(configfiles=["mine.yaml"], is_main_process=False))
 
 
 def test_a_dry_run_needs_no_permission_to_write_results(monkeypatch):
@@ -106,17 +95,15 @@ def test_the_kind_of_gpu_comes_from_the_profile_or_from_the_plan(cluster, kind):
 
 def test_a_run_must_fit_the_kind_of_gpu_that_the_profile_names():
     """All weights of Qwen3-4B are trained on one GPU."""
-    config = project_config.config()
+    config = project_config.config() | {"study": "paper"}
     arms = [{"policy": "random", "recipe": "as_written_full"}]
     small_study = {"models": ["qwen3-4b"], "tasks": ["gsm8k"], "weaker_signal": [], "arms": arms}
     config["studies"]["paper"] |= small_study
     config["models"]["qwen3-4b"]["gpus"]["full"]["count"] = 1
-    changes = config | {"study": "paper"}
-    complete(call(), {"gpu_name": "h200"}, **changes)
-    with pytest.raises(
-        WorkflowError, match=r"models.qwen3-4b.gpus.full: .*\(a40\) has 44; .*count"
-    ):
-        complete(call(), {"gpu_name": "a40"}, **changes)
+    complete(call(), {"gpu_name": "h200"}, **config)
+    message = r"models.qwen3-4b.gpus.full: .*\(a40\) has 44; .*count"
+    with pytest.raises(WorkflowError, match=message):
+        complete(call(), {"gpu_name": "a40"}, **config)
 
 
 # --- the environment of jobs

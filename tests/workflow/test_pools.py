@@ -58,11 +58,6 @@ def test_one_file_as_train_and_test_is_refused_when_the_configuration_is_read(bu
     assert not (world.folder / "results/tasks").exists()
 
 
-def test_a_copy_of_the_pool_as_test_is_refused_before_anything_is_sampled(build):
-    overlay = overlay_with(source={"test": "test.csv"}, contamination="report")
-    refuse(build(overlay, test=POOL), "20 of 20 test questions")
-
-
 def test_one_shared_question_is_refused_unless_the_task_says_report(build):
     overlay = overlay_with(source={"test": "test.csv"})
     world = build(overlay, test=[*TEST, row("t9", "what COLOUR  has number 3", "red")])
@@ -85,14 +80,6 @@ def test_another_test_of_the_same_pool_samples_nothing_again(build):
     assert world.plan(*SUBSET) == {}
 
 
-def test_the_same_question_is_never_chosen_twice(build):
-    again = [entry | {"name": f"again-{entry['name']}"} for entry in POOL]
-    half = {"half": {"rule": "hard", "budget": {"prompts": 20}}}
-    rows, description = choose_subset(build(overlay_with(half), pool=[*POOL, *again]))
-    assert {row["id"] for row in rows} == {row["name"] for row in POOL}
-    assert description["pool"] == 20
-
-
 def pool_with(long: int) -> list[dict]:
     """100 prompts, of which the first `long` are too long."""
     texts = [f"{'colour ' * 60}n{i}" if i < long else f"colour {i}" for i in range(100)]
@@ -104,14 +91,10 @@ def test_a_pool_with_over_one_percent_of_prompts_too_long_is_refused_before_the_
     refuse(build(overlay_with(), pool_with(2)), *words, "leaves 52 tokens", "completion_tokens")
 
 
-@pytest.mark.parametrize(
-    ("by", "policy"),
-    [("pass_rate", {"rule": "hard"}), ("agreement", {"rule": "lowest", "by": "agreement"})],
-)
-def test_one_prompt_of_a_hundred_that_is_too_long_is_left_out_and_named(build, by, policy):
-    half = {"half": policy | {"budget": {"prompts": 99}}}
-    world = build(overlay_with(half, labelled=by == "pass_rate"), pool_with(1))
-    rows, description = choose_subset(world, by=by)
+def test_one_prompt_of_a_hundred_that_is_too_long_is_left_out_and_named(build):
+    half = {"half": {"rule": "hard", "budget": {"prompts": 99}}}
+    world = build(overlay_with(half), pool_with(1))
+    rows, description = choose_subset(world)
     assert "n0" not in {row["id"] for row in rows} and description["pool"] == 99
     log = (world.folder / "results/logs/fit_prompts/mine/mine.train.log").read_text()
     assert "1 of 100 prompts are too long" in log and "'n0'" in log
